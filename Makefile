@@ -1,0 +1,13 @@
+# Thin on purpose: everything real is cargo or xtask.
+PREFIX ?= /usr/local
+export PREFIX
+
+.PHONY: run test bench install
+run:
+	cargo xtask run
+test:
+	cargo xtask test
+bench:
+	cargo xtask bench
+install:
+	cargo xtask install

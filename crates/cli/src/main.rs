@@ -1,0 +1,3 @@
+//! The `ayatori` command.
+
+fn main() {}

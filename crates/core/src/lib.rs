@@ -1,0 +1,1 @@
+//! The protocol engine (see ARCHITECTURE.md).

@@ -1,0 +1,1 @@
+//! Machine description, topologies, routing, VLAN planning (see ARCHITECTURE.md).

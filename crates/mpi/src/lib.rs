@@ -1,0 +1,1 @@
+//! The standard MPI ABI (see ARCHITECTURE.md).

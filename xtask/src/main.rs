@@ -1,0 +1,3 @@
+//! Repository chores: `cargo xtask ci|tidy|conformance|bench`.
+
+fn main() {}
