@@ -1,3 +1,82 @@
 //! The `ayatori` command.
+//!
+//! One file a subcommand in `commands/`; each has an `Args` (what may be typed) and a `run` that answers an
+//! [`exit::Exit`] or an error. What the process answers to the shell is decided in `exit.rs` and nowhere else.
+//! To add a subcommand: a file in `commands/`, a line in [`Command`], a line in [`dispatch`].
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod commands;
+mod exit;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Run MPI programs, plan fabrics, simulate networks.
+#[derive(Debug, Parser)]
+#[command(name = "ayatori", version, max_term_width = 110, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start an MPI program on this machine
+    Run(commands::run::Args),
+    /// Show the version, this machine's devices and limits, and why a protocol is chosen
+    Info(commands::info::Args),
+}
+
+fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
+    match command {
+        Command::Run(args) => commands::run::run(args),
+        Command::Info(args) => commands::info::run(args),
+    }
+}
+
+fn main() -> ExitCode {
+    let args = arguments(std::env::args_os());
+    match Cli::try_parse_from(args) {
+        Ok(cli) => exit::report(dispatch(cli.command)),
+        Err(error) => exit::report_usage(&error),
+    }
+}
+
+/// The arguments as clap is to see them. Installed as `mpiexec` or `mpirun` we are `ayatori run`; and `run`
+/// takes the single-dash long options (`-np 4`, `-genv A B`) that other launchers have taught people.
+fn arguments(raw: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = raw.collect();
+    if args.first().is_some_and(is_launcher_name) {
+        args[0] = "ayatori".into();
+        args.insert(1, "run".into());
+    }
+    if args.get(1).is_some_and(|subcommand| subcommand == "run") {
+        let rest = args.split_off(2);
+        args.extend(commands::run::normalise(rest));
+    }
+    args
+}
+
+fn is_launcher_name(argv0: &OsString) -> bool {
+    let stem = Path::new(argv0).file_stem().unwrap_or_default();
+    stem == "mpiexec" || stem == "mpirun"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn called_as_mpiexec_it_runs() {
+        let args = arguments(["/usr/bin/mpiexec", "-n", "2", "true"].map(OsString::from).into_iter());
+        assert_eq!(args, ["ayatori", "run", "-n", "2", "true"]);
+    }
+}
