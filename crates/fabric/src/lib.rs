@@ -1,1 +1,5 @@
 //! Machine description, topologies, routing, VLAN planning (see ARCHITECTURE.md).
+#![forbid(unsafe_code)]
+
+pub mod graph;
+pub mod topology;

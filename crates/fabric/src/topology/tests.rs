@@ -1,0 +1,187 @@
+use super::*;
+use crate::graph::Node;
+
+const LINK: LinkSpec = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
+
+fn graph(topology: &Topology) -> Graph {
+    topology.build(LINK).unwrap_or_else(|error| panic!("{topology:?}: {error}"))
+}
+
+/// The longest shortest path between switches, in links.
+fn diameter(graph: &Graph) -> u32 {
+    let farthest = |s| graph.switch_distances(s).into_iter().map(|d| d.expect("connected")).max();
+    graph.switches().filter_map(farthest).max().unwrap_or(0)
+}
+
+fn every_kind() -> Vec<Topology> {
+    vec![
+        Topology::Ring(Ring { switch_count: 8 }),
+        Topology::Mesh(Mesh { extents: vec![4, 3, 2] }),
+        Topology::Torus(Torus::new(&[4, 2, 3])),
+        Topology::Torus(Torus { extents: vec![2, 5], twin_links: true }),
+        Topology::Hypercube(Hypercube { dimension_count: 5 }),
+        Topology::Complete(Complete { switch_count: 6 }),
+        Topology::Tree(Tree { arity: 2, switch_count: 8 }),
+        Topology::Tree(Tree::star(5)),
+        Topology::FatTree(FatTree::of_radix(6, 3).unwrap()),
+        Topology::FatTree(FatTree { down: vec![3, 4], up: vec![2, 5], widths: vec![2, 1] }),
+        Topology::HyperX(HyperX { extents: vec![3, 4, 2], widths: vec![1, 2, 1] }),
+        Topology::Dragonfly(Dragonfly { group_size: 4, global_port_count: 2, group_count: 9 }),
+        Topology::Dragonfly(Dragonfly { group_size: 4, global_port_count: 3, group_count: 5 }),
+        Topology::Tofu(Tofu::new([4, 3, 2])),
+        Topology::Explicit(Explicit {
+            switches: ["a", "b", "c"].map(String::from).to_vec(),
+            links: vec![(0, 1, 2), (1, 2, 1), (0, 1, 1)],
+        }),
+    ]
+}
+
+#[test]
+fn every_topology_is_connected_and_keeps_to_its_ports() {
+    for topology in every_kind() {
+        let graph = graph(&topology);
+        assert_eq!(graph.unreachable_switch(), None, "{topology:?}");
+        assert_eq!(graph.switch_count() as u64, topology.generator().switch_count());
+        for switch in graph.switches() {
+            let ports = usize::from(topology.switch_port_count(switch));
+            assert!(graph.port_count(switch.into()) <= ports, "{topology:?} {switch:?}");
+        }
+    }
+}
+
+#[test]
+fn switch_and_port_names_are_unique() {
+    for topology in every_kind() {
+        let graph = graph(&topology);
+        let mut names: Vec<&str> = graph.switches().map(|s| graph.name(s.into())).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), graph.switch_count(), "{topology:?}");
+        for switch in graph.switches() {
+            let name = |n: crate::graph::Neighbour| topology.generator().port_name(switch.0, n.port);
+            let mut ports: Vec<String> = graph.neighbours(switch.into()).map(name).collect();
+            let count = ports.len();
+            ports.sort_unstable();
+            ports.dedup();
+            assert_eq!(ports.len(), count, "{topology:?} {switch:?} {ports:?}");
+        }
+    }
+}
+
+#[test]
+fn sizes_and_diameters_are_the_literatures() {
+    // (topology, switches, links, diameter in links)
+    let cases = [
+        (Topology::Ring(Ring { switch_count: 8 }), 8, 8, 4),
+        (Topology::Mesh(Mesh { extents: vec![4, 2] }), 8, 10, 4),
+        (Topology::Torus(Torus::new(&[4, 2])), 8, 12, 3),
+        (Topology::Torus(Torus::new(&[8, 8, 8])), 512, 1536, 12),
+        (Topology::Torus(Torus { extents: vec![2, 2], twin_links: true }), 4, 8, 2),
+        (Topology::Hypercube(Hypercube { dimension_count: 6 }), 64, 192, 6),
+        (Topology::Complete(Complete { switch_count: 8 }), 8, 28, 1),
+        // The VLAN routing paper counts six switches, so five links.
+        (Topology::Tree(Tree { arity: 2, switch_count: 8 }), 8, 7, 5),
+        (Topology::Tree(Tree::star(5)), 6, 5, 2),
+        (Topology::Tree(Tree::full(3, 3)), 13, 12, 4),
+        (Topology::FatTree(FatTree::of_radix(4, 3).unwrap()), 20, 32, 4),
+        (Topology::HyperX(HyperX { extents: vec![4, 4], widths: vec![] }), 16, 48, 2),
+        // 9 groups of 4: 6 local links each, and 36 pairs of groups.
+        (Topology::Dragonfly(Dragonfly { group_size: 4, global_port_count: 2, group_count: 9 }), 36, 90, 3),
+        // 2x2x2 units of 12: in a unit 6 (A) + 12 (B) + 6 (C) links, and 12 for each of 12 pairs of units.
+        (Topology::Tofu(Tofu::new([2, 2, 2])), 96, 8 * 24 + 12 * 12, 6),
+    ];
+    for (topology, switches, links, links_across) in cases {
+        let graph = graph(&topology);
+        let found = (graph.switch_count(), graph.link_count(), diameter(&graph));
+        assert_eq!(found, (switches, links, links_across), "{topology:?}");
+    }
+}
+
+#[test]
+fn grid_ports_lead_where_the_coordinates_say() {
+    let torus = Topology::Torus(Torus::new(&[4, 2, 3]));
+    let (graph, grid) = (graph(&torus), torus.grid().unwrap());
+    for switch in graph.switches() {
+        let here = grid.coordinates(switch.0);
+        assert_eq!(here, graph.coordinates(switch));
+        assert_eq!(grid.switch_at(&here), switch.0);
+        for (neighbour, far) in graph.switch_neighbours(switch) {
+            let d = usize::from(neighbour.port / 2);
+            let extent = grid.dimensions[d].extent;
+            let step = if neighbour.port % 2 == 0 { 1 } else { extent - 1 };
+            let mut there = here.clone();
+            there[d] = (there[d] + step) % extent;
+            assert_eq!(far.0, grid.switch_at(&there));
+        }
+    }
+}
+
+#[test]
+fn fat_tree_digits_name_every_switch_once() {
+    let tree = FatTree { down: vec![3, 4], up: vec![2, 5], widths: vec![] };
+    for switch in 0..tree.switch_count() as u32 {
+        let (level, digits) = tree.place(switch);
+        assert_eq!(tree.switch_at(level, &digits), switch);
+    }
+    // Commodity fat tree of radix 4: 8 leaves with 2 hosts each, 8 in the middle, 4 on top.
+    let commodity = FatTree::of_radix(4, 3).unwrap();
+    assert_eq!((0..3).map(|level| commodity.level_size(level)).collect::<Vec<_>>(), [8, 8, 4]);
+}
+
+#[test]
+fn dragonfly_joins_every_two_groups_alike() {
+    let dragonfly = Dragonfly { group_size: 4, global_port_count: 3, group_count: 5 };
+    let graph = graph(&Topology::Dragonfly(dragonfly.clone()));
+    let mut between = [[0; 5]; 5];
+    for (_, link) in graph.links() {
+        let [a, b] = link.ends.map(|end| match end.node {
+            Node::Switch(switch) => graph.coordinates(switch)[1] as usize,
+            Node::Host(_) => unreachable!("no hosts here"),
+        });
+        between[a.min(b)][a.max(b)] += 1;
+    }
+    for (a, row) in between.iter().enumerate() {
+        assert!(row[a + 1..].iter().all(|&count| count == dragonfly.links_between_groups()), "{between:?}");
+    }
+}
+
+#[test]
+fn hosts_follow_the_ports_between_switches() {
+    let topology = Topology::FatTree(FatTree::of_radix(4, 2).unwrap());
+    let hosts = HostLayout { per_switch_count: 2, nic_count: 2, link: LINK };
+    let graph = topology.build_with_hosts(LINK, hosts).unwrap();
+    // Four leaves of two hosts; the two top switches carry none.
+    assert_eq!(graph.host_count(), 8);
+    let last = graph.hosts().next_back().unwrap();
+    assert_eq!(graph.switch_of(last, 1), Some((SwitchId(3), 2 + 3)));
+}
+
+#[test]
+fn numbers_that_make_no_topology_are_named() {
+    let cases = [
+        (Topology::Ring(Ring { switch_count: 2 }), "ring: 2 switches make no ring: at least 3"),
+        (Topology::Torus(Torus::new(&[4, 0])), "torus: extent 2 is 0: at least 1 is needed"),
+        (Topology::Mesh(Mesh { extents: vec![] }), "mesh: needs at least one extent"),
+        (
+            Topology::Mesh(Mesh { extents: vec![100_000, 100_000] }),
+            "mesh: 10000000000 switches are more than the 4194304 there can be",
+        ),
+        (
+            Topology::Dragonfly(Dragonfly { group_size: 2, global_port_count: 1, group_count: 4 }),
+            "dragonfly: 4 groups: 2 to 3 (a h + 1) are possible",
+        ),
+        (Topology::HyperX(HyperX { extents: vec![4, 4], widths: vec![1] }), "hyperx: 1 widths for 2 extents"),
+        (
+            Topology::Explicit(Explicit { switches: vec!["a".into()], links: vec![(0, 0, 1)] }),
+            "explicit: link 1 joins a to itself",
+        ),
+        (
+            Topology::Tree(Tree { arity: 0, switch_count: 3 }),
+            "tree: an arity of 0 leaves no place for a second switch",
+        ),
+    ];
+    for (topology, message) in cases {
+        assert_eq!(topology.build(LINK).unwrap_err().to_string(), message);
+    }
+    assert!(FatTree::of_radix(5, 3).is_err());
+}
