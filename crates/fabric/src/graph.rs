@@ -25,20 +25,20 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// A switch (or a router: the part of a node that forwards packets), numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct SwitchId(pub u32);
 
 /// A host, numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct HostId(pub u32);
 
 /// A link: one or more parallel cables between two ports, used as one; numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct LinkId(pub u32);
 
 /// One direction of a link. `ChannelId(2 * link)` leads from the link's first end to its second, and
 /// `ChannelId(2 * link + 1)` back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct ChannelId(pub u32);
 
 /// A port of a switch, or a NIC of a host. A port is logical: a link of several cables is one port at each end.

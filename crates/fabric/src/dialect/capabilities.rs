@@ -1,0 +1,118 @@
+//! What the switches of each dialect can and cannot do: one row a dialect. The description's checks and the planner go
+//! by it, so it is known even before a configuration is written.
+
+/// What switches of a dialect can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Several untagged VLANs on one port: what [`crate::plan::Tagging::Switch`] needs.
+    pub many_untagged_vlans_per_port: bool,
+    /// Flow control in both directions (IEEE 802.3x); `false` where the switch only obeys pause frames.
+    pub sends_pause: bool,
+    /// Longest aging time of learned addresses, s.
+    pub aging_time_max_s: Option<u32>,
+    /// Whether learned addresses can be kept for ever.
+    pub aging_can_be_off: bool,
+    /// Port name pattern where the model gives none: `{port}` counts from 1, `{port0}` from 0.
+    pub port_name: &'static str,
+    /// In a sentence for the user, with what it cannot do.
+    pub statement: &'static str,
+}
+
+const SWITCH_TAGGED: Capabilities = Capabilities {
+    many_untagged_vlans_per_port: true,
+    sends_pause: true,
+    aging_time_max_s: Some(1_000_000),
+    aging_can_be_off: false,
+    port_name: "{port}",
+    statement: "",
+};
+
+const HOST_TAGGED: Capabilities = Capabilities { many_untagged_vlans_per_port: false, ..SWITCH_TAGGED };
+
+/// Every dialect by name.
+pub const KNOWN: &[(&str, Capabilities)] = &[
+    (
+        "dell-os6",
+        Capabilities {
+            // "Aging Time … 100000" is the most a PowerConnect 6248 takes (the paper, section 3.2).
+            aging_time_max_s: Some(100_000),
+            port_name: "1/g{port}",
+            statement: "Dell PowerConnect and OS6: general mode puts several untagged VLANs on a port. 100 static MAC \
+                        entries: addresses are learned.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
+        "comware",
+        Capabilities {
+            port_name: "GigabitEthernet1/0/{port}",
+            statement: "HPE and H3C Comware: hybrid ports put several untagged VLANs on a port.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
+        "linux-bridge",
+        Capabilities {
+            aging_can_be_off: true,
+            port_name: "swp{port}",
+            statement: "Linux bridge by iproute2: several untagged VLANs on a port; pause needs a NIC that has it.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
+        "systemd-networkd",
+        Capabilities {
+            aging_can_be_off: true,
+            port_name: "swp{port}",
+            statement: "Linux bridge by systemd-networkd: several untagged VLANs on a port.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
+        "arista-eos",
+        Capabilities {
+            port_name: "Ethernet{port}",
+            statement: "Arista EOS: a trunk has one native VLAN, so hosts must tag.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "cisco-nxos",
+        Capabilities {
+            port_name: "Ethernet1/{port}",
+            statement: "Cisco NX-OS: a trunk has one native VLAN, so hosts must tag; pause and PFC exclude each other.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "cisco-ios",
+        Capabilities {
+            sends_pause: false,
+            aging_can_be_off: true,
+            port_name: "GigabitEthernet1/0/{port}",
+            statement: "Cisco IOS: a trunk has one native VLAN, so hosts must tag; pause frames are obeyed, not sent.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "sonic",
+        Capabilities {
+            port_name: "Ethernet{port0}",
+            statement: "SONiC: a port cannot have more than one untagged VLAN, so hosts must tag; PFC instead of pause.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "json",
+        Capabilities {
+            aging_can_be_off: true,
+            statement: "The plan as data, for tools of your own: no limit of its own.",
+            ..SWITCH_TAGGED
+        },
+    ),
+];
+
+/// A dialect's row of [`KNOWN`].
+pub fn capabilities_of(name: &str) -> Option<Capabilities> {
+    KNOWN.iter().find(|(known, _)| *known == name).map(|&(_, capabilities)| capabilities)
+}

@@ -1,0 +1,70 @@
+//! Dialects: a plan in the words of one make of switch. One file each, named by the make; adding one is adding a file
+//! and a line in [`ALL`].
+//!
+//! Deliberately absent: any decision about the plan. A dialect that cannot say what the plan needs refuses, with what
+//! to change; it never writes something near to it.
+
+mod capabilities;
+
+pub use capabilities::{Capabilities, KNOWN, capabilities_of};
+
+use crate::graph::SwitchId;
+use crate::plan::Plan;
+
+/// One make of switch.
+pub trait Dialect: Sync {
+    /// Its name in the description: `dialect = "dell-os6"`.
+    fn name(&self) -> &'static str;
+
+    /// What its switches can and cannot do; the planner and the description's checks go by it.
+    /// Its row of [`KNOWN`], unless the dialect knows better. Panics if it has none: our bug.
+    fn capabilities(&self) -> Capabilities {
+        capabilities_of(self.name()).expect("every dialect has its row in KNOWN")
+    }
+
+    /// The configuration of one switch.
+    ///
+    /// # Errors
+    /// A [`Refusal`] if the plan needs something this dialect cannot express.
+    fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal>;
+}
+
+/// A switch's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// One file or several, in the order to apply them.
+    pub files: Vec<ConfigFile>,
+}
+
+/// One file of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// Its name, relative to the output folder: `left.cfg`, `left/10-br0.netdev`.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Whether it is a script to be run.
+    pub executable: bool,
+}
+
+/// Why a dialect cannot express a plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{switch} ({dialect}) cannot be configured: {problem}; {remedy}")]
+pub struct Refusal {
+    /// Name of the switch.
+    pub switch: String,
+    /// Name of the dialect.
+    pub dialect: &'static str,
+    /// What the plan needs that it cannot say.
+    pub problem: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// All dialects.
+pub const ALL: &[&dyn Dialect] = &[];
+
+/// A dialect by its name.
+pub fn by_name(name: &str) -> Option<&'static dyn Dialect> {
+    ALL.iter().copied().find(|dialect| dialect.name() == name)
+}

@@ -1,0 +1,525 @@
+//! A finished VLAN plan: what every switch port and every host interface is to be set to, and why that is right.
+//!
+//! Owns: the data that the dialects write out, that `plan check` compares against, that the page draws and the lab
+//! applies. Deliberately absent: how a plan is found (`vlan`), and the words of any make of switch (`dialect`).
+//!
+//! How frames travel, in the paper's scheme ([`Tagging::Switch`]): a host sends untagged; its switch port's PVID
+//! decides the VLAN, and so the tree, for all destinations; between switches the frame is tagged and keeps its VLAN
+//! from the first switch to the last; the last switch's host port is an untagged member of every VLAN, so the frame
+//! leaves untagged. The way back is the other host's VLAN, usually another tree. With [`Tagging::Host`], for switches
+//! whose ports take one untagged VLAN only, the host tags and the VLAN depends on both ends
+//! ([`Plan::vlan_between`] says which, in both schemes).
+//!
+//! Invariants, checked by [`Plan::check_invariants`]: `links[i].id == LinkId(i)`, `switches[i].id == SwitchId(i)`,
+//! `hosts[i].id == HostId(i)`; VLANs ascend; a port's membership is *complete* (a VLAN that is not listed, the
+//! switch's default VLAN 1 included, must be taken off the port: STP is off, and a leftover VLAN would be a loop);
+//! members of a LAG repeat the LAG's membership.
+
+mod example;
+mod route;
+mod vlan_set;
+
+use std::net::Ipv4Addr;
+
+use serde::Serialize;
+
+pub use example::two_switches_and_four_hosts;
+pub use route::{Hop, Route, VlanChoice};
+pub use vlan_set::{VlanId, VlanSet};
+
+use crate::graph::{HostId, LinkId, SwitchId};
+
+/// A complete plan. See the module's documentation.
+#[derive(Debug, Clone, Serialize)]
+pub struct Plan {
+    /// Name of the machine, from its description.
+    pub machine: String,
+    /// Who tags frames.
+    pub tagging: Tagging,
+    /// In words, how routes were chosen: `dimension order (1, 0), one VLAN per source switch`.
+    pub method: String,
+    /// Whether IEEE 802.3x flow control (pause) is to be on.
+    pub pause: bool,
+    /// All VLANs, by ascending identifier.
+    pub vlans: Vec<VlanPlan>,
+    /// Links between switches; those between hosts and switches are the attachments.
+    pub links: Vec<LinkPlan>,
+    /// All switches.
+    pub switches: Vec<SwitchPlan>,
+    /// All hosts.
+    pub hosts: Vec<HostPlan>,
+    /// How switches are taught where hosts are.
+    pub priming: Priming,
+    /// What was proved about the plan, and what is wrong with it.
+    pub verdicts: Verdicts,
+    /// Which VLAN a frame takes.
+    #[serde(skip)]
+    pub choice: VlanChoice,
+}
+
+/// Who puts the VLAN tag on a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tagging {
+    /// The switch, by the PVID of the port the frame comes in at (the paper, section 3.1). Hosts know nothing.
+    Switch,
+    /// The host, through one interface per VLAN; for switches with one untagged VLAN per port.
+    Host,
+}
+
+/// One VLAN: a loop-free tree over the switches.
+#[derive(Debug, Clone, Serialize)]
+pub struct VlanPlan {
+    /// Its identifier.
+    pub vid: VlanId,
+    /// The tree: links between switches whose two ends are tagged members.
+    pub tree: Vec<LinkId>,
+    /// Switches whose hosts send on this VLAN (with [`Tagging::Host`]: to at least one destination).
+    pub sources: Vec<SwitchId>,
+    /// Subnet of the hosts' interfaces on this VLAN.
+    pub subnet: Subnet,
+}
+
+/// An IPv4 subnet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Subnet {
+    /// Its first address.
+    pub network: Ipv4Addr,
+    /// Length of the prefix, bits.
+    pub prefix_bits: u8,
+}
+
+impl Subnet {
+    /// The `number`-th host address: 0 is the first after the network's own. `None` where the subnet ends.
+    pub fn host_address(&self, number: u32) -> Option<Ipv4Addr> {
+        let size = 1_u64 << (32 - u32::from(self.prefix_bits).min(32));
+        let offset = u64::from(number) + 1;
+        // The last address is the broadcast address.
+        (offset + 1 < size).then(|| Ipv4Addr::from(u32::from(self.network).wrapping_add(offset as u32)))
+    }
+
+    /// The broadcast address.
+    pub fn broadcast(&self) -> Ipv4Addr {
+        let host_bits = 32 - u32::from(self.prefix_bits).min(32);
+        let mask = if host_bits == 32 { u32::MAX } else { (1_u32 << host_bits) - 1 };
+        Ipv4Addr::from(u32::from(self.network) | mask)
+    }
+}
+
+impl std::fmt::Display for Subnet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.network, self.prefix_bits)
+    }
+}
+
+/// A link between two switches: one cable, or several as one (link aggregation).
+#[derive(Debug, Clone, Serialize)]
+pub struct LinkPlan {
+    /// Its number, also in the graph.
+    pub id: LinkId,
+    /// Both ends.
+    pub ends: [LinkEnd; 2],
+    /// Rate of one cable, bit/s.
+    pub rate_bits_per_s: u64,
+}
+
+impl LinkPlan {
+    /// Number of cables.
+    pub fn cable_count(&self) -> usize {
+        self.ends[0].ports.len()
+    }
+}
+
+/// One end of a link between switches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LinkEnd {
+    /// The switch.
+    pub switch: SwitchId,
+    /// Its ports, cable by cable in the same order at both ends.
+    pub ports: Vec<PortNumber>,
+    /// The LAG these ports form; `None` for a single cable.
+    pub lag: Option<u16>,
+}
+
+/// A port as printed on the switch, from 1.
+pub type PortNumber = u16;
+
+/// One switch.
+#[derive(Debug, Clone, Serialize)]
+pub struct SwitchPlan {
+    /// Its number.
+    pub id: SwitchId,
+    /// Its name.
+    pub name: String,
+    /// Name of its model in the description.
+    pub model: String,
+    /// Name of the dialect that writes its configuration.
+    pub dialect: String,
+    /// The host this switch is a bridge inside of (hosts cabled to each other without a switch); else `None`.
+    pub inside_host: Option<HostId>,
+    /// Every port of the switch, by number, unused ones too.
+    pub ports: Vec<PortPlan>,
+    /// Link aggregation groups, by number from 1.
+    pub lags: Vec<LagPlan>,
+    /// How long learned addresses are to be kept, s; `None` for ever.
+    pub aging_time_s: Option<u32>,
+    /// MAC table entries the plan needs here: hosts' interfaces times VLANs.
+    pub mac_entries_count: u64,
+}
+
+/// One physical port.
+#[derive(Debug, Clone, Serialize)]
+pub struct PortPlan {
+    /// Its number, from 1.
+    pub number: PortNumber,
+    /// Its name in the switch's own words: `1/g1`, `swp1`, `enp1s0`.
+    pub name: String,
+    /// What is plugged in.
+    pub role: PortRole,
+    /// The LAG it belongs to.
+    pub lag: Option<u16>,
+    /// Its VLANs (those of its LAG, if it is in one).
+    pub membership: Membership,
+}
+
+/// A link aggregation group (IEEE 802.1AX).
+#[derive(Debug, Clone, Serialize)]
+pub struct LagPlan {
+    /// Its number, from 1, within the switch.
+    pub number: u16,
+    /// Its ports.
+    pub members: Vec<PortNumber>,
+    /// What is at the far end.
+    pub role: PortRole,
+    /// Negotiated by LACP, or static.
+    pub lacp: bool,
+    /// Its VLANs.
+    pub membership: Membership,
+}
+
+/// What is plugged into a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortRole {
+    /// Nothing: no VLAN may be on it.
+    Unused,
+    /// A host's attachment.
+    Host {
+        /// The host.
+        host: HostId,
+        /// Index into its attachments.
+        attachment: usize,
+    },
+    /// Another switch.
+    Link {
+        /// The link.
+        link: LinkId,
+        /// The switch at the far end.
+        peer: SwitchId,
+    },
+}
+
+/// The VLANs of a port, complete.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Membership {
+    /// VLAN of untagged frames that come in; `None`: untagged frames are to be dropped.
+    pub pvid: Option<VlanId>,
+    /// VLANs whose frames leave untagged.
+    pub untagged: VlanSet,
+    /// VLANs whose frames leave tagged.
+    pub tagged: VlanSet,
+}
+
+/// One host.
+#[derive(Debug, Clone, Serialize)]
+pub struct HostPlan {
+    /// Its number.
+    pub id: HostId,
+    /// Its name.
+    pub name: String,
+    /// Its ways into the network; two NICs used as one bond are one attachment.
+    pub attachments: Vec<Attachment>,
+}
+
+/// A host's interface (a NIC or a bond) and the switch ports it is cabled to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Attachment {
+    /// Number among all attachments of the machine, from 0: gives its addresses.
+    pub number: u32,
+    /// Which of the host's rails it is, from 0.
+    pub rail: u8,
+    /// Interface name: `eth0`, or `bond0` for several NICs.
+    pub interface: String,
+    /// The NICs of a bond, in the order of `ports`; one entry, the interface itself, without a bond.
+    pub nics: Vec<String>,
+    /// The interface's MAC address, where the description gives one.
+    pub mac: Option<MacAddr>,
+    /// The switch.
+    pub switch: SwitchId,
+    /// Its ports; several for a bond. Empty if the switch is a bridge inside this host.
+    pub ports: Vec<PortNumber>,
+    /// The address applications use, the same whatever VLAN a frame takes.
+    pub address: Ipv4Addr,
+    /// Length of its prefix, bits.
+    pub prefix_bits: u8,
+}
+
+/// A MAC address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// Reads `52:54:00:12:34:56`; also with `-`. `None` if it is not six bytes in hexadecimal.
+    pub fn parse(text: &str) -> Option<MacAddr> {
+        let mut bytes = [0; 6];
+        let mut parts = text.split([':', '-']);
+        for byte in &mut bytes {
+            let part = parts.next()?;
+            if part.len() != 2 || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return None;
+            }
+            *byte = u8::from_str_radix(part, 16).ok()?;
+        }
+        parts.next().is_none().then_some(MacAddr(bytes))
+    }
+
+    /// Whether it addresses a group of stations; no interface has such an address.
+    pub fn is_multicast(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+}
+
+impl std::fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl std::fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for MacAddr {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The MAC learning procedure (the paper, section 3.2): every interface broadcasts one frame on every VLAN, so every
+/// switch knows every host on every VLAN; repeated before the entries age out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Priming {
+    /// Time between two rounds, s: half the shortest aging time, so that one lost round does no harm. `None`: entries
+    /// never age, prime once after each start of a switch.
+    pub period_s: Option<u32>,
+}
+
+/// What was checked. `deadlock` and the list together are the whole verdict.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Verdicts {
+    /// Each check, in order.
+    pub checks: Vec<Check>,
+    /// Deadlock freedom over the union of all VLANs.
+    pub deadlock: Deadlock,
+    /// A deadlock-free way to plan the same machine, where this plan is not.
+    pub alternative: Option<Alternative>,
+}
+
+impl Verdicts {
+    /// Whether nothing fails: warnings are allowed.
+    pub fn are_good(&self) -> bool {
+        self.checks.iter().all(|check| check.status != Status::Fails)
+    }
+}
+
+/// One check and its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Short name: `trees`, `routes`, `vlan limit`, `mac table`, `deadlock` …
+    pub name: &'static str,
+    /// Outcome.
+    pub status: Status,
+    /// The figures behind it.
+    pub detail: String,
+    /// What to do, if it does not hold.
+    pub remedy: Option<String>,
+}
+
+/// Outcome of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// Proved.
+    Holds,
+    /// Works, with a drawback named in the detail.
+    Warning,
+    /// Does not work.
+    Fails,
+}
+
+/// Whether pause frames can lock the network up: a cycle in the channel-dependency graph over the union of VLANs.
+/// 802.3x pauses a link and not a VLAN, so that each VLAN is a tree proves nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Deadlock {
+    /// The cycle, if there is one: each step holds its channel and waits for the next, the last for the first.
+    pub cycle: Vec<CycleStep>,
+}
+
+impl Deadlock {
+    /// Whether there is no cycle.
+    pub fn is_free(&self) -> bool {
+        self.cycle.is_empty()
+    }
+}
+
+/// One channel of a cycle, with a route that holds it and waits for the next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CycleStep {
+    /// The link.
+    pub link: LinkId,
+    /// The switch that sends on it.
+    pub from: SwitchId,
+    /// The switch that receives.
+    pub to: SwitchId,
+    /// VLAN of the route.
+    pub vid: VlanId,
+    /// Switch the route begins at.
+    pub source: SwitchId,
+    /// A switch it leads to, beyond the next step.
+    pub destination: SwitchId,
+}
+
+/// A deadlock-free plan of the same machine, in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alternative {
+    /// What to write into `[plan]`, as a line of TOML: `routing = "up-down"`.
+    pub setting: String,
+    /// Number of VLANs it needs.
+    pub vlan_count: usize,
+    /// Mean path length over the shortest paths' mean: 1.0 is minimal.
+    pub stretch: f64,
+    /// Routes on its busiest link.
+    pub link_load_max: u64,
+}
+
+impl Plan {
+    /// A switch. Panics if it is not one of this plan's.
+    pub fn switch(&self, id: SwitchId) -> &SwitchPlan {
+        &self.switches[id.index()]
+    }
+
+    /// A host. Panics if it is not one of this plan's.
+    pub fn host(&self, id: HostId) -> &HostPlan {
+        &self.hosts[id.index()]
+    }
+
+    /// A VLAN by its identifier.
+    pub fn vlan(&self, vid: VlanId) -> Option<&VlanPlan> {
+        self.vlans.binary_search_by_key(&vid, |vlan| vlan.vid).ok().map(|at| &self.vlans[at])
+    }
+
+    /// All VLANs as a set: the membership of every host port.
+    pub fn vlan_set(&self) -> VlanSet {
+        self.vlans.iter().map(|vlan| vlan.vid).collect()
+    }
+
+    /// A host's VLAN interfaces of one attachment: VLAN, name (`eth0.101`), address. Made when asked for: a machine
+    /// with 16,384 hosts and 1,000 VLANs has 16 million of them.
+    pub fn vlan_interfaces<'a>(
+        &'a self,
+        attachment: &'a Attachment,
+    ) -> impl Iterator<Item = VlanInterface> + 'a {
+        self.vlans.iter().map(move |vlan| VlanInterface {
+            vid: vlan.vid,
+            name: format!("{}.{}", attachment.interface, vlan.vid),
+            address: vlan.subnet.host_address(attachment.number),
+            subnet: vlan.subnet,
+        })
+    }
+
+    /// What does not hold of the module's invariants; empty for every plan the planner makes.
+    pub fn check_invariants(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut hold = |holds: bool, what: String| {
+            if !holds {
+                broken.push(what);
+            }
+        };
+        for (index, link) in self.links.iter().enumerate() {
+            hold(link.id.index() == index, format!("link {index} is numbered {}", link.id.0));
+            hold(link.ends[0].ports.len() == link.ends[1].ports.len(), format!("link {index} loses a cable"));
+            hold(link.cable_count() > 0, format!("link {index} has no cable"));
+        }
+        for (index, switch) in self.switches.iter().enumerate() {
+            hold(switch.id.index() == index, format!("{} is numbered {}", switch.name, switch.id.0));
+            for lag in &switch.lags {
+                for &member in &lag.members {
+                    let port = switch.ports.iter().find(|port| port.number == member);
+                    let agrees =
+                        port.is_some_and(|p| p.lag == Some(lag.number) && p.membership == lag.membership);
+                    let what = format!("{}: port {member} disagrees with LAG {}", switch.name, lag.number);
+                    hold(agrees, what);
+                }
+            }
+        }
+        for (index, host) in self.hosts.iter().enumerate() {
+            hold(host.id.index() == index, format!("{} is numbered {}", host.name, host.id.0));
+        }
+        let ascending = self.vlans.windows(2).all(|pair| pair[0].vid < pair[1].vid);
+        hold(ascending, "VLANs are not in ascending order".into());
+        broken
+    }
+}
+
+/// A host's interface on one VLAN.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VlanInterface {
+    /// The VLAN.
+    pub vid: VlanId,
+    /// Interface name.
+    pub name: String,
+    /// Its address; `None` if the VLAN's subnet is too small (the `addresses` check then fails).
+    pub address: Option<Ipv4Addr>,
+    /// The subnet.
+    pub subnet: Subnet,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subnets_give_every_address_but_the_first_and_the_last() {
+        let subnet = Subnet { network: Ipv4Addr::new(10, 0, 1, 0), prefix_bits: 30 };
+        assert_eq!(subnet.host_address(0), Some(Ipv4Addr::new(10, 0, 1, 1)));
+        assert_eq!(subnet.host_address(1), Some(Ipv4Addr::new(10, 0, 1, 2)));
+        assert_eq!(subnet.host_address(2), None);
+        assert_eq!(subnet.broadcast(), Ipv4Addr::new(10, 0, 1, 3));
+        assert_eq!(subnet.to_string(), "10.0.1.0/30");
+    }
+
+    #[test]
+    fn mac_addresses_are_six_bytes_in_hexadecimal() {
+        assert_eq!(MacAddr::parse("52:54:00:12:ab:CD").unwrap().to_string(), "52:54:00:12:ab:cd");
+        for bad in ["", "52:54:00:12:ab", "52:54:00:12:ab:cd:ef", "52:54:0:12:ab:cd", "52:54:00:12:ab:+d"] {
+            assert_eq!(MacAddr::parse(bad), None, "{bad}");
+        }
+        assert!(MacAddr([1, 0, 0x5e, 0, 0, 1]).is_multicast());
+    }
+
+    #[test]
+    fn the_example_plan_keeps_the_invariants() {
+        assert_eq!(two_switches_and_four_hosts().check_invariants(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_broken_plan_is_told() {
+        let mut plan = two_switches_and_four_hosts();
+        plan.switches[0].ports[6].membership.pvid = Some(plan.vlans[0].vid);
+        plan.vlans.swap(0, 1);
+        assert_eq!(plan.check_invariants().len(), 2);
+    }
+}
