@@ -1,0 +1,263 @@
+//! Message memory. The one place in the core with `unsafe`.
+//!
+//! MPI programs hand the library addresses and promise to leave them alone until a request completes; Rust
+//! references cannot express that, since a request outlives the call that made it. [`Buffer`] is that promise
+//! as a value: making one is `unsafe` and states the contract, using one is safe.
+//!
+//! A buffer may be *virtual*: a length and no memory. A simulation of 12,288 ranks that send 4 MiB each then
+//! needs no 48 GiB; protocols, packets and copies behave the same and move nothing.
+//!
+//! Today every buffer is contiguous. The interface (offsets into the packed message, at most two pieces for a
+//! range) is the one that derived datatypes need, so they can be added here and nowhere else.
+
+use core::ptr::NonNull;
+
+/// One run of bytes of a message: memory, or a length only.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// Real bytes.
+    Bytes(&'a [u8]),
+    /// So many bytes that nobody looks at.
+    Virtual(usize),
+}
+
+impl<'a> Piece<'a> {
+    /// No bytes at all.
+    pub const EMPTY: Self = Self::Bytes(&[]);
+
+    /// Length in bytes.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Virtual(len) => *len,
+        }
+    }
+
+    /// Whether there are no bytes.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first `at` bytes and the rest. `at` may not exceed the length.
+    #[inline]
+    pub fn split_at(self, at: usize) -> (Self, Self) {
+        match self {
+            Self::Bytes(bytes) => {
+                let (a, b) = bytes.split_at(at);
+                (Self::Bytes(a), Self::Bytes(b))
+            }
+            Self::Virtual(len) => {
+                assert!(at <= len, "split of a virtual piece of {len} bytes at {at}");
+                (Self::Virtual(at), Self::Virtual(len - at))
+            }
+        }
+    }
+
+    /// The bytes, unless virtual.
+    #[inline]
+    pub const fn bytes(&self) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Virtual(_) => None,
+        }
+    }
+}
+
+/// What a packet carries after its header: at most two pieces, so that a range that wraps, or a header part
+/// kept elsewhere, needs no copy.
+pub type Payload<'a> = [Piece<'a>; 2];
+
+/// A payload of no bytes.
+pub const NO_PAYLOAD: Payload<'static> = [Piece::EMPTY, Piece::EMPTY];
+
+/// Length of a payload in bytes.
+#[inline]
+pub const fn payload_len(payload: &Payload<'_>) -> usize {
+    payload[0].len() + payload[1].len()
+}
+
+/// The memory of one message at one side: where it is sent from or received into.
+///
+/// `Copy`, because the same memory is named by the request, by queued packets and by device operations; the
+/// contract of [`Buffer::from_raw_parts`] covers them all.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffer {
+    /// `None`: virtual.
+    base: Option<NonNull<u8>>,
+    len: usize,
+}
+
+// SAFETY: a buffer is an address with a promise about the memory behind it (see `from_raw_parts`), and that
+// promise does not depend on the thread. The process that holds it is used by one thread at a time.
+unsafe impl Send for Buffer {}
+// SAFETY: shared access reads the address only; reading and writing memory through it follows the contract.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// A buffer of no bytes.
+    pub const EMPTY: Self = Self { base: Some(NonNull::dangling()), len: 0 };
+
+    /// A buffer of `len` bytes that exist only as a number.
+    pub const fn virtual_of(len: usize) -> Self {
+        Self { base: None, len }
+    }
+
+    /// The memory at `base`, `len` bytes.
+    ///
+    /// # Safety
+    /// Until every request made with this buffer (or a copy of it) has completed or been cancelled:
+    /// the memory stays valid for reads, and for writes if a receive or a get is made with it; nobody writes
+    /// it, and nobody reads it either if a receive or a get is made with it (MPI-5.0 §3.7.2). `base` may be
+    /// null only when `len` is 0.
+    #[inline]
+    pub const unsafe fn from_raw_parts(base: *mut u8, len: usize) -> Self {
+        match NonNull::new(base) {
+            Some(base) => Self { base: Some(base), len },
+            None => Self::EMPTY,
+        }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the bytes exist only as a number.
+    #[inline]
+    pub const fn is_virtual(&self) -> bool {
+        self.base.is_none()
+    }
+
+    /// Address of the first byte, for devices that move memory themselves; `None` if virtual.
+    #[inline]
+    pub const fn as_ptr(&self) -> Option<*mut u8> {
+        match self.base {
+            Some(base) => Some(base.as_ptr()),
+            None => None,
+        }
+    }
+
+    /// The part of `len` bytes from `offset`.
+    ///
+    /// # Panics
+    /// If the part does not lie inside: the caller has checked lengths (our bug otherwise).
+    #[inline]
+    pub fn part(&self, offset: usize, len: usize) -> Self {
+        assert!(offset <= self.len && len <= self.len - offset, "part of a buffer outside of it");
+        match self.base {
+            // SAFETY: offset is inside the allocation (checked above), so the addition cannot wrap.
+            Some(base) => Self { base: Some(unsafe { base.add(offset) }), len },
+            None => Self { base: None, len },
+        }
+    }
+
+    /// The bytes of the message from `offset`, `len` of them, to be read at once.
+    #[inline]
+    pub fn gather(&self, offset: usize, len: usize) -> Payload<'_> {
+        [self.piece_at(offset, len), Piece::EMPTY]
+    }
+
+    /// All bytes as one piece.
+    #[inline]
+    pub fn piece(&self) -> Piece<'_> {
+        self.piece_at(0, self.len)
+    }
+
+    #[inline]
+    fn piece_at(&self, offset: usize, len: usize) -> Piece<'_> {
+        let part = self.part(offset, len);
+        match part.base {
+            // SAFETY: `from_raw_parts`: valid for reads, and not written while a request uses it.
+            Some(base) => Piece::Bytes(unsafe { core::slice::from_raw_parts(base.as_ptr(), part.len) }),
+            None => Piece::Virtual(part.len),
+        }
+    }
+
+    /// Writes `piece` at `offset`. Nothing happens if either side is virtual.
+    ///
+    /// # Panics
+    /// If the piece does not fit (our bug: lengths are checked when a message is matched).
+    #[inline]
+    pub fn scatter(&self, offset: usize, piece: Piece<'_>) {
+        let target = self.part(offset, piece.len());
+        if let (Some(base), Piece::Bytes(bytes)) = (target.base, piece) {
+            // SAFETY: in bounds (checked by `part`), valid for writes and not aliased by another live
+            // reference (`from_raw_parts`); `copy` and not `copy_nonoverlapping`, because a program may
+            // send from and receive into overlapping memory by mistake, which must not be undefined here.
+            unsafe { core::ptr::copy(bytes.as_ptr(), base.as_ptr(), bytes.len()) }
+        }
+    }
+
+    /// Copies `len` bytes from another buffer, both from the given offsets.
+    pub fn copy_from(&self, offset: usize, from: &Buffer, from_offset: usize, len: usize) {
+        self.scatter(offset, from.piece_at(from_offset, len));
+    }
+
+    /// Runs `f` on the bytes as a mutable slice; not called if virtual. For reductions in place.
+    #[inline]
+    pub fn with_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        // SAFETY: `from_raw_parts`: valid for writes and exclusively ours while the request is active; the
+        // slice does not leave `f`.
+        self.base.map(|base| f(unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), self.len) }))
+    }
+
+    /// Runs `f` with this buffer's bytes mutable and `other`'s readable; not called if either is virtual.
+    ///
+    /// # Panics
+    /// If the two overlap.
+    #[inline]
+    pub fn with_mut_and<R>(&self, other: &Buffer, f: impl FnOnce(&mut [u8], &[u8]) -> R) -> Option<R> {
+        let (a, b) = (self.base?, other.base?);
+        let (a_at, b_at) = (a.as_ptr() as usize, b.as_ptr() as usize);
+        assert!(
+            a_at + self.len <= b_at || b_at + other.len <= a_at || self.len == 0 || other.len == 0,
+            "the two operands of a reduction overlap"
+        );
+        // SAFETY: disjoint (checked above), valid as `from_raw_parts` promises, and neither leaves `f`.
+        unsafe {
+            let mine = core::slice::from_raw_parts_mut(a.as_ptr(), self.len);
+            let theirs = core::slice::from_raw_parts(b.as_ptr(), other.len);
+            Some(f(mine, theirs))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scatter_and_gather_move_bytes_at_offsets() {
+        let mut memory = [0u8; 8];
+        // SAFETY: `memory` outlives the buffer and is not touched in between.
+        let buffer = unsafe { Buffer::from_raw_parts(memory.as_mut_ptr(), 8) };
+        buffer.scatter(3, Piece::Bytes(b"abc"));
+        let [first, second] = buffer.gather(2, 4);
+        assert_eq!(first.bytes(), Some(&b"\0abc"[..]));
+        assert!(second.is_empty());
+        assert_eq!(&memory, b"\0\0\0abc\0\0");
+    }
+
+    #[test]
+    fn virtual_buffers_have_length_and_no_bytes() {
+        let buffer = Buffer::virtual_of(1 << 40);
+        buffer.scatter(5, Piece::Bytes(b"ignored"));
+        assert_eq!(payload_len(&buffer.gather(1, 1 << 39)), 1 << 39);
+        assert!(buffer.piece().bytes().is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "outside")]
+    fn a_part_outside_is_our_bug() {
+        let _ = Buffer::virtual_of(4).part(3, 2);
+    }
+}

@@ -1,0 +1,287 @@
+//! What moves bytes: the trait between the protocols and the world.
+//!
+//! A [`Device`] is a set of *rails* (physical paths) to peers. It moves packets and, where it can, puts to and
+//! gets from a peer's memory. It never matches messages, never orders across rails, never retries: those are
+//! the protocols' work, above it. Real devices live in `ayatori-devices`, simulated ones in `ayatori-sim`;
+//! wrapping devices (trace, fault) implement the same trait around another device.
+//!
+//! A device hands over what arrives one [`Event`] at a time; a packet stays in the device's memory until
+//! [`release`](Device::release), so an eager message is copied once, from there to the user's buffer.
+//!
+//! # A whole device on one page
+//!
+//! A process that only talks to itself:
+//!
+//! ```
+//! use ayatori_core::buffer::{Buffer, Payload, Piece};
+//! use ayatori_core::device::*;
+//! use ayatori_core::ids::{ProcessId, Rail, RailSet};
+//! use std::collections::VecDeque;
+//!
+//! struct Echo { rails: [RailCapabilities; 1], packets: VecDeque<Vec<u8>>, header_bytes: VecDeque<usize> }
+//!
+//! impl Device for Echo {
+//!     fn rails(&self) -> &[RailCapabilities] { &self.rails }
+//!     fn rails_to(&self, _peer: ProcessId) -> RailSet { RailSet::one(Rail(0)) }
+//!     fn send(&mut self, _: Rail, _: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+//!         if self.packets.len() == 16 { return Err(Full); }
+//!         let mut packet = header.to_vec();
+//!         for piece in payload {
+//!             packet.extend_from_slice(piece.bytes().expect("this device has no virtual payload"));
+//!         }
+//!         self.header_bytes.push_back(header.len());
+//!         self.packets.push_back(packet);
+//!         Ok(())
+//!     }
+//!     fn poll(&mut self) -> Option<Event> {
+//!         let _first = self.packets.front()?;
+//!         Some(Event::Packet(Incoming { rail: Rail(0), from: ProcessId(0), slot: 0 }))
+//!     }
+//!     fn packet(&self, _: &Incoming) -> Packet<'_> {
+//!         let (header, payload) = self.packets[0].split_at(self.header_bytes[0]);
+//!         Packet { header, payload: Piece::Bytes(payload) }
+//!     }
+//!     fn release(&mut self, _: Incoming) { self.packets.pop_front(); self.header_bytes.pop_front(); }
+//!     fn arm(&mut self) -> Armed {
+//!         if self.packets.is_empty() { Armed::Armed } else { Armed::NotYet }
+//!     }
+//! }
+//!
+//! let mut echo = Echo {
+//!     rails: [RailCapabilities { packet_bytes_max: 4096, ..RailCapabilities::default() }],
+//!     packets: VecDeque::new(), header_bytes: VecDeque::new(),
+//! };
+//! echo.send(Rail(0), ProcessId(0), b"head", [Piece::Bytes(b"bo"), Piece::Bytes(b"dy")]).unwrap();
+//! let Some(Event::Packet(incoming)) = echo.poll() else { panic!() };
+//! assert_eq!(echo.packet(&incoming).payload.bytes(), Some(&b"body"[..]));
+//! echo.release(incoming);
+//! assert!(echo.poll().is_none());
+//! ```
+
+use crate::buffer::{Buffer, Payload, Piece};
+use crate::ids::{ProcessId, Rail, RailSet};
+
+/// The longest header a packet may have, in bytes. Every device carries headers up to this.
+pub const HEADER_BYTES_MAX: usize = 128;
+
+/// What one rail can do. The protocols choose by it; `ayatori info --explain` prints the choice.
+#[derive(Clone, Copy, Debug)]
+pub struct RailCapabilities {
+    /// Name for people: an interface, "shm", …
+    pub name: &'static str,
+    /// The largest packet, header and payload together, in bytes.
+    pub packet_bytes_max: usize,
+    /// Up to this payload a packet is as cheap as an empty one, in bytes.
+    pub inline_bytes: usize,
+    /// Longest message that goes eagerly, in bytes; the device knows where its copies begin to cost more
+    /// than a rendezvous' round trip. At most `packet_bytes_max` less the header.
+    pub eager_bytes_max: usize,
+    /// Whether [`Device::put`] works.
+    pub put: bool,
+    /// Whether [`Device::get`] works.
+    pub get: bool,
+    /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
+    pub transfer_bytes_max: usize,
+    /// Whether packets of one rail to one peer arrive in the order sent.
+    pub ordered: bool,
+    /// Whether every packet arrives unless the rail is reported down.
+    pub reliable: bool,
+    /// Payload rate in bytes a second.
+    pub bandwidth_bytes_per_s: u64,
+    /// One-way time of an empty packet in picoseconds.
+    pub latency_ps: u64,
+    /// How finely the rail can pace.
+    pub pacing: Pacing,
+    /// The NUMA node the rail hangs on, where known.
+    pub numa_node: Option<u16>,
+}
+
+impl Default for RailCapabilities {
+    fn default() -> Self {
+        Self {
+            name: "rail",
+            packet_bytes_max: 8 << 10,
+            inline_bytes: 0,
+            eager_bytes_max: 4 << 10,
+            put: false,
+            get: false,
+            transfer_bytes_max: 1 << 20,
+            ordered: true,
+            reliable: true,
+            bandwidth_bytes_per_s: 1_000_000_000,
+            latency_ps: 1_000_000,
+            pacing: Pacing::None,
+            numa_node: None,
+        }
+    }
+}
+
+/// How a rail can leave gaps between packets (P4, §2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pacing {
+    /// Not at all.
+    None,
+    /// By a rate limit in bytes a second (`SO_MAX_PACING_RATE`, QP rate limits).
+    Rate,
+    /// Exactly, in packet times (simulated NICs).
+    PacketGap,
+}
+
+/// The device cannot take this now; nothing of it was taken. Offer it again after the next poll.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// Names registered memory to a peer; what the words mean is the rail's business (address and key, say).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RemoteKey {
+    /// Opaque.
+    pub words: [u64; 2],
+}
+
+/// Part of a peer's registered memory.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteRegion {
+    /// The registration.
+    pub key: RemoteKey,
+    /// Bytes from its start.
+    pub offset: u64,
+}
+
+/// Given with a put or get and handed back with its completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Token(pub u64);
+
+/// How a put or get was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Submitted {
+    /// It is already done; no completion will follow.
+    Done,
+    /// An [`Event::Completion`] will follow.
+    Pending,
+    /// The rail cannot do this one (the kernel refuses, say); use packets instead. No completion follows.
+    Refused,
+}
+
+/// A packet that has arrived and waits in the device's memory. Not `Copy`: it is released once.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Incoming {
+    /// The rail it came by.
+    pub rail: Rail,
+    /// Who sent it, as the device knows it (never as the packet claims).
+    pub from: ProcessId,
+    /// The device's own note where the packet lies.
+    pub slot: u64,
+}
+
+/// The bytes of an arrived packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    /// The header as sent, and possibly some payload after it: a device that does not keep the boundary
+    /// gives everything here. Headers say their own length.
+    pub header: &'a [u8],
+    /// The (rest of the) payload.
+    pub payload: Piece<'a>,
+}
+
+/// What a device has to report.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A packet; read it with [`Device::packet`], then give it back with [`Device::release`] before polling
+    /// again.
+    Packet(Incoming),
+    /// A put or get has ended. `Err`: the rail broke; the memory's content is undefined.
+    Completion(Token, Result<(), RailBroken>),
+    /// A rail to a peer broke: what was sent on it and not acknowledged may be lost.
+    RailDown(Rail, ProcessId),
+    /// A rail to a peer works (again).
+    RailUp(Rail, ProcessId),
+    /// The peer's process is gone and will not come back.
+    PeerGone(ProcessId),
+}
+
+/// A rail broke under an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RailBroken;
+
+/// Answer to [`Device::arm`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Armed {
+    /// The next arrival will wake the sleeper: sleep now.
+    Armed,
+    /// Something has arrived meanwhile: poll instead.
+    NotYet,
+}
+
+/// Moves packets and memory between processes. See the [module's docs](self).
+///
+/// Every method returns at once. All are called by one thread at a time.
+pub trait Device {
+    /// The rails, indexed by [`Rail`]. Fixed for the device's life.
+    fn rails(&self) -> &[RailCapabilities];
+
+    /// The rails that reach `peer`; empty if none does.
+    fn rails_to(&self, peer: ProcessId) -> RailSet;
+
+    /// Sends a packet: header (at most [`HEADER_BYTES_MAX`]) and payload, copied before this returns.
+    /// Packets of one rail to one peer are delivered in this order where the rail says `ordered`.
+    fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full>;
+
+    /// The next thing to report, if any.
+    fn poll(&mut self) -> Option<Event>;
+
+    /// The bytes of an arrived packet.
+    fn packet(&self, incoming: &Incoming) -> Packet<'_>;
+
+    /// Gives an arrived packet's memory back to the device.
+    fn release(&mut self, incoming: Incoming);
+
+    /// A hint: the caller waits for a packet from `from` (or from anybody). Devices that look in several
+    /// places look there first.
+    #[inline]
+    fn expect(&mut self, from: Option<ProcessId>) {
+        let _ = from;
+    }
+
+    /// Makes a buffer reachable by peers' puts and gets on `rail`. `None`: out of resources, use packets.
+    /// The buffer stays valid until [`deregister`](Self::deregister).
+    fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        let _ = (rail, buffer);
+        None
+    }
+
+    /// Ends a registration. Gets and puts on it have completed.
+    fn deregister(&mut self, rail: Rail, key: RemoteKey) {
+        let _ = (rail, key);
+    }
+
+    /// Writes `local` into a peer's registered memory. A put that is [`Submitted::Done`] or has completed is
+    /// visible to the peer before any packet sent afterwards on the same rail.
+    fn put(
+        &mut self,
+        rail: Rail,
+        to: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        let _ = (rail, to, local, remote, token);
+        Ok(Submitted::Refused)
+    }
+
+    /// Reads a peer's registered memory into `local`.
+    fn get(
+        &mut self,
+        rail: Rail,
+        from: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        let _ = (rail, from, local, remote, token);
+        Ok(Submitted::Refused)
+    }
+
+    /// Says that the caller is about to sleep. After [`Armed::Armed`] the next arrival wakes it (how is the
+    /// concrete device's matter: a futex, a file descriptor); [`poll`](Self::poll) disarms.
+    fn arm(&mut self) -> Armed;
+}

@@ -1,0 +1,108 @@
+//! Errors, sorted by whose fault they are.
+//!
+//! Our own bugs are assertions. A caller's mistake is an [`Error`] with one variant per MPI error class. A
+//! peer's misbehaviour is [`Error::PeerMisbehaved`] and never a panic. A dead rail is an event and failover; a
+//! dead process is [`Error::ProcessAborted`] at every operation that needs it.
+
+use crate::ids::ProcessId;
+use core::fmt;
+
+/// What can go wrong, from the caller's point of view. The C boundary maps variants to MPI error classes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// `MPI_ERR_BUFFER`: buffered send without enough attached buffer space.
+    BufferExhausted {
+        /// Bytes the message needs, with its bookkeeping.
+        needed_bytes: usize,
+        /// Largest free run in the attached buffer.
+        free_bytes: usize,
+    },
+    /// `MPI_ERR_COUNT`.
+    Count,
+    /// `MPI_ERR_TYPE`.
+    Type,
+    /// `MPI_ERR_TAG`.
+    Tag(i32),
+    /// `MPI_ERR_COMM`: no such communicator.
+    Comm,
+    /// `MPI_ERR_RANK`: not a rank of the communicator or group.
+    Rank {
+        /// What was given.
+        rank: i64,
+        /// The communicator's size.
+        size: u32,
+    },
+    /// `MPI_ERR_REQUEST`: no such request, or not in the state the call needs.
+    Request,
+    /// `MPI_ERR_ROOT`.
+    Root {
+        /// What was given.
+        root: i64,
+        /// The communicator's size.
+        size: u32,
+    },
+    /// `MPI_ERR_GROUP`.
+    Group,
+    /// `MPI_ERR_OP`: the operation is not defined on the type.
+    Op,
+    /// `MPI_ERR_TRUNCATE`: the message is longer than the receive buffer; what fits was received.
+    Truncate {
+        /// Length of the message.
+        message_bytes: u64,
+        /// Length of the receive buffer.
+        buffer_bytes: u64,
+    },
+    /// `MPI_ERR_OTHER` for a ready-mode message that found no posted receive.
+    NotReady,
+    /// `MPI_ERR_ARG`.
+    Argument(&'static str),
+    /// `MPI_ERR_PROC_ABORTED`: the other process is gone.
+    ProcessAborted(ProcessId),
+    /// No rail reaches the process.
+    Unreachable(ProcessId),
+    /// A peer sent what no correct peer sends. It is cut off; its operations end with this.
+    PeerMisbehaved {
+        /// Who.
+        peer: ProcessId,
+        /// What was wrong.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::BufferExhausted { needed_bytes, free_bytes } => write!(
+                f,
+                "the attached buffer has no room: the message needs {needed_bytes} bytes, {free_bytes} are free in one run"
+            ),
+            Self::Count => write!(f, "the count is negative or too large"),
+            Self::Type => write!(f, "the datatype does not fit here"),
+            Self::Tag(tag) => write!(f, "tag {tag} is not between 0 and MPI_TAG_UB"),
+            Self::Comm => write!(f, "no such communicator"),
+            Self::Rank { rank, size } => {
+                write!(f, "rank {rank} is not between 0 and {}", size.saturating_sub(1))
+            }
+            Self::Request => write!(f, "no such request, or not in a state for this call"),
+            Self::Root { root, size } => {
+                write!(f, "root {root} is not between 0 and {}", size.saturating_sub(1))
+            }
+            Self::Group => write!(f, "the group does not fit here"),
+            Self::Op => write!(f, "the operation is not defined on this datatype"),
+            Self::Truncate { message_bytes, buffer_bytes } => write!(
+                f,
+                "a message of {message_bytes} bytes arrived for a receive buffer of {buffer_bytes} bytes"
+            ),
+            Self::NotReady => write!(f, "a ready-mode message found no posted receive"),
+            Self::Argument(what) => write!(f, "{what}"),
+            Self::ProcessAborted(peer) => write!(f, "{peer} is gone"),
+            Self::Unreachable(peer) => write!(f, "no rail reaches {peer}"),
+            Self::PeerMisbehaved { peer, what } => {
+                write!(f, "{peer} sent what no correct process sends: {what}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}
