@@ -1,0 +1,114 @@
+/* Shared by the benchmark programs: repetition counts, medians, one output format.
+ *
+ * Every program prints one line per figure, from rank 0 only:
+ *     RESULT <benchmark> <bytes> <value> <unit>
+ * `cargo xtask bench` parses these lines; everything else on stdout is ignored.
+ *
+ * BENCH_BUDGET_MS (default 60) bounds the time spent on one figure. A figure is the median of BENCH_SAMPLES
+ * loops, so that one interrupt does not move it. */
+#ifndef AYATORI_BENCH_H
+#define AYATORI_BENCH_H
+
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BENCH_SAMPLES 7
+#define BENCH_REPETITIONS_MAX 200000
+
+static int bench_rank, bench_size;
+
+static inline void bench_start(int *argc, char ***argv)
+{
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &bench_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &bench_size);
+}
+
+/* Two-rank programs say so instead of hanging. */
+static inline void bench_need_two(const char *name)
+{
+    if (bench_size == 2) return;
+    if (bench_rank == 0) fprintf(stderr, "%s needs exactly 2 ranks, was started with %d\n", name, bench_size);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+static inline double bench_budget_s(void)
+{
+    const char *text = getenv("BENCH_BUDGET_MS");
+    double ms = text ? atof(text) : 60;
+    return (ms > 0 ? ms : 60) * 1e-3;
+}
+
+static inline int bench_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static inline double bench_median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, bench_compare);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* Page-aligned, touched: page faults are not what is measured. */
+static inline char *bench_buffer(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 4096, bytes ? bytes : 1)) {
+        fprintf(stderr, "no memory for a buffer of %zu bytes\n", bytes);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    memset(memory, 1 + bench_rank, bytes ? bytes : 1);
+    return memory;
+}
+
+static inline void bench_result(const char *name, size_t bytes, double value, const char *unit)
+{
+    if (bench_rank != 0) return;
+    printf("RESULT %s %zu %.6g %s\n", name, bytes, value, unit);
+    fflush(stdout);
+}
+
+/* What is timed: `repetitions` turns, called by every rank. */
+typedef void (*bench_body)(void *context, int repetitions);
+
+static inline double bench_time(bench_body body, void *context, int repetitions)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double begin = MPI_Wtime();
+    body(context, repetitions);
+    return MPI_Wtime() - begin;
+}
+
+/* Seconds of one turn of `body`: the slowest rank's time, median over samples. Collective over the world. */
+static inline double bench_measure(bench_body body, void *context)
+{
+    double budget = bench_budget_s(), samples[BENCH_SAMPLES];
+    int repetitions = 1;
+    body(context, 1); /* connections, first touch */
+    for (;;) {
+        double mine = bench_time(body, context, repetitions), slowest;
+        MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        int enough = slowest > budget / 20 || repetitions >= BENCH_REPETITIONS_MAX;
+        if (enough) {
+            double fit = budget / BENCH_SAMPLES / (slowest / repetitions);
+            repetitions = fit < 1 ? 1 : fit > BENCH_REPETITIONS_MAX ? BENCH_REPETITIONS_MAX : (int)fit;
+            MPI_Bcast(&repetitions, 1, MPI_INT, 0, MPI_COMM_WORLD);
+            /* One turn already takes longer than the whole budget: three samples must do. */
+            int count = slowest / repetitions > budget ? 3 : BENCH_SAMPLES;
+            MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
+            for (int i = 0; i < count; i++) {
+                mine = bench_time(body, context, repetitions);
+                MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+                samples[i] = slowest / repetitions;
+            }
+            return bench_median(samples, count);
+        }
+        repetitions *= 4;
+    }
+}
+
+#endif

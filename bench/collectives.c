@@ -1,0 +1,124 @@
+/* Collectives at any number of ranks: µs per call, the slowest rank's time.
+ *
+ * Rooted operations (broadcast, reduce, gather, scatter) are timed together with a barrier: without one, a loop of
+ * them is a pipeline and shows throughput. Their names end in `+barrier`.
+ *
+ * Usage: collectives [NAME …]; with names, only those (without the suffix). */
+#include "bench.h"
+
+struct work { char *out, *in; int bytes; };
+
+static void barrier(void *context, int repetitions)
+{
+    (void)context;
+    for (int i = 0; i < repetitions; i++) MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void bcast(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++) {
+        MPI_Bcast(w->out, w->bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void reduce(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++) {
+        MPI_Reduce(w->out, w->in, w->bytes / 8, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void allreduce(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++)
+        MPI_Allreduce(w->out, w->in, w->bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void alltoall(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++)
+        MPI_Alltoall(w->out, w->bytes, MPI_CHAR, w->in, w->bytes, MPI_CHAR, MPI_COMM_WORLD);
+}
+
+static void allgather(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++)
+        MPI_Allgather(w->out, w->bytes, MPI_CHAR, w->in, w->bytes, MPI_CHAR, MPI_COMM_WORLD);
+}
+
+static void gather(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++) {
+        MPI_Gather(w->out, w->bytes, MPI_CHAR, w->in, w->bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void scatter(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++) {
+        MPI_Scatter(w->out, w->bytes, MPI_CHAR, w->in, w->bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void reduce_scatter(void *context, int repetitions)
+{
+    struct work *w = context;
+    for (int i = 0; i < repetitions; i++)
+        MPI_Reduce_scatter_block(w->out, w->in, w->bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static const struct operation {
+    const char *name, *label;
+    bench_body body;
+    int per_peer;      /* buffers hold one block of `bytes` for every rank */
+    int sizes[4];      /* ends at -1 */
+} operations[] = {
+    {"barrier", "barrier", barrier, 0, {0, -1}},
+    {"bcast", "bcast+barrier", bcast, 0, {8, 64 << 10, 1 << 20, -1}},
+    {"reduce", "reduce+barrier", reduce, 0, {8, 64 << 10, -1}},
+    {"allreduce", "allreduce", allreduce, 0, {8, 64 << 10, 1 << 20, -1}},
+    {"alltoall", "alltoall", alltoall, 1, {8, 1 << 10, 32 << 10, -1}},
+    {"allgather", "allgather", allgather, 1, {8, 1 << 10, -1}},
+    {"gather", "gather+barrier", gather, 1, {1 << 10, -1}},
+    {"scatter", "scatter+barrier", scatter, 1, {1 << 10, -1}},
+    {"reduce_scatter", "reduce_scatter_block", reduce_scatter, 1, {1 << 10, -1}},
+};
+
+static int wanted(const char *name, int argc, char **argv)
+{
+    if (argc < 2) return 1;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], name)) return 1;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    bench_start(&argc, &argv);
+    for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
+        const struct operation *op = &operations[o];
+        if (!wanted(op->name, argc, argv)) continue;
+        for (int i = 0; op->sizes[i] >= 0; i++) {
+            size_t bytes = (size_t)op->sizes[i], all = op->per_peer ? bytes * (size_t)bench_size : bytes;
+            struct work w = {bench_buffer(all), bench_buffer(all), op->sizes[i]};
+            memset(w.out, 0, all); /* sums of doubles stay zero: no denormals, no infinities */
+            memset(w.in, 0, all);
+            bench_result(op->label, bytes, bench_measure(op->body, &w) * 1e6, "us");
+            free(w.out);
+            free(w.in);
+        }
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,75 @@
+//! What is measured: programs, rank counts, and the raw limit each figure is read against.
+
+use std::time::Duration;
+
+/// One program at one number of ranks: one launch per library and run.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    /// The group `--only` selects by.
+    pub(crate) group: &'static str,
+    /// `bench/<program>.c`.
+    pub(crate) program: &'static str,
+    pub(crate) ranks: usize,
+    /// One launch may take this long.
+    pub(crate) limit: Duration,
+    /// Milliseconds for one figure (`BENCH_BUDGET_MS`).
+    pub(crate) budget_ms: u32,
+}
+
+/// The groups, in the order they run.
+pub(crate) const GROUPS: [&str; 7] =
+    ["pingpong", "bandwidth", "rate", "sendrecv", "collectives", "startup", "memory"];
+
+/// The cases of the chosen groups at the chosen rank counts (for the groups that take any).
+pub(crate) fn cases(only: &[String], ranks: &[usize], quick: bool) -> Vec<Case> {
+    let wanted = |group: &str| only.is_empty() || only.iter().any(|name| name == group);
+    let budget_ms = if quick { 10 } else { 40 };
+    let two = ["pingpong", "bandwidth", "rate", "sendrecv"];
+    let mut cases = Vec::new();
+    for group in GROUPS.into_iter().filter(|group| wanted(group)) {
+        let counts: Vec<usize> = match group {
+            _ if two.contains(&group) => vec![2],
+            "startup" => vec![2, 32],
+            "memory" => vec![2, 32],
+            _ => ranks.to_vec(),
+        };
+        for ranks in counts {
+            let limit = Duration::from_secs(if ranks > 8 { 90 } else { 45 });
+            cases.push(Case { group, program: group, ranks, limit, budget_ms });
+        }
+    }
+    cases
+}
+
+/// Whether a bigger figure is the better one.
+pub(crate) fn higher_is_better(unit: &str) -> bool {
+    unit.ends_with("/s")
+}
+
+/// The raw figure that bounds `benchmark` at `bytes`, as `(name, bytes)` of `bench/raw.c`'s output.
+///
+/// A 0 or 8-byte message cannot be faster than a cache line each way. A long one needs at least one copy: the limit is
+/// the kernel's single copy or a copy in and out of a mapping, whichever this machine does faster (the report takes
+/// the better of the two).
+pub(crate) fn raw_limits(benchmark: &str, bytes: usize) -> &'static [&'static str] {
+    match benchmark {
+        "pingpong" | "sendrecv" if bytes <= 64 => &["raw_line_pingpong"],
+        "pingpong" => &["raw_mapping_pingpong", "raw_readv_pingpong"],
+        "bandwidth" => &["raw_process_vm_readv", "raw_memcpy"],
+        "startup" => &["raw_spawn_and_wait"],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_selects_groups_and_ranks_apply_to_collectives_alone() {
+        let only = vec!["pingpong".to_owned(), "collectives".to_owned()];
+        let cases = cases(&only, &[4, 8], true);
+        let got: Vec<_> = cases.iter().map(|case| (case.group, case.ranks)).collect();
+        assert_eq!(got, [("pingpong", 2), ("collectives", 4), ("collectives", 8)]);
+    }
+}

@@ -1,0 +1,153 @@
+//! Starting programs: always with a time limit, and with everything they started ended afterwards.
+//!
+//! A program runs in a process group of its own. At the limit the group gets SIGTERM (a launcher then ends its ranks),
+//! two seconds later SIGKILL.
+
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// How long a launcher may take to end its ranks after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What came of a run.
+pub(crate) struct Outcome {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) wall: Duration,
+    pub(crate) timed_out: bool,
+}
+
+impl Outcome {
+    pub(crate) fn success(&self) -> bool {
+        self.status.success() && !self.timed_out
+    }
+
+    /// One line that says why a run failed: the limit, the signal or exit code, and the last thing it said.
+    pub(crate) fn reason(&self) -> String {
+        let ending = if self.timed_out {
+            format!("no end after {:.0} s", self.wall.as_secs_f64())
+        } else if let Some(signal) = self.status.signal() {
+            format!("ended by signal {signal}")
+        } else {
+            format!("exit code {}", self.status.code().unwrap_or(-1))
+        };
+        let said = self.stderr.lines().chain(self.stdout.lines());
+        match said.map(str::trim).find(|line| line.len() > 8 && !line.starts_with(['-', '=', '*'])) {
+            Some(line) => format!("{ending}: {}", line.chars().take(160).collect::<String>()),
+            None => ending,
+        }
+    }
+}
+
+fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // A pipe that breaks has given what it had.
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Runs `command` to its end or for `limit`, with its output captured.
+///
+/// # Errors
+/// The program cannot be started.
+pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Outcome> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let begin = Instant::now();
+    let mut child = command.process_group(0).spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let stdout = drain(child.stdout.take().expect("stdout is a pipe"));
+    let stderr = drain(child.stderr.take().expect("stderr is a pipe"));
+    let (status, timed_out) = wait(&mut child, begin, limit)?;
+    let wall = begin.elapsed();
+    // What the program left running holds our pipes open and the CPUs busy.
+    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+    Ok(Outcome { status, stdout: join(stdout), stderr: join(stderr), wall, timed_out })
+}
+
+fn join(reader: JoinHandle<String>) -> String {
+    // A left-over outside the group may hold the pipe for ever: wait only a little.
+    let end = Instant::now() + GRACE;
+    while !reader.is_finished() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if reader.is_finished() { reader.join().unwrap_or_default() } else { String::new() }
+}
+
+fn wait(child: &mut Child, begin: Instant, limit: Duration) -> Result<(ExitStatus, bool)> {
+    let group = Pid::from_raw(child.id() as i32);
+    let mut asked = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, asked.is_some()));
+        }
+        match asked {
+            None if begin.elapsed() > limit => {
+                let _ = killpg(group, Signal::SIGTERM);
+                asked = Some(Instant::now());
+            }
+            Some(when) if Instant::elapsed(&when) > GRACE => {
+                let _ = killpg(group, Signal::SIGKILL);
+            }
+            _ => {}
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Runs `command` with its output shown as it comes.
+///
+/// # Errors
+/// The program cannot be started or does not end well; the error names it.
+pub(crate) fn show(command: &mut Command) -> Result<()> {
+    let name = line(command);
+    let status = command.status().with_context(|| format!("cannot start `{name}`"))?;
+    if !status.success() {
+        bail!("`{name}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// A command as one would type it.
+pub(crate) fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_past_its_limit_is_ended_and_said_so() {
+        let outcome = capture(Command::new("sleep").arg("60"), Duration::from_millis(50)).unwrap();
+        assert!(outcome.timed_out && !outcome.success());
+        assert!(outcome.wall < Duration::from_secs(5));
+        assert!(outcome.reason().starts_with("no end after"));
+    }
+
+    #[test]
+    fn a_grandchild_that_keeps_the_pipe_is_ended_with_the_program() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 60 & echo said"]);
+        let outcome = capture(&mut command, Duration::from_secs(10)).unwrap();
+        assert_eq!(outcome.stdout, "said\n");
+        assert!(outcome.wall < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_reason_of_a_failure_names_code_and_message() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'no such device' >&2; exit 3"]);
+        let outcome = capture(&mut command, Duration::from_secs(10)).unwrap();
+        assert_eq!(outcome.reason(), "exit code 3: no such device");
+    }
+}

@@ -1,0 +1,103 @@
+//! Building the product and laying it out as an installation.
+//!
+//! `build/prefix` is the staged installation that `run`, `test`, `bench` and `conformance` use; `install` makes the same
+//! tree under a prefix of the user's. The tree:
+//!
+//! ```text
+//! bin/      ayatori, mpiexec, mpirun (both the same program), mpicc, mpicxx, mpicc_abi, mpicxx_abi
+//! include/  mpi.h
+//! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc
+//! ```
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{paths, process};
+
+/// Options of `cargo xtask install`.
+#[derive(clap::Args)]
+pub(crate) struct InstallOptions {
+    /// Where to install.
+    #[arg(long, env = "PREFIX", default_value = "/usr/local")]
+    prefix: PathBuf,
+    /// Put this directory in front of the prefix when copying (for packagers).
+    #[arg(long, env = "DESTDIR")]
+    destdir: Option<PathBuf>,
+}
+
+/// `cargo xtask install`.
+pub(crate) fn install(options: &InstallOptions) -> Result<()> {
+    build_release()?;
+    let place = match &options.destdir {
+        Some(destdir) => {
+            let inner = options.prefix.strip_prefix("/").unwrap_or(&options.prefix);
+            destdir.join(inner)
+        }
+        None => options.prefix.clone(),
+    };
+    lay_out(&place)?;
+    println!("installed under {}: try `{}/bin/ayatori info`", place.display(), options.prefix.display());
+    Ok(())
+}
+
+/// The staged installation, built if need be. Returns its prefix.
+pub(crate) fn stage() -> Result<PathBuf> {
+    build_release()?;
+    let prefix = paths::build_dir().join("prefix");
+    lay_out(&prefix)?;
+    Ok(prefix)
+}
+
+fn build_release() -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "-p", "ayatori", "-p", "ayatori-mpi"]).current_dir(paths::root());
+    process::show(&mut cargo)
+}
+
+fn lay_out(prefix: &Path) -> Result<()> {
+    let release = paths::target_dir().join("release");
+    let crate_dir = paths::root().join("crates/mpi");
+    let (bin, lib) = (prefix.join("bin"), prefix.join("lib"));
+    copy(&release.join("ayatori"), &bin.join("ayatori"), 0o755)?;
+    link("ayatori", &bin.join("mpiexec"))?;
+    link("ayatori", &bin.join("mpirun"))?;
+    copy(&release.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"), 0o755)?;
+    link("libmpi_abi.so.1", &lib.join("libmpi_abi.so"))?;
+    copy(&crate_dir.join("include/mpi.h"), &prefix.join("include/mpi.h"), 0o644)?;
+    for wrapper in ["mpicc", "mpicxx"] {
+        copy(&crate_dir.join("wrappers").join(wrapper), &bin.join(wrapper), 0o755)?;
+        link(wrapper, &bin.join(format!("{wrapper}_abi")))?;
+    }
+    pkg_config(prefix, &crate_dir.join("wrappers/ayatori.pc.in"), &lib.join("pkgconfig/ayatori.pc"))
+}
+
+/// Copies through a temporary name: a running program keeps the file it has open.
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    let what = || format!("cannot copy {} to {}", from.display(), to.display());
+    let dir = to.parent().expect("a file inside the prefix");
+    fs::create_dir_all(dir).with_context(what)?;
+    let name = to.file_name().expect("a file name").to_string_lossy();
+    let temporary = dir.join(format!(".{name}.{}", std::process::id()));
+    fs::copy(from, &temporary).with_context(what)?;
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)).with_context(what)?;
+    fs::rename(&temporary, to).with_context(what)
+}
+
+fn link(target: &str, at: &Path) -> Result<()> {
+    if at.symlink_metadata().is_ok() {
+        fs::remove_file(at).with_context(|| format!("cannot replace {}", at.display()))?;
+    }
+    symlink(target, at).with_context(|| format!("cannot link {} to {target}", at.display()))
+}
+
+fn pkg_config(prefix: &Path, template: &Path, to: &Path) -> Result<()> {
+    let text = fs::read_to_string(template).with_context(|| format!("cannot read {}", template.display()))?;
+    let text = text.replace("@PREFIX@", &prefix.display().to_string());
+    let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    fs::create_dir_all(to.parent().expect("a file inside the prefix"))?;
+    fs::write(to, text).with_context(|| format!("cannot write {}", to.display()))
+}
