@@ -1,7 +1,9 @@
 //! Machine description, topologies, routing, VLAN planning (see ARCHITECTURE.md).
 #![forbid(unsafe_code)]
 
+pub mod deadlock;
 pub mod dialect;
 pub mod graph;
 pub mod plan;
+pub mod routing;
 pub mod topology;

@@ -6,6 +6,9 @@
 use super::{Cable, TopologyError, invalid, product};
 use crate::graph::Port;
 
+/// Coordinates are kept in 16 bits.
+const EXTENT_MAX: u32 = 65_535;
+
 /// One dimension of a [`Grid`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dimension {
@@ -115,10 +118,17 @@ impl Grid {
         if self.dimensions.is_empty() {
             return Err(invalid(topology, "needs at least one extent"));
         }
-        match self.dimensions.iter().position(|dimension| dimension.extent == 0) {
-            Some(d) => Err(invalid(topology, format!("extent {} is 0: at least 1 is needed", d + 1))),
-            None => Ok(()),
+        for (d, Dimension { extent, .. }) in self.dimensions.iter().enumerate() {
+            if *extent == 0 {
+                return Err(invalid(topology, format!("extent {} is 0: at least 1 is needed", d + 1)));
+            }
+            if *extent > EXTENT_MAX {
+                let (topology, what) = (topology, "switches along a dimension");
+                let (count, max) = (u64::from(*extent), u64::from(EXTENT_MAX));
+                return Err(TopologyError::TooLarge { topology, what, count, max });
+            }
         }
+        Ok(())
     }
 
     fn advance(&self, coordinates: &mut [u32]) {

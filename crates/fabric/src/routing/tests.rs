@@ -1,0 +1,247 @@
+use super::*;
+use crate::deadlock::{self, Verdict};
+use crate::graph::LinkSpec;
+use crate::topology::{
+    Complete, Dragonfly, Explicit, FatTree, HyperX, Hypercube, Mesh, Ring, Tofu, Torus, Tree,
+};
+
+const LINK: LinkSpec = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
+const DATELINE: Method = Method::DimensionOrder { dateline: true, tie: TieRule::Up };
+
+fn routed(method: Method, topology: &Topology) -> (Graph, Routing) {
+    let graph = topology.build(LINK).unwrap();
+    let routing = Routing::new(method, topology, &graph).unwrap();
+    (graph, routing)
+}
+
+fn verdict(method: Method, topology: &Topology) -> Verdict {
+    let (graph, routing) = routed(method, topology);
+    deadlock::check(&graph, &routing, |switch| topology.generator().carries_hosts(switch.0)).unwrap()
+}
+
+fn torus(extents: &[u32]) -> Topology {
+    Topology::Torus(Torus::new(extents))
+}
+
+fn regular_topologies() -> Vec<Topology> {
+    vec![
+        Topology::Ring(Ring { switch_count: 7 }),
+        Topology::Mesh(Mesh { extents: vec![4, 3, 2] }),
+        torus(&[4, 2, 5]),
+        Topology::Torus(Torus { extents: vec![2, 6], twin_links: true }),
+        Topology::Hypercube(Hypercube { dimension_count: 5 }),
+        Topology::Complete(Complete { switch_count: 7 }),
+        Topology::Tree(Tree { arity: 3, switch_count: 17 }),
+        Topology::FatTree(FatTree::of_radix(6, 3).unwrap()),
+        Topology::FatTree(FatTree { down: vec![3, 4], up: vec![2, 3], widths: vec![] }),
+        Topology::HyperX(HyperX { extents: vec![3, 4, 2], widths: vec![] }),
+        Topology::Tofu(Tofu::new([3, 4, 2])),
+    ]
+}
+
+#[test]
+fn usual_routes_are_shortest_paths() {
+    for topology in regular_topologies() {
+        let (graph, routing) = routed(Method::usual_for(&topology), &topology);
+        let ends: Vec<SwitchId> =
+            graph.switches().filter(|s| topology.generator().carries_hosts(s.0)).collect();
+        for &from in &ends {
+            let distances = graph.switch_distances(from);
+            for &to in &ends {
+                for flow in 0..routing.flow_count() {
+                    let path = routing.path(&graph, from, to, flow).unwrap();
+                    let distance = distances[to.index()].unwrap() as usize;
+                    assert_eq!(path.len(), distance, "{topology:?} {from:?} {to:?} flow {flow}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dragonfly_routes_cross_one_global_link_at_most() {
+    let topology = Topology::Dragonfly(Dragonfly { group_size: 4, global_port_count: 3, group_count: 5 });
+    let (graph, routing) = routed(Method::DragonflyMinimal, &topology);
+    for (from, to) in graph.switches().flat_map(|a| graph.switches().map(move |b| (a, b))) {
+        for flow in 0..routing.flow_count() {
+            let path = routing.path(&graph, from, to, flow).unwrap();
+            let group = |end: crate::graph::End| match end.node {
+                Node::Switch(switch) => switch.0 / 4,
+                Node::Host(_) => unreachable!(),
+            };
+            let ends = path.iter().map(|lane| graph.channel_ends(lane.channel));
+            let global_count = ends.filter(|&(a, b)| group(a) != group(b)).count();
+            assert!(path.len() <= 3 && global_count == usize::from(from.0 / 4 != to.0 / 4));
+        }
+    }
+}
+
+#[test]
+fn usual_routes_are_free_of_deadlock() {
+    let dragonfly = Dragonfly { group_size: 4, global_port_count: 2, group_count: 9 };
+    for topology in regular_topologies().into_iter().chain([Topology::Dragonfly(dragonfly)]) {
+        let verdict = verdict(Method::usual_for(&topology), &topology);
+        assert!(verdict.is_free(), "{topology:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn without_the_dateline_a_torus_can_deadlock_and_the_cycle_is_a_ring() {
+    let topology = torus(&[5, 4]);
+    let method = Method::DimensionOrder { dateline: false, tie: TieRule::Up };
+    let Verdict::Cycle(cycle) = verdict(method, &topology) else { panic!("no cycle found") };
+    let graph = topology.build(LINK).unwrap();
+    // The shortest circle is a ring of four in y.
+    assert_eq!(cycle.len(), 4);
+    for (i, lane) in cycle.iter().enumerate() {
+        let (_, end) = graph.channel_ends(lane.channel);
+        let (start, _) = graph.channel_ends(cycle[(i + 1) % cycle.len()].channel);
+        assert_eq!(end.node, start.node, "the lanes join up");
+    }
+}
+
+#[test]
+fn rings_of_three_need_no_dateline() {
+    // No path is longer than one hop, so nothing waits.
+    let method = Method::DimensionOrder { dateline: false, tie: TieRule::Up };
+    assert!(verdict(method, &torus(&[3])).is_free());
+    assert!(!verdict(method, &torus(&[4])).is_free());
+}
+
+#[test]
+fn tie_rule_decides_the_way_to_the_opposite_switch() {
+    let topology = torus(&[8]);
+    for (tie, from_odd) in [(TieRule::Up, 0), (TieRule::Balanced, 1)] {
+        let (_, routing) = routed(Method::DimensionOrder { dateline: true, tie }, &topology);
+        assert_eq!(routing.next_hop(SwitchId(2), None, SwitchId(6), 0).port, 0, "{tie:?}");
+        assert_eq!(routing.next_hop(SwitchId(3), None, SwitchId(7), 0).port, from_odd, "{tie:?}");
+    }
+}
+
+#[test]
+fn balanced_ties_load_both_directions_of_a_ring_alike() {
+    let topology = torus(&[8]);
+    let method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };
+    let (graph, routing) = routed(method, &topology);
+    let mut loads = vec![0; graph.channel_count()];
+    for (from, to) in graph.switches().flat_map(|a| graph.switches().map(move |b| (a, b))) {
+        for lane in routing.path(&graph, from, to, 0).unwrap() {
+            loads[lane.channel.index()] += 1;
+        }
+    }
+    // k = 8: the mean distance is 2, so 64 pairs x 2 hops over 16 channels is 8 each.
+    assert_eq!(loads, vec![8; 16]);
+}
+
+#[test]
+fn fat_tree_flows_spread_over_all_roots() {
+    let topology = Topology::FatTree(FatTree::of_radix(8, 3).unwrap());
+    let (graph, routing) = routed(Method::AncestorFirst, &topology);
+    let mut roots: Vec<u32> = (0..routing.flow_count())
+        .map(|flow| {
+            let path = routing.path(&graph, SwitchId(0), SwitchId(31), flow).unwrap();
+            match graph.channel_ends(path[1].channel).1.node {
+                Node::Switch(root) => root.0,
+                Node::Host(_) => unreachable!(),
+            }
+        })
+        .collect();
+    roots.sort_unstable();
+    roots.dedup();
+    assert_eq!(roots.len(), 16);
+}
+
+/// A connected graph of 2 to 40 switches: a random tree and some more links.
+fn random_graph(seed: u64) -> Topology {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut random = |bound: u32| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % u64::from(bound)) as u32
+    };
+    let switch_count = 2 + random(39);
+    let mut links: Vec<(u32, u32, u32)> = (1..switch_count).map(|s| (random(s), s, 1)).collect();
+    for _ in 0..random(2 * switch_count) {
+        let (a, b) = (random(switch_count), random(switch_count));
+        if a != b {
+            links.push((a, b, 1));
+        }
+    }
+    let switches = (0..switch_count).map(|s| format!("s{s}")).collect();
+    Topology::Explicit(Explicit { switches, links })
+}
+
+#[test]
+fn up_down_never_deadlocks_and_reaches_everything_on_random_graphs() {
+    for seed in 0..500 {
+        let verdict = verdict(Method::UpDown { root: None }, &random_graph(seed));
+        assert!(verdict.is_free(), "seed {seed}: {verdict:?}");
+    }
+}
+
+#[test]
+fn up_down_never_goes_up_after_down() {
+    for seed in 0..100 {
+        let topology = random_graph(seed);
+        let root = SwitchId(1);
+        let (graph, routing) = routed(Method::UpDown { root: Some(root) }, &topology);
+        let levels = graph.switch_distances(root);
+        for (from, to) in graph.switches().flat_map(|a| graph.switches().map(move |b| (a, b))) {
+            let mut went_down = false;
+            for lane in routing.path(&graph, from, to, 0).unwrap() {
+                let (a, b) = graph.channel_ends(lane.channel);
+                let order = |end: crate::graph::End| match end.node {
+                    Node::Switch(s) => (levels[s.index()], s),
+                    Node::Host(_) => unreachable!(),
+                };
+                let up = order(b) < order(a);
+                assert!(!(up && went_down), "seed {seed} {from:?} {to:?}");
+                went_down |= !up;
+            }
+        }
+    }
+}
+
+#[test]
+fn minimal_is_shortest_and_its_deadlocks_are_found() {
+    for seed in 0..100 {
+        let (graph, routing) = routed(Method::Minimal, &random_graph(seed));
+        for from in graph.switches() {
+            let distances = graph.switch_distances(from);
+            for to in graph.switches() {
+                let path = routing.path(&graph, from, to, 0).unwrap();
+                assert_eq!(Some(path.len() as u32), distances[to.index()], "seed {seed}");
+            }
+        }
+    }
+    assert!(!verdict(Method::Minimal, &torus(&[5, 5])).is_free());
+    assert!(verdict(Method::Minimal, &Topology::Complete(Complete { switch_count: 8 })).is_free());
+}
+
+#[test]
+fn methods_name_the_topologies_they_cannot_route() {
+    let complete = Topology::Complete(Complete { switch_count: 4 });
+    let graph = complete.build(LINK).unwrap();
+    let error = Routing::new(DATELINE, &complete, &graph).unwrap_err();
+    assert_eq!(error.to_string(), "dimension order does not route a complete; use minimal or up*/down*");
+    let parts = Topology::Explicit(Explicit {
+        switches: ["a", "b", "c"].map(String::from).to_vec(),
+        links: vec![(0, 1, 1)],
+    });
+    let error = Routing::new(Method::Minimal, &parts, &parts.build(LINK).unwrap()).unwrap_err();
+    assert_eq!(error.to_string(), "no way from a to c: the graph of switches is not connected");
+    let far_root = Method::UpDown { root: Some(SwitchId(9)) };
+    assert!(matches!(
+        Routing::new(far_root, &complete, &graph),
+        Err(RoutingError::NoSuchRoot { root: 9, switch_count: 4 })
+    ));
+}
+
+#[test]
+fn a_route_on_the_wrong_graph_is_an_error_and_not_a_panic() {
+    let (_, routing) = routed(DATELINE, &torus(&[4, 4]));
+    let mesh = Topology::Mesh(Mesh { extents: vec![4, 4] }).build(LINK).unwrap();
+    let error = routing.path(&mesh, SwitchId(3), SwitchId(0), 0).unwrap_err();
+    assert!(matches!(error, RoutingError::Broken { port: 0, .. }), "{error}");
+}
