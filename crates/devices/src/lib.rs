@@ -1,1 +1,4 @@
 //! Real devices (see ARCHITECTURE.md).
+
+pub mod launch;
+pub mod pmi;
