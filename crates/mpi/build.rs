@@ -1,0 +1,135 @@
+//! Writes what follows from `abi/*.txt` and from which functions `src/api` implements:
+//! the constants, a stub for each unwritten function, and a check of each written one's signature.
+
+#[path = "abi/table.rs"]
+mod table;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+use table::{Function, Item};
+
+/// Rust constants for the C ones. Handles and special pointers become their integers.
+fn constants(items: &[Item]) -> String {
+    let mut out = String::new();
+    let mut names = Vec::new();
+    for item in items {
+        match item {
+            Item::Int { name, value } | Item::Define { name, value } => {
+                writeln!(out, "pub(crate) const {name}: c_int = {value};").unwrap();
+            }
+            Item::Alias { name, other } => {
+                // Both aliases of the ABI name datatypes; the compiler tells when a new one does not.
+                writeln!(out, "pub(crate) const {name}: MPI_Datatype = {other};").unwrap();
+            }
+            Item::Typed { ty, name, value } if ty.ends_with("function*") || ty.ends_with("function_c*") => {
+                writeln!(out, "pub(crate) const {name}: Callback = Callback({value});").unwrap();
+            }
+            Item::Typed { ty, name, value } if ty.ends_with('*') => {
+                writeln!(out, "pub(crate) const {name}: usize = {value};").unwrap();
+            }
+            Item::Typed { ty, name, value } if ty == "MPI_Offset" => {
+                writeln!(out, "pub(crate) const {name}: MPI_Offset = {value};").unwrap();
+            }
+            Item::Typed { ty, name, value } => {
+                writeln!(out, "pub(crate) const {name}: {ty} = {ty}({value});").unwrap();
+                if !ty.starts_with("MPI_T_") {
+                    names.push((value, name));
+                }
+            }
+            _ => {}
+        }
+    }
+    writeln!(
+        out,
+        "/// The predefined handles and their names.\npub(crate) const HANDLE_NAMES: &[(usize, &str)] = &["
+    )
+    .unwrap();
+    for (value, name) in names {
+        writeln!(out, "    ({value}, {name:?}),").unwrap();
+    }
+    out.push_str(
+        "];\n/// The error classes and their names.\npub(crate) const CLASS_NAMES: &[(c_int, &str)] = &[\n",
+    );
+    for item in items {
+        if let Item::Int { name, .. } = item
+            && (name.starts_with("MPI_ERR_") || name.starts_with("MPI_T_ERR_") || name == "MPI_SUCCESS")
+        {
+            writeln!(out, "    ({name}, {name:?}),").unwrap();
+        }
+    }
+    out.push_str("];\n");
+    out
+}
+
+/// Stubs for the functions that nobody wrote yet.
+fn stubs(functions: &[Function], implemented: &[String]) -> String {
+    let mut out = String::from("api! {\n");
+    for f in functions.iter().filter(|f| !implemented.contains(&f.name)) {
+        let params: Vec<_> = f.params.iter().map(|p| format!("r#{}: {}", p.name, p.rust_type)).collect();
+        let on = f.raises_on().map_or(String::new(), |p| format!(" on {}", p.name));
+        assert_eq!(f.result, "int", "a stub can only return an error code: {}", f.name);
+        writeln!(out, "fn {}({}){on} {{ Err(Fault::unsupported()) }}", f.name, params.join(", ")).unwrap();
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// A check, by the type system, that each written function has the signature of the table.
+fn signatures(functions: &[Function], implemented: &[String]) -> String {
+    let mut out = String::new();
+    for f in functions.iter().filter(|f| implemented.contains(&f.name)) {
+        let letters: Vec<_> = (0..f.params.len()).map(|i| format!("A{i}")).collect();
+        let bounds: Vec<_> =
+            f.params.iter().enumerate().map(|(i, p)| format!("A{i}: PassesAs<{}>", p.rust_type)).collect();
+        writeln!(
+            out,
+            "const _: () = {{ const fn check<{}>(_: unsafe extern \"C-unwind\" fn({}) -> {}) {{}} \
+             check(crate::api::{}::{}) }};",
+            bounds.join(", "),
+            letters.join(", "),
+            f.rust_result(),
+            f.chapter,
+            f.name
+        )
+        .unwrap();
+    }
+    out
+}
+
+fn main() {
+    let dir = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
+    let out = env::var("OUT_DIR").expect("set by cargo");
+    println!("cargo::rerun-if-changed=abi");
+    println!("cargo::rerun-if-changed=src/api");
+    println!("cargo::rustc-check-cfg=cfg(weak_alias)");
+
+    let read =
+        |name: &str| fs::read_to_string(Path::new(&dir).join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let functions = table::functions(&read("abi/functions.txt"));
+    let items = table::constants(&read("abi/constants.txt"));
+    let implemented = table::implemented_in(Path::new(&dir)).expect("src/api can be read");
+    for name in &implemented {
+        assert!(
+            functions.iter().any(|f| f.name == *name),
+            "src/api implements {name}, which is not in abi/functions.txt"
+        );
+    }
+    let write = |name: &str, text: String| {
+        fs::write(Path::new(&out).join(name), text).expect("OUT_DIR can be written")
+    };
+    write("constants.rs", constants(&items));
+    write("stubs.rs", stubs(&functions, &implemented));
+    write("signatures.rs", signatures(&functions, &implemented));
+
+    // rustc exports from a cdylib what it knows of, through a version script of its own; the weak aliases, which
+    // are assembled, need a second one. LLD, rustc's linker on x86-64 Linux, merges the two; GNU ld refuses a
+    // second anonymous script, so other targets get a second Rust function for each name instead (boundary.rs).
+    let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
+    if target("OS") == "linux" && target("ARCH") == "x86_64" {
+        println!("cargo::rustc-cfg=weak_alias");
+        write("exports.map", "{ global: MPI_*; PMPI_*; };\n".into());
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={out}/exports.map");
+    }
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
+}

@@ -1,0 +1,26 @@
+//! The functions of the ABI, a file a chapter (the chapters of `abi/functions.txt`).
+
+#![allow(non_snake_case, reason = "MPI's own names")]
+
+pub(crate) mod abi;
+pub(crate) mod datatype;
+pub(crate) mod environment;
+
+/// Functions that nobody wrote yet; build.rs writes this.
+mod stubs {
+    #![allow(unused_variables, reason = "a stub looks at nothing")]
+    use crate::abi::*;
+    use crate::boundary::Fault;
+    use std::ffi::{c_char, c_int, c_void};
+
+    include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
+}
+
+/// A check that every written function has the signature of the table; build.rs writes this.
+mod signatures {
+    #![allow(dead_code, clippy::type_complexity, clippy::too_many_arguments, reason = "made by a generator")]
+    use crate::abi::*;
+    use std::ffi::{c_char, c_double, c_int, c_void};
+
+    include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
+}
