@@ -1,10 +1,11 @@
-//! Repository chores: `cargo xtask run|test|bench|tidy|ci|conformance|killtest|install`.
+//! Repository chores: `cargo xtask abi|run|test|bench|tidy|ci|conformance|killtest|install`.
 //!
 //! The Makefile and `.ci/run` only call this. It owns how things are built, staged, compared and checked; it holds no
 //! product code. Programs it starts always have a time limit (`process`), and it leaves none behind.
 
 #![forbid(unsafe_code)]
 
+mod abi;
 mod bench;
 mod paths;
 mod process;
@@ -21,6 +22,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Write mpi.h and conformance/ledger from the tables in crates/mpi/abi.
+    Abi,
     /// Build and install the library, the headers, the wrappers and the command under a prefix.
     Install(stage::InstallOptions),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
@@ -32,6 +35,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Abi => abi::run(),
         Command::Install(options) => stage::install(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Stopwatch(options) => bench::stopwatch(&options),

@@ -64,6 +64,7 @@ impl Fault {
         self.0.code
     }
 
+    #[allow(dead_code, reason = "request functions will use it")]
     /// Sends the fault to the handler of `object`, for functions whose arguments do not name it (as `MPI_Wait`).
     pub(crate) fn on(mut self, object: impl Into<Object>) -> Self {
         self.0.on = Some(object.into());

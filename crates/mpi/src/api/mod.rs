@@ -18,7 +18,13 @@ mod stubs {
 
 /// A check that every written function has the signature of the table; build.rs writes this.
 mod signatures {
-    #![allow(dead_code, clippy::type_complexity, clippy::too_many_arguments, reason = "made by a generator")]
+    #![allow(
+        dead_code,
+        unused_imports,
+        clippy::type_complexity,
+        clippy::too_many_arguments,
+        reason = "made by a generator"
+    )]
     use crate::abi::*;
     use std::ffi::{c_char, c_double, c_int, c_void};
 

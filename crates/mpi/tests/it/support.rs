@@ -1,0 +1,45 @@
+//! What the tests share: paths, the built library, running the C compiler.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The folder of this crate.
+pub(crate) fn crate_dir() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file of this crate as text.
+pub(crate) fn read(name: &str) -> String {
+    std::fs::read_to_string(crate_dir().join(name)).unwrap_or_else(|e| panic!("cannot read {name}: {e}"))
+}
+
+/// The shared library that cargo built along with this test.
+pub(crate) fn library() -> PathBuf {
+    let exe = std::env::current_exe().expect("a test has a path");
+    let deps = exe.parent().expect("a test lies in a folder");
+    let candidates =
+        [deps.join("libmpi_abi.so"), deps.parent().expect("deps has a parent").join("libmpi_abi.so")];
+    let built = candidates.iter().filter(|p| p.exists());
+    built
+        .max_by_key(|p| std::fs::metadata(p).and_then(|m| m.modified()).expect("a file has a time"))
+        .unwrap_or_else(|| panic!("cargo built no libmpi_abi.so near {}", exe.display()))
+        .clone()
+}
+
+/// A folder of its own for one test, emptied first.
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("the target folder can be written");
+    dir
+}
+
+/// Runs a command to its end; fails if it cannot be started.
+pub(crate) fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}"))
+}
+
+/// Both outputs of a command as text.
+pub(crate) fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}

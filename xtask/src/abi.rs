@@ -1,0 +1,28 @@
+//! `cargo xtask abi`: writes what follows from the tables of the ABI, `crates/mpi/include/mpi.h` and
+//! `conformance/ledger`. Tests of `ayatori-mpi` check that both are current.
+
+#[path = "../../crates/mpi/abi/header.rs"]
+mod header;
+#[path = "../../crates/mpi/abi/table.rs"]
+mod table;
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::Path;
+
+/// Writes both files.
+pub(crate) fn run() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
+    let mpi = root.join("crates/mpi");
+    let read = |name: &str| fs::read_to_string(mpi.join(name)).with_context(|| format!("cannot read {name}"));
+    let functions = table::functions(&read("abi/functions.txt")?);
+    let constants = table::constants(&read("abi/constants.txt")?);
+    let implemented = table::implemented_in(&mpi).context("cannot read crates/mpi/src/api")?;
+    let write = |path: &Path, text: String| -> Result<()> {
+        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&mpi.join("include/mpi.h"), header::print(&functions, &constants))?;
+    write(&root.join("conformance/ledger"), table::ledger(&functions, &implemented))?;
+    println!("{} functions, {} of them implemented", functions.len(), implemented.len());
+    Ok(())
+}
