@@ -17,10 +17,12 @@ extern crate std;
 
 #[allow(unsafe_code)]
 pub mod buffer;
+pub mod datatype;
 pub mod device;
 pub mod error;
 pub mod group;
 pub mod ids;
+pub mod op;
 pub mod time;
 
 pub use error::Error;
