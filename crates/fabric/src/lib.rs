@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod deadlock;
+pub mod description;
 pub mod dialect;
 pub mod graph;
 pub mod plan;

@@ -1,0 +1,460 @@
+//! Makes of switches and hosts: `[switch_models.NAME]` and `[host_models.NAME]`.
+
+use crate::dialect::{Capabilities, KNOWN, capabilities_of};
+use crate::plan::PortNumber;
+
+use super::error::suggest;
+use super::reader::{Located, Result, Section, check_name};
+
+const GIGA: f64 = 1e9;
+const PS_PER_NS: f64 = 1e3;
+/// 0.001 to 10,000 Gbit/s: outside it, somebody has mistaken the unit.
+const RATE_GBPS: (f64, f64) = (0.001, 10_000.0);
+/// Up to one second.
+const TIME_NS: (f64, f64) = (0.0, 1e9);
+
+/// A make of switch, or of the router inside a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SwitchModel {
+    /// Its name in the description.
+    pub name: String,
+    /// Ports, numbered from 1.
+    pub port_count: PortNumber,
+    /// Rate of a port in each direction, bit/s.
+    pub rate_bits_per_s: u64,
+    /// Ports of another rate.
+    pub fast_ports: Option<FastPorts>,
+    /// How ports are called.
+    pub port_names: PortNames,
+    /// Name of the dialect its configuration is written in.
+    pub dialect: String,
+    /// VLANs it can have at once, if known.
+    pub vlans_max: Option<u16>,
+    /// MAC addresses it can learn, over all VLANs, if known.
+    pub mac_table_max: Option<u64>,
+    /// Ports in one LAG, if limited.
+    pub lag_ports_max: Option<u16>,
+    /// LAGs on one switch, if limited.
+    pub lags_max: Option<u16>,
+    /// Whether several untagged VLANs can be on one port.
+    pub many_untagged_vlans_per_port: bool,
+    /// Longest aging time, s.
+    pub aging_time_max_s: Option<u32>,
+    /// Whether learned addresses can be kept for ever.
+    pub aging_can_be_off: bool,
+    /// Whether pause frames are sent and obeyed.
+    pub pause: bool,
+    /// Whether a frame is received whole before it is sent on.
+    pub switching: Switching,
+    /// Packet memory shared by all ports, bytes, if known.
+    pub buffer_bytes: Option<u64>,
+    /// Time through the switch on top of receiving the frame, ps.
+    pub latency_ps: u64,
+    /// What one costs, in whatever currency the file keeps to.
+    pub price: Option<f64>,
+    /// Pipeline and virtual channels, for interconnects with credits; the simulator's.
+    pub router: Option<RouterModel>,
+}
+
+/// When a switch begins to send a frame on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switching {
+    /// When all of it has come in.
+    StoreAndForward,
+    /// When its header has come in, whether the next buffer has room for it or not.
+    CutThrough,
+    /// When its header has come in and the next buffer has room for all of it.
+    VirtualCutThrough,
+}
+
+/// A run of ports with a rate of their own (uplinks).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FastPorts {
+    /// First of them.
+    pub first: PortNumber,
+    /// Last of them.
+    pub last: PortNumber,
+    /// Their rate, bit/s.
+    pub rate_bits_per_s: u64,
+}
+
+/// What ports are called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortNames {
+    /// `{port}` stands for the number from 1, `{port0}` for the number from 0.
+    Pattern(String),
+    /// One by one.
+    List(Vec<String>),
+}
+
+impl PortNames {
+    /// A port's name.
+    pub fn name(&self, number: PortNumber) -> String {
+        match self {
+            PortNames::Pattern(pattern) => pattern
+                .replace("{port}", &number.to_string())
+                .replace("{port0}", &number.saturating_sub(1).to_string()),
+            PortNames::List(names) => names
+                .get(usize::from(number).saturating_sub(1))
+                .cloned()
+                .unwrap_or_else(|| number.to_string()),
+        }
+    }
+}
+
+/// A router with credit-based flow control: NSIM's parameters (P4, table 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RouterModel {
+    /// Virtual channels of a link.
+    pub virtual_channel_count: u32,
+    /// Buffer of one virtual channel, bytes.
+    pub virtual_channel_buffer_bytes: u64,
+    /// Flit, bytes.
+    pub flit_bytes: u64,
+    /// Longest packet, header included, bytes.
+    pub packet_max_bytes: u64,
+    /// Shortest packet, bytes.
+    pub packet_min_bytes: u64,
+    /// Header of a packet, bytes.
+    pub header_bytes: u64,
+    /// Route computation (RC), ps.
+    pub route_computation_ps: u64,
+    /// Virtual-channel allocation (VA), ps.
+    pub channel_allocation_ps: u64,
+    /// Switch allocation (SA), ps.
+    pub switch_allocation_ps: u64,
+    /// Switch traversal (ST) of a flit, ps.
+    pub switch_traversal_ps: u64,
+}
+
+/// A make of host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostModel {
+    /// Its name in the description.
+    pub name: String,
+    /// Processor sockets.
+    pub socket_count: u32,
+    /// Cores of a socket.
+    pub cores_per_socket_count: u32,
+    /// NUMA nodes, spread evenly over the sockets.
+    pub numa_node_count: u32,
+    /// Memory of the whole host, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Memory bandwidth of one NUMA node, bytes/s.
+    pub memory_bytes_per_s: Option<u64>,
+    /// Added time of an access to another NUMA node, ps.
+    pub numa_hop_ps: Option<u64>,
+    /// Bandwidth to another NUMA node, bytes/s.
+    pub numa_link_bytes_per_s: Option<u64>,
+    /// Its NICs, at least one.
+    pub nics: Vec<NicModel>,
+    /// Whether several NICs are one bond (a LAG at the switch) or a rail each.
+    pub nics_as: NicsAs,
+    /// What communication costs its processors.
+    pub software: SoftwareCosts,
+}
+
+/// How a host uses several NICs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicsAs {
+    /// Each with an address of its own.
+    Rails,
+    /// One interface, traffic spread by hash: what Misc's hosts did (the paper, section 4.2.1).
+    Bond,
+}
+
+/// A NIC.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NicModel {
+    /// The interface's name.
+    pub name: String,
+    /// Rate in each direction, bit/s.
+    pub rate_bits_per_s: u64,
+    /// The NUMA node it hangs on.
+    pub numa_node: u32,
+    /// Largest payload of a frame, bytes.
+    pub mtu_bytes: u32,
+    /// Rate of the bus to memory, bytes/s.
+    pub bus_bytes_per_s: Option<u64>,
+    /// Time for a DMA to be set up, ps.
+    pub dma_setup_ps: Option<u64>,
+    /// Time from a command written by the host until the NIC has seen it, ps.
+    pub command_ps: Option<u64>,
+    /// Fixed time for every packet, ps.
+    pub packet_ps: Option<u64>,
+}
+
+/// Host software costs; those not given are the simulator's defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoftwareCosts {
+    /// One system call, ps.
+    pub system_call_ps: Option<u64>,
+    /// One interrupt, ps.
+    pub interrupt_ps: Option<u64>,
+    /// One context switch, ps.
+    pub context_switch_ps: Option<u64>,
+    /// Copying, bytes/s.
+    pub copy_bytes_per_s: Option<u64>,
+    /// One message sent, whatever its length, ps.
+    pub send_ps: Option<u64>,
+    /// One message received, whatever its length, ps.
+    pub receive_ps: Option<u64>,
+    /// One step through a matching queue, ps.
+    pub match_ps: Option<u64>,
+}
+
+pub(super) fn switch_model(name: &Located<String>, section: Section<'_>) -> Result<SwitchModel> {
+    let s = &section;
+    let dialect = dialect(s)?;
+    let able = capabilities_of(&dialect).expect("dialect() answers known names");
+    let port_count = s.required_count("ports", 1..=4096, "48")? as PortNumber;
+    let model = SwitchModel {
+        name: name.value.clone(),
+        port_count,
+        rate_bits_per_s: s.required_scaled("rate_gbps", GIGA, RATE_GBPS, "1")?,
+        fast_ports: fast_ports(s, port_count)?,
+        port_names: port_names(s, port_count, &able)?,
+        vlans_max: s.count("vlans_max", 1..=4094)?.map(|n| n as u16),
+        mac_table_max: s.count("mac_table_max", 1..=1 << 40)?,
+        lag_ports_max: s.count("lag_ports_max", 1..=256)?.map(|n| n as u16),
+        lags_max: s.count("lags_max", 0..=4096)?.map(|n| n as u16),
+        many_untagged_vlans_per_port: untagged(s, &able, &dialect)?,
+        aging_time_max_s: aging_time_max(s, &able)?,
+        aging_can_be_off: able.aging_can_be_off,
+        pause: s.flag("pause")?.unwrap_or(able.sends_pause),
+        switching: switching(s)?,
+        buffer_bytes: s.count("buffer_bytes", 64..=1 << 40)?,
+        latency_ps: s.scaled("latency_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?.unwrap_or(0),
+        price: s.number("price", 0.0, 1e12)?,
+        router: s.section("router")?.map(router).transpose()?,
+        dialect,
+    };
+    section.finish()?;
+    Ok(model)
+}
+
+fn dialect(s: &Section<'_>) -> Result<String> {
+    let names: Vec<&str> = KNOWN.iter().map(|&(name, _)| name).collect();
+    let chosen = s.choice("dialect", &names)?;
+    Ok(chosen.map_or("json", |index| names[index]).into())
+}
+
+fn untagged(s: &Section<'_>, able: &Capabilities, dialect: &str) -> Result<bool> {
+    let many = match s.choice("untagged_vlans_per_port", &["many", "one"])? {
+        None => able.many_untagged_vlans_per_port,
+        Some(index) => index == 0,
+    };
+    if many && !able.many_untagged_vlans_per_port {
+        let problem = format!("dialect {dialect} has no words for several untagged VLANs on a port");
+        let remedy = "use \"one\" (hosts then tag), or the dialect of the switch you have";
+        return Err(s.error("untagged_vlans_per_port", problem, remedy));
+    }
+    Ok(many)
+}
+
+fn aging_time_max(s: &Section<'_>, able: &Capabilities) -> Result<Option<u32>> {
+    let given = s.count("aging_time_max_s", 10..=u64::from(u32::MAX))?.map(|n| n as u32);
+    if let (Some(given), Some(possible)) = (given, able.aging_time_max_s)
+        && given > possible
+    {
+        let problem = format!("{given} s are more than the {possible} s the dialect can say");
+        return Err(s.error("aging_time_max_s", problem, format!("use at most {possible}")));
+    }
+    Ok(given.or(able.aging_time_max_s))
+}
+
+fn switching(s: &Section<'_>) -> Result<Switching> {
+    let kinds = ["store-and-forward", "cut-through", "virtual-cut-through"];
+    Ok(match s.choice("switching", &kinds)? {
+        Some(1) => Switching::CutThrough,
+        Some(2) => Switching::VirtualCutThrough,
+        _ => Switching::StoreAndForward,
+    })
+}
+
+fn fast_ports(s: &Section<'_>, port_count: PortNumber) -> Result<Option<FastPorts>> {
+    let Some(fast) = s.section("fast_ports")? else { return Ok(None) };
+    let range = 1..=u64::from(port_count);
+    let ports = FastPorts {
+        first: fast.required_count("first", range.clone(), "49")? as PortNumber,
+        last: fast.required_count("last", range, "52")? as PortNumber,
+        rate_bits_per_s: fast.required_scaled("rate_gbps", GIGA, RATE_GBPS, "10")?,
+    };
+    if ports.first > ports.last {
+        let problem = format!("ports {} to {} are none", ports.first, ports.last);
+        return Err(fast.error("first", problem, "let `first` be at most `last`"));
+    }
+    fast.finish()?;
+    Ok(Some(ports))
+}
+
+fn port_names(s: &Section<'_>, port_count: PortNumber, able: &Capabilities) -> Result<PortNames> {
+    if !s.has("port_names") {
+        // Known, though not read: an unknown key would otherwise not be suggested.
+        let _ = s.texts("port_names");
+        let pattern = s.text("port_name")?;
+        if let Some(pattern) = &pattern
+            && !pattern.value.contains("{port}")
+            && !pattern.value.contains("{port0}")
+        {
+            let problem = format!("{:?} gives every port the same name", pattern.value);
+            return Err(s.error_at(
+                "port_name",
+                pattern,
+                problem,
+                "put `{port}` (from 1) or `{port0}` in it",
+            ));
+        }
+        let pattern = pattern.map_or_else(|| able.port_name.to_owned(), |p| p.value);
+        return Ok(PortNames::Pattern(pattern));
+    }
+    let names = s.texts("port_names")?.unwrap_or_default();
+    if names.len() != usize::from(port_count) {
+        let problem = format!("{} names for {port_count} ports", names.len());
+        return Err(s.error("port_names", problem, "give one name a port, or `port_name = \"p{port}\"`"));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if names[..index].iter().any(|earlier| earlier.value == name.value) {
+            let problem = format!("port name {:?} comes twice", name.value);
+            return Err(s.error_at("port_names", name, problem, "give every port its own name"));
+        }
+    }
+    Ok(PortNames::List(names.into_iter().map(|name| name.value).collect()))
+}
+
+fn router(section: Section<'_>) -> Result<RouterModel> {
+    let s = &section;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1).map(|time| time.unwrap_or(0));
+    let bytes = |key, example| s.required_count(key, 1..=1 << 30, example);
+    let model = RouterModel {
+        virtual_channel_count: s.required_count("virtual_channels", 1..=64, "2")? as u32,
+        virtual_channel_buffer_bytes: bytes("virtual_channel_buffer_bytes", "8192")?,
+        flit_bytes: bytes("flit_bytes", "16")?,
+        packet_max_bytes: bytes("packet_max_bytes", "2048")?,
+        packet_min_bytes: bytes("packet_min_bytes", "32")?,
+        header_bytes: s.count("header_bytes", 0..=1 << 20)?.unwrap_or(0),
+        route_computation_ps: time("route_computation_ns")?,
+        channel_allocation_ps: time("channel_allocation_ns")?,
+        switch_allocation_ps: time("switch_allocation_ns")?,
+        switch_traversal_ps: time("switch_traversal_ns")?,
+    };
+    if model.virtual_channel_buffer_bytes < model.packet_max_bytes {
+        let problem = format!("no packet of {} bytes fits", model.packet_max_bytes);
+        let remedy = "virtual cut-through needs a buffer of at least `packet_max_bytes`";
+        return Err(s.error("virtual_channel_buffer_bytes", problem, remedy));
+    }
+    if model.packet_min_bytes > model.packet_max_bytes {
+        let problem = format!("is more than the longest packet, {} bytes", model.packet_max_bytes);
+        return Err(s.error("packet_min_bytes", problem, "use at most `packet_max_bytes`"));
+    }
+    section.finish()?;
+    Ok(model)
+}
+
+pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result<HostModel> {
+    let s = &section;
+    let socket_count = s.count("sockets", 1..=64)?.unwrap_or(1) as u32;
+    let numa_node_count = s.count("numa_nodes", 1..=256)?.unwrap_or(u64::from(socket_count)) as u32;
+    let nics: Result<Vec<NicModel>> =
+        s.sections("nic")?.into_iter().map(|nic_section| nic(nic_section, numa_node_count)).collect();
+    let nics = nics?;
+    if nics.is_empty() {
+        return Err(s.error_here("has no NIC", "add `nic = [{ name = \"eth0\", rate_gbps = 1 }]`"));
+    }
+    check_nics(s, &nics)?;
+    let nics_as = match s.choice("nics_as", &["rails", "bond"])? {
+        Some(1) => NicsAs::Bond,
+        _ => NicsAs::Rails,
+    };
+    if nics_as == NicsAs::Bond && nics.iter().any(|nic| nic.rate_bits_per_s != nics[0].rate_bits_per_s) {
+        let problem = "a bond of NICs with unequal rates would be as slow as the slowest";
+        return Err(s.error("nics_as", problem, "use \"rails\", or NICs of one rate"));
+    }
+    let per_s = |key| s.scaled(key, GIGA, 1e-3, 1e6);
+    let model = HostModel {
+        name: name.value.clone(),
+        socket_count,
+        cores_per_socket_count: s.count("cores_per_socket", 1..=4096)?.unwrap_or(1) as u32,
+        numa_node_count,
+        memory_bytes: s.scaled("memory_gib", (1_u64 << 30) as f64, 1e-3, 1e6)?,
+        memory_bytes_per_s: per_s("memory_gbytes_per_s")?,
+        numa_hop_ps: s.scaled("numa_hop_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
+        numa_link_bytes_per_s: per_s("numa_link_gbytes_per_s")?,
+        nics,
+        nics_as,
+        software: s.section("software")?.map(software).transpose()?.unwrap_or_default(),
+    };
+    section.finish()?;
+    Ok(model)
+}
+
+fn check_nics(s: &Section<'_>, nics: &[NicModel]) -> Result<()> {
+    for (index, nic) in nics.iter().enumerate() {
+        if nics[..index].iter().any(|earlier| earlier.name == nic.name) {
+            let problem = format!("two NICs are called {:?}", nic.name);
+            return Err(s.error("nic", problem, "give every NIC its own name"));
+        }
+    }
+    Ok(())
+}
+
+fn nic(section: Section<'_>, numa_node_count: u32) -> Result<NicModel> {
+    let s = &section;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
+    let name = s.name("name", "\"eth0\"")?;
+    // "eth0.4094" has to fit into the 15 characters Linux gives an interface's name.
+    if name.value.len() > 10 || check_name(&name.value).is_err() {
+        let problem = format!("{:?} leaves no room for `.4094` in an interface name of 15", name.value);
+        return Err(s.error_at("name", &name, problem, "use at most 10 characters"));
+    }
+    let numa_node = s.count("numa_node", 0..=255)?.unwrap_or(0) as u32;
+    if numa_node >= numa_node_count {
+        let problem = format!("the host has no NUMA node {numa_node}");
+        return Err(s.error("numa_node", problem, format!("use 0 to {}", numa_node_count - 1)));
+    }
+    let model = NicModel {
+        name: name.value,
+        rate_bits_per_s: s.required_scaled("rate_gbps", GIGA, RATE_GBPS, "1")?,
+        numa_node,
+        mtu_bytes: s.count("mtu_bytes", 68..=65_535)?.unwrap_or(1500) as u32,
+        bus_bytes_per_s: s.scaled("bus_gbytes_per_s", GIGA, 1e-3, 1e6)?,
+        dma_setup_ps: time("dma_setup_ns")?,
+        command_ps: time("command_ns")?,
+        packet_ps: time("packet_ns")?,
+    };
+    section.finish()?;
+    Ok(model)
+}
+
+fn software(section: Section<'_>) -> Result<SoftwareCosts> {
+    let s = &section;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
+    let costs = SoftwareCosts {
+        system_call_ps: time("system_call_ns")?,
+        interrupt_ps: time("interrupt_ns")?,
+        context_switch_ps: time("context_switch_ns")?,
+        copy_bytes_per_s: s.scaled("copy_gbytes_per_s", GIGA, 1e-3, 1e6)?,
+        send_ps: time("send_ns")?,
+        receive_ps: time("receive_ns")?,
+        match_ps: time("match_ns")?,
+    };
+    section.finish()?;
+    Ok(costs)
+}
+
+/// The model a key names.
+pub(super) fn model_named(
+    s: &Section<'_>,
+    key: &'static str,
+    table: &str,
+    names: &[&str],
+) -> Result<Option<usize>> {
+    let Some(word) = s.text(key)? else { return Ok(None) };
+    match names.iter().position(|name| *name == word.value) {
+        Some(index) => Ok(Some(index)),
+        None => {
+            let problem = format!("there is no [{table}.{}]", word.value);
+            Err(s.error_at(key, &word, problem, suggest(&word.value, names)))
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Good descriptions read right; bad ones give one clear error each.
+
+use super::*;
+use crate::graph::Node;
+
+const LISTED: &str = r#"name = "listed"
+
+[switch_models.eight]
+ports = 8
+rate_gbps = 1
+dialect = "dell-os6"
+vlans_max = 64
+lag_ports_max = 2
+lags_max = 2
+fast_ports = { first = 7, last = 8, rate_gbps = 10 }
+
+[switch_models.single]
+ports = 4
+rate_gbps = 1
+dialect = "arista-eos"
+
+[host_models.node]
+nic = [{ name = "eth0", rate_gbps = 1 }]
+
+[host_models.dual]
+sockets = 2
+nics_as = "bond"
+nic = [
+  { name = "eth0", rate_gbps = 1 },
+  { name = "eth1", rate_gbps = 1, numa_node = 1 },
+]
+
+[topology]
+switch_model = "eight"
+
+[[switch]]
+name = "left"
+[[switch]]
+name = "right"
+
+[[host]]
+name = "a"
+model = "node"
+macs = ["52:54:00:00:00:01"]
+[[host]]
+name = "b"
+model = "dual"
+
+[[cable]]
+from = "left:7-8"
+to = "right:7-8"
+[[cable]]
+from = "a"
+to = "left:1"
+[[cable]]
+from = "b:eth0"
+to = "right:1"
+[[cable]]
+from = "b:eth1"
+to = "right:2"
+
+[plan]
+routing = "minimal"
+first_vlan = 101
+"#;
+
+const GENERATED: &str = r#"name = "generated"
+[switch_models.s]
+ports = 48
+rate_gbps = 1
+dialect = "dell-os6"
+[host_models.h]
+nic = [{ name = "eth0", rate_gbps = 1 }]
+[topology]
+kind = "torus"
+extents = [4, 2]
+switch_model = "s"
+cables = 2
+[hosts]
+model = "h"
+count = 225
+name = "n{host1}"
+[plan]
+routing = "dimension-order"
+dimension_order = [1, 0]
+"#;
+
+fn read(text: &str) -> Machine {
+    Machine::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn listed_switches_hosts_and_cables_become_a_graph() {
+    let machine = read(LISTED);
+    assert_eq!(machine.graph.link_count(), 3);
+    assert_eq!(machine.switch_link_count(), 1);
+    let lag = machine.graph.link(LinkId(0)).spec;
+    assert_eq!((lag.rate_bits_per_s, lag.cable_count), (10_000_000_000, 2));
+    assert_eq!(machine.link_ports[0], [vec![7, 8], vec![7, 8]]);
+    let bond = &machine.hosts[1].attachments;
+    assert_eq!(bond.len(), 1);
+    assert_eq!(machine.link_ports[bond[0].link.index()], [vec![0, 1], vec![1, 2]]);
+    assert_eq!(machine.graph.link(bond[0].link).spec.cable_count, 2);
+    assert_eq!(machine.hosts[0].macs, [MacAddr::parse("52:54:00:00:00:01")]);
+}
+
+#[test]
+fn two_rails_are_two_attachments() {
+    let machine = read(&LISTED.replace("\"bond\"", "\"rails\""));
+    assert_eq!(machine.hosts[1].attachments.len(), 2);
+    assert_eq!(machine.attachment_counts(), [1, 2]);
+}
+
+#[test]
+fn generated_hosts_fill_switches_as_in_figure_2_and_links_take_the_last_ports() {
+    let machine = read(GENERATED);
+    let counts = machine.attachment_counts();
+    assert_eq!(counts, [28, 28, 28, 28, 28, 28, 28, 29]);
+    assert_eq!(machine.graph.name(Node::Host(HostId(224))), "n225");
+    assert_eq!(machine.link_ports[0], [vec![43, 44], vec![43, 44]]);
+    assert_eq!(machine.graph.link_count(), 12 + 225);
+}
+
+#[test]
+fn hosts_cabled_to_each_other_need_no_switch() {
+    let text = r#"name = "three"
+[host_models.h]
+nic = [{ name = "eth0", rate_gbps = 10 }, { name = "eth1", rate_gbps = 10 }]
+[[host]]
+name = "a"
+model = "h"
+[[host]]
+name = "b"
+model = "h"
+[[host]]
+name = "c"
+model = "h"
+[[cable]]
+from = "a:eth0"
+to = "b:eth1"
+[[cable]]
+from = "b:eth0"
+to = "c:eth1"
+[[cable]]
+from = "c:eth0"
+to = "a:eth1"
+"#;
+    let machine = read(text);
+    assert_eq!((machine.graph.switch_count(), machine.switch_link_count()), (3, 3));
+    assert_eq!(machine.switches[0].inside_host, Some(HostId(0)));
+    assert_eq!(machine.switch_model(SwitchId(0)).port_names.name(2), "eth1");
+    assert_eq!(machine.attachment_counts(), [1, 1, 1]);
+    assert_eq!(machine.graph.name(Node::Switch(SwitchId(2))), "c-br0");
+}
+
+#[test]
+fn an_error_found_later_still_points_into_the_file() {
+    let machine = read(LISTED);
+    let error = machine.error("switch_models.eight.vlans_max", "too few", "use fewer");
+    assert_eq!((error.line, &*error.excerpt), (7, "vlans_max = 64"));
+    let missing = machine.error("plan.tagging", "x", "y");
+    assert_eq!(&*missing.excerpt, "[plan]");
+}
+
+/// What is changed in which text; the key, a part of the line and a part of the problem that the error must have.
+struct Bad {
+    base: &'static str,
+    from: &'static str,
+    to: &'static str,
+    key: &'static str,
+    excerpt: &'static str,
+    problem: &'static str,
+}
+
+const fn listed(
+    from: &'static str,
+    to: &'static str,
+    key: &'static str,
+    excerpt: &'static str,
+    problem: &'static str,
+) -> Bad {
+    Bad { base: LISTED, from, to, key, excerpt, problem }
+}
+
+const fn generated(
+    from: &'static str,
+    to: &'static str,
+    key: &'static str,
+    excerpt: &'static str,
+    problem: &'static str,
+) -> Bad {
+    Bad { base: GENERATED, from, to, key, excerpt, problem }
+}
+
+const SECOND_CABLE: &str = "to = \"left:1\"";
+
+#[rustfmt::skip]
+const BAD: &[Bad] = &[
+    // The file as TOML.
+    listed("name = \"listed\"", "name = listed", "", "name = listed", "string"),
+    listed("[plan]", "[plan", "", "[plan", ""),
+    listed("first_vlan = 101", "first_vlan = 101\nfirst_vlan = 102", "", "first_vlan = 102", "duplicate key"),
+    // Keys.
+    listed("name = \"listed\"\n", "", "name", "", "is missing"),
+    listed("ports = 8", "prots = 8", "switch_models.eight.ports", "[switch_models.eight]", "is missing"),
+    listed("vlans_max", "vlan_max", "switch_models.eight.vlan_max", "vlan_max = 64", "is not a known key"),
+    listed("[plan]", "[plans]", "plans", "[plans]", "is not a known key"),
+    listed("macs =", "mac =", "host[0].mac", "mac =", "is not a known key"),
+    // Types and ranges.
+    listed("ports = 8", "ports = \"8\"", "switch_models.eight.ports", "ports = \"8\"", "is a string"),
+    listed("ports = 8", "ports = 0", "switch_models.eight.ports", "ports = 0", "out of range"),
+    listed("ports = 8", "ports = -8", "switch_models.eight.ports", "ports = -8", "out of range"),
+    listed("ports = 8", "ports = 99999999999999999999999", "switch_models.eight.ports", "ports = 9", "out of range"),
+    listed("rate_gbps = 1\ndialect = \"dell", "rate_gbps = 0\ndialect = \"dell", "switch_models.eight.rate_gbps", "rate_gbps = 0", "out of range"),
+    listed("rate_gbps = 1\ndialect = \"dell", "rate_gbps = nan\ndialect = \"dell", "switch_models.eight.rate_gbps", "rate_gbps = nan", "out of range"),
+    listed("vlans_max = 64", "vlans_max = 4095", "switch_models.eight.vlans_max", "4095", "out of range"),
+    listed("first_vlan = 101", "first_vlan = 1", "plan.first_vlan", "first_vlan = 1", "out of range"),
+    listed("name = \"listed\"", "name = \"two words\"", "name", "two words", "has ' ' in it"),
+    listed("name = \"a\"", "name = \"\"", "host[0].name", "name = \"\"", "a name of 0 characters"),
+    // Names that mean nothing.
+    listed("dialect = \"dell-os6\"", "dialect = \"dell-os7\"", "switch_models.eight.dialect", "dell-os7", "is not known"),
+    listed("routing = \"minimal\"", "routing = \"minimum\"", "plan.routing", "minimum", "is not known"),
+    listed("model = \"node\"", "model = \"knot\"", "host[0].model", "knot", "there is no [host_models.knot]"),
+    listed("switch_model = \"eight\"", "switch_model = \"nine\"", "topology.switch_model", "nine", "there is no [switch_models.nine]"),
+    listed("to = \"left:1\"", "to = \"lift:1\"", "cable[1].to", "lift:1", "there is no switch or host"),
+    listed("from = \"b:eth0\"", "from = \"b:eth7\"", "cable[2].from", "b:eth7", "has no NIC"),
+    listed("from = \"b:eth0\"", "from = \"b\"", "cable[2].from", "\"b\"", "does not say which NIC"),
+    listed("model = \"node\"\n", "", "host[0]", "[[host]]", "a host without a model"),
+    listed("switch_model = \"eight\"", "", "switch[0]", "[[switch]]", "a switch without a model"),
+    // Names used twice.
+    listed("name = \"right\"", "name = \"left\"", "switch[1].name", "left", "already is something called"),
+    listed("name = \"b\"", "name = \"a\"", "host[1].name", "\"a\"", "already is something called"),
+    listed("{ name = \"eth1\"", "{ name = \"eth0\"", "host_models.dual.nic", "nic = [", "two NICs are called"),
+    listed("model = \"dual\"", "model = \"dual\"\nmacs = [\"52:54:00:00:00:01\"]", "host[1].macs", "macs", "address of another NIC"),
+    // Addresses.
+    listed("52:54:00:00:00:01", "52:54:00:00:01", "host[0].macs", "52:54:00:00:01", "is no address"),
+    listed("52:54:00:00:00:01", "53:54:00:00:00:01", "host[0].macs", "53:54", "is no address"),
+    listed("[\"52:54:00:00:00:01\"]", "[\"52:54:00:00:00:01\", \"52:54:00:00:00:02\"]", "host[0].macs", "macs", "2 addresses for 1 NICs"),
+    listed("first_vlan = 101", "vlan_subnet = \"10.0.0.0\"", "plan.vlan_subnet", "10.0.0.0", "is no IPv4 subnet"),
+    listed("first_vlan = 101", "vlan_subnet = \"10.0.0.1/8\"", "plan.vlan_subnet", "10.0.0.1/8", "is not the first address"),
+    listed("first_vlan = 101", "vlan_subnet = \"172.16.0.0/16\"", "plan.vlan_subnet", "172.16", "overlap"),
+    // Ports and cables.
+    listed(SECOND_CABLE, "to = \"left:7\"", "cable[1].to", "left:7", "port 7 of left is used twice: it has the cable to right"),
+    listed(SECOND_CABLE, "to = \"left:9\"", "cable[1].to", "left:9", "has ports 1 to 8"),
+    listed(SECOND_CABLE, "to = \"left:0\"", "cable[1].to", "left:0", "has ports 1 to 8"),
+    listed(SECOND_CABLE, "to = \"left:x\"", "cable[1].to", "left:x", "is no port number"),
+    listed(SECOND_CABLE, "to = \"left\"", "cable[1].to", "\"left\"", "names no port"),
+    listed(SECOND_CABLE, "to = \"left:3-2\"", "cable[1].to", "left:3-2", "ports 3 to 2 are none"),
+    listed(SECOND_CABLE, "to = \"left:1-2\"", "cable[1].to", "left:1-2", "1 ports at one end, 2 at the other"),
+    listed("to = \"right:7-8\"", "to = \"left:1-2\"", "cable[0].to", "left:1-2", "a cable from left to itself"),
+    listed("\"left:7-8\"", "\"left:6-7\"", "cable[0].from", "left:6-7", "unequal rates"),
+    listed("lag_ports_max = 2", "lag_ports_max = 1", "cable[0].from", "left:7-8", "a LAG of 2 ports"),
+    listed("lags_max = 2", "lags_max = 1", "host_models", "[host_models.node]", "needs more than the 1 LAGs"),
+    listed("from = \"b:eth1\"", "from = \"b:eth0\"", "cable[3].from", "b:eth0", "eth0 of b is cabled twice"),
+    listed("to = \"right:2\"", "to = \"left:2\"", "host_models", "[host_models.node]", "the bond of b goes to two switches"),
+    listed("[[cable]]\nfrom = \"a\"\nto = \"left:1\"\n", "", "host", "[[host]]", "host a has no cable"),
+    listed("[[cable]]\nfrom = \"left:7-8\"\nto = \"right:7-8\"\n", "", "cable", "[[cable]]", "cannot be reached"),
+    listed("from = \"left:7-8\"", "", "cable[0].from", "[[cable]]", "is missing"),
+    // Models.
+    listed("first = 7", "first = 9", "switch_models.eight.fast_ports.first", "first = 9", "out of range"),
+    listed("last = 8,", "last = 6,", "switch_models.eight.fast_ports.first", "first = 7", "are none"),
+    listed("vlans_max = 64", "port_names = [\"a\"]", "switch_models.eight.port_names", "port_names", "1 names for 8 ports"),
+    listed("vlans_max = 64", "port_name = \"p\"", "switch_models.eight.port_name", "port_name", "the same name"),
+    listed("vlans_max = 64", "aging_time_max_s = 1000000", "switch_models.eight.aging_time_max_s", "1000000", "more than the 100000 s"),
+    listed("dialect = \"arista-eos\"", "dialect = \"arista-eos\"\nuntagged_vlans_per_port = \"many\"", "switch_models.single.untagged_vlans_per_port", "many", "no words for several"),
+    listed("first_vlan = 101", "tagging = \"switch\"", "plan.tagging", "switch", "one untagged VLAN a port"),
+    listed("first_vlan = 101", "aging_time_s = 200000", "plan.aging_time_s", "200000", "keeps addresses for 100000 s"),
+    listed("numa_node = 1", "numa_node = 2", "host_models.dual.nic[1].numa_node", "numa_node = 2", "no NUMA node 2"),
+    listed("name = \"eth1\", rate_gbps = 1", "name = \"eth1\", rate_gbps = 10", "host_models.dual.nics_as", "bond", "unequal rates"),
+    listed("nic = [{ name = \"eth0\", rate_gbps = 1 }]", "nic = []", "host_models.node", "[host_models.node]", "has no NIC"),
+    listed("{ name = \"eth0\", rate_gbps = 1 }]", "{ name = \"enp129s0f1np1\", rate_gbps = 1 }]", "host_models.node.nic[0].name", "enp129", "leaves no room"),
+    listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 1024, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32 }", "switch_models.eight.router.virtual_channel_buffer_bytes", "", "no packet of 2048 bytes fits"),
+    // Topologies.
+    listed("switch_model = \"eight\"", "switch_model = \"eight\"\nkind = \"ring\"\nswitches = 3", "topology.kind", "ring", "come from [[switch]]"),
+    listed("routing = \"minimal\"", "routing = \"dimension-order\"", "plan.routing", "dimension-order", "has no dimensions"),
+    generated("kind = \"torus\"", "kind = \"taurus\"", "topology.kind", "taurus", "is not known"),
+    generated("extents = [4, 2]", "extents = [4, 0]", "topology.extents", "[4, 0]", "out of range"),
+    generated("extents = [4, 2]", "extents = []", "topology.kind", "torus", "at least one extent"),
+    generated("extents = [4, 2]", "extents = [4, 2.5]", "topology.extents", "2.5", "whole number is needed"),
+    generated("extents = [4, 2]", "switches = 8", "topology.extents", "[topology]", "is missing"),
+    generated("extents = [4, 2]", "extents = [4096, 512]", "topology.kind", "torus", "2097152 switches"),
+    generated("switch_model = \"s\"\n", "", "topology.switch_model", "[topology]", "does not say what switches"),
+    generated("cables = 2", "cables = 20", "topology.cables", "cables = 20", "needs 60 ports for links"),
+    generated("cables = 2", "cables = 7", "hosts", "[hosts]", "not enough for its hosts"),
+    generated("count = 225", "count = 2250", "hosts", "[hosts]", "not enough for its hosts"),
+    generated("count = 225\n", "", "hosts", "[hosts]", "does not say how many"),
+    generated("count = 225", "count = 225\nper_switch = 3", "hosts.count", "count = 225", "a second time"),
+    generated("n{host1}", "n", "hosts.name", "\"n\"", "the same name"),
+    generated("[hosts]\nmodel = \"h\"\ncount = 225\nname = \"n{host1}\"\n", "", "hosts", "", "there are no hosts"),
+    generated("[1, 0]", "[1, 1]", "plan.dimension_order", "[1, 1]", "is no order"),
+    generated("[1, 0]", "[1, 0, 2]", "plan.dimension_order", "[1, 0, 2]", "3 dimensions of 2"),
+];
+
+#[test]
+fn every_bad_description_gives_one_clear_error() {
+    let mut count = 0;
+    for bad in BAD {
+        assert!(bad.base.contains(bad.from), "{:?} is not in the base text", bad.from);
+        let text = bad.base.replacen(bad.from, bad.to, 1);
+        let change = format!("{:?} -> {:?}", bad.from, bad.to);
+        let Err(error) = Machine::parse("test.toml", &text) else {
+            panic!("no error for {change}");
+        };
+        assert_eq!(&*error.key, bad.key, "{change}\n{error}");
+        assert!(error.excerpt.contains(bad.excerpt), "{change}\n{error}");
+        assert!(error.problem.contains(bad.problem), "{change}\n{error}");
+        assert!(!error.remedy.is_empty(), "{change}\n{error}");
+        let line = text.lines().nth(error.line - 1).unwrap_or("");
+        assert!(line.contains(&*error.excerpt), "{change}\n{error}");
+        assert!(error.to_string().starts_with(&format!("test.toml:{}: ", error.line)), "{error}");
+        count += 1;
+    }
+    assert!(count >= 40, "{count} cases");
+}
+
+#[test]
+fn a_cycle_in_a_tree_is_named() {
+    let text = LISTED
+        .replace("switch_model = \"eight\"", "switch_model = \"eight\"\nshape = \"tree\"")
+        .replace("[plan]", "[[cable]]\nfrom = \"left:3\"\nto = \"right:3\"\n[plan]");
+    let error = Machine::parse("test.toml", &text).unwrap_err();
+    assert_eq!((&*error.key, &*error.excerpt), ("cable[4].to", "to = \"right:3\""));
+    assert!(error.problem.contains("closes a cycle: left and right are joined already"), "{error}");
+}
+
+#[test]
+fn files_that_cannot_be_read_say_so() {
+    let folder = std::env::temp_dir();
+    let missing = Machine::load(&folder.join("no-such-machine.toml")).unwrap_err();
+    assert!(missing.problem.contains("cannot be read"), "{missing}");
+    let binary = folder.join(format!("ayatori-binary-{}.toml", std::process::id()));
+    std::fs::write(&binary, b"name = \"\xff\"").unwrap();
+    let error = Machine::load(&binary).unwrap_err();
+    std::fs::remove_file(&binary).unwrap();
+    assert!(error.problem.contains("is not UTF-8"), "{error}");
+}
+
+#[test]
+fn no_mutilation_of_a_description_panics() {
+    for base in [LISTED, GENERATED] {
+        for (at, _) in base.char_indices() {
+            // Cut off, and with one character gone.
+            let _ = Machine::parse("cut.toml", &base[..at]);
+            let mut text = base.to_owned();
+            text.remove(at);
+            let _ = Machine::parse("gap.toml", &text);
+        }
+    }
+}
+
+#[test]
+fn the_machines_we_ship_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let mut count = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            Machine::load(&path).unwrap_or_else(|error| panic!("{error}"));
+            count += 1;
+        }
+    }
+    assert!(count >= 3, "{count} machines in {}", folder.display());
+}
+
+#[test]
+fn the_papers_machines_are_what_the_paper_says() {
+    let machine = |name: &str| {
+        Machine::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines").join(name)).unwrap()
+    };
+    let supernova = machine("supernova.toml");
+    assert_eq!((supernova.graph.switch_count(), supernova.graph.host_count()), (8, 225));
+    // 36 cables with three links (section 4.1.2): 12 links.
+    assert_eq!(supernova.switch_link_count(), 12);
+    let misc = machine("misc.toml");
+    assert_eq!((misc.graph.switch_count(), misc.graph.host_count(), misc.switch_link_count()), (6, 66, 15));
+    assert_eq!(misc.graph.link(misc.hosts[0].attachments[0].link).spec.cable_count, 2);
+    let fx10 = machine("fx10.toml");
+    let router = fx10.switch_models[0].router.unwrap();
+    assert_eq!((router.switch_traversal_ps, router.virtual_channel_buffer_bytes), (3_200, 8_192));
+    assert_eq!(fx10.graph.switch_count(), 64);
+}
