@@ -5,6 +5,7 @@ pub mod deadlock;
 pub mod description;
 pub mod dialect;
 pub mod graph;
+pub mod host;
 pub mod plan;
 pub mod routing;
 pub mod topology;

@@ -79,6 +79,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "cisco-nxos",
         Capabilities {
+            aging_time_max_s: Some(918_000),
             port_name: "Ethernet1/{port}",
             statement: "Cisco NX-OS: a trunk has one native VLAN, so hosts must tag; pause and PFC exclude each other.",
             ..HOST_TAGGED

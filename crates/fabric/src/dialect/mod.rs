@@ -4,9 +4,30 @@
 //! Deliberately absent: any decision about the plan. A dialect that cannot say what the plan needs refuses, with what
 //! to change; it never writes something near to it.
 
+mod arista_eos;
 mod capabilities;
+mod cisco_ios;
+mod cisco_nxos;
+mod comware;
+mod dell_os6;
+#[cfg(test)]
+pub(crate) mod golden_tests;
+mod json;
+mod linux_bridge;
+mod sonic;
+mod systemd_networkd;
+mod text;
 
+pub use arista_eos::AristaEos;
 pub use capabilities::{Capabilities, KNOWN, capabilities_of};
+pub use cisco_ios::CiscoIos;
+pub use cisco_nxos::CiscoNxos;
+pub use comware::Comware;
+pub use dell_os6::DellOs6;
+pub use json::Json;
+pub use linux_bridge::{LinuxBridge, bridge_name, lag_name};
+pub use sonic::Sonic;
+pub use systemd_networkd::SystemdNetworkd;
 
 use crate::graph::SwitchId;
 use crate::plan::Plan;
@@ -62,7 +83,8 @@ pub struct Refusal {
 }
 
 /// All dialects.
-pub const ALL: &[&dyn Dialect] = &[];
+pub const ALL: &[&dyn Dialect] =
+    &[&DellOs6, &Comware, &LinuxBridge, &SystemdNetworkd, &AristaEos, &CiscoNxos, &CiscoIos, &Sonic, &Json];
 
 /// A dialect by its name.
 pub fn by_name(name: &str) -> Option<&'static dyn Dialect> {

@@ -1,0 +1,147 @@
+//! HPE and H3C switches with Comware 7 (5 differs in `undo stp enable`).
+//!
+//! Can: several untagged VLANs on a port (hybrid), LACP and static LAGs hashed over addresses and ports, pause, aging up
+//! to 1,000,000 s or none. Cannot: take more than ten VLAN ranges in one command, so long lists come in several lines.
+//! Written from the manuals; not tried on the hardware.
+
+use crate::graph::SwitchId;
+use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanSet};
+
+use super::text::{self, Interface, line};
+use super::{Config, ConfigFile, Dialect, Refusal};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Comware;
+
+/// Ranges a command takes.
+const RANGES_MAX: usize = 10;
+
+impl Dialect for Comware {
+    fn name(&self) -> &'static str {
+        "comware"
+    }
+
+    fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
+        let switch = plan.switch(switch);
+        let mut out = text::header(plan, switch, "#", "HPE/H3C Comware. Enter in user view.");
+        line(&mut out, "system-view");
+        write_globals(&mut out, switch);
+        for port in text::unused_ports(switch) {
+            line(&mut out, format_args!("#\ninterface {}\n description unused\n shutdown\n quit", port.name));
+        }
+        for lag in &switch.lags {
+            line(&mut out, format_args!("#\ninterface Bridge-Aggregation{}", lag.number));
+            line(&mut out, format_args!(" description {}", text::reason(plan, lag.role)));
+            line(
+                &mut out,
+                if lag.lacp { " link-aggregation mode dynamic" } else { " undo link-aggregation mode" },
+            );
+            out += " quit\n";
+            // Members take on the VLANs of their aggregation, so they join before it gets any.
+            for number in &lag.members {
+                let Some(port) = text::port(switch, *number) else { continue };
+                line(&mut out, format_args!("interface {}", port.name));
+                line(&mut out, format_args!(" description {}", text::reason(plan, port.role)));
+                line(&mut out, format_args!(" port link-aggregation group {}", lag.number));
+                write_pause(&mut out, plan);
+                out += " undo shutdown\n quit\n";
+            }
+        }
+        for interface in text::interfaces(switch) {
+            write_interface(&mut out, plan, interface);
+        }
+        out += &text::spanning_tree_last("#");
+        out += "undo stp global enable\nreturn\n";
+        let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
+        Ok(Config { files: vec![file] })
+    }
+}
+
+fn write_globals(out: &mut String, switch: &SwitchPlan) {
+    *out += "#\n# The VLANs.\n";
+    for list in lists(&text::carried(switch)) {
+        line(out, format_args!("vlan {list}\n quit"));
+    }
+    *out += "#\n# Keep learned addresses as long as can be: priming, not traffic, teaches them.\n";
+    match switch.aging_time_s {
+        Some(aging_time_s) => line(out, format_args!("mac-address timer aging {aging_time_s}")),
+        None => line(out, "mac-address timer no-aging"),
+    }
+    if !switch.lags.is_empty() {
+        *out += "#\n# Several connections between two hosts spread over the cables of a link.\n";
+        *out += "link-aggregation global load-sharing mode source-ip destination-ip source-port destination-port\n";
+    }
+}
+
+fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>) {
+    match interface {
+        Interface::Lag(lag) => line(out, format_args!("#\ninterface Bridge-Aggregation{}", lag.number)),
+        Interface::Port(port) => {
+            line(out, format_args!("#\ninterface {}", port.name));
+            line(out, format_args!(" description {}", text::reason(plan, port.role)));
+        }
+    }
+    let membership = interface.membership();
+    let remove = text::superfluous(plan, membership);
+    let is_trunk = matches!(interface.role(), PortRole::Link { .. })
+        && membership.untagged.is_empty()
+        && membership.pvid.is_none();
+    if is_trunk {
+        *out += " port link-type trunk\n";
+        write_lists(out, "undo port trunk permit vlan", &remove, "");
+        write_lists(out, "port trunk permit vlan", &membership.tagged, "");
+    } else {
+        write_hybrid(out, membership, &remove);
+    }
+    if let Interface::Port(_) = interface {
+        write_pause(out, plan);
+    }
+    *out += " undo shutdown\n quit\n";
+}
+
+fn write_hybrid(out: &mut String, membership: &Membership, remove: &VlanSet) {
+    *out += " port link-type hybrid\n";
+    write_lists(out, "undo port hybrid vlan", remove, "");
+    write_lists(out, "port hybrid vlan", &membership.untagged, " untagged");
+    write_lists(out, "port hybrid vlan", &membership.tagged, " tagged");
+    // Without one, untagged frames fall into VLAN 1, which the port is not in: they are dropped.
+    if let Some(pvid) = membership.pvid {
+        line(out, format_args!(" port hybrid pvid vlan {pvid}"));
+    }
+}
+
+fn write_pause(out: &mut String, plan: &Plan) {
+    line(out, if plan.pause { " flow-control" } else { " undo flow-control" });
+}
+
+fn write_lists(out: &mut String, command: &str, set: &VlanSet, how: &str) {
+    for list in lists(set) {
+        line(out, format_args!(" {command} {list}{how}"));
+    }
+}
+
+/// `101 to 104 110`, at most [`RANGES_MAX`] ranges each.
+fn lists(set: &VlanSet) -> Vec<String> {
+    let ranges: Vec<String> = set
+        .ranges()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first} to {last}") })
+        .collect();
+    ranges.chunks(RANGES_MAX).map(|chunk| chunk.join(" ")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::VlanId;
+
+    #[test]
+    fn a_long_list_comes_in_lines_of_ten_ranges() {
+        let odd: VlanSet = (0..12).filter_map(|index| VlanId::new(101 + 2 * index)).collect();
+        let lists = lists(&odd);
+        assert_eq!(lists.len(), 2);
+        assert_eq!(lists[1], "121 123");
+        let run: VlanSet = (101..=104).filter_map(VlanId::new).collect();
+        assert_eq!(super::lists(&run), ["101 to 104"]);
+    }
+}

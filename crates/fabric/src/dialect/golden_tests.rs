@@ -1,0 +1,115 @@
+//! Each dialect's output for the example plan against files in `tests/golden/`, so that a change of a word is seen in
+//! review. After a change that is meant: `UPDATE_GOLDEN=1 cargo test -p ayatori-fabric golden`, and read the diff.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{ALL, Config, ConfigFile, Dialect, capabilities_of};
+use crate::graph::SwitchId;
+use crate::plan::{Membership, Plan, Tagging, VlanChoice, VlanSet, two_switches_and_four_hosts};
+
+/// The example for one dialect: its port names, and host tagging where it needs that.
+pub(crate) fn example(dialect: &dyn Dialect, port_name: Option<&str>) -> Plan {
+    let mut plan = two_switches_and_four_hosts();
+    let capabilities = dialect.capabilities();
+    for switch in &mut plan.switches {
+        switch.dialect = dialect.name().into();
+        switch.model = "example-model".into();
+        for port in &mut switch.ports {
+            let pattern = port_name.unwrap_or(capabilities.port_name);
+            let from_zero = (port.number - 1).to_string();
+            port.name = pattern.replace("{port0}", &from_zero).replace("{port}", &port.number.to_string());
+        }
+    }
+    if !capabilities.many_untagged_vlans_per_port {
+        tag_in_hosts(&mut plan);
+    }
+    plan
+}
+
+fn tag_in_hosts(plan: &mut Plan) {
+    plan.tagging = Tagging::Host;
+    plan.choice = VlanChoice::ByPair { switch_count: 2, vlans: vec![Some(0), Some(1), Some(1), Some(0)] };
+    let all = plan.vlan_set();
+    for port in plan.switches.iter_mut().flat_map(|switch| &mut switch.ports) {
+        if port.membership.pvid.is_some() {
+            port.membership = Membership { pvid: None, untagged: VlanSet::new(), tagged: all.clone() };
+        }
+    }
+}
+
+fn compare(folder: &Path, config: &[ConfigFile]) {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    for file in config {
+        let path = folder.join(&file.name);
+        if update {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &file.text).unwrap();
+        }
+        let golden = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(
+            golden == file.text,
+            "{} has changed; if that is meant, UPDATE_GOLDEN=1 and read the diff. Now:\n{}",
+            path.display(),
+            file.text
+        );
+    }
+}
+
+fn golden_folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+#[test]
+fn golden_every_dialect_writes_what_was_reviewed() {
+    for dialect in ALL {
+        let plan = example(*dialect, None);
+        let Config { files } = dialect.emit(&plan, SwitchId(0)).unwrap();
+        compare(&golden_folder(dialect.name()), &files);
+    }
+}
+
+#[test]
+fn golden_the_newer_dells_words_differ() {
+    let dialect = super::by_name("dell-os6").unwrap();
+    let plan = example(dialect, Some("Gi1/0/{port}"));
+    compare(&golden_folder("dell-os6-n-series"), &dialect.emit(&plan, SwitchId(0)).unwrap().files);
+}
+
+#[test]
+fn golden_hosts_get_interfaces_addresses_and_a_timer() {
+    for (name, dialect) in [("hosts-switch-tagged", "linux-bridge"), ("hosts-host-tagged", "arista-eos")] {
+        let plan = example(super::by_name(dialect).unwrap(), None);
+        let mut files = vec![crate::host::interfaces(&plan, &plan.hosts[0]), crate::host::names(&plan)];
+        files.extend(crate::host::priming(&plan));
+        compare(&golden_folder(name), &files);
+    }
+}
+
+#[test]
+fn the_same_plan_gives_the_same_files() {
+    for dialect in ALL {
+        let write = || dialect.emit(&example(*dialect, None), SwitchId(1)).unwrap();
+        assert_eq!(write(), write(), "{}", dialect.name());
+    }
+}
+
+#[test]
+fn every_dialect_has_its_row_and_every_row_its_dialect() {
+    for (name, _) in super::KNOWN {
+        assert!(super::by_name(name).is_some(), "{name} is known and has no file");
+    }
+    for dialect in ALL {
+        assert!(capabilities_of(dialect.name()).is_some(), "{} is not in KNOWN", dialect.name());
+    }
+}
+
+#[test]
+fn dialects_with_one_untagged_vlan_refuse_several_and_say_what_to_do() {
+    for dialect in ALL.iter().filter(|dialect| !dialect.capabilities().many_untagged_vlans_per_port) {
+        let mut plan = two_switches_and_four_hosts();
+        plan.switches[0].dialect = dialect.name().into();
+        let refusal = dialect.emit(&plan, SwitchId(0)).unwrap_err().to_string();
+        assert!(refusal.contains("one native VLAN") && refusal.contains("tagging = \"host\""), "{refusal}");
+    }
+}

@@ -1,0 +1,272 @@
+//! Linux bridges, set up by a shell script of `ip` and `bridge` commands (iproute2).
+//!
+//! Can: several untagged VLANs on a port, any aging time below 497 days, LACP and static LAGs hashed over addresses and
+//! ports. Cannot: pause where the NIC has none (the script says so and goes on); keep learned addresses for ever (an
+//! aging time of 0 means never to learn, so "for ever" is 497 days). One bridge, `br0`, or inside a host the host's own
+//! interface. The lab applies exactly this script.
+
+use std::fmt::Write as _;
+
+use crate::graph::SwitchId;
+use crate::plan::{Membership, Plan, PortRole, SwitchPlan, Tagging, VlanId, VlanSet};
+
+use super::text::{self, Interface};
+use super::{Config, ConfigFile, Dialect, Refusal};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct LinuxBridge;
+
+/// Longest aging time, s: the kernel takes hundredths in 32 bits.
+const AGING_TIME_MAX_S: u32 = u32::MAX / 100;
+/// Longest name of a network interface (IFNAMSIZ less its NUL).
+const INTERFACE_NAME_BYTES_MAX: usize = 15;
+
+impl Dialect for LinuxBridge {
+    fn name(&self) -> &'static str {
+        "linux-bridge"
+    }
+
+    fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
+        let switch = plan.switch(switch);
+        check_names(self.name(), plan, switch)?;
+        let mut script = String::from("#!/bin/sh\n");
+        let what = "Run as root on the switch, any number of times; it changes only what differs.";
+        script += &text::header(plan, switch, "#", what);
+        script += PREAMBLE;
+        let bridge = bridge_name(plan, switch);
+        write_bridge(&mut script, &bridge, switch);
+        write_lags(&mut script, plan, switch);
+        write_ports(&mut script, plan, switch, &bridge);
+        write_vlans(&mut script, plan, switch, &bridge);
+        write_start(&mut script, plan, switch, &bridge);
+        let file = ConfigFile { name: format!("{}.sh", switch.name), text: script, executable: true };
+        Ok(Config { files: vec![file] })
+    }
+}
+
+const PREAMBLE: &str = r#"set -eu
+
+exists() { ip link show dev "$1" >/dev/null 2>&1; }
+# join PORT MASTER: makes PORT a port of a bridge or a member of a LAG, unless it is already.
+join() {
+	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" master "$2" ;; esac
+}
+# A LAG takes members only while they are down.
+join_lag() {
+	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" down; join "$1" "$2" ;; esac
+}
+"#;
+
+/// The bridge's interface: inside a host it is the interface the host's own frames use.
+pub fn bridge_name(plan: &Plan, switch: &SwitchPlan) -> String {
+    let inside = switch.inside_host.map(|host| plan.host(host));
+    let own =
+        inside.and_then(|host| host.attachments.iter().find(|attachment| attachment.switch == switch.id));
+    own.map_or_else(|| "br0".into(), |attachment| attachment.interface.clone())
+}
+
+/// The interface of a LAG: `bond1`.
+pub fn lag_name(number: u16) -> String {
+    format!("bond{number}")
+}
+
+/// Aging time to write, s.
+pub(super) fn aging_time_s(switch: &SwitchPlan) -> u32 {
+    switch.aging_time_s.unwrap_or(AGING_TIME_MAX_S).min(AGING_TIME_MAX_S)
+}
+
+/// The VLANs of the bridge's own interface, where the switch is a bridge inside a host: like a host port's.
+pub(super) fn own_membership(plan: &Plan, switch: &SwitchPlan) -> Option<Membership> {
+    switch.inside_host?;
+    let pvid = plan.vlan_between(switch.id, switch.id);
+    Some(match plan.tagging {
+        Tagging::Switch => Membership { pvid, untagged: plan.vlan_set(), tagged: VlanSet::new() },
+        Tagging::Host => Membership { pvid: None, untagged: VlanSet::new(), tagged: plan.vlan_set() },
+    })
+}
+
+/// Port names become interface names, so they have to be such.
+pub(super) fn check_names(dialect: &'static str, plan: &Plan, switch: &SwitchPlan) -> Result<(), Refusal> {
+    let lags = switch.lags.iter().map(|lag| lag_name(lag.number));
+    let names =
+        switch.ports.iter().map(|port| port.name.clone()).chain(lags).chain([bridge_name(plan, switch)]);
+    for name in names {
+        let is_good = (1..=INTERFACE_NAME_BYTES_MAX).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+            && !name.starts_with(['-', '.']);
+        if !is_good {
+            return Err(Refusal {
+                switch: switch.name.clone(),
+                dialect,
+                problem: format!("{name:?} cannot be the name of a Linux network interface"),
+                remedy:
+                    "set port_name in the switch's model to a name of at most 15 letters, digits, . _ -, \
+                         such as \"swp{port}\""
+                        .into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn write_bridge(script: &mut String, bridge: &str, switch: &SwitchPlan) {
+    let aging_time_cs = u64::from(aging_time_s(switch)) * 100;
+    let _ = write!(
+        script,
+        "
+# 1. The bridge. No VLAN by default: a port that joins carries nothing until told to, so nothing loops meanwhile.
+#    No spanning tree: it would block the very links the VLANs are to use; each VLAN is a tree by plan.
+#    Addresses are kept as long as can be ({} s): priming, not traffic, teaches them.
+exists {bridge} || ip link add name {bridge} type bridge vlan_filtering 1 vlan_default_pvid 0
+ip link set dev {bridge} type bridge vlan_filtering 1 vlan_default_pvid 0 stp_state 0 ageing_time {aging_time_cs}
+",
+        aging_time_s(switch)
+    );
+}
+
+fn write_lags(script: &mut String, plan: &Plan, switch: &SwitchPlan) {
+    if switch.lags.is_empty() {
+        return;
+    }
+    *script +=
+        "\n# 2. Link aggregation, hashed over addresses and ports so that several connections spread.\n";
+    for lag in &switch.lags {
+        let name = lag_name(lag.number);
+        let mode = if lag.lacp { "802.3ad lacp_rate fast" } else { "balance-xor" };
+        let _ = writeln!(script, "# {name}: {}", text::reason(plan, lag.role));
+        let _ = writeln!(script, "exists {name} || ip link add name {name} type bond mode {mode} miimon 100");
+        let _ = writeln!(script, "ip link set dev {name} type bond xmit_hash_policy layer3+4");
+        for number in &lag.members {
+            if let Some(port) = text::port(switch, *number) {
+                let _ = writeln!(script, "join_lag {} {name}", port.name);
+            }
+        }
+    }
+}
+
+fn write_ports(script: &mut String, plan: &Plan, switch: &SwitchPlan, bridge: &str) {
+    *script += "\n# 3. Ports of the bridge. Unused ones are taken out and down.\n";
+    for interface in text::interfaces(switch) {
+        let name = interface_name(interface);
+        let _ = writeln!(script, "join {name} {bridge} # {}", text::reason(plan, interface.role()));
+    }
+    let unused: Vec<&str> = text::unused_ports(switch).map(|port| port.name.as_str()).collect();
+    if !unused.is_empty() {
+        let _ = writeln!(script, "for port in {}; do", unused.join(" "));
+        *script += "\tif exists $port; then ip link set dev $port nomaster down; fi\ndone\n";
+    }
+}
+
+fn write_vlans(script: &mut String, plan: &Plan, switch: &SwitchPlan, bridge: &str) {
+    *script += "
+# 4. VLANs. Frames from a host enter the VLAN of its port (pvid) and leave to any host untagged, whatever VLAN they
+#    came by; between switches they keep their tag. What is not listed is deleted first: with no spanning tree a
+#    leftover membership is a loop.
+bridge -batch - <<'VLANS'
+";
+    for interface in text::interfaces(switch) {
+        let _ = writeln!(script, "# {}", text::reason(plan, interface.role()));
+        write_membership(script, &interface_name(interface), interface.membership());
+    }
+    if let Some(own) = own_membership(plan, switch) {
+        *script += "# this host itself\n";
+        write_membership(script, &format!("{bridge} self"), &own);
+    }
+    *script += "VLANS\n";
+}
+
+fn write_membership(script: &mut String, device: &str, membership: &Membership) {
+    for (first, last) in complement(&text::members(membership)) {
+        let _ = writeln!(script, "vlan del vid {} dev {device}", range(first, last));
+    }
+    let mut untagged = membership.untagged.clone();
+    if let Some(pvid) = membership.pvid {
+        // Alone: a PVID cannot be part of a range.
+        let flags = if untagged.contains(pvid) { "pvid untagged" } else { "pvid" };
+        let _ = writeln!(script, "vlan add vid {pvid} dev {device} {flags}");
+        untagged = untagged.difference(&[pvid].into_iter().collect());
+    }
+    for (first, last) in untagged.ranges() {
+        let _ = writeln!(script, "vlan add vid {} dev {device} untagged", range(first.get(), last.get()));
+    }
+    for (first, last) in membership.tagged.ranges() {
+        let _ = writeln!(script, "vlan add vid {} dev {device}", range(first.get(), last.get()));
+    }
+}
+
+fn write_start(script: &mut String, plan: &Plan, switch: &SwitchPlan, bridge: &str) {
+    let wired: Vec<&str> = switch
+        .ports
+        .iter()
+        .filter(|port| port.role != PortRole::Unused)
+        .map(|port| port.name.as_str())
+        .collect();
+    if plan.pause && !wired.is_empty() {
+        *script += "
+# 5. Flow control (802.3x) in both directions, so that frames wait instead of being lost.
+";
+        let _ = writeln!(script, "for port in {}; do", wired.join(" "));
+        *script += "\tethtool -A $port rx on tx on >/dev/null 2>&1 ||
+\t\techo \"$0: $port: flow control not changed (already on, not offered by the NIC, or no ethtool)\" >&2
+done\n";
+    }
+    *script += "
+# 6. Up. What was learned before may point along links a VLAN no longer uses: forget it, and prime from the hosts.
+";
+    let lags = switch.lags.iter().map(|lag| lag_name(lag.number));
+    let up: Vec<String> =
+        wired.iter().map(|name| (*name).to_owned()).chain(lags).chain([bridge.to_owned()]).collect();
+    let _ = writeln!(script, "for device in {}; do ip link set dev $device up; done", up.join(" "));
+    let _ = writeln!(script, "ip link set dev {bridge} type bridge fdb_flush");
+}
+
+pub(super) fn interface_name(interface: Interface<'_>) -> String {
+    match interface {
+        Interface::Port(port) => port.name.clone(),
+        Interface::Lag(lag) => lag_name(lag.number),
+    }
+}
+
+/// The identifiers 1 to 4094 that are not in the set, as inclusive ranges.
+fn complement(set: &VlanSet) -> Vec<(u16, u16)> {
+    let mut ranges = Vec::new();
+    let mut next = 1;
+    for (first, last) in set.ranges() {
+        if next < first.get() {
+            ranges.push((next, first.get() - 1));
+        }
+        next = last.get() + 1;
+    }
+    if next <= VlanId::MAX {
+        ranges.push((next, VlanId::MAX));
+    }
+    ranges
+}
+
+fn range(first: u16, last: u16) -> String {
+    if first == last { first.to_string() } else { format!("{first}-{last}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_in_a_set_is_everything_else() {
+        let set: VlanSet = [1, 101, 102, 4094].into_iter().filter_map(VlanId::new).collect();
+        assert_eq!(complement(&set), [(2, 100), (103, 4093)]);
+        assert_eq!(complement(&VlanSet::new()), [(1, 4094)]);
+    }
+
+    #[test]
+    fn a_port_name_that_linux_cannot_have_is_refused_with_what_to_do() {
+        let mut plan = crate::plan::two_switches_and_four_hosts();
+        let refusal = LinuxBridge.emit(&plan, SwitchId(0)).unwrap_err();
+        assert!(refusal.to_string().contains("\"1/g1\" cannot be the name"), "{refusal}");
+        for port in &mut plan.switches[0].ports {
+            port.name = format!("swp{}", port.number);
+        }
+        assert!(LinuxBridge.emit(&plan, SwitchId(0)).is_ok());
+    }
+}

@@ -1,0 +1,143 @@
+//! What all dialects' texts share: the opening comment, the reason beside each port, and the ports and LAGs of a
+//! switch as the one list of interfaces that VLANs are put on.
+
+use std::fmt::Write as _;
+
+use crate::plan::{LagPlan, Membership, Plan, PortNumber, PortPlan, PortRole, SwitchPlan, VlanId, VlanSet};
+
+use super::Refusal;
+
+/// The comment a file opens with; `mark` starts each line, `what` says what the file is and how to apply it.
+pub(super) fn header(plan: &Plan, switch: &SwitchPlan, mark: &str, what: &str) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{mark} {}: switch of machine {} ({})", switch.name, plan.machine, switch.model);
+    let _ = writeln!(text, "{mark} {what}");
+    let _ = writeln!(
+        text,
+        "{mark} Written by `ayatori plan` ({}). The same plan gives the same file:",
+        plan.method
+    );
+    let _ = writeln!(text, "{mark} change the machine description, plan again, and diff.");
+    for vlan in &plan.vlans {
+        let names: Vec<&str> = vlan.sources.iter().map(|&id| plan.switch(id).name.as_str()).collect();
+        let _ = writeln!(text, "{mark}   VLAN {}: frames from hosts of {}", vlan.vid, names.join(", "));
+    }
+    text
+}
+
+/// Why the spanning tree goes, and why at the end.
+pub(super) fn spanning_tree_last(mark: &str) -> String {
+    format!(
+        "{mark}\n{mark} No spanning tree: it would block the links the VLANs are to use; each VLAN is a tree by plan.\n\
+         {mark} At the end, when no port is in VLAN 1 any more: VLAN 1 over all links would be a loop.\n"
+    )
+}
+
+/// Why a port is set as it is: what stands at its far end.
+pub(super) fn reason(plan: &Plan, role: PortRole) -> String {
+    match role {
+        PortRole::Unused => "unused".into(),
+        PortRole::Host { host, attachment } => {
+            let host = plan.host(host);
+            format!("host {} {}", host.name, host.attachments[attachment].interface)
+        }
+        PortRole::Link { link, peer } => {
+            let peer = plan.switch(peer);
+            let end = plan.links[link.index()].ends.iter().find(|end| end.switch == peer.id);
+            let ports = end.map_or(&[][..], |end| &end.ports).iter();
+            let names: Vec<&str> =
+                ports.filter_map(|&number| Some(port(peer, number)?.name.as_str())).collect();
+            format!("link {} to {} {}", link.0, peer.name, names.join(","))
+        }
+    }
+}
+
+/// A port of a switch by its number.
+pub(super) fn port(switch: &SwitchPlan, number: PortNumber) -> Option<&PortPlan> {
+    switch.ports.iter().find(|port| port.number == number)
+}
+
+/// What VLANs are put on: a LAG, or a port that is in none.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Interface<'a> {
+    /// A port of its own.
+    Port(&'a PortPlan),
+    /// A link aggregation group.
+    Lag(&'a LagPlan),
+}
+
+impl<'a> Interface<'a> {
+    /// Its VLANs.
+    pub(super) fn membership(self) -> &'a Membership {
+        match self {
+            Interface::Port(port) => &port.membership,
+            Interface::Lag(lag) => &lag.membership,
+        }
+    }
+
+    /// What is at its far end.
+    pub(super) fn role(self) -> PortRole {
+        match self {
+            Interface::Port(port) => port.role,
+            Interface::Lag(lag) => lag.role,
+        }
+    }
+}
+
+/// The used interfaces of a switch: LAGs first, because their VLANs must stand before ports join, then ports.
+pub(super) fn interfaces(switch: &SwitchPlan) -> impl Iterator<Item = Interface<'_>> {
+    let lone = switch.ports.iter().filter(|port| port.lag.is_none() && port.role != PortRole::Unused);
+    switch.lags.iter().map(Interface::Lag).chain(lone.map(Interface::Port))
+}
+
+/// Ports nothing is plugged into.
+pub(super) fn unused_ports(switch: &SwitchPlan) -> impl Iterator<Item = &PortPlan> {
+    switch.ports.iter().filter(|port| port.role == PortRole::Unused)
+}
+
+/// All VLANs of a membership, tagged or not.
+pub(super) fn members(membership: &Membership) -> VlanSet {
+    membership.untagged.iter().chain(membership.tagged.iter()).collect()
+}
+
+/// All VLANs that any port of the switch carries.
+pub(super) fn carried(switch: &SwitchPlan) -> VlanSet {
+    let memberships = interfaces(switch).map(Interface::membership);
+    memberships.flat_map(|membership| membership.untagged.iter().chain(membership.tagged.iter())).collect()
+}
+
+/// The factory's VLAN 1 and every VLAN of the plan that the interface is not in: what has to be taken off it.
+pub(super) fn superfluous(plan: &Plan, membership: &Membership) -> VlanSet {
+    let all: VlanSet = plan.vlan_set().iter().chain(VlanId::new(1)).collect();
+    all.difference(&membership.untagged).difference(&membership.tagged)
+}
+
+/// For switches with one untagged VLAN a port: that VLAN, if any.
+///
+/// # Errors
+/// A [`Refusal`] naming the port if the plan puts another VLAN untagged on it.
+pub(super) fn native(
+    dialect: &'static str,
+    switch: &SwitchPlan,
+    name: &str,
+    membership: &Membership,
+) -> Result<Option<VlanId>, Refusal> {
+    let only_native = membership.untagged.iter().all(|vlan| Some(vlan) == membership.pvid);
+    if only_native && membership.pvid.is_none_or(|vlan| membership.untagged.contains(vlan)) {
+        return Ok(membership.pvid);
+    }
+    Err(Refusal {
+        switch: switch.name.clone(),
+        dialect,
+        problem: format!(
+            "port {name} needs untagged VLANs {}, and a trunk has one native VLAN",
+            membership.untagged
+        ),
+        remedy: "let the hosts tag: write tagging = \"host\" under [plan]".into(),
+    })
+}
+
+/// Appends a line.
+pub(super) fn line(text: &mut String, words: impl std::fmt::Display) {
+    let _ = writeln!(text, "{words}");
+}

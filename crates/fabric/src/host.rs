@@ -1,0 +1,245 @@
+//! The hosts' side of a plan: interfaces and addresses on every VLAN, and the MAC learning procedure.
+//!
+//! Applications keep using the host's one address ([`crate::plan::Attachment::address`]). With [`Tagging::Switch`] the
+//! VLAN interfaces only teach switches (the paper, section 3.2): a switch learns a host in the VLANs the host sends on,
+//! so each host broadcasts one frame on every VLAN, again before switches forget. With [`Tagging::Host`] the VLAN
+//! interfaces also carry the traffic: a route to each other host's address leads over the VLAN of the pair.
+//!
+//! Owns the texts for the hosts; what is written for the switches is in [`crate::dialect`].
+
+use std::fmt::Write as _;
+
+use crate::dialect::ConfigFile;
+use crate::plan::{Attachment, HostPlan, Plan, Tagging, VlanInterface};
+
+/// Port the learning frames are sent to: discard (RFC 863). Nobody need listen; the frame's source address is all.
+pub const PRIMING_PORT: u16 = 9;
+
+/// Where the priming script is to be installed on hosts.
+const PRIME_PATH: &str = "/usr/local/sbin/ayatori-prime";
+/// Time after a host's start until it primes: its links and LAGs are up by then, s.
+const PRIME_AFTER_BOOT_S: u32 = 30;
+/// Where addresses never age, a daily round still repairs what a restarted switch has forgotten, s.
+const PRIME_PERIOD_WITHOUT_AGING_S: u32 = 86_400;
+
+/// The script that sets up a host's interfaces, addresses and (with [`Tagging::Host`]) routes: `hosts/node0.sh`.
+pub fn interfaces(plan: &Plan, host: &HostPlan) -> ConfigFile {
+    let mut script = format!(
+        "#!/bin/sh\n# {}: host of machine {}\n# Run as root on the host, any number of times.\n\
+         # Written by `ayatori plan` ({}).\nset -eu\n\nexists() {{ ip link show dev \"$1\" >/dev/null 2>&1; }}\n",
+        host.name, plan.machine, plan.method
+    );
+    for attachment in &host.attachments {
+        write_attachment(&mut script, plan, attachment);
+        write_vlan_interfaces(&mut script, plan, attachment);
+        if plan.tagging == Tagging::Host {
+            write_routes(&mut script, plan, attachment);
+        }
+    }
+    ConfigFile { name: format!("hosts/{}.sh", host.name), text: script, executable: true }
+}
+
+/// The learning procedure, the same for every host: script, service and timer.
+pub fn priming(plan: &Plan) -> Vec<ConfigFile> {
+    let file =
+        |name: &str, text: String, executable| ConfigFile { name: format!("hosts/{name}"), text, executable };
+    vec![
+        file("ayatori-prime", prime_script(plan), true),
+        file("ayatori-prime.service", prime_service(), false),
+        file("ayatori-prime.timer", prime_timer(plan), false),
+    ]
+}
+
+/// One line a host: its address and name, for `/etc/hosts`.
+pub fn names(plan: &Plan) -> ConfigFile {
+    let mut text =
+        format!("# Hosts of machine {}, for /etc/hosts. Written by `ayatori plan`.\n", plan.machine);
+    for host in &plan.hosts {
+        for attachment in &host.attachments {
+            let suffix = if attachment.rail == 0 { String::new() } else { format!("-{}", attachment.rail) };
+            let _ = writeln!(text, "{} {}{suffix}", attachment.address, host.name);
+        }
+    }
+    ConfigFile { name: "hosts/hosts".into(), text, executable: false }
+}
+
+fn write_attachment(script: &mut String, plan: &Plan, attachment: &Attachment) {
+    let Attachment { interface, nics, address, prefix_bits, .. } = attachment;
+    let switch = plan.switch(attachment.switch);
+    let _ = writeln!(script, "\n# {interface}: at switch {}, on the address applications use.", switch.name);
+    if nics.len() > 1 {
+        let is_lag =
+            |lag: &&crate::plan::LagPlan| attachment.ports.iter().all(|port| lag.members.contains(port));
+        let lacp = switch.lags.iter().find(is_lag).is_none_or(|lag| lag.lacp);
+        let mode = if lacp { "802.3ad lacp_rate fast" } else { "balance-xor" };
+        let _ = writeln!(
+            script,
+            "exists {interface} || ip link add name {interface} type bond mode {mode} miimon 100\n\
+             ip link set dev {interface} type bond xmit_hash_policy layer3+4\n\
+             for nic in {}; do\n\
+             \tcase \"$(ip -o link show dev $nic)\" in *\" master {interface} \"*) ;;\n\
+             \t*) ip link set dev $nic down; ip link set dev $nic master {interface}; ip link set dev $nic up ;; esac\n\
+             done",
+            nics.join(" ")
+        );
+    }
+    if plan.pause && !attachment.ports.is_empty() {
+        let _ = writeln!(
+            script,
+            "for nic in {}; do\n\tethtool -A $nic rx on tx on >/dev/null 2>&1 ||\n\
+             \t\techo \"$0: $nic: flow control not changed (already on, not offered by the NIC, or no ethtool)\" >&2\n\
+             done",
+            nics.join(" ")
+        );
+    }
+    let _ = writeln!(script, "ip link set dev {interface} up");
+    let _ = writeln!(script, "ip address replace {address}/{prefix_bits} brd + dev {interface}");
+}
+
+fn write_vlan_interfaces(script: &mut String, plan: &Plan, attachment: &Attachment) {
+    let interface = &attachment.interface;
+    let why = match plan.tagging {
+        Tagging::Switch => "to teach the switches where we are on every VLAN; no traffic uses them",
+        Tagging::Host => "one for each VLAN",
+    };
+    let vids: Vec<String> = plan.vlans.iter().map(|vlan| vlan.vid.to_string()).collect();
+    let _ = writeln!(script, "\n# Interfaces on the VLANs: {why}.");
+    let _ = writeln!(script, "for vid in {}; do", vids.join(" "));
+    let _ = writeln!(
+        script,
+        "\texists {interface}.$vid || ip link add link {interface} name {interface}.$vid type vlan id $vid\ndone"
+    );
+    *script += "ip -batch - <<'ADDRESSES'\n";
+    for VlanInterface { name, address, subnet, .. } in plan.vlan_interfaces(attachment) {
+        if let Some(address) = address {
+            let prefix = subnet.prefix_bits;
+            let _ =
+                writeln!(script, "address replace {address}/{prefix} brd {} dev {name}", subnet.broadcast());
+        }
+        let _ = writeln!(script, "link set dev {name} up");
+    }
+    *script += "ADDRESSES\n";
+}
+
+/// With host tagging a pair of switches has its VLAN; both directions use it.
+fn write_routes(script: &mut String, plan: &Plan, own: &Attachment) {
+    *script +=
+        "\n# The VLAN of each pair of hosts. Both directions use the same one.\nip -batch - <<'ROUTES'\n";
+    for host in &plan.hosts {
+        let peers = host.attachments.iter().filter(|peer| peer.rail == own.rail && peer.number != own.number);
+        for peer in peers {
+            let Some(vid) = plan.vlan_between(own.switch, peer.switch) else { continue };
+            let _ = writeln!(
+                script,
+                "route replace {}/32 dev {}.{vid} src {}",
+                peer.address, own.interface, own.address
+            );
+        }
+    }
+    *script += "ROUTES\n";
+}
+
+fn prime_script(plan: &Plan) -> String {
+    let vids: Vec<String> = plan.vlans.iter().map(|vlan| vlan.vid.to_string()).collect();
+    PRIME_SCRIPT
+        .replace("@MACHINE@", &plan.machine)
+        .replace("@VLANS@", &vids.join(" "))
+        .replace("@PORT@", &PRIMING_PORT.to_string())
+}
+
+const PRIME_SCRIPT: &str = r#"#!/bin/sh
+# Teaches the switches of machine @MACHINE@ where this host is: one broadcast frame on each VLAN.
+# Switches learn a host only in the VLANs it sends on, and frames to a host come on the VLANs of the others; without
+# this they would be flooded to every port. Installed as /usr/local/sbin/ayatori-prime; run by ayatori-prime.timer.
+# `ayatori plan prime` does the same.
+set -u
+vlans="@VLANS@"
+
+if command -v ping >/dev/null 2>&1; then
+	# No host answers a broadcast, so 1 (no answer) is success; 2 and up are errors.
+	frame() { ping -b -c 1 -w 1 -I "$1" "$3" >/dev/null 2>&1 || [ $? -eq 1 ]; }
+elif command -v python3 >/dev/null 2>&1; then
+	frame() {
+		python3 -c 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+s.bind((sys.argv[1], 0))
+s.sendto(b"ayatori", (sys.argv[2], @PORT@))' "$2" "$3"
+	}
+elif busybox arping --help >/dev/null 2>&1; then
+	frame() { busybox arping -q -U -c 1 -w 1 -I "$1" "$2" >/dev/null 2>&1 || [ $? -eq 1 ]; }
+else
+	echo "$0: needs ping (iputils), python3 or busybox arping; or run 'ayatori plan prime'" >&2
+	exit 1
+fi
+
+failed=0
+sent=0
+addresses=$(ip -o -4 address show)
+while read -r _ name _ address _ broadcast _; do
+	vid=${name##*.}
+	[ "$vid" != "$name" ] || continue
+	case " $vlans " in *" $vid "*) ;; *) continue ;; esac
+	if frame "$name" "${address%/*}" "$broadcast"; then
+		sent=$((sent + 1))
+	else
+		echo "$0: cannot send on $name" >&2
+		failed=1
+	fi
+done <<ADDRESSES
+$addresses
+ADDRESSES
+if [ "$sent" -eq 0 ]; then
+	echo "$0: no interface on VLANs $vlans has an address; run this host's script of the plan first" >&2
+	exit 1
+fi
+exit $failed
+"#;
+
+fn prime_service() -> String {
+    format!(
+        "# Written by `ayatori plan`. Started by ayatori-prime.timer.\n[Unit]\n\
+         Description=Teach switches where this host is on every VLAN\nAfter=network-online.target\n\
+         Wants=network-online.target\n\n[Service]\nType=oneshot\nExecStart={PRIME_PATH}\n"
+    )
+}
+
+fn prime_timer(plan: &Plan) -> String {
+    let (period_s, why) = match plan.priming.period_s {
+        Some(period_s) => (period_s, "half the shortest aging time, so that one lost round does no harm"),
+        None => {
+            (PRIME_PERIOD_WITHOUT_AGING_S, "addresses never age; a daily round repairs a restarted switch")
+        }
+    };
+    // Hosts that start together would broadcast together.
+    let spread_s = (period_s / 10).clamp(1, 600);
+    format!(
+        "# Written by `ayatori plan`. Period: {why}.\n[Unit]\n\
+         Description=Teach switches where this host is, again before they forget\n\n[Timer]\n\
+         OnBootSec={PRIME_AFTER_BOOT_S}s\nOnUnitActiveSec={period_s}s\nRandomizedDelaySec={spread_s}s\n\n\
+         [Install]\nWantedBy=timers.target\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::two_switches_and_four_hosts;
+
+    #[test]
+    fn the_period_is_the_plans() {
+        let plan = two_switches_and_four_hosts();
+        let timer = &priming(&plan)[2];
+        assert!(timer.text.contains("OnUnitActiveSec=50000s\n"), "{}", timer.text);
+    }
+
+    #[test]
+    fn with_host_tagging_each_other_host_has_a_route_on_the_pairs_vlan() {
+        let mut plan = two_switches_and_four_hosts();
+        assert!(!interfaces(&plan, &plan.hosts[0]).text.contains("route replace"));
+        plan.tagging = Tagging::Host;
+        let text = interfaces(&plan, &plan.hosts[0]).text;
+        assert_eq!(text.matches("route replace").count(), 3);
+        assert!(text.contains("route replace 192.168.0.3/32 dev eth0.101 src 192.168.0.1"), "{text}");
+    }
+}

@@ -1,0 +1,69 @@
+#!/bin/sh
+# left: switch of machine example (example-model)
+# Run as root on the switch, any number of times; it changes only what differs.
+# Written by `ayatori plan` (one VLAN per source switch). The same plan gives the same file:
+# change the machine description, plan again, and diff.
+#   VLAN 101: frames from hosts of left
+#   VLAN 102: frames from hosts of right
+set -eu
+
+exists() { ip link show dev "$1" >/dev/null 2>&1; }
+# join PORT MASTER: makes PORT a port of a bridge or a member of a LAG, unless it is already.
+join() {
+	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" master "$2" ;; esac
+}
+# A LAG takes members only while they are down.
+join_lag() {
+	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" down; join "$1" "$2" ;; esac
+}
+
+# 1. The bridge. No VLAN by default: a port that joins carries nothing until told to, so nothing loops meanwhile.
+#    No spanning tree: it would block the very links the VLANs are to use; each VLAN is a tree by plan.
+#    Addresses are kept as long as can be (100000 s): priming, not traffic, teaches them.
+exists br0 || ip link add name br0 type bridge vlan_filtering 1 vlan_default_pvid 0
+ip link set dev br0 type bridge vlan_filtering 1 vlan_default_pvid 0 stp_state 0 ageing_time 10000000
+
+# 2. Link aggregation, hashed over addresses and ports so that several connections spread.
+# bond1: link 0 to right swp7,swp8
+exists bond1 || ip link add name bond1 type bond mode 802.3ad lacp_rate fast miimon 100
+ip link set dev bond1 type bond xmit_hash_policy layer3+4
+join_lag swp7 bond1
+join_lag swp8 bond1
+
+# 3. Ports of the bridge. Unused ones are taken out and down.
+join bond1 br0 # link 0 to right swp7,swp8
+join swp1 br0 # host node0 eth0
+join swp2 br0 # host node1 eth0
+for port in swp3 swp4 swp5 swp6; do
+	if exists $port; then ip link set dev $port nomaster down; fi
+done
+
+# 4. VLANs. Frames from a host enter the VLAN of its port (pvid) and leave to any host untagged, whatever VLAN they
+#    came by; between switches they keep their tag. What is not listed is deleted first: with no spanning tree a
+#    leftover membership is a loop.
+bridge -batch - <<'VLANS'
+# link 0 to right swp7,swp8
+vlan del vid 1-100 dev bond1
+vlan del vid 103-4094 dev bond1
+vlan add vid 101-102 dev bond1
+# host node0 eth0
+vlan del vid 1-100 dev swp1
+vlan del vid 103-4094 dev swp1
+vlan add vid 101 dev swp1 pvid untagged
+vlan add vid 102 dev swp1 untagged
+# host node1 eth0
+vlan del vid 1-100 dev swp2
+vlan del vid 103-4094 dev swp2
+vlan add vid 101 dev swp2 pvid untagged
+vlan add vid 102 dev swp2 untagged
+VLANS
+
+# 5. Flow control (802.3x) in both directions, so that frames wait instead of being lost.
+for port in swp1 swp2 swp7 swp8; do
+	ethtool -A $port rx on tx on >/dev/null 2>&1 ||
+		echo "$0: $port: flow control not changed (already on, not offered by the NIC, or no ethtool)" >&2
+done
+
+# 6. Up. What was learned before may point along links a VLAN no longer uses: forget it, and prime from the hosts.
+for device in swp1 swp2 swp7 swp8 bond1 br0; do ip link set dev $device up; done
+ip link set dev br0 type bridge fdb_flush
