@@ -15,14 +15,25 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod bsend;
 #[allow(unsafe_code)]
 pub mod buffer;
+pub mod comm;
 pub mod datatype;
 pub mod device;
 pub mod error;
 pub mod group;
 pub mod ids;
+pub mod link;
+mod matching;
 pub mod op;
+pub mod process;
+pub mod protocol;
+pub mod request;
+mod slab;
 pub mod time;
+pub mod wire;
 
+pub use bsend::BSEND_OVERHEAD_BYTES;
 pub use error::Error;
+pub use process::Process;

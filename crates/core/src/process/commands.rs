@@ -1,0 +1,557 @@
+//! Commands: what starts, ends or asks after operations. Each returns at once.
+
+use super::{Arrival, Body, MessageId, Process, Stored};
+use crate::buffer::{Buffer, Piece};
+use crate::device::Device;
+use crate::error::Error;
+use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::link::{LinkIndex, Outgoing, cells_of};
+use crate::matching::Key;
+use crate::request::{Completion, Origin, PROC_NULL, Plan, Posted, Request, SendMode, State, Status};
+use crate::wire::{Envelope, Header};
+
+/// Sending.
+impl Process {
+    /// Starts a send to `dest` of a communicator. The buffer's contract ([`Buffer::from_raw_parts`]) holds
+    /// until the request completes; after [`Posted::Done`] it is free at once.
+    #[inline]
+    pub fn isend<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        dest: Rank,
+        tag: Tag,
+        mode: SendMode,
+    ) -> Result<Posted, Error> {
+        let communicator = self.comm(comm)?;
+        let Some(peer) = communicator.group().process(dest) else {
+            let size = communicator.size();
+            return match dest {
+                PROC_NULL => Ok(Posted::Done(Completion::EMPTY)),
+                _ => Err(Error::Rank { rank: dest.into(), size }),
+            };
+        };
+        let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
+        match mode {
+            SendMode::Buffered => self.send_buffered(device, peer, envelope, buffer),
+            _ => self.send_message(device, peer, envelope, buffer, mode),
+        }
+    }
+
+    /// Sends on any context: point-to-point and collective traffic both end here.
+    #[inline]
+    pub(crate) fn send_message<D: Device>(
+        &mut self,
+        device: &mut D,
+        peer: ProcessId,
+        envelope: Envelope,
+        buffer: Buffer,
+        mode: SendMode,
+    ) -> Result<Posted, Error> {
+        if peer == self.me {
+            return Ok(self.send_to_self(envelope, buffer, mode));
+        }
+        let index = self.link_to(device, peer);
+        let link = self.links.get_mut(index);
+        if let Some(error) = link.failed {
+            return Err(error);
+        }
+        let cells = cells_of(buffer.len());
+        if buffer.len() > link.eager_bytes_max || cells > link.credits {
+            return Ok(self.offer_rendezvous(device, index, envelope, buffer));
+        }
+        link.credits -= cells;
+        if mode == SendMode::Synchronous {
+            return Ok(self.send_eager_sync(device, index, envelope, buffer));
+        }
+        let header = Header::Eager(envelope);
+        if link.pending.is_empty() && link.offer(device, &header, &buffer) {
+            return Ok(Posted::Done(Completion::EMPTY));
+        }
+        let id = self.requests.insert(Request::new(State::Queued, buffer, Some(index)));
+        self.queue(index, Outgoing { header, payload: buffer, request: Some(id) });
+        Ok(Posted::Pending(id))
+    }
+
+    fn send_eager_sync<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: Envelope,
+        buffer: Buffer,
+    ) -> Posted {
+        let id = self.requests.insert(Request::new(State::AwaitMatch, buffer, Some(index)));
+        self.offer_or_queue(device, index, Header::EagerSync(envelope, id), buffer);
+        Posted::Pending(id)
+    }
+
+    /// Sends a packet now, or queues it behind those that wait.
+    pub(super) fn offer_or_queue<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        header: Header,
+        payload: Buffer,
+    ) {
+        let link = self.links.get_mut(index);
+        if link.failed.is_none() && !(link.pending.is_empty() && link.offer(device, &header, &payload)) {
+            self.queue(index, Outgoing { header, payload, request: None });
+        }
+    }
+
+    fn send_buffered<D: Device>(
+        &mut self,
+        device: &mut D,
+        peer: ProcessId,
+        envelope: Envelope,
+        buffer: Buffer,
+    ) -> Result<Posted, Error> {
+        let (place, copy) = self.buffered.reserve(buffer.len())?;
+        copy.scatter(0, buffer.piece());
+        match self.send_message(device, peer, envelope, copy, SendMode::Standard) {
+            Ok(Posted::Pending(id)) => {
+                let request = self.requests.get_mut(id).expect("just made");
+                request.detached = true;
+                request.buffered = Some(place);
+                Ok(Posted::Done(Completion::EMPTY))
+            }
+            done => {
+                self.buffered.release(place);
+                done
+            }
+        }
+    }
+
+    /// Attaches memory for buffered sends (`MPI_Buffer_attach`); valid until detached.
+    pub fn attach_buffer(&mut self, memory: Buffer) -> Result<(), Error> {
+        self.buffered.attach(memory)
+    }
+
+    /// Whether the attached buffer can be detached: all its messages have left.
+    pub fn attached_is_drained(&self) -> bool {
+        self.buffered.is_drained()
+    }
+
+    /// Detaches the buffer, once drained (`MPI_Buffer_detach`). `None`: nothing is attached.
+    pub fn detach_buffer(&mut self) -> Option<Buffer> {
+        self.buffered.detach()
+    }
+
+    fn send_to_self(&mut self, envelope: Envelope, buffer: Buffer, mode: SendMode) -> Posted {
+        if let Some(index) = self.posted.take_match(&envelope) {
+            self.deliver(index, &envelope, [buffer.piece(), Piece::EMPTY]);
+            return Posted::Done(Completion::EMPTY);
+        }
+        // A short message is copied, so that a blocking send to ourselves returns, as programs expect.
+        if mode != SendMode::Synchronous && buffer.len() <= SELF_EAGER_BYTES_MAX {
+            let data = self.store([buffer.piece(), Piece::EMPTY]);
+            self.add_arrival(envelope, None, Body::Eager { data, sync: None });
+            return Posted::Done(Completion::EMPTY);
+        }
+        let id = self.requests.insert(Request::new(State::Local, buffer, None));
+        self.add_arrival(envelope, None, Body::Local { request: id, length: buffer.len() as u64 });
+        Posted::Pending(id)
+    }
+
+    #[inline]
+    pub(super) fn link_to<D: Device>(&mut self, device: &D, peer: ProcessId) -> LinkIndex {
+        match self.links.index_of(peer) {
+            Some(index) => index,
+            None => self.links.open(device, peer, self.config.eager_bytes_max),
+        }
+    }
+
+    pub(super) fn add_arrival(&mut self, envelope: Envelope, link: Option<LinkIndex>, body: Body) {
+        let id = self.arrivals.insert(Arrival { envelope, link, places: None, body });
+        let places = self.unexpected.add(&envelope, id.index);
+        self.arrivals.get_mut(id).expect("just inserted").places = Some(places);
+    }
+}
+
+/// Longest message to ourselves that is copied when nobody receives it yet, in bytes.
+const SELF_EAGER_BYTES_MAX: usize = 8 << 10;
+
+/// Receiving.
+impl Process {
+    /// Starts a receive. [`Posted::Done`] if the message was there and is copied.
+    #[inline]
+    pub fn irecv<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        source: Source,
+        tag: TagSelector,
+    ) -> Result<Posted, Error> {
+        let (key, peer) = match self.receive_key(comm, source, tag)? {
+            Some(found) => found,
+            None => return Ok(Posted::Done(Completion { status: Status::PROC_NULL, error: None })),
+        };
+        self.receive_message(device, key, peer, buffer)
+    }
+
+    /// Receives on any context.
+    #[inline]
+    pub(crate) fn receive_message<D: Device>(
+        &mut self,
+        device: &mut D,
+        key: Key,
+        peer: Option<ProcessId>,
+        buffer: Buffer,
+    ) -> Result<Posted, Error> {
+        if let Some(index) = self.unexpected.find(&key) {
+            let id = self.arrivals.id_at(index).expect("a listed arrival exists");
+            return Ok(self.accept(device, id, buffer));
+        }
+        if let Some(error) = self.failure_of(peer) {
+            return Err(error);
+        }
+        let id = self.requests.insert(Request::new(State::Inactive, buffer, None));
+        let node = self.posted.post(key, id.index);
+        self.requests.get_mut(id).expect("just made").state = State::Posted { key, node, peer };
+        Ok(Posted::Pending(id))
+    }
+
+    /// The key of a receive and the process it waits for; `None` for `MPI_PROC_NULL`.
+    fn receive_key(
+        &self,
+        comm: CommId,
+        source: Source,
+        tag: TagSelector,
+    ) -> Result<Option<(Key, Option<ProcessId>)>, Error> {
+        let communicator = self.comm(comm)?;
+        let peer = match source {
+            Source::Any => None,
+            Source::Rank(PROC_NULL) => return Ok(None),
+            Source::Rank(rank) => match communicator.group().process(rank) {
+                Some(peer) => Some(peer),
+                None => return Err(Error::Rank { rank: rank.into(), size: communicator.size() }),
+            },
+        };
+        Ok(Some((Key::new(communicator.context(), source, tag), peer)))
+    }
+
+    fn failure_of(&self, peer: Option<ProcessId>) -> Option<Error> {
+        let index = self.links.index_of(peer?)?;
+        self.links.get(index).failed
+    }
+
+    /// The first message a receive would take, left where it is (`MPI_Iprobe`).
+    pub fn iprobe(
+        &mut self,
+        comm: CommId,
+        source: Source,
+        tag: TagSelector,
+    ) -> Result<Option<Status>, Error> {
+        let Some((key, peer)) = self.receive_key(comm, source, tag)? else {
+            return Ok(Some(Status::PROC_NULL));
+        };
+        match self.unexpected.find(&key) {
+            Some(index) => {
+                let id = self.arrivals.id_at(index).expect("a listed arrival exists");
+                Ok(self.arrivals.get(id).map(Arrival::status))
+            }
+            None => self.failure_of(peer).map_or(Ok(None), Err),
+        }
+    }
+
+    /// Takes the first message a receive would take out of matching, to be received by
+    /// [`imrecv`](Self::imrecv) (`MPI_Improbe`). `Some((None, …))`: `MPI_MESSAGE_NO_PROC`.
+    pub fn improbe(
+        &mut self,
+        comm: CommId,
+        source: Source,
+        tag: TagSelector,
+    ) -> Result<Option<(Option<MessageId>, Status)>, Error> {
+        let Some((key, peer)) = self.receive_key(comm, source, tag)? else {
+            return Ok(Some((None, Status::PROC_NULL)));
+        };
+        let Some(index) = self.unexpected.find(&key) else {
+            return self.failure_of(peer).map_or(Ok(None), Err);
+        };
+        let id = self.arrivals.id_at(index).expect("a listed arrival exists");
+        let arrival = self.arrivals.get_mut(id).expect("a listed arrival exists");
+        let places = arrival.places.take().expect("a listed arrival has places");
+        let status = arrival.status();
+        self.unexpected.remove(places);
+        Ok(Some((Some(MessageId(id)), status)))
+    }
+
+    /// Receives a message taken by [`improbe`](Self::improbe) (`MPI_Imrecv`).
+    pub fn imrecv<D: Device>(
+        &mut self,
+        device: &mut D,
+        message: MessageId,
+        buffer: Buffer,
+    ) -> Result<Posted, Error> {
+        match self.arrivals.get(message.0) {
+            Some(Arrival { places: None, .. }) => Ok(self.accept(device, message.0, buffer)),
+            _ => Err(Error::Argument("no such message, or it has been received")),
+        }
+    }
+
+    /// Receives an arrived message into `buffer`.
+    fn accept<D: Device>(&mut self, device: &mut D, id: RequestId, buffer: Buffer) -> Posted {
+        let arrival = self.arrivals.remove(id).expect("the caller found it");
+        if let Some(places) = arrival.places {
+            self.unexpected.remove(places);
+        }
+        let (completion, fits) = settle(&arrival.envelope, arrival.length(), &buffer);
+        match arrival.body {
+            Body::Eager { data, sync } => {
+                let (piece, _) = data.piece().split_at(fits);
+                buffer.scatter(0, piece);
+                let cells = cells_of(data.piece().len());
+                self.unstore(data);
+                if let Some(link) = arrival.link {
+                    self.links.get_mut(link).unread -= cells;
+                    self.acknowledge(link, cells, sync);
+                    self.transmit_if_wanted(device);
+                }
+                Posted::Done(completion)
+            }
+            Body::Local { request, .. } => {
+                let from = self.requests.get(request).map_or(Buffer::EMPTY, |send| send.buffer);
+                buffer.copy_from(0, &from, 0, fits.min(from.len()));
+                self.complete(request, Completion::EMPTY);
+                Posted::Done(completion)
+            }
+            Body::Rts { sender, keys, .. } => {
+                let link = arrival.link.expect("rendezvous goes over a link");
+                if self.links.get(link).failed.is_some() {
+                    let error = self.links.get(link).failed;
+                    return Posted::Done(Completion { status: Status::EMPTY, error });
+                }
+                let mut request = Request::new(State::Inactive, buffer, Some(link));
+                request.status = completion.status;
+                request.error = completion.error;
+                let id = self.requests.insert(request);
+                self.begin_receive(id, sender, fits as u64, keys);
+                self.transmit_if_wanted(device);
+                Posted::Pending(id)
+            }
+        }
+    }
+
+    /// Owes credit for a consumed eager message and tells a synchronous sender.
+    pub(super) fn acknowledge(&mut self, index: LinkIndex, cells: u32, sync: Option<RequestId>) {
+        self.owe(index, cells);
+        if let Some(sender) = sync {
+            self.queue_control(index, Header::Matched(sender));
+        }
+    }
+
+    fn transmit_if_wanted<D: Device>(&mut self, device: &mut D) {
+        if self.wants_transmit() {
+            self.poll_transmit(device);
+        }
+    }
+
+    #[inline]
+    pub(super) fn owe(&mut self, index: LinkIndex, cells: u32) {
+        let link = self.links.get_mut(index);
+        link.owed += cells;
+        if link.owes_much() {
+            self.list_link(index);
+        }
+    }
+
+    /// Copies an eager message nobody has asked for yet.
+    pub(super) fn store(&mut self, payload: [Piece<'_>; 2]) -> Stored {
+        match payload {
+            [Piece::Bytes(a), Piece::Bytes(b)] => {
+                let mut bytes = self.spare.pop().unwrap_or_default();
+                bytes.clear();
+                bytes.reserve(a.len() + b.len());
+                bytes.extend_from_slice(a);
+                bytes.extend_from_slice(b);
+                Stored::Bytes(bytes)
+            }
+            [a, b] => Stored::Virtual(a.len() + b.len()),
+        }
+    }
+
+    fn unstore(&mut self, stored: Stored) {
+        /// As many as one peer's credit can fill with small messages, and not megabytes.
+        const SPARE_MAX: usize = 64;
+        if let Stored::Bytes(bytes) = stored
+            && self.spare.len() < SPARE_MAX
+        {
+            self.spare.push(bytes);
+        }
+    }
+}
+
+/// The completion of a message matched with a buffer, and how many bytes fit.
+#[inline]
+pub(super) fn settle(envelope: &Envelope, message_bytes: u64, buffer: &Buffer) -> (Completion, usize) {
+    let fits = message_bytes.min(buffer.len() as u64);
+    let status = Status {
+        source: Origin::Rank(envelope.source),
+        tag: Some(envelope.tag),
+        bytes: fits,
+        cancelled: false,
+    };
+    let error = (fits < message_bytes)
+        .then_some(Error::Truncate { message_bytes, buffer_bytes: buffer.len() as u64 });
+    (Completion { status, error }, fits as usize)
+}
+
+/// Requests.
+impl Process {
+    /// Makes an inactive persistent send (`MPI_Send_init` and its modes).
+    pub fn send_init(
+        &mut self,
+        comm: CommId,
+        buffer: Buffer,
+        dest: Rank,
+        tag: Tag,
+        mode: SendMode,
+    ) -> Result<RequestId, Error> {
+        let communicator = self.comm(comm)?;
+        if dest != PROC_NULL && dest >= communicator.size() {
+            return Err(Error::Rank { rank: dest.into(), size: communicator.size() });
+        }
+        Ok(self.make_persistent(Plan::Send { comm, buffer, dest, tag, mode }))
+    }
+
+    /// Makes an inactive persistent receive (`MPI_Recv_init`).
+    pub fn recv_init(
+        &mut self,
+        comm: CommId,
+        buffer: Buffer,
+        source: Source,
+        tag: TagSelector,
+    ) -> Result<RequestId, Error> {
+        self.receive_key(comm, source, tag)?;
+        Ok(self.make_persistent(Plan::Receive { comm, buffer, source, tag }))
+    }
+
+    fn make_persistent(&mut self, plan: Plan) -> RequestId {
+        let mut request = Request::new(State::Inactive, Buffer::EMPTY, None);
+        request.plan = Some(plan);
+        self.requests.insert(request)
+    }
+
+    /// Starts a persistent request (`MPI_Start`).
+    pub fn start<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
+        let plan = match self.requests.get(id) {
+            Some(Request { state: State::Inactive, plan: Some(plan), .. }) => *plan,
+            _ => return Err(Error::Request),
+        };
+        let posted = match plan {
+            Plan::Send { comm, buffer, dest, tag, mode } => {
+                self.isend(device, comm, buffer, dest, tag, mode)?
+            }
+            Plan::Receive { comm, buffer, source, tag } => self.irecv(device, comm, buffer, source, tag)?,
+        };
+        self.requests.get_mut(id).expect("looked at above").state = State::Started(posted);
+        Ok(())
+    }
+
+    /// A completed request that holds `completion` until taken: for callers that must hand out a request
+    /// where the operation was over at once.
+    pub fn park(&mut self, completion: Completion) -> RequestId {
+        self.requests.insert(Request::new(State::Complete(completion), Buffer::EMPTY, None))
+    }
+
+    /// Ends a complete request and gives its completion: the request is gone, or inactive again if
+    /// persistent. `Ok(None)`: not complete yet.
+    #[inline]
+    pub fn take(&mut self, id: RequestId) -> Result<Option<Completion>, Error> {
+        let request = self.requests.get_mut(id).ok_or(Error::Request)?;
+        match request.state {
+            State::Complete(completion) => {
+                self.requests.remove(id);
+                Ok(Some(completion))
+            }
+            State::Inactive => Ok(Some(Completion::EMPTY)),
+            State::Started(Posted::Done(completion)) => {
+                request.state = State::Inactive;
+                Ok(Some(completion))
+            }
+            State::Started(Posted::Pending(child)) => {
+                let completion = self.take(child)?;
+                if completion.is_some() {
+                    self.requests.get_mut(id).expect("looked at above").state = State::Inactive;
+                }
+                Ok(completion)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The completion of a complete request, left in place (`MPI_Request_get_status`).
+    pub fn peek(&self, id: RequestId) -> Result<Option<Completion>, Error> {
+        match self.requests.get(id).ok_or(Error::Request)?.state {
+            State::Complete(completion) | State::Started(Posted::Done(completion)) => Ok(Some(completion)),
+            State::Inactive => Ok(Some(Completion::EMPTY)),
+            State::Started(Posted::Pending(child)) => self.peek(child),
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a request up: it goes on, and vanishes when complete (`MPI_Request_free`).
+    pub fn free(&mut self, id: RequestId) -> Result<(), Error> {
+        let request = self.requests.get_mut(id).ok_or(Error::Request)?;
+        match request.state {
+            State::Started(Posted::Pending(child)) => {
+                self.requests.remove(id);
+                return self.free(child);
+            }
+            State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => {
+                self.requests.remove(id);
+            }
+            _ => request.detached = true,
+        }
+        Ok(())
+    }
+
+    /// Asks that a request be cancelled (`MPI_Cancel`). It completes either way; its status says how. A
+    /// matched receive or a send that has left cannot be cancelled and completes as usual.
+    pub fn cancel<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
+        let request = self.requests.get(id).ok_or(Error::Request)?;
+        match request.state {
+            State::Started(Posted::Pending(child)) => return self.cancel(device, child),
+            State::Inactive => return Err(Error::Request),
+            State::Posted { key, node, .. } => {
+                self.posted.withdraw(key, node);
+                self.complete_cancelled(id);
+            }
+            State::Queued => {
+                let link = request.link.expect("a queued send has a link");
+                let refund = cells_of(request.buffer.len());
+                let link = self.links.get_mut(link);
+                link.pending.retain(|outgoing| outgoing.request != Some(id));
+                link.credits += refund;
+                self.complete_cancelled(id);
+            }
+            State::Local => {
+                self.drop_arrival(
+                    |arrival| matches!(arrival.body, Body::Local { request, .. } if request == id),
+                );
+                self.complete_cancelled(id);
+            }
+            State::AwaitMatch | State::Offered => {
+                let link = request.link.expect("a send that left has a link");
+                self.offer_or_queue(device, link, Header::Cancel(id), Buffer::EMPTY);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn complete_cancelled(&mut self, id: RequestId) {
+        let status = Status { cancelled: true, ..Status::EMPTY };
+        self.complete(id, Completion { status, error: None });
+    }
+
+    /// Drops the unmatched arrival that `which` picks. Gives it back, if there was one.
+    pub(super) fn drop_arrival(&mut self, which: impl Fn(&Arrival) -> bool) -> Option<Arrival> {
+        let id = self.arrivals.iter().find(|(_, a)| a.places.is_some() && which(a)).map(|(id, _)| id)?;
+        let arrival = self.arrivals.remove(id)?;
+        self.unexpected.remove(arrival.places?);
+        Some(arrival)
+    }
+}

@@ -1,0 +1,257 @@
+//! Inputs: what devices report. Nothing a peer sends can panic: what no correct peer sends cuts it off.
+
+use super::commands::settle;
+use super::{Body, Process, ProcessEvent};
+use crate::buffer::{Payload, Piece, payload_len};
+use crate::device::{Device, Event, Packet, Token};
+use crate::error::Error;
+use crate::ids::{ProcessId, RequestId};
+use crate::link::{CREDIT_CELLS, LinkIndex, cells_of};
+use crate::request::{Completion, Request, State};
+use crate::time::Instant;
+use crate::wire::{self, Envelope, Header};
+use alloc::vec::Vec;
+
+/// What a peer did wrong.
+pub(super) struct Blame(pub(super) &'static str);
+
+impl Process {
+    /// The usual round: polls the device dry (but not for ever), handles what it reports, then transmits.
+    /// Whether anything happened.
+    #[inline]
+    pub fn progress<D: Device>(&mut self, device: &mut D) -> bool {
+        /// So that a flood from peers cannot keep us from transmitting and the caller from looking.
+        const EVENTS_MAX: u32 = 64;
+        let mut worked = false;
+        for _ in 0..EVENTS_MAX {
+            let Some(event) = device.poll() else { break };
+            worked = true;
+            self.handle_event(device, event);
+        }
+        if self.wants_transmit() {
+            worked |= self.poll_transmit(device);
+        }
+        worked
+    }
+
+    /// Handles one report of a device. Replies wait for [`poll_transmit`](Self::poll_transmit).
+    #[inline]
+    pub fn handle_event<D: Device>(&mut self, device: &mut D, event: Event) {
+        match event {
+            Event::Packet(incoming) => {
+                let index = self.link_to(device, incoming.from);
+                if self.links.get(index).failed.is_none()
+                    && let Err(Blame(what)) = self.handle_packet(index, device.packet(&incoming))
+                {
+                    self.cut_off(index, what);
+                }
+                device.release(incoming);
+            }
+            Event::Completion(Token(bits), outcome) => {
+                self.on_moved(device, RequestId::from_bits(bits), outcome.is_ok());
+            }
+            // Failover between rails needs acknowledged packets; with one rail a peer the device reports
+            // `PeerGone` when the rail stays down.
+            Event::RailDown(..) | Event::RailUp(..) => {}
+            Event::PeerGone(peer) => self.handle_peer_gone(device, peer),
+        }
+    }
+
+    /// The time goes on.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// A peer's process is gone: every operation that needs it ends with [`Error::ProcessAborted`].
+    pub fn handle_peer_gone<D: Device>(&mut self, device: &D, peer: ProcessId) {
+        let index = self.link_to(device, peer);
+        self.fail_link(index, Error::ProcessAborted(peer));
+    }
+
+    #[cold]
+    fn cut_off(&mut self, index: LinkIndex, what: &'static str) {
+        let peer = self.links.get(index).peer;
+        self.fail_link(index, Error::PeerMisbehaved { peer, what });
+    }
+
+    #[cold]
+    fn fail_link(&mut self, index: LinkIndex, error: Error) {
+        let link = self.links.get_mut(index);
+        if matches!(link.failed, Some(Error::ProcessAborted(_))) {
+            return;
+        }
+        link.failed = Some(error);
+        link.pending.clear();
+        let peer = link.peer;
+        let concerned: Vec<RequestId> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| match &request.state {
+                State::Complete(_) => false,
+                // A receive from anybody might have been from this one: MPI cannot know, so it is told.
+                State::Posted { peer: from, .. } => from.is_none_or(|from| from == peer),
+                _ => request.link == Some(index),
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in concerned {
+            if let Some(Request { state: State::Posted { key, node, .. }, .. }) = self.requests.get(id) {
+                self.posted.withdraw(*key, *node);
+            }
+            self.complete(id, Completion::failed(error));
+        }
+        self.events.push_back(ProcessEvent::PeerLost(peer, error));
+    }
+
+    #[inline]
+    fn handle_packet(&mut self, index: LinkIndex, packet: Packet<'_>) -> Result<(), Blame> {
+        let (prefix, header, header_len) =
+            wire::parse(packet.header).map_err(|wire::Malformed(what)| Blame(what))?;
+        let payload = [Piece::Bytes(&packet.header[header_len..]), packet.payload];
+        let link = self.links.get_mut(index);
+        if prefix.sequence != link.receive_sequence {
+            return Err(Blame("a packet is missing or out of order on an ordered rail"));
+        }
+        link.receive_sequence = link.receive_sequence.wrapping_add(1);
+        link.credits += u32::from(prefix.credits);
+        if link.credits > CREDIT_CELLS {
+            return Err(Blame("more credit returned than was spent"));
+        }
+        match header {
+            Header::Eager(envelope) => self.on_eager(index, envelope, payload, None),
+            Header::EagerSync(envelope, sender) => self.on_eager(index, envelope, payload, Some(sender)),
+            Header::Rts { envelope, sender, length, keys } => {
+                self.on_rts(index, envelope, sender, length, keys);
+                Ok(())
+            }
+            Header::Cts { sender, receiver, length, keys } => {
+                self.on_cts(index, sender, receiver, length, keys)
+            }
+            Header::Data { receiver, offset } => self.on_data(index, receiver, offset, payload),
+            Header::Fin(request) => self.on_fin(index, request),
+            Header::Matched(request) => self.on_matched(index, request),
+            Header::Cancel(request) => {
+                self.on_cancel(index, request);
+                Ok(())
+            }
+            Header::CancelReply(request, yes) => self.on_cancel_reply(index, request, yes),
+            Header::Credit => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn on_eager(
+        &mut self,
+        index: LinkIndex,
+        envelope: Envelope,
+        payload: Payload<'_>,
+        sync: Option<RequestId>,
+    ) -> Result<(), Blame> {
+        if let Some(request) = self.posted.take_match(&envelope) {
+            self.deliver(request, &envelope, payload);
+            self.acknowledge(index, cells_of(payload_len(&payload)), sync);
+        } else {
+            self.check_unexpected_room(index, payload_len(&payload))?;
+            let data = self.store(payload);
+            self.add_arrival(envelope, Some(index), Body::Eager { data, sync });
+        }
+        Ok(())
+    }
+
+    /// A peer that respects credit never has more than the window unread here.
+    fn check_unexpected_room(&mut self, index: LinkIndex, length: usize) -> Result<(), Blame> {
+        let link = self.links.get_mut(index);
+        link.unread += cells_of(length);
+        if link.unread > CREDIT_CELLS {
+            return Err(Blame("more eager data sent than there was credit for"));
+        }
+        Ok(())
+    }
+
+    /// Copies a message into the posted receive at `index` of the request table.
+    #[inline]
+    pub(super) fn deliver(&mut self, index: u32, envelope: &Envelope, payload: Payload<'_>) {
+        let id = self.requests.id_at(index).expect("a posted receive is a request");
+        let request = self.requests.get_mut(id).expect("a posted receive is a request");
+        let length = payload_len(&payload);
+        let (completion, fits) = settle(envelope, length as u64, &request.buffer);
+        let first = payload[0].len().min(fits);
+        request.buffer.scatter(0, payload[0].split_at(first).0);
+        if fits > first {
+            request.buffer.scatter(first, payload[1].split_at(fits - first).0);
+        }
+        self.complete(id, completion);
+    }
+
+    fn on_rts(
+        &mut self,
+        index: LinkIndex,
+        envelope: Envelope,
+        sender: RequestId,
+        length: u64,
+        keys: crate::wire::Keys,
+    ) {
+        let Some(posted) = self.posted.take_match(&envelope) else {
+            self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys });
+            return;
+        };
+        let id = self.requests.id_at(posted).expect("a posted receive is a request");
+        let request = self.requests.get_mut(id).expect("a posted receive is a request");
+        let (completion, fits) = settle(&envelope, length, &request.buffer);
+        request.status = completion.status;
+        request.error = completion.error;
+        request.link = Some(index);
+        self.begin_receive(id, sender, fits as u64, keys);
+    }
+
+    fn on_matched(&mut self, index: LinkIndex, id: RequestId) -> Result<(), Blame> {
+        match self.own_request(index, id)?.state {
+            State::AwaitMatch => {
+                self.complete(id, Completion::EMPTY);
+                Ok(())
+            }
+            _ => Err(Blame("match reported for a request that waits for none")),
+        }
+    }
+
+    fn on_cancel(&mut self, index: LinkIndex, sender: RequestId) {
+        let dropped = self.drop_arrival(|arrival| {
+            arrival.link == Some(index)
+                && match arrival.body {
+                    Body::Rts { sender: by, .. } => by == sender,
+                    Body::Eager { sync, .. } => sync == Some(sender),
+                    Body::Local { .. } => false,
+                }
+        });
+        if let Some(arrival) = &dropped
+            && let Body::Eager { data, .. } = &arrival.body
+        {
+            let cells = cells_of(data.piece().len());
+            self.links.get_mut(index).unread -= cells;
+            self.owe(index, cells);
+        }
+        self.queue_control(index, Header::CancelReply(sender, dropped.is_some()));
+    }
+
+    fn on_cancel_reply(&mut self, index: LinkIndex, id: RequestId, yes: bool) -> Result<(), Blame> {
+        if !yes {
+            // It had been matched: the request completes, or has completed, as usual.
+            return Ok(());
+        }
+        match self.own_request(index, id)?.state {
+            State::AwaitMatch | State::Offered => {
+                self.complete_cancelled(id);
+                Ok(())
+            }
+            _ => Err(Blame("cancellation confirmed for a message that was matched")),
+        }
+    }
+
+    /// A request that a peer names: it must exist and be with that peer.
+    pub(super) fn own_request(&mut self, index: LinkIndex, id: RequestId) -> Result<&mut Request, Blame> {
+        self.requests
+            .get_mut(id)
+            .filter(|request| request.link == Some(index))
+            .ok_or(Blame("a request that is not there"))
+    }
+}

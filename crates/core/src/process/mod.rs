@@ -1,0 +1,292 @@
+//! One MPI process as a state machine.
+
+mod commands;
+mod inputs;
+mod outputs;
+mod rendezvous;
+#[cfg(test)]
+mod tests;
+
+use crate::buffer::{Buffer, Piece};
+use crate::comm::Communicator;
+use crate::device::RemoteKey;
+use crate::error::Error;
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
+use crate::link::{LinkIndex, Links};
+use crate::matching::{Places, Posted as PostedReceives, Unexpected};
+use crate::request::{Completion, Request, State, Status};
+use crate::slab::Slab;
+use crate::time::Instant;
+use crate::wire::{Envelope, Keys};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// What a user may set.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Config {
+    /// Longest eager message in bytes, instead of what each rail says.
+    pub eager_bytes_max: Option<usize>,
+}
+
+/// Something that happened and concerns no single request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessEvent {
+    /// A peer can no longer be talked to; every operation with it has ended with this error.
+    PeerLost(ProcessId, Error),
+}
+
+/// A message taken out of matching by [`Process::improbe`] (`MPI_Message`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct MessageId(pub RequestId);
+
+/// A message that has arrived and is not matched (or is held by a matched probe).
+pub(crate) struct Arrival {
+    envelope: Envelope,
+    /// `None`: from ourselves.
+    link: Option<LinkIndex>,
+    /// `None` once out of matching.
+    places: Option<Places>,
+    body: Body,
+}
+
+enum Body {
+    /// Eager; `sync`: the sender's request, to be told of the match.
+    Eager { data: Stored, sync: Option<RequestId> },
+    /// Announced by the sender's request.
+    Rts { sender: RequestId, length: u64, keys: Keys },
+    /// A send of our own, still in its buffer.
+    Local { request: RequestId, length: u64 },
+}
+
+/// A copy of an eager message.
+enum Stored {
+    Bytes(Vec<u8>),
+    Virtual(usize),
+}
+
+impl Stored {
+    fn piece(&self) -> Piece<'_> {
+        match self {
+            Self::Bytes(bytes) => Piece::Bytes(bytes),
+            Self::Virtual(len) => Piece::Virtual(*len),
+        }
+    }
+}
+
+impl Arrival {
+    fn length(&self) -> u64 {
+        match &self.body {
+            Body::Eager { data, .. } => data.piece().len() as u64,
+            Body::Rts { length, .. } | Body::Local { length, .. } => *length,
+        }
+    }
+
+    fn status(&self) -> Status {
+        Status {
+            source: crate::request::Origin::Rank(self.envelope.source),
+            tag: Some(self.envelope.tag),
+            bytes: self.length(),
+            cancelled: false,
+        }
+    }
+}
+
+/// One MPI process: matching, protocols, requests, communicators. No globals; not generic; every method that
+/// may talk takes the [`Device`](crate::device::Device).
+///
+/// # Contract
+///
+/// 1. *Getters* look and change nothing.
+/// 2. *Commands* (`isend`, `irecv`, `cancel`, …) start something and return at once: [`Posted::Done`] or a
+///    [`RequestId`]. A command may already send.
+/// 3. *Inputs* (`handle_packet`, `handle_completion`, `handle_peer_gone`, …) report what a device has polled.
+/// 4. *Outputs*: `poll_transmit` gives the device what waits to be sent and moved (call it after inputs, and
+///    again after the device was full), `poll_timeout` says when to call `handle_timeout`, `poll_event`
+///    reports what concerns no request, `take` ends a request.
+///
+/// [`progress`](Process::progress) does the usual round: poll the device dry, handle, transmit. Nothing here
+/// blocks; who waits and how is the runtime's business. The same device must be given every time.
+///
+/// [`Posted::Done`]: crate::request::Posted::Done
+pub struct Process {
+    me: ProcessId,
+    config: Config,
+    now: Instant,
+    links: Links,
+    requests: Slab<Request>,
+    posted: PostedReceives,
+    unexpected: Unexpected,
+    arrivals: Slab<Arrival>,
+    /// Free memory for unexpected messages.
+    spare: Vec<Vec<u8>>,
+    comms: Vec<Option<Communicator>>,
+    next_context: u32,
+    /// Links with packets or credit to send.
+    listed: VecDeque<LinkIndex>,
+    /// Requests with data to move.
+    moving: VecDeque<RequestId>,
+    /// Registrations of requests that have ended.
+    deregister: Vec<(Rail, RemoteKey)>,
+    /// Requests whose children completed.
+    woken: Vec<RequestId>,
+    events: VecDeque<ProcessEvent>,
+    buffered: crate::bsend::AttachedBuffer,
+    completion_count: u64,
+}
+
+/// Getters.
+impl Process {
+    /// A process `me` of a job of `world_count`, knowing `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+    pub fn new(me: ProcessId, world_count: u32, config: Config) -> Self {
+        assert!(me.0 < world_count, "{me} of a job of {world_count}");
+        Self {
+            me,
+            config,
+            now: Instant::ZERO,
+            links: Links::new(),
+            requests: Slab::new(),
+            posted: PostedReceives::new(),
+            unexpected: Unexpected::new(),
+            arrivals: Slab::new(),
+            spare: Vec::new(),
+            comms: [Communicator::world(me, world_count), Communicator::only(me)].map(Some).into(),
+            next_context: 2,
+            listed: VecDeque::new(),
+            moving: VecDeque::new(),
+            deregister: Vec::new(),
+            woken: Vec::new(),
+            events: VecDeque::new(),
+            buffered: crate::bsend::AttachedBuffer::none(),
+            completion_count: 0,
+        }
+    }
+
+    /// Which process this is.
+    pub fn me(&self) -> ProcessId {
+        self.me
+    }
+
+    /// A communicator this process is a member of.
+    #[inline]
+    pub fn comm(&self, comm: CommId) -> Result<&Communicator, Error> {
+        self.comms.get(comm.0 as usize).and_then(Option::as_ref).ok_or(Error::Comm)
+    }
+
+    /// Whether a request is over ([`take`](Self::take) would give its completion).
+    #[inline]
+    pub fn is_complete(&self, id: RequestId) -> bool {
+        match self.requests.get(id).map(|request| &request.state) {
+            Some(State::Complete(_) | State::Inactive) => true,
+            Some(State::Started(crate::request::Posted::Pending(child))) => self.is_complete(*child),
+            Some(State::Started(crate::request::Posted::Done(_))) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a request is persistent and not started (`MPI_Start` may be called, waiting returns at once).
+    pub fn is_inactive(&self, id: RequestId) -> bool {
+        matches!(self.requests.get(id).map(|request| &request.state), Some(State::Inactive))
+    }
+
+    /// Whether there is such a request.
+    pub fn is_request(&self, id: RequestId) -> bool {
+        self.requests.get(id).is_some()
+    }
+
+    /// Counts completions: unchanged means that testing again is useless.
+    #[inline]
+    pub fn completion_count(&self) -> u64 {
+        self.completion_count
+    }
+
+    /// How many requests exist, receives are posted, and messages wait unmatched.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            requests: self.requests.len(),
+            posted: self.posted.len(),
+            unexpected: self.unexpected.len(),
+            links: self.links.iter().count(),
+        }
+    }
+
+    /// The eager credit held for and owed to a peer, in cells: for tests that no credit leaks.
+    pub fn credit(&self, peer: ProcessId) -> Option<(u32, u32)> {
+        let link = self.links.get(self.links.index_of(peer)?);
+        Some((link.credits, link.owed))
+    }
+}
+
+/// See [`Process::counts`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Requests not yet taken.
+    pub requests: usize,
+    /// Posted receives.
+    pub posted: usize,
+    /// Unexpected messages.
+    pub unexpected: usize,
+    /// Peers talked to.
+    pub links: usize,
+}
+
+/// Shared by commands and inputs.
+impl Process {
+    /// Ends a request: its completion waits for the owner, or goes to the parent, or nobody wants it.
+    fn complete(&mut self, id: RequestId, completion: Completion) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        request.state = State::Complete(completion);
+        self.completion_count += 1;
+        if let Some(place) = request.buffered.take() {
+            self.buffered.release(place);
+        }
+        if !request.registered.is_empty() {
+            self.deregister.extend(request.registered.iter());
+        }
+        let parent = request.parent;
+        if request.detached {
+            self.requests.remove(id);
+        }
+        if let Some(parent) = parent {
+            self.woken.push(parent);
+        }
+    }
+
+    fn list_link(&mut self, index: LinkIndex) {
+        let link = self.links.get_mut(index);
+        if !link.listed {
+            link.listed = true;
+            self.listed.push_back(index);
+        }
+    }
+
+    /// Puts a packet without payload in the link's queue.
+    fn queue_control(&mut self, index: LinkIndex, header: crate::wire::Header) {
+        self.queue(index, crate::link::Outgoing { header, payload: Buffer::EMPTY, request: None });
+    }
+
+    fn queue(&mut self, index: LinkIndex, outgoing: crate::link::Outgoing) {
+        let link = self.links.get_mut(index);
+        if link.failed.is_some() {
+            return;
+        }
+        link.pending.push_back(outgoing);
+        self.list_link(index);
+    }
+
+    /// Adds a communicator whose members have agreed on it.
+    pub(crate) fn add_comm(&mut self, comm: Communicator) -> CommId {
+        let free = self.comms.iter().position(Option::is_none).unwrap_or(self.comms.len());
+        if free == self.comms.len() {
+            self.comms.push(None);
+        }
+        self.comms[free] = Some(comm);
+        CommId(free as u32)
+    }
+
+    /// Names a new communicator that this process leads.
+    pub fn new_context(&mut self) -> ContextId {
+        let context = ContextId::new(self.me, self.next_context);
+        self.next_context += 1;
+        context
+    }
+}

@@ -1,0 +1,77 @@
+//! Outputs: what waits to be sent and moved, when to call again, what happened.
+
+use super::{Process, ProcessEvent};
+use crate::device::Device;
+use crate::link::LinkIndex;
+use crate::time::Instant;
+use crate::wire::Header;
+
+impl Process {
+    /// Whether [`poll_transmit`](Self::poll_transmit) has anything to do.
+    #[inline]
+    pub fn wants_transmit(&self) -> bool {
+        !self.listed.is_empty() || !self.moving.is_empty() || !self.deregister.is_empty()
+    }
+
+    /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
+    pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
+        let mut worked = false;
+        for _ in 0..self.listed.len() {
+            let Some(index) = self.listed.pop_front() else { break };
+            let (took, empty) = self.flush_link(device, index);
+            worked |= took;
+            if empty {
+                self.links.get_mut(index).listed = false;
+            } else {
+                self.listed.push_back(index);
+            }
+        }
+        for _ in 0..self.moving.len() {
+            let Some(id) = self.moving.pop_front() else { break };
+            if self.move_on(device, id) {
+                worked = true;
+            } else {
+                self.moving.push_back(id);
+            }
+        }
+        for (rail, key) in self.deregister.drain(..) {
+            device.deregister(rail, key);
+        }
+        worked
+    }
+
+    /// Whether anything was taken, and whether nothing is left.
+    fn flush_link<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
+        let mut took = false;
+        loop {
+            let link = self.links.get_mut(index);
+            let Some(outgoing) = link.pending.pop_front() else { break };
+            if !link.offer(device, &outgoing.header, &outgoing.payload) {
+                link.pending.push_front(outgoing);
+                return (took, false);
+            }
+            took = true;
+            if let Some(id) = outgoing.request {
+                self.complete(id, crate::request::Completion::EMPTY);
+            }
+        }
+        let link = self.links.get_mut(index);
+        if link.owes_much() && link.failed.is_none() {
+            if !link.offer(device, &Header::Credit, &crate::buffer::Buffer::EMPTY) {
+                return (took, false);
+            }
+            took = true;
+        }
+        (took, true)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; `None`: not at all.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// What happened that concerns no single request.
+    pub fn poll_event(&mut self) -> Option<ProcessEvent> {
+        self.events.pop_front()
+    }
+}

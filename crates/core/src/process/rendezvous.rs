@@ -1,0 +1,278 @@
+//! Rendezvous: long messages announced first (P1, §2) and moved by get, put or packets.
+
+use super::{Process, inputs::Blame};
+use crate::buffer::{Buffer, Payload, payload_len};
+use crate::device::{Device, Full, RemoteRegion, Submitted, Token};
+use crate::ids::{Rail, RequestId};
+use crate::link::LinkIndex;
+use crate::request::{Completion, Moving, Posted, Request, State};
+use crate::wire::{Envelope, Header, Keys};
+
+/// What moving a piece came to.
+enum Step {
+    /// Everything is issued.
+    Issued,
+    /// The device is full: go on later.
+    Later,
+    /// The rail cannot do it: use packets.
+    Refused,
+}
+
+impl Process {
+    /// Announces a message.
+    pub(super) fn offer_rendezvous<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: Envelope,
+        buffer: Buffer,
+    ) -> Posted {
+        let id = self.requests.insert(Request::new(State::Offered, buffer, Some(index)));
+        let keys = self.register(device, index, id, |rail| rail.get);
+        let header = Header::Rts { envelope, sender: id, length: buffer.len() as u64, keys };
+        self.offer_or_queue(device, index, header, Buffer::EMPTY);
+        Posted::Pending(id)
+    }
+
+    /// Registers a request's buffer on the rails of its link that `can` do what is needed.
+    fn register<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        id: RequestId,
+        can: impl Fn(&crate::device::RailCapabilities) -> bool,
+    ) -> Keys {
+        let rails = self.links.get(index).rails;
+        let request = self.requests.get_mut(id).expect("the caller made it");
+        let mut keys = Keys::default();
+        if request.buffer.is_empty() {
+            return keys;
+        }
+        for rail in rails.iter().take(crate::wire::KEYS_MAX) {
+            if can(&device.rails()[rail.0 as usize])
+                && let Some(key) = device.register(rail, request.buffer)
+            {
+                keys.push(rail, key);
+            }
+        }
+        request.registered = keys;
+        keys
+    }
+
+    /// A receive is matched with an announced message: it will be got, or asked for (see `move_by_get`).
+    pub(super) fn begin_receive(&mut self, id: RequestId, sender: RequestId, total: u64, keys: Keys) {
+        let request = self.requests.get_mut(id).expect("the caller made it");
+        let moving = Moving { total, remote: keys, ..Moving::default() };
+        request.state = State::Getting { moving, sender };
+        self.moving.push_back(id);
+    }
+
+    /// Asks the sender to move the data: by put where a rail can, else (or if not `by_put`) by packets.
+    fn ask<D: Device>(&mut self, device: &mut D, id: RequestId, sender: RequestId, total: u64, by_put: bool) {
+        let request = self.requests.get_mut(id).expect("the caller has it");
+        let index = request.link.expect("rendezvous goes over a link");
+        request.state = State::Receiving { total, received: 0 };
+        let keys = if by_put { self.register(device, index, id, |rail| rail.put) } else { Keys::default() };
+        let header = Header::Cts { sender, receiver: id, length: total, keys };
+        self.offer_or_queue(device, index, header, Buffer::EMPTY);
+    }
+
+    /// The receiver is ready.
+    pub(super) fn on_cts(
+        &mut self,
+        index: LinkIndex,
+        sender: RequestId,
+        receiver: RequestId,
+        length: u64,
+        keys: Keys,
+    ) -> Result<(), Blame> {
+        let request = self.own_request(index, sender)?;
+        if !matches!(request.state, State::Offered) {
+            return Err(Blame("CTS for a request that offered nothing"));
+        }
+        if length > request.buffer.len() as u64 {
+            return Err(Blame("CTS for more than the message has"));
+        }
+        let moving = Moving { total: length, remote: keys, ..Moving::default() };
+        request.state = if keys.is_empty() {
+            State::Streaming { moving, receiver }
+        } else {
+            State::Putting { moving, receiver }
+        };
+        self.moving.push_back(sender);
+        Ok(())
+    }
+
+    /// Goes on moving a request's data. `true`: nothing more to issue for now.
+    pub(super) fn move_on<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
+        match self.requests.get(id).map(|request| &request.state) {
+            Some(State::Getting { .. }) => self.move_by_get(device, id),
+            Some(State::Putting { .. }) => self.move_by_put(device, id),
+            Some(State::Streaming { .. }) => self.move_by_packets(device, id),
+            _ => true,
+        }
+    }
+
+    fn move_by_get<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
+        let request = self.requests.get_mut(id).expect("the caller looked");
+        let State::Getting { moving, sender } = &mut request.state else { return true };
+        let (sender, total) = (*sender, moving.total);
+        let peer = self.links.get(request.link.expect("rendezvous goes over a link")).peer;
+        let step = issue(device, moving, request.buffer, |device, rail, local, remote| {
+            device.get(rail, peer, local, remote, Token(id.to_bits()))
+        });
+        match step {
+            Step::Later => return false,
+            Step::Issued => self.finish_if_moved(device, id),
+            Step::Refused => self.ask(device, id, sender, total, true),
+        }
+        true
+    }
+
+    fn move_by_put<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
+        let request = self.requests.get_mut(id).expect("the caller looked");
+        let State::Putting { moving, .. } = &mut request.state else { return true };
+        let peer = self.links.get(request.link.expect("rendezvous goes over a link")).peer;
+        let step = issue(device, moving, request.buffer, |device, rail, local, remote| {
+            device.put(rail, peer, local, remote, Token(id.to_bits()))
+        });
+        match step {
+            Step::Later => return false,
+            Step::Issued => self.finish_if_moved(device, id),
+            Step::Refused => self.put_to_packets(id),
+        }
+        true
+    }
+
+    /// Puts do not work: sends the whole message again as packets, which the receiver counts.
+    fn put_to_packets(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        if let State::Putting { moving, receiver } = request.state {
+            let moving = Moving { total: moving.total, ..Moving::default() };
+            request.state = State::Streaming { moving, receiver };
+            self.moving.push_back(id);
+        }
+    }
+
+    fn move_by_packets<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
+        let request = self.requests.get_mut(id).expect("the caller looked");
+        let State::Streaming { moving, receiver } = &mut request.state else { return true };
+        let link = self.links.get_mut(request.link.expect("rendezvous goes over a link"));
+        if link.failed.is_some() {
+            return true;
+        }
+        if !link.pending.is_empty() {
+            return false;
+        }
+        let packet_max = device.rails()[link.rail.0 as usize].packet_bytes_max;
+        let fragment_max = packet_max.saturating_sub(DATA_HEADER_BYTES).max(1) as u64;
+        while moving.issued < moving.total {
+            let length = fragment_max.min(moving.total - moving.issued);
+            let part = request.buffer.part(moving.issued as usize, length as usize);
+            if !link.offer(device, &Header::Data { receiver: *receiver, offset: moving.issued }, &part) {
+                return false;
+            }
+            moving.issued += length;
+        }
+        self.complete(id, Completion::EMPTY);
+        true
+    }
+
+    /// A get or put of a request has ended.
+    pub(super) fn on_moved<D: Device>(&mut self, device: &mut D, id: RequestId, worked: bool) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        match &mut request.state {
+            State::Getting { moving, .. } | State::Putting { moving, .. } => moving.in_flight -= 1,
+            _ => return,
+        }
+        match (worked, &request.state) {
+            (true, _) => self.finish_if_moved(device, id),
+            (false, &State::Getting { sender, moving }) => self.ask(device, id, sender, moving.total, false),
+            (false, _) => self.put_to_packets(id),
+        }
+    }
+
+    /// Sends FIN and completes, if all data of a get or put has been moved.
+    fn finish_if_moved<D: Device>(&mut self, device: &mut D, id: RequestId) {
+        let Some(request) = self.requests.get(id) else { return };
+        let (State::Getting { moving, sender: peer } | State::Putting { moving, receiver: peer }) =
+            &request.state
+        else {
+            return;
+        };
+        if moving.issued < moving.total || moving.in_flight > 0 {
+            return;
+        }
+        let (peer, index) = (*peer, request.link.expect("rendezvous goes over a link"));
+        let completion = Completion { status: request.status, error: request.error };
+        self.offer_or_queue(device, index, Header::Fin(peer), Buffer::EMPTY);
+        self.complete(id, completion);
+    }
+
+    /// The other side has moved everything.
+    pub(super) fn on_fin(&mut self, index: LinkIndex, id: RequestId) -> Result<(), Blame> {
+        let request = self.own_request(index, id)?;
+        match request.state {
+            State::Offered | State::Receiving { .. } => {
+                let completion = Completion { status: request.status, error: request.error };
+                self.complete(id, completion);
+                Ok(())
+            }
+            _ => Err(Blame("FIN for a request that waits for none")),
+        }
+    }
+
+    /// A fragment.
+    pub(super) fn on_data(
+        &mut self,
+        index: LinkIndex,
+        id: RequestId,
+        offset: u64,
+        payload: Payload<'_>,
+    ) -> Result<(), Blame> {
+        let request = self.own_request(index, id)?;
+        let State::Receiving { total, received } = &mut request.state else {
+            return Err(Blame("data for a request that receives none"));
+        };
+        let length = payload_len(&payload) as u64;
+        if offset.checked_add(length).is_none_or(|end| end > *total) {
+            return Err(Blame("data outside the message"));
+        }
+        *received += length;
+        let whole = *received >= *total;
+        request.buffer.scatter(offset as usize, payload[0]);
+        request.buffer.scatter(offset as usize + payload[0].len(), payload[1]);
+        if whole {
+            let completion = Completion { status: request.status, error: request.error };
+            self.complete(id, completion);
+        }
+        Ok(())
+    }
+}
+
+/// Length of a [`Header::Data`] header in bytes.
+const DATA_HEADER_BYTES: usize = 24;
+
+/// Issues pieces until all are, or the device is full.
+fn issue<D: Device>(
+    device: &mut D,
+    moving: &mut Moving,
+    buffer: Buffer,
+    mut operation: impl FnMut(&mut D, Rail, Buffer, RemoteRegion) -> Result<Submitted, Full>,
+) -> Step {
+    while moving.issued < moving.total {
+        let Some((rail, key)) = moving.remote.iter().next() else { return Step::Refused };
+        let Some(capabilities) = device.rails().get(rail.0 as usize) else { return Step::Refused };
+        let limit = capabilities.transfer_bytes_max.max(1) as u64;
+        let length = limit.min(moving.total - moving.issued);
+        let local = buffer.part(moving.issued as usize, length as usize);
+        match operation(device, rail, local, RemoteRegion { key, offset: moving.issued }) {
+            Ok(Submitted::Done) => {}
+            Ok(Submitted::Pending) => moving.in_flight += 1,
+            Ok(Submitted::Refused) => return Step::Refused,
+            Err(Full) => return Step::Later,
+        }
+        moving.issued += length;
+    }
+    Step::Issued
+}

@@ -1,0 +1,270 @@
+//! One situation a test, by name.
+
+use super::net::{Net, memory};
+use crate::Error;
+use crate::buffer::Buffer;
+use crate::device::{Device, Event, RailCapabilities};
+use crate::ids::{CommId, ProcessId, Source, TagSelector};
+use crate::link::CREDIT_CELLS;
+use crate::request::{Completion, Origin, PROC_NULL, Posted, SendMode};
+use alloc::vec;
+use alloc::vec::Vec;
+
+const ANY: (Source, TagSelector) = (Source::Any, TagSelector::Any);
+
+fn pair(rail: RailCapabilities) -> Net {
+    Net::new(2, 1, rail)
+}
+
+fn getting() -> RailCapabilities {
+    RailCapabilities { get: true, ..RailCapabilities::default() }
+}
+
+fn putting() -> RailCapabilities {
+    RailCapabilities { put: true, ..RailCapabilities::default() }
+}
+
+fn pending(posted: Posted) -> crate::ids::RequestId {
+    match posted {
+        Posted::Pending(id) => id,
+        Posted::Done(completion) => panic!("done at once: {completion:?}"),
+    }
+}
+
+impl Net {
+    fn send(&mut self, from: usize, to: u32, bytes: &[u8], tag: i32, mode: SendMode) -> Posted {
+        let (process, port) = &mut self.nodes[from];
+        process.isend(port, CommId::WORLD, memory(bytes.to_vec()).0, to, tag, mode).unwrap()
+    }
+
+    fn receive(&mut self, at: usize, len: usize) -> (Posted, &'static [u8]) {
+        let (buffer, bytes) = memory(vec![0; len]);
+        let (process, port) = &mut self.nodes[at];
+        (process.irecv(port, CommId::WORLD, buffer, ANY.0, ANY.1).unwrap(), bytes)
+    }
+
+    fn done(&mut self, at: usize, id: crate::ids::RequestId) -> Option<Completion> {
+        self.nodes[at].0.take(id).unwrap()
+    }
+}
+
+#[test]
+fn long_messages_arrive_whole_by_get_by_put_and_by_packets() {
+    for rail in [getting(), putting(), RailCapabilities::default()] {
+        let mut net = pair(RailCapabilities { transfer_bytes_max: 1000, ..rail });
+        let data: Vec<u8> = (0..100_000u32).map(|i| i.wrapping_mul(i) as u8).collect();
+        let send = pending(net.send(0, 1, &data, 3, SendMode::Standard));
+        let (posted, bytes) = net.receive(1, data.len());
+        net.settle();
+        let completion = net.done(1, pending(posted)).expect("received");
+        assert_eq!(completion.status.bytes, data.len() as u64);
+        assert_eq!(bytes, data);
+        assert_eq!(net.done(0, send), Some(Completion::EMPTY));
+    }
+}
+
+#[test]
+fn a_synchronous_send_completes_only_when_matched() {
+    for len in [4, 100_000] {
+        let mut net = pair(getting());
+        let send = pending(net.send(0, 1, &vec![1; len], 0, SendMode::Synchronous));
+        net.settle();
+        assert_eq!(net.done(0, send), None);
+        let (_posted, _) = net.receive(1, len);
+        net.settle();
+        assert_eq!(net.done(0, send), Some(Completion::EMPTY));
+    }
+}
+
+#[test]
+fn a_receiver_that_does_not_receive_is_not_overrun() {
+    let mut net = pair(getting());
+    let mut sends = vec![];
+    for _ in 0..2 * CREDIT_CELLS {
+        if let Posted::Pending(id) = net.send(0, 1, &[7; 100], 0, SendMode::Standard) {
+            sends.push(id);
+        }
+        net.settle_quickly();
+    }
+    // 100 bytes cost 3 cells; everything beyond the window waits at the sender.
+    assert_eq!(sends.len() as u32, 2 * CREDIT_CELLS - CREDIT_CELLS / 3);
+    for _ in 0..2 * CREDIT_CELLS {
+        let (posted, bytes) = net.receive(1, 100);
+        net.settle_quickly();
+        if let Posted::Pending(id) = posted {
+            assert!(net.done(1, id).is_some());
+        }
+        assert_eq!(bytes, [7; 100]);
+    }
+    assert!(sends.into_iter().all(|id| net.done(0, id).is_some()));
+}
+
+impl Net {
+    fn settle_quickly(&mut self) {
+        while (0..self.nodes.len()).fold(false, |worked, node| self.progress(node, u32::MAX) | worked) {}
+    }
+}
+
+#[test]
+fn truncation_is_the_receivers_error_and_the_sender_completes() {
+    for (len, mode) in [(50, SendMode::Standard), (50_000, SendMode::Standard), (50, SendMode::Synchronous)] {
+        for rail in [getting(), putting(), RailCapabilities::default()] {
+            let mut net = pair(rail);
+            let send = net.send(0, 1, &vec![9; len], 0, mode);
+            let (posted, bytes) = net.receive(1, 10);
+            net.settle();
+            let completion = net.done(1, pending(posted)).unwrap();
+            assert_eq!(
+                completion.error,
+                Some(Error::Truncate { message_bytes: len as u64, buffer_bytes: 10 })
+            );
+            assert_eq!((completion.status.bytes, bytes), (10, &[9; 10][..]));
+            if let Posted::Pending(id) = send {
+                assert_eq!(net.done(0, id), Some(Completion::EMPTY));
+            }
+        }
+    }
+}
+
+#[test]
+fn unmatched_sends_are_cancelled_and_matched_ones_are_not() {
+    for (len, mode) in [(4, SendMode::Synchronous), (90_000, SendMode::Standard)] {
+        let mut net = pair(getting());
+        let first = pending(net.send(0, 1, &vec![1; len], 0, mode));
+        let second = pending(net.send(0, 1, &vec![2; len], 0, mode));
+        net.settle();
+        let (process, port) = &mut net.nodes[0];
+        process.cancel(port, first).unwrap();
+        net.settle();
+        assert!(net.done(0, first).unwrap().status.cancelled);
+        let (_, bytes) = net.receive(1, len);
+        let (process, port) = &mut net.nodes[0];
+        process.cancel(port, second).unwrap();
+        net.settle();
+        assert!(!net.done(0, second).unwrap().status.cancelled);
+        assert_eq!(bytes, vec![2; len]);
+    }
+}
+
+#[test]
+fn persistent_requests_start_again_and_again() {
+    let mut net = pair(getting());
+    let (source, _) = memory(vec![5; 20_000]);
+    let (target, bytes) = memory(vec![0; 20_000]);
+    let send = net.nodes[0].0.send_init(CommId::WORLD, source, 1, 0, SendMode::Standard).unwrap();
+    let receive = net.nodes[1].0.recv_init(CommId::WORLD, target, ANY.0, ANY.1).unwrap();
+    assert_eq!(net.done(0, send), Some(Completion::EMPTY), "waiting for an inactive request returns at once");
+    for _ in 0..3 {
+        for (at, id) in [(0, send), (1, receive)] {
+            let (process, port) = &mut net.nodes[at];
+            process.start(port, id).unwrap();
+            assert_eq!(process.start(port, id), Err(Error::Request), "started twice");
+        }
+        net.settle();
+        assert_eq!(net.done(1, receive).unwrap().status.bytes, 20_000);
+        assert!(net.done(0, send).is_some() && net.nodes[0].0.is_inactive(send));
+        assert_eq!(bytes, [5; 20_000]);
+    }
+    net.nodes[0].0.free(send).unwrap();
+    assert_eq!(net.nodes[0].0.take(send), Err(Error::Request));
+}
+
+#[test]
+fn buffered_sends_return_at_once_and_free_their_room() {
+    let mut net = pair(getting());
+    assert!(matches!(
+        {
+            let (process, port) = &mut net.nodes[0];
+            process.isend(port, CommId::WORLD, memory(vec![1; 9000]).0, 1, 0, SendMode::Buffered)
+        },
+        Err(Error::BufferExhausted { .. })
+    ));
+    let room = 2 * (9000 + crate::BSEND_OVERHEAD_BYTES);
+    net.nodes[0].0.attach_buffer(memory(vec![0; room]).0).unwrap();
+    for byte in [1, 2] {
+        assert_eq!(net.send(0, 1, &[byte; 9000], 0, SendMode::Buffered), Posted::Done(Completion::EMPTY));
+    }
+    assert!(!net.nodes[0].0.attached_is_drained());
+    for byte in [1, 2] {
+        let (_, bytes) = net.receive(1, 9000);
+        net.settle();
+        assert_eq!(bytes, [byte; 9000]);
+    }
+    assert!(net.nodes[0].0.attached_is_drained() && net.nodes[0].0.detach_buffer().is_some());
+    assert_eq!(net.nodes[0].0.counts().requests, 0);
+}
+
+#[test]
+fn proc_null_and_wrong_ranks() {
+    let mut net = pair(getting());
+    let (process, port) = &mut net.nodes[0];
+    let sent = process.isend(port, CommId::WORLD, Buffer::EMPTY, PROC_NULL, 0, SendMode::Standard);
+    assert_eq!(sent, Ok(Posted::Done(Completion::EMPTY)));
+    let from = Source::Rank(PROC_NULL);
+    let Ok(Posted::Done(got)) = process.irecv(port, CommId::WORLD, Buffer::EMPTY, from, TagSelector::Any)
+    else {
+        panic!("a receive from MPI_PROC_NULL is over at once")
+    };
+    assert_eq!(got.status.source, Origin::ProcNull);
+    let wrong = process.isend(port, CommId::WORLD, Buffer::EMPTY, 2, 0, SendMode::Standard);
+    assert_eq!(wrong, Err(Error::Rank { rank: 2, size: 2 }));
+    let wrong = process.isend(port, CommId(9), Buffer::EMPTY, 0, 0, SendMode::Standard);
+    assert_eq!(wrong, Err(Error::Comm));
+}
+
+#[test]
+fn a_dead_peer_ends_every_operation_that_needs_it() {
+    let mut net = Net::new(3, 1, getting());
+    let rendezvous = pending(net.send(0, 1, &[0; 9000], 0, SendMode::Standard));
+    let (any, _) = net.receive(0, 10);
+    let (process, port) = &mut net.nodes[0];
+    let from_other = pending(
+        process.irecv(port, CommId::WORLD, Buffer::EMPTY, Source::Rank(2), TagSelector::Any).unwrap(),
+    );
+    process.handle_event(port, Event::PeerGone(ProcessId(1)));
+    let gone = Some(Error::ProcessAborted(ProcessId(1)));
+    assert_eq!(process.take(rendezvous).unwrap().unwrap().error, gone);
+    assert_eq!(process.take(pending(any)).unwrap().unwrap().error, gone);
+    assert_eq!(process.take(from_other).unwrap(), None);
+    let again = process.isend(port, CommId::WORLD, Buffer::EMPTY, 1, 0, SendMode::Standard);
+    assert_eq!(again, Err(gone.unwrap()));
+    assert!(process.poll_event().is_some());
+}
+
+#[test]
+fn garbage_from_a_peer_cuts_it_off_and_nothing_else() {
+    let mut garbage: Vec<Vec<u8>> = vec![vec![], vec![0; 8], vec![99; 40]];
+    // A CTS, data and FIN for requests that never were; a wrong sequence number.
+    garbage.push([&[4u8, 0, 0, 0, 0, 0, 0, 0][..], &[7; 32]].concat());
+    garbage.push([&[5u8, 0, 0, 0, 0, 0, 0, 0][..], &[0; 16], &[1; 5]].concat());
+    garbage.push([&[6u8, 0, 0, 0, 0, 0, 0, 0][..], &[0; 8]].concat());
+    garbage.push([&[1u8, 0, 0, 0, 9, 0, 0, 0][..], &[0; 16]].concat());
+    garbage.push([&[10u8, 0, 255, 255, 0, 0, 0, 0][..]].concat());
+    for bytes in garbage {
+        let mut net = Net::new(3, 1, getting());
+        let port = &mut net.nodes[1].1;
+        port.send(crate::ids::Rail(0), ProcessId(0), &bytes, crate::buffer::NO_PAYLOAD).unwrap();
+        net.settle();
+        let (process, port) = &mut net.nodes[0];
+        let sent = process.isend(port, CommId::WORLD, Buffer::EMPTY, 1, 0, SendMode::Standard);
+        assert!(matches!(sent, Err(Error::PeerMisbehaved { peer: ProcessId(1), .. })), "{bytes:?}");
+        assert!(matches!(net.send(0, 2, b"fine", 0, SendMode::Standard), Posted::Done(_)));
+    }
+}
+
+#[test]
+fn messages_without_memory_go_the_same_ways() {
+    for rail in [getting(), putting(), RailCapabilities::default()] {
+        for len in [10, 1 << 20] {
+            let mut net = pair(rail);
+            let (process, port) = &mut net.nodes[0];
+            let _ = process
+                .isend(port, CommId::WORLD, Buffer::virtual_of(len), 1, 0, SendMode::Standard)
+                .unwrap();
+            let (process, port) = &mut net.nodes[1];
+            let posted = process.irecv(port, CommId::WORLD, Buffer::virtual_of(len), ANY.0, ANY.1).unwrap();
+            net.settle();
+            assert_eq!(net.done(1, pending(posted)).unwrap().status.bytes, len as u64);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Processes on a virtual network.
+
+mod directed;
+mod model;
+mod net;

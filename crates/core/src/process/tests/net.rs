@@ -1,0 +1,263 @@
+//! A virtual network of processes on one thread: what is sent lies in queues until a seed says otherwise.
+
+use crate::buffer::{Buffer, Payload, Piece, payload_len};
+use crate::device::*;
+use crate::ids::{ProcessId, Rail, RailSet};
+use crate::process::{Config, Process};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+/// SplitMix64: one seed, one world.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+struct Sent {
+    header: Vec<u8>,
+    payload: Vec<u8>,
+    virtual_bytes: Option<usize>,
+}
+
+/// What all ports share: queues by (from, to), and registered memory.
+pub(super) struct Shared {
+    count: usize,
+    queues: Vec<VecDeque<Sent>>,
+    registered: Vec<Option<Buffer>>,
+    random: Random,
+    /// 1 in so many sends finds the device full; 0: never.
+    pub(super) full_one_in: u64,
+    /// 1 in so many gets and puts is refused; 0: never.
+    pub(super) refuse_one_in: u64,
+    /// The order in which receivers saw envelopes: (from, to).
+    pub(super) seen: Vec<(u32, u32)>,
+}
+
+/// One process' device.
+pub(super) struct Port {
+    me: ProcessId,
+    rails: [RailCapabilities; 1],
+    shared: Rc<RefCell<Shared>>,
+    /// The packet being read.
+    current: Option<Sent>,
+    completions: VecDeque<Token>,
+    /// How many packets may be polled now: delivery is the test's decision.
+    pub(super) may_poll: u32,
+}
+
+impl Device for Port {
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+
+    fn rails_to(&self, _peer: ProcessId) -> RailSet {
+        RailSet::one(Rail(0))
+    }
+
+    fn send(&mut self, _: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+        assert!(header.len() + payload_len(&payload) <= self.rails[0].packet_bytes_max);
+        let mut shared = self.shared.borrow_mut();
+        let full_one_in = shared.full_one_in;
+        if full_one_in > 0 && shared.random.one_in(full_one_in) {
+            return Err(Full);
+        }
+        let mut sent = Sent { header: header.to_vec(), payload: Vec::new(), virtual_bytes: None };
+        for piece in payload {
+            match piece {
+                Piece::Bytes(bytes) => sent.payload.extend_from_slice(bytes),
+                Piece::Virtual(len) => sent.virtual_bytes = Some(len),
+            }
+        }
+        let at = self.me.0 as usize * shared.count + to.0 as usize;
+        shared.queues[at].push_back(sent);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        if let Some(token) = self.completions.pop_front() {
+            return Some(Event::Completion(token, Ok(())));
+        }
+        if self.may_poll == 0 {
+            return None;
+        }
+        let mut shared = self.shared.borrow_mut();
+        let (count, start) = (shared.count, shared.random.next() as usize);
+        for step in 0..count {
+            let from = (start + step) % count;
+            if let Some(sent) = shared.queues[from * count + self.me.0 as usize].pop_front() {
+                // Eager, EagerSync and Rts carry envelopes.
+                if sent.header.first().is_some_and(|kind| (1..=3).contains(kind)) {
+                    shared.seen.push((from as u32, self.me.0));
+                }
+                self.may_poll -= 1;
+                self.current = Some(sent);
+                return Some(Event::Packet(Incoming {
+                    rail: Rail(0),
+                    from: ProcessId(from as u32),
+                    slot: 0,
+                }));
+            }
+        }
+        None
+    }
+
+    fn packet(&self, _: &Incoming) -> Packet<'_> {
+        let sent = self.current.as_ref().expect("polled and not released");
+        let payload = sent.virtual_bytes.map_or(Piece::Bytes(&sent.payload), Piece::Virtual);
+        Packet { header: &sent.header, payload }
+    }
+
+    fn release(&mut self, _: Incoming) {
+        self.current = None;
+    }
+
+    fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        let mut shared = self.shared.borrow_mut();
+        shared.registered.push(Some(buffer));
+        Some(RemoteKey { words: [shared.registered.len() as u64 - 1, 77] })
+    }
+
+    fn deregister(&mut self, _: Rail, key: RemoteKey) {
+        let taken = self.shared.borrow_mut().registered[key.words[0] as usize].take();
+        assert!(taken.is_some(), "deregistered twice");
+    }
+
+    fn put(
+        &mut self,
+        _: Rail,
+        _: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        self.transfer(remote, token, |memory, offset| memory.copy_from(offset, &local, 0, local.len()))
+    }
+
+    fn get(
+        &mut self,
+        _: Rail,
+        _: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        self.transfer(remote, token, |memory, offset| local.copy_from(0, &memory, offset, local.len()))
+    }
+
+    fn arm(&mut self) -> Armed {
+        Armed::NotYet
+    }
+}
+
+impl Port {
+    fn transfer(
+        &mut self,
+        remote: RemoteRegion,
+        token: Token,
+        copy: impl Fn(Buffer, usize),
+    ) -> Result<Submitted, Full> {
+        let mut shared = self.shared.borrow_mut();
+        let (full, refuse) = (shared.full_one_in, shared.refuse_one_in);
+        if full > 0 && shared.random.one_in(full) {
+            return Err(Full);
+        }
+        if refuse > 0 && shared.random.one_in(refuse) {
+            return Ok(Submitted::Refused);
+        }
+        let memory = shared.registered[remote.key.words[0] as usize].expect("registered memory");
+        copy(memory, remote.offset as usize);
+        if shared.random.one_in(2) {
+            return Ok(Submitted::Done);
+        }
+        self.completions.push_back(token);
+        Ok(Submitted::Pending)
+    }
+
+    pub(super) fn registered_count(&self) -> usize {
+        self.shared.borrow().registered.iter().flatten().count()
+    }
+}
+
+/// Processes and their ports.
+pub(super) struct Net {
+    pub(super) nodes: Vec<(Process, Port)>,
+    pub(super) shared: Rc<RefCell<Shared>>,
+}
+
+impl Net {
+    pub(super) fn new(count: usize, seed: u64, rail: RailCapabilities) -> Self {
+        let shared = Rc::new(RefCell::new(Shared {
+            count,
+            queues: (0..count * count).map(|_| VecDeque::new()).collect(),
+            registered: vec![],
+            random: Random(seed),
+            full_one_in: 0,
+            refuse_one_in: 0,
+            seen: vec![],
+        }));
+        let nodes = (0..count as u32)
+            .map(|me| {
+                let process = Process::new(ProcessId(me), count as u32, Config::default());
+                let port = Port {
+                    me: ProcessId(me),
+                    rails: [rail],
+                    shared: shared.clone(),
+                    current: None,
+                    completions: VecDeque::new(),
+                    may_poll: 0,
+                };
+                (process, port)
+            })
+            .collect();
+        Self { nodes, shared }
+    }
+
+    /// Lets one process make progress with at most `packets` arrivals.
+    pub(super) fn progress(&mut self, node: usize, packets: u32) -> bool {
+        let (process, port) = &mut self.nodes[node];
+        port.may_poll = packets;
+        let worked = process.progress(port);
+        port.may_poll = 0;
+        worked
+    }
+
+    /// Runs until nothing moves any more.
+    pub(super) fn settle(&mut self) {
+        let mut idle = 0;
+        // A device that is full at random needs a few more rounds.
+        while idle < 40 {
+            let worked =
+                (0..self.nodes.len()).fold(false, |worked, node| self.progress(node, u32::MAX) | worked);
+            idle = if worked { 0 } else { idle + 1 };
+        }
+    }
+}
+
+/// Memory that lives as long as the test.
+pub(super) fn memory(bytes: Vec<u8>) -> (Buffer, &'static [u8]) {
+    let leaked: &'static mut [u8] = Box::leak(bytes.into_boxed_slice());
+    let (base, len) = (leaked.as_mut_ptr(), leaked.len());
+    #[allow(unsafe_code)]
+    // SAFETY: leaked memory stays valid; tests read it only after the request completed.
+    unsafe {
+        (Buffer::from_raw_parts(base, len), core::slice::from_raw_parts(base, len))
+    }
+}

@@ -1,0 +1,392 @@
+//! Packet headers: what they mean ([`Header`]) and how they lie in bytes.
+//!
+//! ```text
+//! every packet    kind u8 | flags u8 | credits u16 | sequence u32                            8 bytes
+//! envelope        context u64 | source rank u32 | tag i32                                   16 bytes
+//! Eager           envelope                                          payload: the message    24
+//! EagerSync       envelope | sender's request u64                   payload: the message    32
+//! Rts             envelope | sender's request u64 | length u64 | keys                       48 + 16 a key
+//! Cts             sender's request u64 | receiver's request u64 | length u64 | keys         40 + 16 a key
+//! Data            receiver's request u64 | offset u64               payload: a fragment     24
+//! Fin, Matched, Cancel, CancelReply    request u64                                          16
+//! Credit          nothing more                                                               8
+//! keys            rails u32 | zero u32 | 2 × u64 a rail, lowest rail first
+//! ```
+//!
+//! All little-endian. `credits` returns eager credit to the packet's receiver, on any packet. Headers from the
+//! network are parsed by [`parse`], which checks kinds, lengths and reserved bits and never panics.
+
+use crate::device::{HEADER_BYTES_MAX, RemoteKey};
+use crate::ids::{ContextId, Rail, RailSet, Rank, RequestId, Tag};
+
+/// Rails whose keys fit a header: 48 + 4 × 16 = 112 of 128 bytes.
+pub const KEYS_MAX: usize = 4;
+
+/// What every packet begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefix {
+    /// Eager credit given back to the packet's receiver, in cells.
+    pub credits: u16,
+    /// Counts the packets of one sender to one receiver.
+    pub sequence: u32,
+}
+
+/// What a message is matched by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// The communicator's matching space.
+    pub context: ContextId,
+    /// The sender's rank in the communicator.
+    pub source: Rank,
+    /// The tag.
+    pub tag: Tag,
+}
+
+/// Remote keys of one buffer, one a rail.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Keys {
+    rails: RailSet,
+    keys: [RemoteKey; KEYS_MAX],
+}
+
+impl Keys {
+    /// Adds the key of a rail. `false` if there is no room or the rail is not above those already in.
+    pub fn push(&mut self, rail: Rail, key: RemoteKey) -> bool {
+        let count = self.rails.0.count_ones() as usize;
+        if count == KEYS_MAX || (self.rails.0 >> rail.0) != 0 {
+            return false;
+        }
+        self.rails.0 |= RailSet::one(rail).0;
+        self.keys[count] = key;
+        true
+    }
+
+    /// The rails and their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (Rail, RemoteKey)> + '_ {
+        self.rails.iter().zip(self.keys.iter().copied())
+    }
+
+    /// The key of one rail.
+    pub fn get(&self, rail: Rail) -> Option<RemoteKey> {
+        self.iter().find(|entry| entry.0 == rail).map(|entry| entry.1)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rails.is_empty()
+    }
+}
+
+/// A packet's meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Header {
+    /// A whole message.
+    Eager(Envelope),
+    /// A whole message whose sender waits until it is matched.
+    EagerSync(Envelope, RequestId),
+    /// Request to send: a message of `length` bytes waits at the sender.
+    Rts {
+        /// What it is matched by.
+        envelope: Envelope,
+        /// The sender's request.
+        sender: RequestId,
+        /// Length of the message in bytes.
+        length: u64,
+        /// Where the receiver may get it from; may be empty.
+        keys: Keys,
+    },
+    /// Clear to send: the message is matched; send `length` bytes of it.
+    Cts {
+        /// The sender's request.
+        sender: RequestId,
+        /// The receiver's request.
+        receiver: RequestId,
+        /// How much the receiver takes, in bytes.
+        length: u64,
+        /// Where to put it; empty: send [`Header::Data`] packets.
+        keys: Keys,
+    },
+    /// A fragment of a message.
+    Data {
+        /// The receiver's request.
+        receiver: RequestId,
+        /// Where in the message it belongs, in bytes.
+        offset: u64,
+    },
+    /// All data has been moved: by put (to the receiver) or get (to the sender).
+    Fin(RequestId),
+    /// A synchronous eager message has been matched (to the sender).
+    Matched(RequestId),
+    /// The sender wants to cancel an unmatched message.
+    Cancel(RequestId),
+    /// Answer to `Cancel`: whether the message was still unmatched and is now gone.
+    CancelReply(RequestId, bool),
+    /// Only returns credit.
+    Credit,
+}
+
+/// Why bytes are not a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed(pub &'static str);
+
+mod kind {
+    pub(super) const EAGER: u8 = 1;
+    pub(super) const EAGER_SYNC: u8 = 2;
+    pub(super) const RTS: u8 = 3;
+    pub(super) const CTS: u8 = 4;
+    pub(super) const DATA: u8 = 5;
+    pub(super) const FIN: u8 = 6;
+    pub(super) const MATCHED: u8 = 7;
+    pub(super) const CANCEL: u8 = 8;
+    pub(super) const CANCEL_REPLY: u8 = 9;
+    pub(super) const CREDIT: u8 = 10;
+}
+
+/// Flag of `CancelReply`: it is cancelled.
+const FLAG_YES: u8 = 1;
+
+/// A header in bytes, ready for a device.
+pub struct HeaderBytes {
+    bytes: [u8; HEADER_BYTES_MAX],
+    len: usize,
+}
+
+impl HeaderBytes {
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.len..self.len + N].copy_from_slice(&bytes);
+        self.len += N;
+    }
+
+    #[inline(always)]
+    fn put_request(&mut self, request: RequestId) {
+        self.put(request.to_bits().to_le_bytes());
+    }
+
+    #[inline(always)]
+    fn put_envelope(&mut self, envelope: &Envelope) {
+        self.put(envelope.context.0.to_le_bytes());
+        self.put(envelope.source.to_le_bytes());
+        self.put(envelope.tag.to_le_bytes());
+    }
+
+    fn put_keys(&mut self, keys: &Keys) {
+        self.put(u64::from(keys.rails.0).to_le_bytes());
+        for (_, key) in keys.iter() {
+            self.put(key.words[0].to_le_bytes());
+            self.put(key.words[1].to_le_bytes());
+        }
+    }
+}
+
+impl Header {
+    /// The header in bytes.
+    #[inline]
+    pub fn emit(&self, prefix: Prefix) -> HeaderBytes {
+        let mut out = HeaderBytes { bytes: [0; HEADER_BYTES_MAX], len: 0 };
+        let (kind, flags) = match self {
+            Self::Eager(..) => (kind::EAGER, 0),
+            Self::EagerSync(..) => (kind::EAGER_SYNC, 0),
+            Self::Rts { .. } => (kind::RTS, 0),
+            Self::Cts { .. } => (kind::CTS, 0),
+            Self::Data { .. } => (kind::DATA, 0),
+            Self::Fin(..) => (kind::FIN, 0),
+            Self::Matched(..) => (kind::MATCHED, 0),
+            Self::Cancel(..) => (kind::CANCEL, 0),
+            Self::CancelReply(_, yes) => (kind::CANCEL_REPLY, if *yes { FLAG_YES } else { 0 }),
+            Self::Credit => (kind::CREDIT, 0),
+        };
+        let word = u64::from(kind)
+            | u64::from(flags) << 8
+            | u64::from(prefix.credits) << 16
+            | u64::from(prefix.sequence) << 32;
+        out.put(word.to_le_bytes());
+        match self {
+            Self::Eager(envelope) => out.put_envelope(envelope),
+            Self::EagerSync(envelope, request) => {
+                out.put_envelope(envelope);
+                out.put_request(*request);
+            }
+            Self::Rts { envelope, sender, length, keys } => {
+                out.put_envelope(envelope);
+                out.put_request(*sender);
+                out.put(length.to_le_bytes());
+                out.put_keys(keys);
+            }
+            Self::Cts { sender, receiver, length, keys } => {
+                out.put_request(*sender);
+                out.put_request(*receiver);
+                out.put(length.to_le_bytes());
+                out.put_keys(keys);
+            }
+            Self::Data { receiver, offset } => {
+                out.put_request(*receiver);
+                out.put(offset.to_le_bytes());
+            }
+            Self::Fin(request)
+            | Self::Matched(request)
+            | Self::Cancel(request)
+            | Self::CancelReply(request, _) => out.put_request(*request),
+            Self::Credit => {}
+        }
+        out
+    }
+}
+
+/// Reads little-endian fields off the front of a slice.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    #[inline(always)]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed("header cut short"))?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    #[inline(always)]
+    fn word(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    #[inline(always)]
+    fn request(&mut self) -> Result<RequestId, Malformed> {
+        Ok(RequestId::from_bits(self.word()?))
+    }
+
+    #[inline(always)]
+    fn envelope(&mut self) -> Result<Envelope, Malformed> {
+        let context = ContextId(self.word()?);
+        let source = Rank::from_le_bytes(self.take()?);
+        let tag = Tag::from_le_bytes(self.take()?);
+        if source > i32::MAX as u32 {
+            return Err(Malformed("source rank out of range"));
+        }
+        Ok(Envelope { context, source, tag })
+    }
+
+    fn keys(&mut self) -> Result<Keys, Malformed> {
+        let rails = u32::try_from(self.word()?).map_err(|_| Malformed("reserved bits set"))?;
+        if rails.count_ones() as usize > KEYS_MAX {
+            return Err(Malformed("more keys than a header holds"));
+        }
+        let mut keys = Keys { rails: RailSet(rails), ..Keys::default() };
+        for key in &mut keys.keys[..rails.count_ones() as usize] {
+            key.words = [self.word()?, self.word()?];
+        }
+        Ok(keys)
+    }
+}
+
+/// Reads a header off the front of `bytes`: prefix, meaning, and how many bytes it took.
+#[inline]
+pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
+    let mut reader = Reader(bytes);
+    let word = reader.word()?;
+    let prefix = Prefix { credits: (word >> 16) as u16, sequence: (word >> 32) as u32 };
+    let (kind, flags) = (word as u8, (word >> 8) as u8);
+    if flags != 0 && !(kind == kind::CANCEL_REPLY && flags == FLAG_YES) {
+        return Err(Malformed("unknown flags"));
+    }
+    let header = match kind {
+        kind::EAGER => Header::Eager(reader.envelope()?),
+        kind::EAGER_SYNC => Header::EagerSync(reader.envelope()?, reader.request()?),
+        kind::RTS => Header::Rts {
+            envelope: reader.envelope()?,
+            sender: reader.request()?,
+            length: reader.word()?,
+            keys: reader.keys()?,
+        },
+        kind::CTS => Header::Cts {
+            sender: reader.request()?,
+            receiver: reader.request()?,
+            length: reader.word()?,
+            keys: reader.keys()?,
+        },
+        kind::DATA => Header::Data { receiver: reader.request()?, offset: reader.word()? },
+        kind::FIN => Header::Fin(reader.request()?),
+        kind::MATCHED => Header::Matched(reader.request()?),
+        kind::CANCEL => Header::Cancel(reader.request()?),
+        kind::CANCEL_REPLY => Header::CancelReply(reader.request()?, flags == FLAG_YES),
+        kind::CREDIT => Header::Credit,
+        _ => return Err(Malformed("unknown kind of packet")),
+    };
+    Ok((prefix, header, bytes.len() - reader.0.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn request() -> impl Strategy<Value = RequestId> {
+        any::<u64>().prop_map(RequestId::from_bits)
+    }
+
+    fn envelope() -> impl Strategy<Value = Envelope> {
+        (any::<u64>(), 0..=i32::MAX as u32, any::<i32>()).prop_map(|(context, source, tag)| Envelope {
+            context: ContextId(context),
+            source,
+            tag,
+        })
+    }
+
+    fn keys() -> impl Strategy<Value = Keys> {
+        proptest::collection::btree_map(0u8..32, any::<[u64; 2]>(), 0..=KEYS_MAX).prop_map(|map| {
+            let mut keys = Keys::default();
+            for (rail, words) in map {
+                assert!(keys.push(Rail(rail), RemoteKey { words }));
+            }
+            keys
+        })
+    }
+
+    fn header() -> impl Strategy<Value = Header> {
+        prop_oneof![
+            envelope().prop_map(Header::Eager),
+            (envelope(), request()).prop_map(|(e, r)| Header::EagerSync(e, r)),
+            (envelope(), request(), any::<u64>(), keys())
+                .prop_map(|(envelope, sender, length, keys)| Header::Rts { envelope, sender, length, keys }),
+            (request(), request(), any::<u64>(), keys())
+                .prop_map(|(sender, receiver, length, keys)| Header::Cts { sender, receiver, length, keys }),
+            (request(), any::<u64>()).prop_map(|(receiver, offset)| Header::Data { receiver, offset }),
+            request().prop_map(Header::Fin),
+            request().prop_map(Header::Matched),
+            request().prop_map(Header::Cancel),
+            (request(), any::<bool>()).prop_map(|(r, yes)| Header::CancelReply(r, yes)),
+            Just(Header::Credit),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn parse_undoes_emit(header in header(), credits: u16, sequence: u32, tail in ".{0,9}") {
+            let prefix = Prefix { credits, sequence };
+            let emitted = header.emit(prefix);
+            let mut bytes = emitted.as_slice().to_vec();
+            let len = bytes.len();
+            bytes.extend_from_slice(tail.as_bytes());
+            prop_assert_eq!(parse(&bytes), Ok((prefix, header, len)));
+            for cut in 0..len {
+                prop_assert!(parse(&bytes[..cut]).is_err());
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
+            let _ = parse(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_eager_header_leaves_room_for_data_in_a_cache_line() {
+        let envelope = Envelope { context: ContextId::WORLD, source: 0, tag: 0 };
+        assert_eq!(Header::Eager(envelope).emit(Prefix { credits: 0, sequence: 0 }).as_slice().len(), 24);
+    }
+}
