@@ -1,0 +1,441 @@
+//! Shared memory: the device between the ranks of one host.
+//!
+//! Owns the segment all ranks map (`segment.rs`), one ring per ordered pair of ranks
+//! (`ring.rs`), sleeping and waking (`sleep.rs`) and the one-copy path through the kernel. Deliberately not
+//! here: matching, protocols and credits (core), the choice of when to wait (runtime; the policy object it
+//! uses is [`WaitPolicy`]).
+//!
+//! * [`send`](Device::send) copies a packet into the ring to the peer: one cache line where header and payload
+//!   fit in 56 bytes. [`Full`] means the ring is.
+//! * [`put`](Device::put) and [`get`](Device::get) copy at once with `process_vm_writev` and
+//!   `process_vm_readv`, and answer [`Submitted::Done`]. Where the kernel refuses (yama, a container's seccomp)
+//!   they answer [`Submitted::Refused`] from the first refusal on, and the core sends packets instead.
+//!   `AYATORI_SHM_CMA=0` makes them always refuse.
+//! * Before it sleeps, a rank says so ([`arm`](Device::arm)), looks once more, and then calls
+//!   [`Shm::wait`]; senders wake only a rank that says it sleeps.
+//! * A rank talks to itself through a ring as to any other.
+//!
+//! Entry type: [`Shm`].
+
+mod ring;
+mod segment;
+mod sleep;
+mod sys;
+mod wait;
+
+pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
+pub use wait::{Wait, WaitPolicy, WaitStep};
+
+use ayatori_core::buffer::{Buffer, Payload, Piece};
+use ayatori_core::device::{
+    Armed, Device, Event, Full, HEADER_BYTES_MAX, Incoming, Pacing, Packet, RailCapabilities, RemoteKey,
+    RemoteRegion, Submitted, Token,
+};
+use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ring::{Receiver, Sender};
+use segment::{Control, STATE_ATTACHED, STATE_DETACHED, Segment};
+use sleep::Sleeper;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use sys::Direction;
+
+/// What a rank must know to attach.
+#[derive(Clone, Debug)]
+pub struct ShmConfig {
+    /// This rank among the job's ranks on this host.
+    pub local_rank: u32,
+    /// The processes of this host by local rank.
+    pub processes: Vec<ProcessId>,
+    /// CPUs that these ranks may use together.
+    pub cpus_count: u32,
+    /// Whether to use the kernel's copy between processes where it is allowed.
+    pub kernel_copy: bool,
+    /// Ring sizes; the same at all ranks. `None`: [`RingSize::for_ranks`].
+    pub ring: Option<RingSize>,
+}
+
+impl ShmConfig {
+    /// For `local_rank` of the given processes, on the CPUs this process may use; `AYATORI_SHM_CMA=0` in the
+    /// environment turns the kernel's copy off.
+    pub fn new(local_rank: u32, processes: Vec<ProcessId>) -> Self {
+        let cpus_count = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let kernel_copy = std::env::var_os("AYATORI_SHM_CMA").is_none_or(|value| value != "0");
+        Self { local_rank, processes, cpus_count, kernel_copy, ring: None }
+    }
+}
+
+/// Not a local rank.
+const NOBODY: u32 = u32::MAX;
+const RAIL: Rail = Rail(0);
+
+/// How many rings [`Device::poll`] looks into at most, beside the expected one.
+const SCAN_COUNT: u32 = 32;
+
+/// The shared-memory device of one rank. See the [module's docs](self).
+pub struct Shm {
+    rails: [RailCapabilities; 1],
+    local_rank: u32,
+    peers: Vec<Peer>,
+    /// Local rank by process id, less the lowest of this host.
+    local_ranks: Vec<u32>,
+    first_process: u32,
+    /// The peer to look at first, and the one after the last looked at.
+    expected: u32,
+    scan_next: u32,
+    is_armed: bool,
+    sleeper: Sleeper,
+    events: VecDeque<Event>,
+    policy: WaitPolicy,
+}
+
+struct Peer {
+    process: ProcessId,
+    sender: Sender,
+    receiver: Receiver,
+    control: &'static Control,
+    kernel_copy: bool,
+    /// The last send found the ring full.
+    is_starved: bool,
+    is_gone: bool,
+    watch: Option<std::os::fd::OwnedFd>,
+}
+
+impl Shm {
+    /// Attaches this rank to the segment. Does not wait for the others: their rings can be written before
+    /// they come.
+    ///
+    /// # Errors
+    /// The system refuses the memory, or the ranks do not agree about the segment.
+    pub fn attach(source: &Source, config: &ShmConfig) -> Result<Self, ShmError> {
+        let local_size = u32::try_from(config.processes.len()).unwrap_or(u32::MAX);
+        assert!(config.local_rank < local_size, "local rank {} of {local_size}", config.local_rank);
+        let ring = config.ring.unwrap_or_else(|| RingSize::for_ranks(local_size));
+        let segment = Segment::attach(source, local_size, ring)?;
+        let me = config.local_rank;
+        let is_crowded = local_size > config.cpus_count;
+        let sleeper = Sleeper::new(&segment, me, is_crowded);
+        let control = &segment.controls()[me as usize];
+        control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
+        control.state.store(STATE_ATTACHED, Ordering::Release);
+        segment.attached_count().fetch_add(1, Ordering::AcqRel);
+        let peers: Vec<Peer> = (0..local_size)
+            .map(|peer| Peer {
+                process: config.processes[peer as usize],
+                sender: Sender::new(segment.ring(me, peer)),
+                receiver: Receiver::new(segment.ring(peer, me)),
+                control: &segment.controls()[peer as usize],
+                kernel_copy: config.kernel_copy,
+                is_starved: false,
+                is_gone: false,
+                watch: None,
+            })
+            .collect();
+        let first_process = config.processes.iter().map(|p| p.0).min().unwrap_or(0);
+        let last_process = config.processes.iter().map(|p| p.0).max().unwrap_or(0);
+        let mut local_ranks = vec![NOBODY; (last_process - first_process) as usize + 1];
+        for (local, process) in config.processes.iter().enumerate() {
+            local_ranks[(process.0 - first_process) as usize] = local as u32;
+        }
+        let packet_bytes_max = segment.ring(me, me).packet_bytes_max();
+        Ok(Self {
+            rails: [capabilities(packet_bytes_max, config.kernel_copy)],
+            local_rank: me,
+            peers,
+            local_ranks,
+            first_process,
+            expected: (me + 1) % local_size,
+            scan_next: 0,
+            is_armed: false,
+            sleeper,
+            events: VecDeque::new(),
+            policy: WaitPolicy::new(is_crowded),
+        })
+    }
+
+    /// A device for a process that is alone.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn alone(process: ProcessId) -> Result<Self, ShmError> {
+        Self::attach(&Source::create()?, &ShmConfig::new(0, vec![process]))
+    }
+
+    /// How long to spin, to yield and to sleep while nothing arrives.
+    pub fn policy(&self) -> WaitPolicy {
+        self.policy
+    }
+
+    /// Sleeps until something arrives, at most `timeout`. Only after [`Device::arm`] answered
+    /// [`Armed::Armed`]; may return early. A peer that died meanwhile is reported by the next poll.
+    pub fn wait(&mut self, timeout: Option<Duration>) {
+        let timeout = timeout.map_or(WATCH_INTERVAL, |t| t.min(WATCH_INTERVAL));
+        self.sleeper.wait(timeout);
+        if self.sleeper.is_watch_due() {
+            self.watch_peers();
+        }
+    }
+
+    /// Lets another process run on this CPU.
+    pub fn yield_now(&self) {
+        sys::yield_now();
+    }
+
+    /// Says goodbye: that this process ends is no accident from now on.
+    pub fn detach(&mut self) {
+        self.peers[self.local_rank as usize].control.state.store(STATE_DETACHED, Ordering::Release);
+    }
+
+    #[inline]
+    fn local_rank_of(&self, process: ProcessId) -> Option<u32> {
+        let index = process.0.wrapping_sub(self.first_process) as usize;
+        self.local_ranks.get(index).copied().filter(|&local| local != NOBODY)
+    }
+
+    #[inline]
+    fn peer_mut(&mut self, process: ProcessId) -> &mut Peer {
+        let local = self.local_rank_of(process).expect("a process of this host (rails_to says which)");
+        &mut self.peers[local as usize]
+    }
+
+    /// Looks into one ring.
+    #[inline]
+    fn poll_peer(&mut self, local: u32) -> Option<Event> {
+        let peer = &mut self.peers[local as usize];
+        match peer.receiver.poll() {
+            Ok(false) => None,
+            Ok(true) => {
+                Some(Event::Packet(Incoming { rail: RAIL, from: peer.process, slot: u64::from(local) }))
+            }
+            Err(ring::Corrupt) => self.cut_off(local),
+        }
+    }
+
+    /// A peer that wrote what no correct peer writes is as good as dead.
+    #[cold]
+    fn cut_off(&mut self, local: u32) -> Option<Event> {
+        let peer = &mut self.peers[local as usize];
+        if std::mem::replace(&mut peer.is_gone, true) {
+            return None;
+        }
+        Some(Event::PeerGone(peer.process))
+    }
+
+    fn poll_others(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        let n = self.peers.len() as u32;
+        for _ in 0..n.min(SCAN_COUNT) {
+            let local = self.scan_next;
+            self.scan_next = if local + 1 == n { 0 } else { local + 1 };
+            if let Some(event) = self.poll_peer(local) {
+                return Some(event);
+            }
+        }
+        None
+    }
+
+    /// Whether a poll would find something, or room has come where there was none.
+    fn has_news(&self) -> bool {
+        !self.events.is_empty()
+            || self.peers.iter().any(|peer| {
+                (!peer.is_gone && peer.receiver.is_ready()) || (peer.is_starved && peer.sender.has_news())
+            })
+    }
+
+    /// Reports peers whose process has ended without goodbye.
+    fn watch_peers(&mut self) {
+        let me = self.local_rank;
+        for (local, peer) in self.peers.iter_mut().enumerate() {
+            let pid = peer.control.pid.load(Ordering::Relaxed);
+            if local as u32 == me || peer.is_gone || pid == 0 || peer.watch.is_some() {
+                continue;
+            }
+            match sys::process_descriptor(pid as i32) {
+                Ok(fd) => peer.watch = Some(fd),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                    report_gone(peer, &mut self.events);
+                }
+                // No descriptors left, or no such call here: the launcher has to tell.
+                Err(_) => {}
+            }
+        }
+        let watched: Vec<usize> = (0..self.peers.len()).filter(|&i| self.peers[i].watch.is_some()).collect();
+        let fds: Vec<_> = watched
+            .iter()
+            .filter_map(|&i| self.peers[i].watch.as_ref())
+            .map(std::os::fd::AsFd::as_fd)
+            .collect();
+        for (index, has_ended) in watched.iter().zip(sys::readable(&fds)) {
+            if has_ended {
+                report_gone(&mut self.peers[*index], &mut self.events);
+            }
+        }
+    }
+
+    /// Copies through the kernel between `local` and a peer's registered memory.
+    fn kernel_copy(
+        &mut self,
+        direction: Direction,
+        process: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+    ) -> Submitted {
+        let peer = self.peer_mut(process);
+        let [address, registered_bytes] = remote.key.words;
+        let is_inside = (local.len() as u64) <= registered_bytes
+            && remote.offset <= registered_bytes - local.len() as u64;
+        let pid = peer.control.pid.load(Ordering::Relaxed);
+        let (Some(at), true, true) = (local.as_ptr(), is_inside, peer.kernel_copy && pid != 0) else {
+            return Submitted::Refused;
+        };
+        // SAFETY: `Buffer::from_raw_parts`: valid for reads, and for writes if used for a get; the peer
+        // registered its memory for this.
+        let result =
+            unsafe { sys::process_memory(direction, pid as i32, at, address + remote.offset, local.len()) };
+        match result {
+            Ok(()) => Submitted::Done,
+            Err(error) => {
+                // EFAULT is about this memory (a device's, say); all else about this peer.
+                if error.raw_os_error() != Some(libc::EFAULT) {
+                    peer.kernel_copy = false;
+                }
+                Submitted::Refused
+            }
+        }
+    }
+}
+
+/// How often a sleeper looks whether its peers live.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
+    peer.watch = None;
+    let said_goodbye = peer.control.state.load(Ordering::Acquire) == STATE_DETACHED;
+    if !std::mem::replace(&mut peer.is_gone, true) && !said_goodbye {
+        events.push_back(Event::PeerGone(peer.process));
+    }
+}
+
+fn capabilities(packet_bytes_max: usize, kernel_copy: bool) -> RailCapabilities {
+    RailCapabilities {
+        name: "shm",
+        packet_bytes_max,
+        inline_bytes: ring::SLOT_BYTES,
+        eager_bytes_max: (packet_bytes_max - HEADER_BYTES_MAX).min(16 << 10),
+        put: kernel_copy,
+        get: kernel_copy,
+        transfer_bytes_max: 1 << 20,
+        ordered: true,
+        reliable: true,
+        bandwidth_bytes_per_s: 12_000_000_000,
+        latency_ps: 150_000,
+        pacing: Pacing::None,
+        numa_node: None,
+    }
+}
+
+impl Device for Shm {
+    #[inline]
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+
+    #[inline]
+    fn rails_to(&self, peer: ProcessId) -> RailSet {
+        if self.local_rank_of(peer).is_some() { RailSet::one(RAIL) } else { RailSet::default() }
+    }
+
+    #[inline]
+    fn send(&mut self, _: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+        let peer = self.peer_mut(to);
+        let pieces = payload.map(|piece| match piece {
+            Piece::Bytes(bytes) => bytes,
+            Piece::Virtual(_) => panic!("virtual payload on a real device"),
+        });
+        let sent = peer.sender.push(header, pieces);
+        peer.is_starved = sent.is_err();
+        let control = peer.control;
+        if sent.is_ok() {
+            self.sleeper.wake_arrival(control);
+        }
+        sent
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<Event> {
+        if self.is_armed {
+            self.is_armed = false;
+            self.sleeper.disarm();
+        }
+        if let Some(event) = self.poll_peer(self.expected) {
+            return Some(event);
+        }
+        self.poll_others()
+    }
+
+    #[inline]
+    fn packet(&self, incoming: &Incoming) -> Packet<'_> {
+        let (header, payload) = self.peers[incoming.slot as usize].receiver.front();
+        Packet { header, payload: Piece::Bytes(payload) }
+    }
+
+    #[inline]
+    fn release(&mut self, incoming: Incoming) {
+        let peer = &mut self.peers[incoming.slot as usize];
+        if peer.receiver.release() {
+            let control = peer.control;
+            self.sleeper.wake_room(control);
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, from: Option<ProcessId>) {
+        if let Some(local) = from.and_then(|process| self.local_rank_of(process)) {
+            self.expected = local;
+        }
+    }
+
+    fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        let at = buffer.as_ptr()?;
+        Some(RemoteKey { words: [at as usize as u64, buffer.len() as u64] })
+    }
+
+    fn put(
+        &mut self,
+        _: Rail,
+        to: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        _: Token,
+    ) -> Result<Submitted, Full> {
+        Ok(self.kernel_copy(Direction::Write, to, local, remote))
+    }
+
+    fn get(
+        &mut self,
+        _: Rail,
+        from: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        _: Token,
+    ) -> Result<Submitted, Full> {
+        Ok(self.kernel_copy(Direction::Read, from, local, remote))
+    }
+
+    fn arm(&mut self) -> Armed {
+        let is_starved = self.peers.iter().any(|peer| peer.is_starved);
+        self.sleeper.arm(is_starved);
+        self.is_armed = true;
+        if self.has_news() {
+            self.is_armed = false;
+            self.sleeper.disarm();
+            return Armed::NotYet;
+        }
+        Armed::Armed
+    }
+}
+
+#[cfg(test)]
+mod tests;

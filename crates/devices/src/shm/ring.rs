@@ -1,0 +1,396 @@
+//! The ring that carries packets from one process to one other through memory both have mapped.
+//!
+//! One writer, one reader. A packet takes one *slot* (a cache line) and, where it does not fit there, a run of
+//! *data lines*. The smallest message (core header and 8 bytes of payload) is one line in all: the word that
+//! the reader polls, header and payload come over together, and there is no head or tail line beside it.
+//!
+//! ```text
+//! slots   | word  header payload.. | word  header .. | ...            power of two, one line each
+//! data    | payload ............ | payload ........ |  (rest unused)  power of two lines
+//! released| slots, lines | : written by the reader, seldom
+//!
+//! word:  bits 63..32 sequence number   31..24 header bytes   23..0 payload bytes
+//! ```
+//!
+//! # Ownership protocol
+//!
+//! 1. Slots are used in order, round and round. The n-th packet (from 0) takes slot n mod `slots` and has the
+//!    sequence number n+1 (mod 2^32). Memory starts as zero, so that no slot holds a number it should not.
+//! 2. A slot belongs to the writer until it stores, with *release*, a word with the slot's next sequence
+//!    number; from then on to the reader, who sees that number with an *acquire* load. A stale word always
+//!    has the number of an earlier round, and nothing but words is ever stored at a word's place: payload
+//!    cannot look like a word.
+//! 3. The data lines of a packet are one run. Where the run would cross the end of the data, the lines up to
+//!    the end stay unused and the run starts at 0: both sides compute this from the lengths alone. The run
+//!    changes hands together with its slot, by the same word.
+//! 4. The reader has the packet (slot and run) until [`Receiver::release`]; it releases in order. From time
+//!    to time (a quarter of the slots or of the lines) it stores the counts of released slots and lines in
+//!    `released`, with *release*; the writer reads them with *acquire*, and only when its own last knowledge
+//!    says the ring is full. Then those slots and runs are the writer's again.
+//! 5. No packet is longer than a quarter of the data. So a writer finds room once the reader has released
+//!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end.
+//! 6. Each side counts by itself; it believes of the other side's words no more than it checks. A word or a
+//!    count that no correct peer writes is an error ([`Corrupt`]), never an access out of bounds.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::sys;
+use ayatori_core::device::{Full, HEADER_BYTES_MAX};
+
+/// A cache line.
+pub(crate) const LINE_BYTES: usize = 64;
+/// What a slot holds beside its word.
+pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
+
+/// One packet's word, header, and payload if all that fits.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    word: AtomicU64,
+    bytes: cell::Cell<[u8; SLOT_BYTES]>,
+}
+
+/// A line of payload.
+#[repr(C, align(64))]
+pub(crate) struct Line(cell::Cell<[u8; LINE_BYTES]>);
+
+/// Slots (low half) and lines (high half) that the reader has given back. Two lines wide, because processors
+/// fetch lines in pairs.
+#[repr(C, align(128))]
+pub(crate) struct Released(AtomicU64);
+
+// SAFETY: the cells are handed from one side to the other by the protocol above.
+unsafe impl Sync for Slot {}
+// SAFETY: as for `Slot`.
+unsafe impl Sync for Line {}
+
+/// The memory of one ring.
+#[derive(Clone, Copy)]
+pub(crate) struct Ring {
+    pub(crate) slots: &'static [Slot],
+    pub(crate) lines: &'static [Line],
+    pub(crate) released: &'static Released,
+}
+
+impl Ring {
+    /// The longest packet, header and payload together, in bytes (rule 5).
+    pub(crate) fn packet_bytes_max(&self) -> usize {
+        self.lines.len() / 4 * LINE_BYTES
+    }
+
+    fn slot_mask(&self) -> u32 {
+        self.slots.len() as u32 - 1
+    }
+}
+
+/// The other side broke the protocol; the ring must not be used any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Corrupt;
+
+/// Where a run of `need` lines starts, counted in lines since the beginning, if the next free line is `next`
+/// (rule 3).
+#[inline]
+fn run_start(next: u32, need: u32, lines: u32) -> u32 {
+    let at = next & (lines - 1);
+    if at + need > lines { next.wrapping_add(lines - at) } else { next }
+}
+
+#[inline]
+fn lines_for(bytes: usize) -> u32 {
+    bytes.div_ceil(LINE_BYTES) as u32
+}
+
+#[inline]
+fn word_of(sequence: u32, header_bytes: usize, payload_bytes: usize) -> u64 {
+    ((sequence as u64) << 32) | ((header_bytes as u64) << 24) | payload_bytes as u64
+}
+
+/// The writing side.
+pub(crate) struct Sender {
+    ring: Ring,
+    /// Packets sent.
+    next: u32,
+    /// Lines used, with those skipped.
+    next_line: u32,
+    /// What the reader had released when last looked at.
+    released_slots: u32,
+    released_lines: u32,
+}
+
+impl Sender {
+    pub(crate) fn new(ring: Ring) -> Self {
+        assert!(ring.slots.len().is_power_of_two() && ring.lines.len().is_power_of_two());
+        Self { ring, next: 0, next_line: 0, released_slots: 0, released_lines: 0 }
+    }
+
+    /// Appends a packet.
+    ///
+    /// # Panics
+    /// If the header is longer than [`HEADER_BYTES_MAX`] or the packet than the ring takes: our bug.
+    #[inline]
+    pub(crate) fn push(&mut self, header: &[u8], payload: [&[u8]; 2]) -> Result<(), Full> {
+        let payload_bytes = payload[0].len() + payload[1].len();
+        if header.len() + payload_bytes > SLOT_BYTES {
+            return self.push_long(header, payload, payload_bytes);
+        }
+        if self.next.wrapping_sub(self.released_slots) >= self.ring.slots.len() as u32 {
+            self.refresh();
+            if self.next.wrapping_sub(self.released_slots) >= self.ring.slots.len() as u32 {
+                return Err(Full);
+            }
+        }
+        let slot = &self.ring.slots[(self.next & self.ring.slot_mask()) as usize];
+        slot.bytes.write(|to| {
+            // SAFETY: the slot is ours (rule 4) and the three parts fit in it (checked above).
+            unsafe {
+                sys::copy_short(header, to);
+                sys::copy_short(payload[0], to.add(header.len()));
+                if !payload[1].is_empty() {
+                    sys::copy_short(payload[1], to.add(header.len() + payload[0].len()));
+                }
+            }
+        });
+        self.publish(slot, header.len(), payload_bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn publish(&mut self, slot: &Slot, header_bytes: usize, payload_bytes: usize) {
+        self.next = self.next.wrapping_add(1);
+        slot.word.store(word_of(self.next, header_bytes, payload_bytes), Ordering::Release);
+    }
+
+    /// A packet with data lines: the header in the slot and the payload in the lines, so that the payload is
+    /// aligned; a header too long for a slot goes before the payload.
+    #[inline(never)]
+    fn push_long(&mut self, header: &[u8], payload: [&[u8]; 2], payload_bytes: usize) -> Result<(), Full> {
+        assert!(header.len() <= HEADER_BYTES_MAX, "header of {} bytes", header.len());
+        assert!(
+            header.len() + payload_bytes <= self.ring.packet_bytes_max(),
+            "packet of {} bytes, at most {}",
+            header.len() + payload_bytes,
+            self.ring.packet_bytes_max()
+        );
+        let header_in_slot = header.len() <= SLOT_BYTES;
+        let data_bytes = if header_in_slot { payload_bytes } else { header.len() + payload_bytes };
+        let need = lines_for(data_bytes);
+        let start = run_start(self.next_line, need, self.ring.lines.len() as u32);
+        let end = start.wrapping_add(need);
+        if !self.has_room(end) {
+            self.refresh();
+            if !self.has_room(end) {
+                return Err(Full);
+            }
+        }
+        let first = (start & (self.ring.lines.len() as u32 - 1)) as usize;
+        let slot = &self.ring.slots[(self.next & self.ring.slot_mask()) as usize];
+        if header_in_slot {
+            // SAFETY: the slot is ours (rule 4); the header fits.
+            slot.bytes.write(|to| unsafe { sys::copy_short(header, to) });
+            cell::write_run(&self.ring.lines[first..first + need as usize], [payload[0], payload[1], &[]]);
+        } else {
+            cell::write_run(&self.ring.lines[first..first + need as usize], [header, payload[0], payload[1]]);
+        }
+        self.next_line = end;
+        self.publish(slot, header.len(), payload_bytes);
+        Ok(())
+    }
+
+    fn has_room(&self, end_line: u32) -> bool {
+        self.next.wrapping_sub(self.released_slots) < self.ring.slots.len() as u32
+            && end_line.wrapping_sub(self.released_lines) <= self.ring.lines.len() as u32
+    }
+
+    /// Reads what the reader has released. A count that goes beyond what was sent is ignored (rule 6).
+    #[cold]
+    fn refresh(&mut self) {
+        let released = self.ring.released.0.load(Ordering::Acquire);
+        let (slots, lines) = (released as u32, (released >> 32) as u32);
+        let slots_used = self.next.wrapping_sub(slots);
+        let lines_used = self.next_line.wrapping_sub(lines);
+        if slots_used <= self.ring.slots.len() as u32 && lines_used <= self.ring.lines.len() as u32 {
+            self.released_slots = slots;
+            self.released_lines = lines;
+        }
+    }
+
+    /// Whether the reader has released something since [`push`](Self::push) last answered [`Full`].
+    pub(crate) fn has_news(&self) -> bool {
+        let released = self.ring.released.0.load(Ordering::Acquire);
+        released as u32 != self.released_slots || (released >> 32) as u32 != self.released_lines
+    }
+}
+
+/// The reading side.
+pub(crate) struct Receiver {
+    ring: Ring,
+    /// Packets released.
+    next: u32,
+    /// Lines released, with those skipped.
+    next_line: u32,
+    /// As published in `released`.
+    published_slots: u32,
+    published_lines: u32,
+    /// The word of the packet at the front, once seen.
+    word: u64,
+}
+
+impl Receiver {
+    pub(crate) fn new(ring: Ring) -> Self {
+        Self { ring, next: 0, next_line: 0, published_slots: 0, published_lines: 0, word: 0 }
+    }
+
+    /// Whether a packet is there; if so [`front`](Self::front) has it.
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Result<bool, Corrupt> {
+        let word = self.ring.slots[(self.next & self.ring.slot_mask()) as usize].word.load(Ordering::Acquire);
+        if (word >> 32) as u32 != self.next.wrapping_add(1) {
+            return Ok(false);
+        }
+        let (header_bytes, payload_bytes) = lengths(word);
+        if header_bytes + payload_bytes > SLOT_BYTES
+            && (header_bytes > HEADER_BYTES_MAX
+                || header_bytes + payload_bytes > self.ring.packet_bytes_max())
+        {
+            return Err(Corrupt);
+        }
+        self.word = word;
+        Ok(true)
+    }
+
+    /// Whether a packet is there, without taking note of it.
+    pub(crate) fn is_ready(&self) -> bool {
+        let word = self.ring.slots[(self.next & self.ring.slot_mask()) as usize].word.load(Ordering::Acquire);
+        (word >> 32) as u32 == self.next.wrapping_add(1)
+    }
+
+    /// The packet at the front, as header and payload. Only after [`poll`](Self::poll) said yes and before
+    /// [`release`](Self::release).
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn front(&self) -> (&[u8], &[u8]) {
+        let (header_bytes, payload_bytes) = lengths(self.word);
+        let slot = &self.ring.slots[(self.next & self.ring.slot_mask()) as usize];
+        // SAFETY: the packet is ours from `poll` to `release` (rules 2, 4), and `&self` keeps both away.
+        let slot_bytes: &[u8; SLOT_BYTES] = unsafe { &*slot.bytes.as_ptr() };
+        if header_bytes + payload_bytes <= SLOT_BYTES {
+            let (header, rest) = slot_bytes.split_at(header_bytes);
+            return (header, &rest[..payload_bytes]);
+        }
+        let (first, lines) = self.run();
+        // SAFETY: as above; the slice `lines[first..][..lines]` is checked to be inside.
+        let data = unsafe { cell::run_bytes(&self.ring.lines[first..first + lines]) };
+        if header_bytes <= SLOT_BYTES {
+            (&slot_bytes[..header_bytes], &data[..payload_bytes])
+        } else {
+            let (header, rest) = data.split_at(header_bytes);
+            (header, &rest[..payload_bytes])
+        }
+    }
+
+    /// First line and number of lines of the packet at the front (rule 3).
+    #[inline]
+    fn run(&self) -> (usize, usize) {
+        let (start, need) = self.run_counts();
+        ((start & (self.ring.lines.len() as u32 - 1)) as usize, need as usize)
+    }
+
+    #[inline]
+    fn run_counts(&self) -> (u32, u32) {
+        let (header_bytes, payload_bytes) = lengths(self.word);
+        if header_bytes + payload_bytes <= SLOT_BYTES {
+            return (self.next_line, 0);
+        }
+        let need = if header_bytes <= SLOT_BYTES {
+            lines_for(payload_bytes)
+        } else {
+            lines_for(header_bytes + payload_bytes)
+        };
+        (run_start(self.next_line, need, self.ring.lines.len() as u32), need)
+    }
+
+    /// Gives the packet at the front back to the writer. Answers whether the writer was told of it (then a
+    /// writer that sleeps for want of room should be woken).
+    #[inline]
+    pub(crate) fn release(&mut self) -> bool {
+        let (start, need) = self.run_counts();
+        if need > 0 {
+            self.next_line = start.wrapping_add(need);
+        }
+        self.next = self.next.wrapping_add(1);
+        let slots = self.next.wrapping_sub(self.published_slots);
+        let lines = self.next_line.wrapping_sub(self.published_lines);
+        if slots >= self.ring.slots.len() as u32 / 4 || lines >= self.ring.lines.len() as u32 / 4 {
+            self.published_slots = self.next;
+            self.published_lines = self.next_line;
+            let released = ((self.next_line as u64) << 32) | self.next as u64;
+            self.ring.released.0.store(released, Ordering::Release);
+            return true;
+        }
+        false
+    }
+}
+
+#[inline]
+fn lengths(word: u64) -> (usize, usize) {
+    ((word >> 24) as usize & 0xff, word as usize & 0xff_ffff)
+}
+
+/// Memory whose owner changes by the protocol: the plain one.
+#[cfg(not(loom))]
+mod cell {
+    use super::{LINE_BYTES, Line};
+
+    #[repr(transparent)]
+    pub(super) struct Cell<T>(core::cell::UnsafeCell<T>);
+
+    impl<T> Cell<T> {
+        #[inline]
+        pub(super) fn write(&self, f: impl FnOnce(*mut u8)) {
+            f(self.0.get().cast());
+        }
+        #[inline]
+        pub(super) fn as_ptr(&self) -> *const T {
+            self.0.get()
+        }
+    }
+
+    /// Writes the parts one after the other into lines that belong to the caller.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    #[inline]
+    pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3]) {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        assert!(bytes <= lines.len() * LINE_BYTES);
+        let mut to = lines.as_ptr().cast::<u8>().cast_mut();
+        for part in parts {
+            // SAFETY: in bounds (asserted); the lines are the writer's (rule 4) and lie in cells, so that
+            // writing behind a shared reference is allowed. `part` is not in the ring.
+            unsafe {
+                super::sys::copy_in(part, to);
+                to = to.add(part.len());
+            }
+        }
+    }
+
+    /// The bytes of a run.
+    ///
+    /// # Safety
+    /// The lines belong to the caller for as long as the slice lives.
+    #[inline]
+    pub(super) unsafe fn run_bytes(lines: &[Line]) -> &[u8] {
+        // SAFETY: lines are 64 bytes without padding, one after the other; ownership by the contract above.
+        unsafe { core::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
+    }
+}
+
+#[cfg(loom)]
+#[path = "ring_loom.rs"]
+mod cell;
+
+#[cfg(all(test, not(loom)))]
+#[path = "ring_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! The ring's memory under loom, which tracks who touches which line when, and the tests that run there:
+//! `RUSTFLAGS="--cfg loom" cargo test -p ayatori-devices --release loom`.
+
+use super::{LINE_BYTES, Line, Receiver, Released, Ring, SLOT_BYTES, Slot, lengths};
+
+pub(super) struct Cell<T>(loom::cell::UnsafeCell<T>);
+
+impl<T> Cell<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self(loom::cell::UnsafeCell::new(value))
+    }
+    pub(super) fn write(&self, f: impl FnOnce(*mut u8)) {
+        self.0.with_mut(|at| f(at.cast()));
+    }
+    fn read(&self, f: impl FnOnce(*const u8)) {
+        self.0.with(|at| f(at.cast()));
+    }
+}
+
+pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3]) {
+    let bytes = parts.concat();
+    for (line, chunk) in lines.iter().zip(bytes.chunks(LINE_BYTES)) {
+        // SAFETY: a chunk is at most a line.
+        line.0.write(|to| unsafe { to.copy_from_nonoverlapping(chunk.as_ptr(), chunk.len()) });
+    }
+}
+
+impl Receiver {
+    /// As without loom, but copied (and leaked: these are tests).
+    pub(crate) fn front(&self) -> (&[u8], &[u8]) {
+        let (header_bytes, payload_bytes) = lengths(self.word);
+        let slot = &self.ring.slots[(self.next & self.ring.slot_mask()) as usize];
+        let mut bytes = vec![0; SLOT_BYTES];
+        // SAFETY: as long as the cell.
+        slot.bytes.read(|at| unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(at, SLOT_BYTES) });
+        if header_bytes + payload_bytes > SLOT_BYTES {
+            bytes.truncate(if header_bytes <= SLOT_BYTES { header_bytes } else { 0 });
+            let (first, lines) = self.run();
+            for line in &self.ring.lines[first..first + lines] {
+                let mut chunk = [0; LINE_BYTES];
+                // SAFETY: as long as the cell.
+                line.0.read(|at| unsafe { chunk.as_mut_ptr().copy_from_nonoverlapping(at, LINE_BYTES) });
+                bytes.extend_from_slice(&chunk);
+            }
+        }
+        bytes.leak()[..header_bytes + payload_bytes].split_at(header_bytes)
+    }
+}
+
+/// A ring of loom's atomics.
+pub(crate) fn ring(slots_count: usize, lines_count: usize) -> Ring {
+    let slot = |_| Slot { word: super::AtomicU64::new(0), bytes: Cell::new([0; SLOT_BYTES]) };
+    let line = |_| Line(Cell::new([0; LINE_BYTES]));
+    Ring {
+        slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
+        lines: (0..lines_count).map(line).collect::<Vec<_>>().leak(),
+        released: Box::leak(Box::new(Released(super::AtomicU64::new(0)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Receiver, Sender};
+    use loom::thread;
+
+    fn stream(lengths: &'static [usize]) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let ring = super::ring(4, 8);
+            let mut sender = Sender::new(ring);
+            let mut receiver = Receiver::new(ring);
+            let writer = thread::spawn(move || {
+                for (index, &length) in lengths.iter().enumerate() {
+                    let payload = vec![index as u8 + 1; length];
+                    while sender.push(&[index as u8; 8], [&payload, &[]]).is_err() {
+                        thread::yield_now();
+                    }
+                }
+            });
+            for (index, &length) in lengths.iter().enumerate() {
+                while !receiver.poll().unwrap() {
+                    thread::yield_now();
+                }
+                let (header, payload) = receiver.front();
+                assert_eq!(header, [index as u8; 8]);
+                assert_eq!(payload, vec![index as u8 + 1; length]);
+                receiver.release();
+            }
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn loom_short_packets_wrap_round_the_slots() {
+        stream(&[0, 8, 48, 1, 2, 3]);
+    }
+
+    #[test]
+    fn loom_long_packets_wrap_round_the_lines() {
+        stream(&[100, 100, 60, 100, 64, 100]);
+    }
+}

@@ -1,0 +1,177 @@
+use super::*;
+use std::collections::VecDeque;
+
+/// A ring in leaked, zeroed memory.
+pub(crate) fn ring(slots_count: usize, lines_count: usize) -> Ring {
+    let slot = |_| Slot { word: AtomicU64::new(0), bytes: zeroed() };
+    let line = |_| Line(zeroed());
+    Ring {
+        slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
+        lines: (0..lines_count).map(line).collect::<Vec<_>>().leak(),
+        released: Box::leak(Box::new(Released(AtomicU64::new(0)))),
+    }
+}
+
+fn zeroed<const N: usize>() -> cell::Cell<[u8; N]> {
+    // SAFETY: a cell of bytes: all zero is valid.
+    unsafe { std::mem::zeroed() }
+}
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+fn random_length(random: &mut Random, max: usize) -> usize {
+    match random.below(4) {
+        0 => random.below(SLOT_BYTES.min(max) + 1),
+        1 => random.below(130.min(max) + 1),
+        _ => random.below(max + 1),
+    }
+}
+
+#[test]
+fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let slots_count = 4 << random.below(4);
+        let lines_count = 16 << random.below(4);
+        let ring = ring(slots_count, lines_count);
+        let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+        // As if it had run for long: the counters wrap round in the middle of the test.
+        let far = (u32::MAX - random.below(40) as u32) & !(slots_count as u32 - 1);
+        start_at(&mut sender, &mut receiver, far);
+        let mut model: VecDeque<(Vec<u8>, Vec<u8>)> = VecDeque::new();
+        for step in 0..600 {
+            if random.below(2) == 0 {
+                let header_bytes = random.below(HEADER_BYTES_MAX + 1);
+                let max = ring.packet_bytes_max() - header_bytes;
+                let header = random.bytes(header_bytes);
+                let payload_bytes = random_length(&mut random, max);
+                let payload = random.bytes(payload_bytes);
+                let (a, b) = payload.split_at(random.below(payload.len() + 1));
+                if sender.push(&header, [a, b]).is_ok() {
+                    model.push_back((header, payload));
+                } else {
+                    assert!(!model.is_empty(), "seed {seed} step {step}: full and empty at once");
+                }
+            } else {
+                assert_eq!(receiver.poll(), Ok(!model.is_empty()), "seed {seed} step {step}");
+                if let Some((header, payload)) = model.pop_front() {
+                    assert_eq!(receiver.front(), (&header[..], &payload[..]), "seed {seed} step {step}");
+                    receiver.release();
+                }
+            }
+        }
+    }
+}
+
+fn start_at(sender: &mut Sender, receiver: &mut Receiver, count: u32) {
+    for slot in sender.ring.slots {
+        slot.word.store((count as u64) << 32, Ordering::Relaxed);
+    }
+    (sender.next, sender.released_slots) = (count, count);
+    (receiver.next, receiver.published_slots) = (count, count);
+    (sender.next_line, sender.released_lines) = (count, count);
+    (receiver.next_line, receiver.published_lines) = (count, count);
+    sender.ring.released.0.store((count as u64) << 32 | count as u64, Ordering::Relaxed);
+}
+
+#[test]
+fn the_longest_packet_always_finds_room_in_an_empty_ring() {
+    for offset in 0..32 {
+        let ring = ring(8, 16);
+        let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+        for _ in 0..offset {
+            sender.push(&[1; 8], [&[2; 100], &[]]).unwrap();
+            assert_eq!(receiver.poll(), Ok(true));
+            receiver.release();
+        }
+        let payload = vec![3; ring.packet_bytes_max() - 8];
+        sender.push(&[1; 8], [&payload, &[]]).expect("room");
+    }
+}
+
+#[test]
+fn a_full_ring_takes_nothing_of_a_packet() {
+    let ring = ring(4, 16);
+    let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+    for index in 0..4u8 {
+        sender.push(&[index; 8], [&[], &[]]).unwrap();
+    }
+    assert_eq!(sender.push(&[9; 8], [&[], &[]]), Err(Full));
+    assert_eq!(sender.push(&[9; 8], [&[0; 200], &[]]), Err(Full));
+    for index in 0..4u8 {
+        assert_eq!(receiver.poll(), Ok(true));
+        assert_eq!(receiver.front().0, [index; 8]);
+        receiver.release();
+    }
+    assert_eq!(receiver.poll(), Ok(false));
+    assert!(sender.has_news());
+    sender.push(&[9; 8], [&[], &[]]).unwrap();
+}
+
+#[test]
+fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
+    let ring = ring(4, 16);
+    let mut receiver = Receiver::new(ring);
+    for (header_bytes, payload_bytes) in [(8, 0xff_ffff), (200, 10), (0, ring.packet_bytes_max() + 1)] {
+        ring.slots[0].word.store(word_of(1, header_bytes, payload_bytes), Ordering::Relaxed);
+        assert_eq!(receiver.poll(), Err(Corrupt));
+    }
+}
+
+#[test]
+fn a_count_no_correct_peer_writes_gives_no_room() {
+    let ring = ring(4, 16);
+    let mut sender = Sender::new(ring);
+    for _ in 0..4 {
+        sender.push(&[0; 8], [&[], &[]]).unwrap();
+    }
+    for nonsense in [5, u64::MAX, 1 << 32 | 4] {
+        ring.released.0.store(nonsense, Ordering::Relaxed);
+        assert_eq!(sender.push(&[0; 8], [&[], &[]]), Err(Full));
+    }
+}
+
+#[test]
+fn two_threads_see_every_packet_whole_and_in_order() {
+    let ring = ring(16, 64);
+    let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+    const COUNT: u64 = 30_000;
+    let writer = std::thread::spawn(move || {
+        let mut random = Random(7);
+        for index in 0..COUNT {
+            let payload = vec![index as u8; random_length(&mut random, ring.packet_bytes_max() - 8)];
+            while sender.push(&index.to_ne_bytes(), [&payload, &[]]).is_err() {
+                std::thread::yield_now();
+            }
+        }
+    });
+    let mut random = Random(7);
+    for index in 0..COUNT {
+        while !receiver.poll().unwrap() {
+            std::thread::yield_now();
+        }
+        let (header, payload) = receiver.front();
+        assert_eq!(header, index.to_ne_bytes());
+        let length = random_length(&mut random, ring.packet_bytes_max() - 8);
+        assert!(payload.len() == length && payload.iter().all(|&byte| byte == index as u8), "packet {index}");
+        receiver.release();
+    }
+    writer.join().unwrap();
+}

@@ -1,0 +1,328 @@
+//! The segment: one piece of memory that all ranks of a job on this host have mapped.
+//!
+//! ```text
+//! header      fingerprint, counts
+//! controls    one per rank: its sleep word, its process id
+//! released    one per ordered pair: see ring.rs
+//! rings       one per ordered pair: slots, then data lines; page-aligned
+//! ```
+//!
+//! Invariants: every byte starts as zero and zero is the valid initial state of everything, so nobody
+//! initialises and nobody waits for it. The layout is a pure function of the number of ranks and of the
+//! settings, and the fingerprint in the header says which. Memory is touched only when used: the file is
+//! sparse, and a pair that never talks costs nothing.
+
+use super::ring::{LINE_BYTES, Line, Released, Ring, Slot};
+use super::sys::{self, Mapping};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Most ranks on one host.
+pub const LOCAL_SIZE_MAX: u32 = 1024;
+
+/// Changes whenever the layout or a protocol in the segment does.
+const VERSION: u64 = 1;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Why there is no shared memory.
+#[derive(Debug)]
+pub enum ShmError {
+    /// A system call failed.
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The ranks do not agree about the segment.
+    Mismatch {
+        /// The fingerprint that was found.
+        found: u64,
+        /// Ours.
+        ours: u64,
+    },
+    /// More ranks on one host than a segment takes.
+    TooManyRanks(usize),
+    /// The segment's address, as another rank gave it, is not one.
+    Address(String),
+}
+
+impl fmt::Display for ShmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System { what, error } => write!(f, "shared memory: cannot {what}: {error}"),
+            Self::Mismatch { found, ours } => write!(
+                f,
+                "shared memory: the ranks of this job do not agree about the segment ({found:016x} and \
+                 {ours:016x}): they use different versions of the library, or different AYATORI_SHM_ settings"
+            ),
+            Self::TooManyRanks(count) => {
+                write!(f, "shared memory: {count} ranks on this host; at most {LOCAL_SIZE_MAX} are supported")
+            }
+            Self::Address(address) => write!(f, "shared memory: `{address}` is not the address of a segment"),
+        }
+    }
+}
+
+impl std::error::Error for ShmError {}
+
+/// Lets `sys` calls say what they were for.
+pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> ShmError {
+    move |error| ShmError::System { what, error }
+}
+
+/// A rank that is attached: what others need to know of it.
+#[repr(C, align(128))]
+pub(crate) struct Control {
+    /// [`AWAKE`], or why it sleeps: the futex word.
+    pub(crate) sleep: AtomicU32,
+    pad: [AtomicU32; 31],
+    /// Process id, 0 before it attaches.
+    pub(crate) pid: AtomicU32,
+    /// [`STATE_ATTACHED`] …
+    pub(crate) state: AtomicU32,
+    more: [AtomicU32; 30],
+}
+
+/// Runs, or is about to: needs no wake-up.
+pub(crate) const AWAKE: u32 = 0;
+/// Sleeps until something arrives.
+pub(crate) const ASLEEP: u32 = 1;
+/// Sleeps until something arrives or a ring that was full has room.
+pub(crate) const ASLEEP_STARVED: u32 = 2;
+
+/// Attached and not gone.
+pub(crate) const STATE_ATTACHED: u32 = 1;
+/// Has said goodbye: its end is no accident.
+pub(crate) const STATE_DETACHED: u32 = 2;
+
+#[repr(C, align(4096))]
+struct Header {
+    fingerprint: AtomicU64,
+    fenceless_count: AtomicU32,
+    attached_count: AtomicU32,
+}
+
+/// Sizes of one ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RingSize {
+    /// Packets, a power of two, at least 4.
+    pub slots_count: u32,
+    /// Payload lines of 64 bytes, a power of two, at least 4.
+    pub lines_count: u32,
+}
+
+impl RingSize {
+    /// What suits a number of ranks: the rings a rank uses when it talks to everybody, both ways, stay near
+    /// 2.5 MiB (resident memory is to be at most 10 MiB a rank at 32 ranks), and one ring stays in a
+    /// second-level cache.
+    pub fn for_ranks(local_size: u32) -> Self {
+        let (slots_count, data_bytes) = match local_size {
+            0..=4 => (512, 256 << 10),  // 3 pairs × 2 × 288 KiB = 1.7 MiB
+            5..=8 => (256, 128 << 10),  // 7 × 2 × 144 KiB = 2.0 MiB
+            9..=16 => (128, 64 << 10),  // 15 × 2 × 72 KiB = 2.1 MiB
+            17..=32 => (128, 32 << 10), // 31 × 2 × 40 KiB = 2.4 MiB
+            33..=128 => (64, 16 << 10), // 127 × 2 × 20 KiB = 5.0 MiB
+            _ => (32, 8 << 10),         // touched only by pairs that talk
+        };
+        Self { slots_count, lines_count: data_bytes / LINE_BYTES as u32 }
+    }
+
+    fn bytes(self) -> usize {
+        ((self.slots_count + self.lines_count) as usize * LINE_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+}
+
+/// Offsets of everything.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    local_size: u32,
+    ring: RingSize,
+    controls_at: usize,
+    released_at: usize,
+    rings_at: usize,
+    bytes: usize,
+}
+
+impl Layout {
+    fn new(local_size: u32, ring: RingSize) -> Self {
+        let n = local_size as usize;
+        let controls_at = PAGE_BYTES;
+        let released_at = (controls_at + n * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
+        let rings_at = (released_at + n * n * size_of::<Released>()).next_multiple_of(PAGE_BYTES);
+        let bytes = rings_at + n * n * ring.bytes();
+        Self { local_size, ring, controls_at, released_at, rings_at, bytes }
+    }
+
+    /// Never 0.
+    fn fingerprint(&self) -> u64 {
+        VERSION << 56
+            | u64::from(self.local_size) << 40
+            | u64::from(self.ring.slots_count.trailing_zeros()) << 8
+            | u64::from(self.ring.lines_count.trailing_zeros())
+    }
+}
+
+/// Where the segment comes from.
+#[derive(Debug)]
+pub enum Source {
+    /// A memory file that the launcher made (`AYATORI_SHM_FD`), or that [`Source::create`] did.
+    File(OwnedFd),
+    /// Another rank of the job has made it and published this ([`Source::address`]).
+    Address(String),
+}
+
+impl Source {
+    /// A new memory file, for the first rank of a host under a launcher that provides none. It has no name,
+    /// so that nothing stays behind however the job ends, and no size limit but memory itself.
+    ///
+    /// # Errors
+    /// The system refuses a memory file.
+    pub fn create() -> Result<Self, ShmError> {
+        Ok(Self::File(sys::memory_file().map_err(system("make a memory file"))?))
+    }
+
+    /// How other processes of the same user on this host reach the file, as long as this process keeps this
+    /// value: to be published through the launcher, and kept until all have attached. `None` for what is
+    /// itself an address.
+    pub fn address(&self) -> Option<String> {
+        match self {
+            Self::File(fd) => Some(format!("/proc/{}/fd/{}", sys::process_id(), fd.as_raw_fd())),
+            Self::Address(_) => None,
+        }
+    }
+
+    fn open(&self) -> Result<OwnedFd, ShmError> {
+        let address = match self {
+            Self::File(fd) => return fd.try_clone().map_err(system("duplicate the segment's descriptor")),
+            Self::Address(address) => address,
+        };
+        let is_ours = address
+            .strip_prefix("/proc/")
+            .and_then(|rest| rest.split_once("/fd/"))
+            .is_some_and(|(pid, fd)| pid.parse::<u32>().is_ok() && fd.parse::<u32>().is_ok());
+        if !is_ours {
+            return Err(ShmError::Address(address.clone()));
+        }
+        std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(address)
+            .map(OwnedFd::from)
+            .map_err(system("open the segment that another rank of this job has made"))
+    }
+}
+
+/// The mapped segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Segment {
+    mapping: Mapping,
+    layout: Layout,
+}
+
+impl Segment {
+    /// Maps the segment for `local_size` ranks; the file gets the length that this takes.
+    pub(crate) fn attach(source: &Source, local_size: u32, ring: RingSize) -> Result<Self, ShmError> {
+        if local_size == 0 || local_size > LOCAL_SIZE_MAX {
+            return Err(ShmError::TooManyRanks(local_size as usize));
+        }
+        let layout = Layout::new(local_size, ring);
+        let fd = source.open()?;
+        sys::set_length(&fd, layout.bytes).map_err(system("give the segment its length"))?;
+        // The counts and words that everybody uses; what comes after is a memory file's, without a limit.
+        sys::reserve(fd.as_fd(), layout.released_at).map_err(system("reserve memory for the segment"))?;
+        let mapping = Mapping::new(fd.as_fd(), layout.bytes).map_err(system("map the segment"))?;
+        let segment = Self { mapping, layout };
+        let ours = layout.fingerprint();
+        let fingerprint = &segment.header().fingerprint;
+        match fingerprint.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(segment),
+            Err(found) if found == ours => Ok(segment),
+            Err(found) => Err(ShmError::Mismatch { found, ours }),
+        }
+    }
+
+    fn header(&self) -> &'static Header {
+        // SAFETY: atomics.
+        unsafe { &self.mapping.slice(0, 1)[0] }
+    }
+
+    /// How many processes send without a fence: see `sleep.rs`.
+    pub(crate) fn fenceless_count(&self) -> &'static AtomicU32 {
+        &self.header().fenceless_count
+    }
+
+    /// How many have attached so far.
+    pub(crate) fn attached_count(&self) -> &'static AtomicU32 {
+        &self.header().attached_count
+    }
+
+    /// The ranks' controls, by local rank.
+    pub(crate) fn controls(&self) -> &'static [Control] {
+        // SAFETY: atomics.
+        unsafe { self.mapping.slice(self.layout.controls_at, self.layout.local_size as usize) }
+    }
+
+    /// The ring from one local rank to another.
+    pub(crate) fn ring(&self, from: u32, to: u32) -> Ring {
+        let RingSize { slots_count, lines_count } = self.layout.ring;
+        let index = to as usize * self.layout.local_size as usize + from as usize;
+        let slots_at = self.layout.rings_at + index * self.layout.ring.bytes();
+        let lines_at = slots_at + slots_count as usize * LINE_BYTES;
+        let released_at = self.layout.released_at + index * size_of::<Released>();
+        // SAFETY: atomics and cells of bytes.
+        unsafe {
+            Ring {
+                slots: self.mapping.slice::<Slot>(slots_at, slots_count as usize),
+                lines: self.mapping.slice::<Line>(lines_at, lines_count as usize),
+                released: &self.mapping.slice::<Released>(released_at, 1)[0],
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_of_a_layout_do_not_overlap_and_end_inside() {
+        for n in [1, 2, 5, 32, 100] {
+            let layout = Layout::new(n, RingSize::for_ranks(n));
+            assert!(layout.rings_at >= layout.released_at + (n * n) as usize * size_of::<Released>());
+            assert_eq!(layout.bytes, layout.rings_at + (n * n) as usize * layout.ring.bytes());
+            assert_ne!(layout.fingerprint(), 0);
+        }
+    }
+
+    #[test]
+    fn ranks_with_other_settings_are_told_so() {
+        let source = Source::create().unwrap();
+        Segment::attach(&source, 2, RingSize { slots_count: 8, lines_count: 16 }).unwrap();
+        let other = Segment::attach(&source, 2, RingSize { slots_count: 16, lines_count: 8 });
+        let Err(error) = other else { panic!("attached") };
+        assert!(error.to_string().contains("do not agree"), "{error}");
+    }
+
+    #[test]
+    fn an_address_must_look_like_one() {
+        for bad in ["", "/etc/passwd", "/proc/self/fd/1", "/proc/1/fd/../../x", "/proc/12/fd/"] {
+            let Err(error) = Source::Address(bad.into()).open() else { panic!("{bad} opened") };
+            assert!(matches!(error, ShmError::Address(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_opens_the_same_file() {
+        let source = Source::create().unwrap();
+        let address = source.address().unwrap();
+        let size = RingSize { slots_count: 4, lines_count: 4 };
+        let other = Segment::attach(&Source::Address(address), 1, size).unwrap();
+        let segment = Segment::attach(&source, 1, size).unwrap();
+        segment.controls()[0].pid.store(77, Ordering::Relaxed);
+        assert_eq!(other.controls()[0].pid.load(Ordering::Relaxed), 77);
+    }
+}

@@ -1,0 +1,119 @@
+//! Falling asleep without missing what arrives, and waking only those who sleep.
+//!
+//! Sleeper and sender must not both look before the other has spoken:
+//!
+//! ```text
+//! sleeper                          sender
+//!   sleep = ASLEEP                   slot.word = …      (the packet is there)
+//!   ---- fence ----                  ---- fence ----
+//!   look into all rings              sleep == AWAKE ?   else wake
+//!   futex_wait(sleep, ASLEEP)
+//! ```
+//!
+//! The sender's fence would cost every message the time until its line has come over from the receiver. A
+//! process that registered for it therefore leaves the fence out, and the sleeper puts one into all running
+//! peers from afar (`membarrier`), which it can afford: it is about to sleep. Where there are more ranks than
+//! CPUs sleeping is frequent and interrupting the other CPU dear, so there senders use the fence.
+//!
+//! Rules:
+//! 1. A process that is going to send without fences first increments `fenceless_count`, sequentially
+//!    consistent.
+//! 2. The sleeper stores its sleep word, fences, and reads that count; if it is not 0 it calls `membarrier`.
+//!    If it reads 0, a process that goes fenceless does so later in the order of all these, and then sees the
+//!    sleep word.
+//! 3. Who wakes swaps the word to [`AWAKE`]; only the one who finds it not so makes the system call.
+
+use super::segment::{ASLEEP, ASLEEP_STARVED, AWAKE, Control, Segment};
+use super::sys;
+use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use std::time::{Duration, Instant};
+
+pub(super) struct Sleeper {
+    word: &'static AtomicU32,
+    fenceless_count: &'static AtomicU32,
+    is_fenceless: bool,
+    watched_at: Instant,
+}
+
+/// How often a rank that sleeps now and then looks whether its peers live.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Sleeper {
+    /// `is_crowded`: more ranks than CPUs.
+    pub(super) fn new(segment: &Segment, local_rank: u32, is_crowded: bool) -> Self {
+        let is_fenceless = !is_crowded && sys::membarrier_register();
+        if is_fenceless {
+            segment.fenceless_count().fetch_add(1, Ordering::SeqCst);
+        }
+        Self {
+            word: &segment.controls()[local_rank as usize].sleep,
+            fenceless_count: segment.fenceless_count(),
+            is_fenceless,
+            watched_at: Instant::now(),
+        }
+    }
+
+    /// After a packet was written to the peer's ring.
+    #[inline]
+    pub(super) fn wake_arrival(&self, peer: &Control) {
+        if self.is_fenceless {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+        if peer.sleep.load(Ordering::Relaxed) != AWAKE {
+            wake(peer);
+        }
+    }
+
+    /// After room in a ring was given back to the peer.
+    #[inline]
+    pub(super) fn wake_room(&self, peer: &Control) {
+        if self.is_fenceless {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+        if peer.sleep.load(Ordering::Relaxed) == ASLEEP_STARVED {
+            wake(peer);
+        }
+    }
+
+    /// Says that this rank is about to sleep; the caller looks into the rings after this.
+    pub(super) fn arm(&self, is_starved: bool) {
+        self.word.store(if is_starved { ASLEEP_STARVED } else { ASLEEP }, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.fenceless_count.load(Ordering::SeqCst) != 0 {
+            sys::membarrier();
+        }
+    }
+
+    pub(super) fn disarm(&self) {
+        self.word.store(AWAKE, Ordering::Relaxed);
+    }
+
+    /// Sleeps unless somebody has set the word back meanwhile.
+    pub(super) fn wait(&self, timeout: Duration) {
+        let word = self.word.load(Ordering::Relaxed);
+        if word != AWAKE {
+            sys::futex_wait(self.word, word, Some(timeout));
+        }
+    }
+
+    /// Whether it is time to look after the peers.
+    pub(super) fn is_watch_due(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now.duration_since(self.watched_at) >= WATCH_INTERVAL;
+        if is_due {
+            self.watched_at = now;
+        }
+        is_due
+    }
+}
+
+#[cold]
+fn wake(peer: &Control) {
+    if peer.sleep.swap(AWAKE, Ordering::SeqCst) != AWAKE {
+        sys::futex_wake(&peer.sleep, 1);
+    }
+}

@@ -1,0 +1,253 @@
+//! System calls, mapping and copying for the shared-memory device: its `unsafe`, beside that of `ring.rs`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// A shared mapping that stays for the life of the process: MPI is initialised once, and references into the
+/// segment are then plain `&'static`.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address and a length; what is behind it is reached as atomics and by the protocols of its users.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of `fd`, shared. The file must be that long.
+    pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice disturbs nobody.
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).expect("mmap does not answer null unless asked to");
+        Ok(Self { base, len })
+    }
+
+    /// `count` things of type `T` at `offset`.
+    ///
+    /// # Panics
+    /// If they are not inside or not aligned: a bug of the layout.
+    ///
+    /// # Safety
+    /// Every bit pattern is a valid `T`, and `T` consists of atomics and cells only.
+    pub(crate) unsafe fn slice<T>(&self, offset: usize, count: usize) -> &'static [T] {
+        let bytes = count.checked_mul(size_of::<T>()).expect("layout overflows");
+        assert!(offset <= self.len && bytes <= self.len - offset, "outside of the segment");
+        assert!(offset.is_multiple_of(align_of::<T>()), "not aligned");
+        // SAFETY: inside the mapping, which is never unmapped, and aligned; valid by the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
+    }
+}
+
+/// A memory file without a name, close-on-exec, empty.
+pub(crate) fn memory_file() -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a C string literal.
+    let fd = unsafe { libc::memfd_create(c"ayatori".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Gives the file its length and, if it is a memory file, forbids changing it, so that no mapping can turn
+/// into `SIGBUS`. Idempotent.
+pub(crate) fn set_length(fd: &OwnedFd, len: usize) -> io::Result<()> {
+    let file = File::from(fd.try_clone()?);
+    if file.metadata()?.len() != len as u64 {
+        file.set_len(len as u64)?;
+    }
+    // SAFETY: integers only. Failure is harmless: an unsealed file works as well.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) };
+    Ok(())
+}
+
+/// Reserves memory for `len` bytes of the file now: `ENOSPC` here instead of `SIGBUS` later.
+pub(crate) fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
+    // SAFETY: integers only.
+    match unsafe { libc::posix_fallocate(fd.as_fd().as_raw_fd(), 0, len as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Sleeps while `*word == expected`, at most `timeout`. Returns for any reason.
+pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    let time = timeout.map(|t| libc::timespec {
+        tv_sec: t.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(t.subsec_nanos()),
+    });
+    let time_at = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `word` and `time` live for the call; not FUTEX_PRIVATE, the word is shared between processes.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, time_at) };
+}
+
+/// Wakes up to `count` sleepers on `word`.
+pub(crate) fn futex_wake(word: &AtomicU32, count: i32) {
+    // SAFETY: `word` lives for the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count) };
+}
+
+/// Lets another process run on this CPU.
+pub(crate) fn yield_now() {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
+}
+
+const MEMBARRIER_GLOBAL_EXPEDITED: i32 = 1 << 1;
+const MEMBARRIER_REGISTER_GLOBAL_EXPEDITED: i32 = 1 << 2;
+
+/// Makes this process take part in [`membarrier`]. `false`: the kernel cannot.
+pub(crate) fn membarrier_register() -> bool {
+    // SAFETY: integers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 }
+}
+
+/// A full fence in every running thread of the registered processes.
+pub(crate) fn membarrier() {
+    // SAFETY: integers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) };
+}
+
+/// This process' id.
+pub(crate) fn process_id() -> i32 {
+    // SAFETY: no arguments; cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// Which way [`process_memory`] copies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the other process to here.
+    Read,
+    /// From here to the other process.
+    Write,
+}
+
+/// Copies between this process' memory at `local` and another's at `remote`, by the kernel, in one copy.
+///
+/// # Safety
+/// `local` is valid for `len` bytes, for writes if reading. The other process agreed to have `remote` read
+/// or written.
+pub(crate) unsafe fn process_memory(
+    direction: Direction,
+    pid: i32,
+    mut local: *mut u8,
+    mut remote: u64,
+    mut len: usize,
+) -> io::Result<()> {
+    while len > 0 {
+        let here = libc::iovec { iov_base: local.cast(), iov_len: len };
+        let there = libc::iovec { iov_base: remote as usize as *mut libc::c_void, iov_len: len };
+        let (here_at, there_at) = (&raw const here, &raw const there);
+        // SAFETY: `here` is valid by the caller's promise; `there` is checked by the kernel.
+        let done = unsafe {
+            match direction {
+                Direction::Read => libc::process_vm_readv(pid, here_at, 1, there_at, 1, 0),
+                Direction::Write => libc::process_vm_writev(pid, here_at, 1, there_at, 1, 0),
+            }
+        };
+        match done {
+            0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            done if done > 0 => {
+                let done = done as usize;
+                // SAFETY: at most `len`, so inside or one past the end.
+                local = unsafe { local.add(done) };
+                remote += done as u64;
+                len -= done;
+            }
+            _ => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A descriptor that becomes readable when the process ends. `None`: no such process, or no descriptors.
+pub(crate) fn process_descriptor(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: integers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Which of the descriptors are readable, without waiting.
+pub(crate) fn readable(fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+    let mut polled: Vec<libc::pollfd> =
+        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: `polled` is as long as said and lives for the call.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
+    polled.iter().map(|p| p.revents != 0).collect()
+}
+
+/// Copies a short slice, best up to 64 bytes: no call, few branches.
+///
+/// # Safety
+/// `to` is valid for writes of `from.len()` bytes and does not overlap `from`.
+#[inline(always)]
+pub(crate) unsafe fn copy_short(from: &[u8], to: *mut u8) {
+    let (len, at) = (from.len(), from.as_ptr());
+    // SAFETY: every access is within `len` bytes of either side: the two (or four) blocks overlap in the middle.
+    unsafe {
+        match len {
+            0 => {}
+            1..4 => {
+                *to = *at;
+                *to.add(len / 2) = *at.add(len / 2);
+                *to.add(len - 1) = *at.add(len - 1);
+            }
+            4..8 => ends::<u32>(at, to, len),
+            8..16 => ends::<u64>(at, to, len),
+            16..=32 => ends::<u128>(at, to, len),
+            33..=64 => {
+                ends::<u128>(at, to, 32);
+                ends::<u128>(at.add(len - 32), to.add(len - 32), 32);
+            }
+            _ => std::ptr::copy_nonoverlapping(at, to, len),
+        }
+    }
+}
+
+/// Copies the first and the last `T` of `len` bytes.
+///
+/// # Safety
+/// Both sides are valid for `len` ≥ `size_of::<T>()` bytes and do not overlap.
+#[inline(always)]
+unsafe fn ends<T: Copy>(at: *const u8, to: *mut u8, len: usize) {
+    let last = len - size_of::<T>();
+    // SAFETY: by the contract above.
+    unsafe {
+        let (a, b) = (at.cast::<T>().read_unaligned(), at.add(last).cast::<T>().read_unaligned());
+        to.cast::<T>().write_unaligned(a);
+        to.add(last).cast::<T>().write_unaligned(b);
+    }
+}
+
+/// Copies payload into the ring.
+///
+/// # Safety
+/// `to` is valid for writes of `from.len()` bytes and does not overlap `from`.
+#[inline]
+pub(crate) unsafe fn copy_in(from: &[u8], to: *mut u8) {
+    // SAFETY: by the contract above.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+}

@@ -1,0 +1,182 @@
+use super::*;
+use ayatori_core::buffer::NO_PAYLOAD;
+use std::time::Instant;
+
+/// Devices of `n` ranks, all in this process.
+pub(super) fn world(n: u32, change: impl Fn(&mut ShmConfig)) -> Vec<Shm> {
+    let source = Source::create().unwrap();
+    (0..n)
+        .map(|rank| {
+            let mut config = ShmConfig::new(rank, (0..n).map(|i| ProcessId(10 + 2 * i)).collect());
+            change(&mut config);
+            Shm::attach(&source, &config).unwrap()
+        })
+        .collect()
+}
+
+fn receive(device: &mut Shm) -> Option<(ProcessId, Vec<u8>)> {
+    let event = device.poll()?;
+    let Event::Packet(incoming) = event else { panic!("{event:?}") };
+    let packet = device.packet(&incoming);
+    let bytes = [packet.header, packet.payload.bytes().unwrap()].concat();
+    let from = incoming.from;
+    device.release(incoming);
+    Some((from, bytes))
+}
+
+#[test]
+fn everybody_reaches_everybody_and_itself() {
+    for n in [1, 2, 5, 40] {
+        let mut world = world(n, |_| {});
+        for from in 0..n {
+            for to in 0..n {
+                let payload = [Piece::Bytes(b"to"), Piece::Bytes(&[to as u8])];
+                world[from as usize].send(RAIL, ProcessId(10 + 2 * to), &[from as u8], payload).unwrap();
+            }
+        }
+        for to in 0..n {
+            let mut seen = vec![false; n as usize];
+            for _ in 0..2 * n {
+                if let Some((from, bytes)) = receive(&mut world[to as usize]) {
+                    assert_eq!(bytes, [&[((from.0 - 10) / 2) as u8], &b"to"[..], &[to as u8]].concat());
+                    assert!(!std::mem::replace(&mut seen[((from.0 - 10) / 2) as usize], true));
+                }
+            }
+            assert!(seen.iter().all(|&s| s), "rank {to} of {n}: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn only_processes_of_this_host_are_reached() {
+    let world = world(3, |_| {});
+    for process in [0, 9, 11, 13, 15, 16, u32::MAX] {
+        assert!(world[0].rails_to(ProcessId(process)).is_empty(), "{process}");
+    }
+    assert!(world[0].rails_to(ProcessId(14)).contains(RAIL));
+}
+
+#[test]
+fn put_and_get_move_memory_at_once() {
+    let mut world = world(2, |_| {});
+    let (mut mine, mut theirs) = (vec![1u8; 70_000], vec![2u8; 70_000]);
+    // SAFETY: both outlive the buffers and are looked at only between operations.
+    let (local, remote) = unsafe {
+        (Buffer::from_raw_parts(mine.as_mut_ptr(), 1000), Buffer::from_raw_parts(theirs.as_mut_ptr(), 70_000))
+    };
+    let key = world[1].register(RAIL, remote).unwrap();
+    let region = RemoteRegion { key, offset: 69_000 };
+    let done = world[0].put(RAIL, ProcessId(12), local, region, Token(0));
+    assert_eq!(done, Ok(Submitted::Done));
+    assert!(theirs[..69_000].iter().all(|&b| b == 2) && theirs[69_000..].iter().all(|&b| b == 1));
+    let region = RemoteRegion { key, offset: 68_500 };
+    assert_eq!(world[0].get(RAIL, ProcessId(12), local, region, Token(0)), Ok(Submitted::Done));
+    assert_eq!((mine[499], mine[500], mine[1000]), (2, 1, 1));
+    world[1].deregister(RAIL, key);
+}
+
+#[test]
+fn a_region_outside_of_what_was_registered_is_refused() {
+    let mut world = world(2, |_| {});
+    let mut memory = vec![0u8; 100];
+    // SAFETY: `memory` outlives it.
+    let buffer = unsafe { Buffer::from_raw_parts(memory.as_mut_ptr(), 100) };
+    let key = world[1].register(RAIL, buffer).unwrap();
+    for offset in [1, 100, u64::MAX] {
+        let region = RemoteRegion { key, offset };
+        let answer = world[0].get(RAIL, ProcessId(12), buffer, region, Token(0));
+        assert_eq!(answer, Ok(Submitted::Refused), "offset {offset}");
+    }
+}
+
+#[test]
+fn without_the_kernels_copy_puts_and_gets_are_refused() {
+    let mut world = world(2, |config| config.kernel_copy = false);
+    assert!(!world[0].rails()[0].put && !world[0].rails()[0].get);
+    let region = RemoteRegion { key: RemoteKey { words: [64, 64] }, offset: 0 };
+    let answer = world[0].put(RAIL, ProcessId(12), Buffer::EMPTY, region, Token(0));
+    assert_eq!(answer, Ok(Submitted::Refused));
+}
+
+#[test]
+fn arming_fails_where_something_has_arrived() {
+    let mut world = world(2, |_| {});
+    assert_eq!(world[0].arm(), Armed::Armed);
+    world[1].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+    assert_eq!(world[0].arm(), Armed::NotYet);
+    assert!(receive(&mut world[0]).is_some());
+    assert_eq!(world[0].arm(), Armed::Armed);
+}
+
+#[test]
+fn a_packet_wakes_the_sleeper_with_and_without_fences() {
+    for cpus_count in [1, 1000] {
+        let mut world = world(2, |config| config.cpus_count = cpus_count);
+        let mut sender = world.pop().unwrap();
+        let mut sleeper = world.pop().unwrap();
+        let thread = std::thread::spawn(move || {
+            for _ in 0..20 {
+                std::thread::sleep(Duration::from_millis(3));
+                sender.send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+            }
+        });
+        for _ in 0..20 {
+            let started = Instant::now();
+            while receive(&mut sleeper).is_none() {
+                assert!(started.elapsed() < Duration::from_secs(5), "slept through");
+                if sleeper.arm() == Armed::Armed {
+                    sleeper.wait(None);
+                }
+            }
+            // Woken and not timed out (100 ms), with room for a busy machine.
+            assert!(started.elapsed() < Duration::from_millis(90), "woken late: {:?}", started.elapsed());
+        }
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn room_wakes_a_sender_that_found_the_ring_full() {
+    let small = RingSize { slots_count: 8, lines_count: 16 };
+    let mut world = world(2, |config| config.ring = Some(small));
+    let mut receiver = world.pop().unwrap();
+    let mut sender = world.pop().unwrap();
+    while sender.send(RAIL, ProcessId(12), b"x", NO_PAYLOAD).is_ok() {}
+    assert_eq!(sender.arm(), Armed::Armed);
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(5));
+        while receive(&mut receiver).is_some() {}
+    });
+    let started = Instant::now();
+    sender.wait(None);
+    assert!(started.elapsed() < Duration::from_millis(90), "not woken");
+    thread.join().unwrap();
+    sender.send(RAIL, ProcessId(12), b"x", NO_PAYLOAD).unwrap();
+}
+
+#[test]
+fn sleepers_and_senders_do_not_miss_each_other() {
+    // Each answers only when asked, both sleep at once when there is nothing: a missed wake-up costs 100 ms.
+    let mut world = world(2, |config| config.cpus_count = 1000);
+    let b = world.pop().unwrap();
+    let a = world.pop().unwrap();
+    const ROUNDS: u32 = 3000;
+    let side = |mut device: Shm, peer: ProcessId, begins: bool| {
+        for round in 0..ROUNDS {
+            if begins || round > 0 {
+                device.send(RAIL, peer, &round.to_ne_bytes(), NO_PAYLOAD).unwrap();
+            }
+            while receive(&mut device).is_none() {
+                if device.arm() == Armed::Armed {
+                    device.wait(None);
+                }
+            }
+        }
+        device.send(RAIL, peer, b"end", NO_PAYLOAD).unwrap();
+    };
+    let started = Instant::now();
+    let thread = std::thread::spawn(move || side(b, ProcessId(10), false));
+    side(a, ProcessId(12), true);
+    thread.join().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
