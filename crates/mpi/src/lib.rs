@@ -22,3 +22,11 @@
 mod boundary;
 mod abi;
 mod api;
+mod attribute;
+mod comm;
+mod errhandler;
+mod error;
+mod handle;
+mod info;
+mod runtime;
+mod state;
