@@ -1,23 +1,28 @@
-//! Where the state of the process lives: two statics and the phase.
+//! Where the state of the process lives: three statics and the phase.
 //!
 //! - [`process`] is what exists between start and end of MPI: communicators, groups, requests, the engine. One lock
 //!   that is elided below `MPI_THREAD_MULTIPLE`, because the standard then promises that calls do not overlap.
+//! - [`types`] is datatypes and operations, apart because the user's reduction functions ask for datatypes while the
+//!   engine works. Predefined datatypes and operations are found without it.
 //! - [`registry`] is what the standard allows before the start, after the end and from any thread at any time
 //!   (MPI-5.0 §11.6): info objects, error handlers, error codes, attribute keys. A mutex always; nothing of it is on
 //!   the way of a message.
 //!
-//! Lock order: process, then registry. Neither is held while a function of the user runs: take what the call needs,
-//! let go, call, lock again.
+//! Lock order: process, types, registry. None is held while a function of the user runs (take what the call needs, let
+//! go, call, lock again), with one exception: a reduction function of the user, which may not communicate, runs inside
+//! the engine and so with process locked.
 
 use crate::abi::*;
 use crate::api::abi::Fortran;
 use crate::attribute::Keyvals;
 use crate::boundary::{Fault, fault};
 use crate::comm::Comm;
+use crate::datatype::{self, Datatype};
 use crate::errhandler::Errhandlers;
 use crate::error::ErrorCodes;
 use crate::handle::Table;
 use crate::info::Info;
+use crate::op::UserOp;
 use ayatori_core::group::Group;
 use ayatori_core::ids::ProcessId;
 use std::cell::UnsafeCell;
@@ -32,6 +37,14 @@ pub(crate) struct Process {
     /// Groups.
     pub(crate) groups: Table<MPI_Group, Group>,
     id: ProcessId,
+}
+
+/// Datatypes and operations.
+pub(crate) struct Types {
+    /// The user's datatypes, and names and attributes of the predefined ones.
+    pub(crate) datatypes: Table<MPI_Datatype, Datatype>,
+    /// The user's operations.
+    pub(crate) ops: Table<MPI_Op, UserOp>,
 }
 
 impl Process {
@@ -73,6 +86,7 @@ pub(crate) enum Phase {
 
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 static PROCESS: Elided<Process> = Elided::new(Process::new());
+static TYPES: Elided<Types> = Elided::new(Types { datatypes: Table::new(), ops: Table::new() });
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     infos: Table::new(),
     errhandlers: Errhandlers::new(),
@@ -105,6 +119,23 @@ pub(crate) fn process() -> Result<Guard<'static, Process>, Fault> {
     Ok(PROCESS.lock())
 }
 
+/// The datatypes and operations of the running process, locked.
+#[inline(always)]
+pub(crate) fn types() -> Result<Guard<'static, Types>, Fault> {
+    if phase() != Phase::Running {
+        return Err(not_running());
+    }
+    Ok(TYPES.lock())
+}
+
+/// Puts the predefined datatypes in, at the start.
+pub(crate) fn prepare_types() {
+    let mut types = TYPES.lock();
+    for (handle, datatype) in datatype::all_predefined() {
+        types.datatypes.insert_predefined(handle, datatype);
+    }
+}
+
 /// The state in whatever phase, for start, end and error handling.
 pub(crate) fn process_in_any_phase() -> Guard<'static, Process> {
     PROCESS.lock()
@@ -113,6 +144,7 @@ pub(crate) fn process_in_any_phase() -> Guard<'static, Process> {
 /// From now on calls may overlap (`MPI_THREAD_MULTIPLE`, or the phases before and after), or they may not.
 pub(crate) fn set_concurrent(concurrent: bool) {
     PROCESS.concurrent.store(concurrent, Ordering::Release);
+    TYPES.concurrent.store(concurrent, Ordering::Release);
 }
 
 /// The state that exists at any time, locked.

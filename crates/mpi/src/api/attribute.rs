@@ -1,11 +1,11 @@
 //! Chapter "attribute": keys, and what is cached under them (MPI-5.0 §7.7, §9.1.2).
 
 use crate::abi::*;
-use crate::attribute::{self, Kind};
+use crate::attribute::{self, Attributes, Kind};
 use crate::boundary::{Fault, fault};
 use crate::error::LAST_USED_CODE;
 use crate::runtime;
-use crate::state::{process, registry};
+use crate::state::{process, registry, types};
 use std::ffi::{c_int, c_void};
 
 fn create(
@@ -42,51 +42,77 @@ fn predefined(keyval: c_int) -> Option<UserPointer> {
     Some(UserPointer(value.as_ptr().cast()))
 }
 
-fn comm_get(comm: MPI_Comm, keyval: c_int, value: *mut c_void, flag: Out<c_int>) -> Result<(), Fault> {
-    let process = process()?;
-    let of_comm = process.comms.get(comm, "comm")?;
-    let found = match keyval {
-        MPI_TAG_UB..=MPI_UNIVERSE_SIZE => predefined(keyval),
-        keyval => {
-            registry().keyvals.check(Kind::Comm, keyval)?;
-            of_comm.attributes.get(keyval)
-        }
-    };
-    give(found, value, flag)
+/// What attributes hang on.
+#[derive(Clone, Copy)]
+enum Holder {
+    Comm(MPI_Comm),
+    Type(MPI_Datatype),
 }
 
-fn comm_set(comm: MPI_Comm, keyval: c_int, value: *mut c_void) -> Result<(), Fault> {
-    process()?.comms.get(comm, "comm")?;
-    registry().keyvals.check(Kind::Comm, keyval)?;
-    let old = process()?.comms.get_mut(comm, "comm")?.attributes.take(keyval);
-    if let Some(old) = old {
-        comm_deleted(comm, keyval, old)?;
-    }
-    process()?.comms.get_mut(comm, "comm")?.attributes.set(keyval, UserPointer(value));
-    Ok(())
-}
-
-fn comm_delete(comm: MPI_Comm, keyval: c_int) -> Result<(), Fault> {
-    process()?.comms.get(comm, "comm")?;
-    registry().keyvals.check(Kind::Comm, keyval)?;
-    let old = process()?.comms.get_mut(comm, "comm")?.attributes.take(keyval);
-    match old {
-        Some(old) => comm_deleted(comm, keyval, old),
-        None => {
-            Err(fault(MPI_ERR_KEYVAL, format_args!("the communicator has no attribute under key {keyval}")))
+impl Holder {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Comm(_) => Kind::Comm,
+            Self::Type(_) => Kind::Type,
         }
     }
-}
 
-/// Tells the delete function; where it refuses, the attribute stays.
-fn comm_deleted(comm: MPI_Comm, keyval: c_int, old: UserPointer) -> Result<(), Fault> {
-    attribute::delete(comm.0, keyval, old).inspect_err(|_| {
-        if let Ok(mut process) = process()
-            && let Ok(comm) = process.comms.get_mut(comm, "comm")
-        {
-            comm.attributes.put_back(keyval, old);
+    fn bits(self) -> usize {
+        match self {
+            Self::Comm(comm) => comm.0,
+            Self::Type(datatype) => datatype.0,
         }
-    })
+    }
+
+    /// Does something with the attributes, locked: no function of the user.
+    fn with<R>(self, work: impl FnOnce(&mut Attributes) -> R) -> Result<R, Fault> {
+        Ok(match self {
+            Self::Comm(comm) => work(&mut process()?.comms.get_mut(comm, "comm")?.attributes),
+            Self::Type(datatype) => work(&mut types()?.datatypes.get_mut(datatype, "datatype")?.attributes),
+        })
+    }
+
+    fn get(self, keyval: c_int, value: *mut c_void, flag: Out<c_int>) -> Result<(), Fault> {
+        let own = self.with(|attributes| attributes.get(keyval))?;
+        let found = match self {
+            Self::Comm(_) if (MPI_TAG_UB..=MPI_UNIVERSE_SIZE).contains(&keyval) => predefined(keyval),
+            holder => {
+                registry().keyvals.check(holder.kind(), keyval)?;
+                own
+            }
+        };
+        give(found, value, flag)
+    }
+
+    fn set(self, keyval: c_int, value: *mut c_void) -> Result<(), Fault> {
+        // The object before the key, so that a bad handle is what is told first.
+        self.with(|_| ())?;
+        registry().keyvals.check(self.kind(), keyval)?;
+        if let Some(old) = self.with(|attributes| attributes.take(keyval))? {
+            self.deleted(keyval, old)?;
+        }
+        self.with(|attributes| attributes.set(keyval, UserPointer(value)))?;
+        Ok(())
+    }
+
+    fn delete(self, keyval: c_int) -> Result<(), Fault> {
+        self.with(|_| ())?;
+        registry().keyvals.check(self.kind(), keyval)?;
+        match self.with(|attributes| attributes.take(keyval))? {
+            Some(old) => self.deleted(keyval, old),
+            None => {
+                Err(fault(MPI_ERR_KEYVAL, format_args!("the object has no attribute under key {keyval}")))
+            }
+        }
+    }
+
+    /// Tells the user's delete function; where it refuses, the attribute stays.
+    fn deleted(self, keyval: c_int, old: UserPointer) -> Result<(), Fault> {
+        attribute::delete(self.bits(), keyval, old).inspect_err(|_| {
+            // The object was there a moment ago; if the function freed it, there is nothing to put back to.
+            let _ = self.with(|attributes| attributes.put_back(keyval, old));
+        })
+    }
 }
 
 api! {
@@ -147,31 +173,46 @@ api! {
 
     /// MPI-5.0 §7.7.2
     fn MPI_Comm_get_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: Out<c_int>) on comm {
-        comm_get(comm, comm_keyval, attribute_val, flag)
+        Holder::Comm(comm).get(comm_keyval, attribute_val, flag)
     }
 
     /// Deprecated since MPI-2.0.
     fn MPI_Attr_get(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void, flag: Out<c_int>) on comm {
-        comm_get(comm, keyval, attribute_val, flag)
+        Holder::Comm(comm).get(keyval, attribute_val, flag)
     }
 
     /// MPI-5.0 §7.7.2
     fn MPI_Comm_set_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void) on comm {
-        comm_set(comm, comm_keyval, attribute_val)
+        Holder::Comm(comm).set(comm_keyval, attribute_val)
     }
 
     /// Deprecated since MPI-2.0.
     fn MPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) on comm {
-        comm_set(comm, keyval, attribute_val)
+        Holder::Comm(comm).set(keyval, attribute_val)
     }
 
     /// MPI-5.0 §7.7.2
     fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) on comm {
-        comm_delete(comm, comm_keyval)
+        Holder::Comm(comm).delete(comm_keyval)
     }
 
     /// Deprecated since MPI-2.0.
     fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) on comm {
-        comm_delete(comm, keyval)
+        Holder::Comm(comm).delete(keyval)
+    }
+
+    /// MPI-5.0 §7.7.4
+    fn MPI_Type_get_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void, flag: Out<c_int>) {
+        Holder::Type(datatype).get(type_keyval, attribute_val, flag)
+    }
+
+    /// MPI-5.0 §7.7.4
+    fn MPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) {
+        Holder::Type(datatype).set(type_keyval, attribute_val)
+    }
+
+    /// MPI-5.0 §7.7.4
+    fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) {
+        Holder::Type(datatype).delete(type_keyval)
     }
 }

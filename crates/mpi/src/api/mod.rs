@@ -10,6 +10,7 @@ pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod info;
+pub(crate) mod op;
 pub(crate) mod status;
 
 /// Functions that nobody wrote yet; build.rs writes this.

@@ -63,6 +63,8 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
     process.comms.insert_predefined(MPI_COMM_WORLD, Comm::new(group.clone(), 0, "MPI_COMM_WORLD", handler));
     process.comms.insert_predefined(MPI_COMM_SELF, Comm::new(group, 0, "MPI_COMM_SELF", handler));
     process.groups.insert_predefined(MPI_GROUP_EMPTY, Group::EMPTY);
+    drop(process);
+    state::prepare_types();
     THREAD_LEVEL.store(required, Ordering::Relaxed);
     MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
     state::set_concurrent(required == MPI_THREAD_MULTIPLE);
