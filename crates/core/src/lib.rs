@@ -18,7 +18,6 @@ extern crate std;
 mod bsend;
 #[allow(unsafe_code)]
 pub mod buffer;
-pub mod coll;
 pub mod comm;
 pub mod datatype;
 pub mod device;

@@ -1,6 +1,7 @@
 //! Machine description, topologies, routing, VLAN planning (see ARCHITECTURE.md).
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod deadlock;
 pub mod description;
 pub mod dialect;
@@ -9,3 +10,4 @@ pub mod host;
 pub mod plan;
 pub mod routing;
 pub mod topology;
+pub mod vlan;

@@ -155,6 +155,23 @@ impl Machine {
         Ok(machine)
     }
 
+    /// A text with whole sections of another in the place of its own: the same machine with another `[topology]`.
+    /// Lines and comments are not kept.
+    ///
+    /// # Errors
+    /// If one of the texts is no TOML.
+    pub fn overlay(file: &str, text: &str, sections: &str) -> Result<String, DescriptionError> {
+        let table = |text: &str| {
+            text.parse::<toml::Table>().map_err(|error| {
+                let source = Source { file: file.into(), text: text.into() };
+                source.error(error.span().unwrap_or(0..0), "", error.message(), "write it as TOML 1.0")
+            })
+        };
+        let mut merged = table(text)?;
+        merged.extend(table(sections)?);
+        Ok(merged.to_string())
+    }
+
     /// An error at a key of this machine's file, found after the file was read: a plan that needs more VLANs than
     /// `switch_models.NAME.vlans_max`. If the key is not in the file, its nearest table is shown.
     pub fn error(

@@ -32,6 +32,7 @@ pub fn two_switches_and_four_hosts() -> Plan {
         switches: vec![switch(0, "left", vlans), switch(1, "right", vlans)],
         hosts: (0..4).map(host).collect(),
         priming: Priming { period_s: Some(50_000) },
+        figures: Figures { diameter_switches: 2, stretch: 1.0, cable_count: 2, ..Figures::default() },
         verdicts: Verdicts::default(),
         choice: VlanChoice::BySource(vec![Some(0), Some(1)]),
     }

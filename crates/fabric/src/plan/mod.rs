@@ -27,6 +27,7 @@ pub use example::two_switches_and_four_hosts;
 pub use route::{Hop, Route, VlanChoice};
 pub use vlan_set::{VlanId, VlanSet};
 
+pub use crate::analysis::bisection::Bisection;
 use crate::graph::{HostId, LinkId, SwitchId};
 
 /// A complete plan. See the module's documentation.
@@ -50,6 +51,8 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
     /// How switches are taught where hosts are.
     pub priming: Priming,
+    /// Lengths, loads, cost.
+    pub figures: Figures,
     /// What was proved about the plan, and what is wrong with it.
     pub verdicts: Verdicts,
     /// Which VLAN a frame takes.
@@ -315,6 +318,44 @@ pub struct Priming {
     /// Time between two rounds, s: half the shortest aging time, so that one lost round does no harm. `None`: entries
     /// never age, prime once after each start of a switch.
     pub period_s: Option<u32>,
+}
+
+/// Figures of a plan. A *flow* goes from one host interface to another at another switch: one for every ordered pair.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Figures {
+    /// No fewer VLANs are possible with such paths, as far as the planner knows.
+    pub vlan_count_min: usize,
+    /// Most switches on a route, both ends counted: how the paper counts the diameter (table 2).
+    pub diameter_switches: u32,
+    /// Switches on a route, mean over all flows.
+    pub mean_switches: f64,
+    /// Mean length of routes, in links, over that of shortest paths.
+    pub stretch: f64,
+    /// Least bandwidth between two halves.
+    pub bisection: Bisection,
+    /// Flows on the busiest channel, for its rate.
+    pub link_load_max: u64,
+    /// That channel; `None` without links.
+    pub busiest: Option<BusiestLink>,
+    /// Flows on a channel that is used at all, mean.
+    pub link_load_mean: f64,
+    /// Flows by channel: `channel_flows[2 * link + end]` leave the link's end `end`.
+    pub channel_flows: Vec<u64>,
+    /// Cables between switches.
+    pub cable_count: u64,
+    /// Cost of switches and cables between them, where the description has prices.
+    pub price: Option<f64>,
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct BusiestLink {
+    /// The link.
+    pub link: LinkId,
+    /// The switch that sends.
+    pub from: SwitchId,
+    /// The switch that receives.
+    pub to: SwitchId,
 }
 
 /// What was checked. `deadlock` and the list together are the whole verdict.

@@ -2,5 +2,4 @@
 
 mod abi;
 mod mpich;
-mod programs;
 mod support;

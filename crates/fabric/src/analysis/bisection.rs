@@ -1,0 +1,186 @@
+//! Bisection: the least bandwidth between two halves of the switches that have hosts.
+//!
+//! As the paper counts it (table 2): in links between switches, both halves with equally many switches with hosts (one
+//! more in one of them if their number is odd); switches without hosts stand where they cost least. Up to
+//! [`EXACT_SWITCHES_MAX`] switches all divisions are tried; beyond, several divisions are improved by exchanges
+//! (B. Kernighan and S. Lin, 1970), which gives an upper bound.
+
+use serde::Serialize;
+
+use crate::vlan::{Network, Random};
+
+/// Up to this many switches every division is looked at: 2^19 of them.
+const EXACT_SWITCHES_MAX: usize = 20;
+/// Starting divisions beyond.
+const STARTS: u64 = 12;
+
+/// The least bandwidth between two halves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Bisection {
+    /// In each direction, all cables that cross together, bit/s.
+    pub bits_per_s: u64,
+    /// Links that cross, an aggregated link counted once.
+    pub link_count: u64,
+    /// Whether no division has less; else an upper bound.
+    pub is_exact: bool,
+}
+
+/// The bisection of a network's switches that take part.
+pub(crate) fn bisection(network: &Network) -> Bisection {
+    let switches: Vec<u32> = network.alive().collect();
+    if network.sources().count() < 2 {
+        return Bisection { is_exact: true, ..Bisection::default() };
+    }
+    let cut = Cut::new(network, switches);
+    let (side, is_exact) =
+        if cut.switches.len() <= EXACT_SWITCHES_MAX { (cut.exact(), true) } else { (cut.improved(), false) };
+    Bisection { bits_per_s: cut.width(&side), link_count: cut.links(&side), is_exact }
+}
+
+struct Cut<'a> {
+    network: &'a Network,
+    /// Switches that take part; below, they are known by their place here.
+    switches: Vec<u32>,
+    /// Neighbours by place, with the rate of the link.
+    neighbours: Vec<Vec<(usize, u64)>>,
+    has_hosts: Vec<bool>,
+    source_count: usize,
+}
+
+impl<'a> Cut<'a> {
+    fn new(network: &'a Network, switches: Vec<u32>) -> Cut<'a> {
+        let mut places = vec![usize::MAX; network.switch_count()];
+        for (place, &switch) in switches.iter().enumerate() {
+            places[switch as usize] = place;
+        }
+        let neighbours_of = |&switch: &u32| {
+            let arcs = network.arcs(switch).iter();
+            arcs.map(|arc| (places[arc.to as usize], network.rate(arc.link))).collect()
+        };
+        let neighbours = switches.iter().map(neighbours_of).collect();
+        let has_hosts: Vec<bool> = switches.iter().map(|&switch| network.weight(switch) > 0).collect();
+        let source_count = has_hosts.iter().filter(|&&has| has).count();
+        Cut { network, switches, neighbours, has_hosts, source_count }
+    }
+
+    fn crossing(&self, side: &[bool]) -> Vec<u32> {
+        let mut is_right = vec![false; self.network.switch_count()];
+        for (place, &switch) in self.switches.iter().enumerate() {
+            is_right[switch as usize] = side[place];
+        }
+        let crosses = |link: &u32| {
+            let [a, b] = self.network.ends(*link);
+            is_right[a as usize] != is_right[b as usize]
+        };
+        let mut links: Vec<u32> = self
+            .switches
+            .iter()
+            .flat_map(|&s| self.network.arcs(s))
+            .map(|arc| arc.link)
+            .filter(crosses)
+            .collect();
+        links.sort_unstable();
+        links.dedup();
+        links
+    }
+
+    fn width(&self, side: &[bool]) -> u64 {
+        self.crossing(side).into_iter().map(|link| self.network.rate(link)).sum()
+    }
+
+    fn links(&self, side: &[bool]) -> u64 {
+        self.crossing(side).len() as u64
+    }
+
+    /// Change of width if one switch changes sides.
+    fn change(&self, side: &[bool], place: usize) -> i128 {
+        let cost = |&(other, rate): &(usize, u64)| {
+            if side[other] == side[place] { i128::from(rate) } else { -i128::from(rate) }
+        };
+        self.neighbours[place].iter().map(cost).sum()
+    }
+
+    /// All divisions, in Gray-code order: one switch changes sides from each to the next. The last switch stays.
+    fn exact(&self) -> Vec<bool> {
+        let count = self.switches.len();
+        let mut side = vec![false; count];
+        let (mut right, mut width) = (0_usize, 0_i128);
+        let halves = [self.source_count / 2, self.source_count.div_ceil(2)];
+        let mut best: Option<(i128, Vec<bool>)> = None;
+        for step in 1_u64..1 << (count - 1) {
+            let place = step.trailing_zeros() as usize;
+            width += self.change(&side, place);
+            side[place] = !side[place];
+            if self.has_hosts[place] {
+                right = if side[place] { right + 1 } else { right - 1 };
+            }
+            if halves.contains(&right) && best.as_ref().is_none_or(|(least, _)| width < *least) {
+                best = Some((width, side.clone()));
+            }
+        }
+        best.map_or(side, |(_, side)| side)
+    }
+
+    fn improved(&self) -> Vec<bool> {
+        let divisions = (0..STARTS).map(|start| {
+            let mut side = self.start(start);
+            while self.exchange(&mut side) {}
+            self.settle(&mut side);
+            side
+        });
+        divisions.min_by_key(|side| self.width(side)).unwrap_or_default()
+    }
+
+    /// A division to begin with: in the order of numbers, by every second block, or at random.
+    fn start(&self, start: u64) -> Vec<bool> {
+        let sources: Vec<usize> = (0..self.switches.len()).filter(|&place| self.has_hosts[place]).collect();
+        let mut order = sources.clone();
+        if start >= 4 {
+            Random::new(start).shuffle(&mut order);
+        } else if start > 0 {
+            // Every 2nd, 4th, 8th block of consecutive numbers: the cuts across the faster dimensions of a grid.
+            let block = (sources.len() >> (2 * start)).max(1);
+            order.sort_by_key(|&place| (place / block % 2, place));
+        }
+        let mut side = vec![false; self.switches.len()];
+        order[..order.len() / 2].iter().for_each(|&place| side[place] = true);
+        self.settle(&mut side);
+        side
+    }
+
+    /// Puts switches without hosts where they cost least.
+    fn settle(&self, side: &mut [bool]) {
+        for _ in 0..side.len() {
+            let Some(place) =
+                (0..side.len()).find(|&place| !self.has_hosts[place] && self.change(side, place) < 0)
+            else {
+                return;
+            };
+            side[place] = !side[place];
+        }
+    }
+
+    /// Exchanges the best pair of switches with hosts, if that makes the cut narrower.
+    fn exchange(&self, side: &mut [bool]) -> bool {
+        let best_of = |wanted: bool, side: &[bool]| {
+            (0..side.len())
+                .filter(|&place| self.has_hosts[place] && side[place] == wanted)
+                .min_by_key(|&place| self.change(side, place))
+        };
+        let Some(first) = best_of(true, side) else { return false };
+        let gain = self.change(side, first);
+        side[first] = false;
+        // Best among the others: the one just moved would only move back.
+        let second = (0..side.len())
+            .filter(|&place| self.has_hosts[place] && !side[place] && place != first)
+            .min_by_key(|&place| self.change(side, place));
+        if let Some(second) = second
+            && gain + self.change(side, second) < 0
+        {
+            side[second] = true;
+            return true;
+        }
+        side[first] = true;
+        false
+    }
+}

@@ -1,0 +1,118 @@
+//! Link loads of a plan under a traffic the user gives: bytes from host to host.
+
+use crate::graph::{ChannelId, HostId, LinkId, SwitchId};
+use crate::plan::Plan;
+
+/// Bytes on every channel between switches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkLoads {
+    /// Indexed by [`ChannelId`].
+    pub channel_bytes: Vec<u64>,
+    /// The channel that takes longest: its link, the switch that sends, its bytes and its time, s.
+    pub bottleneck: Option<(LinkId, SwitchId, u64, f64)>,
+}
+
+/// Why a traffic cannot be put on a plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TrafficError {
+    /// A host that the plan does not have.
+    #[error("the plan has hosts 0 to {last}, and the traffic names {host}")]
+    NoSuchHost {
+        /// The number given.
+        host: u32,
+        /// The highest there is.
+        last: u32,
+    },
+    /// No route, because a failed switch or link cuts the hosts apart.
+    #[error("there is no route from {from} to {to}")]
+    NoRoute {
+        /// Name of the sender.
+        from: String,
+        /// Name of the receiver.
+        to: String,
+    },
+}
+
+impl LinkLoads {
+    /// Puts `(from, to, bytes)` on the plan's routes, over each host's first attachment.
+    ///
+    /// # Errors
+    /// If a host does not exist or cannot be reached.
+    pub fn of(
+        plan: &Plan,
+        traffic: impl IntoIterator<Item = (HostId, HostId, u64)>,
+    ) -> Result<LinkLoads, TrafficError> {
+        // Bytes between switches first, so that each route is looked up once.
+        let mut between = std::collections::BTreeMap::new();
+        for (from, to, bytes) in traffic {
+            for host in [from, to] {
+                if host.index() >= plan.hosts.len() {
+                    let last = plan.hosts.len().saturating_sub(1) as u32;
+                    return Err(TrafficError::NoSuchHost { host: host.0, last });
+                }
+            }
+            let [a, b] = [from, to].map(|host| plan.host(host).attachments[0].switch);
+            between.entry((a, b)).or_insert((from, to, 0_u64)).2 += bytes;
+        }
+        let mut channel_bytes = vec![0_u64; 2 * plan.links.len()];
+        for ((a, b), (from, to, bytes)) in between {
+            let route = plan.route(a, b).ok_or_else(|| {
+                let [from, to] = [from, to].map(|host| plan.host(host).name.clone());
+                TrafficError::NoRoute { from, to }
+            })?;
+            let mut at = a;
+            for hop in route.hops {
+                channel_bytes[channel(plan, hop.link, at).index()] += bytes;
+                at = hop.to;
+            }
+        }
+        let bottleneck = (0..channel_bytes.len())
+            .filter(|&channel| channel_bytes[channel] > 0)
+            .map(|channel| {
+                let id = ChannelId(channel as u32).link();
+                let link = &plan.links[id.index()];
+                let rate = link.rate_bits_per_s as f64 * link.cable_count() as f64;
+                let bytes = channel_bytes[channel];
+                (id, link.ends[channel % 2].switch, bytes, bytes as f64 * 8.0 / rate)
+            })
+            .max_by(|a, b| a.3.total_cmp(&b.3));
+        Ok(LinkLoads { channel_bytes, bottleneck })
+    }
+}
+
+fn channel(plan: &Plan, link: LinkId, from: SwitchId) -> ChannelId {
+    link.channel_from(usize::from(plan.links[link.index()].ends[0].switch != from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::two_switches_and_four_hosts;
+
+    #[test]
+    fn traffic_within_a_switch_loads_no_link() {
+        let plan = two_switches_and_four_hosts();
+        let loads = LinkLoads::of(&plan, [(HostId(0), HostId(1), 1_000)]).unwrap();
+        assert_eq!(loads.channel_bytes, [0, 0]);
+        assert_eq!(loads.bottleneck, None);
+    }
+
+    #[test]
+    fn traffic_between_switches_loads_its_direction_only() {
+        let plan = two_switches_and_four_hosts();
+        let traffic =
+            [(HostId(0), HostId(2), 1_000), (HostId(1), HostId(3), 500), (HostId(3), HostId(0), 10)];
+        let loads = LinkLoads::of(&plan, traffic).unwrap();
+        assert_eq!(loads.channel_bytes, [1_500, 10]);
+        let (link, from, bytes, time_s) = loads.bottleneck.unwrap();
+        assert_eq!((link, from, bytes), (LinkId(0), SwitchId(0), 1_500));
+        // 12,000 bits over two cables of 1 Gbit/s.
+        assert!((time_s - 6e-6).abs() < 1e-12, "{time_s}");
+    }
+
+    #[test]
+    fn unknown_hosts_are_refused() {
+        let error = LinkLoads::of(&two_switches_and_four_hosts(), [(HostId(0), HostId(4), 1)]).unwrap_err();
+        assert_eq!(error, TrafficError::NoSuchHost { host: 4, last: 3 });
+    }
+}

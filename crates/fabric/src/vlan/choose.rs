@@ -1,0 +1,155 @@
+//! Which solution to take: candidates by the options, judged, and a deadlock-free alternative where the one asked for
+//! is not.
+
+use crate::description::{Grouping, PlanOptions, Routing};
+use crate::plan::Tagging;
+use crate::topology::grid::Grid;
+
+use super::evaluation::{Evaluation, evaluate};
+use super::network::Network;
+use super::paths::Paths;
+use super::paths::grid::{WrapRule, dimension_order, orders, shortest_first};
+use super::paths::minimal::{Spread, balanced, fewest};
+use super::paths::spanning::spanning_tree;
+use super::paths::up_down::up_down;
+use super::solution::{Solution, by_pair, by_source};
+
+/// A solution and what it is worth.
+#[derive(Debug, Clone)]
+pub(crate) struct Judged {
+    pub(crate) solution: Solution,
+    pub(crate) evaluation: Evaluation,
+}
+
+/// The solution taken, and a deadlock-free one if that is not.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) best: Judged,
+    pub(crate) alternative: Option<Judged>,
+}
+
+/// Paths, and how few VLANs they can do with if that is known.
+type Candidate = (Paths, Option<usize>);
+
+/// Chooses by the options. `grid` is the one the network is, if it is.
+pub(crate) fn choose(
+    network: &Network,
+    grid: Option<&Grid>,
+    options: &PlanOptions,
+    tagging: Tagging,
+) -> Chosen {
+    let judged = |candidate: Candidate| judge(network, options, tagging, candidate);
+    let asked: Vec<Judged> = asked(network, grid, options).into_iter().map(judged).collect();
+    let best = asked.into_iter().min_by_key(|judged| rank(network, options, judged));
+    // A method that the network does not have (dimension order with a link gone) becomes the automatic one.
+    let best = best.unwrap_or_else(|| judged((balanced(network, Spread::ByLoad), None)));
+    let is_good = !options.pause || best.evaluation.is_free();
+    if is_good {
+        return Chosen { best, alternative: None };
+    }
+    let safe = safe(network, grid, options).into_iter().map(judged).filter(|j| j.evaluation.is_free());
+    let alternative = safe.min_by_key(|judged| {
+        let evaluation = &judged.evaluation;
+        (evaluation.pressure(network), evaluation.hops, judged.solution.trees.len())
+    });
+    match alternative {
+        Some(safe) if options.routing == Routing::Auto => Chosen { best: safe, alternative: None },
+        // Dimension order, say, was asked for, but the network has lost a link: nobody asked for what we took instead.
+        Some(safe) if network_lost_its_grid(network, grid, options) => {
+            Chosen { best: safe, alternative: None }
+        }
+        alternative => Chosen { best, alternative },
+    }
+}
+
+fn network_lost_its_grid(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> bool {
+    let wants_grid = matches!(options.routing, Routing::DimensionOrder | Routing::NoWrapTransit);
+    let is_whole = grid.is_some_and(|grid| {
+        dimension_order(network, grid, &order_of(grid, options), WrapRule::Shortest).is_some()
+    });
+    wants_grid && !is_whole
+}
+
+fn order_of(grid: &Grid, options: &PlanOptions) -> Vec<usize> {
+    if options.dimension_order.len() == grid.dimensions.len() {
+        options.dimension_order.clone()
+    } else {
+        shortest_first(grid)
+    }
+}
+
+/// Lower is better: free of deadlock if pause is on, then what was asked to be small, then the busiest link.
+fn rank(network: &Network, options: &PlanOptions, judged: &Judged) -> (bool, usize, u128, u64, usize) {
+    let vlan_count = judged.solution.trees.len();
+    let few = if options.grouping == Grouping::Fewest { vlan_count } else { 0 };
+    let evaluation = &judged.evaluation;
+    let can_lock = options.pause && !evaluation.is_free();
+    (can_lock, few, evaluation.pressure(network), evaluation.hops, vlan_count)
+}
+
+fn judge(
+    network: &Network,
+    options: &PlanOptions,
+    tagging: Tagging,
+    (paths, count_min): Candidate,
+) -> Judged {
+    let mut solution = match tagging {
+        Tagging::Switch => by_source(network, paths),
+        Tagging::Host => by_pair(network, &paths, options.seed),
+    };
+    if let (Tagging::Switch, Some(count_min)) = (tagging, count_min) {
+        solution.vlan_count_min = count_min;
+    }
+    let evaluation = evaluate(network, &solution);
+    Judged { solution, evaluation }
+}
+
+/// The candidates of the routing asked for.
+fn asked(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Candidate> {
+    let is_few = options.grouping == Grouping::Fewest;
+    match options.routing {
+        Routing::DimensionOrder => in_orders(network, grid, options, WrapRule::Shortest),
+        Routing::NoWrapTransit => in_orders(network, grid, options, WrapRule::NoTransit),
+        Routing::Minimal => minimal(network, options),
+        Routing::UpDown => vec![(up_down(network, is_few), None)],
+        Routing::SpanningTree => vec![(spanning_tree(network), Some(1))],
+        Routing::Auto => {
+            let on_grid = in_orders(network, grid, options, WrapRule::Shortest);
+            if on_grid.is_empty() || is_few { [on_grid, minimal(network, options)].concat() } else { on_grid }
+        }
+    }
+}
+
+/// Methods that are free of deadlock wherever they apply.
+fn safe(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Candidate> {
+    let mut candidates = in_orders(network, grid, options, WrapRule::NoTransit);
+    candidates.push((up_down(network, options.grouping == Grouping::Fewest), None));
+    candidates.push((spanning_tree(network), Some(1)));
+    candidates
+}
+
+fn minimal(network: &Network, options: &PlanOptions) -> Vec<Candidate> {
+    match options.grouping {
+        Grouping::PerSource => {
+            [Spread::ByRank, Spread::ByLoad].map(|spread| (balanced(network, spread), None)).into()
+        }
+        Grouping::Fewest => {
+            let found = fewest(network, options.seed);
+            vec![(found.paths, Some(found.tree_count_min))]
+        }
+    }
+}
+
+fn in_orders(
+    network: &Network,
+    grid: Option<&Grid>,
+    options: &PlanOptions,
+    rule: WrapRule,
+) -> Vec<Candidate> {
+    let Some(grid) = grid else { return Vec::new() };
+    let orders = match options.grouping {
+        Grouping::Fewest if options.dimension_order.is_empty() => orders(grid),
+        _ => vec![order_of(grid, options)],
+    };
+    orders.iter().filter_map(|order| dimension_order(network, grid, order, rule)).map(|p| (p, None)).collect()
+}

@@ -1,0 +1,562 @@
+//! From a solution to a [`Plan`]: identifiers, memberships of ports and LAGs, addresses, checks.
+
+use std::net::Ipv4Addr;
+
+use crate::analysis::bisection::bisection;
+use crate::description::{DescriptionError, Machine, NicsAs};
+use crate::graph::{HostId, LinkId, SwitchId};
+use crate::plan::*;
+
+use super::choose::{Chosen, Judged};
+use super::evaluation::channel_switches;
+use super::network::{Failure, NONE, Network};
+use super::replan::describe;
+use super::solution::Choice;
+use super::verify;
+
+pub(super) fn dress(
+    machine: &Machine,
+    network: &Network,
+    chosen: &Chosen,
+    failures: &[Failure],
+) -> Result<Plan, DescriptionError> {
+    let judged = &chosen.best;
+    let vids = identifiers(machine, chosen)?;
+    let tagging = match judged.solution.choice {
+        Choice::BySource(_) => Tagging::Switch,
+        Choice::ByPair(_) => Tagging::Host,
+    };
+    let attachment_count = machine.hosts.iter().map(|host| host.attachments.len() as u64).sum();
+    let subnets = vlan_subnets(machine, &vids, attachment_count);
+    let choice = plan_choice(network, judged);
+    let hosts = hosts(machine);
+    let mut plan = Plan {
+        machine: machine.name.clone(),
+        tagging,
+        method: judged.solution.method.clone(),
+        pause: machine.options.pause,
+        vlans: vlans(network, judged, &vids, &subnets),
+        links: links(machine),
+        switches: Vec::new(),
+        hosts,
+        priming: Priming { period_s: None },
+        figures: figures(machine, network, judged),
+        verdicts: Verdicts::default(),
+        choice,
+    };
+    number_lags(&mut plan, machine);
+    plan.switches = switches(machine, network, &plan);
+    plan.priming.period_s =
+        plan.switches.iter().filter_map(|switch| switch.aging_time_s).min().map(|s| s / 2);
+    check_vlan_limits(machine, chosen, &plan)?;
+    plan.verdicts = verdicts(machine, network, chosen, failures, &plan);
+    Ok(plan)
+}
+
+/// One identifier a VLAN, upwards from the first.
+fn identifiers(machine: &Machine, chosen: &Chosen) -> Result<Vec<VlanId>, DescriptionError> {
+    let count = chosen.best.solution.trees.len();
+    let first = usize::from(machine.options.first_vlan.get());
+    let vids: Option<Vec<VlanId>> =
+        (first..first + count).map(|vid| u16::try_from(vid).ok().and_then(VlanId::new)).collect();
+    vids.ok_or_else(|| {
+        let problem = format!("{count} VLANs from {first} on go beyond {}, the last there is", VlanId::MAX);
+        machine.error("plan.first_vlan", problem, fewer_vlans(machine, chosen))
+    })
+}
+
+/// How to get along with fewer VLANs.
+fn fewer_vlans(machine: &Machine, chosen: &Chosen) -> String {
+    use crate::description::{Grouping, Routing};
+    let mut ways = Vec::new();
+    if machine.options.grouping != Grouping::Fewest {
+        ways.push("`vlans = \"fewest\"`".to_owned());
+    }
+    if let Some(safe) = &chosen.alternative
+        && safe.solution.trees.len() < chosen.best.solution.trees.len()
+    {
+        ways.push(format!("`{}` ({} VLANs)", safe.solution.setting, safe.solution.trees.len()));
+    }
+    if machine.options.routing != Routing::SpanningTree {
+        ways.push("`routing = \"spanning-tree\"` (1 VLAN)".to_owned());
+    }
+    format!("in [plan], try {}, or use a switch that has more", ways.join(" or "))
+}
+
+fn check_vlan_limits(machine: &Machine, chosen: &Chosen, plan: &Plan) -> Result<(), DescriptionError> {
+    let attachment_count = plan.hosts.iter().map(|host| host.attachments.len() as u64).sum::<u64>().max(1);
+    for switch in &plan.switches {
+        let model = machine.switch_model(switch.id);
+        // Every VLAN at a switch has an entry for every attachment.
+        let count = switch.mac_entries_count / attachment_count;
+        if let Some(max) = model.vlans_max
+            && count > u64::from(max)
+        {
+            let key = format!("switch_models.{}.vlans_max", model.name);
+            let problem = format!(
+                "the plan ({}) puts {count} VLANs on {}, more than its {max}",
+                plan.method, switch.name
+            );
+            return Err(machine.error(&key, problem, fewer_vlans(machine, chosen)));
+        }
+    }
+    Ok(())
+}
+
+fn plan_choice(network: &Network, judged: &Judged) -> VlanChoice {
+    let narrow = |vlans: &[u32]| vlans.iter().map(|&v| (v != NONE).then_some(v as u16)).collect();
+    match &judged.solution.choice {
+        Choice::BySource(vlans) => VlanChoice::BySource(narrow(vlans)),
+        Choice::ByPair(vlans) => {
+            VlanChoice::ByPair { switch_count: network.switch_count(), vlans: narrow(vlans) }
+        }
+    }
+}
+
+fn vlans(network: &Network, judged: &Judged, vids: &[VlanId], subnets: &[Subnet]) -> Vec<VlanPlan> {
+    let mut sources: Vec<Vec<SwitchId>> = vec![Vec::new(); vids.len()];
+    for source in network.sources() {
+        match &judged.solution.choice {
+            Choice::BySource(vlans) => sources[vlans[source as usize] as usize].push(SwitchId(source)),
+            Choice::ByPair(vlans) => {
+                let row = &vlans[source as usize * network.switch_count()..][..network.switch_count()];
+                let used: VlanIndices = row.iter().filter(|&&vlan| vlan != NONE).copied().collect();
+                used.iter().for_each(|&vlan| sources[vlan as usize].push(SwitchId(source)));
+            }
+        }
+    }
+    let vlan = |(index, sources): (usize, Vec<SwitchId>)| VlanPlan {
+        vid: vids[index],
+        tree: judged.solution.trees[index].iter().map(|&link| LinkId(link)).collect(),
+        sources,
+        subnet: subnets[index],
+    };
+    sources.into_iter().enumerate().map(vlan).collect()
+}
+
+type VlanIndices = std::collections::BTreeSet<u32>;
+
+fn links(machine: &Machine) -> Vec<LinkPlan> {
+    let link = |(id, link): (LinkId, &crate::graph::Link)| {
+        let end = |at: usize| LinkEnd {
+            switch: match link.ends[at].node {
+                crate::graph::Node::Switch(switch) => switch,
+                crate::graph::Node::Host(_) => unreachable!("links between switches come first"),
+            },
+            ports: machine.link_ports[id.index()][at].clone(),
+            lag: None,
+        };
+        LinkPlan { id, ends: [end(0), end(1)], rate_bits_per_s: link.spec.rate_bits_per_s }
+    };
+    machine.graph.links().take(machine.switch_link_count()).map(link).collect()
+}
+
+/// LAGs of each switch: links in order.
+fn number_lags(plan: &mut Plan, machine: &Machine) {
+    let mut next = vec![1_u16; machine.switches.len()];
+    for end in plan.links.iter_mut().flat_map(|link| &mut link.ends) {
+        if end.ports.len() > 1 {
+            let number = &mut next[end.switch.index()];
+            end.lag = Some(*number);
+            *number += 1;
+        }
+    }
+}
+
+/// Attachments with their addresses. A host has the same number in the subnet of every rail.
+fn hosts(machine: &Machine) -> Vec<HostPlan> {
+    let rail_count = machine.hosts.iter().map(|host| host.attachments.len()).max().unwrap_or(1);
+    let rails = split(machine.options.host_subnet, rail_count as u64, machine.hosts.len() as u64);
+    let mut number = 0;
+    let mut plans = Vec::with_capacity(machine.hosts.len());
+    for (index, host) in machine.hosts.iter().enumerate() {
+        let id = HostId(index as u32);
+        let mut attachments = Vec::with_capacity(host.attachments.len());
+        for (rail, link) in host.attachments.iter().enumerate() {
+            let [nics, ports] = &machine.link_ports[link.link.index()];
+            let subnet = rails.get(rail).copied().unwrap_or(machine.options.host_subnet);
+            let names = interface_names(machine, id, nics);
+            attachments.push(Attachment {
+                number,
+                rail: rail as u8,
+                interface: names.0,
+                nics: names.1,
+                mac: nics.first().and_then(|&nic| host.macs[usize::from(nic)]),
+                switch: link.switch,
+                ports: ports.clone(),
+                address: subnet.host_address(index as u32).unwrap_or(Ipv4Addr::UNSPECIFIED),
+                prefix_bits: subnet.prefix_bits,
+            });
+            number += 1;
+        }
+        plans.push(HostPlan { id, name: machine.graph.name(id.into()).to_owned(), attachments });
+    }
+    plans
+}
+
+fn interface_names(machine: &Machine, host: HostId, nics: &[PortNumber]) -> (String, Vec<String>) {
+    let model = machine.host_model(host);
+    let names: Vec<String> = nics.iter().map(|&nic| model.nics[usize::from(nic)].name.clone()).collect();
+    match names.as_slice() {
+        // The bridge inside the host is its interface.
+        [] => ("br0".into(), vec!["br0".into()]),
+        [_] if model.nics_as == NicsAs::Rails || model.nics.len() == 1 => (names[0].clone(), names),
+        [_] => ("bond0".into(), names),
+        _ => ("bond0".into(), names),
+    }
+}
+
+/// The subnet of each VLAN: the one with the VLAN's own number in it where there is room (10.0.101.0/24 for 101).
+fn vlan_subnets(machine: &Machine, vids: &[VlanId], attachment_count: u64) -> Vec<Subnet> {
+    let base = machine.options.vlan_subnet;
+    let last = vids.last().map_or(0, |vid| u64::from(vid.get()));
+    let by_number = split(base, last + 1, attachment_count);
+    if !by_number.is_empty() {
+        return vids.iter().map(|vid| by_number[usize::from(vid.get())]).collect();
+    }
+    let in_turn = split(base, vids.len() as u64, attachment_count);
+    // Too small: the `addresses` check says so.
+    vids.iter().enumerate().map(|(index, _)| in_turn.get(index).copied().unwrap_or(base)).collect()
+}
+
+/// Parts of a subnet, each with room for so many hosts; of 256 addresses at least, where they fit. Empty if they do not.
+fn split(base: Subnet, part_count: u64, host_count: u64) -> Vec<Subnet> {
+    // Network and broadcast addresses are taken.
+    let needed_bits = 64 - (host_count + 1).leading_zeros();
+    let base_bits = 32 - u32::from(base.prefix_bits);
+    let fits = |bits: u32| bits <= base_bits && part_count <= 1 << (base_bits - bits);
+    let Some(bits) = [needed_bits.max(8), needed_bits.max(2)].into_iter().find(|&bits| fits(bits)) else {
+        return Vec::new();
+    };
+    let part = |index: u64| Subnet {
+        network: Ipv4Addr::from(u32::from(base.network) + ((index << bits) as u32)),
+        prefix_bits: (32 - bits) as u8,
+    };
+    (0..part_count).map(part).collect()
+}
+
+fn switches(machine: &Machine, network: &Network, plan: &Plan) -> Vec<SwitchPlan> {
+    let mut switches: Vec<SwitchPlan> = machine.graph.switches().map(|id| bare_switch(machine, id)).collect();
+    let attachment_count: u64 = plan.hosts.iter().map(|host| host.attachments.len() as u64).sum();
+    let mut tagged: Vec<VlanSet> = vec![VlanSet::new(); plan.links.len()];
+    let mut is_on = vec![NONE; switches.len()];
+    for (index, vlan) in plan.vlans.iter().enumerate() {
+        for link in &vlan.tree {
+            tagged[link.index()].insert(vlan.vid);
+            for end in &plan.links[link.index()].ends {
+                // Once a VLAN, however many of the tree's links end here.
+                if std::mem::replace(&mut is_on[end.switch.index()], index as u32) != index as u32 {
+                    switches[end.switch.index()].mac_entries_count += attachment_count;
+                }
+            }
+        }
+    }
+    for link in &plan.links {
+        for (at, end) in link.ends.iter().enumerate() {
+            let role = PortRole::Link { link: link.id, peer: link.ends[1 - at].switch };
+            let membership = Membership { tagged: tagged[link.id.index()].clone(), ..Membership::default() };
+            plug(
+                &mut switches[end.switch.index()],
+                &end.ports,
+                end.lag,
+                role,
+                membership,
+                machine.options.lacp,
+            );
+        }
+    }
+    let all = plan.vlan_set();
+    for host in &plan.hosts {
+        for (index, attachment) in host.attachments.iter().enumerate() {
+            let switch = &mut switches[attachment.switch.index()];
+            let is_cut_off = network.weight(attachment.switch.0) == 0;
+            let membership =
+                if is_cut_off { Membership::default() } else { host_membership(plan, attachment, &all) };
+            let role = PortRole::Host { host: host.id, attachment: index };
+            let next = switch.lags.len() as u16 + 1;
+            let lag = (attachment.ports.len() > 1).then_some(next);
+            plug(switch, &attachment.ports, lag, role, membership, machine.options.lacp);
+        }
+    }
+    // One switch: no tree has links, but its hosts are in its table.
+    if plan.links.is_empty() {
+        switches.iter_mut().for_each(|s| s.mac_entries_count = attachment_count * plan.vlans.len() as u64);
+    }
+    switches
+}
+
+fn host_membership(plan: &Plan, attachment: &Attachment, all: &VlanSet) -> Membership {
+    match plan.tagging {
+        Tagging::Host => Membership { tagged: all.clone(), ..Membership::default() },
+        Tagging::Switch => Membership {
+            pvid: plan.vlan_between(attachment.switch, attachment.switch),
+            untagged: all.clone(),
+            tagged: VlanSet::new(),
+        },
+    }
+}
+
+fn bare_switch(machine: &Machine, id: SwitchId) -> SwitchPlan {
+    let model = machine.switch_model(id);
+    let port = |number| PortPlan {
+        number,
+        name: model.port_names.name(number),
+        role: PortRole::Unused,
+        lag: None,
+        membership: Membership::default(),
+    };
+    // Kept for ever where that is possible, unless a time was asked for.
+    let aging_time_s = match machine.options.aging_time_s {
+        Some(asked) => Some(asked),
+        None if model.aging_can_be_off => None,
+        None => model.aging_time_max_s,
+    };
+    SwitchPlan {
+        id,
+        name: machine.graph.name(id.into()).to_owned(),
+        model: model.name.clone(),
+        dialect: model.dialect.clone(),
+        inside_host: machine.switches[id.index()].inside_host,
+        ports: (1..=model.port_count).map(port).collect(),
+        lags: Vec::new(),
+        aging_time_s,
+        mac_entries_count: 0,
+    }
+}
+
+fn plug(
+    switch: &mut SwitchPlan,
+    ports: &[PortNumber],
+    lag: Option<u16>,
+    role: PortRole,
+    membership: Membership,
+    lacp: bool,
+) {
+    for &number in ports {
+        let port = &mut switch.ports[usize::from(number) - 1];
+        port.role = role;
+        port.lag = lag;
+        port.membership = membership.clone();
+    }
+    if let Some(number) = lag {
+        switch.lags.push(LagPlan { number, members: ports.to_vec(), role, lacp, membership });
+    }
+}
+
+fn figures(machine: &Machine, network: &Network, judged: &Judged) -> Figures {
+    let evaluation = &judged.evaluation;
+    let busiest = evaluation.busiest(network);
+    let mean = |total: u64| {
+        if evaluation.flow_count == 0 { 0.0 } else { total as f64 / evaluation.flow_count as f64 }
+    };
+    let used: Vec<u64> = evaluation.flows.iter().copied().filter(|&flows| flows > 0).collect();
+    let cable_count = machine.graph.switch_cable_count();
+    let price = |model: Option<f64>| model.unwrap_or(0.0);
+    let switches: f64 = machine.graph.switches().map(|id| price(machine.switch_model(id).price)).sum();
+    let has_price = machine.cable_price.is_some() || machine.switch_models.iter().any(|m| m.price.is_some());
+    Figures {
+        vlan_count_min: judged.solution.vlan_count_min,
+        diameter_switches: evaluation.diameter_switches,
+        mean_switches: 1.0 + mean(evaluation.hops),
+        stretch: evaluation.stretch(),
+        bisection: bisection(network),
+        link_load_max: busiest.map_or(0, |(_, flows)| flows),
+        busiest: busiest.map(|(channel, _)| {
+            let (link, from, to) = channel_switches(network, channel);
+            BusiestLink { link, from, to }
+        }),
+        link_load_mean: if used.is_empty() {
+            0.0
+        } else {
+            used.iter().sum::<u64>() as f64 / used.len() as f64
+        },
+        channel_flows: evaluation.flows.clone(),
+        cable_count,
+        price: has_price.then(|| switches + cable_count as f64 * price(machine.cable_price)),
+    }
+}
+
+fn verdicts(
+    machine: &Machine,
+    network: &Network,
+    chosen: &Chosen,
+    failures: &[Failure],
+    plan: &Plan,
+) -> Verdicts {
+    let mut checks = vec![
+        trees_check(network, plan),
+        routes_check(network, plan, &chosen.best),
+        deadlock_check(machine, chosen),
+        vlan_check(machine, plan),
+        mac_check(machine, plan),
+        address_check(machine, plan),
+        pause_check(machine),
+    ];
+    if !failures.is_empty() {
+        checks.push(loss_check(machine, network, failures));
+    }
+    let steps = chosen.best.evaluation.witnesses.iter().map(|witness| {
+        let (link, from, to) = channel_switches(network, witness.held);
+        let vid = plan.vlans[witness.vlan as usize].vid;
+        CycleStep { link, from, to, vid, source: witness.source, destination: witness.destination }
+    });
+    let alternative = chosen.alternative.as_ref().map(|safe| Alternative {
+        setting: safe.solution.setting.clone(),
+        vlan_count: safe.solution.trees.len(),
+        stretch: safe.evaluation.stretch(),
+        link_load_max: safe.evaluation.busiest(network).map_or(0, |(_, flows)| flows),
+    });
+    Verdicts { checks, deadlock: Deadlock { cycle: steps.collect() }, alternative }
+}
+
+fn check(name: &'static str, status: Status, detail: String, remedy: Option<String>) -> Check {
+    Check { name, status, detail, remedy }
+}
+
+fn trees_check(network: &Network, plan: &Plan) -> Check {
+    match plan.vlans.iter().find_map(|vlan| verify::tree_fault(plan, network, vlan)) {
+        Some(fault) => check("trees", Status::Fails, fault, Some("this is a bug: please report it".into())),
+        None => {
+            let detail =
+                format!("{} VLANs, each a tree that reaches every switch with hosts", plan.vlans.len());
+            check("trees", Status::Holds, detail, None)
+        }
+    }
+}
+
+fn routes_check(network: &Network, plan: &Plan, judged: &Judged) -> Check {
+    let evaluation = &judged.evaluation;
+    let fault = verify::unrouted(plan, network);
+    if let Some((from, to)) = fault {
+        let [from, to] = [from, to].map(|id| plan.switch(id).name.clone());
+        let detail = format!("there is no route from {from} to {to}");
+        return check("routes", Status::Fails, detail, Some("this is a bug: please report it".into()));
+    }
+    let detail = format!(
+        "all {} ordered pairs of switches with hosts; {} switches at most, {:.2} times the shortest paths",
+        evaluation.pairs,
+        evaluation.diameter_switches,
+        evaluation.stretch()
+    );
+    let status = if evaluation.routed_pairs == evaluation.pairs { Status::Holds } else { Status::Fails };
+    check("routes", status, detail, None)
+}
+
+fn deadlock_check(machine: &Machine, chosen: &Chosen) -> Check {
+    let evaluation = &chosen.best.evaluation;
+    match &evaluation.verdict {
+        crate::deadlock::Verdict::Free { dependency_count } => {
+            let detail =
+                format!("{dependency_count} channel dependencies over all VLANs together, without a cycle");
+            check("deadlock", Status::Holds, detail, None)
+        }
+        crate::deadlock::Verdict::Cycle(lanes) if machine.options.pause => {
+            let detail =
+                format!("with pause on, {} channels can wait for each other in a circle", lanes.len());
+            let remedy = chosen
+                .alternative
+                .as_ref()
+                .map(|safe| format!("in [plan], `{}` is free of deadlock", safe.solution.setting));
+            check("deadlock", Status::Fails, detail, remedy.or(Some("turn `pause` off".into())))
+        }
+        crate::deadlock::Verdict::Cycle(lanes) => {
+            let detail = format!(
+                "{} channels form a circle, but without pause full buffers drop frames instead",
+                lanes.len()
+            );
+            check("deadlock", Status::Warning, detail, None)
+        }
+    }
+}
+
+fn vlan_check(machine: &Machine, plan: &Plan) -> Check {
+    let count = plan.vlans.len();
+    let limit = machine.switch_models.iter().filter_map(|model| model.vlans_max).min();
+    let detail = match limit {
+        Some(limit) => format!("{count} of {limit}; at least {} are needed", plan.figures.vlan_count_min),
+        None => format!("{count}; the description gives no limit (`vlans_max`)"),
+    };
+    check("vlan limit", Status::Holds, detail, None)
+}
+
+fn mac_check(machine: &Machine, plan: &Plan) -> Check {
+    let worst = plan.switches.iter().max_by_key(|switch| {
+        let max = machine.switch_model(switch.id).mac_table_max.unwrap_or(u64::MAX).max(1);
+        (u128::from(switch.mac_entries_count) << 64) / u128::from(max)
+    });
+    let Some(worst) = worst else { return check("mac table", Status::Holds, "no switch".into(), None) };
+    let needed = worst.mac_entries_count;
+    match machine.switch_model(worst.id).mac_table_max {
+        None => {
+            let detail = format!("{needed} entries; the description gives no limit (`mac_table_max`)");
+            check("mac table", Status::Holds, detail, None)
+        }
+        Some(max) if needed <= max => {
+            check("mac table", Status::Holds, format!("{needed} of {max} entries"), None)
+        }
+        Some(max) => {
+            let detail =
+                format!("{} needs {needed} entries and has {max}: frames beyond will flood", worst.name);
+            let remedy = "use fewer VLANs (`vlans = \"fewest\"`) or switches with larger tables";
+            check("mac table", Status::Fails, detail, Some(remedy.into()))
+        }
+    }
+}
+
+fn address_check(machine: &Machine, plan: &Plan) -> Check {
+    let options = &machine.options;
+    let has_host_addresses =
+        plan.hosts.iter().flat_map(|host| &host.attachments).all(|a| !a.address.is_unspecified());
+    let overlaps = plan.vlans.windows(2).any(|pair| pair[0].subnet == pair[1].subnet);
+    let count: usize = plan.hosts.iter().map(|host| host.attachments.len()).sum();
+    let has_room =
+        plan.vlans.iter().all(|vlan| vlan.subnet.host_address(count.saturating_sub(1) as u32).is_some());
+    let fails = |key: &str, subnet: Subnet, what: String| {
+        let remedy = format!("in [plan], give `{key}` a larger subnet");
+        check("addresses", Status::Fails, format!("{subnet} has no room for {what}"), Some(remedy))
+    };
+    if !has_host_addresses {
+        return fails("host_subnet", options.host_subnet, format!("{} hosts", plan.hosts.len()));
+    }
+    if overlaps || !has_room {
+        return fails(
+            "vlan_subnet",
+            options.vlan_subnet,
+            format!("{count} interfaces on {} VLANs", plan.vlans.len()),
+        );
+    }
+    let vlans = match (plan.vlans.first(), plan.vlans.last()) {
+        (Some(first), Some(last)) => format!("{} to {}", first.subnet, last.subnet),
+        _ => "none".into(),
+    };
+    check("addresses", Status::Holds, format!("hosts in {}, VLANs in {vlans}", options.host_subnet), None)
+}
+
+fn pause_check(machine: &Machine) -> Check {
+    let deaf = machine.switch_models.iter().find(|model| !model.pause);
+    match (machine.options.pause, deaf) {
+        (true, Some(model)) => {
+            let detail = format!("{} does not send pause frames: it drops what it cannot hold", model.name);
+            check("pause", Status::Warning, detail, Some("expect TCP to repeat frames under load".into()))
+        }
+        (true, None) => check("pause", Status::Holds, "on at every port: no frame is dropped".into(), None),
+        (false, _) => check("pause", Status::Holds, "off, as asked: full buffers drop frames".into(), None),
+    }
+}
+
+fn loss_check(machine: &Machine, network: &Network, failures: &[Failure]) -> Check {
+    let words: Vec<String> = failures.iter().map(|&failure| describe(machine, failure)).collect();
+    let lost: Vec<&str> = machine
+        .hosts
+        .iter()
+        .enumerate()
+        .filter(|(_, host)| host.attachments.iter().all(|link| network.weight(link.switch.0) == 0))
+        .map(|(index, _)| machine.graph.name(HostId(index as u32).into()))
+        .collect();
+    let detail = match lost.as_slice() {
+        [] => format!("without {}: every host is still reached", words.join(", ")),
+        lost => format!("without {}: {} hosts are cut off, {} first", words.join(", "), lost.len(), lost[0]),
+    };
+    let status = if lost.is_empty() { Status::Holds } else { Status::Warning };
+    check("reach", status, detail, None)
+}

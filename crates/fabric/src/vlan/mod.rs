@@ -1,0 +1,85 @@
+//! VLAN planning: any topology of layer-2 switches, without spanning-tree protocol and without changing hosts.
+//!
+//! Entry: [`plan`]. The steps, each in a file of its own: paths from every source switch, one tree each (`paths/`);
+//! sources whose trees are one tree share a VLAN (`solution`); the whole is judged (`evaluation`); of several
+//! candidates the best is taken and a deadlock-free one offered (`choose`); it becomes ports, LAGs, addresses and
+//! checks (`dress`). [`failures`] does all that again for every link and switch that may fail.
+//!
+//! # What the inter-switch ports are
+//!
+//! T. Otsuka et al. (TPDS 22(2), 2011) need at most as many VLANs as a switch has neighbours, which is possible only if
+//! frames are re-tagged at each hop: links between switches untagged, the route a function of input port and
+//! destination. The paper this planner follows (T. Hiroyasu et al., 2009; P3) does not do that. Its section 3.1 sets
+//! PVID and untagged membership on *host* ports only, and says of figure 2 that a frame from hosts 1 to 28 is given tag
+//! 101 at the input port of switch 0, is "routed to every destination inside VLAN 101", and loses the tag at the output
+//! port of the switch *its destination is connected to*. So ports between switches are tagged members, a frame keeps
+//! its VLAN from the first switch to the last, and a VLAN is a tree over the whole network. That is what is planned
+//! here. The paper's numbers of VLANs agree: complete graphs need one a switch (two different stars make a cycle), where
+//! per-hop tagging would need one less than that.
+//!
+//! # Deadlock
+//!
+//! 802.3x pauses a link, not a VLAN. That each VLAN is a tree therefore proves nothing: the channel dependencies of all
+//! VLANs are taken together, and a cycle is shown with a route for each of its steps.
+
+mod choose;
+mod dress;
+mod evaluation;
+mod network;
+mod paths;
+mod random;
+mod replan;
+mod solution;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod verify;
+
+use crate::description::{DescriptionError, Machine, TaggingOption};
+use crate::plan::{Plan, Tagging};
+use crate::topology::Topology;
+
+pub use network::Failure;
+pub use replan::{Degraded, failures, single_failures};
+
+pub(crate) use network::Network;
+pub(crate) use random::Random;
+
+use choose::{Chosen, choose};
+
+/// Plans a machine by its `[plan]` options. The plan's [`crate::plan::Verdicts`] say what holds and what does not.
+///
+/// # Errors
+/// If the machine cannot be planned so at all: more VLANs than a switch can have, or than there are identifiers. The
+/// error names the line of the description to change.
+pub fn plan(machine: &Machine) -> Result<Plan, DescriptionError> {
+    plan_without(machine, &[])
+}
+
+/// Plans what is left of a machine when links or switches have failed. Ports and numbers stay what they are, so the
+/// configurations can be compared with those in use.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_without(machine: &Machine, failures: &[Failure]) -> Result<Plan, DescriptionError> {
+    let network = Network::of(machine, failures);
+    let chosen = chosen(machine, &network);
+    dress::dress(machine, &network, &chosen, failures)
+}
+
+fn chosen(machine: &Machine, network: &Network) -> Chosen {
+    let grid = machine.topology.as_ref().and_then(Topology::grid);
+    choose(network, grid.as_ref(), &machine.options, tagging(machine))
+}
+
+/// Who tags: the switches, unless one of them cannot or the hosts were asked to.
+fn tagging(machine: &Machine) -> Tagging {
+    let all_can = (0..machine.switches.len() as u32)
+        .all(|id| machine.switch_model(crate::graph::SwitchId(id)).many_untagged_vlans_per_port);
+    match machine.options.tagging {
+        TaggingOption::Switch => Tagging::Switch,
+        TaggingOption::Host => Tagging::Host,
+        TaggingOption::Auto if all_can => Tagging::Switch,
+        TaggingOption::Auto => Tagging::Host,
+    }
+}

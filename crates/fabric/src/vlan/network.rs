@@ -1,0 +1,164 @@
+//! The switches and links that are up, in arrays: what every search and every statistic of the planner walks over.
+
+use std::collections::VecDeque;
+
+use crate::description::Machine;
+use crate::graph::{ChannelId, Graph, LinkId, SwitchId};
+
+/// No switch, no link.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A link as seen from one of its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arc {
+    pub(crate) to: u32,
+    pub(crate) link: u32,
+}
+
+/// What is taken out of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Failure {
+    /// A link between two switches: with link aggregation, all of its cables.
+    Link(LinkId),
+    /// A switch and all that is plugged into it.
+    Switch(SwitchId),
+}
+
+/// Switches, the links between them, and how many host interfaces each switch has.
+#[derive(Debug, Clone)]
+pub(crate) struct Network {
+    offsets: Vec<u32>,
+    arcs: Vec<Arc>,
+    ends: Vec<[u32; 2]>,
+    rates: Vec<u64>,
+    /// Host attachments of each switch; 0 for a switch that is down or cut off.
+    weights: Vec<u32>,
+    /// Switches that take part.
+    alive: Vec<bool>,
+}
+
+impl Network {
+    /// A machine's switches without what has failed. If that leaves several parts, the part with most hosts is kept.
+    pub(crate) fn of(machine: &Machine, failures: &[Failure]) -> Network {
+        Network::new(&machine.graph, machine.switch_link_count(), machine.attachment_counts(), failures)
+    }
+
+    /// The first `link_count` links of `graph` must be those between switches.
+    pub(crate) fn new(graph: &Graph, link_count: usize, weights: Vec<u32>, failures: &[Failure]) -> Network {
+        let switch_is_up = |switch: u32| !failures.contains(&Failure::Switch(SwitchId(switch)));
+        let mut ends = Vec::with_capacity(link_count);
+        let mut rates = Vec::with_capacity(link_count);
+        let mut lists: Vec<Vec<Arc>> = vec![Vec::new(); graph.switch_count()];
+        for (id, link) in graph.links().take(link_count) {
+            let [a, b] = link.ends.map(|end| match end.node {
+                crate::graph::Node::Switch(switch) => switch.0,
+                crate::graph::Node::Host(_) => NONE,
+            });
+            ends.push([a, b]);
+            rates.push(link.spec.total_rate_bits_per_s());
+            if switch_is_up(a) && switch_is_up(b) && !failures.contains(&Failure::Link(id)) {
+                lists[a as usize].push(Arc { to: b, link: id.0 });
+                lists[b as usize].push(Arc { to: a, link: id.0 });
+            }
+        }
+        let mut offsets = vec![0];
+        let mut arcs = Vec::new();
+        for list in &lists {
+            arcs.extend_from_slice(list);
+            offsets.push(arcs.len() as u32);
+        }
+        let alive = (0..graph.switch_count() as u32).map(switch_is_up).collect();
+        let mut network = Network { offsets, arcs, ends, rates, weights, alive };
+        network.keep_largest_part();
+        network
+    }
+
+    fn keep_largest_part(&mut self) {
+        let mut part = vec![NONE; self.switch_count()];
+        let mut hosts_of_parts = Vec::new();
+        for start in 0..self.switch_count() as u32 {
+            if part[start as usize] != NONE || !self.alive[start as usize] {
+                continue;
+            }
+            let number = hosts_of_parts.len() as u32;
+            let mut hosts = 0_u64;
+            let mut stack = vec![start];
+            part[start as usize] = number;
+            while let Some(at) = stack.pop() {
+                hosts += u64::from(self.weights[at as usize]);
+                for arc in self.arcs(at) {
+                    if part[arc.to as usize] == NONE {
+                        part[arc.to as usize] = number;
+                        stack.push(arc.to);
+                    }
+                }
+            }
+            hosts_of_parts.push(hosts);
+        }
+        let best = (0..hosts_of_parts.len()).rev().max_by_key(|&number| hosts_of_parts[number]);
+        for (switch, &part) in part.iter().enumerate() {
+            let kept = best.is_some_and(|best| part == best as u32);
+            self.alive[switch] = kept;
+            if !kept {
+                self.weights[switch] = 0;
+            }
+        }
+    }
+
+    pub(crate) fn switch_count(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    pub(crate) fn link_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn arcs(&self, switch: u32) -> &[Arc] {
+        let [from, to] = [0, 1].map(|next| self.offsets[switch as usize + next] as usize);
+        &self.arcs[from..to]
+    }
+
+    pub(crate) fn ends(&self, link: u32) -> [u32; 2] {
+        self.ends[link as usize]
+    }
+
+    /// Rate of all cables of a link in each direction, bit/s.
+    pub(crate) fn rate(&self, link: u32) -> u64 {
+        self.rates[link as usize]
+    }
+
+    /// The direction of `link` that leaves `from`.
+    pub(crate) fn channel(&self, link: u32, from: u32) -> ChannelId {
+        LinkId(link).channel_from(usize::from(self.ends[link as usize][0] != from))
+    }
+
+    pub(crate) fn weight(&self, switch: u32) -> u32 {
+        self.weights[switch as usize]
+    }
+
+    /// Switches that take part.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.switch_count() as u32).filter(|&switch| self.alive[switch as usize])
+    }
+
+    /// Switches with hosts.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.switch_count() as u32).filter(|&switch| self.weights[switch as usize] > 0)
+    }
+
+    /// Links from `from` to every switch; `u16::MAX` for one that takes no part.
+    pub(crate) fn distances(&self, from: u32) -> Vec<u16> {
+        let mut distances = vec![u16::MAX; self.switch_count()];
+        distances[from as usize] = 0;
+        let mut queue = VecDeque::from([from]);
+        while let Some(at) = queue.pop_front() {
+            for arc in self.arcs(at) {
+                if distances[arc.to as usize] == u16::MAX {
+                    distances[arc.to as usize] = distances[at as usize] + 1;
+                    queue.push_back(arc.to);
+                }
+            }
+        }
+        distances
+    }
+}

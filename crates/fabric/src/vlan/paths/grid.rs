@@ -1,0 +1,126 @@
+//! Dimension order on meshes, tori, rings and hypercubes.
+//!
+//! The prefix of a dimension-order path is the dimension-order path to the switch in between, so the paths from one
+//! source form a tree. Around a ring the shorter way is taken; where both are equally long, even coordinates go up and
+//! odd ones down, which keeps rings of four free of deadlock: no three channels in a row are chained. From five
+//! switches on, two-hop paths chain all the way round ([`WrapRule::Shortest`] is then not free of deadlock);
+//! [`WrapRule::NoTransit`] lets no path pass *through* coordinate 0, which breaks every ring's chain there and costs
+//! little length.
+
+use crate::topology::grid::Grid;
+
+use super::super::network::{Arc, NONE, Network};
+use super::super::tree::RootedTree;
+use super::Paths;
+
+/// How dimensions that wrap around are crossed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WrapRule {
+    /// The shorter way round.
+    Shortest,
+    /// Never through coordinate 0.
+    NoTransit,
+}
+
+/// Dimension order, correcting the dimensions in `order`.
+pub(crate) fn dimension_order(
+    network: &Network,
+    grid: &Grid,
+    order: &[usize],
+    rule: WrapRule,
+) -> Option<Paths> {
+    let trees: Option<Vec<RootedTree>> =
+        network.sources().map(|source| tree(network, grid, order, rule, source)).collect();
+    let (words, name) = match rule {
+        WrapRule::Shortest => ("dimension order", "dimension-order"),
+        WrapRule::NoTransit => ("dimension order without transit through coordinate 0", "no-wrap-transit"),
+    };
+    Some(Paths {
+        method: format!("{words} {order:?}"),
+        setting: format!("routing = \"{name}\", dimension_order = {order:?}"),
+        trees: trees?,
+    })
+}
+
+/// Dimensions from the shortest to the longest: the order that the paper's numbers of VLANs imply (mesh and torus 4×2
+/// with four, figure 2: the hosts of a column share).
+pub(crate) fn shortest_first(grid: &Grid) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..grid.dimensions.len()).collect();
+    order.sort_by_key(|&d| grid.dimensions[d].extent);
+    order
+}
+
+/// Orders worth trying: all of up to four dimensions, else shortest and longest first.
+pub(crate) fn orders(grid: &Grid) -> Vec<Vec<usize>> {
+    let shortest = shortest_first(grid);
+    if shortest.len() > 4 {
+        let longest = shortest.iter().rev().copied().collect();
+        return vec![shortest, longest];
+    }
+    let mut orders = vec![Vec::new()];
+    for _ in 0..shortest.len() {
+        let longer = |order: &Vec<usize>| {
+            let order = order.clone();
+            let unused = shortest.iter().filter(|d| !order.contains(d)).copied().collect::<Vec<_>>();
+            unused.into_iter().map(move |d| [order.as_slice(), &[d]].concat())
+        };
+        orders = orders.iter().flat_map(longer).collect();
+    }
+    orders
+}
+
+fn tree(network: &Network, grid: &Grid, order: &[usize], rule: WrapRule, source: u32) -> Option<RootedTree> {
+    let from = grid.coordinates(source);
+    let mut parents = vec![Arc { to: NONE, link: NONE }; network.switch_count()];
+    for switch in (0..network.switch_count() as u32).filter(|&switch| switch != source) {
+        let mut at = grid.coordinates(switch);
+        let last = order.iter().rev().copied().find(|&d| at[d] != from[d])?;
+        let dimension = grid.dimensions[last];
+        let up = goes_up(from[last], at[last], dimension.extent, dimension.wraps, rule);
+        let extent = dimension.extent;
+        at[last] = if up { at[last] + extent - 1 } else { at[last] + 1 } % extent;
+        let before = grid.switch_at(&at);
+        parents[switch as usize] = *network.arcs(switch).iter().find(|arc| arc.to == before)?;
+    }
+    Some(RootedTree::from_parents(source, parents).pruned(network))
+}
+
+/// Whether the way from `from` to `to` goes towards higher coordinates.
+fn goes_up(from: u32, to: u32, extent: u32, wraps: bool, rule: WrapRule) -> bool {
+    if !wraps || (rule == WrapRule::NoTransit && from != 0 && to != 0) {
+        return to > from;
+    }
+    let up = (to + extent - from) % extent;
+    let down = extent - up;
+    up < down || (up == down && from.is_multiple_of(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_transit_never_passes_through_zero() {
+        for extent in 3..9 {
+            for (from, to) in
+                (0..extent).flat_map(|a| (0..extent).map(move |b| (a, b))).filter(|(a, b)| a != b)
+            {
+                let up = goes_up(from, to, extent, true, WrapRule::NoTransit);
+                let step = if up { 1 } else { extent - 1 };
+                let mut at = (from + step) % extent;
+                while at != to {
+                    assert_ne!(at, 0, "from {from} to {to} of {extent}");
+                    at = (at + step) % extent;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_orders_of_three_dimensions_are_six() {
+        let orders = orders(&Grid::mesh(&[4, 2, 8]));
+        assert_eq!(orders.len(), 6);
+        assert_eq!(shortest_first(&Grid::mesh(&[4, 2, 8])), [1, 0, 2]);
+        assert!(orders.contains(&vec![2, 0, 1]));
+    }
+}

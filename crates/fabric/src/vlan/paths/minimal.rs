@@ -1,0 +1,438 @@
+//! Shortest paths on any graph: balanced ([`balanced`]), or so that as many sources as possible share a tree
+//! ([`fewest`]).
+//!
+//! When can sources `S` share a tree on which all their paths are shortest? Root the tree at one of them, `s`. Each
+//! switch has its parent on a shortest path from `s`. Seen from another source `t`, the links from `t` up to the root
+//! (the *chain* of `t`) are walked upwards; every other link is walked downwards, as seen from `s`. So a switch off
+//! the chain needs a parent that is nearer to *all* sources by one: call it an outward parent. Hence the test for one
+//! more source `t`: switches without a parent that is outward for `t` too must all lie on the chain of `t`, a shortest
+//! path from `t` to `s` through shared links. Off the chains every switch chooses on its own, so only chains are
+//! searched.
+
+use std::collections::BTreeMap;
+
+use super::super::network::{Arc, NONE, Network};
+use super::super::random::Random;
+use super::super::tree::{RootedTree, adjacency};
+use super::{Load, Paths};
+
+const NO_ARC: Arc = Arc { to: NONE, link: NONE };
+/// Up to this many sources the fewest trees are searched for exactly.
+const EXACT_SOURCES_MAX: usize = 16;
+/// Steps of the exact search: some seconds at worst. Beyond, what was found is reported as not proven.
+const EXACT_STEPS_MAX: u64 = 200_000;
+/// Orders tried by the greedy search on small and on large networks.
+const STARTS: (usize, usize) = (32, 2);
+const LARGE: usize = 128;
+
+/// How one of several equally short ways is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// The one whose last link is least busy so far.
+    ByLoad,
+    /// By the rank of the source: on a fat tree all paths of one source then climb through the same switch, and
+    /// sources that climb through the same one share a VLAN.
+    ByRank,
+}
+
+/// Shortest paths from each source on its own.
+pub(crate) fn balanced(network: &Network, spread: Spread) -> Paths {
+    let mut load = Load::new(network);
+    let mut trees = Vec::new();
+    for (rank, source) in network.sources().enumerate() {
+        let distances = network.distances(source);
+        let mut parents = vec![NO_ARC; network.switch_count()];
+        for switch in network.alive().filter(|&switch| switch != source) {
+            let is_nearer = |arc: &&Arc| distances[arc.to as usize] < distances[switch as usize];
+            let mut ways: Vec<Arc> = network.arcs(switch).iter().filter(is_nearer).copied().collect();
+            let first = rank % ways.len().max(1);
+            ways.rotate_left(first);
+            let busy = |arc: &&Arc| match spread {
+                Spread::ByLoad => load.of(network, arc.link, arc.to),
+                Spread::ByRank => 0,
+            };
+            if let Some(best) = ways.iter().min_by_key(busy) {
+                parents[switch as usize] = *best;
+            }
+        }
+        let tree = RootedTree::from_parents(source, parents).pruned(network);
+        load.add(network, &tree);
+        trees.push(tree);
+    }
+    Paths { method: "shortest paths".into(), setting: "routing = \"minimal\"".into(), trees }
+}
+
+/// What [`fewest`] found.
+#[derive(Debug, Clone)]
+pub(crate) struct Fewest {
+    pub(crate) paths: Paths,
+    /// No fewer than this are possible: as many as were found, if that is proven.
+    pub(crate) tree_count_min: usize,
+}
+
+/// Shortest paths with as few trees as can be found: several greedy orders, and an exact search on small networks.
+pub(crate) fn fewest(network: &Network, seed: u64) -> Fewest {
+    let sources: Vec<u32> = network.sources().collect();
+    let search = Search::new(network, sources);
+    let tree_count_min = search.lower_bound();
+    let starts = if search.sources.len() > LARGE { STARTS.1 } else { STARTS.0 };
+    let mut random = Random::new(seed);
+    let mut best: Option<Vec<Group>> = None;
+    for start in 0..starts {
+        let mut order: Vec<usize> = (0..search.sources.len()).collect();
+        if start > 0 {
+            random.shuffle(&mut order);
+        }
+        let groups = search.improved(search.greedy(&order, &mut random), &mut random);
+        if best.as_ref().is_none_or(|best| groups.len() < best.len()) {
+            best = Some(groups);
+        }
+        if best.as_ref().is_some_and(|best| best.len() <= tree_count_min) {
+            break;
+        }
+    }
+    let mut groups = best.unwrap_or_default();
+    let mut is_proven = groups.len() <= tree_count_min;
+    if !is_proven && search.sources.len() <= EXACT_SOURCES_MAX && search.every_switch_has_hosts() {
+        let (found, finished) = search.exact(groups.len(), tree_count_min);
+        groups = found.unwrap_or(groups);
+        is_proven = finished;
+    }
+    let tree_count_min = if is_proven { groups.len() } else { tree_count_min };
+    Fewest { paths: search.paths(&groups), tree_count_min }
+}
+
+/// Sources that share a tree, and what of the tree is decided.
+#[derive(Debug, Clone)]
+struct Group {
+    /// Indices into the search's sources; the tree is rooted at the first.
+    members: Vec<usize>,
+    /// Whether a switch lies on a chain; its parent is then its only candidate.
+    is_core: Vec<bool>,
+    /// Possible parents of every switch.
+    candidates: Vec<Vec<Arc>>,
+}
+
+struct Search<'a> {
+    network: &'a Network,
+    sources: Vec<u32>,
+    /// From each source to every switch.
+    distances: Vec<Vec<u16>>,
+}
+
+/// What one more source asks of a group.
+struct Demand {
+    /// By distance from the root: the switch that must be on the chain there.
+    must: Vec<u32>,
+}
+
+impl<'a> Search<'a> {
+    fn new(network: &'a Network, sources: Vec<u32>) -> Search<'a> {
+        let distances = sources.iter().map(|&source| network.distances(source)).collect();
+        Search { network, sources, distances }
+    }
+
+    fn every_switch_has_hosts(&self) -> bool {
+        self.network.alive().all(|switch| self.network.weight(switch) > 0)
+    }
+
+    fn group_of(&self, member: usize) -> Group {
+        let distances = &self.distances[member];
+        let nearer = |switch: usize| {
+            let is_nearer = |arc: &&Arc| distances[arc.to as usize] < distances[switch];
+            self.network.arcs(switch as u32).iter().filter(is_nearer).copied().collect()
+        };
+        let switch_count = self.network.switch_count();
+        Group {
+            members: vec![member],
+            is_core: vec![false; switch_count],
+            candidates: (0..switch_count).map(nearer).collect(),
+        }
+    }
+
+    /// Which switches must be on the chain of source `t`, or `None` if that cannot be.
+    fn demand(&self, group: &Group, t: usize) -> Option<Demand> {
+        let root = self.sources[group.members[0]];
+        let from_root = &self.distances[group.members[0]];
+        let from_t = &self.distances[t];
+        let length = from_root[self.sources[t] as usize];
+        let mut must = vec![NONE; usize::from(length) + 1];
+        for switch in self.network.alive() {
+            let needs_parent = self.network.weight(switch) > 0 || group.is_core[switch as usize];
+            if switch == root || !needs_parent {
+                continue;
+            }
+            let at = from_t[switch as usize];
+            let is_outward = |arc: &Arc| from_t[arc.to as usize].wrapping_add(1) == at;
+            if group.candidates[switch as usize].iter().any(is_outward) {
+                continue;
+            }
+            let level = from_root[switch as usize];
+            if level + at != length || must[usize::from(level)] != NONE {
+                return None;
+            }
+            must[usize::from(level)] = switch;
+        }
+        Some(Demand { must })
+    }
+
+    /// Chains from source `t` to the root that a demand allows, as lists of (switch, parent) for the switches that are
+    /// not core yet; `visit` says whether to go on.
+    fn chains(
+        &self,
+        group: &Group,
+        demand: &Demand,
+        t: usize,
+        random: Option<&mut Random>,
+        visit: Visit<'_>,
+    ) -> bool {
+        let mut walk = ChainWalk {
+            search: self,
+            group,
+            demand,
+            // With one chain wanted, a switch that led nowhere once leads nowhere again.
+            dead: random.is_some().then(|| vec![false; self.network.switch_count()]),
+            random,
+            chain: Vec::new(),
+        };
+        walk.from(self.sources[t], visit)
+    }
+
+    /// The group with `t` in it along a chain, or `None` if that leaves a switch without a parent.
+    fn joined(&self, group: &Group, t: usize, chain: &[(u32, Arc)]) -> Option<Group> {
+        let root = self.sources[group.members[0]];
+        let from_t = &self.distances[t];
+        let mut joined = group.clone();
+        for &(switch, parent) in chain {
+            joined.is_core[switch as usize] = true;
+            joined.candidates[switch as usize] = vec![parent];
+        }
+        for switch in self.network.alive() {
+            if !joined.is_core[switch as usize] {
+                let at = from_t[switch as usize];
+                joined.candidates[switch as usize]
+                    .retain(|arc| from_t[arc.to as usize].wrapping_add(1) == at);
+            }
+        }
+        joined.members.push(t);
+        // A switch without hosts may be left out, but then nobody can hang below it.
+        let mut order: Vec<u32> = self.network.alive().collect();
+        let from_root = &self.distances[group.members[0]];
+        order.sort_by_key(|&switch| from_root[switch as usize]);
+        let mut is_in = vec![false; self.network.switch_count()];
+        is_in[root as usize] = true;
+        for &switch in order.iter().filter(|&&switch| switch != root) {
+            joined.candidates[switch as usize].retain(|arc| is_in[arc.to as usize]);
+            is_in[switch as usize] = !joined.candidates[switch as usize].is_empty();
+            if !is_in[switch as usize] && self.network.weight(switch) > 0 {
+                return None;
+            }
+        }
+        Some(joined)
+    }
+
+    fn try_join(&self, group: &Group, t: usize, random: &mut Random) -> Option<Group> {
+        let demand = self.demand(group, t)?;
+        let mut joined = None;
+        self.chains(group, &demand, t, Some(random), &mut |chain| {
+            joined = self.joined(group, t, chain);
+            false
+        });
+        joined
+    }
+
+    fn greedy(&self, order: &[usize], random: &mut Random) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for &t in order {
+            let home = groups
+                .iter()
+                .enumerate()
+                .find_map(|(index, group)| self.try_join(group, t, random).map(|joined| (index, joined)));
+            match home {
+                Some((index, joined)) => groups[index] = joined,
+                None => groups.push(self.group_of(t)),
+            }
+        }
+        groups
+    }
+
+    /// Local search: takes small groups apart and puts their members into others, as long as that empties groups.
+    fn improved(&self, mut groups: Vec<Group>, random: &mut Random) -> Vec<Group> {
+        loop {
+            groups.sort_by_key(|group| group.members.len());
+            let emptied = (0..groups.len().min(8)).find_map(|victim| {
+                let mut rest: Vec<Group> = groups.clone();
+                let removed = rest.remove(victim);
+                let placed = removed.members.iter().all(|&t| {
+                    let home = (0..rest.len()).find_map(|index| {
+                        self.try_join(&rest[index], t, random).map(|joined| (index, joined))
+                    });
+                    home.map(|(index, joined)| rest[index] = joined).is_some()
+                });
+                placed.then_some(rest)
+            });
+            match emptied {
+                Some(fewer) if self.sources.len() <= LARGE => groups = fewer,
+                _ => return groups,
+            }
+        }
+    }
+
+    fn can_pair(&self, a: usize, b: usize) -> bool {
+        let mut random = Random::new(0);
+        self.try_join(&self.group_of(a), b, &mut random).is_some()
+    }
+
+    /// No fewer trees are possible: sources of which no two can share, found greedily, and where every switch has
+    /// hosts, links that every shortest path between neighbours needs over the links of a tree.
+    fn lower_bound(&self) -> usize {
+        if !self.every_switch_has_hosts() {
+            return usize::from(!self.sources.is_empty());
+        }
+        let mut apart: Vec<usize> = Vec::new();
+        // Pairs are tested against the few sources already known to be apart from each other.
+        for t in 0..self.sources.len() {
+            if apart.iter().all(|&other| !self.can_pair(other, t)) {
+                apart.push(t);
+            }
+            if apart.len() >= LARGE {
+                break;
+            }
+        }
+        let mut neighbours: Vec<[u32; 2]> = Vec::new();
+        for switch in self.network.alive() {
+            let arcs = self.network.arcs(switch).iter().filter(|arc| arc.to > switch);
+            neighbours.extend(arcs.map(|arc| [switch, arc.to]));
+        }
+        neighbours.sort_unstable();
+        neighbours.dedup();
+        let tree_links = self.network.alive().count().saturating_sub(1).max(1);
+        apart.len().max(neighbours.len().div_ceil(tree_links)).max(1)
+    }
+
+    fn paths(&self, groups: &[Group]) -> Paths {
+        let mut load = Load::new(self.network);
+        let mut trees: BTreeMap<u32, RootedTree> = BTreeMap::new();
+        for group in groups {
+            let root = self.sources[group.members[0]];
+            let mut parents = vec![NO_ARC; self.network.switch_count()];
+            for switch in self.network.alive().filter(|&switch| switch != root) {
+                let candidates = group.candidates[switch as usize].iter().copied();
+                let best = candidates.min_by_key(|arc| load.of(self.network, arc.link, arc.to));
+                parents[switch as usize] = best.unwrap_or(NO_ARC);
+            }
+            let tree = RootedTree::from_parents(root, parents).pruned(self.network);
+            let adjacency = adjacency(self.network, &tree.links());
+            for &member in &group.members {
+                let source = self.sources[member];
+                let tree = RootedTree::from_links(&adjacency, source);
+                load.add(self.network, &tree);
+                trees.insert(source, tree);
+            }
+        }
+        Paths {
+            method: "shortest paths with few VLANs".into(),
+            setting: "routing = \"minimal\", vlans = \"fewest\"".into(),
+            trees: trees.into_values().collect(),
+        }
+    }
+}
+
+/// Takes a chain; answers whether to look for more.
+type Visit<'a> = &'a mut dyn FnMut(&[(u32, Arc)]) -> bool;
+
+struct ChainWalk<'a, 'b> {
+    search: &'a Search<'a>,
+    group: &'a Group,
+    demand: &'a Demand,
+    dead: Option<Vec<bool>>,
+    random: Option<&'b mut Random>,
+    chain: Vec<(u32, Arc)>,
+}
+
+impl ChainWalk<'_, '_> {
+    /// Walks on from a switch towards the root; answers whether to look for more chains.
+    fn from(&mut self, switch: u32, visit: Visit<'_>) -> bool {
+        let level = self.search.distances[self.group.members[0]][switch as usize];
+        let must = self.demand.must[usize::from(level)];
+        if must != NONE && must != switch {
+            return true;
+        }
+        if level == 0 {
+            return visit(&self.chain);
+        }
+        if self.dead.as_ref().is_some_and(|dead| dead[switch as usize]) {
+            return true;
+        }
+        let is_core = self.group.is_core[switch as usize];
+        let mut ways = self.group.candidates[switch as usize].clone();
+        if let Some(random) = self.random.as_mut() {
+            random.shuffle(&mut ways);
+        }
+        for arc in ways {
+            if !is_core {
+                self.chain.push((switch, arc));
+            }
+            let go_on = self.from(arc.to, visit);
+            if !is_core {
+                self.chain.pop();
+            }
+            if !go_on {
+                return false;
+            }
+        }
+        if let Some(dead) = self.dead.as_mut() {
+            dead[switch as usize] = true;
+        }
+        true
+    }
+}
+
+/// The exact search: each source joins a group that exists, in every way it can, or opens one.
+impl Search<'_> {
+    /// A division into fewer groups than `groups_max` if there is one, and whether the search came to its end.
+    fn exact(&self, groups_max: usize, groups_min: usize) -> (Option<Vec<Group>>, bool) {
+        let mut exact = Exact { search: self, best: None, limit: groups_max, groups_min, steps: 0 };
+        exact.place(0, &mut Vec::new());
+        (exact.best, exact.steps <= EXACT_STEPS_MAX)
+    }
+}
+
+struct Exact<'a> {
+    search: &'a Search<'a>,
+    best: Option<Vec<Group>>,
+    /// Only divisions with fewer groups than this are of interest.
+    limit: usize,
+    groups_min: usize,
+    steps: u64,
+}
+
+impl Exact<'_> {
+    fn place(&mut self, t: usize, groups: &mut Vec<Group>) {
+        self.steps += 1;
+        if self.steps > EXACT_STEPS_MAX || self.limit <= self.groups_min || groups.len() >= self.limit {
+            return;
+        }
+        if t == self.search.sources.len() {
+            self.limit = groups.len();
+            self.best = Some(groups.clone());
+            return;
+        }
+        for index in 0..groups.len() {
+            let group = groups[index].clone();
+            let Some(demand) = self.search.demand(&group, t) else { continue };
+            let search = self.search;
+            search.chains(&group, &demand, t, None, &mut |chain| {
+                if let Some(joined) = search.joined(&group, t, chain) {
+                    groups[index] = joined;
+                    self.place(t + 1, groups);
+                }
+                self.steps <= EXACT_STEPS_MAX && self.limit > self.groups_min
+            });
+            groups[index] = group;
+        }
+        groups.push(self.search.group_of(t));
+        self.place(t + 1, groups);
+        groups.pop();
+    }
+}

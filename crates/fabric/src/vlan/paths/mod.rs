@@ -1,0 +1,65 @@
+//! Paths from every source switch to all others, as one tree a source: frames of a switch's hosts are all on one VLAN,
+//! so whatever the paths are, those from one source have to form a tree.
+//!
+//! One file a method. Each answers `None` where the network does not have what it takes (a grid with a broken link has
+//! no dimension order).
+
+pub(super) mod grid;
+pub(super) mod minimal;
+pub(super) mod spanning;
+pub(super) mod up_down;
+
+use super::network::Network;
+use super::tree::RootedTree;
+
+/// Flows on every channel so far, to choose the less busy of equally good links.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    flows: Vec<u64>,
+}
+
+impl Load {
+    pub(super) fn new(network: &Network) -> Load {
+        Load { flows: vec![0; 2 * network.link_count()] }
+    }
+
+    /// Adds a flow from each of the root's hosts to each other host.
+    pub(super) fn add(&mut self, network: &Network, tree: &RootedTree) {
+        let hosts = u64::from(network.weight(tree.root()));
+        let below = subtree_weights(network, tree);
+        for &switch in &tree.order[1..] {
+            let parent = tree.parents[switch as usize];
+            let channel = network.channel(parent.link, parent.to);
+            self.flows[channel.index()] += hosts * below[switch as usize];
+        }
+    }
+
+    /// Flows per bit/s, scaled so that small differences of rate do not vanish in a whole number.
+    pub(super) fn of(&self, network: &Network, link: u32, from: u32) -> u128 {
+        let flows = self.flows[network.channel(link, from).index()];
+        (u128::from(flows) << 64) / u128::from(network.rate(link).max(1))
+    }
+}
+
+/// Hosts at and below every switch of a tree.
+pub(super) fn subtree_weights(network: &Network, tree: &RootedTree) -> Vec<u64> {
+    let mut below = vec![0_u64; tree.parents.len()];
+    for &switch in tree.order.iter().rev() {
+        below[switch as usize] += u64::from(network.weight(switch));
+        let parent = tree.parents[switch as usize].to;
+        if parent != super::network::NONE {
+            below[parent as usize] += below[switch as usize];
+        }
+    }
+    below
+}
+
+/// The trees and the words for how they were made.
+#[derive(Debug, Clone)]
+pub(super) struct Paths {
+    pub(super) method: String,
+    /// What to write into `[plan]` to get them.
+    pub(super) setting: String,
+    /// One tree for every source, in order of the sources, without branches to no hosts.
+    pub(super) trees: Vec<RootedTree>,
+}

@@ -1,0 +1,174 @@
+//! Up*/down* (M. Schroeder et al., Autonet, 1991): number the switches by their distance from a root; a path goes
+//! towards lower numbers first, then towards higher ones, and never up again. No channel can then wait in a circle, on
+//! any graph, whichever end opened the connection: a path read backwards is up*/down* again.
+//!
+//! From one source, every switch that can be reached going up only is reached so; from those the others hang downwards.
+//! That is a tree: each switch has one way in, and the switch before it has one way in of the right kind.
+
+use super::super::network::{Arc, NONE, Network};
+use super::super::tree::RootedTree;
+use super::{Load, Paths};
+
+/// Which switch stands above which.
+#[derive(Debug, Clone)]
+pub(crate) struct Hierarchy {
+    root: u32,
+    /// Place of each switch; links lead up towards lower places.
+    places: Vec<u32>,
+    /// Switches by place.
+    order: Vec<u32>,
+}
+
+impl Hierarchy {
+    pub(crate) fn new(network: &Network, root: u32) -> Hierarchy {
+        let distances = network.distances(root);
+        let mut order: Vec<u32> = network.alive().collect();
+        order.sort_by_key(|&switch| (distances[switch as usize], switch));
+        let mut places = vec![NONE; network.switch_count()];
+        for (place, &switch) in order.iter().enumerate() {
+            places[switch as usize] = place as u32;
+        }
+        Hierarchy { root, places, order }
+    }
+
+    fn is_above(&self, a: u32, b: u32) -> bool {
+        self.places[a as usize] < self.places[b as usize]
+    }
+
+    /// Whether no path from the tree's root turns up after it has gone down.
+    pub(crate) fn allows(&self, tree: &RootedTree) -> bool {
+        let mut went_down = vec![false; tree.parents.len()];
+        tree.order[1..].iter().all(|&switch| {
+            let parent = tree.parents[switch as usize].to;
+            let down = self.is_above(parent, switch);
+            went_down[switch as usize] = down || went_down[parent as usize];
+            down || !went_down[parent as usize]
+        })
+    }
+
+    fn tree(&self, network: &Network, source: u32, load: &Load) -> RootedTree {
+        let mut parents = vec![Arc { to: NONE, link: NONE }; network.switch_count()];
+        let mut lengths = vec![u32::MAX; network.switch_count()];
+        lengths[source as usize] = 0;
+        let start = self.places[source as usize] as usize;
+        let upwards = self.order[..start].iter().rev();
+        for &switch in upwards {
+            self.choose(network, load, switch, &mut parents, &mut lengths, Direction::Up);
+        }
+        for &switch in &self.order {
+            // What can be reached going up only is reached so: its way in must allow both further up and down.
+            if lengths[switch as usize] == u32::MAX {
+                self.choose(network, load, switch, &mut parents, &mut lengths, Direction::Down);
+            }
+        }
+        RootedTree::from_parents(source, parents).pruned(network)
+    }
+
+    /// The shortest way into `switch`, over the less busy link where there are several.
+    fn choose(
+        &self,
+        network: &Network,
+        load: &Load,
+        switch: u32,
+        parents: &mut [Arc],
+        lengths: &mut [u32],
+        direction: Direction,
+    ) {
+        let comes_right = |arc: &&Arc| {
+            lengths[arc.to as usize] != u32::MAX
+                && (direction == Direction::Down) == self.is_above(arc.to, switch)
+        };
+        let best = network
+            .arcs(switch)
+            .iter()
+            .filter(comes_right)
+            .min_by_key(|arc| (lengths[arc.to as usize], load.of(network, arc.link, arc.to)));
+        if let Some(&arc) = best {
+            parents[switch as usize] = arc;
+            lengths[switch as usize] = lengths[arc.to as usize] + 1;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Up,
+    Down,
+}
+
+/// Roots tried on large networks.
+const ROOTS_MAX: usize = 8;
+/// Up to this many switches every root is tried.
+const SMALL: usize = 32;
+/// Steps spent on looking for trees to share: tries for each source times the switches of a tree.
+const SHARING_STEPS_MAX: usize = 1 << 23;
+
+/// Up*/down* from the root that gives the shortest paths. With `share`, a source takes over an earlier one's tree where
+/// its own would be no shorter.
+pub(crate) fn up_down(network: &Network, share: bool) -> Paths {
+    let alive: Vec<u32> = network.alive().collect();
+    let mut roots = alive.clone();
+    if roots.len() > SMALL {
+        // A root in the middle makes few paths go round: most links first.
+        roots.sort_by_key(|&switch| (std::cmp::Reverse(network.arcs(switch).len()), switch));
+        let step = roots.len() / ROOTS_MAX;
+        roots = roots.into_iter().step_by(step.max(1)).take(ROOTS_MAX).collect();
+    }
+    let candidates = roots.into_iter().map(|root| {
+        let hierarchy = Hierarchy::new(network, root);
+        let trees = trees(network, &hierarchy, false);
+        (hierarchy, trees)
+    });
+    let best = candidates.min_by_key(|(_, trees)| total_length(network, trees));
+    let (root, trees) = match best {
+        Some((hierarchy, _)) if share => (hierarchy.root, trees(network, &hierarchy, true)),
+        Some((hierarchy, trees)) => (hierarchy.root, trees),
+        None => (0, Vec::new()),
+    };
+    Paths { method: format!("up*/down* with root {root}"), setting: "routing = \"up-down\"".into(), trees }
+}
+
+fn trees(network: &Network, hierarchy: &Hierarchy, share: bool) -> Vec<RootedTree> {
+    let mut load = Load::new(network);
+    let mut trees: Vec<RootedTree> = Vec::new();
+    for source in network.sources() {
+        let mut tree = hierarchy.tree(network, source, &load);
+        if share && let Some(shared) = shared_tree(network, hierarchy, &trees, &tree) {
+            tree = shared;
+        }
+        load.add(network, &tree);
+        trees.push(tree);
+    }
+    trees
+}
+
+fn shared_tree(
+    network: &Network,
+    hierarchy: &Hierarchy,
+    earlier: &[RootedTree],
+    own: &RootedTree,
+) -> Option<RootedTree> {
+    let length = total_length(network, std::slice::from_ref(own));
+    let size = network.switch_count().max(1);
+    let tries = (SHARING_STEPS_MAX / (size * size)).max(1);
+    let first = earlier.len().saturating_sub(tries);
+    earlier[first..].iter().rev().find_map(|other| {
+        if !other.contains(own.root()) {
+            return None;
+        }
+        let adjacency = super::super::tree::adjacency(network, &other.links());
+        let tree = RootedTree::from_links(&adjacency, own.root());
+        let is_as_short = total_length(network, std::slice::from_ref(&tree)) <= length;
+        (is_as_short && hierarchy.allows(&tree)).then_some(tree)
+    })
+}
+
+/// Links crossed by a flow from every source to every host.
+fn total_length(network: &Network, trees: &[RootedTree]) -> u64 {
+    let length = |tree: &RootedTree| -> u64 {
+        let depths = tree.depths();
+        let hosts = |s: u32| u64::from(network.weight(s));
+        tree.order.iter().map(|&s| u64::from(depths[s as usize]) * hosts(s)).sum::<u64>() * hosts(tree.root())
+    };
+    trees.iter().map(length).sum()
+}

@@ -1,0 +1,92 @@
+//! What becomes of a plan when one link or one switch fails: it is planned anew without it.
+
+use serde::Serialize;
+
+use crate::description::{DescriptionError, Machine};
+use crate::graph::{LinkId, Node, SwitchId};
+use crate::plan::{Plan, SwitchPlan};
+
+use super::network::{Failure, Network};
+use super::plan_without;
+
+/// A machine without one of its parts, planned anew.
+#[derive(Debug, Clone, Serialize)]
+pub struct Degraded {
+    /// What failed, in words: `link s0.0 - s1.0`.
+    pub failure: String,
+    /// Hosts that cannot be reached any more, those of a failed switch included.
+    pub hosts_lost_count: usize,
+    /// Number of VLANs.
+    pub vlan_count: usize,
+    /// Most switches on a route.
+    pub diameter_switches: u32,
+    /// Flows on the busiest link, one flow for every ordered pair of host interfaces left.
+    pub link_load_max: u64,
+    /// The same over what it was: above 1.0 is worse.
+    pub load_ratio: f64,
+    /// Whether the new plan is free of deadlock.
+    pub is_deadlock_free: bool,
+    /// How its paths are chosen.
+    pub method: String,
+    /// Switches whose configuration changes.
+    pub changed_switch_count: usize,
+}
+
+/// Every link between switches and every switch, one at a time.
+pub fn single_failures(machine: &Machine) -> Vec<Failure> {
+    let links = (0..machine.switch_link_count() as u32).map(|link| Failure::Link(LinkId(link)));
+    let switches = machine.graph.switches().map(Failure::Switch);
+    // The only switch of a machine leaves nothing to plan.
+    links.chain(switches.filter(|_| machine.graph.switch_count() > 1)).collect()
+}
+
+/// Plans anew for each of `which`, and says what degrades against `whole`, the plan without failures.
+///
+/// # Errors
+/// If one of the new plans cannot be made ([`super::plan`] says when).
+pub fn failures(
+    machine: &Machine,
+    whole: &Plan,
+    which: &[Failure],
+) -> Result<Vec<Degraded>, DescriptionError> {
+    which.iter().map(|&failure| degraded(machine, whole, failure)).collect()
+}
+
+fn degraded(machine: &Machine, whole: &Plan, failure: Failure) -> Result<Degraded, DescriptionError> {
+    let plan = plan_without(machine, &[failure])?;
+    let network = Network::of(machine, &[failure]);
+    let is_lost = |host: &&crate::plan::HostPlan| {
+        host.attachments.iter().all(|attachment| network.weight(attachment.switch.0) == 0)
+    };
+    let before = whole.figures.link_load_max.max(1);
+    let changed = plan.switches.iter().zip(&whole.switches).filter(|(new, old)| differs(new, old));
+    let is_failed = |switch: SwitchId| failure == Failure::Switch(switch);
+    Ok(Degraded {
+        failure: describe(machine, failure),
+        hosts_lost_count: plan.hosts.iter().filter(is_lost).count(),
+        vlan_count: plan.vlans.len(),
+        diameter_switches: plan.figures.diameter_switches,
+        link_load_max: plan.figures.link_load_max,
+        load_ratio: plan.figures.link_load_max as f64 / before as f64,
+        is_deadlock_free: plan.verdicts.deadlock.is_free(),
+        changed_switch_count: changed.filter(|(new, _)| !is_failed(new.id)).count(),
+        method: plan.method,
+    })
+}
+
+fn differs(new: &SwitchPlan, old: &SwitchPlan) -> bool {
+    new.ports.iter().zip(&old.ports).any(|(new, old)| new.membership != old.membership)
+}
+
+/// A failure in words.
+pub(super) fn describe(machine: &Machine, failure: Failure) -> String {
+    match failure {
+        Failure::Switch(switch) => format!("switch {}", machine.graph.name(switch.into())),
+        Failure::Link(link) => {
+            let [a, b] = machine.graph.link(link).ends.map(|end| match end.node {
+                node @ (Node::Switch(_) | Node::Host(_)) => machine.graph.name(node).to_owned(),
+            });
+            format!("link {a} - {b}")
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! From paths to VLANs: which sources, or which pairs of switches, share a tree.
+
+use std::collections::BTreeMap;
+
+use super::network::{NONE, Network};
+use super::paths::Paths;
+use super::random::Random;
+use super::tree::{Parts, RootedTree, completed};
+
+/// VLANs and who uses them, before they have identifiers.
+#[derive(Debug, Clone)]
+pub(crate) struct Solution {
+    /// How the paths were chosen, in words.
+    pub(crate) method: String,
+    /// What to write into `[plan]` to get this.
+    pub(crate) setting: String,
+    /// Links of each VLAN, ascending.
+    pub(crate) trees: Vec<Vec<u32>>,
+    pub(crate) choice: Choice,
+    /// No fewer VLANs are possible with such paths, as far as is known.
+    pub(crate) vlan_count_min: usize,
+}
+
+/// Which VLAN, as an index into [`Solution::trees`]; [`NONE`] for switches without hosts.
+#[derive(Debug, Clone)]
+pub(crate) enum Choice {
+    /// By source switch.
+    BySource(Vec<u32>),
+    /// By unordered pair of switches, at `a * switch_count + b`; symmetric.
+    ByPair(Vec<u32>),
+}
+
+/// One VLAN a source; sources whose trees together are a tree share it (the paper, after its reference 12).
+pub(crate) fn by_source(network: &Network, paths: Paths) -> Solution {
+    let mut vlans = vec![NONE; network.switch_count()];
+    let mut trees: Vec<Vec<u32>> = Vec::new();
+    let mut same: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+    // Trees that reach every switch can only share by being the same; only pruned ones can complete each other.
+    let may_complete = network.alive().any(|switch| network.weight(switch) == 0);
+    let link_count_max = network.alive().count().saturating_sub(1);
+    for tree in &paths.trees {
+        let links = tree.links();
+        let vlan = match same.get(&links) {
+            Some(&vlan) => vlan,
+            None => {
+                let partner =
+                    if may_complete { partner(network, &trees, &links, link_count_max) } else { None };
+                let vlan = match partner {
+                    Some((vlan, union)) => {
+                        trees[vlan] = union;
+                        vlan as u32
+                    }
+                    None => {
+                        trees.push(links.clone());
+                        trees.len() as u32 - 1
+                    }
+                };
+                same.insert(links, vlan);
+                vlan
+            }
+        };
+        vlans[tree.root() as usize] = vlan;
+    }
+    let vlan_count_min = usize::from(!trees.is_empty());
+    Solution {
+        method: format!("{}, one VLAN per source switch", paths.method),
+        setting: paths.setting,
+        trees,
+        choice: Choice::BySource(vlans),
+        vlan_count_min,
+    }
+}
+
+/// A VLAN whose links and these are a tree together.
+fn partner(
+    network: &Network,
+    trees: &[Vec<u32>],
+    links: &[u32],
+    link_count_max: usize,
+) -> Option<(usize, Vec<u32>)> {
+    trees.iter().enumerate().find_map(|(vlan, other)| {
+        let mut union = [other.as_slice(), links].concat();
+        union.sort_unstable();
+        union.dedup();
+        let mut parts = Parts::new(network.switch_count());
+        let is_tree =
+            union.len() <= link_count_max && union.iter().all(|&link| parts.join(network.ends(link)));
+        is_tree.then_some((vlan, union))
+    })
+}
+
+/// Up to this many sources, pairs are packed into VLANs one by one.
+const PACKING_SOURCES_MAX: usize = 64;
+/// Orders in which packing is tried.
+const PACKING_STARTS: usize = 12;
+
+/// For hosts that tag: a VLAN for every unordered pair of switches, on the path from the lower one to the higher, both
+/// ways. Small networks: pairs are packed first-fit into as few trees as a few orders give. Large ones: the VLAN of the
+/// pair's lower switch.
+pub(crate) fn by_pair(network: &Network, paths: &Paths, seed: u64) -> Solution {
+    let count = network.switch_count();
+    let mut packed = if paths.trees.len() <= PACKING_SOURCES_MAX {
+        pack(network, paths, seed)
+    } else {
+        by_lower_switch(network, paths)
+    };
+    for links in &mut packed.trees {
+        *links = completed(network, links);
+    }
+    for source in network.sources() {
+        packed.vlans[source as usize * count + source as usize] = 0;
+    }
+    if packed.trees.is_empty() {
+        packed.trees.push(completed(network, &[]));
+    }
+    Solution {
+        method: format!("{}, one VLAN per pair of switches", paths.method),
+        setting: format!("{}, tagging = \"host\"", paths.setting),
+        vlan_count_min: pair_lower_bound(network),
+        trees: packed.trees,
+        choice: Choice::ByPair(packed.vlans),
+    }
+}
+
+struct Packed {
+    trees: Vec<Vec<u32>>,
+    vlans: Vec<u32>,
+}
+
+/// Neighbours with hosts need the link between them, and a tree has one link less than switches.
+fn pair_lower_bound(network: &Network) -> usize {
+    let mut neighbours: Vec<[u32; 2]> = Vec::new();
+    for switch in network.sources() {
+        let others = network.arcs(switch).iter().filter(|arc| arc.to > switch && network.weight(arc.to) > 0);
+        neighbours.extend(others.map(|arc| [switch, arc.to]));
+    }
+    neighbours.sort_unstable();
+    neighbours.dedup();
+    neighbours.len().div_ceil(network.alive().count().saturating_sub(1).max(1)).max(1)
+}
+
+fn by_lower_switch(network: &Network, paths: &Paths) -> Packed {
+    let count = network.switch_count();
+    let mut packed = Packed { trees: Vec::new(), vlans: vec![NONE; count * count] };
+    let mut same: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+    for (rank, tree) in paths.trees.iter().enumerate() {
+        if rank + 1 == paths.trees.len() && rank > 0 {
+            // The highest switch is the lower one of no pair.
+            break;
+        }
+        let links = tree.links();
+        let vlan = *same.entry(links.clone()).or_insert_with(|| {
+            packed.trees.push(links);
+            packed.trees.len() as u32 - 1
+        });
+        let low = tree.root() as usize;
+        for high in network.sources().filter(|&high| high as usize > low) {
+            packed.vlans[low * count + high as usize] = vlan;
+            packed.vlans[high as usize * count + low] = vlan;
+        }
+    }
+    packed
+}
+
+fn pack(network: &Network, paths: &Paths, seed: u64) -> Packed {
+    let mut pairs: Vec<(u32, u32, Vec<u32>)> = Vec::new();
+    for tree in &paths.trees {
+        for high in network.sources().filter(|&high| high > tree.root()) {
+            pairs.push((tree.root(), high, path_to(tree, high)));
+        }
+    }
+    // Long paths first: they fit in fewest places.
+    pairs.sort_by_key(|(low, high, path)| (std::cmp::Reverse(path.len()), *low, *high));
+    let mut random = Random::new(seed);
+    let mut best = first_fit(network, &pairs);
+    for _ in 1..PACKING_STARTS {
+        random.shuffle(&mut pairs);
+        let packed = first_fit(network, &pairs);
+        if packed.trees.len() < best.trees.len() {
+            best = packed;
+        }
+    }
+    best
+}
+
+fn path_to(tree: &RootedTree, mut switch: u32) -> Vec<u32> {
+    let mut links = Vec::new();
+    while switch != tree.root() {
+        let parent = tree.parents[switch as usize];
+        links.push(parent.link);
+        switch = parent.to;
+    }
+    links
+}
+
+fn first_fit(network: &Network, pairs: &[(u32, u32, Vec<u32>)]) -> Packed {
+    let count = network.switch_count();
+    let mut packed = Packed { trees: Vec::new(), vlans: vec![NONE; count * count] };
+    let mut parts: Vec<Parts> = Vec::new();
+    for (low, high, path) in pairs {
+        let fitting = (0..packed.trees.len()).find(|&vlan| {
+            let new = |link: &&u32| packed.trees[vlan].binary_search(link).is_err();
+            let mut joined = parts[vlan].clone();
+            path.iter().filter(new).all(|&link| joined.join(network.ends(link)))
+        });
+        let vlan = fitting.unwrap_or_else(|| {
+            packed.trees.push(Vec::new());
+            parts.push(Parts::new(count));
+            packed.trees.len() - 1
+        });
+        for &link in path {
+            if let Err(place) = packed.trees[vlan].binary_search(&link) {
+                packed.trees[vlan].insert(place, link);
+                parts[vlan].join(network.ends(link));
+            }
+        }
+        for at in [*low as usize * count + *high as usize, *high as usize * count + *low as usize] {
+            packed.vlans[at] = vlan as u32;
+        }
+    }
+    packed
+}

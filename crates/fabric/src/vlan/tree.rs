@@ -1,0 +1,170 @@
+//! A tree over the switches, seen from the switch whose hosts send along it.
+
+use std::collections::VecDeque;
+
+use super::network::{Arc, NONE, Network};
+
+/// A tree by its root. Switches outside it have no parent and are not in `order`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RootedTree {
+    /// The link towards the root and the switch it leads to; the root's own is [`NONE`].
+    pub(crate) parents: Vec<Arc>,
+    /// Root first, parents before children.
+    pub(crate) order: Vec<u32>,
+}
+
+const NO_ARC: Arc = Arc { to: NONE, link: NONE };
+
+impl RootedTree {
+    /// From a parent for every switch but the root. Panics if the parents go in a circle: our bug.
+    pub(crate) fn from_parents(root: u32, parents: Vec<Arc>) -> RootedTree {
+        let mut children: Vec<Vec<u32>> = vec![Vec::new(); parents.len()];
+        for (switch, parent) in parents.iter().enumerate() {
+            if parent.to != NONE {
+                children[parent.to as usize].push(switch as u32);
+            }
+        }
+        let mut order = vec![root];
+        let mut at = 0;
+        while at < order.len() {
+            let switch = order[at] as usize;
+            order.extend_from_slice(&children[switch]);
+            at += 1;
+        }
+        let with_parent = parents.iter().filter(|parent| parent.to != NONE).count();
+        assert_eq!(order.len(), with_parent + 1, "parents of {root} must form a tree");
+        RootedTree { parents, order }
+    }
+
+    /// Every switch reached from `root` over `links` only.
+    pub(crate) fn from_links(adjacency: &[Vec<Arc>], root: u32) -> RootedTree {
+        let mut parents = vec![NO_ARC; adjacency.len()];
+        let mut order = vec![root];
+        let mut at = 0;
+        while at < order.len() {
+            let switch = order[at];
+            at += 1;
+            for arc in &adjacency[switch as usize] {
+                if arc.link != parents[switch as usize].link {
+                    parents[arc.to as usize] = Arc { to: switch, link: arc.link };
+                    order.push(arc.to);
+                }
+                assert!(order.len() <= adjacency.len(), "links of a VLAN must not form a cycle");
+            }
+        }
+        RootedTree { parents, order }
+    }
+
+    pub(crate) fn root(&self) -> u32 {
+        self.order[0]
+    }
+
+    pub(crate) fn contains(&self, switch: u32) -> bool {
+        switch == self.root() || self.parents[switch as usize].to != NONE
+    }
+
+    /// Links from the root, by switch; [`u16::MAX`] outside the tree.
+    pub(crate) fn depths(&self) -> Vec<u16> {
+        let mut depths = vec![u16::MAX; self.parents.len()];
+        depths[self.root() as usize] = 0;
+        for &switch in &self.order[1..] {
+            depths[switch as usize] = depths[self.parents[switch as usize].to as usize] + 1;
+        }
+        depths
+    }
+
+    /// Without branches that lead to no hosts: no frame goes there, and the links may serve another VLAN.
+    pub(crate) fn pruned(mut self, network: &Network) -> RootedTree {
+        let mut is_needed = vec![false; self.parents.len()];
+        for &switch in self.order.iter().rev() {
+            if is_needed[switch as usize] || network.weight(switch) > 0 {
+                is_needed[switch as usize] = true;
+                let parent = self.parents[switch as usize].to;
+                if parent != NONE {
+                    is_needed[parent as usize] = true;
+                }
+            }
+        }
+        let root = self.root();
+        for switch in &self.order {
+            if !is_needed[*switch as usize] {
+                self.parents[*switch as usize] = NO_ARC;
+            }
+        }
+        self.order.retain(|&switch| switch == root || is_needed[switch as usize]);
+        self
+    }
+
+    /// Its links, ascending.
+    pub(crate) fn links(&self) -> Vec<u32> {
+        let mut links: Vec<u32> =
+            self.order[1..].iter().map(|&switch| self.parents[switch as usize].link).collect();
+        links.sort_unstable();
+        links
+    }
+}
+
+/// For every switch its arcs over `links`.
+pub(crate) fn adjacency(network: &Network, links: &[u32]) -> Vec<Vec<Arc>> {
+    let mut adjacency = vec![Vec::new(); network.switch_count()];
+    for &link in links {
+        let [a, b] = network.ends(link);
+        adjacency[a as usize].push(Arc { to: b, link });
+        adjacency[b as usize].push(Arc { to: a, link });
+    }
+    adjacency
+}
+
+/// Switches joined by links so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    parents: Vec<u32>,
+}
+
+impl Parts {
+    pub(crate) fn new(switch_count: usize) -> Parts {
+        Parts { parents: (0..switch_count as u32).collect() }
+    }
+
+    pub(crate) fn find(&mut self, mut switch: u32) -> u32 {
+        while self.parents[switch as usize] != switch {
+            let above = self.parents[self.parents[switch as usize] as usize];
+            self.parents[switch as usize] = above;
+            switch = above;
+        }
+        switch
+    }
+
+    /// Joins two parts; `false` if they were one already: the link closes a cycle.
+    pub(crate) fn join(&mut self, [a, b]: [u32; 2]) -> bool {
+        let (a, b) = (self.find(a), self.find(b));
+        self.parents[a as usize] = b;
+        a != b
+    }
+}
+
+/// `links` and as many more as it takes to reach every switch that takes part, breadth first from a switch of theirs.
+pub(crate) fn completed(network: &Network, links: &[u32]) -> Vec<u32> {
+    let mut parts = Parts::new(network.switch_count());
+    let mut all = links.to_vec();
+    for &link in links {
+        parts.join(network.ends(link));
+    }
+    let start = links.first().map_or_else(|| network.alive().next(), |&link| Some(network.ends(link)[0]));
+    let mut seen = vec![false; network.switch_count()];
+    let mut queue: VecDeque<u32> = start.into_iter().collect();
+    queue.iter().for_each(|&switch| seen[switch as usize] = true);
+    while let Some(at) = queue.pop_front() {
+        for arc in network.arcs(at) {
+            if parts.join([at, arc.to]) {
+                all.push(arc.link);
+            }
+            if !seen[arc.to as usize] {
+                seen[arc.to as usize] = true;
+                queue.push_back(arc.to);
+            }
+        }
+    }
+    all.sort_unstable();
+    all
+}

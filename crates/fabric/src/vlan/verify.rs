@@ -1,0 +1,34 @@
+//! Checks a finished [`Plan`] from its own data alone, not from what the search believed.
+
+use crate::graph::SwitchId;
+use crate::plan::{Plan, VlanPlan};
+
+use super::network::Network;
+use super::tree::Parts;
+
+/// Why a VLAN is no tree that reaches every host, if it is not.
+pub(super) fn tree_fault(plan: &Plan, network: &Network, vlan: &VlanPlan) -> Option<String> {
+    let mut parts = Parts::new(network.switch_count());
+    for &link in &vlan.tree {
+        let ends = plan.links[link.index()].ends.each_ref().map(|end| end.switch.0);
+        if !parts.join(ends) {
+            let [a, b] = ends.map(|end| plan.switches[end as usize].name.as_str());
+            return Some(format!("VLAN {} has a loop through the link {a} - {b}", vlan.vid));
+        }
+    }
+    let mut sources = network.sources();
+    let first = sources.next()?;
+    let home = parts.find(first);
+    let cut = sources.find(|&source| parts.find(source) != home)?;
+    let [a, b] = [first, cut].map(|switch| plan.switches[switch as usize].name.as_str());
+    Some(format!("VLAN {} does not join {a} and {b}", vlan.vid))
+}
+
+/// A pair of switches with hosts that has no VLAN, if there is one.
+pub(super) fn unrouted(plan: &Plan, network: &Network) -> Option<(SwitchId, SwitchId)> {
+    let sources: Vec<SwitchId> = network.sources().map(SwitchId).collect();
+    sources.iter().find_map(|&from| {
+        let to = sources.iter().find(|&&to| plan.vlan_between(from, to).is_none())?;
+        Some((from, *to))
+    })
+}
