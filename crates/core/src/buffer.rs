@@ -137,6 +137,13 @@ impl Buffer {
         self.base.is_none()
     }
 
+    /// Whether the two share memory.
+    pub fn overlaps(&self, other: &Buffer) -> bool {
+        let (Some(a), Some(b)) = (self.base, other.base) else { return false };
+        let (a, b) = (a.as_ptr() as usize, b.as_ptr() as usize);
+        self.len > 0 && other.len > 0 && a < b + other.len && b < a + self.len
+    }
+
     /// Address of the first byte, for devices that move memory themselves; `None` if virtual.
     #[inline]
     pub const fn as_ptr(&self) -> Option<*mut u8> {
@@ -228,6 +235,37 @@ impl Buffer {
             let theirs = core::slice::from_raw_parts(b.as_ptr(), other.len);
             Some(f(mine, theirs))
         }
+    }
+}
+
+/// Memory that a schedule owns: partial results, blocks on their way. Aligned for every predefined type.
+///
+/// The buffers it gives out do not borrow it, for they sit in the same structure as their memory. Whoever owns
+/// a scratch keeps it until every request made with its buffers has ended (or leaks it); `coll::Schedule`, its
+/// only user, does so.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    /// `u128`: aligned to 16 bytes, and zeroed by the allocator without touching the pages.
+    words: alloc::vec::Vec<u128>,
+}
+
+impl Scratch {
+    /// Room for `len` bytes.
+    pub(crate) fn new(len: usize) -> Self {
+        Self { words: alloc::vec![0; len.div_ceil(size_of::<u128>())] }
+    }
+
+    /// How many bytes it holds.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        self.words.len() * size_of::<u128>()
+    }
+
+    /// Its first `len` bytes. Ends the use of buffers given out before: takes `&mut self`.
+    pub(crate) fn buffer(&mut self, len: usize) -> Buffer {
+        assert!(len <= self.capacity_bytes(), "scratch memory of {} bytes for {len}", self.capacity_bytes());
+        // SAFETY: the vector is never resized and lives until the requests have ended (see the type), so the
+        // memory stays valid; nobody else knows the address.
+        unsafe { Buffer::from_raw_parts(self.words.as_mut_ptr().cast(), len) }
     }
 }
 

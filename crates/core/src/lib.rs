@@ -18,6 +18,7 @@ extern crate std;
 mod bsend;
 #[allow(unsafe_code)]
 pub mod buffer;
+pub mod coll;
 pub mod comm;
 pub mod datatype;
 pub mod device;

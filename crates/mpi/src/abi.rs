@@ -159,6 +159,13 @@ pub(crate) struct OutText(*mut c_char);
 
 use crate::boundary::{Fault, fault};
 
+impl<T> Out<T> {
+    /// For C's `void *` that means the address of a `T`.
+    pub(crate) fn from_void(pointer: *mut c_void) -> Self {
+        Self(pointer.cast())
+    }
+}
+
 impl<T: Copy> Out<T> {
     /// Stores `value`; a null pointer is the caller's error in argument `name`.
     #[inline(always)]
@@ -218,7 +225,7 @@ impl<T: Copy> InOut<T> {
     /// Element `index` of an array the caller promised to be longer than that.
     #[inline(always)]
     pub(crate) fn get_at(self, name: &str, index: usize) -> Result<T, Fault> {
-        In(self.0.cast_const()).get_at(name, index)
+        In::from(self).get_at(name, index)
     }
 
     /// Stores element `index` of an array the caller promised to be longer than that.
@@ -265,6 +272,20 @@ impl<T: Copy> In<T> {
     /// The address.
     pub(crate) fn as_ptr(self) -> *const T {
         self.0
+    }
+}
+
+impl<T> From<Out<T>> for In<T> {
+    /// For memory that C declares without `const` but that is only read.
+    fn from(memory: Out<T>) -> Self {
+        Self(memory.0.cast_const())
+    }
+}
+
+impl<T> From<InOut<T>> for In<T> {
+    /// For arrays that C declares without `const` but that are only read.
+    fn from(array: InOut<T>) -> Self {
+        Self(array.0.cast_const())
     }
 }
 

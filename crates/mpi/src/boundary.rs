@@ -22,6 +22,7 @@
 //! which an error handler throws passes through.
 
 use crate::abi::*;
+use crate::errhandler::{self, Action};
 use std::ffi::c_int;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -134,10 +135,34 @@ pub(crate) fn enter(
 #[cold]
 #[inline(never)]
 pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
-    let on = fault.0.on.unwrap_or(on);
-    let class = class_name(fault.code()).unwrap_or("an error code of the user");
-    eprintln!("{name}: {class}: {} ({on:?})", fault.0.detail);
-    std::process::abort()
+    let code = fault.code();
+    let (on, action) = errhandler::resolve(fault.0.on.unwrap_or(on));
+    match action {
+        Action::Return => code,
+        Action::Call(function) => {
+            errhandler::call(function, on, code);
+            code
+        }
+        Action::Fatal => fatal(name, on, &fault, "MPI_ERRORS_ARE_FATAL"),
+        Action::Abort => fatal(name, on, &fault, "MPI_ERRORS_ABORT"),
+    }
+}
+
+/// Ends the job with a message that names the function, the object and what was wrong.
+fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
+    let detail = &fault.0.detail;
+    let class = match class_name(fault.code()) {
+        Some(class) => class.to_string(),
+        None => format!("error code {}", fault.code()),
+    };
+    let object = errhandler::describe(on);
+    let pid = std::process::id();
+    crate::runtime::abort(
+        fault.code(),
+        &format!(
+            "{name}: {class}: {detail}\n  on {object}, process {pid}; its error handler {handler} ends the job"
+        ),
+    )
 }
 
 /// Declares functions of the ABI; see the top of `boundary.rs`.

@@ -8,7 +8,7 @@
 //! - [`abi`]: types and constants as C sees them, made from `abi/*.txt`.
 //! - [`boundary`]: the macro `api!` every function is written with, and what happens to an error.
 //! - [`handle`]: tables behind handles.
-//! - [`state`]: the two statics, [`state::process`] and [`state::registry`].
+//! - [`state`]: the statics and their locks: [`state::process`], [`state::types`], [`state::registry`].
 //! - [`api`]: the functions, a file a chapter. A function that is not there is a stub that answers
 //!   `MPI_ERR_UNSUPPORTED_OPERATION` and stands in `conformance/ledger`.
 //!
@@ -22,3 +22,13 @@
 mod boundary;
 mod abi;
 mod api;
+mod attribute;
+mod comm;
+mod datatype;
+mod errhandler;
+mod error;
+mod handle;
+mod info;
+mod op;
+mod runtime;
+mod state;

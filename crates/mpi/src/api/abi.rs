@@ -1,11 +1,102 @@
-//! Chapter "abi": conversion of handles to and from Fortran's integers (MPI-5.0 §20.4).
+//! Chapter "abi": the version of the ABI, what Fortran is like, and handles as integers (MPI-5.0 §20).
 //!
-//! Every handle of ours fits an `int` (see `handle`), so the conversion is a cast.
+//! Every handle of ours fits an `int` (see `handle`), so that conversion is a cast. The library has no Fortran part
+//! of its own; a Fortran binding on top of it says here what its compiler's types are.
 
 use crate::abi::*;
-use std::ffi::c_int;
+use crate::boundary::{Fault, fault};
+use crate::info::Info;
+use crate::state::registry;
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::mem::size_of;
+
+/// What a Fortran binding said about its compiler.
+pub(crate) struct Fortran {
+    info: Option<Info>,
+    /// For each size of LOGICAL in bytes the values that are true and false.
+    booleans: BTreeMap<usize, [Vec<u8>; 2]>,
+}
+
+impl Fortran {
+    pub(crate) const fn new() -> Self {
+        Self { info: None, booleans: BTreeMap::new() }
+    }
+}
+
+/// The size of a LOGICAL, which must be a power of two up to 16.
+fn logical_bytes(size: c_int) -> Result<usize, Fault> {
+    match size {
+        1 | 2 | 4 | 8 | 16 => Ok(size as usize),
+        _ => Err(fault(MPI_ERR_ARG, format_args!("argument logical_size ({size}) is not 1, 2, 4, 8 or 16"))),
+    }
+}
 
 api! {
+    /// The version of the binary interface, not of the library.
+    fn MPI_Abi_get_version(abi_major: Out<c_int>, abi_minor: Out<c_int>) {
+        abi_major.set("abi_major", MPI_ABI_VERSION)?;
+        abi_minor.set("abi_minor", MPI_ABI_SUBVERSION)
+    }
+
+    /// The sizes of the integer types, which the ABI leaves open.
+    fn MPI_Abi_get_info(info: Out<MPI_Info>) {
+        let mut sizes = Info::default();
+        sizes.put("mpi_aint_size", &size_of::<MPI_Aint>().to_string());
+        sizes.put("mpi_count_size", &size_of::<MPI_Count>().to_string());
+        sizes.put("mpi_offset_size", &size_of::<MPI_Offset>().to_string());
+        super::info::give(sizes, "info", info)
+    }
+
+    /// MPI_INFO_NULL while nobody has set it.
+    fn MPI_Abi_get_fortran_info(info: Out<MPI_Info>) {
+        let set = registry().fortran.info.clone();
+        match set {
+            Some(set) => super::info::give(set, "info", info),
+            None => info.set("info", MPI_INFO_NULL),
+        }
+    }
+
+    /// Can be set once.
+    fn MPI_Abi_set_fortran_info(info: MPI_Info) {
+        let set = super::info::with(info, |info| Ok(info.clone()))?;
+        let fortran = &mut registry().fortran;
+        if fortran.info.is_some() {
+            return Err(fault(MPI_ERR_ABI, format_args!("the Fortran information is set already")));
+        }
+        fortran.info = Some(set);
+        Ok(())
+    }
+
+    /// `is_set` is false while nobody has set them.
+    fn MPI_Abi_get_fortran_booleans(
+        logical_size: c_int,
+        logical_true: *mut c_void,
+        logical_false: *mut c_void,
+        is_set: Out<c_int>,
+    ) {
+        let bytes = logical_bytes(logical_size)?;
+        let found = registry().fortran.booleans.get(&bytes).cloned();
+        if let Some([yes, no]) = &found {
+            Out::from_void(logical_true).set_all("logical_true", yes)?;
+            Out::from_void(logical_false).set_all("logical_false", no)?;
+        }
+        is_set.set("is_set", c_int::from(found.is_some()))
+    }
+
+    /// Can be set once for each size.
+    fn MPI_Abi_set_fortran_booleans(logical_size: c_int, logical_true: *mut c_void, logical_false: *mut c_void) {
+        let bytes = logical_bytes(logical_size)?;
+        let yes = In::from(Out::from_void(logical_true)).to_vec("logical_true", logical_size)?;
+        let no = In::from(Out::from_void(logical_false)).to_vec("logical_false", logical_size)?;
+        let booleans = &mut registry().fortran.booleans;
+        if booleans.contains_key(&bytes) {
+            return Err(fault(MPI_ERR_ABI, format_args!("the values of a LOGICAL of {bytes} bytes are set already")));
+        }
+        booleans.insert(bytes, [yes, no]);
+        Ok(())
+    }
+
     /// The integer of a handle.
     fn MPI_Comm_toint(comm: MPI_Comm) -> c_int {
         comm.0 as c_int

@@ -1,6 +1,11 @@
-//! Chapter "environment": version, time, start and end (MPI-5.0 §9, §11.2).
+//! Chapter "environment": version, time, memory, start and end (MPI-5.0 §9.1, §9.2, §9.6, §11).
 
-use std::ffi::c_double;
+use crate::abi::*;
+use crate::boundary::fault;
+use crate::runtime;
+use crate::state::{self, Phase};
+use std::ffi::{c_char, c_double, c_int, c_void};
+use std::ptr;
 
 /// Seconds on the monotonic clock, by the vDSO: no system call.
 fn monotonic_seconds() -> f64 {
@@ -8,6 +13,25 @@ fn monotonic_seconds() -> f64 {
     // SAFETY: `now` is a timespec to write to; CLOCK_MONOTONIC exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
+/// The name of this machine.
+pub(crate) fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim_end().to_string())
+}
+
+/// What memory for communication is aligned to unless an info key asks for more: a cache line, and enough for every
+/// vector instruction.
+const ALIGNMENT_BYTES: usize = 64;
+
+/// The alignment an info object asks for by `mpi_minimum_memory_alignment`.
+fn alignment_bytes(info: MPI_Info) -> usize {
+    let asked = crate::api::info::with(info, |info| {
+        Ok(info.get(b"mpi_minimum_memory_alignment").map(<[u8]>::to_vec))
+    });
+    let asked = asked.ok().flatten().and_then(|text| String::from_utf8(text).ok()?.parse::<usize>().ok());
+    asked.filter(|bytes| bytes.is_power_of_two()).map_or(ALIGNMENT_BYTES, |bytes| bytes.max(ALIGNMENT_BYTES))
 }
 
 api! {
@@ -19,5 +43,97 @@ api! {
     /// Seconds between ticks of `MPI_Wtime`: the clock counts nanoseconds.
     fn MPI_Wtick() -> c_double {
         1e-9
+    }
+
+    /// MPI-5.0 §11.2.1. The arguments are the program's own and stay as they are.
+    fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) {
+        let _ = (argc, argv);
+        runtime::start(MPI_THREAD_SINGLE).map(|_| ())
+    }
+
+    /// MPI-5.0 §11.2.1. The level asked for is the level given.
+    fn MPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: Out<c_int>) {
+        let _ = (argc, argv);
+        let level = runtime::start(required)?;
+        provided.set("provided", level)
+    }
+
+    /// MPI-5.0 §11.2.2
+    fn MPI_Finalize() {
+        runtime::finish()
+    }
+
+    /// Works at any time.
+    fn MPI_Initialized(flag: Out<c_int>) {
+        flag.set("flag", c_int::from(state::phase() != Phase::Before))
+    }
+
+    /// Works at any time.
+    fn MPI_Finalized(flag: Out<c_int>) {
+        flag.set("flag", c_int::from(state::phase() == Phase::After))
+    }
+
+    /// MPI-5.0 §11.6.2
+    fn MPI_Query_thread(provided: Out<c_int>) {
+        drop(state::process()?);
+        provided.set("provided", runtime::thread_level())
+    }
+
+    /// MPI-5.0 §11.6.2
+    fn MPI_Is_thread_main(flag: Out<c_int>) {
+        drop(state::process()?);
+        flag.set("flag", c_int::from(runtime::is_main_thread()))
+    }
+
+    /// Ends the whole job, whatever the communicator, as the standard allows.
+    fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) on comm {
+        let object = crate::errhandler::describe(comm.into());
+        runtime::abort(errorcode, &format!("the program called MPI_Abort with error code {errorcode} on {object}"))
+    }
+
+    /// Works at any time.
+    fn MPI_Get_version(version: Out<c_int>, subversion: Out<c_int>) {
+        version.set("version", MPI_VERSION)?;
+        subversion.set("subversion", MPI_SUBVERSION)
+    }
+
+    /// Works at any time.
+    fn MPI_Get_library_version(version: OutText, resultlen: Out<c_int>) {
+        let text = concat!("Ayatori ", env!("CARGO_PKG_VERSION"), ", MPI 5.0, standard ABI 1.0");
+        let length = version.set("version", text.as_bytes(), MPI_MAX_LIBRARY_VERSION_STRING as usize)?;
+        resultlen.set("resultlen", length)
+    }
+
+    /// The host's name.
+    fn MPI_Get_processor_name(name: OutText, resultlen: Out<c_int>) {
+        let host = host_name().unwrap_or_else(|| "localhost".into());
+        let length = name.set("name", host.as_bytes(), MPI_MAX_PROCESSOR_NAME as usize)?;
+        resultlen.set("resultlen", length)
+    }
+
+    /// Memory aligned to a cache line, or to `mpi_minimum_memory_alignment`. Works at any time.
+    fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) {
+        let bytes = usize::try_from(size)
+            .map_err(|_| fault(MPI_ERR_ARG, format_args!("argument size is negative ({size})")))?;
+        let mut memory = ptr::null_mut();
+        // SAFETY: the alignment is a power of two and a multiple of a pointer's size; `memory` takes the address.
+        let failed = unsafe { libc::posix_memalign(&mut memory, alignment_bytes(info), bytes.max(1)) } != 0;
+        if failed {
+            return Err(fault(MPI_ERR_NO_MEM, format_args!("there are no {bytes} bytes of memory")));
+        }
+        Out::from_void(baseptr).set("baseptr", memory)
+    }
+
+    /// Works at any time.
+    fn MPI_Free_mem(base: *mut c_void) {
+        // SAFETY: by the call's description null or memory of MPI_Alloc_mem, not yet freed.
+        unsafe { libc::free(base) };
+        Ok(())
+    }
+
+    /// For profiling tools, which put their own function before this one (MPI-5.0 §15.2.4).
+    fn MPI_Pcontrol(level: c_int) {
+        let _ = level;
+        Ok(())
     }
 }

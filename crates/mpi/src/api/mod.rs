@@ -3,8 +3,15 @@
 #![allow(non_snake_case, reason = "MPI's own names")]
 
 pub(crate) mod abi;
+pub(crate) mod attribute;
+pub(crate) mod comm;
 pub(crate) mod datatype;
 pub(crate) mod environment;
+pub(crate) mod error;
+pub(crate) mod group;
+pub(crate) mod info;
+pub(crate) mod op;
+pub(crate) mod status;
 
 /// Functions that nobody wrote yet; build.rs writes this.
 mod stubs {

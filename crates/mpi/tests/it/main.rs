@@ -2,4 +2,5 @@
 
 mod abi;
 mod mpich;
+mod programs;
 mod support;

@@ -1,0 +1,178 @@
+//! Runs schedules. No step is looked at twice: what completes names the steps that waited for it.
+
+use super::schedule::{Action, NONE, Schedule, StepId};
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::ids::Rank;
+
+/// How a message was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Posted {
+    /// It has completed already.
+    Done,
+    /// It has not; [`Schedule::complete`] will be called for its step.
+    Pending,
+}
+
+/// Sends and receives the messages of one running collective: on the communicator's collective context, with
+/// the tag of this instance.
+pub trait Transport {
+    /// Sends `buffer` to rank `to`.
+    ///
+    /// # Errors
+    /// What keeps it from being sent; the collective fails with it.
+    fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error>;
+
+    /// Receives from rank `from` into `buffer`.
+    ///
+    /// # Errors
+    /// What keeps it from being received; the collective fails with it.
+    fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error>;
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Messages are under way.
+    Running,
+    /// All steps have completed.
+    Done,
+    /// A message failed, and nothing more is issued. Messages under way are the owner's to cancel.
+    Failed(Error),
+}
+
+/// The state of a run.
+#[derive(Debug)]
+pub(super) struct State {
+    /// Steps ready to be issued: a list through `next_ready`.
+    first_ready: u32,
+    last_ready: u32,
+    /// Steps not completed.
+    remaining: u32,
+    /// Messages issued and not completed.
+    pub(super) in_flight: u32,
+    failed: Option<Error>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self { first_ready: NONE, last_ready: NONE, remaining: 0, in_flight: 0, failed: None }
+    }
+}
+
+/// Running. `start` begins a run, `complete` reports messages, and after it `advance` issues what has become
+/// ready; when the status is [`Status::Done`] the schedule may be started again (persistent collectives) or
+/// given to [`Pool::recycle`](super::schedule::Pool::recycle).
+impl Schedule {
+    /// Begins a run.
+    ///
+    /// # Panics
+    /// If messages of an earlier run are under way (our bug).
+    pub fn start(&mut self, transport: &mut impl Transport) -> Status {
+        assert_eq!(self.state.in_flight, 0, "a schedule is started while it runs");
+        self.state = State { remaining: self.steps.len() as u32, ..State::default() };
+        for at in 0..self.steps.len() {
+            self.steps[at].pending = self.steps[at].needs;
+            if self.steps[at].needs == 0 {
+                self.make_ready(at as u32);
+            }
+        }
+        self.advance(transport)
+    }
+
+    /// A message that was [`Posted::Pending`] has ended. Call [`advance`](Self::advance) afterwards.
+    ///
+    /// # Panics
+    /// If no message is under way (our bug).
+    pub fn complete(&mut self, step: StepId, result: Result<(), Error>) {
+        self.state.in_flight = self.state.in_flight.checked_sub(1).expect("no message is under way");
+        match result {
+            Ok(()) => self.finish_step(step.0),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Issues what is ready, and what becomes ready by that.
+    pub fn advance(&mut self, transport: &mut impl Transport) -> Status {
+        while self.state.failed.is_none() && self.state.first_ready != NONE {
+            let at = self.state.first_ready;
+            self.state.first_ready = self.steps[at as usize].next_ready;
+            if self.state.first_ready == NONE {
+                self.state.last_ready = NONE;
+            }
+            self.issue(at, transport);
+        }
+        self.status()
+    }
+
+    /// How far the run is.
+    pub fn status(&self) -> Status {
+        match self.state.failed {
+            Some(error) => Status::Failed(error),
+            None if self.state.remaining == 0 => Status::Done,
+            None => Status::Running,
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.state.failed.get_or_insert(error);
+    }
+
+    fn issue(&mut self, at: u32, transport: &mut impl Transport) {
+        let posted = match self.steps[at as usize].action {
+            Action::Send { to, buffer } => transport.isend(to, buffer, StepId(at)),
+            Action::Receive { from, buffer } => transport.irecv(from, buffer, StepId(at)),
+            Action::Copy { from, to } => {
+                to.copy_from(0, &from, 0, from.len());
+                Ok(Posted::Done)
+            }
+            Action::Reduce { input, inout } => {
+                let reducer = self.reducer.as_ref().expect("a schedule with reductions has an operation");
+                inout.with_mut_and(&input, |inout, input| reducer.apply(input, inout));
+                Ok(Posted::Done)
+            }
+            Action::Join => Ok(Posted::Done),
+        };
+        match posted {
+            Ok(Posted::Done) => {
+                self.release(at, true);
+                self.finish_step(at);
+            }
+            Ok(Posted::Pending) => {
+                self.state.in_flight += 1;
+                self.release(at, true);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn finish_step(&mut self, at: u32) {
+        self.state.remaining -= 1;
+        self.release(at, false);
+    }
+
+    /// Tells the steps that wait for this one's issue, or for its completion.
+    fn release(&mut self, at: u32, on_issue: bool) {
+        let mut next = self.steps[at as usize].first_edge;
+        while next != NONE {
+            let edge = self.edges[next as usize];
+            next = edge.next;
+            if edge.on_issue == on_issue {
+                let waiting = &mut self.steps[edge.to as usize];
+                waiting.pending -= 1;
+                if waiting.pending == 0 {
+                    self.make_ready(edge.to);
+                }
+            }
+        }
+    }
+
+    fn make_ready(&mut self, at: u32) {
+        self.steps[at as usize].next_ready = NONE;
+        match self.state.last_ready {
+            NONE => self.state.first_ready = at,
+            last => self.steps[last as usize].next_ready = at,
+        }
+        self.state.last_ready = at;
+    }
+}

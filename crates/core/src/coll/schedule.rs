@@ -1,0 +1,298 @@
+//! A collective operation of one process, as a directed acyclic graph of steps.
+//!
+//! A [`Schedule`] is made once by a [`Builder`] and then run, any number of times (`engine.rs`). It is compact:
+//! steps and the edges between them lie in two vectors, which a [`Pool`] hands from one schedule to the next,
+//! so a short collective allocates nothing.
+//!
+//! # Order
+//!
+//! A step is *issued* when all steps it waits for have completed; sends and receives complete later, copies
+//! and reductions at once. All messages of a schedule carry one tag, so two messages between the same two
+//! processes match in the order in which they are issued at either side. Steps become ready in a fixed order
+//! (the order of edges and of steps, whatever completes first), so it suffices that of two messages to one
+//! peer, the second waits for everything the first waits for. The tests check this of every algorithm, and
+//! that two steps never touch the same bytes unordered unless both only read.
+
+use super::engine::State;
+use crate::buffer::{Buffer, Scratch};
+use crate::ids::Rank;
+use crate::op::Reducer;
+use alloc::vec::Vec;
+
+/// A step of a schedule, by its index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StepId(pub u32);
+
+/// What a step does.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// Sends the buffer to a rank.
+    Send {
+        /// To whom.
+        to: Rank,
+        /// What.
+        buffer: Buffer,
+    },
+    /// Receives from a rank into the buffer.
+    Receive {
+        /// From whom.
+        from: Rank,
+        /// Where to.
+        buffer: Buffer,
+    },
+    /// Copies between buffers of the same length.
+    Copy {
+        /// Source.
+        from: Buffer,
+        /// Target.
+        to: Buffer,
+    },
+    /// `inout[i] = input[i] op inout[i]`.
+    Reduce {
+        /// The left operand.
+        input: Buffer,
+        /// The right operand and the result.
+        inout: Buffer,
+    },
+    /// Nothing; other steps wait for it.
+    Join,
+}
+
+/// No step, no edge.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One node of the graph.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) action: Action,
+    /// For how many edges it waits at the start of a run.
+    pub(super) needs: u32,
+    /// For how many it still waits.
+    pub(super) pending: u32,
+    /// Its outgoing edges, a list in the order they were made.
+    pub(super) first_edge: u32,
+    last_edge: u32,
+    /// The next in the list of ready steps.
+    pub(super) next_ready: u32,
+}
+
+/// Something that a step waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edge {
+    /// The step that waits.
+    pub(super) to: u32,
+    /// The next edge out of the same step.
+    pub(super) next: u32,
+    /// Whether `to` waits until the step is issued only, not completed.
+    pub(super) on_issue: bool,
+}
+
+/// A collective operation of one process, made by a [`Builder`], run by the methods of `engine.rs`.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    pub(super) steps: Vec<Step>,
+    pub(super) edges: Vec<Edge>,
+    scratch: Vec<Scratch>,
+    pub(super) reducer: Option<Reducer>,
+    pub(super) state: State,
+}
+
+impl Schedule {
+    /// How many steps it has.
+    pub fn step_count(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// What each step does, in the order they were made.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.steps.iter().map(|step| &step.action)
+    }
+
+    /// Bytes of memory of its own that it works in.
+    pub fn scratch_bytes(&self) -> usize {
+        self.scratch.iter().map(Scratch::capacity_bytes).sum()
+    }
+}
+
+impl Drop for Schedule {
+    /// A schedule given up while messages are under way leaks its memory: a late message may still be
+    /// written there.
+    fn drop(&mut self) {
+        if self.state.in_flight > 0 {
+            core::mem::forget(core::mem::take(&mut self.scratch));
+        }
+    }
+}
+
+/// Ended schedules whose memory the next ones use.
+#[derive(Debug, Default)]
+pub struct Pool {
+    spare: Vec<Schedule>,
+}
+
+impl Pool {
+    /// How many schedules are kept: as many as a program usually has under way at once.
+    const SPARE_MAX: usize = 16;
+    /// A schedule keeps at most so much scratch memory while it waits for reuse, in bytes.
+    const KEPT_SCRATCH_BYTES_MAX: usize = 4 << 20;
+
+    /// Takes back a schedule's memory. One that is still running is dropped instead.
+    pub fn recycle(&mut self, mut schedule: Schedule) {
+        if self.spare.len() == Self::SPARE_MAX || schedule.state.in_flight > 0 {
+            return;
+        }
+        schedule.steps.clear();
+        schedule.edges.clear();
+        schedule.reducer = None;
+        schedule.state = State::default();
+        if schedule.scratch_bytes() > Self::KEPT_SCRATCH_BYTES_MAX {
+            schedule.scratch = Vec::new();
+        }
+        self.spare.push(schedule);
+    }
+
+    fn take(&mut self) -> Schedule {
+        self.spare.pop().unwrap_or_default()
+    }
+}
+
+/// Makes a schedule, step by step.
+///
+/// Each step waits for all steps before the last [`fence`](Self::fence), and for those named by
+/// [`after`](Self::after). Most algorithms are rounds with fences between them.
+#[derive(Debug)]
+pub struct Builder {
+    schedule: Schedule,
+    /// Memory of the schedule recycled, not yet used again.
+    spare_scratch: Vec<Scratch>,
+    /// What every new step waits for.
+    barrier: Option<StepId>,
+    /// The first step since.
+    since: u32,
+    is_virtual: bool,
+}
+
+impl Builder {
+    /// A builder of an empty schedule. With `is_virtual`, scratch memory is virtual too: for schedules over
+    /// virtual buffers.
+    pub fn new(pool: &mut Pool, is_virtual: bool) -> Self {
+        let mut schedule = pool.take();
+        let spare_scratch = core::mem::take(&mut schedule.scratch);
+        Self { schedule, spare_scratch, barrier: None, since: 0, is_virtual }
+    }
+
+    /// Sets the operation of all [`reduce`](Self::reduce) steps.
+    pub fn set_reducer(&mut self, reducer: &Reducer) {
+        self.schedule.reducer = Some(reducer.clone());
+    }
+
+    /// Memory of the schedule's own, `len` bytes, of undefined content.
+    pub fn scratch(&mut self, len: usize) -> Buffer {
+        if self.is_virtual {
+            return Buffer::virtual_of(len);
+        }
+        if len == 0 {
+            return Buffer::EMPTY;
+        }
+        let fitting = self.spare_scratch.iter().position(|scratch| scratch.capacity_bytes() >= len);
+        let mut scratch = fitting.map_or_else(|| Scratch::new(len), |at| self.spare_scratch.swap_remove(at));
+        let buffer = scratch.buffer(len);
+        self.schedule.scratch.push(scratch);
+        buffer
+    }
+
+    /// Sends `buffer` to rank `to`.
+    pub fn send(&mut self, to: Rank, buffer: Buffer) -> StepId {
+        self.push(Action::Send { to, buffer })
+    }
+
+    /// Receives from rank `from` into `buffer`.
+    pub fn receive(&mut self, from: Rank, buffer: Buffer) -> StepId {
+        self.push(Action::Receive { from, buffer })
+    }
+
+    /// Copies `from` to `to`, of the same length. No step is made for nothing, or onto itself.
+    pub fn copy(&mut self, from: Buffer, to: Buffer) {
+        assert_eq!(from.len(), to.len(), "a copy between buffers of different lengths");
+        let same = from.as_ptr().is_some() && from.as_ptr() == to.as_ptr();
+        if !from.is_empty() && !same {
+            self.push(Action::Copy { from, to });
+        }
+    }
+
+    /// `inout[i] = input[i] op inout[i]`. No step is made for no elements.
+    pub fn reduce(&mut self, input: Buffer, inout: Buffer) {
+        assert_eq!(input.len(), inout.len(), "a reduction of buffers of different lengths");
+        if !input.is_empty() {
+            self.push(Action::Reduce { input, inout });
+        }
+    }
+
+    /// What is made from now on waits until everything made so far has completed.
+    pub fn fence(&mut self) {
+        let end = self.schedule.steps.len() as u32;
+        match end - self.since {
+            0 => return,
+            1 => self.barrier = Some(StepId(self.since)),
+            _ => {
+                let before = self.since..end;
+                // Steps since the fence wait for the last one, so the new one need not.
+                self.barrier = None;
+                let join = self.push(Action::Join);
+                for step in before {
+                    self.after(join, StepId(step));
+                }
+                self.barrier = Some(join);
+            }
+        }
+        self.since = self.schedule.steps.len() as u32;
+    }
+
+    /// `step` waits until `before` has completed.
+    pub fn after(&mut self, step: StepId, before: StepId) {
+        self.edge(step, before, false);
+    }
+
+    /// `step` waits until `before` has been issued (a message sent after another).
+    pub fn issue_after(&mut self, step: StepId, before: StepId) {
+        self.edge(step, before, true);
+    }
+
+    /// The schedule.
+    pub fn finish(mut self) -> Schedule {
+        // Scratch that this schedule did not need stays for the next one.
+        self.schedule.scratch.append(&mut self.spare_scratch);
+        self.schedule
+    }
+
+    fn push(&mut self, action: Action) -> StepId {
+        let id = StepId(self.schedule.steps.len() as u32);
+        assert!(id.0 != NONE, "a schedule of 2^32 steps");
+        self.schedule.steps.push(Step {
+            action,
+            needs: 0,
+            pending: 0,
+            first_edge: NONE,
+            last_edge: NONE,
+            next_ready: NONE,
+        });
+        if let Some(barrier) = self.barrier {
+            self.after(id, barrier);
+        }
+        id
+    }
+
+    fn edge(&mut self, step: StepId, before: StepId, on_issue: bool) {
+        assert!(before < step, "a step waits for a later one");
+        let at = self.schedule.edges.len() as u32;
+        self.schedule.edges.push(Edge { to: step.0, next: NONE, on_issue });
+        self.schedule.steps[step.0 as usize].needs += 1;
+        let from = &mut self.schedule.steps[before.0 as usize];
+        let last = core::mem::replace(&mut from.last_edge, at);
+        if last == NONE {
+            from.first_edge = at;
+        } else {
+            self.schedule.edges[last as usize].next = at;
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Which algorithm a collective takes, and why: a pure function of the operation, the length, the number of
+//! processes and what the fabric can do.
+//!
+//! Each algorithm says what it costs in terms of the Hockney model (rounds, bytes, bytes reduced, bytes copied on
+//! the longest path; Thakur, Rabenseifner, Gropp 2005) and in work for all processes together, which is what
+//! counts where processes share processors. The cheapest estimate wins. [`explain`] prints the estimates and
+//! the lengths at which the choice changes.
+
+mod cost;
+
+use crate::ids::Rank;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+/// A collective operation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Collective {
+    /// `MPI_Barrier`
+    Barrier,
+    /// `MPI_Bcast`
+    Bcast,
+    /// `MPI_Gather`
+    Gather,
+    /// `MPI_Gatherv`
+    Gatherv,
+    /// `MPI_Scatter`
+    Scatter,
+    /// `MPI_Scatterv`
+    Scatterv,
+    /// `MPI_Allgather`
+    Allgather,
+    /// `MPI_Allgatherv`
+    Allgatherv,
+    /// `MPI_Alltoall`
+    Alltoall,
+    /// `MPI_Alltoallv`, `MPI_Alltoallw`
+    Alltoallv,
+    /// `MPI_Reduce`
+    Reduce,
+    /// `MPI_Allreduce`
+    Allreduce,
+    /// `MPI_Reduce_scatter`, `MPI_Reduce_scatter_block`
+    ReduceScatter,
+    /// `MPI_Scan`
+    Scan,
+    /// `MPI_Exscan`
+    Exscan,
+}
+
+impl Collective {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Barrier,
+        Self::Bcast,
+        Self::Gather,
+        Self::Gatherv,
+        Self::Scatter,
+        Self::Scatterv,
+        Self::Allgather,
+        Self::Allgatherv,
+        Self::Alltoall,
+        Self::Alltoallv,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::ReduceScatter,
+        Self::Scan,
+        Self::Exscan,
+    ];
+
+    /// Its name, as in `ayatori info --explain`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Barrier => "barrier",
+            Self::Bcast => "bcast",
+            Self::Gather => "gather",
+            Self::Gatherv => "gatherv",
+            Self::Scatter => "scatter",
+            Self::Scatterv => "scatterv",
+            Self::Allgather => "allgather",
+            Self::Allgatherv => "allgatherv",
+            Self::Alltoall => "alltoall",
+            Self::Alltoallv => "alltoallv",
+            Self::Reduce => "reduce",
+            Self::Allreduce => "allreduce",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::Scan => "scan",
+            Self::Exscan => "exscan",
+        }
+    }
+
+    /// The operation of a name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|collective| collective.name() == name)
+    }
+
+    /// Its algorithms. Where two are estimated alike, the earlier is taken.
+    pub const fn algorithms(self) -> &'static [Algorithm] {
+        use Algorithm::*;
+        match self {
+            Self::Barrier => &[Dissemination],
+            Self::Bcast => &[Binomial, ScatterRecursiveDoubling, ScatterRing, Chain],
+            Self::Gather | Self::Scatter => &[Binomial, Linear],
+            Self::Gatherv | Self::Scatterv => &[Linear],
+            Self::Allgather => &[RecursiveDoubling, Bruck, Ring],
+            Self::Allgatherv => &[Bruck, Ring],
+            Self::Alltoall => &[Linear, Bruck, Pairwise],
+            Self::Alltoallv => &[Linear, Pairwise],
+            Self::Reduce => &[Binomial, Rabenseifner],
+            Self::Allreduce => &[RecursiveDoubling, Rabenseifner, Ring],
+            Self::ReduceScatter => &[RecursiveHalving, Pairwise, ReduceThenScatter],
+            Self::Scan | Self::Exscan => &[RecursiveDoubling],
+        }
+    }
+
+    /// What the length of a question means.
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::Gather
+            | Self::Gatherv
+            | Self::Scatter
+            | Self::Scatterv
+            | Self::Allgather
+            | Self::Allgatherv
+            | Self::Alltoall
+            | Self::Alltoallv => " a block",
+            _ => "",
+        }
+    }
+}
+
+/// An algorithm, by the literature's name. One name may serve several operations.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Algorithm {
+    /// Barrier.
+    Dissemination,
+    /// Binomial tree: broadcast, gather, scatter, reduce.
+    Binomial,
+    /// Broadcast by scatter and ring allgather.
+    ScatterRing,
+    /// Broadcast by scatter and recursive doubling; powers of two only.
+    ScatterRecursiveDoubling,
+    /// Broadcast along a pipelined chain.
+    Chain,
+    /// Everything at once: gather, scatter, alltoall.
+    Linear,
+    /// Allgather, allreduce; the latter for commutative operations.
+    Ring,
+    /// Allgather (powers of two), allreduce, scan, exscan.
+    RecursiveDoubling,
+    /// Allgather, alltoall (equal blocks).
+    Bruck,
+    /// Alltoall, reduce-scatter; the latter for commutative operations.
+    Pairwise,
+    /// Reduce, allreduce; commutative operations.
+    Rabenseifner,
+    /// Reduce-scatter; commutative operations.
+    RecursiveHalving,
+    /// Reduce-scatter by reduction to rank 0.
+    ReduceThenScatter,
+}
+
+impl Algorithm {
+    const ALL: [Self; 13] = [
+        Self::Dissemination,
+        Self::Binomial,
+        Self::ScatterRing,
+        Self::ScatterRecursiveDoubling,
+        Self::Chain,
+        Self::Linear,
+        Self::Ring,
+        Self::RecursiveDoubling,
+        Self::Bruck,
+        Self::Pairwise,
+        Self::Rabenseifner,
+        Self::RecursiveHalving,
+        Self::ReduceThenScatter,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dissemination => "dissemination",
+            Self::Binomial => "binomial",
+            Self::ScatterRing => "scatter_ring",
+            Self::ScatterRecursiveDoubling => "scatter_recursive_doubling",
+            Self::Chain => "chain",
+            Self::Linear => "linear",
+            Self::Ring => "ring",
+            Self::RecursiveDoubling => "recursive_doubling",
+            Self::Bruck => "bruck",
+            Self::Pairwise => "pairwise",
+            Self::Rabenseifner => "rabenseifner",
+            Self::RecursiveHalving => "recursive_halving",
+            Self::ReduceThenScatter => "reduce_then_scatter",
+        }
+    }
+
+    /// The algorithm of a name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+}
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Length of the pieces of a pipeline, in bytes; for [`Algorithm::Chain`].
+    pub segment_bytes: usize,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// Which operation.
+    pub collective: Collective,
+    /// Length in bytes: of the vector or message, or of one block where there is a block for each process (the
+    /// average, for blocks of different lengths). All processes must ask with the same.
+    pub bytes: usize,
+    /// Processes in the communicator.
+    pub size: u32,
+    /// Whether the reduction, if one, commutes.
+    pub commutative: bool,
+}
+
+/// What the fabric between the processes can do, as far as the choice depends on it. The same at all processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fabric {
+    /// One-way time of an empty message in picoseconds.
+    pub latency_ps: u64,
+    /// Processor time of a message at each side, in picoseconds; with more processes than processors also the
+    /// switch from one process to the next that it takes.
+    pub message_ps: u64,
+    /// Rate of one long message in bytes a second.
+    pub bandwidth_bytes_per_s: u64,
+    /// Rate of a reduction in bytes of one operand a second.
+    pub reduction_bytes_per_s: u64,
+    /// Rate of a copy in bytes a second.
+    pub copy_bytes_per_s: u64,
+    /// Longer messages cost another exchange before they start.
+    pub eager_bytes_max: usize,
+    /// Processors for the processes of the communicator together; `None`: one or more each.
+    pub processors: Option<u32>,
+}
+
+impl Default for Fabric {
+    /// Shared memory of a machine of today, a processor for each process.
+    fn default() -> Self {
+        Self {
+            latency_ps: 250_000,
+            message_ps: 100_000,
+            bandwidth_bytes_per_s: 12_000_000_000,
+            reduction_bytes_per_s: 8_000_000_000,
+            copy_bytes_per_s: 12_000_000_000,
+            eager_bytes_max: 8 << 10,
+            processors: None,
+        }
+    }
+}
+
+/// Whether an algorithm gives the right result for a question.
+pub fn serves(question: &Question, algorithm: Algorithm) -> bool {
+    let Question { collective, size, commutative, .. } = *question;
+    let needs_commutative = match collective {
+        Collective::Reduce | Collective::Allreduce => {
+            matches!(algorithm, Algorithm::Rabenseifner | Algorithm::Ring)
+        }
+        Collective::ReduceScatter => algorithm != Algorithm::ReduceThenScatter,
+        _ => false,
+    };
+    let needs_power_of_two = match collective {
+        Collective::Bcast => algorithm == Algorithm::ScatterRecursiveDoubling,
+        Collective::Allgather => algorithm == Algorithm::RecursiveDoubling,
+        _ => false,
+    };
+    collective.algorithms().contains(&algorithm)
+        && (commutative || !needs_commutative)
+        && (size.is_power_of_two() || !needs_power_of_two)
+}
+
+/// The cheapest algorithm by estimate.
+pub fn choose(question: &Question, fabric: &Fabric) -> Choice {
+    let served = question.collective.algorithms().iter().copied().filter(|&a| serves(question, a));
+    // `min_by_key` takes the first of equals.
+    let algorithm = served
+        .min_by_key(|&algorithm| cost::estimate_ps(question, algorithm, fabric))
+        .expect("each operation has an algorithm that serves any arguments");
+    with_segments(question, algorithm, fabric)
+}
+
+/// An algorithm by its name, if the operation has it and it serves. For settings that override the choice.
+pub fn choose_by_name(question: &Question, name: &str, fabric: &Fabric) -> Option<Choice> {
+    let algorithm = Algorithm::by_name(name)?;
+    serves(question, algorithm).then(|| with_segments(question, algorithm, fabric))
+}
+
+fn with_segments(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> Choice {
+    Choice { algorithm, segment_bytes: cost::segment_bytes(question, fabric) }
+}
+
+/// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes.
+pub fn thresholds(question: &Question, fabric: &Fabric) -> Vec<(usize, Algorithm)> {
+    let at = |bytes: usize| choose(&Question { bytes, ..*question }, fabric).algorithm;
+    let mut ranges = alloc::vec![(0, at(0))];
+    let mut low = 0;
+    for high in (0..=40).map(|exponent| 1usize << exponent) {
+        // Within one factor of two the choice changes at most a few times: find each change by bisection.
+        while at(high) != ranges[ranges.len() - 1].1 {
+            let current = ranges[ranges.len() - 1].1;
+            let (mut same, mut other) = (low, high);
+            while other - same > 1 {
+                let middle = same + (other - same) / 2;
+                if at(middle) == current { same = middle } else { other = middle }
+            }
+            ranges.push((other, at(other)));
+            low = other;
+        }
+        low = high;
+    }
+    ranges
+}
+
+/// The choice in words: the estimate of each algorithm, those that do not serve and why, and the lengths at
+/// which the choice changes.
+pub fn explain(question: &Question, fabric: &Fabric) -> String {
+    let mut text = String::new();
+    write_explanation(&mut text, question, fabric).expect("writing to a string does not fail");
+    text
+}
+
+fn write_explanation(text: &mut String, question: &Question, fabric: &Fabric) -> fmt::Result {
+    let chosen = choose(question, fabric);
+    let Question { collective, bytes, size, .. } = *question;
+    let unit = collective.unit();
+    writeln!(
+        text,
+        "{} of {}{unit} among {size} processes: {}",
+        collective.name(),
+        Bytes(bytes),
+        chosen.algorithm.name()
+    )?;
+    for &algorithm in collective.algorithms() {
+        let name = algorithm.name();
+        if !serves(question, algorithm) {
+            let reason = if question.commutative {
+                "needs a power of two"
+            } else {
+                "needs an operation that commutes"
+            };
+            writeln!(text, "  {name:<27} {reason}")?;
+            continue;
+        }
+        let mark = if algorithm == chosen.algorithm { '*' } else { ' ' };
+        let estimate = cost::estimate_ps(question, algorithm, fabric);
+        write!(text, "{mark} {name:<27} {}", Microseconds(estimate))?;
+        if algorithm == Algorithm::Chain {
+            write!(text, ", in segments of {}", Bytes(chosen.segment_bytes))?;
+        }
+        writeln!(text)?;
+    }
+    write!(text, "by length{unit}: ")?;
+    for (at, &(from, algorithm)) in thresholds(question, fabric).iter().enumerate() {
+        if at > 0 {
+            write!(text, ", from {} ", Bytes(from))?;
+        }
+        write!(text, "{}", algorithm.name())?;
+    }
+    writeln!(text)
+}
+
+/// A length for people: exact, and short where it is a multiple.
+struct Bytes(usize);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => write!(f, "{} MiB", bytes >> 20),
+            bytes if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => write!(f, "{} KiB", bytes >> 10),
+            bytes => write!(f, "{bytes} B"),
+        }
+    }
+}
+
+struct Microseconds(u128);
+
+impl fmt::Display for Microseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02} µs", self.0 / 1_000_000, self.0 / 10_000 % 100)
+    }
+}
+
+/// ⌈log₂ n⌉, the rounds of most trees.
+const fn log2_ceil(size: Rank) -> u32 {
+    size.next_power_of_two().trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(collective: Collective, bytes: usize, size: u32) -> Question {
+        Question { collective, bytes, size, commutative: true }
+    }
+
+    #[test]
+    fn short_messages_take_few_rounds_and_long_ones_little_traffic() {
+        let fabric = Fabric::default();
+        let at = |collective, bytes, size| choose(&question(collective, bytes, size), &fabric).algorithm;
+        use Algorithm as A;
+        assert_eq!(at(Collective::Allreduce, 8, 16), A::RecursiveDoubling);
+        assert_ne!(at(Collective::Allreduce, 4 << 20, 16), A::RecursiveDoubling);
+        assert_eq!(at(Collective::Bcast, 8, 16), A::Binomial);
+        assert_ne!(at(Collective::Bcast, 4 << 20, 16), A::Binomial);
+        assert_eq!(at(Collective::Reduce, 8, 16), A::Binomial);
+        assert_eq!(at(Collective::Reduce, 4 << 20, 16), A::Rabenseifner);
+        assert_eq!(at(Collective::Allgather, 8, 12), A::Bruck);
+        assert_eq!(at(Collective::Allgather, 1 << 20, 12), A::Ring);
+    }
+
+    #[test]
+    fn only_algorithms_that_serve_are_chosen() {
+        for collective in Collective::ALL {
+            for size in (1..=40).chain([64, 100, 1000, 12_288]) {
+                for bytes in [0, 1, 8, 1000, 65_536, 1 << 22, 1 << 32] {
+                    for commutative in [false, true] {
+                        for processors in [None, Some(2)] {
+                            let question = Question { collective, bytes, size, commutative };
+                            let fabric = Fabric { processors, ..Fabric::default() };
+                            let choice = choose(&question, &fabric);
+                            assert!(serves(&question, choice.algorithm), "{question:?}: {choice:?}");
+                            assert!(choice.segment_bytes > 0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_lead_back_to_what_they_name() {
+        for collective in Collective::ALL {
+            assert_eq!(Collective::by_name(collective.name()), Some(collective));
+            for &algorithm in collective.algorithms() {
+                assert_eq!(Algorithm::by_name(algorithm.name()), Some(algorithm));
+            }
+        }
+        assert_eq!(Algorithm::by_name("magic"), None);
+    }
+
+    #[test]
+    fn a_name_overrides_the_choice_only_where_it_serves() {
+        let fabric = Fabric::default();
+        let q = question(Collective::Allreduce, 8, 6);
+        assert_eq!(choose_by_name(&q, "ring", &fabric).map(|c| c.algorithm), Some(Algorithm::Ring));
+        assert_eq!(choose_by_name(&q, "bruck", &fabric), None);
+        assert_eq!(choose_by_name(&Question { commutative: false, ..q }, "ring", &fabric), None);
+        let odd = question(Collective::Allgather, 8, 6);
+        assert_eq!(choose_by_name(&odd, "recursive_doubling", &fabric), None);
+    }
+
+    #[test]
+    fn thresholds_are_where_the_choice_changes() {
+        let fabric = Fabric::default();
+        for collective in Collective::ALL {
+            for size in [2, 7, 8, 32] {
+                let q = question(collective, 0, size);
+                let ranges = thresholds(&q, &fabric);
+                assert_eq!(ranges[0].0, 0);
+                for pair in ranges.windows(2) {
+                    let (from, algorithm) = pair[1];
+                    assert!(pair[0].0 < from && pair[0].1 != algorithm);
+                    let at = |bytes| choose(&Question { bytes, ..q }, &fabric).algorithm;
+                    assert_eq!((at(from - 1), at(from)), (pair[0].1, algorithm), "{collective:?} {size}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_explanation_names_the_choice_the_rejected_and_the_thresholds() {
+        let fabric = Fabric::default();
+        let text = explain(&question(Collective::Bcast, 64 << 10, 6), &fabric);
+        assert!(text.starts_with("bcast of 64 KiB among 6 processes: "), "{text}");
+        assert!(text.contains("scatter_recursive_doubling  needs a power of two"), "{text}");
+        assert!(text.contains("by length: binomial, from "), "{text}");
+        let q = Question { commutative: false, ..question(Collective::Allreduce, 8, 4) };
+        assert!(
+            explain(&q, &fabric).contains("ring                        needs an operation that commutes")
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! What each algorithm costs, by the model of [`super`].
+
+use super::{Algorithm, Collective, Fabric, Question, log2_ceil};
+
+/// What an algorithm does.
+#[derive(Clone, Copy, Default, Debug)]
+struct Cost {
+    /// Messages one after the other on the longest path.
+    rounds: u128,
+    /// Length of one of them, in bytes: whether they are eager.
+    message_bytes: u128,
+    /// Messages that the busiest process sends and receives besides those of the rounds.
+    extra_messages: u128,
+    /// Bytes moved on the longest path.
+    bytes: u128,
+    /// Bytes reduced on the longest path.
+    reduced_bytes: u128,
+    /// Bytes copied on the longest path.
+    copied_bytes: u128,
+    /// Messages of all processes.
+    all_messages: u128,
+    /// Bytes moved, reduced and copied by all processes.
+    all_bytes: u128,
+}
+
+/// Picoseconds for `bytes` at a rate.
+fn at_rate_ps(bytes: u128, bytes_per_s: u64) -> u128 {
+    bytes.saturating_mul(1_000_000_000_000) / u128::from(bytes_per_s.max(1))
+}
+
+/// The estimated time of an algorithm in picoseconds.
+pub(super) fn estimate_ps(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> u128 {
+    let cost = cost(question, algorithm, fabric);
+    let (latency_ps, message_ps) = (u128::from(fabric.latency_ps), u128::from(fabric.message_ps));
+    // A long message asks first: a message there and one back.
+    let asks = if cost.message_bytes > fabric.eager_bytes_max as u128 { 3 } else { 1 };
+    let path_ps = cost.rounds * asks * latency_ps
+        + cost.extra_messages * asks * message_ps
+        + at_rate_ps(cost.bytes, fabric.bandwidth_bytes_per_s)
+        + at_rate_ps(cost.reduced_bytes, fabric.reduction_bytes_per_s)
+        + at_rate_ps(cost.copied_bytes, fabric.copy_bytes_per_s);
+    let Some(processors) = fabric.processors.filter(|&processors| processors < question.size) else {
+        return path_ps;
+    };
+    // Where processes share processors, the work of all of them takes its time too.
+    let work_ps =
+        cost.all_messages * asks * message_ps * 2 + at_rate_ps(cost.all_bytes, fabric.bandwidth_bytes_per_s);
+    path_ps.max(work_ps / u128::from(processors.max(1)))
+}
+
+/// The best length of a pipeline's segments, in bytes: where the time to fill the pipeline and the time that the
+/// messages themselves take add up to the least, √(bytes · latency · bandwidth / (n - 2)), within reason.
+pub(super) fn segment_bytes(question: &Question, fabric: &Fabric) -> usize {
+    let hops = u128::from(question.size.saturating_sub(2).max(1));
+    let round_bytes =
+        u128::from(fabric.latency_ps) * u128::from(fabric.bandwidth_bytes_per_s) / 1_000_000_000_000;
+    let best = (question.bytes as u128 * round_bytes / hops).isqrt();
+    (best.clamp(4 << 10, 1 << 20) as usize).next_multiple_of(4 << 10)
+}
+
+fn cost(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> Cost {
+    let n = u128::from(question.size);
+    let m = question.bytes as u128;
+    let log = u128::from(log2_ceil(question.size));
+    // Two more rounds of everything if neighbours are folded first.
+    let fold = if question.size.is_power_of_two() { 0 } else { 1 };
+    match question.collective {
+        Collective::Barrier => Cost { rounds: log, all_messages: n * log, ..Cost::default() },
+        Collective::Bcast => bcast(question, algorithm, fabric),
+        Collective::Gather | Collective::Gatherv | Collective::Scatter | Collective::Scatterv => {
+            rooted(algorithm, n, m, log)
+        }
+        Collective::Allgather | Collective::Allgatherv => allgather(algorithm, n, m, log),
+        Collective::Alltoall | Collective::Alltoallv => alltoall(algorithm, n, m, log),
+        Collective::Reduce => reduce(algorithm, n, m, log, fold),
+        Collective::Allreduce => allreduce(algorithm, n, m, log, fold),
+        Collective::ReduceScatter => reduce_scatter(algorithm, n, m, log, fold),
+        Collective::Scan | Collective::Exscan => Cost {
+            rounds: log,
+            message_bytes: m,
+            bytes: log * m,
+            reduced_bytes: log * m,
+            all_messages: n * log,
+            all_bytes: 2 * n * log * m,
+            ..Cost::default()
+        },
+    }
+}
+
+fn bcast(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> Cost {
+    let n = u128::from(question.size);
+    let m = question.bytes as u128;
+    let log = u128::from(log2_ceil(question.size));
+    let scattered = log * m / 2;
+    match algorithm {
+        Algorithm::ScatterRing => Cost {
+            rounds: log + n - 1,
+            message_bytes: m / n,
+            bytes: 2 * m,
+            all_messages: n * n,
+            all_bytes: scattered + n * m,
+            ..Cost::default()
+        },
+        Algorithm::ScatterRecursiveDoubling => Cost {
+            rounds: 2 * log,
+            message_bytes: m / n,
+            bytes: 2 * m,
+            all_messages: n + n * log,
+            all_bytes: scattered + n * m,
+            ..Cost::default()
+        },
+        Algorithm::Chain => {
+            let segment = segment_bytes(question, fabric) as u128;
+            let segments = m.div_ceil(segment);
+            let rounds = n.saturating_sub(2) + segments;
+            Cost {
+                rounds,
+                message_bytes: segment.min(m),
+                // Each inner process receives and sends.
+                bytes: rounds * segment.min(m) * 2,
+                all_messages: n * segments,
+                all_bytes: n * m,
+                ..Cost::default()
+            }
+        }
+        _ => Cost {
+            rounds: log,
+            message_bytes: m,
+            bytes: log * m,
+            all_messages: n,
+            all_bytes: n * m,
+            ..Cost::default()
+        },
+    }
+}
+
+fn rooted(algorithm: Algorithm, n: u128, m: u128, log: u128) -> Cost {
+    let all = (n - 1) * m;
+    match algorithm {
+        Algorithm::Binomial => Cost {
+            rounds: log,
+            message_bytes: n * m / 2,
+            bytes: all,
+            copied_bytes: all / 2,
+            all_messages: n,
+            all_bytes: 2 * n * log * m / 2,
+            ..Cost::default()
+        },
+        _ => Cost {
+            rounds: 1,
+            message_bytes: m,
+            extra_messages: n,
+            bytes: all,
+            all_messages: n,
+            all_bytes: all,
+            ..Cost::default()
+        },
+    }
+}
+
+fn allgather(algorithm: Algorithm, n: u128, m: u128, log: u128) -> Cost {
+    let all = (n - 1) * m;
+    match algorithm {
+        Algorithm::RecursiveDoubling | Algorithm::Bruck => {
+            let copied = if algorithm == Algorithm::Bruck { n * m } else { m };
+            Cost {
+                rounds: log,
+                message_bytes: n * m / 2,
+                bytes: all,
+                copied_bytes: copied,
+                all_messages: n * log,
+                all_bytes: n * (all + copied),
+                ..Cost::default()
+            }
+        }
+        _ => Cost {
+            rounds: n - 1,
+            message_bytes: m,
+            bytes: all,
+            copied_bytes: m,
+            all_messages: n * (n - 1),
+            all_bytes: n * n * m,
+            ..Cost::default()
+        },
+    }
+}
+
+fn alltoall(algorithm: Algorithm, n: u128, m: u128, log: u128) -> Cost {
+    let all = (n - 1) * m;
+    match algorithm {
+        Algorithm::Bruck => {
+            let moved = log * n.div_ceil(2) * m;
+            Cost {
+                rounds: log,
+                message_bytes: n * m / 2,
+                bytes: moved,
+                copied_bytes: 2 * moved + 2 * n * m,
+                all_messages: n * log,
+                all_bytes: n * (3 * moved + 2 * n * m),
+                ..Cost::default()
+            }
+        }
+        Algorithm::Pairwise => Cost {
+            rounds: n - 1,
+            message_bytes: m,
+            bytes: all,
+            all_messages: n * (n - 1),
+            all_bytes: n * all,
+            ..Cost::default()
+        },
+        // All at once the messages get in each other's way: an eighth more, as a guess, which decides for pairs
+        // where bytes and not messages count.
+        _ => Cost {
+            rounds: 1,
+            message_bytes: m,
+            extra_messages: 2 * (n - 1),
+            bytes: all + all / 8,
+            all_messages: n * (n - 1),
+            all_bytes: n * (all + all / 8),
+            ..Cost::default()
+        },
+    }
+}
+
+fn reduce(algorithm: Algorithm, n: u128, m: u128, log: u128, fold: u128) -> Cost {
+    match algorithm {
+        Algorithm::Rabenseifner => Cost {
+            rounds: 2 * log + fold,
+            message_bytes: m / 2,
+            bytes: (2 + fold) * m,
+            reduced_bytes: (1 + fold) * m,
+            all_messages: n * (log + 1),
+            all_bytes: 2 * n * m + log * m / 2,
+            ..Cost::default()
+        },
+        _ => Cost {
+            rounds: log,
+            message_bytes: m,
+            bytes: log * m,
+            reduced_bytes: log * m,
+            all_messages: n,
+            all_bytes: 2 * n * m,
+            ..Cost::default()
+        },
+    }
+}
+
+fn allreduce(algorithm: Algorithm, n: u128, m: u128, log: u128, fold: u128) -> Cost {
+    match algorithm {
+        Algorithm::Ring => Cost {
+            rounds: 2 * (n - 1),
+            message_bytes: m / n,
+            bytes: 2 * m,
+            reduced_bytes: m,
+            all_messages: 2 * n * (n - 1),
+            all_bytes: 3 * n * m,
+            ..Cost::default()
+        },
+        Algorithm::Rabenseifner => Cost {
+            rounds: 2 * (log + fold),
+            message_bytes: m / 2,
+            bytes: 2 * (1 + fold) * m,
+            reduced_bytes: (1 + fold) * m,
+            all_messages: 2 * n * log,
+            all_bytes: 3 * n * m,
+            ..Cost::default()
+        },
+        _ => {
+            let rounds = log + fold;
+            Cost {
+                rounds,
+                message_bytes: m,
+                bytes: rounds * m,
+                reduced_bytes: log * m,
+                all_messages: n * rounds,
+                all_bytes: 2 * n * rounds * m,
+                ..Cost::default()
+            }
+        }
+    }
+}
+
+fn reduce_scatter(algorithm: Algorithm, n: u128, m: u128, log: u128, fold: u128) -> Cost {
+    match algorithm {
+        Algorithm::Pairwise => Cost {
+            rounds: n - 1,
+            message_bytes: m / n,
+            bytes: m,
+            reduced_bytes: m,
+            all_messages: n * (n - 1),
+            all_bytes: 2 * n * m,
+            ..Cost::default()
+        },
+        Algorithm::RecursiveHalving => Cost {
+            rounds: log + 2 * fold,
+            message_bytes: m / 2,
+            bytes: (1 + fold) * m,
+            reduced_bytes: (1 + fold) * m,
+            all_messages: n * log,
+            all_bytes: (2 + fold) * n * m,
+            ..Cost::default()
+        },
+        _ => Cost {
+            rounds: log + 1,
+            message_bytes: m,
+            extra_messages: n,
+            bytes: (log + 1) * m,
+            reduced_bytes: log * m,
+            all_messages: 2 * n,
+            all_bytes: 2 * n * m,
+            ..Cost::default()
+        },
+    }
+}

@@ -1,0 +1,176 @@
+//! A network in memory between the schedules of all ranks.
+
+use super::*;
+use crate::coll::schedule::StepId;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// In which order messages arrive.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Delivery {
+    /// One at a time, any, by seed; sends complete at once or only at arrival.
+    Random(u64),
+    /// In rounds: of all that can arrive one message between each two ranks does, then everybody goes on. For
+    /// counting rounds.
+    Rounds,
+}
+
+struct Outgoing {
+    step: StepId,
+    buffer: Buffer,
+    /// Its bytes if it was sent eagerly; otherwise they are read at arrival.
+    eager: Option<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Channel {
+    sent: VecDeque<Outgoing>,
+    posted: VecDeque<(StepId, Buffer)>,
+}
+
+struct Transfer {
+    from: Rank,
+    to: Rank,
+    outgoing: Outgoing,
+    receive: (StepId, Buffer),
+}
+
+pub(super) struct World {
+    channels: BTreeMap<(Rank, Rank), Channel>,
+    transfers: Vec<Transfer>,
+    random: Random,
+    delivery: Delivery,
+    trouble: Option<String>,
+}
+
+struct Port<'a> {
+    world: &'a mut World,
+    rank: Rank,
+}
+
+impl Transport for Port<'_> {
+    fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error> {
+        let eager = match self.world.delivery {
+            Delivery::Random(_) if self.world.random.below(2) == 0 => {
+                Some(buffer.piece().bytes().map_or(Vec::new(), <[u8]>::to_vec))
+            }
+            _ => None,
+        };
+        let posted = if eager.is_some() { Posted::Done } else { Posted::Pending };
+        let outgoing = Outgoing { step, buffer, eager };
+        self.world.channels.entry((self.rank, to)).or_default().sent.push_back(outgoing);
+        self.world.match_up(self.rank, to);
+        Ok(posted)
+    }
+
+    fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<Posted, Error> {
+        // Until the message is there the buffer holds anything.
+        buffer.with_mut(|bytes| bytes.fill(0xEE));
+        self.world.channels.entry((from, self.rank)).or_default().posted.push_back((step, buffer));
+        self.world.match_up(from, self.rank);
+        Ok(Posted::Pending)
+    }
+}
+
+impl World {
+    /// Runs the schedules of all ranks to their end; the number of rounds, if counted. An error if they hang, if
+    /// messages do not fit or are left over.
+    pub(super) fn run(schedules: &mut [Schedule], delivery: Delivery) -> Result<usize, String> {
+        let seed = match delivery {
+            Delivery::Random(seed) => seed,
+            Delivery::Rounds => 0,
+        };
+        let mut world = World {
+            channels: BTreeMap::new(),
+            transfers: Vec::new(),
+            random: Random::new(seed),
+            delivery,
+            trouble: None,
+        };
+        let mut waiting: Vec<usize> = (0..schedules.len()).collect();
+        while !waiting.is_empty() {
+            let rank = waiting.swap_remove(world.random.below(waiting.len()));
+            schedules[rank].start(&mut Port { world: &mut world, rank: rank as Rank });
+        }
+        let rounds = match delivery {
+            Delivery::Random(_) => world.deliver_randomly(schedules)?,
+            Delivery::Rounds => world.deliver_in_rounds(schedules)?,
+        };
+        if let Some(trouble) = world.trouble {
+            return Err(trouble);
+        }
+        for (rank, schedule) in schedules.iter().enumerate() {
+            if schedule.status() != Status::Done {
+                return Err(format!("deadlock: rank {rank} waits, and nothing is under way"));
+            }
+        }
+        match world.channels.iter().find(|(_, c)| !c.sent.is_empty() || !c.posted.is_empty()) {
+            Some(((from, to), _)) => Err(format!("a message or a receive from {from} to {to} is left over")),
+            None => Ok(rounds),
+        }
+    }
+
+    fn match_up(&mut self, from: Rank, to: Rank) {
+        let channel = self.channels.entry((from, to)).or_default();
+        while !channel.sent.is_empty() && !channel.posted.is_empty() {
+            let (outgoing, receive) =
+                (channel.sent.pop_front().unwrap(), channel.posted.pop_front().unwrap());
+            if outgoing.buffer.len() != receive.1.len() {
+                let (sent, expected) = (outgoing.buffer.len(), receive.1.len());
+                self.trouble.get_or_insert(format!("{from} sends {to} {sent} bytes, not {expected}"));
+            } else {
+                self.transfers.push(Transfer { from, to, outgoing, receive });
+            }
+        }
+    }
+
+    fn arrive(&mut self, transfer: Transfer, schedules: &mut [Schedule]) -> [Option<Rank>; 2] {
+        let Transfer { from, to, outgoing, receive } = transfer;
+        match &outgoing.eager {
+            Some(bytes) if !receive.1.is_virtual() => {
+                receive.1.scatter(0, crate::buffer::Piece::Bytes(bytes));
+            }
+            _ => receive.1.copy_from(0, &outgoing.buffer, 0, outgoing.buffer.len()),
+        }
+        schedules[to as usize].complete(receive.0, Ok(()));
+        if outgoing.eager.is_some() {
+            return [Some(to), None];
+        }
+        schedules[from as usize].complete(outgoing.step, Ok(()));
+        [Some(to), Some(from)]
+    }
+
+    fn deliver_randomly(&mut self, schedules: &mut [Schedule]) -> Result<usize, String> {
+        // Ranks that have got something and not yet gone on.
+        let mut behind: Vec<Rank> = Vec::new();
+        while self.trouble.is_none() && self.transfers.len() + behind.len() > 0 {
+            let pick = self.random.below(self.transfers.len() + behind.len());
+            if pick < self.transfers.len() {
+                let transfer = self.transfers.swap_remove(pick);
+                behind.extend(self.arrive(transfer, schedules).into_iter().flatten());
+            } else {
+                let rank = behind.swap_remove(pick - self.transfers.len());
+                schedules[rank as usize].advance(&mut Port { world: self, rank });
+            }
+        }
+        Ok(0)
+    }
+
+    fn deliver_in_rounds(&mut self, schedules: &mut [Schedule]) -> Result<usize, String> {
+        let mut rounds = 0;
+        while self.trouble.is_none() && !self.transfers.is_empty() {
+            rounds += 1;
+            let mut busy = BTreeSet::new();
+            for transfer in core::mem::take(&mut self.transfers) {
+                if busy.insert((transfer.from, transfer.to)) {
+                    self.arrive(transfer, schedules);
+                } else {
+                    self.transfers.push(transfer);
+                }
+            }
+            for (rank, schedule) in schedules.iter_mut().enumerate() {
+                schedule.advance(&mut Port { world: self, rank: rank as Rank });
+            }
+        }
+        Ok(rounds)
+    }
+}

@@ -1,0 +1,165 @@
+//! Chapter "error": error handlers, classes, codes and texts (MPI-5.0 §9.3 to §9.5).
+
+use crate::abi::*;
+use crate::boundary::{Fault, Object, fault};
+use crate::errhandler::{self, Action, Kind};
+use crate::state::{process, registry};
+use std::ffi::c_int;
+
+/// Creates a handler for one kind of object.
+fn create(kind: Kind, function: Callback, errhandler: Out<MPI_Errhandler>) -> Result<(), Fault> {
+    let handler = registry().errhandlers.create(kind, function)?;
+    errhandler.set("errhandler", handler)
+}
+
+/// Calls what an object's handler does with a code, as `MPI_X_call_errhandler` asks: the call itself succeeds.
+fn call(on: Object, code: c_int) -> Result<(), Fault> {
+    let (on, action) = errhandler::resolve(on);
+    match action {
+        Action::Return => Ok(()),
+        Action::Call(function) => {
+            errhandler::call(function, on, code);
+            Ok(())
+        }
+        Action::Fatal | Action::Abort => {
+            let text = registry().errors.text(code).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let object = errhandler::describe(on);
+            crate::runtime::abort(code, &format!("the program raised error {code} on {object}: {text}"))
+        }
+    }
+}
+
+api! {
+    /// MPI-5.0 §9.3.1
+    fn MPI_Comm_create_errhandler(comm_errhandler_fn: Callback, errhandler: Out<MPI_Errhandler>) {
+        create(Kind::Comm, comm_errhandler_fn, errhandler)
+    }
+
+    /// MPI-5.0 §9.3.2
+    fn MPI_Win_create_errhandler(win_errhandler_fn: Callback, errhandler: Out<MPI_Errhandler>) {
+        create(Kind::Win, win_errhandler_fn, errhandler)
+    }
+
+    /// MPI-5.0 §9.3.3
+    fn MPI_File_create_errhandler(file_errhandler_fn: Callback, errhandler: Out<MPI_Errhandler>) {
+        create(Kind::File, file_errhandler_fn, errhandler)
+    }
+
+    /// MPI-5.0 §9.3.4. Works before MPI_Init.
+    fn MPI_Session_create_errhandler(session_errhandler_fn: Callback, errhandler: Out<MPI_Errhandler>) {
+        create(Kind::Session, session_errhandler_fn, errhandler)
+    }
+
+    /// The old handler loses this communicator as a user, the new one gains it.
+    fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
+        let mut process = process()?;
+        let comm = process.comms.get_mut(comm, "comm")?;
+        let mut registry = registry();
+        let new = registry.errhandlers.retain(errhandler, Kind::Comm)?;
+        registry.errhandlers.release(std::mem::replace(&mut comm.errhandler, new))
+    }
+
+    /// The handle is the caller's to free.
+    fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: Out<MPI_Errhandler>) on comm {
+        let handler = process()?.comms.get(comm, "comm")?.errhandler;
+        let handler = registry().errhandlers.retain(handler, Kind::Comm)?;
+        errhandler.set("errhandler", handler)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) on comm {
+        process()?.comms.get(comm, "comm")?;
+        call(Object::Comm(comm), errorcode)
+    }
+
+    /// Only the handler of MPI_FILE_NULL, the default of files to be opened, until there are files.
+    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) on file {
+        check_no_file(file)?;
+        let mut registry = registry();
+        let new = registry.errhandlers.retain(errhandler, Kind::File)?;
+        let old = std::mem::replace(&mut registry.errhandlers.of_no_file, new);
+        registry.errhandlers.release(old)
+    }
+
+    /// The handle is the caller's to free.
+    fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) on file {
+        check_no_file(file)?;
+        let mut registry = registry();
+        let handler = registry.errhandlers.of_no_file;
+        let handler = registry.errhandlers.retain(handler, Kind::File)?;
+        errhandler.set("errhandler", handler)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) on fh {
+        check_no_file(fh)?;
+        call(Object::File(fh), errorcode)
+    }
+
+    /// The handler lives on while an object uses it.
+    fn MPI_Errhandler_free(errhandler: InOut<MPI_Errhandler>) {
+        let handler = errhandler.get("errhandler")?;
+        if handler == MPI_ERRHANDLER_NULL {
+            return Err(fault(MPI_ERR_ERRHANDLER, format_args!("argument errhandler is MPI_ERRHANDLER_NULL")));
+        }
+        registry().errhandlers.release(handler)?;
+        errhandler.set("errhandler", MPI_ERRHANDLER_NULL)
+    }
+
+    /// MPI-5.0 §9.4
+    fn MPI_Error_class(errorcode: c_int, errorclass: Out<c_int>) {
+        let class = registry().errors.class(errorcode);
+        errorclass.set("errorclass", class.ok_or_else(|| unknown(errorcode))?)
+    }
+
+    /// The text is at most MPI_MAX_ERROR_STRING bytes with its end.
+    fn MPI_Error_string(errorcode: c_int, string: OutText, resultlen: Out<c_int>) {
+        let text = registry().errors.text(errorcode).ok_or_else(|| unknown(errorcode))?;
+        let length = string.set("string", &text, MPI_MAX_ERROR_STRING as usize)?;
+        resultlen.set("resultlen", length)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Add_error_class(errorclass: Out<c_int>) {
+        let class = registry().errors.add_class();
+        errorclass.set("errorclass", class)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Add_error_code(errorclass: c_int, errorcode: Out<c_int>) {
+        let code = registry().errors.add_code(errorclass)?;
+        errorcode.set("errorcode", code)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Add_error_string(errorcode: c_int, string: Text) {
+        registry().errors.set_text(errorcode, string.get("string")?)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Remove_error_class(errorclass: c_int) {
+        registry().errors.remove(errorclass, true)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Remove_error_code(errorcode: c_int) {
+        registry().errors.remove(errorcode, false)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Remove_error_string(errorcode: c_int) {
+        registry().errors.remove_text(errorcode)
+    }
+}
+
+fn unknown(code: c_int) -> Fault {
+    fault(MPI_ERR_ARG, format_args!("argument errorcode ({code}) is not an error code"))
+}
+
+fn check_no_file(file: MPI_File) -> Result<(), Fault> {
+    match file {
+        MPI_FILE_NULL => Ok(()),
+        file => Err(crate::handle::bad(file, "fh")),
+    }
+}

@@ -1,0 +1,227 @@
+//! Attributes: pointers of the user cached on communicators, datatypes and windows (MPI-5.0 §7.7).
+//!
+//! The user's copy and delete functions may call MPI, so none is called with a lock held: [`copy_all`] and
+//! [`delete_all`] work on attributes taken out of their object.
+
+use crate::abi::*;
+use crate::boundary::{Fault, fault};
+use crate::state;
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+/// The kind of object an attribute key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Communicators.
+    Comm,
+    /// Datatypes.
+    Type,
+    /// Windows.
+    Win,
+}
+
+/// An attribute key.
+#[derive(Clone, Copy)]
+pub(crate) struct Keyval {
+    kind: Kind,
+    /// 0: not copied; 1: copied as it is; else a function of the user.
+    copy: Callback,
+    /// 0: nothing to do; else a function of the user.
+    delete: Callback,
+    extra_state: UserPointer,
+    /// The user's handle, until freed, and every attribute.
+    user_count: u32,
+    freed: bool,
+}
+
+/// The attribute keys that exist.
+pub(crate) struct Keyvals {
+    keyvals: BTreeMap<c_int, Keyval>,
+    next: c_int,
+}
+
+/// Above every predefined key.
+const KEYVAL_FIRST: c_int = 1000;
+
+impl Keyvals {
+    pub(crate) const fn new() -> Self {
+        Self { keyvals: BTreeMap::new(), next: KEYVAL_FIRST }
+    }
+
+    /// A new key.
+    pub(crate) fn create(
+        &mut self,
+        kind: Kind,
+        copy: Callback,
+        delete: Callback,
+        extra_state: UserPointer,
+    ) -> Result<c_int, Fault> {
+        let id = self.next;
+        self.next = id
+            .checked_add(1)
+            .ok_or_else(|| fault(MPI_ERR_NO_MEM, format_args!("every attribute key has been used")))?;
+        self.keyvals.insert(id, Keyval { kind, copy, delete, extra_state, user_count: 1, freed: false });
+        Ok(id)
+    }
+
+    /// A key of the user's for objects of `kind`.
+    fn get(&mut self, kind: Kind, id: c_int) -> Result<&mut Keyval, Fault> {
+        match self.keyvals.get_mut(&id) {
+            Some(keyval) if keyval.kind == kind => Ok(keyval),
+            Some(keyval) => {
+                let is = keyval.kind;
+                Err(fault(
+                    MPI_ERR_KEYVAL,
+                    format_args!("attribute key {id} is for a {is:?}, not for a {kind:?}"),
+                ))
+            }
+            None if id == MPI_KEYVAL_INVALID => {
+                Err(fault(MPI_ERR_KEYVAL, format_args!("the attribute key is MPI_KEYVAL_INVALID")))
+            }
+            None if (MPI_TAG_UB..=MPI_WIN_MODEL).contains(&id) => Err(fault(
+                MPI_ERR_KEYVAL,
+                format_args!("attribute key {id} is predefined and cannot be changed"),
+            )),
+            None => Err(fault(MPI_ERR_KEYVAL, format_args!("{id} is not an attribute key"))),
+        }
+    }
+
+    /// Checks that the user may use a key on an object of `kind`.
+    pub(crate) fn check(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
+        if self.get(kind, id)?.freed {
+            return Err(fault(MPI_ERR_KEYVAL, format_args!("attribute key {id} was freed")));
+        }
+        Ok(())
+    }
+
+    /// The user gives a key back; it lives on while attributes use it.
+    pub(crate) fn free(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
+        self.check(kind, id)?;
+        self.get(kind, id)?.freed = true;
+        self.release(id);
+        Ok(())
+    }
+
+    fn retain(&mut self, id: c_int) {
+        if let Some(keyval) = self.keyvals.get_mut(&id) {
+            keyval.user_count += 1;
+        }
+    }
+
+    fn release(&mut self, id: c_int) {
+        if let Some(keyval) = self.keyvals.get_mut(&id) {
+            keyval.user_count -= 1;
+            if keyval.user_count == 0 {
+                self.keyvals.remove(&id);
+            }
+        }
+    }
+}
+
+/// The attributes of one object in the order they were set.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes(Vec<(c_int, UserPointer)>);
+
+impl Attributes {
+    /// The value of a key.
+    pub(crate) fn get(&self, keyval: c_int) -> Option<UserPointer> {
+        self.0.iter().find(|(id, _)| *id == keyval).map(|(_, value)| *value)
+    }
+
+    /// Puts a value in, which becomes a user of its key; gives the one it replaces, still a user.
+    pub(crate) fn set(&mut self, keyval: c_int, value: UserPointer) -> Option<UserPointer> {
+        state::registry().keyvals.retain(keyval);
+        let old = self.take(keyval);
+        self.0.push((keyval, value));
+        old
+    }
+
+    /// Takes a value out, still a user of its key.
+    pub(crate) fn take(&mut self, keyval: c_int) -> Option<UserPointer> {
+        let position = self.0.iter().position(|(id, _)| *id == keyval)?;
+        Some(self.0.remove(position).1)
+    }
+
+    /// Undoes [`take`](Self::take).
+    pub(crate) fn put_back(&mut self, keyval: c_int, value: UserPointer) {
+        self.0.push((keyval, value));
+    }
+
+    /// The keys and values.
+    pub(crate) fn list(&self) -> Vec<(c_int, UserPointer)> {
+        self.0.clone()
+    }
+}
+
+type DeleteFunction = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+type CopyFunction =
+    unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+
+/// Tells the user's delete function that an attribute of `object` (its handle's bits) goes, and lets go of the key.
+/// A code the function returns is the fault's code; the attribute then stays, so the caller puts it back.
+pub(crate) fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(), Fault> {
+    let Some(keyval) = state::registry().keyvals.keyvals.get(&id).copied() else { return Ok(()) };
+    if keyval.delete.0 != 0 {
+        // SAFETY: the user registered the pointer as a delete function, whose type in C this is for the three kinds
+        // (a handle passes as the integer it is). No lock is held.
+        let code = unsafe {
+            let function = std::mem::transmute::<usize, DeleteFunction>(keyval.delete.0);
+            function(object, id, value.0, keyval.extra_state.0)
+        };
+        check_user_code(code, "delete", id)?;
+    }
+    state::registry().keyvals.release(id);
+    Ok(())
+}
+
+/// Deletes all attributes of an object, the last set first, as the standard asks of `MPI_COMM_SELF`.
+pub(crate) fn delete_all(object: usize, mut attributes: Attributes) -> Result<(), Fault> {
+    while let Some((id, value)) = attributes.0.pop() {
+        delete(object, id, value)?;
+    }
+    Ok(())
+}
+
+/// The attributes that a duplicate of `object` gets, by the users' copy functions.
+pub(crate) fn copy_all(object: usize, attributes: &[(c_int, UserPointer)]) -> Result<Attributes, Fault> {
+    let mut copies = Attributes::default();
+    for (id, value) in attributes {
+        let Some(keyval) = state::registry().keyvals.keyvals.get(id).copied() else { continue };
+        let copied = match keyval.copy.0 {
+            0 => None,
+            1 => Some(*value),
+            function => copy_by_user(function, object, *id, *value, keyval.extra_state)?,
+        };
+        if let Some(value) = copied {
+            copies.set(*id, value);
+        }
+    }
+    Ok(copies)
+}
+
+fn copy_by_user(
+    function: usize,
+    object: usize,
+    id: c_int,
+    value: UserPointer,
+    extra_state: UserPointer,
+) -> Result<Option<UserPointer>, Fault> {
+    let mut copy: *mut c_void = ptr::null_mut();
+    let mut flag: c_int = 0;
+    // SAFETY: the user registered the pointer as a copy function, whose type in C this is for the three kinds.
+    // `attribute_val_out` is a `void *` in C that means the address of a `void *`. No lock is held.
+    let code = unsafe {
+        let function = std::mem::transmute::<usize, CopyFunction>(function);
+        function(object, id, extra_state.0, value.0, (&raw mut copy).cast(), &mut flag)
+    };
+    check_user_code(code, "copy", id)?;
+    Ok((flag != 0).then_some(UserPointer(copy)))
+}
+
+fn check_user_code(code: c_int, what: &str, id: c_int) -> Result<(), Fault> {
+    match code {
+        MPI_SUCCESS => Ok(()),
+        code => Err(fault(code, format_args!("the {what} function of attribute key {id} returned {code}"))),
+    }
+}

@@ -1,0 +1,79 @@
+//! What hangs on a communicator at this side of the boundary: name, attributes, error handler, hints.
+//! Its members and its matching space are the core's.
+
+use crate::abi::{MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
+use crate::attribute::Attributes;
+use crate::boundary::Fault;
+use crate::info::Info;
+use ayatori_core::group::Group;
+use ayatori_core::ids::Rank;
+
+/// A communicator behind a handle.
+pub(crate) struct Comm {
+    /// `MPI_Comm_get_name`
+    pub(crate) name: Vec<u8>,
+    /// Its error handler, of which it is a user.
+    pub(crate) errhandler: MPI_Errhandler,
+    /// Cached attributes.
+    pub(crate) attributes: Attributes,
+    /// The hints in use.
+    pub(crate) info: Info,
+    group: Group,
+    rank: Rank,
+}
+
+impl Comm {
+    /// A communicator of `group` in which this process is `rank`.
+    pub(crate) fn new(group: Group, rank: Rank, name: &str, errhandler: MPI_Errhandler) -> Self {
+        let name = name.as_bytes().to_vec();
+        Self { name, errhandler, attributes: Attributes::default(), info: Info::default(), group, rank }
+    }
+
+    /// The members; of an intercommunicator, the local ones.
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// How many members.
+    pub(crate) fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    /// This process' rank.
+    pub(crate) fn rank(&self) -> Rank {
+        self.rank
+    }
+}
+
+/// The hints for communicators that mean something here (MPI-5.0 §7.4.4).
+const HINTS: &[&str] = &[
+    "mpi_assert_no_any_tag",
+    "mpi_assert_no_any_source",
+    "mpi_assert_exact_length",
+    "mpi_assert_allow_overtaking",
+];
+
+/// The hints of an info object that communicators know and whose values are good.
+pub(crate) fn known_hints(info: MPI_Info) -> Result<Vec<(&'static str, bool)>, Fault> {
+    if info == MPI_INFO_NULL {
+        return Ok(Vec::new());
+    }
+    crate::api::info::with(info, |info| {
+        let boolean = |value: &[u8]| match value {
+            b"true" => Some(true),
+            b"false" => Some(false),
+            _ => None,
+        };
+        let hint = |key: &&'static str| Some((*key, boolean(info.get(key.as_bytes())?)?));
+        Ok(HINTS.iter().filter_map(hint).collect())
+    })
+}
+
+impl Comm {
+    /// Takes hints over.
+    pub(crate) fn take_hints(&mut self, hints: Vec<(&'static str, bool)>) {
+        for (key, value) in hints {
+            self.info.put(key, if value { "true" } else { "false" });
+        }
+    }
+}

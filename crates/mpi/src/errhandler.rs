@@ -1,0 +1,168 @@
+//! Error handlers and how an error finds and reaches its own (MPI-5.0 §9.3).
+
+use crate::abi::*;
+use crate::boundary::{Fault, Object, fault};
+use crate::handle::Table;
+use crate::state;
+use std::ffi::c_int;
+use std::fmt::Write as _;
+
+/// The kind of object an error handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Communicators.
+    Comm,
+    /// Windows.
+    Win,
+    /// Files.
+    File,
+    /// Sessions.
+    Session,
+}
+
+/// What to do with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// `MPI_ERRORS_ARE_FATAL`: end every process of the job.
+    Fatal,
+    /// `MPI_ERRORS_ABORT`: end the processes of the communicator; of the job, as the standard allows.
+    Abort,
+    /// `MPI_ERRORS_RETURN`: return the code.
+    Return,
+    /// Call the user's function, then return the code.
+    Call(Callback),
+}
+
+/// The error handlers that exist. One lives as long as the user's handle or any object uses it.
+pub(crate) struct Errhandlers {
+    table: Table<MPI_Errhandler, Made>,
+    /// The handler of `MPI_FILE_NULL`: of errors of no file, and of files to be opened.
+    pub(crate) of_no_file: MPI_Errhandler,
+    /// The handler of errors before the start, after the end, and of the first communicators and sessions.
+    pub(crate) initial: MPI_Errhandler,
+}
+
+/// One made by the user.
+struct Made {
+    kind: Kind,
+    function: Callback,
+    user_count: u32,
+}
+
+impl Errhandlers {
+    pub(crate) const fn new() -> Self {
+        Self { table: Table::new(), of_no_file: MPI_ERRORS_RETURN, initial: MPI_ERRORS_ARE_FATAL }
+    }
+
+    /// A new handler with one user, its creator.
+    pub(crate) fn create(&mut self, kind: Kind, function: Callback) -> Result<MPI_Errhandler, Fault> {
+        if function.0 == 0 {
+            return Err(fault(MPI_ERR_ARG, format_args!("the error handler function is a null pointer")));
+        }
+        self.table.insert(Made { kind, function, user_count: 1 })
+    }
+
+    /// One more user of a handler, which must be for objects of `kind`.
+    pub(crate) fn retain(&mut self, handler: MPI_Errhandler, kind: Kind) -> Result<MPI_Errhandler, Fault> {
+        if !is_predefined(handler) {
+            let made = self.table.get_mut(handler, "errhandler")?;
+            if made.kind != kind {
+                let is = made.kind;
+                return Err(fault(
+                    MPI_ERR_ERRHANDLER,
+                    format_args!("argument errhandler was made for a {is:?}, not for a {kind:?}"),
+                ));
+            }
+            made.user_count += 1;
+        }
+        Ok(handler)
+    }
+
+    /// One user less.
+    pub(crate) fn release(&mut self, handler: MPI_Errhandler) -> Result<(), Fault> {
+        if !is_predefined(handler) {
+            let made = self.table.get_mut(handler, "errhandler")?;
+            made.user_count -= 1;
+            if made.user_count == 0 {
+                self.table.remove(handler, "errhandler")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a handler does. One that is gone ends the job: it must not happen, and must not go unseen.
+    fn action(&self, handler: MPI_Errhandler) -> Action {
+        match handler {
+            MPI_ERRORS_RETURN => Action::Return,
+            MPI_ERRORS_ABORT => Action::Abort,
+            MPI_ERRORS_ARE_FATAL => Action::Fatal,
+            made => {
+                self.table.get(made, "errhandler").map_or(Action::Fatal, |made| Action::Call(made.function))
+            }
+        }
+    }
+}
+
+fn is_predefined(handler: MPI_Errhandler) -> bool {
+    [MPI_ERRORS_RETURN, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL].contains(&handler)
+}
+
+/// Whose handler an error goes to in the end, and what that does. An object that does not exist (a bad handle is the
+/// usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and finalize the initial one.
+pub(crate) fn resolve(on: Object) -> (Object, Action) {
+    let (on, handler) = {
+        let process = state::process_in_any_phase();
+        let of_comm = |comm| process.comms.get(comm, "comm").map(|c| c.errhandler).ok();
+        let own = match on {
+            Object::Comm(comm) => of_comm(comm),
+            Object::File(MPI_FILE_NULL) => Some(state::registry().errhandlers.of_no_file),
+            Object::Win(_) | Object::File(_) | Object::Session(_) => None,
+        };
+        let to_self = || Some((Object::Comm(MPI_COMM_SELF), of_comm(MPI_COMM_SELF)?));
+        own.map(|handler| (on, Some(handler)))
+            .or_else(|| to_self().map(|(on, handler)| (on, Some(handler))))
+            .unwrap_or((on, None))
+    };
+    let registry = state::registry();
+    let handler = handler.unwrap_or(registry.errhandlers.initial);
+    (on, registry.errhandlers.action(handler))
+}
+
+/// Calls a user's handler with an object and a code. No lock may be held.
+pub(crate) fn call(function: Callback, on: Object, code: c_int) {
+    let mut bits = match on {
+        Object::Comm(comm) => comm.0,
+        Object::Win(win) => win.0,
+        Object::File(file) => file.0,
+        Object::Session(session) => session.0,
+    };
+    let mut code = code;
+    type Handler = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
+    // SAFETY: the user registered the pointer as an error handler function, whose type in C this is for all four
+    // kinds (a handle passes as the integer it is); `create` refused null.
+    unsafe {
+        let handler = std::mem::transmute::<usize, Handler>(function.0);
+        handler(&mut bits, &mut code);
+    }
+}
+
+/// An object in words, with this process' rank where it is a communicator that exists.
+pub(crate) fn describe(on: Object) -> String {
+    let (kind, bits) = match on {
+        Object::Comm(comm) => ("communicator", comm.0),
+        Object::Win(win) => ("window", win.0),
+        Object::File(file) => ("file", file.0),
+        Object::Session(session) => ("session", session.0),
+    };
+    let mut text = handle_name(bits).map_or_else(|| format!("{kind} {bits:#x}"), String::from);
+    if let Object::Comm(comm) = on
+        && let Ok(comm) = state::process_in_any_phase().comms.get(comm, "comm")
+    {
+        let name = String::from_utf8_lossy(&comm.name);
+        if !name.is_empty() && name != text {
+            let _ = write!(text, " (\"{name}\")");
+        }
+        let _ = write!(text, ", rank {} of {}", comm.rank(), comm.size());
+    }
+    text
+}

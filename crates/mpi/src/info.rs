@@ -1,0 +1,124 @@
+//! Info objects: dictionaries of strings in the order their keys came (MPI-5.0 §10).
+
+use crate::abi::*;
+use crate::boundary::{Fault, fault};
+
+/// An info object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Info {
+    entries: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A key as given by the caller, checked.
+pub(crate) fn check_key(key: &[u8]) -> Result<&[u8], Fault> {
+    let limit = MPI_MAX_INFO_KEY as usize - 1;
+    match key.len() {
+        0 => Err(fault(MPI_ERR_INFO_KEY, format_args!("argument key is empty"))),
+        length if length > limit => {
+            Err(fault(MPI_ERR_INFO_KEY, format_args!("argument key has {length} bytes, more than {limit}")))
+        }
+        _ => Ok(key),
+    }
+}
+
+impl Info {
+    /// How many keys.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        self.entries.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_slice())
+    }
+
+    /// The key at a position.
+    pub(crate) fn key(&self, position: usize) -> Option<&[u8]> {
+        self.entries.get(position).map(|(key, _)| key.as_slice())
+    }
+
+    /// Gives a key a value.
+    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+        let key = check_key(key)?;
+        let limit = MPI_MAX_INFO_VAL as usize - 1;
+        if value.len() > limit {
+            let length = value.len();
+            return Err(fault(
+                MPI_ERR_INFO_VALUE,
+                format_args!("argument value has {length} bytes, more than {limit}"),
+            ));
+        }
+        match self.entries.iter_mut().find(|(k, _)| k == key) {
+            Some((_, old)) => *old = value.to_vec(),
+            None => self.entries.push((key.to_vec(), value.to_vec())),
+        }
+        Ok(())
+    }
+
+    /// Gives a key of ours a value of ours, cut to what info objects hold.
+    pub(crate) fn put(&mut self, key: &str, value: &str) {
+        let end = value.len().min(MPI_MAX_INFO_VAL as usize - 1);
+        let done = self.set(key.as_bytes(), &value.as_bytes()[..end]);
+        debug_assert!(done.is_ok(), "our own keys are short");
+    }
+
+    /// Takes a key out.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> Result<(), Fault> {
+        let key = check_key(key)?;
+        match self.entries.iter().position(|(k, _)| k == key) {
+            Some(position) => {
+                self.entries.remove(position);
+                Ok(())
+            }
+            None => {
+                let key = String::from_utf8_lossy(key);
+                Err(fault(MPI_ERR_INFO_NOKEY, format_args!("the info object has no key \"{key}\"")))
+            }
+        }
+    }
+
+    /// `MPI_INFO_ENV`: how this process was started, as far as it can tell (MPI-5.0 §10.2.1).
+    pub(crate) fn environment() -> Self {
+        let mut info = Self::default();
+        let mut args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+        if let Some(command) = args.next() {
+            info.put("command", &command);
+        }
+        let args: Vec<_> = args.collect();
+        if !args.is_empty() {
+            info.put("argv", &args.join(" "));
+        }
+        if let Ok(size) = std::env::var("PMI_SIZE") {
+            info.put("maxprocs", &size);
+        }
+        if let Some(host) = crate::api::environment::host_name() {
+            info.put("host", &host);
+        }
+        info.put("arch", std::env::consts::ARCH);
+        if let Ok(dir) = std::env::current_dir() {
+            info.put("wdir", &dir.to_string_lossy());
+        }
+        info
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_keep_their_order_and_their_limits() {
+        let mut info = Info::default();
+        info.set(b"b", b"1").unwrap();
+        info.set(b"a", b"2").unwrap();
+        info.set(b"b", b"3").unwrap();
+        assert_eq!((info.len(), info.key(0), info.get(b"b")), (2, Some(&b"b"[..]), Some(&b"3"[..])));
+        info.delete(b"b").unwrap();
+        assert_eq!(info.key(0), Some(&b"a"[..]));
+        assert_eq!(info.delete(b"b").unwrap_err().code(), MPI_ERR_INFO_NOKEY);
+        assert_eq!(info.set(b"", b"1").unwrap_err().code(), MPI_ERR_INFO_KEY);
+        assert_eq!(info.set(&[b'k'; 256], b"1").unwrap_err().code(), MPI_ERR_INFO_KEY);
+        assert_eq!(info.set(b"k", &[b'v'; 1024]).unwrap_err().code(), MPI_ERR_INFO_VALUE);
+        info.set(&[b'k'; 255], &[b'v'; 1023]).unwrap();
+    }
+}

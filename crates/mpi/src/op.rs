@@ -1,0 +1,128 @@
+//! Reduction operations at this side of the boundary: which handle is which operation of the core, and the user's.
+
+use crate::abi::*;
+use crate::boundary::{Fault, fault};
+use crate::datatype;
+use crate::handle::bad;
+use crate::state;
+use ayatori_core::op::{Operation, Reducer};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+/// An operation of the user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserOp {
+    function: Callback,
+    /// Whether the function counts elements with `MPI_Count` (`MPI_Op_create_c`).
+    large: bool,
+    commutative: bool,
+}
+
+impl UserOp {
+    /// `MPI_Op_create` and `MPI_Op_create_c`
+    pub(crate) fn new(function: Callback, large: bool, commutative: bool) -> Result<Self, Fault> {
+        match function.0 {
+            0 => Err(Fault::null("user_fn")),
+            _ => Ok(Self { function, large, commutative }),
+        }
+    }
+
+    /// Calls the function on arrays of elements of a type.
+    fn apply(self, input: &[u8], inout: &mut [u8], extent_bytes: usize, datatype: MPI_Datatype) {
+        type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
+        type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
+        // A function that counts with int gets long arrays in parts of at most so many elements.
+        let part_count = if self.large { usize::MAX } else { c_int::MAX as usize };
+        let part_bytes = part_count.saturating_mul(extent_bytes);
+        for (input, inout) in input.chunks(part_bytes).zip(inout.chunks_mut(part_bytes)) {
+            let (from, to) = (input.as_ptr().cast_mut().cast(), inout.as_mut_ptr().cast());
+            let mut datatype = datatype;
+            let count = inout.len() / extent_bytes;
+            // SAFETY: the user registered the pointer with MPI_Op_create or MPI_Op_create_c, which say its type in C;
+            // both arrays hold `count` elements. The function only reads `invec`.
+            unsafe {
+                if self.large {
+                    let function = std::mem::transmute::<usize, Large>(self.function.0);
+                    function(from, to, &mut (count as MPI_Count), &mut datatype);
+                } else {
+                    let function = std::mem::transmute::<usize, Small>(self.function.0);
+                    function(from, to, &mut (count as c_int), &mut datatype);
+                }
+            }
+        }
+    }
+}
+
+/// The predefined operation of a handle.
+#[inline]
+pub(crate) fn predefined(op: MPI_Op) -> Option<Operation> {
+    Some(match op {
+        MPI_SUM => Operation::Sum,
+        MPI_MIN => Operation::Min,
+        MPI_MAX => Operation::Max,
+        MPI_PROD => Operation::Prod,
+        MPI_BAND => Operation::Band,
+        MPI_BOR => Operation::Bor,
+        MPI_BXOR => Operation::Bxor,
+        MPI_LAND => Operation::Land,
+        MPI_LOR => Operation::Lor,
+        MPI_LXOR => Operation::Lxor,
+        MPI_MINLOC => Operation::Minloc,
+        MPI_MAXLOC => Operation::Maxloc,
+        MPI_REPLACE => Operation::Replace,
+        MPI_NO_OP => Operation::NoOp,
+        _ => return None,
+    })
+}
+
+/// The operation of a handle bound to a datatype, for reduction collectives.
+pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
+    let layout = datatype::layout(datatype, "datatype")?;
+    if let Some(operation) = predefined(op) {
+        return Reducer::predefined(operation, layout.predefined).map_err(|_| {
+            let (operation, datatype) = (operation.name(), layout.predefined.name());
+            let why = if predefined(op).is_some_and(Operation::is_reduction) {
+                format!("{operation} is not defined on {datatype}")
+            } else {
+                format!("{operation} is for accumulates only")
+            };
+            fault(MPI_ERR_OP, format_args!("argument op: {why}"))
+        });
+    }
+    let user = *state::types()?.ops.get(op, "op")?;
+    let extent_bytes = layout.extent_bytes;
+    let function = move |input: &[u8], inout: &mut [u8]| user.apply(input, inout, extent_bytes, datatype);
+    Ok(Reducer::user(Arc::new(function), extent_bytes, user.commutative)?)
+}
+
+/// Whether operands may change sides.
+pub(crate) fn is_commutative(op: MPI_Op) -> Result<bool, Fault> {
+    match predefined(op) {
+        Some(operation) => Ok(operation.is_commutative()),
+        None if op == MPI_OP_NULL => Err(bad(op, "op")),
+        None => Ok(state::types()?.ops.get(op, "op")?.commutative),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_predefined_operation_is_the_cores_of_the_same_name() {
+        for operation in Operation::ALL {
+            let (bits, _) = HANDLE_NAMES.iter().find(|(_, name)| *name == operation.name()).unwrap();
+            assert_eq!(predefined(MPI_Op(*bits)), Some(*operation));
+        }
+        assert_eq!(predefined(MPI_OP_NULL), None);
+    }
+
+    #[test]
+    fn an_operation_that_is_not_defined_on_a_type_is_named() {
+        let fault = reducer(MPI_BAND, MPI_DOUBLE).unwrap_err();
+        assert_eq!(fault.code(), MPI_ERR_OP);
+        assert!(format!("{fault:?}").contains("MPI_BAND is not defined on MPI_DOUBLE"), "{fault:?}");
+        assert_eq!(reducer(MPI_REPLACE, MPI_INT).unwrap_err().code(), MPI_ERR_OP);
+        assert_eq!(reducer(MPI_SUM, MPI_DATATYPE_NULL).unwrap_err().code(), MPI_ERR_TYPE);
+    }
+}

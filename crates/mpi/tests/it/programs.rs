@@ -1,0 +1,96 @@
+//! C programs in `tests/c`, compiled with our header and run on our library as one process.
+
+use crate::support;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Compiles `tests/c/NAME` and links it with the library just built.
+fn compile(name: &str) -> PathBuf {
+    let dir = support::scratch(name);
+    let library = support::library();
+    for link in ["libmpi_abi.so", "libmpi_abi.so.1"] {
+        std::os::unix::fs::symlink(&library, dir.join(link)).unwrap();
+    }
+    let program = dir.join("program");
+    let mut cc = Command::new(if name.ends_with(".cc") { "c++" } else { "cc" });
+    cc.args(["-g", "-Wall", "-Wextra", "-Werror", "-I"]).arg(support::crate_dir().join("include"));
+    cc.arg(support::crate_dir().join("tests/c").join(name)).arg("-o").arg(&program);
+    cc.arg("-L").arg(&dir).arg(format!("-Wl,-rpath,{}", dir.display())).arg("-lmpi_abi");
+    let output = support::run(&mut cc);
+    assert!(output.status.success(), "{}", support::text(&output));
+    program
+}
+
+/// Runs a program that ends with 0 if every check in it held.
+fn passes(name: &str) {
+    let output = support::run(&mut Command::new(compile(name)));
+    assert!(output.status.success(), "{name}: {:?}\n{}", output.status, support::text(&output));
+}
+
+#[test]
+fn environment_and_abi_inquiries_work_in_every_phase() {
+    passes("environment.c");
+}
+
+#[test]
+fn info_objects_keep_keys_values_and_limits() {
+    passes("info.c");
+}
+
+#[test]
+fn errors_go_to_the_handler_of_their_object() {
+    passes("errors.c");
+}
+
+#[test]
+fn attributes_call_the_users_functions() {
+    passes("attributes.c");
+}
+
+#[test]
+fn groups_and_names_are_the_standards() {
+    passes("groups.c");
+}
+
+#[test]
+fn datatypes_operations_and_counts_are_those_of_c() {
+    passes("types.c");
+}
+
+#[test]
+fn an_exception_of_an_error_handler_passes_through() {
+    passes("throwing.cc");
+}
+
+fn fatal(how: &str) -> (Output, String) {
+    static PROGRAM: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    let program = PROGRAM.get_or_init(|| compile("fatal.c"));
+    let output = support::run(Command::new(program).arg(how));
+    let text = support::text(&output);
+    (output, text)
+}
+
+#[test]
+fn a_fatal_error_names_function_class_argument_and_communicator() {
+    for (how, code, words) in [
+        (
+            "argument",
+            13,
+            &["MPI_Comm_rank", "MPI_ERR_ARG", "argument rank", "MPI_COMM_WORLD, rank 0 of 1"][..],
+        ),
+        ("handle", 5, &["MPI_Comm_rank", "MPI_ERR_COMM", "argument comm", "0x1234", "MPI_COMM_SELF"]),
+        ("before", 16, &["MPI_Comm_rank", "before MPI_Init"]),
+        ("after", 16, &["MPI_Comm_rank", "after MPI_Finalize"]),
+        ("unwritten", 55, &["MPI_T_finalize", "MPI_ERR_UNSUPPORTED_OPERATION"]),
+        ("abort", 77, &["MPI_Abort", "77", "MPI_COMM_WORLD"]),
+        ("raised", 11, &["MPI_ERR_TOPOLOGY", "MPI_COMM_WORLD"]),
+    ] {
+        let (output, text) = fatal(how);
+        assert_eq!(output.status.code(), Some(code), "{how}: {text}");
+        for word in words {
+            assert!(text.contains(word), "{how}: no {word:?} in: {text}");
+        }
+        assert!(!text.contains("panicked"), "{how}: {text}");
+    }
+    assert!(fatal("").0.status.success());
+}
