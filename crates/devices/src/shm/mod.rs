@@ -323,7 +323,13 @@ fn capabilities(packet_bytes_max: usize, kernel_copy: bool) -> RailCapabilities 
         name: "shm",
         packet_bytes_max,
         inline_bytes: ring::SLOT_BYTES,
-        eager_bytes_max: (packet_bytes_max - HEADER_BYTES_MAX).min(16 << 10),
+        // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's
+        // copy; without that copy longer packets still save round trips.
+        eager_bytes_max: (packet_bytes_max - HEADER_BYTES_MAX).min(if kernel_copy {
+            8 << 10
+        } else {
+            32 << 10
+        }),
         put: kernel_copy,
         get: kernel_copy,
         transfer_bytes_max: 1 << 20,

@@ -45,6 +45,9 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// What a slot holds beside its word.
 pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
 
+/// 8 KiB, the longest message for which the copy through the ring is the best way.
+const PREFETCH_LINES_MAX: u32 = 128;
+
 /// One packet's word, header, and payload if all that fits.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
@@ -195,7 +198,18 @@ impl Sender {
         }
         self.next_line = end;
         self.publish(slot, header.len(), payload_bytes);
+        self.prefetch_run(end, need);
         Ok(())
+    }
+
+    /// Fetches the lines that a next packet of the same length would take while nobody waits for us: the
+    /// reader has them still from the last round, and getting 4 KiB of them back one by one while writing
+    /// costs a tenth to a fifth of the whole way.
+    fn prefetch_run(&self, start: u32, count: u32) {
+        for line in 0..count.min(PREFETCH_LINES_MAX) {
+            let at = start.wrapping_add(line) & (self.ring.lines.len() as u32 - 1);
+            sys::prefetch_for_write(&self.ring.lines[at as usize]);
+        }
     }
 
     fn has_room(&self, end_line: u32) -> bool {

@@ -251,3 +251,15 @@ pub(crate) unsafe fn copy_in(from: &[u8], to: *mut u8) {
     // SAFETY: by the contract above.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
 }
+
+/// Asks for the line at `at` to be brought here for writing. Any address will do: nothing is accessed.
+#[inline(always)]
+pub(crate) fn prefetch_for_write<T>(at: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint without effect on memory; processors without it treat it as a no-op.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
