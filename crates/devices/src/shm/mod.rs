@@ -17,12 +17,14 @@
 //!
 //! Entry type: [`Shm`].
 
+mod collectives;
 mod ring;
 mod segment;
 mod sleep;
 mod sys;
 mod wait;
 
+pub use collectives::{Call, NodeCollectives};
 pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
 pub use wait::{Wait, WaitPolicy, WaitStep};
 
@@ -34,7 +36,7 @@ use ayatori_core::device::{
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ring::{Receiver, Sender};
 use segment::{Control, STATE_ATTACHED, STATE_DETACHED, Segment};
-use sleep::Sleeper;
+use sleep::{Sleeper, Waker};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -84,7 +86,10 @@ pub struct Shm {
     expected: u32,
     scan_next: u32,
     is_armed: bool,
+    is_crowded: bool,
+    segment: Segment,
     sleeper: Sleeper,
+    waker: Waker,
     events: VecDeque<Event>,
     policy: WaitPolicy,
 }
@@ -137,7 +142,8 @@ impl Shm {
         for (local, process) in config.processes.iter().enumerate() {
             local_ranks[(process.0 - first_process) as usize] = local as u32;
         }
-        let packet_bytes_max = segment.ring(me, me).packet_bytes_max();
+        // Longer packets are no faster: what one side copies the other waits for.
+        let packet_bytes_max = segment.ring(me, me).packet_bytes_max().min((16 << 10) + HEADER_BYTES_MAX);
         Ok(Self {
             rails: [capabilities(packet_bytes_max, config.kernel_copy)],
             local_rank: me,
@@ -147,6 +153,9 @@ impl Shm {
             expected: (me + 1) % local_size,
             scan_next: 0,
             is_armed: false,
+            is_crowded,
+            segment,
+            waker: sleeper.waker(),
             sleeper,
             events: VecDeque::new(),
             policy: WaitPolicy::new(is_crowded),
@@ -364,7 +373,7 @@ impl Device for Shm {
         peer.is_starved = sent.is_err();
         let control = peer.control;
         if sent.is_ok() {
-            self.sleeper.wake_arrival(control);
+            self.waker.wake_arrival(control);
         }
         sent
     }
@@ -392,7 +401,7 @@ impl Device for Shm {
         let peer = &mut self.peers[incoming.slot as usize];
         if peer.receiver.release() {
             let control = peer.control;
-            self.sleeper.wake_room(control);
+            self.waker.wake_room(control);
         }
     }
 
@@ -444,4 +453,4 @@ impl Device for Shm {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,6 +5,7 @@
 //! controls    one per rank: its sleep word, its process id
 //! released    one per ordered pair: see ring.rs
 //! rings       one per ordered pair: slots, then data lines; page-aligned
+//! rooms       for communicators' collectives: see collectives/room.rs
 //! ```
 //!
 //! Invariants: every byte starts as zero and zero is the valid initial state of everything, so nobody
@@ -12,6 +13,8 @@
 //! settings, and the fingerprint in the header says which. Memory is touched only when used: the file is
 //! sparse, and a pair that never talks costs nothing.
 
+use super::collectives::ROOMS_COUNT;
+use super::collectives::room::RoomLayout;
 use super::ring::{LINE_BYTES, Line, Released, Ring, Slot};
 use super::sys::{self, Mapping};
 use std::fmt;
@@ -144,6 +147,8 @@ struct Layout {
     controls_at: usize,
     released_at: usize,
     rings_at: usize,
+    room: RoomLayout,
+    rooms_at: usize,
     bytes: usize,
 }
 
@@ -153,8 +158,10 @@ impl Layout {
         let controls_at = PAGE_BYTES;
         let released_at = (controls_at + n * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
         let rings_at = (released_at + n * n * size_of::<Released>()).next_multiple_of(PAGE_BYTES);
-        let bytes = rings_at + n * n * ring.bytes();
-        Self { local_size, ring, controls_at, released_at, rings_at, bytes }
+        let rooms_at = rings_at + n * n * ring.bytes();
+        let room = RoomLayout::new(local_size);
+        let bytes = rooms_at + ROOMS_COUNT * room.bytes();
+        Self { local_size, ring, controls_at, released_at, rings_at, room, rooms_at, bytes }
     }
 
     /// Never 0.
@@ -266,6 +273,16 @@ impl Segment {
         unsafe { self.mapping.slice(self.layout.controls_at, self.layout.local_size as usize) }
     }
 
+    /// Where the rooms begin, and how each is laid out.
+    pub(crate) fn rooms_place(&self) -> (Mapping, usize, RoomLayout) {
+        (self.mapping, self.layout.rooms_at, self.layout.room)
+    }
+
+    /// How each room is laid out.
+    pub(crate) fn room_layout(&self) -> RoomLayout {
+        self.layout.room
+    }
+
     /// The ring from one local rank to another.
     pub(crate) fn ring(&self, from: u32, to: u32) -> Ring {
         let RingSize { slots_count, lines_count } = self.layout.ring;
@@ -293,7 +310,8 @@ mod tests {
         for n in [1, 2, 5, 32, 100] {
             let layout = Layout::new(n, RingSize::for_ranks(n));
             assert!(layout.rings_at >= layout.released_at + (n * n) as usize * size_of::<Released>());
-            assert_eq!(layout.bytes, layout.rings_at + (n * n) as usize * layout.ring.bytes());
+            assert_eq!(layout.rooms_at, layout.rings_at + (n * n) as usize * layout.ring.bytes());
+            assert_eq!(layout.bytes, layout.rooms_at + ROOMS_COUNT * layout.room.bytes());
             assert_ne!(layout.fingerprint(), 0);
         }
     }

@@ -28,10 +28,16 @@ use super::sys;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::{Duration, Instant};
 
+/// The sender's side: wakes those who sleep.
+#[derive(Clone, Copy)]
+pub(super) struct Waker {
+    is_fenceless: bool,
+}
+
 pub(super) struct Sleeper {
     word: &'static AtomicU32,
     fenceless_count: &'static AtomicU32,
-    is_fenceless: bool,
+    waker: Waker,
     watched_at: Instant,
 }
 
@@ -48,35 +54,13 @@ impl Sleeper {
         Self {
             word: &segment.controls()[local_rank as usize].sleep,
             fenceless_count: segment.fenceless_count(),
-            is_fenceless,
+            waker: Waker { is_fenceless },
             watched_at: Instant::now(),
         }
     }
 
-    /// After a packet was written to the peer's ring.
-    #[inline]
-    pub(super) fn wake_arrival(&self, peer: &Control) {
-        if self.is_fenceless {
-            compiler_fence(Ordering::SeqCst);
-        } else {
-            fence(Ordering::SeqCst);
-        }
-        if peer.sleep.load(Ordering::Relaxed) != AWAKE {
-            wake(peer);
-        }
-    }
-
-    /// After room in a ring was given back to the peer.
-    #[inline]
-    pub(super) fn wake_room(&self, peer: &Control) {
-        if self.is_fenceless {
-            compiler_fence(Ordering::SeqCst);
-        } else {
-            fence(Ordering::SeqCst);
-        }
-        if peer.sleep.load(Ordering::Relaxed) == ASLEEP_STARVED {
-            wake(peer);
-        }
+    pub(super) fn waker(&self) -> Waker {
+        self.waker
     }
 
     /// Says that this rank is about to sleep; the caller looks into the rings after this.
@@ -108,6 +92,45 @@ impl Sleeper {
             self.watched_at = now;
         }
         is_due
+    }
+}
+
+impl Waker {
+    #[inline(always)]
+    fn order(self) {
+        if self.is_fenceless {
+            compiler_fence(Ordering::SeqCst);
+        } else {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    /// After a packet was written to the peer's ring.
+    #[inline]
+    pub(super) fn wake_arrival(self, peer: &Control) {
+        self.order();
+        if peer.sleep.load(Ordering::Relaxed) != AWAKE {
+            wake(peer);
+        }
+    }
+
+    /// After room in a ring was given back to the peer.
+    #[inline]
+    pub(super) fn wake_room(self, peer: &Control) {
+        self.order();
+        if peer.sleep.load(Ordering::Relaxed) == ASLEEP_STARVED {
+            wake(peer);
+        }
+    }
+
+    /// After something changed that any of these may wait for.
+    pub(super) fn wake_all(self, peers: &[&Control]) {
+        self.order();
+        for peer in peers {
+            if peer.sleep.load(Ordering::Relaxed) != AWAKE {
+                wake(peer);
+            }
+        }
     }
 }
 

@@ -48,6 +48,16 @@ impl Mapping {
         // SAFETY: inside the mapping, which is never unmapped, and aligned; valid by the caller's promise.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) }
     }
+
+    /// The address of the `len` bytes at `offset`.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    pub(crate) fn address(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset <= self.len && len <= self.len - offset, "outside of the segment");
+        // SAFETY: inside the mapping.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
 }
 
 /// A memory file without a name, close-on-exec, empty.

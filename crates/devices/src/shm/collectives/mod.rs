@@ -1,0 +1,463 @@
+//! Collectives of ranks on one host, directly in shared memory.
+//!
+//! Owns the rooms (`room.rs`: memory and its ownership protocol) and the state machine that takes one call of
+//! one communicator at a time through its rounds. Deliberately not here: which algorithm to use (the caller
+//! asks [`NodeCollectives::takes`] and otherwise runs a schedule), operations on elements (a closure), waiting
+//! (the caller polls [`NodeCollectives::advance`] together with its device, and sleeps with it: who completes
+//! a round wakes members that sleep).
+//!
+//! Each member writes its contribution, arrives, and sees the round released by the last one: with more ranks
+//! than CPUs a collective then takes each rank one turn on a CPU, where a tree of messages takes several.
+//! Reductions go in rank order, whoever computes them: the result is the same bits every time, at every rank.
+//!
+//! ```text
+//! barrier          arrive ─ released
+//! bcast, scatter   root: write, publish, arrive │ others: published ─ read, arrive       a segment at a time
+//! reduce           write, arrive (the last one folds) │ root: released ─ read
+//! allreduce        write, arrive (the last one folds) ─ released ─ read
+//!   long           write, arrive ─ released ─ fold own part, arrive ─ released ─ read    a segment at a time
+//! gather           write, arrive │ root: released ─ read all
+//! allgather        write, arrive ─ released ─ read all
+//! alltoall         write, arrive ─ released ─ read own block of each
+//! ```
+
+pub(crate) mod room;
+
+use super::segment::{Control, Segment};
+use super::sleep::Waker;
+use super::{NOBODY, Shm};
+use ayatori_core::buffer::Buffer;
+use ayatori_core::ids::{ContextId, ProcessId};
+use room::{Room, line_multiple};
+
+/// Rooms in a segment: communicators that can have one at a time. The first is `MPI_COMM_WORLD`'s where all
+/// of the job is on this host.
+pub(crate) const ROOMS_COUNT: usize = 32;
+
+/// Up to this length the last to arrive folds all contributions; above, each member folds a part.
+const FOLD_BY_LAST_BYTES_MAX: usize = 2 << 10;
+
+/// Segments of a long broadcast, so that copying in and copying out overlap. Where ranks outnumber CPUs a
+/// segment costs a turn on a CPU, and there are none.
+const BCAST_SEGMENT_BYTES: usize = 16 << 10;
+
+/// One collective call. Lengths are those of the buffers; all members give the same ones, and the same root.
+#[derive(Clone, Copy, Debug)]
+pub enum Call {
+    /// `MPI_Barrier`.
+    Barrier,
+    /// `MPI_Bcast`.
+    Bcast {
+        /// Rank of the sender.
+        root: u32,
+        /// Read at the root, written elsewhere.
+        buffer: Buffer,
+    },
+    /// `MPI_Reduce`.
+    Reduce {
+        /// Rank of the receiver.
+        root: u32,
+        /// The contribution.
+        send: Buffer,
+        /// The result; used at the root only.
+        receive: Buffer,
+        /// Bytes of an element: parts are not cut inside of one.
+        element_bytes: usize,
+    },
+    /// `MPI_Allreduce`.
+    Allreduce {
+        /// The contribution.
+        send: Buffer,
+        /// The result; may be the same memory.
+        receive: Buffer,
+        /// Bytes of an element.
+        element_bytes: usize,
+    },
+    /// `MPI_Gather`.
+    Gather {
+        /// Rank of the receiver.
+        root: u32,
+        /// One block.
+        send: Buffer,
+        /// A block from each; used at the root only.
+        receive: Buffer,
+    },
+    /// `MPI_Allgather`.
+    Allgather {
+        /// One block.
+        send: Buffer,
+        /// A block from each.
+        receive: Buffer,
+    },
+    /// `MPI_Scatter`.
+    Scatter {
+        /// Rank of the sender.
+        root: u32,
+        /// A block for each; used at the root only.
+        send: Buffer,
+        /// One block.
+        receive: Buffer,
+    },
+    /// `MPI_Alltoall`.
+    Alltoall {
+        /// A block for each.
+        send: Buffer,
+        /// A block from each; may be the same memory.
+        receive: Buffer,
+    },
+}
+
+/// Where a call stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Idle,
+    /// May the step of this round be written?
+    Enter,
+    /// Is the root's data there?
+    Published,
+    /// Has everybody arrived?
+    Released,
+    /// Has everybody folded its part? (Round after that of the deposits.)
+    Folded,
+}
+
+/// The collectives of one communicator at one of its members. See the [module's docs](self).
+pub struct NodeCollectives {
+    room: Room,
+    rank: u32,
+    size: u32,
+    members: Vec<&'static Control>,
+    waker: Waker,
+    is_crowded: bool,
+    area_bytes: usize,
+    round: u64,
+    call: Call,
+    stage: Stage,
+    /// Bytes that segments before this one have done.
+    done_bytes: usize,
+}
+
+impl Shm {
+    /// Takes a room for a communicator of this host, before its context is told to the other members: one
+    /// member does this (the one that makes the context). `false`: all rooms are taken; the communicator
+    /// uses schedules.
+    pub fn claim_room(&self, context: ContextId) -> bool {
+        let rooms = self.segment.rooms();
+        (1..ROOMS_COUNT).any(|index| rooms(index).claim(key_of(context)))
+    }
+
+    /// Opens the room that was taken for the context; the members in the order of their ranks. `None`: there
+    /// is no such room, or not all members are on this host. The first room is kept for `MPI_COMM_WORLD` and
+    /// need not be taken.
+    pub fn open_room(
+        &self,
+        context: ContextId,
+        members: impl Iterator<Item = ProcessId>,
+    ) -> Option<NodeCollectives> {
+        let locals: Option<Vec<u32>> = members.map(|process| self.local_rank_of(process)).collect();
+        let locals = locals?;
+        debug_assert!(!locals.contains(&NOBODY));
+        let rank = locals.iter().position(|&local| local == self.local_rank)? as u32;
+        let rooms = self.segment.rooms();
+        if context == ContextId::WORLD {
+            rooms(0).claim(key_of(context));
+        }
+        let room = (0..ROOMS_COUNT).map(rooms).find(|room| room.is(key_of(context)))?;
+        Some(NodeCollectives {
+            room,
+            rank,
+            size: locals.len() as u32,
+            members: locals.iter().map(|&local| &self.segment.controls()[local as usize]).collect(),
+            waker: self.sleeper.waker(),
+            is_crowded: self.is_crowded,
+            area_bytes: self.segment.room_layout().area_bytes,
+            round: 0,
+            call: Call::Barrier,
+            stage: Stage::Idle,
+            done_bytes: 0,
+        })
+    }
+}
+
+fn key_of(context: ContextId) -> u64 {
+    context.0.wrapping_add(1)
+}
+
+impl Segment {
+    /// The rooms, by index.
+    fn rooms(&self) -> impl Fn(usize) -> Room + use<> {
+        let (mapping, at, layout) = self.rooms_place();
+        move |index| Room::new(mapping, at + index * layout.bytes(), layout)
+    }
+}
+
+impl NodeCollectives {
+    /// Whether a call of this kind and length can be done here. A function of the arguments and of what all
+    /// members know alike: they all get the same answer.
+    pub fn takes(&self, call: &Call) -> bool {
+        let n = self.size as usize;
+        match *call {
+            Call::Barrier => true,
+            Call::Bcast { .. } => true,
+            Call::Reduce { element_bytes, .. } | Call::Allreduce { element_bytes, .. } => {
+                element_bytes > 0 && unit(element_bytes) <= self.area_bytes
+            }
+            Call::Gather { send, .. } | Call::Allgather { send, .. } => send.len() <= self.area_bytes,
+            Call::Scatter { receive, .. } => receive.len().saturating_mul(n) <= self.area_bytes,
+            Call::Alltoall { send, .. } => send.len() <= self.area_bytes,
+        }
+    }
+
+    /// Begins a call; [`advance`](Self::advance) does it.
+    ///
+    /// # Panics
+    /// If the call before has not ended, or [`takes`](Self::takes) says no: our bug.
+    pub fn start(&mut self, call: Call) {
+        assert!(self.stage == Stage::Idle && self.takes(&call), "{call:?} at {:?}", self.stage);
+        self.call = call;
+        self.done_bytes = 0;
+        self.stage = match call {
+            Call::Bcast { root, .. } | Call::Scatter { root, .. } if root != self.rank => Stage::Published,
+            _ => Stage::Enter,
+        };
+    }
+
+    /// Goes on as far as possible without waiting. `true`: the call has ended. `reduce(a, b)` is to make
+    /// a := a op b, where a comes from lower ranks; it sees whole elements.
+    #[inline]
+    pub fn advance(&mut self, reduce: &mut impl FnMut(&mut [u8], &[u8])) -> bool {
+        loop {
+            let goes_on = match self.stage {
+                Stage::Idle => return true,
+                Stage::Enter => self.room.may_enter(self.round) && self.on_enter(reduce),
+                Stage::Published => self.room.is_published(self.round) && self.on_published(),
+                Stage::Released => self.room.is_released(self.round) && self.on_released(reduce),
+                Stage::Folded => self.room.is_released(self.round) && self.on_folded(),
+            };
+            if !goes_on {
+                return false;
+            }
+        }
+    }
+
+    /// Gives the room up. The communicator is being freed: all members do this, and no call is in progress.
+    pub fn leave(self) {
+        self.room.leave(self.size);
+    }
+
+    /// The step is ours to write: writes this member's part and arrives.
+    fn on_enter(&mut self, reduce: &mut impl FnMut(&mut [u8], &[u8])) -> bool {
+        let (round, done) = (self.round, self.done_bytes);
+        match self.call {
+            Call::Barrier => self.arrive_and(Stage::Released),
+            Call::Bcast { buffer, .. } => {
+                let len = self.segment_bytes(buffer.len() - done);
+                self.room.write(round, self.room.result_at(), &buffer, done, len);
+                self.publish();
+                self.arrive_and(Stage::Idle);
+                self.next_segment(len, buffer.len(), Stage::Enter);
+            }
+            Call::Scatter { send, receive, root } => {
+                self.room.write(round, self.room.result_at(), &send, 0, send.len());
+                receive.copy_from(0, &send, root as usize * receive.len(), receive.len());
+                self.publish();
+                self.arrive_and(Stage::Idle);
+            }
+            Call::Reduce { send, element_bytes, .. } | Call::Allreduce { send, element_bytes, .. } => {
+                self.deposit_operand(send, element_bytes, reduce);
+            }
+            Call::Gather { send, root, .. } => {
+                self.deposit(send);
+                self.arrive_and(if root == self.rank { Stage::Released } else { Stage::Idle });
+            }
+            Call::Allgather { send, .. } | Call::Alltoall { send, .. } => {
+                self.deposit(send);
+                self.arrive_and(Stage::Released);
+            }
+        }
+        true
+    }
+
+    fn on_published(&mut self) -> bool {
+        let (round, at, done) = (self.round, self.room.result_at(), self.done_bytes);
+        match self.call {
+            Call::Bcast { buffer, .. } => {
+                let len = self.segment_bytes(buffer.len() - done);
+                self.room.read(round, at, &buffer, done, len);
+                self.arrive_and(Stage::Idle);
+                self.next_segment(len, buffer.len(), Stage::Published);
+            }
+            Call::Scatter { receive, .. } => {
+                let len = receive.len();
+                self.room.read(round, at + self.rank as usize * len, &receive, 0, len);
+                self.arrive_and(Stage::Idle);
+            }
+            _ => unreachable!("only these publish"),
+        }
+        true
+    }
+
+    /// Everybody has arrived: reads what the round offers. The round ends with this.
+    fn on_released(&mut self, reduce: &mut impl FnMut(&mut [u8], &[u8])) -> bool {
+        let round = self.round;
+        match self.call {
+            Call::Barrier => self.end_round(Stage::Idle),
+            Call::Reduce { send, receive, element_bytes, .. }
+            | Call::Allreduce { send, receive, element_bytes } => {
+                if send.len() <= FOLD_BY_LAST_BYTES_MAX {
+                    self.room.read(round, self.room.result_at(), &receive, 0, send.len());
+                    self.end_round(Stage::Idle);
+                } else {
+                    self.fold_part(send.len(), element_bytes, reduce);
+                }
+            }
+            Call::Gather { send, receive, .. } | Call::Allgather { send, receive } => {
+                let (len, stride) = (send.len(), self.stride(send.len()));
+                for rank in 0..self.size as usize {
+                    self.room.read(round, rank * stride, &receive, rank * len, len);
+                }
+                self.end_round(Stage::Idle);
+            }
+            Call::Alltoall { send, receive } => {
+                let stride = self.stride(send.len());
+                let len = send.len() / self.size as usize;
+                for rank in 0..self.size as usize {
+                    let from = rank * stride + self.rank as usize * len;
+                    self.room.read(round, from, &receive, rank * len, len);
+                }
+                self.end_round(Stage::Idle);
+            }
+            Call::Bcast { .. } | Call::Scatter { .. } => unreachable!("these do not wait for the release"),
+        }
+        true
+    }
+
+    /// All parts of a long reduction are folded: reads the whole.
+    fn on_folded(&mut self) -> bool {
+        let (total, receive, element_bytes) = match self.call {
+            Call::Allreduce { send, receive, element_bytes }
+            | Call::Reduce { send, receive, element_bytes, .. } => (send.len(), receive, element_bytes),
+            _ => unreachable!("only reductions fold"),
+        };
+        let len = self.operand_segment_bytes(total - self.done_bytes, element_bytes);
+        self.room.read(self.round, self.room.result_at(), &receive, self.done_bytes, len);
+        self.end_round(Stage::Idle);
+        self.next_segment(len, total, Stage::Enter);
+        true
+    }
+
+    fn deposit(&mut self, send: Buffer) {
+        let at = self.rank as usize * self.stride(send.len());
+        self.room.write(self.round, at, &send, 0, send.len());
+    }
+
+    fn deposit_operand(
+        &mut self,
+        send: Buffer,
+        element_bytes: usize,
+        reduce: &mut impl FnMut(&mut [u8], &[u8]),
+    ) {
+        let total = send.len();
+        let len = self.operand_segment_bytes(total - self.done_bytes, element_bytes);
+        let stride = self.stride(len);
+        self.room.write(self.round, self.rank as usize * stride, &send, self.done_bytes, len);
+        if total > FOLD_BY_LAST_BYTES_MAX {
+            return self.arrive_and(Stage::Released);
+        }
+        if self.room.arrive(self.round, self.size) {
+            let deposits = (0..self.size as usize).map(|rank| rank * stride);
+            let result = (self.round, self.room.result_at());
+            self.room.fold(self.round, deposits, result, len, reduce);
+            self.release();
+        }
+        match self.call {
+            Call::Reduce { root, .. } if root != self.rank => self.end_round(Stage::Idle),
+            _ => self.stage = Stage::Released,
+        }
+    }
+
+    /// Folds this member's part of all deposits, into the step of the next round.
+    fn fold_part(&mut self, total: usize, element_bytes: usize, reduce: &mut impl FnMut(&mut [u8], &[u8])) {
+        let len = self.operand_segment_bytes(total - self.done_bytes, element_bytes);
+        let (n, stride) = (self.size as usize, self.stride(len));
+        let part_bytes = len.div_ceil(n).next_multiple_of(unit(element_bytes));
+        let from = (self.rank as usize * part_bytes).min(len);
+        let to = (from + part_bytes).min(len);
+        if from < to {
+            let deposits = (0..n).map(|rank| rank * stride + from);
+            let result = (self.round + 1, self.room.result_at() + from);
+            self.room.fold(self.round, deposits, result, to - from, reduce);
+        }
+        self.round += 1;
+        if self.room.arrive(self.round, self.size) {
+            self.release();
+        }
+        match self.call {
+            // The result is the root's to read; the others go on.
+            Call::Reduce { root, .. } if root != self.rank => {
+                self.end_round(Stage::Idle);
+                self.next_segment(len, total, Stage::Enter);
+            }
+            _ => self.stage = Stage::Folded,
+        }
+    }
+
+    /// Distance of two members' deposits of `len` bytes: apart by whole lines, so that no two CPUs write one
+    /// line; where ranks outnumber CPUs close together, so that who folds reads fewer lines.
+    fn stride(&self, len: usize) -> usize {
+        if self.is_crowded { len.next_multiple_of(16) } else { line_multiple(len) }
+    }
+
+    fn segment_bytes(&self, rest: usize) -> usize {
+        rest.min(if self.is_crowded { self.area_bytes } else { BCAST_SEGMENT_BYTES.min(self.area_bytes) })
+    }
+
+    fn operand_segment_bytes(&self, rest: usize, element_bytes: usize) -> usize {
+        rest.min(self.area_bytes / unit(element_bytes) * unit(element_bytes))
+    }
+
+    /// Arrives at the round. If this call has nothing to wait for in it the round ends here.
+    fn arrive_and(&mut self, then: Stage) {
+        if self.room.arrive(self.round, self.size) {
+            self.release();
+        }
+        if then == Stage::Idle {
+            self.end_round(then);
+        } else {
+            self.stage = then;
+        }
+    }
+
+    fn end_round(&mut self, then: Stage) {
+        self.round += 1;
+        self.stage = then;
+    }
+
+    fn next_segment(&mut self, len: usize, total: usize, stage: Stage) {
+        self.done_bytes += len;
+        self.stage = if self.done_bytes < total { stage } else { Stage::Idle };
+    }
+
+    fn publish(&self) {
+        self.room.publish(self.round);
+        self.wake_members();
+    }
+
+    fn release(&self) {
+        self.room.release(self.round);
+        self.wake_members();
+    }
+
+    fn wake_members(&self) {
+        self.waker.wake_all(&self.members);
+    }
+}
+
+/// The smallest number of bytes that is both whole elements and whole lines.
+fn unit(element_bytes: usize) -> usize {
+    let twos = 1 << element_bytes.trailing_zeros().min(6);
+    element_bytes * (64 / twos)
+}
+
+#[cfg(test)]
+mod tests;

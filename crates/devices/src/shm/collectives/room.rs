@@ -1,0 +1,233 @@
+//! The memory that the members of one communicator share for collectives.
+//!
+//! ```text
+//! header    key: whose room this is; how many have left
+//! steps     DEPTH × { arrived | published | released }, a pair of lines each
+//! areas     DEPTH × { one deposit a member | result }
+//! ```
+//!
+//! Members call collectives in one order; each counts its *rounds* from 0 (a collective takes one or more).
+//! Round e works in step e mod [`DEPTH`].
+//!
+//! # Ownership protocol
+//!
+//! 1. A member *arrives* at round e (`arrived` + 1, acquire and release) once it has written everything that
+//!    others are to read of it in this round, and has read everything that rounds before e offered, and, for
+//!    what was `published` in e itself, that too.
+//! 2. The last to arrive sets `arrived` back to 0, may write the result, and stores `released` = e + 1 with
+//!    release. Who has seen that (acquire) reads deposits and result of e until it arrives at e + 1.
+//! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. Everybody arrived
+//!    there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
+//! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
+//!    releases; or the root of a round that publishes, before it stores `published` = e + 1 with release; or
+//!    each member its own part, before it arrives.
+//! 5. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
+//!    by storing 0 as the key, with release.
+
+use super::super::ring::LINE_BYTES;
+use super::super::sys::Mapping;
+use ayatori_core::buffer::{Buffer, Piece, payload_len};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Rounds in progress at once: how far a member may run ahead of the slowest.
+pub(crate) const DEPTH: usize = 4;
+
+#[repr(C, align(128))]
+pub(crate) struct Header {
+    /// 0: free. Else the context's number + 1.
+    key: AtomicU64,
+    left_count: AtomicU32,
+}
+
+#[repr(C, align(128))]
+struct Counter(AtomicU32);
+
+#[repr(C)]
+struct Step {
+    arrived: Counter,
+    published: Counter,
+    released: Counter,
+}
+
+/// Offsets in a room, in bytes from its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoomLayout {
+    /// Members at most.
+    members_max: usize,
+    /// Size of one deposit, and of the result.
+    pub(crate) area_bytes: usize,
+}
+
+impl RoomLayout {
+    pub(crate) fn new(members_max: u32) -> Self {
+        // 64 KiB as long as a step's areas stay within some megabytes; less where ranks are many.
+        let area_bytes =
+            ((4 << 20) / members_max as usize).clamp(4 << 10, 64 << 10).next_multiple_of(4 << 10);
+        Self { members_max: members_max as usize, area_bytes }
+    }
+
+    const AREAS_AT: usize = 4096;
+
+    fn step_bytes(&self) -> usize {
+        (self.members_max + 1) * self.area_bytes
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        const { assert!(size_of::<Header>() + DEPTH * size_of::<Step>() <= Self::AREAS_AT) };
+        Self::AREAS_AT + DEPTH * self.step_bytes()
+    }
+}
+
+/// One member's view of a room.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    mapping: Mapping,
+    at: usize,
+    layout: RoomLayout,
+    header: &'static Header,
+    steps: &'static [Step],
+}
+
+impl Room {
+    pub(crate) fn new(mapping: Mapping, at: usize, layout: RoomLayout) -> Self {
+        // SAFETY: atomics only.
+        let (header, steps) = unsafe {
+            (&mapping.slice::<Header>(at, 1)[0], mapping.slice::<Step>(at + size_of::<Header>(), DEPTH))
+        };
+        Self { mapping, at, layout, header, steps }
+    }
+
+    /// Takes the room if it is free.
+    pub(crate) fn claim(&self, key: u64) -> bool {
+        self.header.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    pub(crate) fn is(&self, key: u64) -> bool {
+        self.header.key.load(Ordering::Acquire) == key
+    }
+
+    /// This member will not use the room again (rule 5).
+    pub(crate) fn leave(&self, members_count: u32) {
+        if self.header.left_count.fetch_add(1, Ordering::AcqRel) + 1 < members_count {
+            return;
+        }
+        for step in self.steps {
+            for counter in [&step.arrived, &step.published, &step.released] {
+                counter.0.store(0, Ordering::Relaxed);
+            }
+        }
+        self.header.left_count.store(0, Ordering::Relaxed);
+        self.header.key.store(0, Ordering::Release);
+    }
+
+    fn step(&self, round: u64) -> &'static Step {
+        &self.steps[round as usize % DEPTH]
+    }
+
+    /// Whether the step of `round` may be written (rule 3).
+    #[inline]
+    pub(crate) fn may_enter(&self, round: u64) -> bool {
+        round + 1 < DEPTH as u64 || self.is_released(round + 1 - DEPTH as u64)
+    }
+
+    #[inline]
+    pub(crate) fn is_released(&self, round: u64) -> bool {
+        self.step(round).released.0.load(Ordering::Acquire) == round as u32 + 1
+    }
+
+    #[inline]
+    pub(crate) fn is_published(&self, round: u64) -> bool {
+        self.step(round).published.0.load(Ordering::Acquire) == round as u32 + 1
+    }
+
+    pub(crate) fn publish(&self, round: u64) {
+        self.step(round).published.0.store(round as u32 + 1, Ordering::Release);
+    }
+
+    /// Arrives at `round`; whether this was the last member, who then calls [`release`](Self::release).
+    #[inline]
+    pub(crate) fn arrive(&self, round: u64, members_count: u32) -> bool {
+        self.step(round).arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == members_count
+    }
+
+    pub(crate) fn release(&self, round: u64) {
+        let step = self.step(round);
+        step.arrived.0.store(0, Ordering::Relaxed);
+        step.released.0.store(round as u32 + 1, Ordering::Release);
+    }
+
+    fn address(&self, round: u64, offset: usize, len: usize) -> *mut u8 {
+        let step_bytes = self.layout.step_bytes();
+        assert!(offset <= step_bytes && len <= step_bytes - offset, "outside of the room");
+        let step_at = self.at + RoomLayout::AREAS_AT + round as usize % DEPTH * step_bytes;
+        self.mapping.address(step_at + offset, len)
+    }
+
+    /// Offset of the result area in a step; deposits are before it.
+    pub(crate) fn result_at(&self) -> usize {
+        self.layout.members_max * self.layout.area_bytes
+    }
+
+    /// Copies from `buffer` to `offset` in the step's areas, which by the rules is the caller's to write.
+    #[inline]
+    pub(crate) fn write(&self, round: u64, offset: usize, buffer: &Buffer, from: usize, len: usize) {
+        let pieces = buffer.gather(from, len);
+        debug_assert_eq!(payload_len(&pieces), len);
+        let mut to = self.address(round, offset, len);
+        for piece in pieces {
+            if let Piece::Bytes(bytes) = piece {
+                // SAFETY: in bounds (`address` checked `len`); the caller's by rules 3 and 4, so nobody else
+                // accesses it; `bytes` is the program's memory and not in the segment.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                    to = to.add(bytes.len());
+                }
+            }
+        }
+    }
+
+    /// Copies from `offset` in the step's areas, which by the rules nobody writes now.
+    #[inline]
+    pub(crate) fn read(&self, round: u64, offset: usize, buffer: &Buffer, to: usize, len: usize) {
+        buffer.scatter(to, Piece::Bytes(self.bytes(round, offset, len)));
+    }
+
+    /// The bytes at `offset`: only between seeing the round released (or published) and arriving at the next.
+    #[inline]
+    fn bytes(&self, round: u64, offset: usize, len: usize) -> &[u8] {
+        let at = self.address(round, offset, len);
+        // SAFETY: in bounds; nobody writes it now (rules 2 and 4); the slice does not leave this file's
+        // callers' statements.
+        unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    /// Folds `len` bytes at each of the deposits' offsets, in their order, into the result of `into_round`
+    /// at `result_offset` from the start of the areas: first a copy, then `reduce(result, deposit)`.
+    pub(crate) fn fold(
+        &self,
+        round: u64,
+        deposits: impl Iterator<Item = usize>,
+        (into_round, result_offset): (u64, usize),
+        len: usize,
+        reduce: &mut impl FnMut(&mut [u8], &[u8]),
+    ) {
+        let at = self.address(into_round, result_offset, len);
+        // SAFETY: in bounds; the result (or this part of it) is the caller's to write (rule 4) and apart from
+        // the deposits, which lie before it or in another step.
+        let result = unsafe { std::slice::from_raw_parts_mut(at, len) };
+        for (index, offset) in deposits.enumerate() {
+            assert!(offset + len <= self.result_at(), "a deposit inside the result");
+            let deposit = self.bytes(round, offset, len);
+            if index == 0 {
+                result.copy_from_slice(deposit);
+            } else {
+                reduce(result, deposit);
+            }
+        }
+    }
+}
+
+/// `bytes` rounded up so that the next deposit begins at a line.
+pub(crate) fn line_multiple(bytes: usize) -> usize {
+    bytes.next_multiple_of(LINE_BYTES)
+}

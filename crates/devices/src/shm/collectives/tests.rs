@@ -1,0 +1,176 @@
+use super::*;
+use crate::shm::tests::world;
+use ayatori_core::buffer::Buffer;
+use std::thread;
+
+/// Runs `f(rank, collectives)` as one thread a rank.
+fn run(n: u32, is_crowded: bool, f: impl Fn(u32, &mut NodeCollectives) + Sync) {
+    let devices = world(n, |config| config.cpus_count = if is_crowded { 1 } else { 1000 });
+    thread::scope(|scope| {
+        for (rank, device) in devices.into_iter().enumerate() {
+            let f = &f;
+            scope.spawn(move || {
+                let members = (0..n).map(|i| ProcessId(10 + 2 * i));
+                let mut collectives = device.open_room(ContextId::WORLD, members).unwrap();
+                f(rank as u32, &mut collectives);
+            });
+        }
+    });
+}
+
+fn finish(collectives: &mut NodeCollectives, call: Call) {
+    collectives.start(call);
+    while !collectives.advance(&mut concatenate) {
+        thread::yield_now();
+    }
+}
+
+/// Not commutative and not associative, so that a wrong order or grouping shows.
+fn concatenate(a: &mut [u8], b: &[u8]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a = a.wrapping_mul(3).wrapping_add(b ^ 0x55);
+    }
+}
+
+fn buffer(memory: &mut [u8]) -> Buffer {
+    // SAFETY: in these tests `memory` is looked at only when the call has ended.
+    unsafe { Buffer::from_raw_parts(memory.as_mut_ptr(), memory.len()) }
+}
+
+fn value(rank: u32, index: usize, salt: usize) -> u8 {
+    (rank as usize * 31 + index * 7 + salt * 13) as u8
+}
+
+fn block(rank: u32, len: usize, salt: usize) -> Vec<u8> {
+    (0..len).map(|index| value(rank, index, salt)).collect()
+}
+
+fn reduced(n: u32, len: usize, salt: usize) -> Vec<u8> {
+    let mut result = block(0, len, salt);
+    (1..n).for_each(|rank| concatenate(&mut result, &block(rank, len, salt)));
+    result
+}
+
+const SIZES: [u32; 5] = [1, 2, 3, 8, 33];
+const LENGTHS: [usize; 9] = [0, 1, 8, 100, 2048, 2049, 10_000, 65_536, 200_001];
+
+#[test]
+fn reductions_are_in_rank_order_for_any_length_and_number_of_ranks() {
+    for (n, is_crowded) in SIZES.into_iter().zip([true, false, true, false, true]) {
+        run(n, is_crowded, |rank, collectives| {
+            for (salt, len) in LENGTHS.into_iter().enumerate() {
+                let (mut send, mut receive) = (block(rank, len, salt), vec![0; len]);
+                let (send_buffer, receive_buffer) = (buffer(&mut send), buffer(&mut receive));
+                let root = salt as u32 % n;
+                let call =
+                    Call::Reduce { root, send: send_buffer, receive: receive_buffer, element_bytes: 1 };
+                finish(collectives, call);
+                let want = reduced(n, len, salt);
+                assert!(rank != root || receive == want, "reduce {len} at {rank} of {n}");
+                let call = Call::Allreduce { send: send_buffer, receive: receive_buffer, element_bytes: 1 };
+                finish(collectives, call);
+                assert!(receive == want, "allreduce {len} at {rank} of {n}");
+                let call = Call::Allreduce { send: send_buffer, receive: send_buffer, element_bytes: 1 };
+                finish(collectives, call);
+                assert!(send == want, "allreduce in place {len} at {rank} of {n}");
+            }
+        });
+    }
+}
+
+#[test]
+fn broadcasts_reach_everybody_from_any_root_without_waiting_for_the_slowest() {
+    for (n, is_crowded) in SIZES.into_iter().zip([false, true, false, true, false]) {
+        run(n, is_crowded, |rank, collectives| {
+            for (salt, len) in LENGTHS.into_iter().enumerate() {
+                for root in [0, n - 1, n / 2] {
+                    let mut memory = if rank == root { block(root, len, salt) } else { vec![0; len] };
+                    finish(collectives, Call::Bcast { root, buffer: buffer(&mut memory) });
+                    assert!(memory == block(root, len, salt), "{len} from {root} at {rank} of {n}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn blocks_go_where_they_belong() {
+    for n in SIZES {
+        run(n, n % 2 == 0, |rank, collectives| {
+            for (salt, len) in [0, 1, 8, 100, 1024].into_iter().enumerate() {
+                let total = len * n as usize;
+                let root = salt as u32 % n;
+                let mut mine = block(rank, len, salt);
+                let mut all = vec![0; total];
+                let want: Vec<u8> = (0..n).flat_map(|r| block(r, len, salt)).collect();
+                let (send, receive) = (buffer(&mut mine), buffer(&mut all));
+                finish(collectives, Call::Gather { root, send, receive });
+                assert!(rank != root || all == want, "gather {len} at {rank} of {n}");
+                finish(collectives, Call::Allgather { send, receive });
+                assert!(all == want, "allgather {len} at {rank} of {n}");
+                let call = Call::Scatter { root, send: receive, receive: send };
+                if collectives.takes(&call) {
+                    finish(collectives, call);
+                    assert!(mine == block(rank, len, salt), "scatter {len} at {rank} of {n}");
+                }
+                let mut blocks: Vec<u8> = (0..n).flat_map(|to| block(rank * 64 + to, len, salt)).collect();
+                let in_place = buffer(&mut blocks);
+                finish(collectives, Call::Alltoall { send: in_place, receive: in_place });
+                let want: Vec<u8> = (0..n).flat_map(|from| block(from * 64 + rank, len, salt)).collect();
+                assert!(blocks == want, "alltoall {len} at {rank} of {n}");
+            }
+        });
+    }
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_come() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let come = AtomicU32::new(0);
+    run(5, true, |_, collectives| {
+        for round in 0..500 {
+            come.fetch_add(1, Ordering::SeqCst);
+            finish(collectives, Call::Barrier);
+            assert!(come.load(Ordering::SeqCst) >= 5 * (round + 1));
+        }
+    });
+}
+
+#[test]
+fn elements_are_never_cut() {
+    run(3, false, |rank, collectives| {
+        for element_bytes in [6, 12, 16, 20, 32] {
+            let len = element_bytes * 7001;
+            let mut memory = vec![rank as u8; len];
+            let in_place = buffer(&mut memory);
+            collectives.start(Call::Allreduce { send: in_place, receive: in_place, element_bytes });
+            let mut sum = |a: &mut [u8], b: &[u8]| {
+                assert_eq!((a.len() % element_bytes, b.len()), (0, a.len()));
+                a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            };
+            while !collectives.advance(&mut sum) {
+                thread::yield_now();
+            }
+            assert!(memory.iter().all(|&byte| byte == 3));
+        }
+    });
+}
+
+#[test]
+fn rooms_run_out_and_are_used_again() {
+    let devices = world(1, |_| {});
+    let device = &devices[0];
+    let context = |i| ContextId::new(ProcessId(10), i);
+    let open = |i| device.open_room(context(i), [ProcessId(10)].into_iter());
+    for i in 2..2 + ROOMS_COUNT as u32 - 1 {
+        assert!(device.claim_room(context(i)), "room {i}");
+    }
+    assert!(!device.claim_room(context(99)) && open(99).is_none());
+    for _ in 0..3 {
+        let mut room = open(5).unwrap();
+        finish(&mut room, Call::Barrier);
+        room.leave();
+        assert!(open(5).is_none());
+        assert!(device.claim_room(context(5)));
+    }
+}
