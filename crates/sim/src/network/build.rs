@@ -1,0 +1,222 @@
+//! From graph, routing and configuration to the arrays that the engine runs on.
+
+use ayatori_fabric::graph::{ChannelId, Graph, Node, SwitchId};
+use ayatori_fabric::routing::Routing;
+
+use super::{
+    BuildError, Config, Counters, LaneState, LinkClass, Network, NicState, NoProbe, PortState, Probe,
+    transfer_ps,
+};
+use crate::queue::Queue;
+use crate::slab::{NONE, Slab};
+
+/// Fraction bits of the transfer time of a byte. At 2^-20 ps, a packet of 16 MiB at any rate is right to 16 ps.
+pub(super) const BYTE_TIME_BITS: u32 = 20;
+
+/// Pairs of switches whose routes are walked before a network is accepted; larger networks are sampled evenly.
+const CHECKED_PAIR_COUNT: usize = 1 << 14;
+
+impl Network<NoProbe> {
+    /// A network at rest at time 0.
+    ///
+    /// # Errors
+    /// If the configuration, the routing and the graph do not fit together, or a host is not cabled to a switch.
+    pub fn new(graph: Graph, routing: Routing, config: Config) -> Result<Network, BuildError> {
+        Network::with_probe(graph, routing, config, NoProbe)
+    }
+}
+
+impl<P: Probe> Network<P> {
+    /// As [`Network::new`], watched by a probe.
+    ///
+    /// # Errors
+    /// As [`Network::new`].
+    pub fn with_probe(
+        graph: Graph,
+        routing: Routing,
+        config: Config,
+        probe: P,
+    ) -> Result<Network<P>, BuildError> {
+        config.check().map_err(BuildError::Config)?;
+        let (needed, available) = (routing.vc_count(), config.vc_count);
+        if available < needed || available % needed != 0 {
+            return Err(BuildError::VirtualChannels { needed, available });
+        }
+        let firsts = port_firsts(&graph)?;
+        let (nics, host_nics) = nics(&graph, &firsts)?;
+        check_routes(&graph, &routing, &nics)?;
+        let (ports, channels, links) = ports(&graph, &firsts, &nics, &config)?;
+        let widest = graph.switches().map(|s| graph.port_count(s.into())).max().unwrap_or(0);
+        let more_words = (widest * usize::from(config.vc_count)).div_ceil(64).max(1) - 1;
+        let slowest = links.iter().max_by_key(|link| link.byte_time);
+        let longest_ps = slowest.map_or(1, |link| transfer_ps(config.mtu_bytes.into(), link.byte_time));
+        Ok(Network {
+            pipeline_ps: config.pipeline_ps(),
+            vcs_per_class: available / needed,
+            now_ps: 0,
+            queue: Queue::new(ports.len(), longest_ps),
+            more_requests: vec![0; ports.len() * more_words],
+            more_words,
+            lanes: lanes(&ports, &config),
+            returns: Slab::default(),
+            packets: Slab::default(),
+            messages: Slab::default(),
+            ports,
+            links,
+            nics,
+            host_nics,
+            channels,
+            counters: Counters::default(),
+            probe,
+            config,
+            graph,
+            routing,
+        })
+    }
+}
+
+fn lanes(ports: &[PortState], config: &Config) -> Vec<LaneState> {
+    let lane = |(port, state): (usize, &PortState), vc: u8| LaneState {
+        ready_ps: 0,
+        head: NONE,
+        tail: NONE,
+        head_bytes: 0,
+        head_target: NONE,
+        credit_bytes: config.vc_buffer_bytes,
+        returns_head: NONE,
+        returns_tail: NONE,
+        port: port as u32,
+        feeder: state.far,
+        index: ((port as u32 - state.first) * u32::from(config.vc_count) + u32::from(vc)) as u16,
+        vc,
+    };
+    let ports = ports.iter().enumerate();
+    ports.flat_map(|port| (0..config.vc_count).map(move |vc| lane(port, vc))).collect()
+}
+
+/// The number of every switch's first port, and one more entry: the first NIC's.
+fn port_firsts(graph: &Graph) -> Result<Vec<u32>, BuildError> {
+    let mut firsts = vec![0];
+    let mut total = 0;
+    for switch in graph.switches() {
+        total += graph.port_count(switch.into());
+        firsts.push(total as u32);
+    }
+    let nic_count: usize = graph.hosts().map(|host| graph.port_count(host.into())).sum();
+    // Lanes are numbered too, at most 16 for each port.
+    let all = total + nic_count;
+    if all > (u32::MAX / 16 - 1) as usize { Err(BuildError::TooLarge(all)) } else { Ok(firsts) }
+}
+
+fn nics(graph: &Graph, firsts: &[u32]) -> Result<(Vec<NicState>, Vec<u32>), BuildError> {
+    let first_nic_port = firsts[graph.switch_count()];
+    let (mut nics, mut host_nics) = (Vec::new(), vec![0]);
+    for host in graph.hosts() {
+        for nic in 0..graph.port_count(host.into()) as u16 {
+            let Some((switch, switch_port)) = graph.switch_of(host, nic) else {
+                return Err(BuildError::NotCabled { host: graph.name(host.into()).into(), nic });
+            };
+            nics.push(NicState {
+                port: first_nic_port + nics.len() as u32,
+                switch: switch.0,
+                switch_port: firsts[switch.index()] + u32::from(switch_port),
+                head: NONE,
+                tail: NONE,
+            });
+        }
+        host_nics.push(nics.len() as u32);
+    }
+    Ok((nics, host_nics))
+}
+
+type Ports = (Vec<PortState>, Vec<ChannelId>, Vec<LinkClass>);
+
+fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> Result<Ports, BuildError> {
+    let unused = PortState {
+        free_ps: 0,
+        wake_ps: u64::MAX,
+        requests: 0,
+        sent_bytes: 0,
+        waited_ps: 0,
+        far: NONE,
+        first: 0,
+        owner: 0,
+        sent_count: 0,
+        turn: 0,
+        link: 0,
+        is_nic: false,
+        far_is_nic: false,
+        starved: false,
+    };
+    let first_nic_port = firsts[graph.switch_count()] as usize;
+    let mut ports = vec![unused; first_nic_port + nics.len()];
+    let mut channels = vec![ChannelId(u32::MAX); ports.len()];
+    let mut links = Vec::new();
+    for switch in graph.switches() {
+        let first = firsts[switch.index()];
+        for port in first..firsts[switch.index() + 1] {
+            (ports[port as usize].first, ports[port as usize].owner) = (first, switch.0);
+        }
+        for (neighbour, far) in graph.switch_neighbours(switch) {
+            let port = (first + u32::from(neighbour.port)) as usize;
+            ports[port].far = firsts[far.index()] + u32::from(neighbour.far.port);
+            ports[port].link = link_class(&mut links, graph, neighbour.channel, config)?;
+            channels[port] = neighbour.channel;
+        }
+    }
+    let mut nic = 0;
+    for host in graph.hosts() {
+        for neighbour in graph.neighbours(host.into()) {
+            let NicState { port, switch_port, .. } = nics[nic];
+            let channel = neighbour.channel;
+            for (near, far, channel) in [(port, switch_port, channel), (switch_port, port, channel.reverse())]
+            {
+                ports[near as usize].far = far;
+                ports[near as usize].link = link_class(&mut links, graph, channel, config)?;
+                channels[near as usize] = channel;
+            }
+            let state = &mut ports[port as usize];
+            (state.first, state.owner, state.is_nic) = (port, nic as u32, true);
+            ports[switch_port as usize].far_is_nic = true;
+            nic += 1;
+        }
+    }
+    Ok((ports, channels, links))
+}
+
+/// The class of a channel's link, made if it is the first of its kind.
+fn link_class(
+    classes: &mut Vec<LinkClass>,
+    graph: &Graph,
+    channel: ChannelId,
+    config: &Config,
+) -> Result<u16, BuildError> {
+    let spec = graph.link(channel.link()).spec;
+    // 8 bits a byte, 10^12 ps a second, rounded to the nearest.
+    let rate = u128::from(spec.total_rate_bits_per_s());
+    let byte_time = (((8_000_000_000_000_u128 << BYTE_TIME_BITS) + rate / 2) / rate) as u64;
+    let flit_ps = transfer_ps(config.flit_bytes.into(), byte_time);
+    let class = LinkClass { byte_time, latency_ps: spec.latency_ps, flit_ps };
+    let place = classes.iter().position(|&known| known == class).unwrap_or_else(|| {
+        classes.push(class);
+        classes.len() - 1
+    });
+    u16::try_from(place).map_err(|_| BuildError::Config("more than 65,536 different kinds of links".into()))
+}
+
+fn check_routes(graph: &Graph, routing: &Routing, nics: &[NicState]) -> Result<(), BuildError> {
+    let mut switches: Vec<u32> = nics.iter().map(|nic| nic.switch).collect();
+    switches.dedup();
+    let pair_count = switches.len() * switches.len();
+    let step = pair_count.div_ceil(CHECKED_PAIR_COUNT).max(1);
+    for pair in (0..pair_count).step_by(step) {
+        let [from, to] = [pair / switches.len(), pair % switches.len()].map(|i| SwitchId(switches[i]));
+        for flow in [0, routing.flow_count() - 1] {
+            routing.path(graph, from, to, flow)?;
+        }
+    }
+    debug_assert!(
+        graph.links().all(|(_, link)| { link.ends.iter().any(|end| matches!(end.node, Node::Switch(_))) })
+    );
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! What routers, packets and NICs are like. Rates and latencies of links are the graph's.
+
+/// When a router may pass a packet on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switching {
+    /// As soon as its head is there and the next buffer has room for all of it (P. Kermani, L. Kleinrock, 1979).
+    CutThrough,
+    /// When all of it is there, as most Ethernet switches do.
+    StoreAndForward,
+}
+
+/// In which order a NIC sends the packets of several messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicOrder {
+    /// One message after the other.
+    Fifo,
+    /// A packet of each message in turn.
+    RoundRobin,
+}
+
+/// See the module's documentation. All sizes in bytes, all times in ps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The longest packet, header included.
+    pub mtu_bytes: u32,
+    /// The header of every packet.
+    pub header_bytes: u32,
+    /// The shortest packet, header included; shorter ones are padded.
+    pub packet_min_bytes: u32,
+    /// Packets are padded to a multiple of this; a router looks at a packet when one flit of it has arrived.
+    pub flit_bytes: u32,
+    /// Room of each virtual channel at each input port; credits count it.
+    pub vc_buffer_bytes: u32,
+    /// Virtual channels of each link. More than the routing needs are shared out by destination.
+    pub vc_count: u8,
+    /// Routing computation (RC).
+    pub route_ps: u64,
+    /// Virtual channel allocation (VA).
+    pub vc_allocation_ps: u64,
+    /// Switch allocation (SA).
+    pub switch_allocation_ps: u64,
+    /// Switch traversal (ST).
+    pub switch_traversal_ps: u64,
+    /// When a router may pass a packet on.
+    pub switching: Switching,
+    /// In which order a NIC sends.
+    pub nic_order: NicOrder,
+}
+
+impl Config {
+    /// The network of the packet pacing paper's table 3 (NSIM as Tofu); links there are 5 GB/s a direction.
+    pub fn nsim() -> Config {
+        // One flit of 16 B at 5 GB/s: 16 B / 5 GB/s = 3.2 ns.
+        const FLIT_PS: u64 = 3_200;
+        Config {
+            mtu_bytes: 2_048,
+            header_bytes: 128,
+            packet_min_bytes: 32,
+            flit_bytes: 16,
+            vc_buffer_bytes: 4 * 2_048,
+            vc_count: 2,
+            route_ps: FLIT_PS,
+            vc_allocation_ps: FLIT_PS,
+            switch_allocation_ps: FLIT_PS,
+            switch_traversal_ps: FLIT_PS,
+            switching: Switching::CutThrough,
+            nic_order: NicOrder::RoundRobin,
+        }
+    }
+
+    /// From the arrival of a packet's first flit to its start on the next link, if nothing is in the way.
+    pub fn pipeline_ps(&self) -> u64 {
+        self.route_ps + self.vc_allocation_ps + self.switch_allocation_ps + self.switch_traversal_ps
+    }
+
+    /// Most payload a packet can carry.
+    pub fn payload_max_bytes(&self) -> u32 {
+        self.mtu_bytes - self.header_bytes
+    }
+
+    /// What a packet with this payload takes on the wire and in buffers.
+    pub fn packet_bytes(&self, payload_bytes: u32) -> u32 {
+        (payload_bytes + self.header_bytes).max(self.packet_min_bytes).next_multiple_of(self.flit_bytes)
+    }
+
+    /// Packets of a message; an empty one is a header.
+    pub fn packet_count(&self, message_bytes: u64) -> u64 {
+        message_bytes.div_ceil(u64::from(self.payload_max_bytes())).max(1)
+    }
+
+    /// Whether the numbers can work together.
+    ///
+    /// # Errors
+    /// Says in words which cannot.
+    pub fn check(&self) -> Result<(), String> {
+        let Config { mtu_bytes, header_bytes, flit_bytes, vc_buffer_bytes, vc_count, .. } = *self;
+        if flit_bytes == 0 || flit_bytes > mtu_bytes {
+            return Err(format!("a flit of {flit_bytes} B in packets of at most {mtu_bytes} B"));
+        }
+        if mtu_bytes > 1 << 24 || self.packet_min_bytes > mtu_bytes {
+            let least = self.packet_min_bytes;
+            return Err(format!("packets of {least} to {mtu_bytes} B; at most 16 MiB can be"));
+        }
+        if header_bytes >= mtu_bytes {
+            return Err(format!("a header of {header_bytes} B leaves no payload in {mtu_bytes} B"));
+        }
+        let longest = mtu_bytes.next_multiple_of(flit_bytes);
+        if vc_buffer_bytes < longest || vc_buffer_bytes > 1 << 30 {
+            return Err(format!(
+                "a buffer of {vc_buffer_bytes} B: cut-through and store-and-forward need room for a whole packet \
+                 of {longest} B (and 1 GiB is the most)"
+            ));
+        }
+        if vc_count == 0 || vc_count > super::VC_COUNT_MAX {
+            return Err(format!("{vc_count} virtual channels: 1 to {}", super::VC_COUNT_MAX));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,529 @@
+//! The packet network: routers with virtual channels and credits, links, NICs.
+//!
+//! Owns: packets from the moment a NIC is given a message until its last byte has arrived, and simulated time.
+//! Deliberately absent: what a message means (the host layer above polls [`Network::advance`]), and payload (a message is
+//! a length).
+//!
+//! # Model
+//!
+//! Routers buffer at the input, one first-in-first-out queue for each virtual channel of each input port (a *lane*), and
+//! every lane has its own way into the crossbar. An output port sends one packet at a time; among the lanes whose first
+//! packet wants it, is ready and has room ahead, it takes the next in turn (round robin). Room is counted by credits,
+//! for whole packets (virtual cut-through); a credit travels back for the link's latency, beginning when the packet's
+//! last byte has left the buffer. A NIC is cabled to its router by a link like any other, sends into virtual channel
+//! class 0, and takes in whatever arrives.
+//!
+//! For a packet of `L` bytes whose first bit leaves for a router at time 0, over a link of latency `l` and rate `r`, and
+//! with flits of `f` bytes:
+//!
+//! ```text
+//!   head arrives    l + f / r                 the router now has the first flit
+//!   tail arrives    l + L / r
+//!   ready           head + RC + VA + SA + ST  (cut-through at equal rates; never so early that the next, faster link
+//!                                              would run out of bytes; store-and-forward: tail + RC + VA + SA + ST)
+//!   start           max(ready, previous packet of the lane gone, output free, its turn, credits there)
+//! ```
+//!
+//! The pipeline stages of a packet that waits are done while it waits, so a saturated link has no gaps.
+//!
+//! # Cost
+//!
+//! Nothing here happens per flit or cycle. A packet is put into the queue of the next router at the moment it starts on
+//! the link, with the time at which it will be ready; an output port has one pending event, at the earliest time at which
+//! it could send. So a packet-hop is one event where links are busy. Credits are lists of times, looked at only when
+//! short; only a port found short of credits is woken by one.
+//!
+//! # Order
+//!
+//! Events at equal times are ordered by class and entity (`queue`). Ports do not depend on each other at equal times,
+//! because everything that one does to another lies in the future by a link's latency; so the result is a function of the
+//! input alone.
+
+mod arbitrate;
+mod build;
+mod config;
+mod inject;
+mod standstill;
+
+use ayatori_fabric::graph::{ChannelId, Graph, HostId, Port, SwitchId};
+use ayatori_fabric::routing::{Routing, RoutingError};
+
+pub use config::{Config, NicOrder, Switching};
+pub use standstill::Deadlock;
+
+use crate::queue::{Class, Queue};
+use crate::slab::{NONE, Slab};
+
+/// Most virtual channels of a link.
+pub const VC_COUNT_MAX: u8 = 16;
+
+/// A network interface, numbered host by host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NicId(pub u32);
+
+/// Inter-packet gap: how long a NIC stays silent after a packet, in thousandths of that packet's transfer time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Gap {
+    /// Thousandths of a packet time.
+    pub milli_packets: u32,
+}
+
+impl Gap {
+    /// Packets follow each other at once.
+    pub const NONE: Gap = Gap { milli_packets: 0 };
+
+    /// A gap of so many packet times, rounded to a thousandth; a negative one is none.
+    pub fn packets(packet_times: f64) -> Gap {
+        Gap { milli_packets: (packet_times * 1_000.0).round() as u32 }
+    }
+}
+
+/// What a NIC is asked to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message {
+    /// The sending NIC.
+    pub from: NicId,
+    /// The receiving NIC.
+    pub to: NicId,
+    /// Payload; 0 sends one packet that is a header.
+    pub bytes: u64,
+    /// Silence of the sending NIC after each packet of this message.
+    pub gap: Gap,
+    /// The caller's name for it.
+    pub token: u32,
+    /// Whether [`Occurrence::Injected`] is wanted.
+    pub notify_injected: bool,
+}
+
+/// Something the caller is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Occurrence {
+    /// The last byte of a message has left its NIC.
+    Injected {
+        /// The message's token.
+        token: u32,
+    },
+    /// The last byte of a message has arrived.
+    Delivered {
+        /// The message's token.
+        token: u32,
+        /// The NIC that sent it.
+        from: NicId,
+        /// The NIC it arrived at.
+        to: NicId,
+    },
+    /// A time asked for with [`Network::set_timer`] has come.
+    Timer {
+        /// The timer's token.
+        token: u32,
+    },
+}
+
+/// Why a network cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// Numbers that cannot work together.
+    #[error("network: {0}")]
+    Config(String),
+    /// The routing does not fit the graph.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// More virtual channels are needed.
+    #[error("the routing needs a multiple of {needed} virtual channels, the network has {available}")]
+    VirtualChannels {
+        /// Classes of the routing.
+        needed: u8,
+        /// Virtual channels configured.
+        available: u8,
+    },
+    /// A host without a cable to a switch.
+    #[error("NIC {nic} of host {host} is not cabled to a switch: the simulator needs one there")]
+    NotCabled {
+        /// Name of the host.
+        host: String,
+        /// Its NIC.
+        nic: Port,
+    },
+    /// Too large to number.
+    #[error("{0} ports are more than a simulated network can number")]
+    TooLarge(usize),
+}
+
+/// Watches the network, for traces. All methods do nothing unless implemented; with [`NoProbe`] they cost nothing.
+pub trait Probe {
+    /// A packet of `bytes` occupies `channel` from `start_ps` to `end_ps`.
+    fn on_transmit(&mut self, _channel: ChannelId, _start_ps: u64, _end_ps: u64, _bytes: u32) {}
+    /// A message was given to its NIC.
+    fn on_send(&mut self, _time_ps: u64, _handle: u32, _message: &Message) {}
+    /// A message has arrived.
+    fn on_delivered(&mut self, _time_ps: u64, _handle: u32, _message: &Message) {}
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NoProbe;
+
+impl Probe for NoProbe {}
+
+/// Rate and latency of links; all links that are alike share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LinkClass {
+    /// Transfer time of a byte, in ps times 2^20.
+    byte_time: u64,
+    latency_ps: u64,
+    /// Transfer time of a flit.
+    flit_ps: u64,
+}
+
+/// A port of a router or a NIC: its output, and what is fixed about its input. One cache line.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+struct PortState {
+    /// When the output has sent what it is sending.
+    free_ps: u64,
+    /// The pending event, `u64::MAX` if none.
+    wake_ps: u64,
+    /// The router's lanes that want this output, a bit each; from the 65th on they are in `Network::more_requests`.
+    requests: u64,
+    /// Bytes sent.
+    sent_bytes: u64,
+    /// Time that packets sent here had been ready and waited.
+    waited_ps: u64,
+    /// The port at the other end; `NONE` if nothing is plugged in.
+    far: u32,
+    /// First port of this router; the port itself for a NIC.
+    first: u32,
+    /// The router, or the NIC's number.
+    owner: u32,
+    /// Packets sent.
+    sent_count: u32,
+    /// Round robin begins with this lane of the router.
+    turn: u16,
+    /// Index of the [`LinkClass`].
+    link: u16,
+    is_nic: bool,
+    /// Whether the other end is a NIC.
+    far_is_nic: bool,
+    /// Something here waits for credits that are not yet on their way.
+    starved: bool,
+}
+
+/// A virtual channel of an input port: the queue in front of the crossbar, and (used by the far output) its credits.
+/// One cache line.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+struct LaneState {
+    /// The first packet may start, as far as this lane is concerned; while the queue is empty, the time at which the
+    /// last one is gone.
+    ready_ps: u64,
+    head: u32,
+    tail: u32,
+    /// Length of the first packet.
+    head_bytes: u32,
+    /// The lane that the first packet goes to; `NONE` if that is a NIC.
+    head_target: u32,
+    /// Free room that the sender knows of.
+    credit_bytes: u32,
+    /// Credits on their way, earliest first.
+    returns_head: u32,
+    returns_tail: u32,
+    /// The port of this router where the lane ends.
+    port: u32,
+    /// The port at the other end of its link, which feeds it.
+    feeder: u32,
+    /// Place among the router's lanes.
+    index: u16,
+    vc: u8,
+}
+
+/// A credit on its way back.
+#[derive(Debug, Clone, Copy)]
+struct Return {
+    time_ps: u64,
+    bytes: u32,
+    next: u32,
+}
+
+/// A packet in a lane.
+#[derive(Debug, Clone, Copy)]
+struct Packet {
+    ready_ps: u64,
+    injected_ps: u64,
+    next: u32,
+    bytes: u32,
+    message: u32,
+    to_switch: u32,
+    flow: u32,
+    out_port: u32,
+    /// `NONE` if the next hop ends at a NIC.
+    target: u32,
+}
+
+/// A message under way.
+#[derive(Debug, Clone, Copy)]
+struct MessageState {
+    message: Message,
+    unsent_bytes: u64,
+    unsent_packets: u64,
+    expected_packets: u64,
+    /// The next message of the same NIC.
+    next: u32,
+}
+
+/// What a NIC has to send.
+#[derive(Debug, Clone, Copy)]
+struct NicState {
+    /// Index into ports.
+    port: u32,
+    switch: u32,
+    /// The router's port for this NIC.
+    switch_port: u32,
+    head: u32,
+    tail: u32,
+}
+
+/// Counters of the whole network.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Events handled.
+    pub event_count: u64,
+    /// Packets sent from router to router.
+    pub packet_hop_count: u64,
+    /// Packets that left a NIC.
+    pub injected_packet_count: u64,
+    /// Packets that arrived at a NIC.
+    pub delivered_packet_count: u64,
+    /// Sum over delivered packets of the time from leaving the NIC to complete arrival, ps.
+    pub packet_latency_sum_ps: u128,
+    /// Messages that arrived.
+    pub delivered_message_count: u64,
+    /// Payload that arrived.
+    pub delivered_bytes: u64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Network<P: Probe = NoProbe> {
+    config: Config,
+    graph: Graph,
+    routing: Routing,
+    pipeline_ps: u64,
+    /// Virtual channels of each class of the routing.
+    vcs_per_class: u8,
+    now_ps: u64,
+    queue: Queue,
+    ports: Vec<PortState>,
+    links: Vec<LinkClass>,
+    /// For routers with more than 64 lanes: `more_words` more words of requests for each port.
+    more_requests: Vec<u64>,
+    more_words: usize,
+    /// Indexed by port and virtual channel.
+    lanes: Vec<LaneState>,
+    returns: Slab<Return>,
+    packets: Slab<Packet>,
+    messages: Slab<MessageState>,
+    nics: Vec<NicState>,
+    /// First NIC of every host, and one more entry.
+    host_nics: Vec<u32>,
+    /// Direction away from every port; meaningless where nothing is plugged in.
+    channels: Vec<ChannelId>,
+    counters: Counters,
+    probe: P,
+}
+
+impl<P: Probe> Network<P> {
+    /// Simulated time, ps from the start.
+    pub fn now_ps(&self) -> u64 {
+        self.now_ps
+    }
+
+    /// The graph simulated.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The routing.
+    pub fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    /// Number of NICs.
+    pub fn nic_count(&self) -> usize {
+        self.nics.len()
+    }
+
+    /// A host's NIC. `None` if it has not so many.
+    pub fn nic(&self, host: HostId, nic: Port) -> Option<NicId> {
+        let range = self.host_nics.get(host.index()..host.index() + 2)?;
+        let id = range[0] + u32::from(nic);
+        (id < range[1]).then_some(NicId(id))
+    }
+
+    /// The switch that a NIC is cabled to.
+    pub fn switch_of(&self, nic: NicId) -> SwitchId {
+        SwitchId(self.nics[nic.0 as usize].switch)
+    }
+
+    /// Rate of a NIC's link in each direction, bytes/s.
+    pub fn nic_rate_bytes_per_s(&self, nic: NicId) -> f64 {
+        let port = self.nics[nic.0 as usize].port;
+        let byte_time = self.link_of(port).byte_time;
+        1e12 * f64::from(1 << build::BYTE_TIME_BITS) / byte_time as f64
+    }
+
+    /// Counters so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Messages given and not yet delivered.
+    pub fn outstanding_count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Most packets in flight at once so far.
+    pub fn packet_high_water_count(&self) -> usize {
+        self.packets.high_water()
+    }
+
+    /// The probe.
+    pub fn probe(&self) -> &P {
+        &self.probe
+    }
+
+    /// The probe, to take its results out.
+    pub fn probe_mut(&mut self) -> &mut P {
+        &mut self.probe
+    }
+
+    /// For every direction of every link in use: bytes and packets sent, and the time packets waited for it.
+    pub fn channel_loads(&self) -> impl Iterator<Item = ChannelLoad> + '_ {
+        let used = self.ports.iter().zip(&self.channels).filter(|(port, _)| port.far != NONE);
+        used.map(|(port, &channel)| ChannelLoad {
+            channel,
+            sent_bytes: port.sent_bytes,
+            sent_packet_count: port.sent_count.into(),
+            busy_ps: transfer_ps(port.sent_bytes, self.links[usize::from(port.link)].byte_time),
+            waited_ps: port.waited_ps,
+        })
+    }
+
+    /// Bytes of memory that the state of ports, lanes and NICs takes: what a network costs before any traffic.
+    pub fn idle_memory_bytes(&self) -> usize {
+        size_of_val(&*self.ports)
+            + size_of_val(&*self.lanes)
+            + size_of_val(&*self.more_requests)
+            + size_of_val(&*self.nics)
+            + size_of_val(&*self.channels)
+    }
+
+    /// Bytes of memory that a packet in flight takes, its credit included.
+    pub const fn packet_memory_bytes() -> usize {
+        size_of::<Packet>() + size_of::<Return>()
+    }
+
+    /// Gives a message to its NIC now.
+    ///
+    /// # Panics
+    /// If a NIC does not exist.
+    pub fn send(&mut self, message: Message) {
+        assert!((message.to.0 as usize) < self.nics.len(), "no such NIC: {:?}", message.to);
+        let packet_count = self.config.packet_count(message.bytes);
+        let handle = self.messages.insert(MessageState {
+            message,
+            unsent_bytes: message.bytes,
+            unsent_packets: packet_count,
+            expected_packets: packet_count,
+            next: NONE,
+        });
+        self.probe.on_send(self.now_ps, handle, &message);
+        self.enqueue_message(message.from.0, handle);
+        let port = self.nics[message.from.0 as usize].port;
+        let time_ps = self.ports[port as usize].free_ps.max(self.now_ps);
+        self.wake(port, time_ps);
+    }
+
+    /// Asks for [`Occurrence::Timer`] at a time; one in the past comes at once.
+    pub fn set_timer(&mut self, time_ps: u64, token: u32) {
+        self.queue.push(time_ps.max(self.now_ps), Class::Timer, token);
+    }
+
+    /// Runs to the next thing the caller is to be told. `None`: nothing is pending any more.
+    ///
+    /// # Errors
+    /// [`Deadlock`] when messages are outstanding but nothing can move any more.
+    pub fn advance(&mut self) -> Result<Option<Occurrence>, Deadlock> {
+        self.advance_until(u64::MAX)
+    }
+
+    /// As [`Network::advance`], but not beyond `limit_ps`: `None` then means that nothing is to be told up to that time,
+    /// at which the simulation now stands (unless nothing is pending at all).
+    ///
+    /// # Errors
+    /// As [`Network::advance`].
+    pub fn advance_until(&mut self, limit_ps: u64) -> Result<Option<Occurrence>, Deadlock> {
+        loop {
+            match self.queue.peek_time_ps() {
+                None if self.messages.len() == 0 => return Ok(None),
+                None => return Err(self.standstill()),
+                Some(time_ps) if time_ps > limit_ps => {
+                    self.now_ps = self.now_ps.max(limit_ps);
+                    return Ok(None);
+                }
+                Some(_) => {}
+            }
+            let Some(event) = self.queue.pop() else { continue };
+            self.now_ps = event.time_ps;
+            self.counters.event_count += 1;
+            match event.class {
+                Class::Port => self.on_port(event.entity),
+                Class::Injected => {
+                    let token = self.messages[event.entity].message.token;
+                    return Ok(Some(Occurrence::Injected { token }));
+                }
+                Class::Delivered => return Ok(Some(self.on_delivered(event.entity))),
+                Class::Timer => return Ok(Some(Occurrence::Timer { token: event.entity })),
+            }
+        }
+    }
+
+    #[inline]
+    fn link_of(&self, port: u32) -> LinkClass {
+        self.links[usize::from(self.ports[port as usize].link)]
+    }
+
+    fn on_delivered(&mut self, handle: u32) -> Occurrence {
+        let Message { from, to, bytes, token, .. } = self.messages[handle].message;
+        self.probe.on_delivered(self.now_ps, handle, &self.messages[handle].message);
+        self.messages.remove(handle);
+        self.counters.delivered_message_count += 1;
+        self.counters.delivered_bytes += bytes;
+        Occurrence::Delivered { token, from, to }
+    }
+}
+
+/// What went over a direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChannelLoad {
+    /// The direction of the link.
+    pub channel: ChannelId,
+    /// Bytes sent, headers and padding included.
+    pub sent_bytes: u64,
+    /// Packets sent.
+    pub sent_packet_count: u64,
+    /// Time spent sending, ps.
+    pub busy_ps: u64,
+    /// Time that packets were ready to be sent and waited, summed over packets, ps.
+    pub waited_ps: u64,
+}
+
+/// How long `bytes` take at a byte time in ps times 2^20, rounded down.
+#[inline]
+fn transfer_ps(bytes: u64, byte_time: u64) -> u64 {
+    ((u128::from(bytes) * u128::from(byte_time)) >> build::BYTE_TIME_BITS) as u64
+}

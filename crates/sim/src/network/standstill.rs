@@ -1,0 +1,102 @@
+//! Deadlock at run time: nothing is pending, but packets wait.
+
+use std::fmt;
+
+use ayatori_fabric::deadlock::{Lane, describe_lane};
+
+use super::{Network, Probe};
+use crate::slab::NONE;
+
+/// Packets wait for each other in a circle, and nothing else is going on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deadlock {
+    /// When the last thing moved.
+    pub time_ps: u64,
+    /// Packets in the network.
+    pub packet_count: usize,
+    /// Messages not delivered.
+    pub message_count: usize,
+    /// Lanes, each full of packets of which the first waits for the next lane, the last for the first.
+    pub cycle: Vec<Lane>,
+    /// The circle in words, a line for each lane.
+    pub description: String,
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Deadlock { time_ps, packet_count, message_count, description, .. } = self;
+        write!(
+            f,
+            "deadlock at {time_ps} ps: {packet_count} packets of {message_count} messages wait for each other; each \
+             of these buffers is full and waits for the next, the last for the first{description}"
+        )
+    }
+}
+
+impl std::error::Error for Deadlock {}
+
+impl<P: Probe> Network<P> {
+    /// Names the circle. Every lane waits for at most one other, so following the waiting leads into it.
+    pub(super) fn standstill(&self) -> Deadlock {
+        const FRESH: u32 = u32::MAX;
+        let mut seen_from = vec![FRESH; self.lanes.len()];
+        let waits_for = |lane: u32| match &self.lanes[lane as usize] {
+            state if state.head == NONE => NONE,
+            state => state.head_target,
+        };
+        let mut cycle = Vec::new();
+        for start in 0..self.lanes.len() as u32 {
+            let mut at = start;
+            while at != NONE && seen_from[at as usize] == FRESH {
+                seen_from[at as usize] = start;
+                at = waits_for(at);
+            }
+            if at != NONE && seen_from[at as usize] == start && waits_for(at) != NONE {
+                let circle = std::iter::successors(Some(at), |&lane| {
+                    let next = waits_for(lane);
+                    (next != at).then_some(next)
+                });
+                cycle = circle.map(|lane| self.fabric_lane(lane)).collect();
+                break;
+            }
+        }
+        let line = |lane: &Lane| format!("\n  {}", describe_lane(&self.graph, *lane));
+        Deadlock {
+            time_ps: self.now_ps,
+            packet_count: self.packets.len(),
+            message_count: self.messages.len(),
+            description: cycle.iter().map(line).collect(),
+            cycle,
+        }
+    }
+
+    /// What is not as it was before any traffic, in words: packets left in a buffer, credits lost or made. `None` if all
+    /// is well. For tests, once every message has arrived.
+    pub fn leftovers(&self) -> Option<String> {
+        for (lane, state) in self.lanes.iter().enumerate() {
+            if self.ports[lane / usize::from(self.config.vc_count)].far == NONE {
+                continue;
+            }
+            let some = |at: u32| (at != NONE).then_some(at);
+            let on_their_way =
+                std::iter::successors(some(state.returns_head), |&at| some(self.returns[at].next));
+            let returning: u32 = on_their_way.map(|at| self.returns[at].bytes).sum();
+            let credits = state.credit_bytes + returning;
+            if credits != self.config.vc_buffer_bytes || state.head != NONE {
+                let lane = describe_lane(&self.graph, self.fabric_lane(lane as u32));
+                return Some(format!("{lane}: {credits} B of credits, first packet {:?}", state.head));
+            }
+        }
+        let left = (self.packets.len(), self.messages.len());
+        let requested =
+            self.ports.iter().any(|port| port.requests != 0) || self.more_requests.iter().any(|&w| w != 0);
+        (left != (0, 0) || requested)
+            .then(|| format!("(packets, messages) {left:?}, requests left: {requested}"))
+    }
+
+    fn fabric_lane(&self, lane: u32) -> Lane {
+        let vc_count = u32::from(self.config.vc_count);
+        let far = self.ports[(lane / vc_count) as usize].far;
+        Lane { channel: self.channels[far as usize], vc: (lane % vc_count) as u8 }
+    }
+}
