@@ -32,3 +32,4 @@ mod info;
 mod op;
 mod runtime;
 mod state;
+mod topology;

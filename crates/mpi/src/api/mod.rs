@@ -12,6 +12,7 @@ pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod op;
 pub(crate) mod status;
+pub(crate) mod topology;
 
 /// Functions that nobody wrote yet; build.rs writes this.
 mod stubs {
