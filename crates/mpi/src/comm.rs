@@ -6,7 +6,7 @@ use crate::attribute::Attributes;
 use crate::boundary::Fault;
 use crate::info::Info;
 use ayatori_core::group::Group;
-use ayatori_core::ids::Rank;
+use ayatori_core::ids::{CommId, Rank};
 
 /// A communicator behind a handle.
 pub(crate) struct Comm {
@@ -18,15 +18,22 @@ pub(crate) struct Comm {
     pub(crate) attributes: Attributes,
     /// The hints in use.
     pub(crate) info: Info,
+    id: CommId,
     group: Group,
     rank: Rank,
 }
 
 impl Comm {
     /// A communicator of `group` in which this process is `rank`.
-    pub(crate) fn new(group: Group, rank: Rank, name: &str, errhandler: MPI_Errhandler) -> Self {
+    pub(crate) fn new(id: CommId, group: Group, rank: Rank, name: &str, errhandler: MPI_Errhandler) -> Self {
         let name = name.as_bytes().to_vec();
-        Self { name, errhandler, attributes: Attributes::default(), info: Info::default(), group, rank }
+        Self { name, errhandler, attributes: Attributes::default(), info: Info::default(), id, group, rank }
+    }
+
+    /// The core's name of it.
+    #[inline(always)]
+    pub(crate) fn id(&self) -> CommId {
+        self.id
     }
 
     /// The members; of an intercommunicator, the local ones.

@@ -25,9 +25,12 @@ impl Layout {
         Self { predefined, size_bytes, extent_bytes }
     }
 
-    /// How many whole elements `length_bytes` are; none if they are no whole number (`MPI_Get_count`).
+    // Messages carry whole extents: the padding of a pair type travels along, which costs less than leaving it
+    // out. So a message's length counts in extents.
+
+    /// How many whole elements a message of `length_bytes` has; none if they are no whole number (`MPI_Get_count`).
     pub(crate) fn count(&self, length_bytes: MPI_Count) -> Option<MPI_Count> {
-        let size = self.size_bytes as MPI_Count;
+        let size = self.extent_bytes as MPI_Count;
         (length_bytes % size == 0).then(|| length_bytes / size)
     }
 
@@ -36,7 +39,7 @@ impl Layout {
         let Some((value_bytes, _)) = self.predefined.pair_layout_bytes() else {
             return self.count(length_bytes);
         };
-        let size = self.size_bytes as MPI_Count;
+        let size = self.extent_bytes as MPI_Count;
         match length_bytes % size {
             0 => Some(length_bytes / size * 2),
             rest if rest == value_bytes as MPI_Count => Some(length_bytes / size * 2 + 1),
@@ -46,7 +49,7 @@ impl Layout {
 
     /// The inverse of [`element_count`](Self::element_count); `None` if it does not fit.
     pub(crate) fn bytes_of_elements(&self, count: MPI_Count) -> Option<MPI_Count> {
-        let size = self.size_bytes as MPI_Count;
+        let size = self.extent_bytes as MPI_Count;
         match self.predefined.pair_layout_bytes() {
             None => count.checked_mul(size),
             Some((value_bytes, _)) => {

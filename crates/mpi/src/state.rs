@@ -14,6 +14,7 @@
 
 use crate::abi::*;
 use crate::api::abi::Fortran;
+use crate::api::p2p::Message;
 use crate::attribute::Keyvals;
 use crate::boundary::{Fault, fault};
 use crate::comm::Comm;
@@ -23,6 +24,8 @@ use crate::error::ErrorCodes;
 use crate::handle::Table;
 use crate::info::Info;
 use crate::op::UserOp;
+use crate::request::Request;
+use crate::runtime::Engine;
 use ayatori_core::group::Group;
 use ayatori_core::ids::ProcessId;
 use std::cell::UnsafeCell;
@@ -36,6 +39,12 @@ pub(crate) struct Process {
     pub(crate) comms: Table<MPI_Comm, Comm>,
     /// Groups.
     pub(crate) groups: Table<MPI_Group, Group>,
+    /// Requests.
+    pub(crate) requests: Table<MPI_Request, Request>,
+    /// Messages held by matched probes.
+    pub(crate) messages: Table<MPI_Message, Message>,
+    /// What moves messages; there from start to end.
+    pub(crate) engine: Option<Engine>,
     id: ProcessId,
 }
 
@@ -49,7 +58,20 @@ pub(crate) struct Types {
 
 impl Process {
     const fn new() -> Self {
-        Self { comms: Table::new(), groups: Table::new(), id: ProcessId(0) }
+        Self {
+            comms: Table::new(),
+            groups: Table::new(),
+            requests: Table::new(),
+            messages: Table::new(),
+            engine: None,
+            id: ProcessId(0),
+        }
+    }
+
+    /// The process has joined its job.
+    pub(crate) fn join(&mut self, id: ProcessId, engine: Engine) {
+        self.id = id;
+        self.engine = Some(engine);
     }
 
     /// This process' index in the job.
@@ -202,6 +224,14 @@ impl<T> Elided<T> {
 pub(crate) struct Guard<'a, T> {
     of: &'a Elided<T>,
     _held: Option<MutexGuard<'a, ()>>,
+}
+
+impl<T> Guard<'_, T> {
+    /// Whether other threads may call while this one holds no guard.
+    #[inline(always)]
+    pub(crate) fn is_shared(&self) -> bool {
+        self._held.is_some()
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {

@@ -4,6 +4,7 @@
 
 pub(crate) mod abi;
 pub(crate) mod attribute;
+pub(crate) mod buffered;
 pub(crate) mod comm;
 pub(crate) mod datatype;
 pub(crate) mod environment;
@@ -11,8 +12,9 @@ pub(crate) mod error;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod op;
+pub(crate) mod p2p;
+pub(crate) mod request;
 pub(crate) mod status;
-pub(crate) mod topology;
 
 /// Functions that nobody wrote yet; build.rs writes this.
 mod stubs {

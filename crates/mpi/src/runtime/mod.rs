@@ -1,15 +1,22 @@
 //! The runtime: start, end and abort of the process, waiting, progress.
 //!
-//! For now it knows one sort of job, a single process; a launcher's environment is refused rather than ignored.
+//! `launch.rs` finds the job, `engine.rs` moves messages and waits; here is what frames them.
+
+mod engine;
+mod launch;
+
+pub(crate) use engine::{Engine, complete, wait, wait_for_any, wait_until};
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::comm::Comm;
 use crate::state::{self, Phase};
 use ayatori_core::group::Group;
-use ayatori_core::ids::ProcessId;
+use ayatori_core::ids::CommId;
+use ayatori_devices::pmi::Client;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The thread level in force (`MPI_Query_thread`).
 static THREAD_LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
@@ -21,6 +28,14 @@ static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
 static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
 static WTIME_IS_GLOBAL: AtomicI32 = AtomicI32::new(1);
 static UNIVERSE_SIZE: AtomicI32 = AtomicI32::new(1);
+static APPNUM: AtomicI32 = AtomicI32::new(MPI_UNDEFINED);
+
+/// The launcher, while MPI runs. A lock of its own: an abort may come while any other is held.
+static LAUNCHER: Mutex<Option<Client>> = Mutex::new(None);
+
+fn launcher() -> MutexGuard<'static, Option<Client>> {
+    LAUNCHER.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A predefined attribute of communicators, or none where its value is not known. The address stays good.
 pub(crate) fn predefined_attribute(keyval: c_int) -> Option<&'static AtomicI32> {
@@ -29,7 +44,8 @@ pub(crate) fn predefined_attribute(keyval: c_int) -> Option<&'static AtomicI32> 
         MPI_IO => Some(&IO),
         MPI_HOST => Some(&HOST),
         MPI_WTIME_IS_GLOBAL => Some(&WTIME_IS_GLOBAL),
-        MPI_UNIVERSE_SIZE => Some(&UNIVERSE_SIZE),
+        MPI_UNIVERSE_SIZE => Some(&UNIVERSE_SIZE).filter(|size| size.load(Ordering::Relaxed) > 0),
+        MPI_APPNUM => Some(&APPNUM).filter(|number| number.load(Ordering::Relaxed) >= 0),
         _ => None,
     }
 }
@@ -47,21 +63,21 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
             return Err(fault(MPI_ERR_OTHER, format_args!("MPI cannot be initialized after MPI_Finalize")));
         }
     }
-    for variable in ["PMI_FD", "PMI_RANK", "PMIX_RANK"] {
-        if std::env::var_os(variable).is_some() {
-            return Err(fault(
-                MPI_ERR_OTHER,
-                format_args!(
-                    "started by a launcher ({variable} is set), which this version cannot talk to yet"
-                ),
-            ));
-        }
-    }
+    let job = launch::join()?;
+    *launcher() = job.launcher;
+    UNIVERSE_SIZE.store(job.universe_size.unwrap_or(0), Ordering::Relaxed);
+    APPNUM.store(job.appnum.unwrap_or(MPI_UNDEFINED), Ordering::Relaxed);
     let handler = state::registry().errhandlers.initial;
     let mut process = state::process_in_any_phase();
-    let group = Group::single(ProcessId(0));
-    process.comms.insert_predefined(MPI_COMM_WORLD, Comm::new(group.clone(), 0, "MPI_COMM_WORLD", handler));
-    process.comms.insert_predefined(MPI_COMM_SELF, Comm::new(group, 0, "MPI_COMM_SELF", handler));
+    process.join(job.id, job.engine);
+    let (world, only) = (Group::world(job.count), Group::single(job.id));
+    let rank = job.id.0;
+    process
+        .comms
+        .insert_predefined(MPI_COMM_WORLD, Comm::new(CommId::WORLD, world, rank, "MPI_COMM_WORLD", handler));
+    process
+        .comms
+        .insert_predefined(MPI_COMM_SELF, Comm::new(CommId::SELF, only, 0, "MPI_COMM_SELF", handler));
     process.groups.insert_predefined(MPI_GROUP_EMPTY, Group::EMPTY);
     drop(process);
     state::prepare_types();
@@ -77,6 +93,14 @@ pub(crate) fn finish() -> Result<(), Fault> {
     // Attributes of MPI_COMM_SELF first, while MPI still works (MPI-5.0 §11.4.1).
     let attributes = std::mem::take(&mut state::process()?.comms.get_mut(MPI_COMM_SELF, "comm")?.attributes);
     crate::attribute::delete_all(MPI_COMM_SELF.0, attributes)?;
+    // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
+    wait_until(|process| Ok((!process.engine().core.wants_transmit()).then_some(())))?;
+    if let Some(mut client) = launcher().take() {
+        let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
+        client.barrier().map_err(unreachable)?;
+        client.finalize().map_err(unreachable)?;
+    }
+    state::process()?.engine().device.detach();
     state::set_concurrent(true);
     state::set_phase(Phase::After);
     Ok(())
@@ -100,6 +124,13 @@ fn this_thread() -> u64 {
 /// Ends the job: `MPI_Abort`, a fatal error, or a bug. Says why on standard error.
 pub(crate) fn abort(code: c_int, message: &str) -> ! {
     eprintln!("ayatori: {message}");
+    // Whoever holds it is aborting too, or waits for the others.
+    if let Ok(mut launcher) = LAUNCHER.try_lock()
+        && let Some(client) = launcher.as_mut()
+    {
+        // Gone or not, this process ends now.
+        let _ = client.abort(code, message.lines().next());
+    }
     // An exit code is 8 bits and 0 would look like success.
     let code = if code & 0xff == 0 { 1 } else { code & 0xff };
     // SAFETY: _exit has no preconditions. Not exit: handlers of the program may wait for what will not come.

@@ -1,0 +1,366 @@
+//! Chapter "p2p": messages between two processes (MPI-5.0 §3.2 to §3.11).
+//!
+//! The `_c` form of a function has a count of 64 bits and is otherwise the same.
+
+use crate::abi::*;
+use crate::boundary::Fault;
+use crate::message::{self, give_status};
+use crate::request::{Half, What};
+use crate::runtime::{complete, wait, wait_until};
+use crate::state::{Guard, Process, process};
+use ayatori_core::buffer::Buffer;
+use ayatori_core::ids::RequestId;
+use ayatori_core::process::MessageId;
+use ayatori_core::request::{Completion, Posted, SendMode, Status};
+use std::ffi::{c_int, c_void};
+
+/// Arguments of a send.
+#[derive(Clone, Copy)]
+struct Send {
+    buf: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+    mode: SendMode,
+}
+
+/// Arguments of a receive.
+#[derive(Clone, Copy)]
+struct Receive {
+    buf: *mut c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: MPI_Comm,
+}
+
+impl Send {
+    #[inline(always)]
+    fn start(self, process: &mut Process) -> Result<Posted, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
+        let engine = process.engine();
+        Ok(engine.core.isend(&mut engine.device, comm, buffer, dest, tag, self.mode)?)
+    }
+
+    fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
+        Ok(process.engine().core.send_init(comm, buffer, dest, tag, self.mode)?)
+    }
+}
+
+impl Receive {
+    #[inline(always)]
+    fn start(self, process: &mut Process) -> Result<Posted, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        let engine = process.engine();
+        Ok(engine.core.irecv(&mut engine.device, comm, buffer, source, tag)?)
+    }
+
+    fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        Ok(process.engine().core.recv_init(comm, buffer, source, tag)?)
+    }
+}
+
+#[inline(always)]
+fn send(args: Send) -> Result<(), Fault> {
+    let mut process = process()?;
+    let posted = args.start(&mut process)?;
+    complete(process, posted, args.comm).map(drop)
+}
+
+#[inline(always)]
+fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let mut process = process()?;
+    let posted = args.start(&mut process)?;
+    let handle = process.new_request(posted, args.comm)?;
+    request.set("request", handle)
+}
+
+fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let mut process = process()?;
+    let id = args.init(&mut process)?;
+    let handle = process.new_request(What::Core(id), args.comm)?;
+    request.set("request", handle)
+}
+
+#[inline(always)]
+fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
+    let mut process = process()?;
+    let posted = args.start(&mut process)?;
+    let completion = wait(process, posted)?;
+    give_status(status, &completion);
+    crate::request::check(&completion, args.comm)
+}
+
+/// Receives a matched message, or none from `MPI_PROC_NULL`.
+fn receive_matched(
+    process: &mut Process,
+    handle: MPI_Message,
+    buffer: Buffer,
+) -> Result<(Posted, MPI_Comm), Fault> {
+    if handle == MPI_MESSAGE_NO_PROC {
+        return Ok((Posted::Done(Completion { status: Status::PROC_NULL, error: None }), MPI_COMM_SELF));
+    }
+    let Message { id, comm } = process.messages.remove(handle, "message")?;
+    let engine = process.engine();
+    Ok((engine.core.imrecv(&mut engine.device, id, buffer)?, comm))
+}
+
+/// A message held by `MPI_Mprobe`.
+#[derive(Clone, Copy)]
+pub(crate) struct Message {
+    id: MessageId,
+    /// Whose error handler hears of its errors.
+    comm: MPI_Comm,
+}
+
+/// One look at what has arrived. `take`: out of matching.
+fn probe_once(
+    process: &mut Process,
+    (source, tag, comm): (c_int, c_int, MPI_Comm),
+    take: bool,
+) -> Result<Option<(MPI_Message, Status)>, Fault> {
+    let id = process.comms.get(comm, "comm")?.id();
+    let (source, tag) = (message::source(source)?, message::tag_selector(tag)?);
+    let core = &mut process.engine().core;
+    if !take {
+        return Ok(core.iprobe(id, source, tag)?.map(|status| (MPI_MESSAGE_NULL, status)));
+    }
+    match core.improbe(id, source, tag)? {
+        None => Ok(None),
+        Some((None, status)) => Ok(Some((MPI_MESSAGE_NO_PROC, status))),
+        Some((Some(id), status)) => Ok(Some((process.messages.insert(Message { id, comm })?, status))),
+    }
+}
+
+fn probed(status: Status) -> Completion {
+    Completion { status, error: None }
+}
+
+/// Both halves of a send-receive, receive first.
+fn start_both(process: &mut Process, send: Send, receive: Receive) -> Result<(Half, Half), Fault> {
+    // Checked before anything starts, so that an error leaves nothing half done.
+    message::buffer(send.buf, send.count, send.datatype, "sendbuf")?;
+    message::destination(send.dest)?;
+    message::tag(send.tag)?;
+    let receive = receive.start(process)?;
+    let sent = send.start(process);
+    match sent {
+        Ok(sent) => Ok((receive.into(), sent.into())),
+        Err(fault) => {
+            if let Posted::Pending(id) = receive {
+                let engine = process.engine();
+                engine.core.cancel(&mut engine.device, id)?;
+                engine.core.free(id)?;
+            }
+            Err(fault)
+        }
+    }
+}
+
+/// Waits for both halves; the receive's completion, with either's error.
+fn finish_both(process: Guard<'static, Process>, (receive, send): (Half, Half)) -> Result<Completion, Fault> {
+    drop(process);
+    let end = |half| match half {
+        Half::Over(completion) => Ok(completion),
+        Half::Going(id) => wait_until(|process| Ok(process.engine().core.take(id)?)),
+    };
+    let received = end(receive)?;
+    let sent = end(send)?;
+    Ok(Completion { error: received.error.or(sent.error), ..received })
+}
+
+fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
+    let mut process = process()?;
+    let halves = start_both(&mut process, send, receive)?;
+    let completion = finish_both(process, halves)?;
+    give_status(status, &completion);
+    crate::request::check(&completion, send.comm)
+}
+
+fn isendrecv(
+    send: Send,
+    receive: Receive,
+    kept: Option<Box<[u8]>>,
+    request: Out<MPI_Request>,
+) -> Result<(), Fault> {
+    let mut process = process()?;
+    let (received, sent) = start_both(&mut process, send, receive)?;
+    let handle = process.new_request(What::Both(received, sent, kept), send.comm)?;
+    request.set("request", handle)
+}
+
+/// A copy of what a send-receive in one buffer sends, and the arguments to send it.
+fn replace(receive: &Receive, dest: c_int, sendtag: c_int) -> Result<(Box<[u8]>, Send), Fault> {
+    let buffer = message::buffer(receive.buf, receive.count, receive.datatype, "buf")?;
+    let copy: Box<[u8]> = buffer.piece().bytes().unwrap_or_default().into();
+    let Receive { count, datatype, comm, .. } = *receive;
+    let buf = copy.as_ptr().cast();
+    Ok((copy, Send { buf, count, datatype, dest, tag: sendtag, comm, mode: SendMode::Standard }))
+}
+
+/// The functions of one send mode.
+macro_rules! sends {
+    ($($mode:ident $send:ident $send_c:ident $isend:ident $isend_c:ident $init:ident $init_c:ident;)*) => {$(
+        api! {
+            /// MPI-5.0 §3.2.1, §3.4
+            fn $send(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
+                send(Send { buf, count: count.into(), datatype, dest, tag, comm, mode: SendMode::$mode })
+            }
+            /// MPI-5.0 §3.2.1, §3.4
+            fn $send_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
+                send(Send { buf, count, datatype, dest, tag, comm, mode: SendMode::$mode })
+            }
+            /// MPI-5.0 §3.7.2
+            fn $isend(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                isend(Send { buf, count: count.into(), datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+            }
+            /// MPI-5.0 §3.7.2
+            fn $isend_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                isend(Send { buf, count, datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+            }
+            /// MPI-5.0 §3.9
+            fn $init(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                send_init(Send { buf, count: count.into(), datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+            }
+            /// MPI-5.0 §3.9
+            fn $init_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                send_init(Send { buf, count, datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+            }
+        }
+    )*};
+}
+
+// Ready mode may be standard mode, and is (MPI-5.0 §3.4).
+sends! {
+    Standard MPI_Send MPI_Send_c MPI_Isend MPI_Isend_c MPI_Send_init MPI_Send_init_c;
+    Standard MPI_Rsend MPI_Rsend_c MPI_Irsend MPI_Irsend_c MPI_Rsend_init MPI_Rsend_init_c;
+    Synchronous MPI_Ssend MPI_Ssend_c MPI_Issend MPI_Issend_c MPI_Ssend_init MPI_Ssend_init_c;
+    Buffered MPI_Bsend MPI_Bsend_c MPI_Ibsend MPI_Ibsend_c MPI_Bsend_init MPI_Bsend_init_c;
+}
+
+/// The functions with a count of either width (`MPI_Count` is `i64`).
+macro_rules! counted {
+    ($($count:ty, $recv:ident $irecv:ident $init:ident $mrecv:ident $imrecv:ident
+       $sendrecv:ident $replace:ident $isendrecv:ident $ireplace:ident;)*) => {$(
+        api! {
+            /// MPI-5.0 §3.2.4
+            fn $recv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
+                receive(Receive { buf, count: count.into(), datatype, source, tag, comm }, status)
+            }
+            /// MPI-5.0 §3.7.2
+            fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                let mut process = process()?;
+                let posted = Receive { buf, count: count.into(), datatype, source, tag, comm }.start(&mut process)?;
+                let handle = process.new_request(posted, comm)?;
+                request.set("request", handle)
+            }
+            /// MPI-5.0 §3.9
+            fn $init(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                let mut process = process()?;
+                let id = Receive { buf, count: count.into(), datatype, source, tag, comm }.init(&mut process)?;
+                let handle = process.new_request(What::Core(id), comm)?;
+                request.set("request", handle)
+            }
+            /// MPI-5.0 §3.8.3
+            fn $mrecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, message: InOut<MPI_Message>, status: Out<MPI_Status>) {
+                let buffer = message::buffer(buf, count.into(), datatype, "buf")?;
+                let mut process = process()?;
+                let (posted, comm) = receive_matched(&mut process, message.get("message")?, buffer)?;
+                message.set("message", MPI_MESSAGE_NULL)?;
+                let completion = wait(process, posted)?;
+                give_status(status, &completion);
+                crate::request::check(&completion, comm)
+            }
+            /// MPI-5.0 §3.8.3
+            fn $imrecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, message: InOut<MPI_Message>, request: Out<MPI_Request>) {
+                let buffer = message::buffer(buf, count.into(), datatype, "buf")?;
+                let mut process = process()?;
+                let (posted, comm) = receive_matched(&mut process, message.get("message")?, buffer)?;
+                message.set("message", MPI_MESSAGE_NULL)?;
+                let handle = process.new_request(posted, comm)?;
+                request.set("request", handle)
+            }
+            /// MPI-5.0 §3.10
+            fn $sendrecv(sendbuf: *const c_void, sendcount: $count, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: $count, recvtype: MPI_Datatype, source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
+                let send = Send { buf: sendbuf, count: sendcount.into(), datatype: sendtype, dest, tag: sendtag, comm, mode: SendMode::Standard };
+                sendrecv(send, Receive { buf: recvbuf, count: recvcount.into(), datatype: recvtype, source, tag: recvtag, comm }, status)
+            }
+            /// MPI-5.0 §3.10
+            fn $replace(buf: *mut c_void, count: $count, datatype: MPI_Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
+                let receive = Receive { buf, count: count.into(), datatype, source, tag: recvtag, comm };
+                let (_copy, send) = replace(&receive, dest, sendtag)?;
+                sendrecv(send, receive, status)
+            }
+            /// MPI-5.0 §3.7.2
+            fn $isendrecv(sendbuf: *const c_void, sendcount: $count, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: $count, recvtype: MPI_Datatype, source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                let send = Send { buf: sendbuf, count: sendcount.into(), datatype: sendtype, dest, tag: sendtag, comm, mode: SendMode::Standard };
+                isendrecv(send, Receive { buf: recvbuf, count: recvcount.into(), datatype: recvtype, source, tag: recvtag, comm }, None, request)
+            }
+            /// MPI-5.0 §3.7.2
+            fn $ireplace(buf: *mut c_void, count: $count, datatype: MPI_Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+                let receive = Receive { buf, count: count.into(), datatype, source, tag: recvtag, comm };
+                let (copy, send) = replace(&receive, dest, sendtag)?;
+                isendrecv(send, receive, Some(copy), request)
+            }
+        }
+    )*};
+}
+
+counted! {
+    c_int, MPI_Recv MPI_Irecv MPI_Recv_init MPI_Mrecv MPI_Imrecv
+        MPI_Sendrecv MPI_Sendrecv_replace MPI_Isendrecv MPI_Isendrecv_replace;
+    i64, MPI_Recv_c MPI_Irecv_c MPI_Recv_init_c MPI_Mrecv_c MPI_Imrecv_c
+        MPI_Sendrecv_c MPI_Sendrecv_replace_c MPI_Isendrecv_c MPI_Isendrecv_replace_c;
+}
+
+api! {
+    /// MPI-5.0 §3.8.1
+    fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
+        let (_, found) = wait_until(|process| probe_once(process, (source, tag, comm), false))?;
+        give_status(status, &probed(found));
+        Ok(())
+    }
+
+    /// MPI-5.0 §3.8.1
+    fn MPI_Iprobe(source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, status: Out<MPI_Status>) on comm {
+        let mut process = process()?;
+        process.progress();
+        let found = probe_once(&mut process, (source, tag, comm), false)?;
+        if let Some((_, found)) = found {
+            give_status(status, &probed(found));
+        }
+        flag.set("flag", c_int::from(found.is_some()))
+    }
+
+    /// MPI-5.0 §3.8.2
+    fn MPI_Mprobe(source: c_int, tag: c_int, comm: MPI_Comm, message: Out<MPI_Message>, status: Out<MPI_Status>) on comm {
+        let (handle, found) = wait_until(|process| probe_once(process, (source, tag, comm), true))?;
+        give_status(status, &probed(found));
+        message.set("message", handle)
+    }
+
+    /// MPI-5.0 §3.8.2
+    fn MPI_Improbe(source: c_int, tag: c_int, comm: MPI_Comm, flag: Out<c_int>, message: Out<MPI_Message>, status: Out<MPI_Status>) on comm {
+        let mut process = process()?;
+        process.progress();
+        let found = probe_once(&mut process, (source, tag, comm), true)?;
+        if let Some((handle, found)) = found {
+            give_status(status, &probed(found));
+            message.set("message", handle)?;
+        }
+        flag.set("flag", c_int::from(found.is_some()))
+    }
+}

@@ -1,0 +1,490 @@
+//! Chapter "request": waiting for, testing, starting and cancelling operations (MPI-5.0 §3.7.3 to §3.9, §13.2).
+
+use crate::abi::*;
+use crate::boundary::{Fault, fault};
+use crate::message;
+use crate::request::{General, Half, Request, Tested, What, check, peek};
+use crate::runtime::wait_until;
+use crate::state::{Process, process};
+use ayatori_core::request::Completion;
+use std::ffi::c_int;
+
+/// How one request ended: its status, its error, and what its handle becomes.
+struct Ended {
+    status: MPI_Status,
+    completion: Completion,
+    comm: MPI_Comm,
+    /// There was nothing to wait for.
+    is_nothing: bool,
+}
+
+/// What a locked look at a request found; a generalized request's functions are called after the lock.
+enum Found {
+    Ended(Ended, MPI_Request),
+    General(Box<General>, MPI_Comm),
+}
+
+fn look(process: &mut Process, handle: MPI_Request, name: &str) -> Result<Option<Found>, Fault> {
+    let comm = process.comm_of(handle);
+    Ok(match process.test(handle, name)? {
+        Tested::Going => None,
+        Tested::GeneralOver(general) => Some(Found::General(general, comm)),
+        Tested::Nothing => {
+            let completion = Completion::EMPTY;
+            let ended = Ended { status: MPI_Status::empty(), completion, comm, is_nothing: true };
+            Some(Found::Ended(ended, handle))
+        }
+        Tested::Over { completion, keeps } => {
+            let status = message::status(&completion);
+            let after = if keeps { handle } else { MPI_REQUEST_NULL };
+            Some(Found::Ended(Ended { status, completion, comm, is_nothing: false }, after))
+        }
+    })
+}
+
+/// Ends what was found, with no lock held: stores the new handle.
+fn end(found: Found, request: InOut<MPI_Request>, at: usize) -> Result<Ended, Fault> {
+    match found {
+        Found::Ended(ended, after) => {
+            request.set_at("request", at, after)?;
+            Ok(ended)
+        }
+        Found::General(general, comm) => {
+            request.set_at("request", at, MPI_REQUEST_NULL)?;
+            let status = general.finish()?;
+            Ok(Ended { status, completion: Completion::EMPTY, comm, is_nothing: false })
+        }
+    }
+}
+
+/// Stores a status unless it is ignored; the error field only where the call sets it.
+fn store(statuses: Out<MPI_Status>, at: usize, mut status: MPI_Status, error: Option<c_int>) {
+    if statuses.as_ptr().is_null() {
+        return;
+    }
+    // SAFETY: not null, so by the promise of `Out` there is a status for each request.
+    unsafe {
+        let target = statuses.as_ptr().add(at);
+        status.error = error.unwrap_or((*target).error);
+        target.write(status);
+    }
+}
+
+/// The length of an array of requests.
+fn length(name: &str, count: c_int) -> Result<usize, Fault> {
+    usize::try_from(count)
+        .map_err(|_| fault(MPI_ERR_COUNT, format_args!("argument {name} ({count}) is negative")))
+}
+
+/// Ends the first finished request of an array. `None`: all go on. `Some(None)`: there is none to wait for.
+fn end_any(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Option<(usize, Ended)>>, Fault> {
+    let mut found = None;
+    let mut active = false;
+    {
+        let mut process = process()?;
+        process.progress();
+        for at in 0..count {
+            let handle = requests.get_at("array_of_requests", at)?;
+            match look(&mut process, handle, "array_of_requests")? {
+                Some(Found::Ended(Ended { is_nothing: true, .. }, _)) => {}
+                Some(ended) => {
+                    found = Some((at, ended));
+                    break;
+                }
+                None => active = true,
+            }
+        }
+    }
+    match found {
+        Some((at, found)) => Ok(Some(Some((at, end(found, requests, at)?)))),
+        None if active => Ok(None),
+        None => Ok(Some(None)),
+    }
+}
+
+/// Answers of the calls for any one of several requests.
+fn give_any(ended: Option<(usize, Ended)>, index: Out<c_int>, status: Out<MPI_Status>) -> Result<(), Fault> {
+    match ended {
+        None => {
+            store(status, 0, MPI_Status::empty(), None);
+            index.set("indx", MPI_UNDEFINED)
+        }
+        Some((at, ended)) => {
+            index.set("indx", at as c_int)?;
+            store(status, 0, ended.status, None);
+            check(&ended.completion, ended.comm)
+        }
+    }
+}
+
+/// The code of a completion for the error field of a status.
+fn code(completion: &Completion) -> c_int {
+    completion.error.map_or(MPI_SUCCESS, |error| Fault::from(error).code())
+}
+
+/// Ends every finished request of an array. `None`: all active ones go on, and there are some.
+fn end_some(
+    requests: InOut<MPI_Request>,
+    count: usize,
+) -> Result<Option<Option<Vec<(usize, Ended)>>>, Fault> {
+    let mut found = Vec::new();
+    let mut active = false;
+    {
+        let mut process = process()?;
+        process.progress();
+        for at in 0..count {
+            let handle = requests.get_at("array_of_requests", at)?;
+            match look(&mut process, handle, "array_of_requests")? {
+                Some(Found::Ended(Ended { is_nothing: true, .. }, _)) => {}
+                Some(ended) => found.push((at, ended)),
+                None => active = true,
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(if active { None } else { Some(None) });
+    }
+    let ended = found.into_iter().map(|(at, found)| Ok((at, end(found, requests, at)?)));
+    Ok(Some(Some(ended.collect::<Result<_, Fault>>()?)))
+}
+
+/// Answers of the calls for some of several requests.
+fn give_some(
+    ended: Option<Vec<(usize, Ended)>>,
+    outcount: Out<c_int>,
+    indices: Out<c_int>,
+    statuses: Out<MPI_Status>,
+) -> Result<(), Fault> {
+    let Some(ended) = ended else { return outcount.set("outcount", MPI_UNDEFINED) };
+    outcount.set("outcount", ended.len() as c_int)?;
+    indices.set_all("array_of_indices", &ended.iter().map(|(at, _)| *at as c_int).collect::<Vec<_>>())?;
+    give_statuses(ended.iter().map(|(_, ended)| ended), statuses)
+}
+
+/// Stores statuses one after the other; with an error among them, all error fields and the one fault.
+fn give_statuses<'a>(
+    all: impl Iterator<Item = &'a Ended> + Clone,
+    statuses: Out<MPI_Status>,
+) -> Result<(), Fault> {
+    let failed = all.clone().find(|ended| ended.completion.error.is_some());
+    for (at, ended) in all.enumerate() {
+        store(statuses, at, ended.status, failed.map(|_| code(&ended.completion)));
+    }
+    match failed {
+        None => Ok(()),
+        Some(ended) => {
+            let detail =
+                check(&ended.completion, ended.comm).err().map_or_else(String::new, |f| format!("{f:?}"));
+            Err(fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(ended.comm))
+        }
+    }
+}
+
+/// Whether every request of an array is over; then ends them all. Until then none is touched.
+fn end_all(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Vec<Ended>>, Fault> {
+    for at in 0..count {
+        if peek(requests.get_at("array_of_requests", at)?)?.is_none() {
+            return Ok(None);
+        }
+    }
+    let mut all = Vec::with_capacity(count);
+    for at in 0..count {
+        all.push(wait_for(requests, at)?);
+    }
+    Ok(Some(all))
+}
+
+/// Waits for one request of an array and ends it.
+fn wait_for(requests: InOut<MPI_Request>, at: usize) -> Result<Ended, Fault> {
+    let handle = requests.get_at("request", at)?;
+    if handle == MPI_REQUEST_NULL {
+        let completion = Completion::EMPTY;
+        return Ok(Ended { status: MPI_Status::empty(), completion, comm: MPI_COMM_SELF, is_nothing: true });
+    }
+    // What is over already needs no round of progress.
+    let first = look(&mut *process()?, handle, "request")?;
+    let found = match first {
+        Some(found) => found,
+        None => wait_until(|process| look(process, handle, "request"))?,
+    };
+    end(found, requests, at)
+}
+
+api! {
+    /// MPI-5.0 §3.7.3
+    fn MPI_Wait(request: InOut<MPI_Request>, status: Out<MPI_Status>) {
+        let ended = wait_for(request, 0)?;
+        store(status, 0, ended.status, None);
+        check(&ended.completion, ended.comm)
+    }
+
+    /// MPI-5.0 §3.7.3
+    fn MPI_Test(request: InOut<MPI_Request>, flag: Out<c_int>, status: Out<MPI_Status>) {
+        let handle = request.get("request")?;
+        let found = {
+            let mut process = process()?;
+            match look(&mut process, handle, "request")? {
+                None => {
+                    process.progress();
+                    look(&mut process, handle, "request")?
+                }
+                found => found,
+            }
+        };
+        flag.set("flag", c_int::from(found.is_some()))?;
+        let Some(found) = found else { return Ok(()) };
+        let ended = end(found, request, 0)?;
+        store(status, 0, ended.status, None);
+        check(&ended.completion, ended.comm)
+    }
+
+    /// MPI-5.0 §3.7.5
+    fn MPI_Waitall(count: c_int, array_of_requests: InOut<MPI_Request>, array_of_statuses: Out<MPI_Status>) {
+        let count = length("count", count)?;
+        if array_of_statuses.as_ptr().is_null() {
+            // The common case keeps no list.
+            let mut failed = None;
+            for at in 0..count {
+                let ended = wait_for(array_of_requests, at)?;
+                if ended.completion.error.is_some() {
+                    failed.get_or_insert(ended);
+                }
+            }
+            return failed.map_or(Ok(()), |ended| give_statuses(std::iter::once(&ended), array_of_statuses));
+        }
+        let ended: Vec<Ended> = (0..count).map(|at| wait_for(array_of_requests, at)).collect::<Result<_, _>>()?;
+        give_statuses(ended.iter(), array_of_statuses)
+    }
+
+    /// MPI-5.0 §3.7.5
+    fn MPI_Testall(count: c_int, array_of_requests: InOut<MPI_Request>, flag: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+        process()?.progress();
+        let ended = end_all(array_of_requests, length("count", count)?)?;
+        flag.set("flag", c_int::from(ended.is_some()))?;
+        ended.map_or(Ok(()), |ended| give_statuses(ended.iter(), array_of_statuses))
+    }
+
+    /// MPI-5.0 §3.7.5
+    fn MPI_Waitany(count: c_int, array_of_requests: InOut<MPI_Request>, indx: Out<c_int>, status: Out<MPI_Status>) {
+        let count = length("count", count)?;
+        let mut ended = end_any(array_of_requests, count)?;
+        if ended.is_none() {
+            ended = Some(crate::runtime::wait_for_any(|| end_any(array_of_requests, count))?);
+        }
+        give_any(ended.flatten(), indx, status)
+    }
+
+    /// MPI-5.0 §3.7.5
+    fn MPI_Testany(count: c_int, array_of_requests: InOut<MPI_Request>, indx: Out<c_int>, flag: Out<c_int>, status: Out<MPI_Status>) {
+        match end_any(array_of_requests, length("count", count)?)? {
+            None => {
+                flag.set("flag", 0)?;
+                indx.set("indx", MPI_UNDEFINED)
+            }
+            Some(ended) => {
+                flag.set("flag", 1)?;
+                give_any(ended, indx, status)
+            }
+        }
+    }
+
+    /// MPI-5.0 §3.7.5
+    fn MPI_Waitsome(incount: c_int, array_of_requests: InOut<MPI_Request>, outcount: Out<c_int>, array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+        let count = length("incount", incount)?;
+        let mut ended = end_some(array_of_requests, count)?;
+        if ended.is_none() {
+            ended = Some(crate::runtime::wait_for_any(|| end_some(array_of_requests, count))?);
+        }
+        give_some(ended.flatten(), outcount, array_of_indices, array_of_statuses)
+    }
+
+    /// MPI-5.0 §3.7.5
+    fn MPI_Testsome(incount: c_int, array_of_requests: InOut<MPI_Request>, outcount: Out<c_int>, array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+        match end_some(array_of_requests, length("incount", incount)?)? {
+            None => outcount.set("outcount", 0),
+            Some(ended) => give_some(ended, outcount, array_of_indices, array_of_statuses),
+        }
+    }
+
+    /// MPI-5.0 §3.7.3. The operation goes on.
+    fn MPI_Request_free(request: InOut<MPI_Request>) {
+        let handle = request.get("request")?;
+        if let Some(general) = release(handle)? {
+            general.release()?;
+        }
+        request.set("request", MPI_REQUEST_NULL)
+    }
+
+    /// MPI-5.0 §3.8.4
+    fn MPI_Cancel(request: InOut<MPI_Request>) {
+        match cancel(request.get("request")?)? {
+            Some(general) => general.cancel(),
+            None => Ok(()),
+        }
+    }
+
+    /// MPI-5.0 §3.9
+    fn MPI_Start(request: InOut<MPI_Request>) {
+        start(request, 0)
+    }
+
+    /// MPI-5.0 §3.9
+    fn MPI_Startall(count: c_int, array_of_requests: InOut<MPI_Request>) {
+        (0..length("count", count)?).try_for_each(|at| start(array_of_requests, at))
+    }
+
+    /// MPI-5.0 §3.7.6
+    fn MPI_Request_get_status(request: MPI_Request, flag: Out<c_int>, status: Out<MPI_Status>) {
+        let found = peek(request)?;
+        if let Some(found) = found {
+            store(status, 0, found, None);
+        }
+        flag.set("flag", c_int::from(found.is_some()))
+    }
+
+    /// MPI-5.0 §3.7.6
+    fn MPI_Request_get_status_all(count: c_int, array_of_requests: In<MPI_Request>, flag: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+        let all = array_of_requests.to_vec("array_of_requests", count)?;
+        let found: Option<Vec<_>> = all.into_iter().map(peek).collect::<Result<_, _>>()?;
+        flag.set("flag", c_int::from(found.is_some()))?;
+        for (at, status) in found.into_iter().flatten().enumerate() {
+            store(array_of_statuses, at, status, None);
+        }
+        Ok(())
+    }
+
+    /// MPI-5.0 §3.7.6
+    fn MPI_Request_get_status_any(count: c_int, array_of_requests: In<MPI_Request>, indx: Out<c_int>, flag: Out<c_int>, status: Out<MPI_Status>) {
+        let all = array_of_requests.to_vec("array_of_requests", count)?;
+        let mut active = false;
+        for (at, &handle) in all.iter().enumerate() {
+            if is_nothing(handle)? {
+                continue;
+            }
+            active = true;
+            if let Some(found) = peek(handle)? {
+                store(status, 0, found, None);
+                indx.set("indx", at as c_int)?;
+                return flag.set("flag", 1);
+            }
+        }
+        indx.set("indx", MPI_UNDEFINED)?;
+        if !active {
+            store(status, 0, MPI_Status::empty(), None);
+        }
+        flag.set("flag", c_int::from(!active))
+    }
+
+    /// MPI-5.0 §3.7.6
+    fn MPI_Request_get_status_some(incount: c_int, array_of_requests: In<MPI_Request>, outcount: Out<c_int>, array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+        let all = array_of_requests.to_vec("array_of_requests", incount)?;
+        let (mut indices, mut active) = (Vec::new(), false);
+        for (at, &handle) in all.iter().enumerate() {
+            if is_nothing(handle)? {
+                continue;
+            }
+            active = true;
+            if let Some(found) = peek(handle)? {
+                store(array_of_statuses, indices.len(), found, None);
+                indices.push(at as c_int);
+            }
+        }
+        array_of_indices.set_all("array_of_indices", &indices)?;
+        outcount.set("outcount", if active { indices.len() as c_int } else { MPI_UNDEFINED })
+    }
+
+    /// MPI-5.0 §13.2
+    fn MPI_Grequest_start(query_fn: Callback, free_fn: Callback, cancel_fn: Callback, extra_state: UserPointer, request: Out<MPI_Request>) {
+        let general = General { query: query_fn, free: free_fn, cancel: cancel_fn, extra_state, is_complete: false, is_freed: false };
+        let handle = process()?.new_request(What::General(Box::new(general)), MPI_COMM_SELF)?;
+        request.set("request", handle)
+    }
+
+    /// MPI-5.0 §13.2
+    fn MPI_Grequest_complete(request: MPI_Request) {
+        let freed = {
+            let mut process = process()?;
+            let What::General(general) = &mut process.requests.get_mut(request, "request")?.what else {
+                return Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not a generalized request")));
+            };
+            general.is_complete = true;
+            let copy = **general;
+            if copy.is_freed {
+                process.requests.remove(request, "request")?;
+            }
+            copy.is_freed.then_some(copy)
+        };
+        freed.map_or(Ok(()), General::release)
+    }
+}
+
+/// Gives a request up. A generalized one that is over comes back: its free function is to be called, unlocked.
+fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
+    let mut process = process()?;
+    if let What::General(general) = &mut process.requests.get_mut(handle, "request")?.what
+        && !general.is_complete
+    {
+        // MPI_Grequest_complete will still be called with the handle.
+        general.is_freed = true;
+        return Ok(None);
+    }
+    let Request { what, .. } = process.requests.remove(handle, "request")?;
+    let core = &mut process.engine().core;
+    match what {
+        What::Core(id) => core.free(id)?,
+        What::Both(receive, send, kept) => {
+            for half in [receive, send] {
+                if let Half::Going(id) = half {
+                    core.free(id)?;
+                }
+            }
+            // Still being sent from; a few bytes for a call that nobody makes.
+            std::mem::forget(kept);
+        }
+        What::Done(_) | What::Flush => {}
+        What::General(general) => return Ok(Some(*general)),
+    }
+    Ok(None)
+}
+
+/// Cancels a request. A generalized one comes back: its cancel function is to be called, unlocked.
+fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
+    let mut process = process()?;
+    let process = &mut *process;
+    let engine = process.engine.as_mut().expect("MPI runs");
+    match &process.requests.get(handle, "request")?.what {
+        What::Core(id) => engine.core.cancel(&mut engine.device, *id)?,
+        What::Done(_) | What::Flush => {}
+        What::Both(..) => {
+            return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
+        }
+        What::General(general) => return Ok(Some(**general)),
+    }
+    Ok(None)
+}
+
+fn is_nothing(handle: MPI_Request) -> Result<bool, Fault> {
+    if handle == MPI_REQUEST_NULL {
+        return Ok(true);
+    }
+    let process = process()?;
+    let core = &process.engine.as_ref().expect("MPI runs").core;
+    Ok(match &process.requests.get(handle, "array_of_requests")?.what {
+        What::Core(id) => core.is_inactive(*id),
+        _ => false,
+    })
+}
+
+fn start(requests: InOut<MPI_Request>, at: usize) -> Result<(), Fault> {
+    let handle = requests.get_at("request", at)?;
+    let mut process = process()?;
+    let process = &mut *process;
+    let engine = process.engine.as_mut().expect("MPI runs");
+    let request = process.requests.get(handle, "request")?;
+    match &request.what {
+        What::Core(id) => {
+            engine.core.start(&mut engine.device, *id).map_err(|error| Fault::from(error).on(request.comm))
+        }
+        _ => Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not a persistent request"))),
+    }
+}

@@ -1,0 +1,121 @@
+//! Arguments of messages, from what C passes to what the core takes.
+
+use crate::abi::*;
+use crate::boundary::{Fault, fault};
+use crate::datatype::layout;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::ids::{Rank, Source, Tag, TagSelector};
+use ayatori_core::request::{Completion, Origin, PROC_NULL};
+use std::ffi::{c_int, c_void};
+
+/// The memory of `count` elements. `name` is what the standard calls the argument: `buf`, `sendbuf` …
+///
+/// Sends pass their `const` memory too: the core only reads what it sends.
+#[inline(always)]
+pub(crate) fn buffer(
+    memory: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    name: &str,
+) -> Result<Buffer, Fault> {
+    let extent = layout(datatype, "datatype")?.extent_bytes;
+    let bytes = match usize::try_from(count).ok().and_then(|count| count.checked_mul(extent)) {
+        Some(bytes) => bytes,
+        None => return Err(bad_count(count)),
+    };
+    if bytes > 0 && memory.is_null() {
+        return Err(null_buffer(name));
+    }
+    // SAFETY: by the description of every call that comes here, the caller's buffer holds `count` elements and
+    // is left alone until the operation completes (MPI-5.0 §3.7.2).
+    Ok(unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
+}
+
+#[cold]
+fn bad_count(count: MPI_Count) -> Fault {
+    fault(MPI_ERR_COUNT, format_args!("argument count ({count}) is negative or too large"))
+}
+
+#[cold]
+fn null_buffer(name: &str) -> Fault {
+    fault(MPI_ERR_BUFFER, format_args!("argument {name} is a null pointer and the count is not 0"))
+}
+
+/// The rank of a destination.
+#[inline(always)]
+pub(crate) fn destination(dest: c_int) -> Result<Rank, Fault> {
+    match dest {
+        0.. => Ok(dest as Rank),
+        MPI_PROC_NULL => Ok(PROC_NULL),
+        _ => Err(bad_rank("dest", dest)),
+    }
+}
+
+/// The source of a receive.
+#[inline(always)]
+pub(crate) fn source(source: c_int) -> Result<Source, Fault> {
+    match source {
+        0.. => Ok(Source::Rank(source as Rank)),
+        MPI_ANY_SOURCE => Ok(Source::Any),
+        MPI_PROC_NULL => Ok(Source::Rank(PROC_NULL)),
+        _ => Err(bad_rank("source", source)),
+    }
+}
+
+#[cold]
+fn bad_rank(name: &str, rank: c_int) -> Fault {
+    fault(MPI_ERR_RANK, format_args!("argument {name} ({rank}) is not a rank"))
+}
+
+/// The tag of a send.
+#[inline(always)]
+pub(crate) fn tag(tag: c_int) -> Result<Tag, Fault> {
+    if tag >= 0 { Ok(tag) } else { Err(bad_tag(tag)) }
+}
+
+/// The tag of a receive.
+#[inline(always)]
+pub(crate) fn tag_selector(tag: c_int) -> Result<TagSelector, Fault> {
+    match tag {
+        0.. => Ok(TagSelector::Tag(tag)),
+        MPI_ANY_TAG => Ok(TagSelector::Any),
+        _ => Err(bad_tag(tag)),
+    }
+}
+
+#[cold]
+fn bad_tag(tag: c_int) -> Fault {
+    fault(MPI_ERR_TAG, format_args!("argument tag ({tag}) is not between 0 and MPI_TAG_UB"))
+}
+
+/// The status of a completion. `error` stays as the caller has it: only calls that complete several requests
+/// set it (MPI-5.0 §3.2.5).
+pub(crate) fn status(completion: &Completion) -> MPI_Status {
+    let from = &completion.status;
+    let mut status = MPI_Status::empty();
+    status.source = match from.source {
+        Origin::Rank(rank) => rank as c_int,
+        Origin::ProcNull => MPI_PROC_NULL,
+        Origin::None => MPI_ANY_SOURCE,
+    };
+    status.tag = from.tag.unwrap_or(MPI_ANY_TAG);
+    status.set_length_bytes(from.bytes as MPI_Count);
+    status.set_cancelled(from.cancelled);
+    status
+}
+
+/// Writes the status of a completion, unless the caller ignores it, and keeps the error field.
+#[inline(always)]
+pub(crate) fn give_status(to: Out<MPI_Status>, completion: &Completion) {
+    // MPI_STATUS_IGNORE is a null pointer in the ABI.
+    let target = to.as_ptr();
+    if target.is_null() {
+        return;
+    }
+    let mut value = status(completion);
+    // SAFETY: not null, so by the promise of `Out` it points to a status; the field is read and written only.
+    unsafe {
+        value.error = (*target).error;
+        target.write(value);
+    }
+}

@@ -1,0 +1,250 @@
+//! What is behind an `MPI_Request`.
+
+use crate::abi::*;
+use crate::boundary::{Fault, fault};
+use crate::state::{Process, process};
+use ayatori_core::ids::RequestId;
+use ayatori_core::request::{Completion, Posted};
+use std::ffi::c_int;
+
+/// A request of the user.
+pub(crate) struct Request {
+    /// What goes on.
+    pub(crate) what: What,
+    /// Whose error handler hears of its errors.
+    pub(crate) comm: MPI_Comm,
+}
+
+/// What a request stands for.
+pub(crate) enum What {
+    /// An operation of the core.
+    Core(RequestId),
+    /// An operation that was over at once.
+    Done(Completion),
+    /// A receive and a send (`MPI_Isendrecv`); the status is the receive's.
+    Both(Half, Half, Option<Box<[u8]>>),
+    /// A generalized request (MPI-5.0 §13.2).
+    General(Box<General>),
+    /// Waits for the attached buffer to drain (`MPI_Buffer_iflush`).
+    Flush,
+}
+
+/// One of two operations behind one request.
+#[derive(Clone, Copy)]
+pub(crate) enum Half {
+    /// Going on.
+    Going(RequestId),
+    /// Over.
+    Over(Completion),
+}
+
+impl From<Posted> for Half {
+    fn from(posted: Posted) -> Self {
+        match posted {
+            Posted::Done(completion) => Self::Over(completion),
+            Posted::Pending(id) => Self::Going(id),
+        }
+    }
+}
+
+impl From<Posted> for What {
+    fn from(posted: Posted) -> Self {
+        match posted {
+            Posted::Done(completion) => Self::Done(completion),
+            Posted::Pending(id) => Self::Core(id),
+        }
+    }
+}
+
+/// A generalized request: what the user does, announced to MPI.
+#[derive(Clone, Copy)]
+pub(crate) struct General {
+    pub(crate) query: Callback,
+    pub(crate) free: Callback,
+    pub(crate) cancel: Callback,
+    pub(crate) extra_state: UserPointer,
+    pub(crate) is_complete: bool,
+    /// Given up before it was complete.
+    pub(crate) is_freed: bool,
+}
+
+/// What testing a request came to.
+pub(crate) enum Tested {
+    /// It goes on.
+    Going,
+    /// It is over. The handle is null from now on, unless `keeps` (a persistent request).
+    Over { completion: Completion, keeps: bool },
+    /// It is a generalized request that is over: its user's functions are to be called, without locks.
+    GeneralOver(Box<General>),
+    /// It is null or an inactive persistent request: nothing to wait for.
+    Nothing,
+}
+
+impl Process {
+    /// A handle for an operation.
+    #[inline]
+    pub(crate) fn new_request(
+        &mut self,
+        what: impl Into<What>,
+        comm: MPI_Comm,
+    ) -> Result<MPI_Request, Fault> {
+        self.requests.insert(Request { what: what.into(), comm })
+    }
+
+    /// Looks at a request, and ends it if it is over. No progress is made here.
+    #[inline]
+    pub(crate) fn test(&mut self, handle: MPI_Request, name: &str) -> Result<Tested, Fault> {
+        if handle == MPI_REQUEST_NULL {
+            return Ok(Tested::Nothing);
+        }
+        let engine = self.engine.as_mut().expect("MPI runs");
+        let request = self.requests.get_mut(handle, name)?;
+        let completion = match &mut request.what {
+            What::Core(id) => {
+                if engine.core.is_inactive(*id) {
+                    return Ok(Tested::Nothing);
+                }
+                let Some(completion) = engine.core.take(*id)? else { return Ok(Tested::Going) };
+                if engine.core.is_request(*id) {
+                    return Ok(Tested::Over { completion, keeps: true });
+                }
+                completion
+            }
+            What::Done(completion) => *completion,
+            What::Both(receive, send, _) => {
+                for half in [&mut *receive, &mut *send] {
+                    if let Half::Going(id) = half
+                        && let Some(completion) = engine.core.take(*id)?
+                    {
+                        *half = Half::Over(completion);
+                    }
+                }
+                match (receive, send) {
+                    (Half::Over(receive), Half::Over(send)) => {
+                        Completion { error: receive.error.or(send.error), ..*receive }
+                    }
+                    _ => return Ok(Tested::Going),
+                }
+            }
+            What::Flush if engine.core.attached_is_drained() => Completion::EMPTY,
+            What::General(general) if general.is_complete => {
+                let What::General(general) = self.requests.remove(handle, name)?.what else { unreachable!() };
+                return Ok(Tested::GeneralOver(general));
+            }
+            What::Flush | What::General(_) => return Ok(Tested::Going),
+        };
+        self.requests.remove(handle, name)?;
+        Ok(Tested::Over { completion, keeps: false })
+    }
+
+    /// The communicator whose error handler hears of a request's errors.
+    pub(crate) fn comm_of(&self, handle: MPI_Request) -> MPI_Comm {
+        self.requests.get(handle, "request").map_or(MPI_COMM_SELF, |request| request.comm)
+    }
+}
+
+/// The fault of an operation that ended with an error, raised on the communicator it was started on.
+pub(crate) fn check(completion: &Completion, comm: MPI_Comm) -> Result<(), Fault> {
+    match completion.error {
+        None => Ok(()),
+        Some(error) => Err(Fault::from(error).on(comm)),
+    }
+}
+
+/// The function `MPI_Grequest_start` was given to ask for the status.
+type QueryFunction = unsafe extern "C-unwind" fn(*mut std::ffi::c_void, *mut MPI_Status) -> c_int;
+/// The function to free the user's state.
+type FreeFunction = unsafe extern "C-unwind" fn(*mut std::ffi::c_void) -> c_int;
+/// The function to cancel.
+type CancelFunction = unsafe extern "C-unwind" fn(*mut std::ffi::c_void, c_int) -> c_int;
+
+impl General {
+    /// Asks the user for the status, then frees the user's state. No lock is held meanwhile.
+    pub(crate) fn finish(self) -> Result<MPI_Status, Fault> {
+        let status = self.query()?;
+        self.release()?;
+        Ok(status)
+    }
+
+    /// Has the user free the user's state.
+    pub(crate) fn release(self) -> Result<(), Fault> {
+        if self.free.0 != 0 {
+            // SAFETY: the user passed it as the free function of MPI_Grequest_start.
+            let function: FreeFunction = unsafe { std::mem::transmute(self.free.0) };
+            // SAFETY: called as the standard says, with the user's own state.
+            user_result(unsafe { function(self.extra_state.0) })?;
+        }
+        Ok(())
+    }
+
+    /// Tells the user that the operation is to be cancelled.
+    pub(crate) fn cancel(self) -> Result<(), Fault> {
+        if self.cancel.0 == 0 {
+            return Ok(());
+        }
+        // SAFETY: the user passed it as the cancel function of MPI_Grequest_start.
+        let function: CancelFunction = unsafe { std::mem::transmute(self.cancel.0) };
+        // SAFETY: called as the standard says, with the user's own state.
+        user_result(unsafe { function(self.extra_state.0, c_int::from(self.is_complete)) })
+    }
+
+    /// Asks the user for the status.
+    pub(crate) fn query(&self) -> Result<MPI_Status, Fault> {
+        let mut status = MPI_Status::empty();
+        if self.query.0 != 0 {
+            // SAFETY: the user passed it as the query function of MPI_Grequest_start.
+            let function: QueryFunction = unsafe { std::mem::transmute(self.query.0) };
+            // SAFETY: called as the standard says, with the user's own state and a status to fill.
+            user_result(unsafe { function(self.extra_state.0, &mut status) })?;
+        }
+        Ok(status)
+    }
+}
+
+fn user_result(code: c_int) -> Result<(), Fault> {
+    match code {
+        MPI_SUCCESS => Ok(()),
+        code => Err(fault(code, format_args!("a function of a generalized request returned {code}"))),
+    }
+}
+
+/// Whether requests are over, without waiting and without ending them (`MPI_Request_get_status`).
+pub(crate) fn peek(handle: MPI_Request) -> Result<Option<MPI_Status>, Fault> {
+    let looked = process()?.look_at(handle)?;
+    match looked {
+        // The lock is gone: the user's function may call MPI.
+        Looked::General(general) => general.query().map(Some),
+        Looked::Core(completion) => Ok(completion.map(|completion| crate::message::status(&completion))),
+    }
+}
+
+enum Looked {
+    Core(Option<Completion>),
+    General(General),
+}
+
+impl Process {
+    fn look_at(&mut self, handle: MPI_Request) -> Result<Looked, Fault> {
+        if handle == MPI_REQUEST_NULL {
+            return Ok(Looked::Core(Some(Completion::EMPTY)));
+        }
+        self.progress();
+        let core = &self.engine.as_ref().expect("MPI runs").core;
+        let request = self.requests.get(handle, "request")?;
+        let half = |half: &Half| match half {
+            Half::Over(completion) => Ok(Some(*completion)),
+            Half::Going(id) => core.peek(*id),
+        };
+        Ok(Looked::Core(match &request.what {
+            What::Core(id) => core.peek(*id)?,
+            What::Done(completion) => Some(*completion),
+            What::Both(receive, send, _) => match (half(receive)?, half(send)?) {
+                (Some(receive), Some(_)) => Some(receive),
+                _ => None,
+            },
+            What::Flush => core.attached_is_drained().then_some(Completion::EMPTY),
+            What::General(general) if general.is_complete => return Ok(Looked::General(**general)),
+            What::General(_) => None,
+        }))
+    }
+}

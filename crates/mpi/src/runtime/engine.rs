@@ -1,0 +1,165 @@
+//! The engine: the core's process and the device it talks through, and how a call waits for them.
+//!
+//! The thread that called MPI waits itself: it polls, yields, then says that it sleeps, looks once more and
+//! sleeps (MPI/DE, P2). How long each, the device's [`WaitPolicy`] says; with more ranks than CPUs there is no
+//! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call.
+
+use crate::abi::MPI_Comm;
+use crate::boundary::Fault;
+use crate::state::{self, Guard, Process};
+use ayatori_core::device::{Armed, Device};
+use ayatori_core::ids::RequestId;
+use ayatori_core::request::{Completion, Posted};
+use ayatori_devices::shm::{Shm, Wait, WaitStep};
+use std::time::Duration;
+
+/// What moves messages.
+pub(crate) struct Engine {
+    /// The protocol engine.
+    pub(crate) core: ayatori_core::Process,
+    /// What it talks through.
+    pub(crate) device: Shm,
+}
+
+/// With threads, how long one sleeps before it looks again: another may have made the progress that it waits for,
+/// and nobody wakes it then.
+const SHARED_NAP: Duration = Duration::from_micros(50);
+
+impl Engine {
+    /// One round of progress. Whether anything happened.
+    #[inline]
+    pub(crate) fn progress(&mut self) -> bool {
+        self.core.progress(&mut self.device)
+    }
+
+    /// Lets time pass after a round in which nothing happened.
+    #[inline]
+    fn pause(&mut self, wait: &mut Wait) {
+        match wait.step() {
+            WaitStep::Spin => std::hint::spin_loop(),
+            WaitStep::Yield => self.device.yield_now(),
+            WaitStep::Sleep => {
+                if self.device.arm() == Armed::Armed {
+                    self.device.wait(None);
+                }
+            }
+        }
+    }
+
+    /// Waits for a request with nobody else calling.
+    #[inline]
+    fn wait_alone(&mut self, id: RequestId) -> Result<Completion, Fault> {
+        let mut wait = self.device.policy().start();
+        loop {
+            let worked = self.progress();
+            if let Some(completion) = self.core.take(id)? {
+                return Ok(completion);
+            }
+            if worked {
+                wait = self.device.policy().start();
+            } else {
+                self.pause(&mut wait);
+            }
+        }
+    }
+}
+
+impl Process {
+    /// One round of progress.
+    #[inline]
+    pub(crate) fn progress(&mut self) -> bool {
+        self.engine().progress()
+    }
+
+    /// The engine; there is one from start to end.
+    #[inline]
+    pub(crate) fn engine(&mut self) -> &mut Engine {
+        self.engine.as_mut().expect("MPI runs")
+    }
+}
+
+/// Waits for what a blocking call has started, and gives its completion; an error is raised by the caller.
+#[inline]
+pub(crate) fn wait(mut process: Guard<'static, Process>, posted: Posted) -> Result<Completion, Fault> {
+    match posted {
+        Posted::Done(completion) => Ok(completion),
+        Posted::Pending(id) if !process.is_shared() => process.engine().wait_alone(id),
+        Posted::Pending(id) => {
+            drop(process);
+            wait_until(|process| Ok(process.engine().core.take(id)?))
+        }
+    }
+}
+
+/// As [`wait`], with the completion's error as the fault of the call on `comm`.
+#[inline]
+pub(crate) fn complete(
+    process: Guard<'static, Process>,
+    posted: Posted,
+    comm: MPI_Comm,
+) -> Result<Completion, Fault> {
+    let completion = wait(process, posted)?;
+    crate::request::check(&completion, comm)?;
+    Ok(completion)
+}
+
+/// Makes progress until `done` gives something. The lock is held while `done` runs and not in between.
+pub(crate) fn wait_until<R>(
+    mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
+) -> Result<R, Fault> {
+    let mut wait = None;
+    loop {
+        let mut process = state::process()?;
+        let worked = process.progress();
+        if let Some(result) = done(&mut process)? {
+            return Ok(result);
+        }
+        let policy = process.engine().device.policy();
+        if worked {
+            wait = None;
+        }
+        let wait = wait.get_or_insert_with(|| policy.start());
+        if !process.is_shared() {
+            process.engine().pause(wait);
+            continue;
+        }
+        drop(process);
+        nap(wait);
+    }
+}
+
+/// Looks again and again until `look`, which makes progress and takes the lock itself, gives something.
+pub(crate) fn wait_for_any<R>(mut look: impl FnMut() -> Result<Option<R>, Fault>) -> Result<R, Fault> {
+    let mut last = None;
+    let mut wait = None;
+    loop {
+        if let Some(result) = look()? {
+            return Ok(result);
+        }
+        let mut process = state::process()?;
+        let is_shared = process.is_shared();
+        let engine = process.engine();
+        let completions = Some(engine.core.completion_count());
+        if completions != last {
+            wait = None;
+            last = completions;
+        }
+        let policy = engine.device.policy();
+        let wait = wait.get_or_insert_with(|| policy.start());
+        if is_shared {
+            drop(process);
+            nap(wait);
+        } else {
+            engine.pause(wait);
+        }
+    }
+}
+
+/// Lets time pass without the lock.
+fn nap(wait: &mut Wait) {
+    match wait.step() {
+        WaitStep::Spin => std::hint::spin_loop(),
+        WaitStep::Yield => std::thread::yield_now(),
+        WaitStep::Sleep => std::thread::sleep(SHARED_NAP),
+    }
+}

@@ -1,0 +1,122 @@
+//! How a process finds its job: nobody started it, or a launcher that speaks PMI-1 did.
+
+use crate::abi::MPI_ERR_OTHER;
+use crate::boundary::{Fault, fault};
+use ayatori_core::ids::ProcessId;
+use ayatori_core::process::Config;
+use ayatori_devices::launch::{Launch, Pmi1};
+use ayatori_devices::pmi::Client;
+use ayatori_devices::shm::{Shm, ShmConfig, Source};
+use std::fmt::Display;
+
+use super::engine::Engine;
+
+/// A process in its job.
+pub(crate) struct Job {
+    /// What moves messages.
+    pub(crate) engine: Engine,
+    /// The launcher, until the end.
+    pub(crate) launcher: Option<Client>,
+    /// This process.
+    pub(crate) id: ProcessId,
+    /// How many processes.
+    pub(crate) count: u32,
+    /// `MPI_APPNUM`, where a launcher says it.
+    pub(crate) appnum: Option<i32>,
+    /// `MPI_UNIVERSE_SIZE`, where known.
+    pub(crate) universe_size: Option<i32>,
+}
+
+/// Joins the job this process was started in.
+pub(crate) fn join() -> Result<Job, Fault> {
+    match Launch::detect() {
+        Launch::Singleton => alone(),
+        Launch::Pmi1(pmi) => by_pmi(&pmi),
+        Launch::Unusable { what, why } => {
+            Err(fault(MPI_ERR_OTHER, format_args!("cannot join the job: found {what}: {why}")))
+        }
+    }
+}
+
+/// One process, started by nobody.
+fn alone() -> Result<Job, Fault> {
+    let id = ProcessId(0);
+    let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
+    Ok(Job {
+        engine: engine(id, 1, device),
+        launcher: None,
+        id,
+        count: 1,
+        appnum: None,
+        universe_size: Some(1),
+    })
+}
+
+fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
+    let mut client = Client::connect(pmi).map_err(failed("reach the launcher"))?;
+    let (rank, count) = (client.rank(), client.size());
+    if pmi.local_size.is_some_and(|local| local != count) {
+        let local = pmi.local_size.unwrap_or(0);
+        return Err(fault(
+            MPI_ERR_OTHER,
+            format_args!(
+                "the launcher put {local} of {count} processes on this host; this version runs on one host"
+            ),
+        ));
+    }
+    let source = segment(pmi, &mut client)?;
+    let mut config = ShmConfig::new(rank, (0..count).map(ProcessId).collect());
+    config.cpus_count = match pmi.cpus_count {
+        Some(cpus) => cpus,
+        // Bound to one CPU by a launcher that does not say what the others have: then each has its own.
+        None if config.cpus_count == 1 => online_cpus_count(),
+        None => config.cpus_count,
+    };
+    let device = Shm::attach(&source, &config).map_err(failed("attach to the job's shared memory"))?;
+    // A launcher without a segment of its own: the first rank keeps it open until all have it.
+    if pmi.shm_fd.is_none() {
+        client.barrier().map_err(failed("wait for the other processes"))?;
+    }
+    let appnum = client.appnum().ok().filter(|&number| number >= 0);
+    let universe_size = client.universe_size().ok().filter(|&size| size > 0);
+    let id = ProcessId(rank);
+    Ok(Job { engine: engine(id, count, device), launcher: Some(client), id, count, appnum, universe_size })
+}
+
+/// CPUs of this host, whether this process may use them or not.
+fn online_cpus_count() -> u32 {
+    // SAFETY: sysconf has no preconditions.
+    u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
+}
+
+/// The job's segment: from the launcher, or made by rank 0 and published.
+fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
+    if let Some(fd) = pmi.shared_segment().map_err(failed("take the launcher's shared segment"))? {
+        return Ok(Source::File(fd));
+    }
+    const KEY: &str = "ayatori-shm";
+    let own = match client.rank() {
+        0 => Some(Source::create().map_err(failed("make the job's shared segment"))?),
+        _ => None,
+    };
+    if let Some(address) = own.as_ref().and_then(Source::address) {
+        client.put(KEY, &address).map_err(failed("publish the shared segment"))?;
+    }
+    client.barrier().map_err(failed("wait for the other processes"))?;
+    match own {
+        Some(source) => Ok(source),
+        None => match client.get(KEY).map_err(failed("ask for the shared segment"))? {
+            Some(address) => Ok(Source::Address(address)),
+            None => Err(fault(MPI_ERR_OTHER, format_args!("rank 0 published no shared segment"))),
+        },
+    }
+}
+
+fn engine(id: ProcessId, count: u32, device: Shm) -> Engine {
+    Engine { core: ayatori_core::Process::new(id, count, Config::default()), device }
+}
+
+/// What failed, in words, as an error of starting.
+fn failed<E: Display>(doing: &'static str) -> impl Fn(E) -> Fault {
+    move |error| fault(MPI_ERR_OTHER, format_args!("cannot {doing}: {error}"))
+}
