@@ -163,8 +163,16 @@ impl Schedule {
     }
 
     /// Tells the steps that wait for this one's issue, or for its completion.
+    #[inline]
     fn release(&mut self, at: u32, on_issue: bool) {
-        let mut next = self.steps[at as usize].first_edge;
+        let first = self.steps[at as usize].first_edge;
+        if first != NONE {
+            self.release_edges(first, on_issue);
+        }
+    }
+
+    fn release_edges(&mut self, first: u32, on_issue: bool) {
+        let mut next = first;
         while next != NONE {
             let edge = self.edges[next as usize];
             next = edge.next;

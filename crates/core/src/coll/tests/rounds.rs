@@ -63,6 +63,43 @@ fn depth(size: u32) -> usize {
 }
 
 #[test]
+fn trees_up_and_down_take_twice_the_depth_at_most() {
+    for size in 2..70 {
+        let log = log2_ceil(size);
+        let barrier = rounds(size, |p, c| barrier(p, c, choice(Algorithm::Binomial)).unwrap());
+        assert_eq!(barrier, 2 * depth(size));
+        let buffer = Buffer::virtual_of(8);
+        let tree = choice(Algorithm::ReduceBroadcast);
+        let sum = rounds(size, |p, c| allreduce(p, c, Some(buffer), buffer, &sum(), tree).unwrap());
+        assert!(sum <= 2 * log, "{sum} rounds of {size}");
+    }
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_entered() {
+    for size in SIZES {
+        for choice in algorithms(Collective::Barrier, size, true) {
+            for last in 0..size {
+                let mut schedules: Vec<_> = (0..size)
+                    .map(|rank| barrier(&mut Pool::default(), Context { rank, size }, choice).unwrap())
+                    .collect();
+                let mut world = World::new(Delivery::Random(last.into()));
+                for rank in (0..size).filter(|&rank| rank != last) {
+                    world.start(&mut schedules, rank);
+                }
+                world.deliver(&mut schedules);
+                for rank in (0..size).filter(|&rank| rank != last) {
+                    assert_eq!(schedules[rank as usize].status(), Status::Running, "{choice:?} of {size}");
+                }
+                world.start(&mut schedules, last);
+                world.deliver(&mut schedules);
+                assert!(schedules.iter().all(|schedule| schedule.status() == Status::Done));
+            }
+        }
+    }
+}
+
+#[test]
 fn reductions_to_all_take_one_logarithm_or_two_and_folds_take_two_rounds_more() {
     for size in 2u32..70 {
         let log = size.ilog2() as usize;
