@@ -14,11 +14,14 @@
 //! A complete request stays until its owner takes the completion. A persistent one becomes inactive then.
 
 use crate::buffer::Buffer;
+use crate::coll::StepId;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::link::LinkIndex;
 use crate::matching::{Key, NodeId};
+use crate::process::collective::Running;
 use crate::wire::Keys;
+use alloc::boxed::Box;
 
 /// `MPI_PROC_NULL` as a rank: a message to it is sent at once, one from it received at once and empty.
 pub const PROC_NULL: Rank = Rank::MAX;
@@ -136,7 +139,9 @@ pub(crate) enum State {
     Inactive,
     /// A persistent request, started.
     Started(Posted),
-    /// Runs somewhere else in the process (a collective, the making of a communicator).
+    /// A collective operation between two of its messages.
+    Collective(Box<Running>),
+    /// A collective operation while it is being worked on.
     Elsewhere,
     /// Over.
     Complete(Completion),
@@ -156,7 +161,7 @@ pub(crate) struct Request {
     /// A buffered send's place in the attached buffer.
     pub(crate) buffered: Option<u64>,
     /// Told when this completes.
-    pub(crate) parent: Option<RequestId>,
+    pub(crate) parent: Option<(RequestId, StepId)>,
     pub(crate) plan: Option<Plan>,
 }
 

@@ -1,8 +1,5 @@
 //! Real devices (see ARCHITECTURE.md).
 
-pub mod fault;
 pub mod launch;
-pub mod loopback;
 pub mod pmi;
 pub mod shm;
-pub mod trace;

@@ -7,9 +7,6 @@
 //! the lengths at which the choice changes.
 
 mod cost;
-mod selector;
-
-pub use selector::Selector;
 
 use crate::ids::Rank;
 use alloc::string::String;
@@ -101,7 +98,7 @@ impl Collective {
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::*;
         match self {
-            Self::Barrier => &[Dissemination, Binomial],
+            Self::Barrier => &[Dissemination],
             Self::Bcast => &[Binomial, ScatterRecursiveDoubling, ScatterRing, Chain],
             Self::Gather | Self::Scatter => &[Binomial, Linear],
             Self::Gatherv | Self::Scatterv => &[Linear],
@@ -110,7 +107,7 @@ impl Collective {
             Self::Alltoall => &[Linear, Bruck, Pairwise],
             Self::Alltoallv => &[Linear, Pairwise],
             Self::Reduce => &[Binomial, Rabenseifner],
-            Self::Allreduce => &[RecursiveDoubling, ReduceBroadcast, Rabenseifner, Ring],
+            Self::Allreduce => &[RecursiveDoubling, Rabenseifner, Ring],
             Self::ReduceScatter => &[RecursiveHalving, Pairwise, ReduceThenScatter],
             Self::Scan | Self::Exscan => &[RecursiveDoubling],
         }
@@ -137,7 +134,7 @@ impl Collective {
 pub enum Algorithm {
     /// Barrier.
     Dissemination,
-    /// Binomial tree: barrier, broadcast, gather, scatter, reduce.
+    /// Binomial tree: broadcast, gather, scatter, reduce.
     Binomial,
     /// Broadcast by scatter and ring allgather.
     ScatterRing,
@@ -161,12 +158,10 @@ pub enum Algorithm {
     RecursiveHalving,
     /// Reduce-scatter by reduction to rank 0.
     ReduceThenScatter,
-    /// Allreduce by reduction to rank 0.
-    ReduceBroadcast,
 }
 
 impl Algorithm {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 13] = [
         Self::Dissemination,
         Self::Binomial,
         Self::ScatterRing,
@@ -180,7 +175,6 @@ impl Algorithm {
         Self::Rabenseifner,
         Self::RecursiveHalving,
         Self::ReduceThenScatter,
-        Self::ReduceBroadcast,
     ];
 
     /// Its name.
@@ -199,7 +193,6 @@ impl Algorithm {
             Self::Rabenseifner => "rabenseifner",
             Self::RecursiveHalving => "recursive_halving",
             Self::ReduceThenScatter => "reduce_then_scatter",
-            Self::ReduceBroadcast => "reduce_broadcast",
         }
     }
 
@@ -237,8 +230,8 @@ pub struct Question {
 pub struct Fabric {
     /// One-way time of an empty message in picoseconds.
     pub latency_ps: u64,
-    /// Processor time of a message at each side, in picoseconds. With more processes than processors that is the
-    /// switch from one process to the next that it takes, 0.5 to 2 µs.
+    /// Processor time of a message at each side, in picoseconds; with more processes than processors also the
+    /// switch from one process to the next that it takes.
     pub message_ps: u64,
     /// Rate of one long message in bytes a second.
     pub bandwidth_bytes_per_s: u64,
@@ -307,15 +300,13 @@ fn with_segments(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> 
     Choice { algorithm, segment_bytes: cost::segment_bytes(question, fabric) }
 }
 
-/// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes and more.
+/// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes.
 pub fn thresholds(question: &Question, fabric: &Fabric) -> Vec<(usize, Algorithm)> {
     let at = |bytes: usize| choose(&Question { bytes, ..*question }, fabric).algorithm;
     let mut ranges = alloc::vec![(0, at(0))];
     let mut low = 0;
-    // Four points an octave; what holds for less than that between two points that agree does not matter.
-    let points = (0..=40).flat_map(|octave| [4, 5, 6, 7].map(|quarter| (quarter << octave) / 4));
-    for high in points.filter(|&point| point > 0) {
-        // Between two points that differ, each change is found by bisection.
+    for high in (0..=40).map(|exponent| 1usize << exponent) {
+        // Within one factor of two the choice changes at most a few times: find each change by bisection.
         while at(high) != ranges[ranges.len() - 1].1 {
             let current = ranges[ranges.len() - 1].1;
             let (mut same, mut other) = (low, high);

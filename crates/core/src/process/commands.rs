@@ -188,21 +188,22 @@ impl Process {
             Some(found) => found,
             None => return Ok(Posted::Done(Completion { status: Status::PROC_NULL, error: None })),
         };
-        self.receive_message(device, key, peer, buffer)
+        let posted = self.receive_message(key, peer, buffer)?;
+        self.transmit_if_wanted(device);
+        Ok(posted)
     }
 
-    /// Receives on any context.
+    /// Receives on any context. What that makes to be sent waits for [`poll_transmit`](Self::poll_transmit).
     #[inline]
-    pub(crate) fn receive_message<D: Device>(
+    pub(crate) fn receive_message(
         &mut self,
-        device: &mut D,
         key: Key,
         peer: Option<ProcessId>,
         buffer: Buffer,
     ) -> Result<Posted, Error> {
         if let Some(index) = self.unexpected.find(&key) {
             let id = self.arrivals.id_at(index).expect("a listed arrival exists");
-            return Ok(self.accept(device, id, buffer));
+            return Ok(self.accept(id, buffer));
         }
         if let Some(error) = self.failure_of(peer) {
             return Err(error);
@@ -286,13 +287,17 @@ impl Process {
         buffer: Buffer,
     ) -> Result<Posted, Error> {
         match self.arrivals.get(message.0) {
-            Some(Arrival { places: None, .. }) => Ok(self.accept(device, message.0, buffer)),
+            Some(Arrival { places: None, .. }) => {
+                let posted = self.accept(message.0, buffer);
+                self.transmit_if_wanted(device);
+                Ok(posted)
+            }
             _ => Err(Error::Argument("no such message, or it has been received")),
         }
     }
 
     /// Receives an arrived message into `buffer`.
-    fn accept<D: Device>(&mut self, device: &mut D, id: RequestId, buffer: Buffer) -> Posted {
+    fn accept(&mut self, id: RequestId, buffer: Buffer) -> Posted {
         let arrival = self.arrivals.remove(id).expect("the caller found it");
         if let Some(places) = arrival.places {
             self.unexpected.remove(places);
@@ -307,7 +312,6 @@ impl Process {
                 if let Some(link) = arrival.link {
                     self.links.get_mut(link).unread -= cells;
                     self.acknowledge(link, cells, sync);
-                    self.transmit_if_wanted(device);
                 }
                 Posted::Done(completion)
             }
@@ -328,7 +332,6 @@ impl Process {
                 request.error = completion.error;
                 let id = self.requests.insert(request);
                 self.begin_receive(id, sender, fits as u64, keys);
-                self.transmit_if_wanted(device);
                 Posted::Pending(id)
             }
         }
@@ -342,6 +345,7 @@ impl Process {
         }
     }
 
+    #[inline]
     fn transmit_if_wanted<D: Device>(&mut self, device: &mut D) {
         if self.wants_transmit() {
             self.poll_transmit(device);

@@ -1,17 +1,20 @@
 //! One MPI process as a state machine.
 
+pub(crate) mod collective;
 mod commands;
 mod inputs;
+mod make_comm;
 mod outputs;
 mod rendezvous;
 #[cfg(test)]
 mod tests;
 
 use crate::buffer::{Buffer, Piece};
+use crate::coll::Pool;
 use crate::comm::Communicator;
 use crate::device::RemoteKey;
 use crate::error::Error;
-use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
+use crate::ids::{CommId, ProcessId, Rail, RequestId};
 use crate::link::{LinkIndex, Links};
 use crate::matching::{Places, Posted as PostedReceives, Unexpected};
 use crate::request::{Completion, Request, State, Status};
@@ -20,6 +23,7 @@ use crate::time::Instant;
 use crate::wire::{Envelope, Keys};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use collective::Woken;
 
 /// What a user may set.
 #[derive(Clone, Copy, Default, Debug)]
@@ -38,6 +42,14 @@ pub enum ProcessEvent {
 /// A message taken out of matching by [`Process::improbe`] (`MPI_Message`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct MessageId(pub RequestId);
+
+/// A place for a communicator.
+enum CommSlot {
+    Free,
+    /// Of a communicator being made.
+    Reserved,
+    Live(Communicator),
+}
 
 /// A message that has arrived and is not matched (or is held by a matched probe).
 pub(crate) struct Arrival {
@@ -119,7 +131,7 @@ pub struct Process {
     arrivals: Slab<Arrival>,
     /// Free memory for unexpected messages.
     spare: Vec<Vec<u8>>,
-    comms: Vec<Option<Communicator>>,
+    comms: Vec<CommSlot>,
     next_context: u32,
     /// Links with packets or credit to send.
     listed: VecDeque<LinkIndex>,
@@ -127,8 +139,10 @@ pub struct Process {
     moving: VecDeque<RequestId>,
     /// Registrations of requests that have ended.
     deregister: Vec<(Rail, RemoteKey)>,
-    /// Requests whose children completed.
-    woken: Vec<RequestId>,
+    /// Messages of collective operations that have ended.
+    woken: VecDeque<Woken>,
+    /// Memory of schedules that have ended.
+    pool: Pool,
     events: VecDeque<ProcessEvent>,
     buffered: crate::bsend::AttachedBuffer,
     completion_count: u64,
@@ -149,12 +163,13 @@ impl Process {
             unexpected: Unexpected::new(),
             arrivals: Slab::new(),
             spare: Vec::new(),
-            comms: [Communicator::world(me, world_count), Communicator::only(me)].map(Some).into(),
+            comms: [Communicator::world(me, world_count), Communicator::only(me)].map(CommSlot::Live).into(),
             next_context: 2,
             listed: VecDeque::new(),
             moving: VecDeque::new(),
             deregister: Vec::new(),
-            woken: Vec::new(),
+            woken: VecDeque::new(),
+            pool: Pool::default(),
             events: VecDeque::new(),
             buffered: crate::bsend::AttachedBuffer::none(),
             completion_count: 0,
@@ -169,7 +184,17 @@ impl Process {
     /// A communicator this process is a member of.
     #[inline]
     pub fn comm(&self, comm: CommId) -> Result<&Communicator, Error> {
-        self.comms.get(comm.0 as usize).and_then(Option::as_ref).ok_or(Error::Comm)
+        match self.comms.get(comm.0 as usize) {
+            Some(CommSlot::Live(communicator)) => Ok(communicator),
+            _ => Err(Error::Comm),
+        }
+    }
+
+    fn comm_mut(&mut self, comm: CommId) -> Result<&mut Communicator, Error> {
+        match self.comms.get_mut(comm.0 as usize) {
+            Some(CommSlot::Live(communicator)) => Ok(communicator),
+            _ => Err(Error::Comm),
+        }
     }
 
     /// Whether a request is over ([`take`](Self::take) would give its completion).
@@ -243,11 +268,11 @@ impl Process {
             self.deregister.extend(request.registered.iter());
         }
         let parent = request.parent;
-        if request.detached {
+        if request.detached || parent.is_some() {
             self.requests.remove(id);
         }
-        if let Some(parent) = parent {
-            self.woken.push(parent);
+        if let Some((parent, step)) = parent {
+            self.woken.push_back(Woken { parent, step, result: completion.into() });
         }
     }
 
@@ -271,22 +296,5 @@ impl Process {
         }
         link.pending.push_back(outgoing);
         self.list_link(index);
-    }
-
-    /// Adds a communicator whose members have agreed on it.
-    pub(crate) fn add_comm(&mut self, comm: Communicator) -> CommId {
-        let free = self.comms.iter().position(Option::is_none).unwrap_or(self.comms.len());
-        if free == self.comms.len() {
-            self.comms.push(None);
-        }
-        self.comms[free] = Some(comm);
-        CommId(free as u32)
-    }
-
-    /// Names a new communicator that this process leads.
-    pub fn new_context(&mut self) -> ContextId {
-        let context = ContextId::new(self.me, self.next_context);
-        self.next_context += 1;
-        context
     }
 }

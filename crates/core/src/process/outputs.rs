@@ -10,12 +10,16 @@ impl Process {
     /// Whether [`poll_transmit`](Self::poll_transmit) has anything to do.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        !self.listed.is_empty() || !self.moving.is_empty() || !self.deregister.is_empty()
+        !self.listed.is_empty()
+            || !self.moving.is_empty()
+            || !self.deregister.is_empty()
+            || !self.woken.is_empty()
     }
 
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
-        let mut worked = false;
+        let mut worked = !self.woken.is_empty();
+        self.advance_woken(device);
         for _ in 0..self.listed.len() {
             let Some(index) = self.listed.pop_front() else { break };
             let (took, empty) = self.flush_link(device, index);

@@ -1,5 +1,6 @@
 //! Processes on a virtual network.
 
+mod collective;
 mod directed;
 mod model;
 mod net;

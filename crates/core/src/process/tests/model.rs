@@ -20,7 +20,6 @@ const EAGER: usize = 100;
 #[derive(Clone, Copy)]
 struct Sent {
     from: Rank,
-    to: Rank,
     comm: CommId,
     tag: Tag,
     length: usize,
@@ -150,7 +149,7 @@ impl Scenario {
         let number = self.sent.len();
         let (buffer, _) = memory((0..length).map(|i| content(number, i)).collect());
         let mode = if self.random.one_in(4) { SendMode::Synchronous } else { SendMode::Standard };
-        self.sent.push(Sent { from: from_rank, to: to_rank, comm, tag, length });
+        self.sent.push(Sent { from: from_rank, comm, tag, length });
         self.log.push(format!("message {number}: {from} -> {to} {comm:?} tag {tag}, {length} B, {mode:?}"));
         let (process, port) = &mut self.net.nodes[from];
         match process.isend(port, comm, buffer, to_rank, tag, mode).unwrap() {

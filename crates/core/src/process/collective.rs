@@ -1,0 +1,203 @@
+//! Collective operations: schedules run over messages of this process.
+//!
+//! A running schedule is a request; its messages are requests with a *parent*, which vanish as they complete
+//! and wake the parent. The parent goes on in the next [`Process::poll_transmit`].
+
+use super::Process;
+use super::make_comm::Making;
+use crate::buffer::Buffer;
+use crate::coll::{self, Schedule, StepId, Transport};
+use crate::device::Device;
+use crate::error::Error;
+use crate::group::Group;
+use crate::ids::{CommId, ContextId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::matching::Key;
+use crate::request::{Completion, Posted, Request, SendMode, State};
+use crate::wire::Envelope;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// Among whom a schedule runs, and how its messages are told from others.
+#[derive(Clone)]
+pub(super) struct Span {
+    pub(super) group: Group,
+    pub(super) rank: Rank,
+    pub(super) context: ContextId,
+    pub(super) tag: Tag,
+}
+
+/// A collective operation under way.
+pub(crate) struct Running {
+    schedule: Schedule,
+    span: Span,
+    /// What is done at the end: a communicator may come of it.
+    making: Option<Making>,
+}
+
+/// The end of a child: whose, which step, how.
+pub(super) struct Woken {
+    pub(super) parent: RequestId,
+    pub(super) step: StepId,
+    pub(super) result: Result<(), Error>,
+}
+
+impl Process {
+    /// Memory for schedules, to be given to the functions of [`coll`] that make them.
+    pub fn schedule_pool(&mut self) -> &mut coll::Pool {
+        &mut self.pool
+    }
+
+    /// Runs a schedule made for this communicator. All members start their collective operations in the same
+    /// order (MPI-5.0 §6.14). The buffers' contract holds until the request completes.
+    pub fn start_collective<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        schedule: Schedule,
+    ) -> Result<Posted, Error> {
+        let span = self.next_span(comm)?;
+        Ok(self.start_schedule(device, schedule, span, None))
+    }
+
+    /// The span of a communicator's next collective operation.
+    pub(super) fn next_span(&mut self, comm: CommId) -> Result<Span, Error> {
+        let communicator = self.comm_mut(comm)?;
+        let tag = communicator.next_collective_tag();
+        let context = communicator.context().collective();
+        Ok(Span { group: communicator.group().clone(), rank: communicator.rank(), context, tag })
+    }
+
+    pub(super) fn start_schedule<D: Device>(
+        &mut self,
+        device: &mut D,
+        mut schedule: Schedule,
+        span: Span,
+        making: Option<Making>,
+    ) -> Posted {
+        let id = self.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
+        let status = schedule.start(&mut Carrier { process: self, device, span: &span, parent: id });
+        let running = Box::new(Running { schedule, span, making });
+        match self.settle_collective(id, status, running) {
+            Some(completion) => {
+                self.requests.remove(id);
+                Posted::Done(completion)
+            }
+            None => Posted::Pending(id),
+        }
+    }
+
+    /// Ends a run that has ended, or keeps it.
+    fn settle_collective(
+        &mut self,
+        id: RequestId,
+        status: coll::Status,
+        running: Box<Running>,
+    ) -> Option<Completion> {
+        let completion = match status {
+            coll::Status::Running => {
+                let request = self.requests.get_mut(id).expect("a running schedule has a request");
+                request.state = State::Collective(running);
+                return None;
+            }
+            coll::Status::Done => {
+                if let Some(making) = running.making {
+                    self.finish_making(making);
+                }
+                self.pool.recycle(running.schedule);
+                Completion::EMPTY
+            }
+            coll::Status::Failed(error) => {
+                if let Some(making) = running.making {
+                    self.abandon_making(making);
+                }
+                self.give_up_children(id);
+                Completion::failed(error)
+            }
+        };
+        Some(completion)
+    }
+
+    /// Goes on with the schedules whose messages have ended.
+    pub(super) fn advance_woken<D: Device>(&mut self, device: &mut D) {
+        while let Some(Woken { parent, step, result }) = self.woken.pop_front() {
+            let Some(request) = self.requests.get_mut(parent) else { continue };
+            // One that has failed hears of its other messages too.
+            if !matches!(request.state, State::Collective(_)) {
+                continue;
+            }
+            let State::Collective(mut running) = core::mem::replace(&mut request.state, State::Elsewhere)
+            else {
+                unreachable!("just looked")
+            };
+            running.schedule.complete(step, result);
+            let Running { schedule, span, .. } = &mut *running;
+            let status = schedule.advance(&mut Carrier { process: self, device, span, parent });
+            if let Some(completion) = self.settle_collective(parent, status, running) {
+                self.complete(parent, completion);
+            }
+        }
+    }
+
+    /// A schedule failed: its messages end without it.
+    fn give_up_children(&mut self, parent: RequestId) {
+        let is_child = |request: &Request| matches!(request.parent, Some((id, _)) if id == parent);
+        let children: Vec<RequestId> =
+            self.requests.iter().filter(|(_, r)| is_child(r)).map(|(id, _)| id).collect();
+        for id in children {
+            let request = self.requests.get_mut(id).expect("just listed");
+            request.parent = None;
+            request.detached = true;
+            if let State::Posted { key, node, .. } = request.state {
+                self.posted.withdraw(key, node);
+                self.requests.remove(id);
+            }
+        }
+    }
+}
+
+/// Sends and receives for a schedule.
+struct Carrier<'a, D> {
+    process: &'a mut Process,
+    device: &'a mut D,
+    span: &'a Span,
+    parent: RequestId,
+}
+
+impl<D: Device> Carrier<'_, D> {
+    fn adopt(&mut self, posted: Posted, step: StepId) -> Result<coll::Posted, Error> {
+        match posted {
+            Posted::Done(Completion { error: None, .. }) => Ok(coll::Posted::Done),
+            Posted::Done(Completion { error: Some(error), .. }) => Err(error),
+            Posted::Pending(id) => {
+                let request = self.process.requests.get_mut(id).expect("just made");
+                debug_assert!(
+                    !matches!(request.state, State::Complete(_)),
+                    "data moves in poll_transmit only"
+                );
+                request.parent = Some((self.parent, step));
+                Ok(coll::Posted::Pending)
+            }
+        }
+    }
+
+    fn peer(&self, rank: Rank) -> Result<crate::ids::ProcessId, Error> {
+        let size = self.span.group.size();
+        self.span.group.process(rank).ok_or(Error::Rank { rank: rank.into(), size })
+    }
+}
+
+impl<D: Device> Transport for Carrier<'_, D> {
+    fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
+        let envelope = Envelope { context: self.span.context, source: self.span.rank, tag: self.span.tag };
+        let peer = self.peer(to)?;
+        let posted = self.process.send_message(self.device, peer, envelope, buffer, SendMode::Standard)?;
+        self.adopt(posted, step)
+    }
+
+    fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
+        let key = Key::new(self.span.context, Source::Rank(from), TagSelector::Tag(self.span.tag));
+        let peer = self.peer(from)?;
+        let posted = self.process.receive_message(key, Some(peer), buffer)?;
+        self.adopt(posted, step)
+    }
+}

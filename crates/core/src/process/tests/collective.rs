@@ -1,0 +1,246 @@
+//! Collective operations and the making of communicators among processes on a virtual network.
+
+use super::net::{Net, Random, memory};
+use crate::buffer::Buffer;
+use crate::coll::{self, Blocks};
+use crate::datatype::Predefined;
+use crate::device::{Event, RailCapabilities};
+use crate::error::Error;
+use crate::group::Group;
+use crate::ids::{CommId, ProcessId, RequestId, Source, TagSelector};
+use crate::op::{Operation, Reducer};
+use crate::process::Process;
+use crate::request::{Completion, Posted, SendMode};
+use alloc::vec;
+use alloc::vec::Vec;
+
+fn net(count: usize, seed: u64) -> Net {
+    let rail = RailCapabilities {
+        packet_bytes_max: 160,
+        eager_bytes_max: 100,
+        get: seed % 3 == 1,
+        put: seed % 3 == 2,
+        ..RailCapabilities::default()
+    };
+    let net = Net::new(count, seed, rail);
+    net.shared.borrow_mut().full_one_in = [0, 3][seed as usize % 2];
+    net
+}
+
+fn id_of(posted: Posted) -> Option<RequestId> {
+    match posted {
+        Posted::Pending(id) => Some(id),
+        Posted::Done(completion) => {
+            assert_eq!(completion, Completion::EMPTY);
+            None
+        }
+    }
+}
+
+impl Net {
+    /// Starts something at each process, in random order, and runs all of it to the end.
+    fn everywhere(
+        &mut self,
+        random: &mut Random,
+        mut start: impl FnMut(usize, &mut Process, &mut super::net::Port) -> Posted,
+    ) {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, random.below(i as u64 + 1) as usize);
+        }
+        let mut pending = vec![];
+        for at in order {
+            let (process, port) = &mut self.nodes[at];
+            pending.push((at, id_of(start(at, process, port))));
+            self.progress(random.below(self.nodes.len() as u64) as usize, random.below(5) as u32);
+        }
+        self.settle();
+        for (at, id) in pending {
+            if let Some(id) = id {
+                let completion = self.nodes[at].0.take(id).unwrap();
+                assert_eq!(completion, Some(Completion::EMPTY), "process {at} never ends");
+            }
+        }
+    }
+
+    fn nothing_left(&self) {
+        for (at, (process, port)) in self.nodes.iter().enumerate() {
+            let counts = process.counts();
+            assert_eq!((counts.requests, counts.posted, counts.unexpected), (0, 0, 0), "at {at}");
+            assert_eq!(port.registered_count(), 0);
+        }
+    }
+
+    /// Sums one number of each process of a communicator, over and over, several at a time.
+    fn sum(&mut self, random: &mut Random, comm: CommId, members: &[usize]) {
+        let reducer = Reducer::predefined(Operation::Sum, Predefined::Uint64).unwrap();
+        let mut results = vec![];
+        let mut pending = vec![];
+        for round in 0..3u64 {
+            for &at in members {
+                let (process, port) = &mut self.nodes[at];
+                let communicator = process.comm(comm).unwrap();
+                let context = coll::Context { rank: communicator.rank(), size: communicator.size() };
+                let length = 1 + 20 * round as usize;
+                let own = (at as u64 + 100 * round).to_le_bytes().repeat(length);
+                let (send, (receive, bytes)) = (memory(own).0, memory(vec![0; 8 * length]));
+                let question = coll::select::Question {
+                    collective: coll::select::Collective::Allreduce,
+                    bytes: 8 * length,
+                    size: context.size,
+                    commutative: true,
+                };
+                let choice = coll::select::choose(&question, &coll::select::Fabric::default());
+                let schedule =
+                    coll::allreduce(process.schedule_pool(), context, Some(send), receive, &reducer, choice);
+                let posted = process.start_collective(port, comm, schedule.unwrap()).unwrap();
+                pending.push((at, id_of(posted)));
+                results.push((round, bytes));
+            }
+            self.progress(random.below(self.nodes.len() as u64) as usize, 3);
+        }
+        self.settle();
+        for (at, id) in pending {
+            assert!(id.is_none_or(|id| self.nodes[at].0.take(id).unwrap().is_some()), "at {at}");
+        }
+        for (round, bytes) in results {
+            let expected: u64 = members.iter().map(|&at| at as u64 + 100 * round).sum();
+            assert_eq!(bytes, expected.to_le_bytes().repeat(bytes.len() / 8));
+        }
+    }
+}
+
+#[test]
+fn collectives_under_way_together_do_not_mix() {
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let count = 1 + random.below(9) as usize;
+        let mut net = net(count, seed);
+        let all: Vec<usize> = (0..count).collect();
+        net.sum(&mut random, CommId::WORLD, &all);
+        net.nothing_left();
+    }
+}
+
+#[test]
+fn duplicates_have_the_same_members_and_another_context() {
+    for seed in 0..30 {
+        let mut random = Random(seed);
+        let count = 1 + random.below(8) as usize;
+        let mut net = net(count, seed);
+        let mut made = vec![CommId::WORLD; count];
+        net.everywhere(&mut random, |at, process, port| {
+            let (comm, posted) = process.icomm_dup(port, CommId::WORLD).unwrap();
+            made[at] = comm;
+            posted
+        });
+        assert!(made.iter().all(|&comm| comm == made[0]));
+        for (process, _) in &net.nodes {
+            let (world, copy) = (process.comm(CommId::WORLD).unwrap(), process.comm(made[0]).unwrap());
+            assert_eq!((world.rank(), world.size()), (copy.rank(), copy.size()));
+            assert_ne!(world.context(), copy.context());
+        }
+        let all: Vec<usize> = (0..count).collect();
+        net.sum(&mut random, made[0], &all);
+        net.nothing_left();
+    }
+}
+
+#[test]
+fn a_split_groups_by_color_and_ranks_by_key_then_old_rank() {
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let count = 1 + random.below(9) as usize;
+        let mut net = net(count, seed);
+        let wishes: Vec<(Option<u32>, i32)> = (0..count)
+            .map(|_| ((!random.one_in(5)).then(|| random.below(3) as u32), random.below(3) as i32 - 1))
+            .collect();
+        let mut made = vec![CommId::WORLD; count];
+        net.everywhere(&mut random, |at, process, port| {
+            let (comm, posted) =
+                process.icomm_split(port, CommId::WORLD, wishes[at].0, wishes[at].1).unwrap();
+            made[at] = comm;
+            posted
+        });
+        for color in 0..3 {
+            let mut members: Vec<usize> = (0..count).filter(|&at| wishes[at].0 == Some(color)).collect();
+            members.sort_by_key(|&at| (wishes[at].1, at));
+            for (rank, &at) in members.iter().enumerate() {
+                let communicator = net.nodes[at].0.comm(made[at]).unwrap();
+                assert_eq!(communicator.rank() as usize, rank);
+                assert!(communicator.group().iter().map(|p| p.0 as usize).eq(members.iter().copied()));
+            }
+            if !members.is_empty() {
+                net.sum(&mut random, made[members[0]], &members);
+            }
+        }
+        for at in (0..count).filter(|&at| wishes[at].0.is_none()) {
+            assert_eq!(net.nodes[at].0.comm(made[at]).unwrap_err(), Error::Comm);
+        }
+        net.nothing_left();
+    }
+}
+
+#[test]
+fn communicators_of_groups_are_made_by_all_or_by_members_alone() {
+    for seed in 0..30 {
+        let mut random = Random(seed);
+        let count = 2 + random.below(7) as usize;
+        let mut net = net(count, seed);
+        // Backwards, every second process; the others make one of their own meanwhile.
+        let half = |odd: usize| -> Vec<ProcessId> {
+            (0..count).rev().filter(|at| at % 2 == odd).map(|at| ProcessId(at as u32)).collect()
+        };
+        let by_all = seed % 2 == 0;
+        let mut made = vec![None; count];
+        net.everywhere(&mut random, |at, process, port| {
+            let group = Group::from_members(half(at % 2)).unwrap();
+            let (comm, posted) = if by_all {
+                process.icomm_create(port, CommId::WORLD, &group).unwrap().unwrap()
+            } else {
+                process.icomm_create_group(port, CommId::WORLD, &group, 7).unwrap().unwrap()
+            };
+            made[at] = Some(comm);
+            posted
+        });
+        for odd in 0..2 {
+            let members: Vec<usize> = half(odd).iter().map(|p| p.0 as usize).collect();
+            net.sum(&mut random, made[members[0]].unwrap(), &members);
+        }
+        net.nothing_left();
+    }
+}
+
+#[test]
+fn a_freed_communicator_is_gone_and_the_predefined_ones_stay() {
+    let mut net = net(1, 0);
+    let (process, port) = &mut net.nodes[0];
+    let (comm, _) = process.icomm_dup(port, CommId::WORLD).unwrap();
+    process.free_comm(comm).unwrap();
+    assert_eq!(process.free_comm(comm), Err(Error::Comm));
+    assert_eq!(process.free_comm(CommId::WORLD), Err(Error::Comm));
+    let sent = process.isend(port, comm, Buffer::EMPTY, 0, 0, SendMode::Standard);
+    assert_eq!(sent, Err(Error::Comm));
+}
+
+#[test]
+fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
+    let mut net = net(3, 0);
+    let (process, port) = &mut net.nodes[0];
+    let (send, receive) = (memory(vec![1; 4000]).0, memory(vec![0; 12_000]).0);
+    let context = coll::Context { rank: 0, size: 3 };
+    let choice = coll::Choice { algorithm: coll::Algorithm::Ring, segment_bytes: 0 };
+    let pool = process.schedule_pool();
+    let schedule = coll::allgather(pool, context, Some(send), Blocks::Uniform(receive), choice).unwrap();
+    let Posted::Pending(id) = process.start_collective(port, CommId::WORLD, schedule).unwrap() else {
+        panic!("nobody else is there")
+    };
+    process.handle_event(port, Event::PeerGone(ProcessId(1)));
+    process.handle_event(port, Event::PeerGone(ProcessId(2)));
+    process.progress(port);
+    let error = process.take(id).unwrap().expect("over").error;
+    assert!(matches!(error, Some(Error::ProcessAborted(_))), "{error:?}");
+    assert_eq!(process.counts().posted, 0);
+    let receive = process.irecv(port, CommId::WORLD, Buffer::EMPTY, Source::Rank(1), TagSelector::Any);
+    assert_eq!(receive, Err(Error::ProcessAborted(ProcessId(1))));
+}
