@@ -4,8 +4,9 @@
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{ContextId, ProcessId};
-use ayatori_devices::shm::{Call, NodeCollectives, Shm, ShmConfig, Source, WaitStep};
+use ayatori_devices::shm::{Call, NodeCollectives, Shm, ShmConfig, Source, WaitPolicy, WaitStep};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 fn main() {
@@ -47,9 +48,20 @@ fn main() {
     }
 }
 
+/// The device's, or `AYATORI_BENCH_POLICY=SPINS,YIELDS`.
+fn policy(device: &Shm) -> WaitPolicy {
+    static OTHER: OnceLock<Option<WaitPolicy>> = OnceLock::new();
+    let other = OTHER.get_or_init(|| {
+        let text = std::env::var("AYATORI_BENCH_POLICY").ok()?;
+        let (spins, yields) = text.split_once(',').expect("SPINS,YIELDS");
+        Some(WaitPolicy { spins_count: spins.parse().unwrap(), yields_count: yields.parse().unwrap() })
+    });
+    other.unwrap_or(device.policy())
+}
+
 fn finish(device: &mut Shm, collectives: &mut NodeCollectives, call: Call) {
     collectives.start(call);
-    let mut wait = device.policy().start();
+    let mut wait = policy(device).start();
     let mut sum = |a: &mut [u8], b: &[u8]| {
         for (a, b) in a.chunks_exact_mut(8).zip(b.chunks_exact(8)) {
             let sum = f64::from_ne_bytes(a.try_into().unwrap()) + f64::from_ne_bytes(b.try_into().unwrap());

@@ -1,5 +1,8 @@
 //! Real devices (see ARCHITECTURE.md).
 
+pub mod fault;
 pub mod launch;
+pub mod loopback;
 pub mod pmi;
 pub mod shm;
+pub mod trace;

@@ -26,7 +26,8 @@ const PRIME_PERIOD_WITHOUT_AGING_S: u32 = 86_400;
 pub fn interfaces(plan: &Plan, host: &HostPlan) -> ConfigFile {
     let mut script = format!(
         "#!/bin/sh\n# {}: host of machine {}\n# Run as root on the host, any number of times.\n\
-         # Written by `ayatori plan` ({}).\nset -eu\n\nexists() {{ ip link show dev \"$1\" >/dev/null 2>&1; }}\n",
+         # Written by `ayatori plan` ({}).\nset -eu\n\nlinks=$(ip -o link show)\n\
+         exists() {{ case \"$links\" in *\": $1: \"* | *\": $1@\"*) ;; *) return 1 ;; esac; }}\n",
         host.name, plan.machine, plan.method
     );
     for attachment in &host.attachments {
@@ -92,8 +93,9 @@ fn write_attachment(script: &mut String, plan: &Plan, attachment: &Attachment) {
             nics.join(" ")
         );
     }
-    let _ = writeln!(script, "ip link set dev {interface} up");
-    let _ = writeln!(script, "ip address replace {address}/{prefix_bits} brd + dev {interface}");
+    let _ = writeln!(script, "{{");
+    let _ = writeln!(script, "echo link set dev {interface} up");
+    let _ = writeln!(script, "echo address replace {address}/{prefix_bits} brd + dev {interface}");
 }
 
 fn write_vlan_interfaces(script: &mut String, plan: &Plan, attachment: &Attachment) {
@@ -107,9 +109,9 @@ fn write_vlan_interfaces(script: &mut String, plan: &Plan, attachment: &Attachme
     let _ = writeln!(script, "for vid in {}; do", vids.join(" "));
     let _ = writeln!(
         script,
-        "\texists {interface}.$vid || ip link add link {interface} name {interface}.$vid type vlan id $vid\ndone"
+        "\texists {interface}.$vid || echo link add link {interface} name {interface}.$vid type vlan id $vid\ndone"
     );
-    *script += "ip -batch - <<'ADDRESSES'\n";
+    *script += "cat <<'ADDRESSES'\n";
     for VlanInterface { name, address, subnet, .. } in plan.vlan_interfaces(attachment) {
         if let Some(address) = address {
             let prefix = subnet.prefix_bits;
@@ -118,7 +120,7 @@ fn write_vlan_interfaces(script: &mut String, plan: &Plan, attachment: &Attachme
         }
         let _ = writeln!(script, "link set dev {name} up");
     }
-    *script += "ADDRESSES\n";
+    *script += "ADDRESSES\n} | ip -batch -\n";
 }
 
 /// With host tagging a pair of switches has its VLAN; both directions use it.
@@ -155,45 +157,54 @@ const PRIME_SCRIPT: &str = r#"#!/bin/sh
 set -u
 vlans="@VLANS@"
 
-if command -v ping >/dev/null 2>&1; then
-	# No host answers a broadcast, so 1 (no answer) is success; 2 and up are errors.
-	frame() { ping -b -c 1 -w 1 -I "$1" "$3" >/dev/null 2>&1 || [ $? -eq 1 ]; }
-elif command -v python3 >/dev/null 2>&1; then
-	frame() {
-		python3 -c 'import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-s.bind((sys.argv[1], 0))
-s.sendto(b"ayatori", (sys.argv[2], @PORT@))' "$2" "$3"
-	}
-elif busybox arping --help >/dev/null 2>&1; then
-	frame() { busybox arping -q -U -c 1 -w 1 -I "$1" "$2" >/dev/null 2>&1 || [ $? -eq 1 ]; }
-else
-	echo "$0: needs ping (iputils), python3 or busybox arping; or run 'ayatori plan prime'" >&2
-	exit 1
-fi
-
-failed=0
-sent=0
-addresses=$(ip -o -4 address show)
-while read -r _ name _ address _ broadcast _; do
-	vid=${name##*.}
-	[ "$vid" != "$name" ] || continue
-	case " $vlans " in *" $vid "*) ;; *) continue ;; esac
-	if frame "$name" "${address%/*}" "$broadcast"; then
-		sent=$((sent + 1))
-	else
-		echo "$0: cannot send on $name" >&2
-		failed=1
-	fi
-done <<ADDRESSES
-$addresses
-ADDRESSES
-if [ "$sent" -eq 0 ]; then
+# The interfaces on these VLANs: name, address, broadcast address, a line each.
+interfaces() {
+	ip -o -4 address show | while read -r _ name _ address _ broadcast _; do
+		case " $vlans " in *" ${name##*.} "*) echo "$name ${address%/*} $broadcast" ;; esac
+	done
+}
+list=$(interfaces)
+if [ -z "$list" ]; then
 	echo "$0: no interface on VLANs $vlans has an address; run this host's script of the plan first" >&2
 	exit 1
 fi
-exit $failed
+
+# Runs "$@ NAME ADDRESS BROADCAST" for all interfaces at once. 1 means that nobody answered, which is right.
+each() {
+	processes=
+	while read -r name address broadcast; do
+		"$@" "$name" "$address" "$broadcast" >/dev/null 2>&1 &
+		processes="$processes $!"
+	done <<LIST
+$list
+LIST
+	failed=0
+	for process in $processes; do
+		wait "$process" || [ $? -eq 1 ] || failed=1
+	done
+	[ $failed -eq 0 ] || echo "$0: could not send on every VLAN" >&2
+	exit $failed
+}
+
+by_ping() { ping -b -n -c 1 -w 1 -I "$1" "$3"; }
+by_arping() { busybox arping -q -U -c 1 -w 1 -I "$1" "$2"; }
+
+if command -v python3 >/dev/null 2>&1; then
+	echo "$list" | python3 -c 'import socket, sys
+for line in sys.stdin:
+    _, address, broadcast = line.split()
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    s.bind((address, 0))
+    s.sendto(b"ayatori", (broadcast, @PORT@))'
+elif command -v ping >/dev/null 2>&1; then
+	each by_ping
+elif busybox arping --help >/dev/null 2>&1; then
+	each by_arping
+else
+	echo "$0: needs python3, ping (iputils) or busybox with arping; or run 'ayatori plan prime'" >&2
+	exit 1
+fi
 "#;
 
 fn prime_service() -> String {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod check;
 pub mod deadlock;
 pub mod description;
 pub mod dialect;

@@ -1,8 +1,11 @@
 //! Interconnect simulator (see ARCHITECTURE.md).
 #![forbid(unsafe_code)]
 
+pub mod machine;
 pub mod network;
 mod queue;
 pub mod random;
+pub mod report;
 mod slab;
+pub mod trace;
 pub mod traffic;

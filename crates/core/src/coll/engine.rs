@@ -1,4 +1,5 @@
-//! Runs schedules. No step is looked at twice: what completes names the steps that waited for it.
+//! Runs schedules. A cursor goes over the steps once, from fence to fence; a step that waits for an edge is left
+//! behind and taken up when that edge is released. So no step is looked at in vain, however long a run takes.
 
 use super::schedule::{Action, NONE, Schedule, StepId};
 use crate::buffer::Buffer;
@@ -44,19 +45,21 @@ pub enum Status {
 /// The state of a run.
 #[derive(Debug)]
 pub(super) struct State {
-    /// Steps ready to be issued: a list through `next_ready`.
-    first_ready: u32,
-    last_ready: u32,
-    /// Steps not completed.
-    remaining: u32,
+    /// The first step not yet looked at.
+    cursor: u32,
+    /// Steps before the cursor that have not completed.
+    unfinished: u32,
     /// Messages issued and not completed.
     pub(super) in_flight: u32,
+    /// Steps before the cursor that have become ready: a list through `next_ready`.
+    first_ready: u32,
+    last_ready: u32,
     failed: Option<Error>,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { first_ready: NONE, last_ready: NONE, remaining: 0, in_flight: 0, failed: None }
+        Self { cursor: 0, unfinished: 0, in_flight: 0, first_ready: NONE, last_ready: NONE, failed: None }
     }
 }
 
@@ -67,16 +70,11 @@ impl Schedule {
     /// Begins a run.
     ///
     /// # Panics
-    /// If messages of an earlier run are under way (our bug).
+    /// If messages of an earlier run are under way, or it failed (our bug).
     pub fn start(&mut self, transport: &mut impl Transport) -> Status {
         assert_eq!(self.state.in_flight, 0, "a schedule is started while it runs");
-        self.state = State { remaining: self.steps.len() as u32, ..State::default() };
-        for at in 0..self.steps.len() {
-            self.steps[at].pending = self.steps[at].needs;
-            if self.steps[at].needs == 0 {
-                self.make_ready(at as u32);
-            }
-        }
+        assert!(self.state.failed.is_none(), "a schedule that failed is started");
+        self.state = State::default();
         self.advance(transport)
     }
 
@@ -94,13 +92,23 @@ impl Schedule {
 
     /// Issues what is ready, and what becomes ready by that.
     pub fn advance(&mut self, transport: &mut impl Transport) -> Status {
-        while self.state.failed.is_none() && self.state.first_ready != NONE {
-            let at = self.state.first_ready;
-            self.state.first_ready = self.steps[at as usize].next_ready;
-            if self.state.first_ready == NONE {
-                self.state.last_ready = NONE;
+        while self.state.failed.is_none() {
+            if self.state.first_ready != NONE {
+                let at = self.state.first_ready;
+                self.state.first_ready = self.steps[at as usize].next_ready;
+                self.issue(at, transport);
+                continue;
             }
-            self.issue(at, transport);
+            let at = self.state.cursor;
+            let Some(step) = self.steps.get(at as usize) else { break };
+            if step.fenced && self.state.unfinished > 0 {
+                break;
+            }
+            self.state.cursor += 1;
+            self.state.unfinished += 1;
+            if step.pending == 0 {
+                self.issue(at, transport);
+            }
         }
         self.status()
     }
@@ -109,7 +117,9 @@ impl Schedule {
     pub fn status(&self) -> Status {
         match self.state.failed {
             Some(error) => Status::Failed(error),
-            None if self.state.remaining == 0 => Status::Done,
+            None if self.state.unfinished == 0 && self.state.cursor as usize == self.steps.len() => {
+                Status::Done
+            }
             None => Status::Running,
         }
     }
@@ -119,7 +129,9 @@ impl Schedule {
     }
 
     fn issue(&mut self, at: u32, transport: &mut impl Transport) {
-        let posted = match self.steps[at as usize].action {
+        let step = &mut self.steps[at as usize];
+        step.pending = step.needs;
+        let posted = match step.action {
             Action::Send { to, buffer } => transport.isend(to, buffer, StepId(at)),
             Action::Receive { from, buffer } => transport.irecv(from, buffer, StepId(at)),
             Action::Copy { from, to } => {
@@ -131,7 +143,6 @@ impl Schedule {
                 inout.with_mut_and(&input, |inout, input| reducer.apply(input, inout));
                 Ok(Posted::Done)
             }
-            Action::Join => Ok(Posted::Done),
         };
         match posted {
             Ok(Posted::Done) => {
@@ -147,20 +158,29 @@ impl Schedule {
     }
 
     fn finish_step(&mut self, at: u32) {
-        self.state.remaining -= 1;
+        self.state.unfinished -= 1;
         self.release(at, false);
     }
 
     /// Tells the steps that wait for this one's issue, or for its completion.
+    #[inline]
     fn release(&mut self, at: u32, on_issue: bool) {
-        let mut next = self.steps[at as usize].first_edge;
+        let first = self.steps[at as usize].first_edge;
+        if first != NONE {
+            self.release_edges(first, on_issue);
+        }
+    }
+
+    fn release_edges(&mut self, first: u32, on_issue: bool) {
+        let mut next = first;
         while next != NONE {
             let edge = self.edges[next as usize];
             next = edge.next;
             if edge.on_issue == on_issue {
                 let waiting = &mut self.steps[edge.to as usize];
                 waiting.pending -= 1;
-                if waiting.pending == 0 {
+                // What the cursor has yet to come to, it will find ready.
+                if waiting.pending == 0 && edge.to < self.state.cursor {
                     self.make_ready(edge.to);
                 }
             }
@@ -169,9 +189,10 @@ impl Schedule {
 
     fn make_ready(&mut self, at: u32) {
         self.steps[at as usize].next_ready = NONE;
-        match self.state.last_ready {
-            NONE => self.state.first_ready = at,
-            last => self.steps[last as usize].next_ready = at,
+        if self.state.first_ready == NONE {
+            self.state.first_ready = at;
+        } else {
+            self.steps[self.state.last_ready as usize].next_ready = at;
         }
         self.state.last_ready = at;
     }

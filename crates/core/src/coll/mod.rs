@@ -45,7 +45,7 @@ pub use reduce_scatter::reduce_scatter;
 pub use scan::{exscan, scan};
 pub use scatter::scatter;
 pub use schedule::{Builder, Pool, Schedule, StepId};
-pub use select::{Algorithm, Choice};
+pub use select::{Algorithm, Choice, Collective, Fabric, Selector};
 
 use crate::buffer::Buffer;
 use crate::error::Error;

@@ -1,17 +1,19 @@
 //! A collective operation of one process, as a directed acyclic graph of steps.
 //!
 //! A [`Schedule`] is made once by a [`Builder`] and then run, any number of times (`engine.rs`). It is compact:
-//! steps and the edges between them lie in two vectors, which a [`Pool`] hands from one schedule to the next,
-//! so a short collective allocates nothing.
+//! steps lie in one vector, in the order they were made. Most algorithms are rounds; a *fence* between two
+//! steps says that everything before it completes before anything after it begins, and costs one bit. Where
+//! rounds would hold things up (rings, pipelines), *edges* between single steps say it more finely. A [`Pool`]
+//! hands the memory from one schedule to the next, so a short collective allocates nothing.
 //!
 //! # Order
 //!
-//! A step is *issued* when all steps it waits for have completed; sends and receives complete later, copies
-//! and reductions at once. All messages of a schedule carry one tag, so two messages between the same two
-//! processes match in the order in which they are issued at either side. Steps become ready in a fixed order
-//! (the order of edges and of steps, whatever completes first), so it suffices that of two messages to one
-//! peer, the second waits for everything the first waits for. The tests check this of every algorithm, and
-//! that two steps never touch the same bytes unordered unless both only read.
+//! A step is *issued* when all it waits for has completed; sends and receives complete later, copies and
+//! reductions at once. All messages of a schedule carry one tag, so two messages between the same two
+//! processes match in the order in which they are issued at either side. Steps that are ready are issued in
+//! the order in which they became so, and those that became ready together in the order they were made. So it
+//! suffices that of two messages to one peer, the second waits for everything the first waits for. The tests
+//! check this of every algorithm, and that no two steps touch the same bytes unordered unless both only read.
 
 use super::engine::State;
 use crate::buffer::{Buffer, Scratch};
@@ -54,8 +56,6 @@ pub enum Action {
         /// The right operand and the result.
         inout: Buffer,
     },
-    /// Nothing; other steps wait for it.
-    Join,
 }
 
 /// No step, no edge.
@@ -65,9 +65,11 @@ pub(super) const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) action: Action,
-    /// For how many edges it waits at the start of a run.
+    /// Whether everything before completes before this step and all after it are issued.
+    pub(super) fenced: bool,
+    /// How many edges lead to it.
     pub(super) needs: u32,
-    /// For how many it still waits.
+    /// For how many of them it waits. Set back to `needs` when it is issued, for the next run.
     pub(super) pending: u32,
     /// Its outgoing edges, a list in the order they were made.
     pub(super) first_edge: u32,
@@ -92,7 +94,9 @@ pub(super) struct Edge {
 pub struct Schedule {
     pub(super) steps: Vec<Step>,
     pub(super) edges: Vec<Edge>,
+    /// Memory; the first `scratch_used` are in use, the others left over from earlier schedules.
     scratch: Vec<Scratch>,
+    scratch_used: usize,
     pub(super) reducer: Option<Reducer>,
     pub(super) state: State,
 }
@@ -144,6 +148,7 @@ impl Pool {
         schedule.steps.clear();
         schedule.edges.clear();
         schedule.reducer = None;
+        schedule.scratch_used = 0;
         schedule.state = State::default();
         if schedule.scratch_bytes() > Self::KEPT_SCRATCH_BYTES_MAX {
             schedule.scratch = Vec::new();
@@ -163,12 +168,8 @@ impl Pool {
 #[derive(Debug)]
 pub struct Builder {
     schedule: Schedule,
-    /// Memory of the schedule recycled, not yet used again.
-    spare_scratch: Vec<Scratch>,
-    /// What every new step waits for.
-    barrier: Option<StepId>,
-    /// The first step since.
-    since: u32,
+    /// Whether the next step is the first after a fence.
+    fence: bool,
     is_virtual: bool,
 }
 
@@ -176,9 +177,7 @@ impl Builder {
     /// A builder of an empty schedule. With `is_virtual`, scratch memory is virtual too: for schedules over
     /// virtual buffers.
     pub fn new(pool: &mut Pool, is_virtual: bool) -> Self {
-        let mut schedule = pool.take();
-        let spare_scratch = core::mem::take(&mut schedule.scratch);
-        Self { schedule, spare_scratch, barrier: None, since: 0, is_virtual }
+        Self { schedule: pool.take(), fence: false, is_virtual }
     }
 
     /// Sets the operation of all [`reduce`](Self::reduce) steps.
@@ -194,11 +193,17 @@ impl Builder {
         if len == 0 {
             return Buffer::EMPTY;
         }
-        let fitting = self.spare_scratch.iter().position(|scratch| scratch.capacity_bytes() >= len);
-        let mut scratch = fitting.map_or_else(|| Scratch::new(len), |at| self.spare_scratch.swap_remove(at));
-        let buffer = scratch.buffer(len);
-        self.schedule.scratch.push(scratch);
-        buffer
+        let Schedule { scratch, scratch_used, .. } = &mut self.schedule;
+        match scratch[*scratch_used..].iter().position(|spare| spare.capacity_bytes() >= len) {
+            Some(at) => scratch.swap(*scratch_used, *scratch_used + at),
+            None => {
+                scratch.push(Scratch::new(len));
+                let last = scratch.len() - 1;
+                scratch.swap(*scratch_used, last);
+            }
+        }
+        *scratch_used += 1;
+        scratch[*scratch_used - 1].buffer(len)
     }
 
     /// Sends `buffer` to rank `to`.
@@ -230,22 +235,7 @@ impl Builder {
 
     /// What is made from now on waits until everything made so far has completed.
     pub fn fence(&mut self) {
-        let end = self.schedule.steps.len() as u32;
-        match end - self.since {
-            0 => return,
-            1 => self.barrier = Some(StepId(self.since)),
-            _ => {
-                let before = self.since..end;
-                // Steps since the fence wait for the last one, so the new one need not.
-                self.barrier = None;
-                let join = self.push(Action::Join);
-                for step in before {
-                    self.after(join, StepId(step));
-                }
-                self.barrier = Some(join);
-            }
-        }
-        self.since = self.schedule.steps.len() as u32;
+        self.fence = !self.schedule.steps.is_empty();
     }
 
     /// `step` waits until `before` has completed.
@@ -259,9 +249,7 @@ impl Builder {
     }
 
     /// The schedule.
-    pub fn finish(mut self) -> Schedule {
-        // Scratch that this schedule did not need stays for the next one.
-        self.schedule.scratch.append(&mut self.spare_scratch);
+    pub fn finish(self) -> Schedule {
         self.schedule
     }
 
@@ -270,15 +258,13 @@ impl Builder {
         assert!(id.0 != NONE, "a schedule of 2^32 steps");
         self.schedule.steps.push(Step {
             action,
+            fenced: core::mem::take(&mut self.fence),
             needs: 0,
             pending: 0,
             first_edge: NONE,
             last_edge: NONE,
             next_ready: NONE,
         });
-        if let Some(barrier) = self.barrier {
-            self.after(id, barrier);
-        }
         id
     }
 
@@ -286,7 +272,9 @@ impl Builder {
         assert!(before < step, "a step waits for a later one");
         let at = self.schedule.edges.len() as u32;
         self.schedule.edges.push(Edge { to: step.0, next: NONE, on_issue });
-        self.schedule.steps[step.0 as usize].needs += 1;
+        let to = &mut self.schedule.steps[step.0 as usize];
+        to.needs += 1;
+        to.pending += 1;
         let from = &mut self.schedule.steps[before.0 as usize];
         let last = core::mem::replace(&mut from.last_edge, at);
         if last == NONE {

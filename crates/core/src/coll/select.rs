@@ -7,6 +7,9 @@
 //! the lengths at which the choice changes.
 
 mod cost;
+mod selector;
+
+pub use selector::Selector;
 
 use crate::ids::Rank;
 use alloc::string::String;
@@ -98,7 +101,7 @@ impl Collective {
     pub const fn algorithms(self) -> &'static [Algorithm] {
         use Algorithm::*;
         match self {
-            Self::Barrier => &[Dissemination],
+            Self::Barrier => &[Dissemination, Binomial],
             Self::Bcast => &[Binomial, ScatterRecursiveDoubling, ScatterRing, Chain],
             Self::Gather | Self::Scatter => &[Binomial, Linear],
             Self::Gatherv | Self::Scatterv => &[Linear],
@@ -107,7 +110,7 @@ impl Collective {
             Self::Alltoall => &[Linear, Bruck, Pairwise],
             Self::Alltoallv => &[Linear, Pairwise],
             Self::Reduce => &[Binomial, Rabenseifner],
-            Self::Allreduce => &[RecursiveDoubling, Rabenseifner, Ring],
+            Self::Allreduce => &[RecursiveDoubling, ReduceBroadcast, Rabenseifner, Ring],
             Self::ReduceScatter => &[RecursiveHalving, Pairwise, ReduceThenScatter],
             Self::Scan | Self::Exscan => &[RecursiveDoubling],
         }
@@ -134,7 +137,7 @@ impl Collective {
 pub enum Algorithm {
     /// Barrier.
     Dissemination,
-    /// Binomial tree: broadcast, gather, scatter, reduce.
+    /// Binomial tree: barrier, broadcast, gather, scatter, reduce.
     Binomial,
     /// Broadcast by scatter and ring allgather.
     ScatterRing,
@@ -158,10 +161,12 @@ pub enum Algorithm {
     RecursiveHalving,
     /// Reduce-scatter by reduction to rank 0.
     ReduceThenScatter,
+    /// Allreduce by reduction to rank 0.
+    ReduceBroadcast,
 }
 
 impl Algorithm {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Dissemination,
         Self::Binomial,
         Self::ScatterRing,
@@ -175,6 +180,7 @@ impl Algorithm {
         Self::Rabenseifner,
         Self::RecursiveHalving,
         Self::ReduceThenScatter,
+        Self::ReduceBroadcast,
     ];
 
     /// Its name.
@@ -193,6 +199,7 @@ impl Algorithm {
             Self::Rabenseifner => "rabenseifner",
             Self::RecursiveHalving => "recursive_halving",
             Self::ReduceThenScatter => "reduce_then_scatter",
+            Self::ReduceBroadcast => "reduce_broadcast",
         }
     }
 
@@ -230,8 +237,8 @@ pub struct Question {
 pub struct Fabric {
     /// One-way time of an empty message in picoseconds.
     pub latency_ps: u64,
-    /// Processor time of a message at each side, in picoseconds; with more processes than processors also the
-    /// switch from one process to the next that it takes.
+    /// Processor time of a message at each side, in picoseconds. With more processes than processors that is the
+    /// switch from one process to the next that it takes, 0.5 to 2 µs.
     pub message_ps: u64,
     /// Rate of one long message in bytes a second.
     pub bandwidth_bytes_per_s: u64,
@@ -300,13 +307,15 @@ fn with_segments(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> 
     Choice { algorithm, segment_bytes: cost::segment_bytes(question, fabric) }
 }
 
-/// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes.
+/// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes and more.
 pub fn thresholds(question: &Question, fabric: &Fabric) -> Vec<(usize, Algorithm)> {
     let at = |bytes: usize| choose(&Question { bytes, ..*question }, fabric).algorithm;
     let mut ranges = alloc::vec![(0, at(0))];
     let mut low = 0;
-    for high in (0..=40).map(|exponent| 1usize << exponent) {
-        // Within one factor of two the choice changes at most a few times: find each change by bisection.
+    // Four points an octave; what holds for less than that between two points that agree does not matter.
+    let points = (0..=40).flat_map(|octave| [4, 5, 6, 7].map(|quarter| (quarter << octave) / 4));
+    for high in points.filter(|&point| point > 0) {
+        // Between two points that differ, each change is found by bisection.
         while at(high) != ranges[ranges.len() - 1].1 {
             let current = ranges[ranges.len() - 1].1;
             let (mut same, mut other) = (low, high);

@@ -211,16 +211,11 @@ impl Reducer {
     /// `inout[i] = input[i] op inout[i]` for all elements.
     ///
     /// # Panics
-    /// If the lengths differ or are no whole number of elements (our bug: schedules are made of elements).
+    /// If the lengths differ (our bug). They are a whole number of elements: schedules are made of elements.
     #[inline]
     pub fn apply(&self, input: &[u8], inout: &mut [u8]) {
-        assert!(
-            input.len() == inout.len() && inout.len().is_multiple_of(self.extent_bytes),
-            "a reduction of {} and {} bytes of elements of {} bytes",
-            input.len(),
-            inout.len(),
-            self.extent_bytes
-        );
+        assert_eq!(input.len(), inout.len(), "a reduction of vectors of different lengths");
+        debug_assert!(inout.len().is_multiple_of(self.extent_bytes), "a reduction of part of an element");
         match &self.function {
             Function::Kernel(kernel) => kernel(input, inout),
             Function::User(function) => function.apply(input, inout),

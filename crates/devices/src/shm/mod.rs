@@ -17,7 +17,7 @@
 //!
 //! Entry type: [`Shm`].
 
-mod collectives;
+pub mod collectives;
 mod ring;
 mod segment;
 mod sleep;
@@ -158,7 +158,7 @@ impl Shm {
             waker: sleeper.waker(),
             sleeper,
             events: VecDeque::new(),
-            policy: WaitPolicy::new(is_crowded),
+            policy: WaitPolicy::new(local_size, config.cpus_count),
         })
     }
 

@@ -47,15 +47,19 @@ impl Dialect for LinuxBridge {
 
 const PREAMBLE: &str = r#"set -eu
 
-exists() { ip link show dev "$1" >/dev/null 2>&1; }
-# join PORT MASTER: makes PORT a port of a bridge or a member of a LAG, unless it is already.
-join() {
-	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" master "$2" ;; esac
+# What is there now: `exists NAME`, `is_in NAME MASTER`. Changes are collected and made in one go, because a switch with
+# hundreds of ports would otherwise start hundreds of programs.
+links=$(ip -o link show)
+exists() { case "$links" in *": $1: "* | *": $1@"*) ;; *) return 1 ;; esac; }
+newline='
+'
+is_in() {
+	rest=${links#*": $1"[:@]}
+	case "${rest%%"$newline"*}" in *" master $2 "*) ;; *) return 1 ;; esac
 }
-# A LAG takes members only while they are down.
-join_lag() {
-	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" down; join "$1" "$2" ;; esac
-}
+# join NAME BRIDGE, join_lag NAME LAG: a LAG takes members only while they are down.
+join() { is_in "$1" "$2" || echo "link set dev $1 master $2"; }
+join_lag() { is_in "$1" "$2" || printf 'link set dev %s down\nlink set dev %s master %s\n' "$1" "$1" "$2"; }
 "#;
 
 /// The bridge's interface: inside a host it is the interface the host's own frames use.
@@ -118,8 +122,9 @@ fn write_bridge(script: &mut String, bridge: &str, switch: &SwitchPlan) {
 # 1. The bridge. No VLAN by default: a port that joins carries nothing until told to, so nothing loops meanwhile.
 #    No spanning tree: it would block the very links the VLANs are to use; each VLAN is a tree by plan.
 #    Addresses are kept as long as can be ({} s): priming, not traffic, teaches them.
-exists {bridge} || ip link add name {bridge} type bridge vlan_filtering 1 vlan_default_pvid 0
-ip link set dev {bridge} type bridge vlan_filtering 1 vlan_default_pvid 0 stp_state 0 ageing_time {aging_time_cs}
+{{
+exists {bridge} || echo link add name {bridge} type bridge vlan_filtering 1 vlan_default_pvid 0
+echo link set dev {bridge} type bridge vlan_filtering 1 vlan_default_pvid 0 stp_state 0 ageing_time {aging_time_cs}
 ",
         aging_time_s(switch)
     );
@@ -135,8 +140,9 @@ fn write_lags(script: &mut String, plan: &Plan, switch: &SwitchPlan) {
         let name = lag_name(lag.number);
         let mode = if lag.lacp { "802.3ad lacp_rate fast" } else { "balance-xor" };
         let _ = writeln!(script, "# {name}: {}", text::reason(plan, lag.role));
-        let _ = writeln!(script, "exists {name} || ip link add name {name} type bond mode {mode} miimon 100");
-        let _ = writeln!(script, "ip link set dev {name} type bond xmit_hash_policy layer3+4");
+        let _ =
+            writeln!(script, "exists {name} || echo link add name {name} type bond mode {mode} miimon 100");
+        let _ = writeln!(script, "echo link set dev {name} type bond xmit_hash_policy layer3+4");
         for number in &lag.members {
             if let Some(port) = text::port(switch, *number) {
                 let _ = writeln!(script, "join_lag {} {name}", port.name);
@@ -154,8 +160,9 @@ fn write_ports(script: &mut String, plan: &Plan, switch: &SwitchPlan, bridge: &s
     let unused: Vec<&str> = text::unused_ports(switch).map(|port| port.name.as_str()).collect();
     if !unused.is_empty() {
         let _ = writeln!(script, "for port in {}; do", unused.join(" "));
-        *script += "\tif exists $port; then ip link set dev $port nomaster down; fi\ndone\n";
+        *script += "\tif exists $port; then echo link set dev $port nomaster down; fi\ndone\n";
     }
+    *script += "} | ip -batch -\n";
 }
 
 fn write_vlans(script: &mut String, plan: &Plan, switch: &SwitchPlan, bridge: &str) {
@@ -217,8 +224,11 @@ done\n";
     let lags = switch.lags.iter().map(|lag| lag_name(lag.number));
     let up: Vec<String> =
         wired.iter().map(|name| (*name).to_owned()).chain(lags).chain([bridge.to_owned()]).collect();
-    let _ = writeln!(script, "for device in {}; do ip link set dev $device up; done", up.join(" "));
-    let _ = writeln!(script, "ip link set dev {bridge} type bridge fdb_flush");
+    *script += "ip -batch - <<'UP'\n";
+    for device in up {
+        let _ = writeln!(script, "link set dev {device} up");
+    }
+    let _ = writeln!(script, "link set dev {bridge} type bridge fdb_flush\nUP");
 }
 
 pub(super) fn interface_name(interface: Interface<'_>) -> String {

@@ -21,23 +21,38 @@ pub enum TieRule {
 /// Dimension order on a [`Grid`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DimensionOrder {
+    /// Dimensions, the one corrected first before; the other fields are in this order.
+    order: Vec<u8>,
     extents: Vec<u16>,
     wraps: Vec<bool>,
-    /// Coordinates of all switches, dimension by dimension within a switch: small, and cheaper than divisions.
+    /// Coordinates of all switches, switch by switch: small, and cheaper than divisions.
     coordinates: Vec<u16>,
     dateline: bool,
     tie: TieRule,
 }
 
 impl DimensionOrder {
-    /// Routes for a grid that [`crate::topology::Topology::check`] has passed.
+    /// Routes for a grid that [`crate::topology::Topology::check`] has passed; the first dimension is corrected first.
     pub fn new(grid: &Grid, dateline: bool, tie: TieRule) -> DimensionOrder {
+        let order: Vec<usize> = (0..grid.dimensions.len()).collect();
+        DimensionOrder::with_order(grid, &order, dateline, tie)
+    }
+
+    /// As [`DimensionOrder::new`], correcting dimensions in `order`.
+    ///
+    /// # Panics
+    /// If `order` does not name every dimension once.
+    pub fn with_order(grid: &Grid, order: &[usize], dateline: bool, tie: TieRule) -> DimensionOrder {
+        let mut named = order.to_vec();
+        named.sort_unstable();
+        assert!(named.into_iter().eq(0..grid.dimensions.len()), "{order:?} is no order of the dimensions");
+        let pick = |values: Vec<u32>| order.iter().map(|&d| values[d] as u16).collect::<Vec<u16>>();
         let count = grid.switch_count() as u32;
-        let narrow = |wide: Vec<u32>| wide.into_iter().map(|value| value as u16);
         DimensionOrder {
-            extents: narrow(grid.extents()).collect(),
-            wraps: grid.dimensions.iter().map(|dimension| dimension.wraps).collect(),
-            coordinates: (0..count).flat_map(|switch| narrow(grid.coordinates(switch))).collect(),
+            order: order.iter().map(|&d| d as u8).collect(),
+            extents: pick(grid.extents()),
+            wraps: order.iter().map(|&d| grid.dimensions[d].wraps).collect(),
+            coordinates: (0..count).flat_map(|switch| pick(grid.coordinates(switch))).collect(),
             dateline,
             tie,
         }
@@ -51,16 +66,17 @@ impl DimensionOrder {
     /// See [`super::Routing::next_hop`].
     #[inline]
     pub fn next_hop(&self, at: SwitchId, arrived: Option<Hop>, to: SwitchId) -> Hop {
-        let dimension_count = self.extents.len();
-        let here = &self.coordinates[at.index() * dimension_count..][..dimension_count];
-        let there = &self.coordinates[to.index() * dimension_count..][..dimension_count];
+        let count = self.extents.len();
+        let here = &self.coordinates[at.index() * count..][..count];
+        let there = &self.coordinates[to.index() * count..][..count];
         let differs = here.iter().zip(there).position(|(a, b)| a != b);
-        let d = differs.expect("a route is asked for between two different switches");
-        let up = self.goes_up(d, here[d], there[d]);
+        let i = differs.expect("a route is asked for between two different switches");
+        let d = usize::from(self.order[i]);
+        let up = self.goes_up(i, here[i], there[i]);
         let mut vc = 0;
-        if self.dateline && self.wraps[d] {
-            let last = if up { self.extents[d] - 1 } else { 0 };
-            let crosses = here[d] == last;
+        if self.dateline && self.wraps[i] {
+            let last = if up { self.extents[i] - 1 } else { 0 };
+            let crosses = here[i] == last;
             let crossed = arrived.is_some_and(|hop| usize::from(hop.port / 2) == d && hop.vc == 1);
             vc = u8::from(crosses || crossed);
         }
@@ -68,11 +84,11 @@ impl DimensionOrder {
     }
 
     #[inline]
-    fn goes_up(&self, d: usize, here: u16, there: u16) -> bool {
-        if !self.wraps[d] {
+    fn goes_up(&self, i: usize, here: u16, there: u16) -> bool {
+        if !self.wraps[i] {
             return there > here;
         }
-        let extent = self.extents[d];
+        let extent = self.extents[i];
         let distance_up = if there > here { there - here } else { there + extent - here };
         let distance_down = extent - distance_up;
         if distance_up == distance_down {

@@ -119,6 +119,20 @@ fn tie_rule_decides_the_way_to_the_opposite_switch() {
 }
 
 #[test]
+fn dimensions_can_be_corrected_in_any_order() {
+    let topology = torus(&[4, 3, 5]);
+    let (graph, grid) = (topology.build(LINK).unwrap(), topology.grid().unwrap());
+    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let routing = DimensionOrder::with_order(&grid, &order, true, TieRule::Up);
+        let routing = Routing::DimensionOrder(routing);
+        let path = routing.path(&graph, SwitchId(0), SwitchId(1 + 4 + 12), 0).unwrap();
+        let ports = path.iter().map(|lane| usize::from(graph.channel_ends(lane.channel).0.port) / 2);
+        assert!(ports.eq(order), "{order:?}");
+        assert!(deadlock::check(&graph, &routing, |_| true).unwrap().is_free(), "{order:?}");
+    }
+}
+
+#[test]
 fn balanced_ties_load_both_directions_of_a_ring_alike() {
     let topology = torus(&[8]);
     let method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };

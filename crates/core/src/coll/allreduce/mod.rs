@@ -2,6 +2,7 @@
 
 mod rabenseifner;
 mod recursive_doubling;
+mod reduce_broadcast;
 mod ring;
 
 use super::{Algorithm, Builder, Choice, Context, Pool, Schedule, check_reduction, no_such_algorithm};
@@ -36,6 +37,7 @@ pub fn allreduce(
     let args = Args { context, send, recv, reducer };
     match choice.algorithm {
         Algorithm::RecursiveDoubling => recursive_doubling::build(&mut builder, args),
+        Algorithm::ReduceBroadcast => reduce_broadcast::build(&mut builder, args),
         Algorithm::Ring if reducer.is_commutative() => ring::build(&mut builder, args),
         Algorithm::Rabenseifner if reducer.is_commutative() => rabenseifner::build(&mut builder, args),
         _ => return no_such_algorithm(),

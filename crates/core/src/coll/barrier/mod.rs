@@ -1,5 +1,6 @@
 //! `MPI_Barrier`.
 
+mod binomial;
 mod dissemination;
 
 use super::{Algorithm, Builder, Choice, Context, Pool, Schedule, no_such_algorithm};
@@ -12,6 +13,7 @@ use crate::error::Error;
 pub fn barrier(pool: &mut Pool, context: Context, choice: Choice) -> Result<Schedule, Error> {
     let mut builder = Builder::new(pool, false);
     match choice.algorithm {
+        Algorithm::Binomial => binomial::build(&mut builder, context),
         Algorithm::Dissemination => dissemination::build(&mut builder, context),
         _ => return no_such_algorithm(),
     }

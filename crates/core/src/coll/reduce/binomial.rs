@@ -31,18 +31,9 @@ pub(super) fn build(builder: &mut Builder, args: Args<'_>) {
     }
 }
 
-/// Reduces in rank order to `result` at rank 0; `None` elsewhere. `operand` is not written.
-pub(in crate::coll) fn to_first(
-    builder: &mut Builder,
-    context: Context,
-    operand: Buffer,
-    result: Option<Buffer>,
-    commutative: bool,
-) {
-    tree(builder, context, Some(operand), result, 0, commutative);
-}
-
-fn tree(
+/// Reduces to `recv` at `root`, the whole tree standing on it: in rank order if that is 0. Without `send` the operand
+/// lies in `recv`. Elsewhere `recv`, if given, is a place for partial results.
+pub(in crate::coll) fn tree(
     builder: &mut Builder,
     context: Context,
     send: Option<Buffer>,

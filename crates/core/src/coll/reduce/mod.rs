@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::ids::Rank;
 use crate::op::Reducer;
 
-pub(super) use binomial::to_first;
+pub(super) use binomial::tree;
 
 /// Combines everybody's `send` into `recv` at `root`. `recv` is used at the root only, where `send` may be `None`
 /// (`MPI_IN_PLACE`: the root's operand lies in `recv`).

@@ -2,12 +2,12 @@
 
 use super::Args;
 use crate::coll::Builder;
-use crate::coll::reduce::to_first;
+use crate::coll::reduce::tree;
 
 pub(super) fn build(builder: &mut Builder, args: &Args<'_>) {
     let context = args.context;
     let result = (context.rank == 0).then(|| builder.scratch(args.operand.len()));
-    to_first(builder, context, args.operand, result, args.reducer.is_commutative());
+    tree(builder, context, Some(args.operand), result, 0, args.reducer.is_commutative());
     builder.fence();
     let Some(result) = result else {
         if !args.part.is_empty() {

@@ -23,9 +23,10 @@ struct Cost {
     all_bytes: u128,
 }
 
-/// Picoseconds for `bytes` at a rate.
+/// Picoseconds for `bytes` at a rate. By way of the time of a mebibyte, which is a division of 64 bits.
 fn at_rate_ps(bytes: u128, bytes_per_s: u64) -> u128 {
-    bytes.saturating_mul(1_000_000_000_000) / u128::from(bytes_per_s.max(1))
+    const MEBIBYTE_PS_PER_S: u64 = 1_000_000_000_000 << 20;
+    bytes.saturating_mul(u128::from(MEBIBYTE_PS_PER_S / bytes_per_s.max(1))) >> 20
 }
 
 /// The estimated time of an algorithm in picoseconds.
@@ -65,6 +66,9 @@ fn cost(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> Cost {
     // Two more rounds of everything if neighbours are folded first.
     let fold = if question.size.is_power_of_two() { 0 } else { 1 };
     match question.collective {
+        Collective::Barrier if algorithm == Algorithm::Binomial => {
+            Cost { rounds: 2 * log, all_messages: 2 * (n - 1), ..Cost::default() }
+        }
         Collective::Barrier => Cost { rounds: log, all_messages: n * log, ..Cost::default() },
         Collective::Bcast => bcast(question, algorithm, fabric),
         Collective::Gather | Collective::Gatherv | Collective::Scatter | Collective::Scatterv => {
@@ -253,6 +257,15 @@ fn allreduce(algorithm: Algorithm, n: u128, m: u128, log: u128, fold: u128) -> C
             bytes: 2 * m,
             reduced_bytes: m,
             all_messages: 2 * n * (n - 1),
+            all_bytes: 3 * n * m,
+            ..Cost::default()
+        },
+        Algorithm::ReduceBroadcast => Cost {
+            rounds: 2 * log,
+            message_bytes: m,
+            bytes: 2 * log * m,
+            reduced_bytes: log * m,
+            all_messages: 2 * (n - 1),
             all_bytes: 3 * n * m,
             ..Cost::default()
         },

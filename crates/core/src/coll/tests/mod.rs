@@ -9,7 +9,7 @@ mod rounds;
 mod world;
 mod wrong;
 
-use super::select::{Collective, Question, serves};
+use super::select::{Question, serves};
 use super::*;
 use crate::buffer::{Buffer, Scratch};
 use alloc::format;

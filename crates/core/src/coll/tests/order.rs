@@ -46,8 +46,16 @@ impl Before {
             }
         }
         let (mut completed, mut issued) = (vec![Set::new(len); len], vec![Set::new(len); len]);
+        let mut fence = 0;
         for at in 0..len {
             assert_eq!(direct[at].len(), schedule.steps[at].needs as usize);
+            if schedule.steps[at].fenced {
+                fence = at;
+            }
+            for before in 0..fence {
+                completed[at].insert(before);
+                issued[at].insert(before);
+            }
             for &(before, on_issue) in &direct[at] {
                 let (c, i) = (completed[before].clone(), issued[before].clone());
                 completed[at].add(&c);
@@ -61,7 +69,8 @@ impl Before {
         Self { direct, completed, issued }
     }
 
-    /// Whether step `a` becomes ready before step `b`, or together with it and is then issued first.
+    /// Whether step `a` becomes ready before step `b`, or together with it and is then issued first: `b` is issued
+    /// after it in any case, or waits for everything that `a` waits for (fences included, for `a` is the earlier).
     fn issues_in_order(&self, a: usize, b: usize) -> bool {
         self.issued[b].has(a)
             || self.direct[a].iter().all(|&(before, on_issue)| {
@@ -77,7 +86,6 @@ fn accesses(action: &Action) -> (Option<Buffer>, Option<Buffer>) {
         Action::Receive { buffer, .. } => (None, Some(buffer)),
         Action::Copy { from, to } => (Some(from), Some(to)),
         Action::Reduce { input, inout } => (Some(input), Some(inout)),
-        Action::Join => (None, None),
     }
 }
 

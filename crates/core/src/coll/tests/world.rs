@@ -75,26 +75,13 @@ impl World {
     /// Runs the schedules of all ranks to their end; the number of rounds, if counted. An error if they hang, if
     /// messages do not fit or are left over.
     pub(super) fn run(schedules: &mut [Schedule], delivery: Delivery) -> Result<usize, String> {
-        let seed = match delivery {
-            Delivery::Random(seed) => seed,
-            Delivery::Rounds => 0,
-        };
-        let mut world = World {
-            channels: BTreeMap::new(),
-            transfers: Vec::new(),
-            random: Random::new(seed),
-            delivery,
-            trouble: None,
-        };
+        let mut world = Self::new(delivery);
         let mut waiting: Vec<usize> = (0..schedules.len()).collect();
         while !waiting.is_empty() {
             let rank = waiting.swap_remove(world.random.below(waiting.len()));
-            schedules[rank].start(&mut Port { world: &mut world, rank: rank as Rank });
+            world.start(schedules, rank as Rank);
         }
-        let rounds = match delivery {
-            Delivery::Random(_) => world.deliver_randomly(schedules)?,
-            Delivery::Rounds => world.deliver_in_rounds(schedules)?,
-        };
+        let rounds = world.deliver(schedules);
         if let Some(trouble) = world.trouble {
             return Err(trouble);
         }
@@ -106,6 +93,32 @@ impl World {
         match world.channels.iter().find(|(_, c)| !c.sent.is_empty() || !c.posted.is_empty()) {
             Some(((from, to), _)) => Err(format!("a message or a receive from {from} to {to} is left over")),
             None => Ok(rounds),
+        }
+    }
+
+    pub(super) fn new(delivery: Delivery) -> Self {
+        let seed = match delivery {
+            Delivery::Random(seed) => seed,
+            Delivery::Rounds => 0,
+        };
+        Self {
+            channels: BTreeMap::new(),
+            transfers: Vec::new(),
+            random: Random::new(seed),
+            delivery,
+            trouble: None,
+        }
+    }
+
+    pub(super) fn start(&mut self, schedules: &mut [Schedule], rank: Rank) {
+        schedules[rank as usize].start(&mut Port { world: self, rank });
+    }
+
+    /// Delivers until nothing is under way; the number of rounds, if counted.
+    pub(super) fn deliver(&mut self, schedules: &mut [Schedule]) -> usize {
+        match self.delivery {
+            Delivery::Random(_) => self.deliver_randomly(schedules),
+            Delivery::Rounds => self.deliver_in_rounds(schedules),
         }
     }
 
@@ -139,7 +152,7 @@ impl World {
         [Some(to), Some(from)]
     }
 
-    fn deliver_randomly(&mut self, schedules: &mut [Schedule]) -> Result<usize, String> {
+    fn deliver_randomly(&mut self, schedules: &mut [Schedule]) -> usize {
         // Ranks that have got something and not yet gone on.
         let mut behind: Vec<Rank> = Vec::new();
         while self.trouble.is_none() && self.transfers.len() + behind.len() > 0 {
@@ -152,10 +165,10 @@ impl World {
                 schedules[rank as usize].advance(&mut Port { world: self, rank });
             }
         }
-        Ok(0)
+        0
     }
 
-    fn deliver_in_rounds(&mut self, schedules: &mut [Schedule]) -> Result<usize, String> {
+    fn deliver_in_rounds(&mut self, schedules: &mut [Schedule]) -> usize {
         let mut rounds = 0;
         while self.trouble.is_none() && !self.transfers.is_empty() {
             rounds += 1;
@@ -171,6 +184,6 @@ impl World {
                 schedule.advance(&mut Port { world: self, rank: rank as Rank });
             }
         }
-        Ok(rounds)
+        rounds
     }
 }

@@ -7,26 +7,31 @@
 #   VLAN 102: frames from hosts of right
 set -eu
 
-exists() { ip link show dev "$1" >/dev/null 2>&1; }
-# join PORT MASTER: makes PORT a port of a bridge or a member of a LAG, unless it is already.
-join() {
-	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" master "$2" ;; esac
+# What is there now: `exists NAME`, `is_in NAME MASTER`. Changes are collected and made in one go, because a switch with
+# hundreds of ports would otherwise start hundreds of programs.
+links=$(ip -o link show)
+exists() { case "$links" in *": $1: "* | *": $1@"*) ;; *) return 1 ;; esac; }
+newline='
+'
+is_in() {
+	rest=${links#*": $1"[:@]}
+	case "${rest%%"$newline"*}" in *" master $2 "*) ;; *) return 1 ;; esac
 }
-# A LAG takes members only while they are down.
-join_lag() {
-	case "$(ip -o link show dev "$1")" in *" master $2 "*) ;; *) ip link set dev "$1" down; join "$1" "$2" ;; esac
-}
+# join NAME BRIDGE, join_lag NAME LAG: a LAG takes members only while they are down.
+join() { is_in "$1" "$2" || echo "link set dev $1 master $2"; }
+join_lag() { is_in "$1" "$2" || printf 'link set dev %s down\nlink set dev %s master %s\n' "$1" "$1" "$2"; }
 
 # 1. The bridge. No VLAN by default: a port that joins carries nothing until told to, so nothing loops meanwhile.
 #    No spanning tree: it would block the very links the VLANs are to use; each VLAN is a tree by plan.
 #    Addresses are kept as long as can be (100000 s): priming, not traffic, teaches them.
-exists br0 || ip link add name br0 type bridge vlan_filtering 1 vlan_default_pvid 0
-ip link set dev br0 type bridge vlan_filtering 1 vlan_default_pvid 0 stp_state 0 ageing_time 10000000
+{
+exists br0 || echo link add name br0 type bridge vlan_filtering 1 vlan_default_pvid 0
+echo link set dev br0 type bridge vlan_filtering 1 vlan_default_pvid 0 stp_state 0 ageing_time 10000000
 
 # 2. Link aggregation, hashed over addresses and ports so that several connections spread.
 # bond1: link 0 to right swp7,swp8
-exists bond1 || ip link add name bond1 type bond mode 802.3ad lacp_rate fast miimon 100
-ip link set dev bond1 type bond xmit_hash_policy layer3+4
+exists bond1 || echo link add name bond1 type bond mode 802.3ad lacp_rate fast miimon 100
+echo link set dev bond1 type bond xmit_hash_policy layer3+4
 join_lag swp7 bond1
 join_lag swp8 bond1
 
@@ -35,8 +40,9 @@ join bond1 br0 # link 0 to right swp7,swp8
 join swp1 br0 # host node0 eth0
 join swp2 br0 # host node1 eth0
 for port in swp3 swp4 swp5 swp6; do
-	if exists $port; then ip link set dev $port nomaster down; fi
+	if exists $port; then echo link set dev $port nomaster down; fi
 done
+} | ip -batch -
 
 # 4. VLANs. Frames from a host enter the VLAN of its port (pvid) and leave to any host untagged, whatever VLAN they
 #    came by; between switches they keep their tag. What is not listed is deleted first: with no spanning tree a
@@ -65,5 +71,12 @@ for port in swp1 swp2 swp7 swp8; do
 done
 
 # 6. Up. What was learned before may point along links a VLAN no longer uses: forget it, and prime from the hosts.
-for device in swp1 swp2 swp7 swp8 bond1 br0; do ip link set dev $device up; done
-ip link set dev br0 type bridge fdb_flush
+ip -batch - <<'UP'
+link set dev swp1 up
+link set dev swp2 up
+link set dev swp7 up
+link set dev swp8 up
+link set dev bond1 up
+link set dev br0 up
+link set dev br0 type bridge fdb_flush
+UP

@@ -4,26 +4,29 @@
 # Written by `ayatori plan` (one VLAN per source switch).
 set -eu
 
-exists() { ip link show dev "$1" >/dev/null 2>&1; }
+links=$(ip -o link show)
+exists() { case "$links" in *": $1: "* | *": $1@"*) ;; *) return 1 ;; esac; }
 
 # eth0: at switch left, on the address applications use.
 for nic in eth0; do
 	ethtool -A $nic rx on tx on >/dev/null 2>&1 ||
 		echo "$0: $nic: flow control not changed (already on, not offered by the NIC, or no ethtool)" >&2
 done
-ip link set dev eth0 up
-ip address replace 192.168.0.1/24 brd + dev eth0
+{
+echo link set dev eth0 up
+echo address replace 192.168.0.1/24 brd + dev eth0
 
 # Interfaces on the VLANs: one for each VLAN.
 for vid in 101 102; do
-	exists eth0.$vid || ip link add link eth0 name eth0.$vid type vlan id $vid
+	exists eth0.$vid || echo link add link eth0 name eth0.$vid type vlan id $vid
 done
-ip -batch - <<'ADDRESSES'
+cat <<'ADDRESSES'
 address replace 10.0.0.1/24 brd 10.0.0.255 dev eth0.101
 link set dev eth0.101 up
 address replace 10.0.1.1/24 brd 10.0.1.255 dev eth0.102
 link set dev eth0.102 up
 ADDRESSES
+} | ip -batch -
 
 # The VLAN of each pair of hosts. Both directions use the same one.
 ip -batch - <<'ROUTES'

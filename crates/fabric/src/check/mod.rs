@@ -1,0 +1,255 @@
+//! Does the network stand as planned? Collected switch state against a plan.
+//!
+//! [`read`] turns what was collected from a switch into an [`Observed`], whatever its make; [`compare`] says what
+//! differs from the plan, each [`Difference`] naming switch and port. Deliberately absent: collecting (that is `ssh`,
+//! `scp` or the lab) and repairing (that is applying the emitted configuration again).
+
+mod bridge_json;
+mod comware;
+mod ios_like;
+mod learned;
+mod observed;
+mod plan_json;
+mod sonic;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId, VlanSet};
+
+pub use observed::{InterfaceName, Observed, ObservedInterface, TableEntry};
+
+/// Something that is not as planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Name of the switch.
+    pub switch: String,
+    /// Name of the port or LAG; `None` for the switch as a whole.
+    pub port: Option<String>,
+    /// What differs, and what follows from it.
+    pub what: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.port {
+            Some(port) => write!(f, "{} {port}: {}", self.switch, self.what),
+            None => write!(f, "{}: {}", self.switch, self.what),
+        }
+    }
+}
+
+/// Why collected state cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {problem}", file = file.display())]
+pub struct ReadError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Most bytes of a collected file: a 1,000-port switch's table is far below.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The state of one switch out of the folder it was collected into, `None` if nothing of it is there.
+///
+/// A file's name is the switch's name and what it holds: `left.vlan.json` (`bridge -j vlan show`), `left.fdb.json`
+/// (`bridge -j fdb show`), `left.config_db.json` (SONiC), `left.json` (the `json` dialect), and for all others
+/// `left.cfg`, `left.conf` or `left.txt` (the running configuration, read by the switch's dialect).
+///
+/// # Errors
+/// A file that cannot be read or understood.
+pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, ReadError> {
+    let named = |kind: &str| folder.join(format!("{}.{kind}", switch.name));
+    let mut observed = None;
+    if let Some((file, text)) = load(named("vlan.json"))? {
+        let state = bridge_json::vlans(&text, switch).map_err(|problem| ReadError { file, problem })?;
+        observed = Some(state);
+    } else if let Some((file, text)) = load(named("config_db.json"))? {
+        observed = Some(sonic::read(&text).map_err(|problem| ReadError { file, problem })?);
+    } else if let Some((file, text)) = load(named("json"))? {
+        observed = Some(plan_json::read(&text).map_err(|problem| ReadError { file, problem })?);
+    } else {
+        for kind in ["cfg", "conf", "txt"] {
+            let Some((file, text)) = load(named(kind))? else { continue };
+            let state = running_config(&text, switch).map_err(|problem| ReadError { file, problem })?;
+            observed = Some(state);
+            break;
+        }
+    }
+    if let Some((file, text)) = load(named("fdb.json"))? {
+        let table = bridge_json::table(&text, switch).map_err(|problem| ReadError { file, problem })?;
+        observed.get_or_insert_default().table = Some(table);
+    }
+    Ok(observed)
+}
+
+fn load(file: PathBuf) -> Result<Option<(PathBuf, String)>, ReadError> {
+    let fail = |problem: String| Err(ReadError { file: file.clone(), problem });
+    match std::fs::metadata(&file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return fail(format!("cannot be read: {error}")),
+        Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
+            return fail(format!("has {} bytes, more than {FILE_BYTES_MAX}", metadata.len()));
+        }
+        Ok(_) => {}
+    }
+    match std::fs::read(&file) {
+        Ok(bytes) => Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned()))),
+        Err(error) => fail(format!("cannot be read: {error}")),
+    }
+}
+
+fn running_config(text: &str, switch: &SwitchPlan) -> Result<Observed, String> {
+    match switch.dialect.as_str() {
+        "comware" => comware::read(text),
+        "dell-os6" | "arista-eos" | "cisco-nxos" | "cisco-ios" => ios_like::read(text),
+        other => Err(format!(
+            "the state of a {other} switch is not a running configuration; collect `bridge -j vlan show` into \
+             {name}.vlan.json and `bridge -j fdb show` into {name}.fdb.json",
+            name = switch.name
+        )),
+    }
+}
+
+/// What differs between the plan and what was observed, by switch name. A switch without state is a difference.
+pub fn compare(plan: &Plan, observed: &BTreeMap<String, Observed>) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for switch in &plan.switches {
+        let Some(state) = observed.get(&switch.name) else {
+            let what = "no state was collected".to_owned();
+            differences.push(Difference { switch: switch.name.clone(), port: None, what });
+            continue;
+        };
+        let mut report = Report { switch, differences: &mut differences };
+        if !state.interfaces.is_empty() || state.table.is_none() {
+            report.compare_switch(plan, state);
+        }
+    }
+    learned::compare(plan, observed, &mut differences);
+    differences
+}
+
+struct Report<'a> {
+    switch: &'a SwitchPlan,
+    differences: &'a mut Vec<Difference>,
+}
+
+impl Report<'_> {
+    fn say(&mut self, port: Option<&str>, what: String) {
+        self.differences.push(Difference {
+            switch: self.switch.name.clone(),
+            port: port.map(str::to_owned),
+            what,
+        });
+    }
+
+    fn compare_switch(&mut self, plan: &Plan, state: &Observed) {
+        let switch = self.switch;
+        if state.spanning_tree == Some(true) {
+            self.say(None, "spanning tree is on: it blocks links the VLANs use".into());
+        }
+        if let (Some(wanted), Some(found)) = (switch.aging_time_s, state.aging_time_s)
+            && found != 0
+            && found < wanted
+        {
+            let what = format!("addresses age after {found} s, planned {wanted} s: priming comes too late");
+            self.say(None, what);
+        }
+        for lag in &switch.lags {
+            let name = InterfaceName::Lag(lag.number);
+            let found = state.interface(&name);
+            self.compare_membership(&format!("LAG {}", lag.number), &lag.membership, lag.role, found);
+        }
+        for port in &switch.ports {
+            let found = state.interface(&InterfaceName::Port(port.name.clone()));
+            if port.lag.is_some() {
+                if let Some(found) = found.filter(|found| state.knows_lags && found.lag != port.lag) {
+                    let say = |lag: Option<u16>| lag.map_or("none".into(), |number| format!("LAG {number}"));
+                    self.say(
+                        Some(&port.name),
+                        format!("is in {}, planned {}", say(found.lag), say(port.lag)),
+                    );
+                }
+                continue;
+            }
+            self.compare_membership(&port.name, &port.membership, port.role, found);
+        }
+        self.compare_unknown(plan, state);
+    }
+
+    fn compare_membership(
+        &mut self,
+        name: &str,
+        wanted: &Membership,
+        role: PortRole,
+        found: Option<&ObservedInterface>,
+    ) {
+        let nothing = Membership::default();
+        let found = match found {
+            Some(found) if found.is_shut => {
+                if role != PortRole::Unused {
+                    self.say(Some(name), "is shut down".into());
+                }
+                return;
+            }
+            Some(found) => &found.membership,
+            None => &nothing,
+        };
+        let members = |of: &Membership| -> VlanSet { of.untagged.iter().chain(of.tagged.iter()).collect() };
+        let (all_wanted, all_found) = (members(wanted), members(found));
+        let missing = all_wanted.difference(&all_found);
+        if !missing.is_empty() {
+            self.say(Some(name), format!("lacks VLAN {missing}: frames on it end here"));
+        }
+        let extra = all_found.difference(&all_wanted);
+        if !extra.is_empty() {
+            let why = match role {
+                PortRole::Link { .. } => "not part of its tree here: a loop is possible",
+                PortRole::Host { .. } | PortRole::Unused => "not planned here",
+            };
+            self.say(Some(name), format!("carries VLAN {extra}, {why}"));
+        }
+        let to_tag = wanted.tagged.difference(&wanted.tagged.difference(&found.untagged));
+        if !to_tag.is_empty() {
+            self.say(Some(name), format!("sends VLAN {to_tag} untagged, planned tagged"));
+        }
+        let to_strip = wanted.untagged.difference(&wanted.untagged.difference(&found.tagged));
+        if !to_strip.is_empty() {
+            self.say(Some(name), format!("sends VLAN {to_strip} tagged, planned untagged"));
+        }
+        if wanted.pvid != found.pvid && !(wanted.pvid.is_none() && extra_is_pvid(&extra, found.pvid)) {
+            let say = |pvid: Option<VlanId>| pvid.map_or("none".into(), |vlan| vlan.to_string());
+            let what = format!("PVID is {}, planned {}", say(found.pvid), say(wanted.pvid));
+            self.say(Some(name), format!("{what}: frames from here take other routes"));
+        }
+    }
+
+    /// Interfaces that carry VLANs of the plan and are not in it.
+    fn compare_unknown(&mut self, plan: &Plan, state: &Observed) {
+        let planned = plan.vlan_set();
+        for (name, found) in &state.interfaces {
+            let is_known = match name {
+                InterfaceName::Port(port) => {
+                    self.switch.ports.iter().any(|known| observed::same_port(&known.name, port))
+                }
+                InterfaceName::Lag(number) => self.switch.lags.iter().any(|lag| lag.number == *number),
+                InterfaceName::Own => true,
+            };
+            let members = found.membership.untagged.iter().chain(found.membership.tagged.iter());
+            let of_plan: VlanSet = members.filter(|&vlan| planned.contains(vlan)).collect();
+            if !is_known && !found.is_shut && !of_plan.is_empty() {
+                self.say(Some(&name.to_string()), format!("carries VLAN {of_plan} and is not in the plan"));
+            }
+        }
+    }
+}
+
+/// A stray VLAN that is also the PVID is one mistake, and is told once.
+fn extra_is_pvid(extra: &VlanSet, found: Option<VlanId>) -> bool {
+    found.is_some_and(|vlan| extra.contains(vlan))
+}

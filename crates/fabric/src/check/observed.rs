@@ -1,0 +1,106 @@
+//! What a switch was found to be set to, in words no make of switch owns.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::plan::{MacAddr, Membership, VlanId};
+
+/// State of one switch. What a source does not tell stays `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Ports and LAGs that the source mentions.
+    pub interfaces: BTreeMap<InterfaceName, ObservedInterface>,
+    /// Whether the source would tell which LAG a port is in.
+    pub knows_lags: bool,
+    /// Aging time, s; 0 for never.
+    pub aging_time_s: Option<u32>,
+    /// Whether a spanning tree protocol runs.
+    pub spanning_tree: Option<bool>,
+    /// Learned addresses.
+    pub table: Option<Vec<TableEntry>>,
+}
+
+impl Observed {
+    /// An interface, however the source abbreviates its name.
+    pub fn interface(&self, name: &InterfaceName) -> Option<&ObservedInterface> {
+        self.interfaces.get(name).or_else(|| {
+            let InterfaceName::Port(wanted) = name else { return None };
+            self.interfaces.iter().find_map(|(known, interface)| match known {
+                InterfaceName::Port(port) if same_port(wanted, port) => Some(interface),
+                _ => None,
+            })
+        })
+    }
+}
+
+/// A port by the switch's own name for it, or a LAG by its number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InterfaceName {
+    /// A port.
+    Port(String),
+    /// A LAG.
+    Lag(u16),
+    /// The switch's own interface into the network (a bridge inside a host).
+    Own,
+}
+
+impl fmt::Display for InterfaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InterfaceName::Port(name) => f.write_str(name),
+            InterfaceName::Lag(number) => write!(f, "LAG {number}"),
+            InterfaceName::Own => f.write_str("the bridge itself"),
+        }
+    }
+}
+
+/// A port or LAG as it was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObservedInterface {
+    /// Its VLANs.
+    pub membership: Membership,
+    /// The LAG it is a member of.
+    pub lag: Option<u16>,
+    /// Whether it is administratively down.
+    pub is_shut: bool,
+}
+
+/// A learned address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TableEntry {
+    /// The VLAN.
+    pub vlan: VlanId,
+    /// The address.
+    pub mac: MacAddr,
+    /// Where it was learned.
+    pub interface: InterfaceName,
+}
+
+/// Whether two names mean one port: `GigabitEthernet1/0/1`, `gigabitethernet 1/0/1` and `Gi1/0/1` do.
+pub(super) fn same_port(a: &str, b: &str) -> bool {
+    a == b || short(a) == short(b)
+}
+
+/// The first two letters and everything from the first digit on.
+fn short(name: &str) -> String {
+    let compact: String =
+        name.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
+    let digits_at = compact.find(|c: char| c.is_ascii_digit()).unwrap_or(compact.len());
+    let letters: String = compact.chars().take(digits_at.min(2)).collect();
+    letters + compact.get(digits_at..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abbreviated_names_mean_the_same_port() {
+        assert!(same_port("GigabitEthernet1/0/1", "Gi1/0/1"));
+        assert!(same_port("Ethernet1/2", "ethernet 1/2"));
+        assert!(same_port("1/g7", "1/g7"));
+        assert!(!same_port("1/g7", "1/xg7"));
+        assert!(!same_port("Te1/0/1", "Gi1/0/1"));
+        assert!(!same_port("Ethernet1", "Ethernet11"));
+    }
+}

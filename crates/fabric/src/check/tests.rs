@@ -1,0 +1,254 @@
+//! Every dialect's own output is read back as the plan; every kind of mistake is named.
+
+use super::*;
+use crate::dialect::{ALL, Dialect, by_name, golden_tests::example};
+use crate::graph::SwitchId;
+use crate::plan::MacAddr;
+
+/// Collected state as a switch of `dialect` would show it after its configuration was entered.
+fn collected(dialect: &dyn Dialect, plan: &Plan) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for switch in &plan.switches {
+        for file in dialect.emit(plan, switch.id).unwrap().files {
+            let path = folder.path().join(&file.name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, file.text).unwrap();
+        }
+    }
+    folder
+}
+
+fn read_all(folder: &Path, plan: &Plan) -> BTreeMap<String, Observed> {
+    let states = plan.switches.iter().filter_map(|switch| {
+        Some((switch.name.clone(), read(folder, switch).unwrap_or_else(|error| panic!("{error}"))?))
+    });
+    states.collect()
+}
+
+fn words(differences: &[Difference]) -> Vec<String> {
+    differences.iter().map(ToString::to_string).collect()
+}
+
+/// Dialects whose configuration is what a switch shows of itself.
+fn with_running_config() -> impl Iterator<Item = &'static dyn Dialect> {
+    ALL.iter().copied().filter(|dialect| !["linux-bridge", "systemd-networkd"].contains(&dialect.name()))
+}
+
+#[test]
+fn what_a_dialect_writes_is_read_back_as_the_plan() {
+    for dialect in with_running_config() {
+        let plan = example(dialect, None);
+        let folder = collected(dialect, &plan);
+        let differences = compare(&plan, &read_all(folder.path(), &plan));
+        assert_eq!(words(&differences), Vec::<String>::new(), "{}", dialect.name());
+    }
+}
+
+#[test]
+fn the_newer_dells_configuration_is_read_back_too() {
+    let dialect = by_name("dell-os6").unwrap();
+    let plan = example(dialect, Some("Gi1/0/{port}"));
+    let folder = collected(dialect, &plan);
+    assert_eq!(words(&compare(&plan, &read_all(folder.path(), &plan))), Vec::<String>::new());
+}
+
+#[test]
+fn a_change_of_any_membership_is_named_with_switch_port_and_vlan() {
+    for dialect in with_running_config() {
+        let plan = example(dialect, None);
+        let folder = collected(dialect, &plan);
+        let states = read_all(folder.path(), &plan);
+        let extra = VlanId::new(999).unwrap();
+        for name in states["left"].interfaces.keys() {
+            let mut changed = states.clone();
+            let interface = changed.get_mut("left").unwrap().interfaces.get_mut(name).unwrap();
+            let is_checked = interface.lag.is_none() && !interface.is_shut;
+            interface.membership.tagged.insert(extra);
+            let found = words(&compare(&plan, &changed));
+            if is_checked {
+                assert_eq!(found.len(), 1, "{} {name}: {found:?}", dialect.name());
+                assert!(found[0].starts_with("left ") && found[0].contains("VLAN 999"), "{found:?}");
+            }
+        }
+    }
+}
+
+fn bridge_plan() -> Plan {
+    example(by_name("linux-bridge").unwrap(), None)
+}
+
+/// `bridge -j vlan show` of a switch that stands as planned.
+fn bridge_vlans(plan: &Plan, switch: SwitchId) -> serde_json::Value {
+    let switch = plan.switch(switch);
+    let mut devices = Vec::new();
+    let lags = switch.lags.iter().map(|lag| (format!("bond{}", lag.number), &lag.membership));
+    let ports = switch.ports.iter().filter(|port| port.lag.is_none());
+    for (name, membership) in lags.chain(ports.map(|port| (port.name.clone(), &port.membership))) {
+        let flags = |vlan: VlanId| {
+            let pvid = (membership.pvid == Some(vlan)).then_some("PVID");
+            let untagged = membership.untagged.contains(vlan).then_some("Egress Untagged");
+            pvid.into_iter().chain(untagged).collect::<Vec<_>>()
+        };
+        let all = membership.untagged.iter().chain(membership.tagged.iter());
+        let vlans: Vec<_> =
+            all.map(|vlan| serde_json::json!({ "vlan": vlan.get(), "flags": flags(vlan) })).collect();
+        if !vlans.is_empty() {
+            devices.push(serde_json::json!({ "ifname": name, "vlans": vlans }));
+        }
+    }
+    devices.into()
+}
+
+fn bridge_states(plan: &Plan) -> BTreeMap<String, Observed> {
+    let state = |switch: &SwitchPlan| {
+        let text = bridge_vlans(plan, switch.id).to_string();
+        (switch.name.clone(), bridge_json::vlans(&text, switch).unwrap())
+    };
+    plan.switches.iter().map(state).collect()
+}
+
+#[test]
+fn a_bridge_that_stands_as_planned_has_no_differences() {
+    let plan = bridge_plan();
+    assert_eq!(words(&compare(&plan, &bridge_states(&plan))), Vec::<String>::new());
+}
+
+#[test]
+fn each_kind_of_wrong_membership_has_its_words() {
+    let plan = bridge_plan();
+    let change = |edit: &dyn Fn(&mut Membership)| {
+        let mut states = bridge_states(&plan);
+        let port = InterfaceName::Port("swp1".into());
+        edit(&mut states.get_mut("left").unwrap().interfaces.get_mut(&port).unwrap().membership);
+        words(&compare(&plan, &states)).join("\n")
+    };
+    let vlan = |vid| VlanId::new(vid).unwrap();
+    let only = |vid: u16| -> VlanSet { [vlan(vid)].into_iter().collect() };
+    type Case<'a> = (&'a dyn Fn(&mut Membership), &'a str);
+    let cases: [Case<'_>; 5] = [
+        (&|m| m.untagged = m.untagged.difference(&only(102)), "left swp1: lacks VLAN 102"),
+        (&|m| m.untagged.insert(vlan(7)), "left swp1: carries VLAN 7, not planned here"),
+        (&|m| m.pvid = Some(vlan(102)), "left swp1: PVID is 102, planned 101"),
+        (&|m| m.pvid = None, "left swp1: PVID is none, planned 101"),
+        (
+            &|m| {
+                m.untagged = m.untagged.difference(&only(102));
+                m.tagged.insert(vlan(102));
+            },
+            "left swp1: sends VLAN 102 tagged, planned untagged",
+        ),
+    ];
+    for (edit, wanted) in cases {
+        let found = change(edit);
+        assert!(
+            found.starts_with(wanted) && found.lines().count() == 1,
+            "wanted {wanted:?}, found {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_switch_without_state_and_a_port_that_nobody_planned_are_named() {
+    let plan = bridge_plan();
+    let mut states = bridge_states(&plan);
+    states.remove("right");
+    let stray = ObservedInterface {
+        membership: Membership { tagged: plan.vlan_set(), ..Membership::default() },
+        ..ObservedInterface::default()
+    };
+    states.get_mut("left").unwrap().interfaces.insert(InterfaceName::Port("eth7".into()), stray);
+    let found = words(&compare(&plan, &states));
+    assert_eq!(
+        found,
+        ["left eth7: carries VLAN 101-102 and is not in the plan", "right: no state was collected"]
+    );
+}
+
+/// A table with every host where the plan has it.
+fn full_table(plan: &Plan, switch: SwitchId) -> Vec<TableEntry> {
+    let mut table = Vec::new();
+    for (index, host) in plan.hosts.iter().enumerate() {
+        for vlan in &plan.vlans {
+            let attachment = &host.attachments[0];
+            let interface = if attachment.switch == switch {
+                InterfaceName::Port(format!("swp{}", attachment.ports[0]))
+            } else {
+                InterfaceName::Lag(1)
+            };
+            table.push(TableEntry { vlan: vlan.vid, mac: MacAddr([2, 0, 0, 0, 0, index as u8]), interface });
+        }
+    }
+    table
+}
+
+#[test]
+fn unknown_and_misplaced_addresses_are_told_also_without_described_addresses() {
+    for has_addresses in [true, false] {
+        let mut plan = bridge_plan();
+        if !has_addresses {
+            plan.hosts.iter_mut().for_each(|host| host.attachments[0].mac = None);
+        }
+        let mut states = bridge_states(&plan);
+        for switch in &plan.switches {
+            states.get_mut(&switch.name).unwrap().table = Some(full_table(&plan, switch.id));
+        }
+        assert_eq!(words(&compare(&plan, &states)), Vec::<String>::new());
+
+        let table = states.get_mut("left").unwrap().table.as_mut().unwrap();
+        let gone = table.iter().position(|entry| entry.interface == InterfaceName::Lag(1)).unwrap();
+        table.remove(gone);
+        let found = words(&compare(&plan, &states));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("does not know 1 of 8 addresses"), "{found:?}");
+
+        let table = states.get_mut("left").unwrap().table.as_mut().unwrap();
+        let far = table.iter().position(|entry| entry.interface == InterfaceName::Lag(1)).unwrap();
+        table[far].interface = InterfaceName::Port("swp2".into());
+        let found = words(&compare(&plan, &states)).join("\n");
+        assert!(found.contains("at swp2, planned LAG 1"), "{found}");
+    }
+}
+
+#[test]
+fn what_bridge_prints_is_read() {
+    let plan = bridge_plan();
+    let left = &plan.switches[0];
+    let text = r#"[{"mac":"36:60:aa:15:38:dd","ifname":"swp1","vlan":102,"flags":[],"master":"br0","state":""},
+        {"mac":"e6:68:45:d0:1a:6c","ifname":"swp1","vlan":102,"flags":[],"master":"br0","state":"permanent"},
+        {"mac":"33:33:00:00:00:01","ifname":"swp1","flags":["self"],"state":"permanent"}]"#;
+    let table = bridge_json::table(text, left).unwrap();
+    assert_eq!(table.len(), 1);
+    assert_eq!(table[0].interface, InterfaceName::Port("swp1".into()));
+    let compressed = r#"[{"ifname":"bond1","vlans":[{"vlan":101,"vlanEnd":104}]}]"#;
+    let observed = bridge_json::vlans(compressed, left).unwrap();
+    assert_eq!(observed.interfaces[&InterfaceName::Lag(1)].membership.tagged.to_string(), "101-104");
+}
+
+#[test]
+fn files_that_are_something_else_are_refused_by_name() {
+    let plan = bridge_plan();
+    let left = &plan.switches[0];
+    let cases = [
+        ("left.vlan.json", "not json", "is not the output of `bridge -j vlan show`"),
+        ("left.vlan.json", r#"[{"ifname":"swp1","vlans":[{"vlan":9999}]}]"#, "VLAN 9999 of swp1 cannot be"),
+        (
+            "left.config_db.json",
+            r#"{"VLAN_MEMBER":{"x":{"tagging_mode":"tagged"}}}"#,
+            "cannot understand the key",
+        ),
+        ("left.cfg", "hello", "is not a running configuration"),
+        ("left.json", "{}", "is not a file of the json dialect"),
+    ];
+    for (name, content, problem) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(name), content).unwrap();
+        let error = read(folder.path(), left).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(problem), "{error}");
+    }
+    let dell = &example(by_name("dell-os6").unwrap(), None).switches[0];
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("left.cfg"), "interface ethernet 1/g1\nswitchport general pvid 5000\n")
+        .unwrap();
+    let error = read(folder.path(), dell).unwrap_err().to_string();
+    assert!(error.contains("line 2: \"5000\" is no VLAN"), "{error}");
+}

@@ -1,0 +1,214 @@
+//! From a machine description to a simulated network: what the simulator makes of the file's numbers.
+//!
+//! A switch model with a `router` section is simulated as such. One without is an Ethernet switch: frames of the NIC's
+//! MTU with 38 B of preamble, header, checksum and gap, one lane a link, no loss (as with 802.3x pause), its buffer
+//! shared out evenly over the ports. What of a description the simulator does not model is listed in
+//! [`Simulated::notes`], so that no number is silently without effect.
+
+use ayatori_fabric::description::{
+    Machine, RouterModel, Routing as Asked, SwitchModel, Switching as Described,
+};
+use ayatori_fabric::graph::LinkSpec;
+use ayatori_fabric::routing::{DimensionOrder, Method, Routing, RoutingError, Table, TieRule};
+
+use crate::network::{BuildError, Config, Network, NicOrder, Probe, Switching};
+
+/// Preamble 8, header 14, checksum 4, gap 12: what a frame takes on the wire beside its payload, bytes.
+const ETHERNET_OVERHEAD_BYTES: u32 = 38;
+/// The shortest frame (64 B) with preamble and gap, bytes.
+const ETHERNET_MIN_BYTES: u32 = 84;
+/// Packet memory of a port where the description gives none, bytes: 16 frames of 1,538.
+const ETHERNET_PORT_BUFFER_BYTES: u64 = 16 * 1_538;
+
+/// A network made from a description.
+#[derive(Debug)]
+pub struct Simulated<P: Probe> {
+    /// The network, at rest.
+    pub network: Network<P>,
+    /// What is simulated otherwise than described, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why a machine cannot be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The numbers do not make a network.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// No such routes.
+    #[error(transparent)]
+    Routing(#[from] RoutingError),
+    /// Different kinds of switches with credits.
+    #[error("switches {0} and {1} differ in their router: the simulator needs all routers alike")]
+    MixedRouters(String, String),
+    /// A number too large.
+    #[error("{0} is too large for the simulator: {1}")]
+    TooLarge(&'static str, u64),
+}
+
+/// Makes the network of a machine.
+///
+/// # Errors
+/// Says what does not fit.
+pub fn simulate<P: Probe>(machine: &Machine, probe: P) -> Result<Simulated<P>, MachineError> {
+    let mut notes = Vec::new();
+    let models: Vec<&SwitchModel> =
+        machine.graph.switches().map(|switch| machine.switch_model(switch)).collect();
+    let first = models[0];
+    if let Some(other) = models.iter().find(|model| model.router != first.router) {
+        return Err(MachineError::MixedRouters(first.name.clone(), other.name.clone()));
+    }
+    let config = match &first.router {
+        Some(router) => router_config(router, first)?,
+        None => ethernet_config(machine, first, &mut notes)?,
+    };
+    let routing = routing(machine, &mut notes)?;
+    let config = Config { vc_count: config.vc_count.max(routing.vc_count()), ..config };
+    let network = Network::with_probe(machine.graph.clone(), routing, config, probe)?;
+    Ok(Simulated { network, notes })
+}
+
+fn narrow(what: &'static str, value: u64) -> Result<u32, MachineError> {
+    u32::try_from(value).map_err(|_| MachineError::TooLarge(what, value))
+}
+
+fn router_config(router: &RouterModel, model: &SwitchModel) -> Result<Config, MachineError> {
+    Ok(Config {
+        mtu_bytes: narrow("packet_max_bytes", router.packet_max_bytes)?,
+        header_bytes: narrow("header_bytes", router.header_bytes)?,
+        packet_min_bytes: narrow("packet_min_bytes", router.packet_min_bytes)?,
+        flit_bytes: narrow("flit_bytes", router.flit_bytes)?,
+        vc_buffer_bytes: narrow("virtual_channel_buffer_bytes", router.virtual_channel_buffer_bytes)?,
+        vc_count: u8::try_from(router.virtual_channel_count)
+            .map_err(|_| MachineError::TooLarge("virtual_channels", router.virtual_channel_count.into()))?,
+        route_ps: router.route_computation_ps + model.latency_ps,
+        vc_allocation_ps: router.channel_allocation_ps,
+        switch_allocation_ps: router.switch_allocation_ps,
+        switch_traversal_ps: router.switch_traversal_ps,
+        switching: switching(model),
+        nic_order: NicOrder::RoundRobin,
+    })
+}
+
+fn switching(model: &SwitchModel) -> Switching {
+    match model.switching {
+        Described::StoreAndForward => Switching::StoreAndForward,
+        Described::CutThrough | Described::VirtualCutThrough => Switching::CutThrough,
+    }
+}
+
+fn ethernet_config(
+    machine: &Machine,
+    model: &SwitchModel,
+    notes: &mut Vec<String>,
+) -> Result<Config, MachineError> {
+    let payloads = machine.host_models.iter().flat_map(|host| &host.nics).map(|nic| nic.mtu_bytes);
+    let mtu_bytes = payloads.min().unwrap_or(1_500) + ETHERNET_OVERHEAD_BYTES;
+    let shares = u64::from(model.port_count);
+    let share = model.buffer_bytes.map_or(ETHERNET_PORT_BUFFER_BYTES, |all| all / shares);
+    let vc_buffer_bytes = narrow("buffer_bytes", share)?.max(mtu_bytes);
+    if u64::from(vc_buffer_bytes) > share {
+        notes.push(format!("{}: a port's buffer of {share} B is simulated as one frame", model.name));
+    }
+    if !model.pause || !machine.options.pause {
+        notes.push("frames are never lost, as with 802.3x pause, though the description has it off".into());
+    }
+    Ok(Config {
+        mtu_bytes,
+        header_bytes: ETHERNET_OVERHEAD_BYTES,
+        packet_min_bytes: ETHERNET_MIN_BYTES.min(mtu_bytes),
+        // A switch looks at a frame once it has the addresses; bytes are not padded.
+        flit_bytes: 1,
+        vc_buffer_bytes,
+        vc_count: 1,
+        route_ps: model.latency_ps,
+        vc_allocation_ps: 0,
+        switch_allocation_ps: 0,
+        switch_traversal_ps: 0,
+        switching: switching(model),
+        nic_order: NicOrder::RoundRobin,
+    })
+}
+
+fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, MachineError> {
+    let asked = machine.options.routing;
+    let graph = &machine.graph;
+    let Some(topology) = &machine.topology else {
+        notes.push("switches listed one by one are routed up*/down*".into());
+        return Ok(Routing::Table(Table::up_down(graph, None)?));
+    };
+    // With credits a dateline costs nothing; Ethernet has one lane only.
+    let dateline = machine.graph.switches().all(|switch| machine.switch_model(switch).router.is_some());
+    if let (Some(grid), Asked::Auto | Asked::DimensionOrder | Asked::NoWrapTransit) = (topology.grid(), asked)
+    {
+        let given = &machine.options.dimension_order;
+        let complete = given.len() == grid.dimensions.len();
+        let order = if complete { given.clone() } else { (0..grid.dimensions.len()).collect() };
+        if asked == Asked::NoWrapTransit {
+            notes.push("no-wrap-transit is simulated as plain dimension order".into());
+        }
+        let routing = DimensionOrder::with_order(&grid, &order, dateline, TieRule::Balanced);
+        return Ok(Routing::DimensionOrder(routing));
+    }
+    let method = match asked {
+        Asked::Minimal => Method::Minimal,
+        Asked::UpDown => Method::UpDown { root: None },
+        Asked::SpanningTree => {
+            notes.push("spanning-tree routes are simulated as up*/down*".into());
+            Method::UpDown { root: None }
+        }
+        Asked::Auto | Asked::DimensionOrder | Asked::NoWrapTransit => Method::usual_for(topology),
+    };
+    Ok(Routing::new(method, topology, graph)?)
+}
+
+/// A machine of the packet pacing paper's kind in code: a torus of these extents with NSIM's routers, one NIC a node.
+/// A cable's latency is not in the paper; 10 ns is what two metres and a transceiver take.
+///
+/// # Errors
+/// If the extents make no torus.
+pub fn nsim_torus<P: Probe>(extents: &[u32], probe: P) -> Result<Network<P>, MachineError> {
+    use ayatori_fabric::topology::{HostLayout, Topology, Torus};
+    let topology = Topology::Torus(Torus::new(extents));
+    let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
+    let hosts = HostLayout { per_switch_count: 1, nic_count: 1, link };
+    let graph =
+        topology.build_with_hosts(link, hosts).map_err(|error| BuildError::Config(error.to_string()))?;
+    let method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };
+    let routing = Routing::new(method, &topology, &graph)?;
+    let config = Config { vc_count: 2, ..Config::nsim() };
+    Ok(Network::with_probe(graph, routing, config, probe)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::NoProbe;
+    use crate::traffic::patterns::PairwiseExchange;
+    use crate::traffic::rounds::{self, Setup};
+
+    fn load(name: &str) -> Machine {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines").join(name);
+        Machine::load(&path).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn fx10_is_simulated_with_the_papers_table_3() {
+        let Simulated { network, notes } = simulate(&load("fx10.toml"), NoProbe).unwrap();
+        assert_eq!(notes, Vec::<String>::new());
+        assert_eq!(network.config(), &Config::nsim());
+        assert_eq!(network.nic_count(), 64);
+    }
+
+    #[test]
+    fn the_ethernet_machines_carry_traffic_and_say_what_is_not_modelled() {
+        for name in ["supernova.toml", "misc.toml"] {
+            let Simulated { mut network, notes } = simulate(&load(name), NoProbe).unwrap();
+            let setup = Setup::blocks(&network, 1);
+            let processes = network.nic_count() as u32;
+            let report = rounds::run(&mut network, &PairwiseExchange::new(processes, 2_000), &setup);
+            assert!(report.is_ok(), "{name} {notes:?}: {report:?}");
+            assert_eq!(network.leftovers(), None);
+        }
+    }
+}
