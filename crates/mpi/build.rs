@@ -7,7 +7,7 @@ mod table;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
-use table::{Function, Item};
+use table::{Function, Item, Param};
 
 /// Rust constants for the C ones. Handles and special pointers become their integers.
 fn constants(items: &[Item]) -> String {
@@ -75,6 +75,53 @@ fn stubs(functions: &[Function], implemented: &[String]) -> String {
     out
 }
 
+/// What a form passes on for a parameter: counts and arrays of them widened, the rest as it is.
+fn passed_on(param: &Param) -> Option<String> {
+    let name = format!("r#{}", param.name);
+    match (param.name.as_str(), param.rust_type.as_str()) {
+        ("info" | "request", _) => None,
+        (_, "*const c_int" | "*const MPI_Count" | "*const MPI_Aint") => Some(format!("Array::from({name})")),
+        (count, "c_int" | "MPI_Count") if count.contains("count") => Some(format!("MPI_Count::from({name})")),
+        _ => Some(name),
+    }
+}
+
+/// The forms of the operations in `forms! { … }`: each calls the one function that serves them all.
+fn forms(functions: &[Function], sources: &[String]) -> String {
+    let mut out = String::from("api! {\n");
+    for base in sources.iter().flat_map(|source| table::forms(source)) {
+        for (name, form) in table::names_of_forms(&base) {
+            let Some(f) = functions.iter().find(|f| f.name == name) else { continue };
+            let params: Vec<_> = f.params.iter().map(|p| format!("r#{}: {}", p.name, c_or_in(p))).collect();
+            let mode = match form {
+                table::Form::Blocking => "Mode::Blocking",
+                table::Form::Nonblocking => "Mode::Nonblocking(request)",
+                table::Form::Persistent => "Mode::Persistent(info, request)",
+            };
+            let mut args: Vec<_> = f.params.iter().filter_map(passed_on).collect();
+            args.push(mode.into());
+            let (chapter, function, args) = (&f.chapter, base.to_lowercase(), args.join(", "));
+            let params = params.join(", ");
+            writeln!(out, "fn {name}({params}) on comm {{ crate::api::{chapter}::{function}({args}) }}")
+                .unwrap();
+        }
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// The type a form takes for a parameter: what is read or written through is typed as the boundary does.
+fn c_or_in(param: &Param) -> String {
+    match param.rust_type.as_str() {
+        "*mut MPI_Request" => "Out<MPI_Request>".into(),
+        "*const c_void" => "*const c_void".into(),
+        ty => match ty.strip_prefix("*const ") {
+            Some(element) => format!("In<{element}>"),
+            None => ty.into(),
+        },
+    }
+}
+
 /// A check, by the type system, that each written function has the signature of the table.
 fn signatures(functions: &[Function], implemented: &[String]) -> String {
     let mut out = String::new();
@@ -108,7 +155,9 @@ fn main() {
         |name: &str| fs::read_to_string(Path::new(&dir).join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     let functions = table::functions(&read("abi/functions.txt"));
     let items = table::constants(&read("abi/constants.txt"));
-    let implemented = table::implemented_in(Path::new(&dir)).expect("src/api can be read");
+    let sources = table::sources(Path::new(&dir)).expect("src/api can be read");
+    let written: Vec<_> = sources.iter().flat_map(|source| table::written(source)).collect();
+    let implemented = table::implemented_in(Path::new(&dir), &functions).expect("src/api can be read");
     for name in &implemented {
         assert!(
             functions.iter().any(|f| f.name == *name),
@@ -119,8 +168,9 @@ fn main() {
         fs::write(Path::new(&out).join(name), text).expect("OUT_DIR can be written")
     };
     write("constants.rs", constants(&items));
+    write("forms.rs", forms(&functions, &sources));
     write("stubs.rs", stubs(&functions, &implemented));
-    write("signatures.rs", signatures(&functions, &implemented));
+    write("signatures.rs", signatures(&functions, &written));
 
     // rustc exports from a cdylib what it knows of, through a version script of its own; the weak aliases, which
     // are assembled, need a second one. LLD, rustc's linker on x86-64 Linux, merges the two; GNU ld refuses a

@@ -17,7 +17,7 @@ pub(crate) fn run() -> Result<()> {
     let read = |name: &str| fs::read_to_string(mpi.join(name)).with_context(|| format!("cannot read {name}"));
     let functions = table::functions(&read("abi/functions.txt")?);
     let constants = table::constants(&read("abi/constants.txt")?);
-    let implemented = table::implemented_in(&mpi).context("cannot read crates/mpi/src/api")?;
+    let implemented = table::implemented_in(&mpi, &functions).context("cannot read crates/mpi/src/api")?;
     let write = |path: &Path, text: String| -> Result<()> {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     };

@@ -164,9 +164,9 @@ pub fn constants(text: &str) -> Vec<Item> {
     items
 }
 
-/// The names of the functions implemented in a chapter's source: its `fn MPI_…` inside `api!` blocks, and the
+/// The names of the functions written out in a chapter's source: its `fn MPI_…` inside `api!` blocks, and the
 /// `MPI_…` in the blocks of macros that make families of functions (`sends! { … }` at the start of a line).
-pub fn implemented(source: &str) -> Vec<String> {
+pub fn written(source: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut in_family = false;
     for line in source.lines() {
@@ -189,9 +189,45 @@ fn first_name(rest: &str) -> String {
     format!("MPI_{}", &rest[..end])
 }
 
-/// The names implemented in all of `src/api` under `crate_dir`, sorted.
-pub fn implemented_in(crate_dir: &std::path::Path) -> std::io::Result<Vec<String>> {
-    let mut names = Vec::new();
+/// The names in a chapter's `forms! { … }`: operations of which one Rust function serves every form.
+pub fn forms(source: &str) -> Vec<String> {
+    let lines = source.lines().map(str::trim).skip_while(|line| !line.starts_with("forms! {")).skip(1);
+    let names = lines.take_while(|line| *line != "}").flat_map(str::split_whitespace);
+    names.map(str::to_string).collect()
+}
+
+/// How a form of a collective operation ends (MPI-5.0 §6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `MPI_X`
+    Blocking,
+    /// `MPI_Ix`
+    Nonblocking,
+    /// `MPI_X_init`
+    Persistent,
+}
+
+/// The names of every form of operation `base` (`Bcast`): blocking, non-blocking and persistent, small and large.
+pub fn names_of_forms(base: &str) -> Vec<(String, Form)> {
+    let nonblocking = format!("I{}{}", base[..1].to_lowercase(), &base[1..]);
+    let stems = [
+        (format!("MPI_{base}"), Form::Blocking),
+        (format!("MPI_{nonblocking}"), Form::Nonblocking),
+        (format!("MPI_{base}_init"), Form::Persistent),
+    ];
+    stems.into_iter().flat_map(|(stem, form)| [(stem.clone(), form), (format!("{stem}_c"), form)]).collect()
+}
+
+/// The names of the functions of the ABI that a chapter's source implements.
+pub fn implemented(source: &str, functions: &[Function]) -> Vec<String> {
+    let of_forms = forms(source).into_iter().flat_map(|base| names_of_forms(&base)).map(|(name, _)| name);
+    let of_forms = of_forms.filter(|name| functions.iter().any(|f| f.name == *name));
+    written(source).into_iter().chain(of_forms).collect()
+}
+
+/// The sources of all chapters: every Rust file in `src/api` under `crate_dir`.
+pub fn sources(crate_dir: &std::path::Path) -> std::io::Result<Vec<String>> {
+    let mut sources = Vec::new();
     let mut folders = vec![crate_dir.join("src/api")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder)? {
@@ -199,10 +235,17 @@ pub fn implemented_in(crate_dir: &std::path::Path) -> std::io::Result<Vec<String
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "rs") {
-                names.extend(implemented(&std::fs::read_to_string(&path)?));
+                sources.push(std::fs::read_to_string(&path)?);
             }
         }
     }
+    Ok(sources)
+}
+
+/// The names implemented in all chapters, sorted.
+pub fn implemented_in(crate_dir: &std::path::Path, functions: &[Function]) -> std::io::Result<Vec<String>> {
+    let sources = sources(crate_dir)?;
+    let mut names: Vec<_> = sources.iter().flat_map(|source| implemented(source, functions)).collect();
     names.sort();
     Ok(names)
 }

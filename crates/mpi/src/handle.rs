@@ -236,7 +236,7 @@ mod tests {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            if random % 3 != 0 || model.is_empty() {
+            if !random.is_multiple_of(3) || model.is_empty() {
                 let handle = table.insert(step).unwrap();
                 assert!(model.insert(handle, step).is_none(), "handle given twice");
             } else {

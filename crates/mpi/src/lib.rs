@@ -34,3 +34,4 @@ mod op;
 mod request;
 mod runtime;
 mod state;
+mod topology;

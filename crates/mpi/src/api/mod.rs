@@ -15,6 +15,7 @@ pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod request;
 pub(crate) mod status;
+pub(crate) mod topology;
 
 /// Functions that nobody wrote yet; build.rs writes this.
 mod stubs {

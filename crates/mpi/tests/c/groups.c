@@ -50,6 +50,10 @@ int main(void)
     FAILS(MPI_ERR_RANK, MPI_Group_translate_ranks(world, 1, ranks, self, translated));
     FAILS(MPI_ERR_GROUP, MPI_Group_size(MPI_GROUP_NULL, &size));
     FAILS(MPI_ERR_COUNT, MPI_Group_incl(world, -1, ranks, &both));
+
+    int dims[3] = {0, 3, 0}, other[2] = {0, 5};
+    OK(MPI_Dims_create(24, 3, dims)); CHECK(dims[0] == 4 && dims[1] == 3 && dims[2] == 2);
+    FAILS(MPI_ERR_DIMS, MPI_Dims_create(24, 2, other));
     OK(MPI_Group_free(&world)); OK(MPI_Group_free(&self));
     return finish();
 }
