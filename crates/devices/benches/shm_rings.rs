@@ -7,7 +7,7 @@
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::{Device, Event, RemoteRegion, Submitted, Token};
 use ayatori_core::ids::{ProcessId, Rail};
-use ayatori_devices::shm::{Shm, ShmConfig, Source};
+use ayatori_devices::shm::{RingSize, Shm, ShmConfig, Source};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -27,6 +27,21 @@ fn main() {
     }
     if wants("rate") {
         println!("device, 8 B one way        {:7.2} ns a message", median(9, rate));
+    }
+    if wants("knobs2") {
+        print!(
+            "raw {:.1} 8B {:.1} rate {:.1}",
+            median(7, raw_pingpong),
+            median(7, || pingpong(8, 30_000)),
+            median(5, rate)
+        );
+        for (bytes, fragment) in [(64, 64), (1024, 1024), (4096, 4096), (8192, 8192), (8192, 4096)] {
+            print!(
+                " {bytes}/{fragment}: {:.3}",
+                median(5, || fragmented_pingpong(bytes, fragment, 3000)) / 1000.0
+            );
+        }
+        println!();
     }
     if wants("sizes") {
         sizes();
@@ -88,11 +103,19 @@ fn raw_pingpong() -> f64 {
     })
 }
 
+/// The usual, or `AYATORI_BENCH_RING=SLOTS,LINES`.
+fn ring_size() -> Option<RingSize> {
+    let text = std::env::var("AYATORI_BENCH_RING").ok()?;
+    let (slots, lines) = text.split_once(',').expect("SLOTS,LINES");
+    Some(RingSize { slots_count: slots.parse().unwrap(), lines_count: lines.parse().unwrap() })
+}
+
 fn devices() -> [Shm; 2] {
     let source = Source::create().unwrap();
     [0, 1].map(|rank| {
         let mut config = ShmConfig::new(rank, vec![ProcessId(0), ProcessId(1)]);
         config.cpus_count = 2;
+        config.ring = ring_size();
         Shm::attach(&source, &config).unwrap()
     })
 }

@@ -19,6 +19,8 @@
 //! gather           write, arrive │ root: released ─ read all
 //! allgather        write, arrive ─ released ─ read all
 //! alltoall         write, arrive ─ released ─ read own block of each
+//! reduce_scatter   write, arrive ─ released ─ fold own block of each
+//! scan, exscan     write, arrive ─ released ─ fold those of lower ranks
 //! ```
 
 pub(crate) mod room;
@@ -104,6 +106,22 @@ pub enum Call {
         send: Buffer,
         /// A block from each; may be the same memory.
         receive: Buffer,
+    },
+    /// `MPI_Reduce_scatter_block`.
+    ReduceScatterBlock {
+        /// A block for each.
+        send: Buffer,
+        /// One block; may be part of the same memory.
+        receive: Buffer,
+    },
+    /// `MPI_Scan`, and `MPI_Exscan` where not inclusive.
+    Scan {
+        /// The contribution.
+        send: Buffer,
+        /// The result; may be the same memory. Not written by an exclusive scan at rank 0.
+        receive: Buffer,
+        /// Whether the caller's own contribution is part of its result.
+        is_inclusive: bool,
     },
 }
 
@@ -205,6 +223,11 @@ impl NodeCollectives {
             Call::Gather { send, .. } | Call::Allgather { send, .. } => send.len() <= self.area_bytes,
             Call::Scatter { receive, .. } => receive.len().saturating_mul(n) <= self.area_bytes,
             Call::Alltoall { send, .. } => send.len() <= self.area_bytes,
+            // Each member also has a line or more of the result area.
+            Call::ReduceScatterBlock { send: block, .. } if block.len() > self.area_bytes => false,
+            Call::ReduceScatterBlock { receive: block, .. } | Call::Scan { send: block, .. } => {
+                line_multiple(block.len()).saturating_mul(n) <= self.area_bytes
+            }
         }
     }
 
@@ -270,7 +293,10 @@ impl NodeCollectives {
                 self.deposit(send);
                 self.arrive_and(if root == self.rank { Stage::Released } else { Stage::Idle });
             }
-            Call::Allgather { send, .. } | Call::Alltoall { send, .. } => {
+            Call::Allgather { send, .. }
+            | Call::Alltoall { send, .. }
+            | Call::ReduceScatterBlock { send, .. }
+            | Call::Scan { send, .. } => {
                 self.deposit(send);
                 self.arrive_and(Stage::Released);
             }
@@ -324,6 +350,18 @@ impl NodeCollectives {
                 for rank in 0..self.size as usize {
                     let from = rank * stride + self.rank as usize * len;
                     self.room.read(round, from, &receive, rank * len, len);
+                }
+                self.end_round(Stage::Idle);
+            }
+            Call::ReduceScatterBlock { send, receive } => {
+                let from = self.rank as usize * receive.len();
+                self.fold_own(self.stride(send.len()), from, self.size as usize, receive, reduce);
+                self.end_round(Stage::Idle);
+            }
+            Call::Scan { send, receive, is_inclusive } => {
+                let count = self.rank as usize + usize::from(is_inclusive);
+                if count > 0 {
+                    self.fold_own(self.stride(send.len()), 0, count, receive, reduce);
                 }
                 self.end_round(Stage::Idle);
             }
@@ -400,6 +438,23 @@ impl NodeCollectives {
             }
             _ => self.stage = Stage::Folded,
         }
+    }
+
+    /// Folds what lies at `from` in the first `count` deposits, in this member's part of the result area, and
+    /// reads it.
+    fn fold_own(
+        &self,
+        stride: usize,
+        from: usize,
+        count: usize,
+        receive: Buffer,
+        reduce: &mut impl FnMut(&mut [u8], &[u8]),
+    ) {
+        let len = receive.len();
+        let result_at = self.room.result_at() + self.rank as usize * line_multiple(len);
+        let deposits = (0..count).map(|rank| rank * stride + from);
+        self.room.fold(self.round, deposits, (self.round, result_at), len, reduce);
+        self.room.read(self.round, result_at, &receive, 0, len);
     }
 
     /// Distance of two members' deposits of `len` bytes: apart by whole lines, so that no two CPUs write one

@@ -20,7 +20,8 @@
 //!    there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
 //! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
 //!    releases; or the root of a round that publishes, before it stores `published` = e + 1 with release; or
-//!    each member its own part, before it arrives.
+//!    each member its own part, before it arrives; or each member a part that it alone reads, between release
+//!    and arriving at e + 1.
 //! 5. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
 //!    by storing 0 as the key, with release.
 

@@ -124,6 +124,31 @@ fn blocks_go_where_they_belong() {
 }
 
 #[test]
+fn scans_and_scattered_reductions_fold_in_rank_order() {
+    for n in SIZES {
+        run(n, n % 2 == 1, |rank, collectives| {
+            for (salt, len) in [0, 1, 8, 100, 1024].into_iter().enumerate() {
+                let mut memory = block(rank, len, salt);
+                let in_place = buffer(&mut memory);
+                let scan = |is_inclusive| Call::Scan { send: in_place, receive: in_place, is_inclusive };
+                finish(collectives, scan(false));
+                let want = if rank == 0 { block(0, len, salt) } else { reduced(rank, len, salt) };
+                assert!(memory == want, "exscan {len} at {rank} of {n}");
+                memory.copy_from_slice(&block(rank, len, salt));
+                finish(collectives, scan(true));
+                assert!(memory == reduced(rank + 1, len, salt), "scan {len} at {rank} of {n}");
+                let mut send = block(rank, len * n as usize, salt);
+                let whole = reduced(n, len * n as usize, salt);
+                let call = Call::ReduceScatterBlock { send: buffer(&mut send), receive: in_place };
+                finish(collectives, call);
+                let own = rank as usize * len..(rank as usize + 1) * len;
+                assert!(memory == whole[own], "reduce_scatter_block {len} at {rank} of {n}");
+            }
+        });
+    }
+}
+
+#[test]
 fn nobody_leaves_a_barrier_before_all_have_come() {
     use std::sync::atomic::{AtomicU32, Ordering};
     let come = AtomicU32::new(0);
