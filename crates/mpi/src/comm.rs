@@ -77,6 +77,12 @@ pub(crate) fn known_hints(info: MPI_Info) -> Result<Vec<(&'static str, bool)>, F
 }
 
 impl Comm {
+    /// The hints in use that mean something here.
+    pub(crate) fn hints(&self) -> Vec<(&'static str, bool)> {
+        let value = |key: &str| self.info.get(key.as_bytes()).map(|value| value == b"true");
+        HINTS.iter().filter_map(|key| Some((*key, value(key)?))).collect()
+    }
+
     /// Takes hints over.
     pub(crate) fn take_hints(&mut self, hints: Vec<(&'static str, bool)>) {
         for (key, value) in hints {

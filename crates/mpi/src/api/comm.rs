@@ -1,9 +1,17 @@
 //! Chapter "comm": communicators (MPI-5.0 §7.4, §7.8).
 
 use crate::abi::*;
+use crate::attribute::{Attributes, copy_all, delete_all};
 use crate::boundary::{Fault, fault};
-use crate::state::process;
-use ayatori_core::group::Comparison;
+use crate::comm::{Comm, known_hints};
+use crate::errhandler::Kind;
+use crate::handle::bad;
+use crate::request::What;
+use crate::runtime::wait;
+use crate::state::{Process, process, registry};
+use ayatori_core::group::{Comparison, Group};
+use ayatori_core::ids::CommId;
+use ayatori_core::request::Posted;
 use std::ffi::c_int;
 
 /// The MPI constant of a comparison of groups.
@@ -21,7 +29,199 @@ pub(crate) fn object_name(name: Text, argument: &str) -> Result<Vec<u8>, Fault> 
     Ok(name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec())
 }
 
+/// What a new communicator has from an old one.
+struct Heritage {
+    parent: MPI_Comm,
+    attributes: Attributes,
+    hints: Vec<(&'static str, bool)>,
+}
+
+impl Heritage {
+    /// A duplicate's: the copy functions of the attributes are called, without locks.
+    fn of_duplicate(parent: MPI_Comm, hints: Vec<(&'static str, bool)>) -> Result<Self, Fault> {
+        let list = process()?.comms.get(parent, "comm")?.attributes.list();
+        Ok(Self { parent, attributes: copy_all(parent.0, &list)?, hints })
+    }
+
+    /// Of one with other members: the error handler only.
+    fn of_part(parent: MPI_Comm) -> Self {
+        Self { parent, attributes: Attributes::default(), hints: Vec::new() }
+    }
+
+    /// The new communicator's handle.
+    fn adopt(
+        self,
+        process: &mut Process,
+        (id, group, rank): (CommId, Group, u32),
+    ) -> Result<MPI_Comm, Fault> {
+        let handler = process.comms.get(self.parent, "comm")?.errhandler;
+        let handler = registry().errhandlers.retain(handler, Kind::Comm)?;
+        let mut comm = Comm::new(id, group, rank, "", handler);
+        comm.attributes = self.attributes;
+        comm.take_hints(self.hints);
+        process.comms.insert(comm)
+    }
+}
+
+/// The hints of the communicator that is duplicated.
+fn own_hints(comm: MPI_Comm) -> Result<Vec<(&'static str, bool)>, Fault> {
+    Ok(process()?.comms.get(comm, "comm")?.hints())
+}
+
+/// Begins a duplicate. Members and rank are known at once, the context when the operation has completed.
+fn begin_duplicate(comm: MPI_Comm, hints: Vec<(&'static str, bool)>) -> Result<(MPI_Comm, Posted), Fault> {
+    let heritage = Heritage::of_duplicate(comm, hints)?;
+    let mut process = process()?;
+    let parent = process.comms.get(comm, "comm")?;
+    let (id, group, rank) = (parent.id(), parent.group().clone(), parent.rank());
+    let engine = process.engine();
+    let (new, posted) = engine.core.icomm_dup(&mut engine.device, id)?;
+    Ok((heritage.adopt(&mut process, (new, group, rank))?, posted))
+}
+
+/// Waits for the making of a communicator.
+fn finish_making(posted: Posted, comm: MPI_Comm) -> Result<(), Fault> {
+    let completion = wait(process()?, posted)?;
+    crate::request::check(&completion, comm)
+}
+
+fn duplicate(comm: MPI_Comm, hints: Vec<(&'static str, bool)>, newcomm: Out<MPI_Comm>) -> Result<(), Fault> {
+    let (handle, posted) = begin_duplicate(comm, hints)?;
+    finish_making(posted, comm)?;
+    newcomm.set("newcomm", handle)
+}
+
+fn iduplicate(
+    comm: MPI_Comm,
+    hints: Vec<(&'static str, bool)>,
+    newcomm: Out<MPI_Comm>,
+    request: Out<MPI_Request>,
+) -> Result<(), Fault> {
+    let (handle, posted) = begin_duplicate(comm, hints)?;
+    newcomm.set("newcomm", handle)?;
+    let handle = process()?.new_request(What::from(posted), comm)?;
+    request.set("request", handle)
+}
+
+/// Waits for a communicator of other members than its parent and gives its handle, or the null handle to
+/// those who are not in it.
+fn finish_part(
+    comm: MPI_Comm,
+    started: Option<(CommId, Posted)>,
+    newcomm: Out<MPI_Comm>,
+) -> Result<(), Fault> {
+    let Some((id, posted)) = started else { return newcomm.set("newcomm", MPI_COMM_NULL) };
+    finish_making(posted, comm)?;
+    let mut process = process()?;
+    let handle = match process.engine().core.comm(id) {
+        Err(_) => MPI_COMM_NULL,
+        Ok(made) => {
+            let made = (id, made.group().clone(), made.rank());
+            Heritage::of_part(comm).adopt(&mut process, made)?
+        }
+    };
+    newcomm.set("newcomm", handle)
+}
+
+fn split(comm: MPI_Comm, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>) -> Result<(), Fault> {
+    let started = {
+        let mut process = process()?;
+        let id = process.comms.get(comm, "comm")?.id();
+        let engine = process.engine();
+        engine.core.icomm_split(&mut engine.device, id, color, key)?
+    };
+    finish_part(comm, Some(started), newcomm)
+}
+
+fn color(color: c_int) -> Result<Option<u32>, Fault> {
+    match color {
+        0.. => Ok(Some(color as u32)),
+        MPI_UNDEFINED => Ok(None),
+        _ => Err(fault(
+            MPI_ERR_ARG,
+            format_args!("argument color ({color}) is negative and not MPI_UNDEFINED"),
+        )),
+    }
+}
+
 api! {
+    /// MPI-5.0 §7.4.2
+    fn MPI_Comm_dup(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
+        duplicate(comm, own_hints(comm)?, newcomm)
+    }
+
+    /// MPI-5.0 §7.4.2
+    fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
+        duplicate(comm, known_hints(info)?, newcomm)
+    }
+
+    /// MPI-5.0 §7.4.2
+    fn MPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+        iduplicate(comm, own_hints(comm)?, newcomm, request)
+    }
+
+    /// MPI-5.0 §7.4.2
+    fn MPI_Comm_idup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+        iduplicate(comm, known_hints(info)?, newcomm, request)
+    }
+
+    /// MPI-5.0 §7.4.2. Processes that are not in the group get `MPI_COMM_NULL`.
+    fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
+        let started = {
+            let mut process = process()?;
+            let id = process.comms.get(comm, "comm")?.id();
+            let group = process.groups.get(group, "group")?.clone();
+            let engine = process.engine();
+            engine.core.icomm_create(&mut engine.device, id, &group)?
+        };
+        finish_part(comm, started, newcomm)
+    }
+
+    /// MPI-5.0 §7.4.2. Called by the members of the group only.
+    fn MPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>) on comm {
+        let tag = crate::message::tag(tag)?;
+        let started = {
+            let mut process = process()?;
+            let id = process.comms.get(comm, "comm")?.id();
+            let group = process.groups.get(group, "group")?.clone();
+            let engine = process.engine();
+            engine.core.icomm_create_group(&mut engine.device, id, &group, tag)?
+        };
+        finish_part(comm, started, newcomm)
+    }
+
+    /// MPI-5.0 §7.4.2
+    fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
+        split(comm, self::color(color)?, key, newcomm)
+    }
+
+    /// All processes are on one host and share its memory; no hardware below that is told apart, so a guided split
+    /// gives nothing and an unguided one, which must be a proper subset, neither (MPI-5.0 §7.4.2).
+    fn MPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
+        let _ = info;
+        let color = match split_type {
+            MPI_COMM_TYPE_SHARED => Some(0),
+            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED | MPI_UNDEFINED => None,
+            _ => return Err(fault(MPI_ERR_ARG, format_args!("argument split_type ({split_type}) is not a split type"))),
+        };
+        split(comm, color, key, newcomm)
+    }
+
+    /// The attributes' delete functions are called. Operations under way end as usual.
+    fn MPI_Comm_free(comm: InOut<MPI_Comm>) {
+        let handle = comm.get("comm")?;
+        if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
+            return Err(bad(handle, "comm"));
+        }
+        let attributes = std::mem::take(&mut process()?.comms.get_mut(handle, "comm")?.attributes);
+        delete_all(handle.0, attributes).map_err(|fault| fault.on(handle))?;
+        let mut process = process()?;
+        let freed = process.comms.remove(handle, "comm")?;
+        registry().errhandlers.release(freed.errhandler)?;
+        process.engine().core.free_comm(freed.id())?;
+        comm.set("comm", MPI_COMM_NULL)
+    }
+
     /// MPI-5.0 §7.4.1
     fn MPI_Comm_size(comm: MPI_Comm, size: Out<c_int>) on comm {
         let count = process()?.comms.get(comm, "comm")?.size();

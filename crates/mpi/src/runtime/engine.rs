@@ -7,8 +7,9 @@
 use crate::abi::MPI_Comm;
 use crate::boundary::Fault;
 use crate::state::{self, Guard, Process};
+use ayatori_core::coll;
 use ayatori_core::device::{Armed, Device};
-use ayatori_core::ids::RequestId;
+use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::request::{Completion, Posted};
 use ayatori_devices::shm::{Shm, Wait, WaitStep};
 use std::time::Duration;
@@ -30,6 +31,15 @@ impl Engine {
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
         self.core.progress(&mut self.device)
+    }
+
+    /// Starts a barrier among all processes of the job.
+    pub(crate) fn begin_barrier(&mut self) -> Result<Posted, Fault> {
+        let world = self.core.comm(CommId::WORLD)?;
+        let context = coll::Context { rank: world.rank(), size: world.size() };
+        let choice = coll::Choice { algorithm: coll::Algorithm::Dissemination, segment_bytes: 0 };
+        let schedule = coll::barrier(self.core.schedule_pool(), context, choice)?;
+        Ok(self.core.start_collective(&mut self.device, CommId::WORLD, schedule)?)
     }
 
     /// Lets time pass after a round in which nothing happened.

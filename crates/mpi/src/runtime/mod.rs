@@ -95,6 +95,9 @@ pub(crate) fn finish() -> Result<(), Fault> {
     crate::attribute::delete_all(MPI_COMM_SELF.0, attributes)?;
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
     wait_until(|process| Ok((!process.engine().core.wants_transmit()).then_some(())))?;
+    // Nobody leaves while another may need its answers.
+    let posted = state::process()?.engine().begin_barrier()?;
+    wait(state::process()?, posted)?;
     if let Some(mut client) = launcher().take() {
         let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
         client.barrier().map_err(unreachable)?;
