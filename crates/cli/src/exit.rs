@@ -14,7 +14,6 @@ use std::process::ExitCode;
 
 /// How a command that did its work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(dead_code, reason = "`run` constructs Code as soon as it can start something")]
 pub(crate) enum Exit {
     /// All is well.
     Success,

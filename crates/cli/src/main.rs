@@ -15,7 +15,13 @@ use std::process::ExitCode;
 
 /// Run MPI programs, plan fabrics, simulate networks.
 #[derive(Debug, Parser)]
-#[command(name = "ayatori", version, max_term_width = 110, arg_required_else_help = true)]
+#[command(
+    name = "ayatori",
+    version,
+    propagate_version = true,
+    max_term_width = 110,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -37,6 +43,9 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
 }
 
 fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|name| name == commands::run::guard::NAME) {
+        return commands::run::guard::main(&std::env::args().nth(1).unwrap_or_default());
+    }
     let args = arguments(std::env::args_os());
     match Cli::try_parse_from(args) {
         Ok(cli) => exit::report(dispatch(cli.command)),

@@ -1,6 +1,6 @@
 //! The lines between fork and exec of a rank: the one place of the launcher that needs `unsafe`.
 
-use super::spawn::RankSetup;
+use super::spawn::{CpuMask, RankSetup};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 pub(super) fn install(command: &mut Command, setup: RankSetup) {
     // SAFETY: the closure runs in a forked child of a process that may have other threads, so it may only do
     // what is async-signal-safe. It reads memory that it owns and makes system calls that take integers or
-    // pointers to its own stack; it neither allocates nor frees nor takes a lock.
+    // pointers to that memory; it neither allocates nor frees nor takes a lock.
     unsafe { command.pre_exec(move || setup_child(&setup)) };
 }
 
@@ -30,6 +30,13 @@ fn setup_child(setup: &RankSetup) -> io::Result<()> {
         let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
         // SAFETY: `limit` lives on this stack and is only read.
         check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    }
+    if let Some(CpuMask(words)) = &setup.cpus {
+        let size_bytes = size_of_val(words);
+        // SAFETY: the kernel reads `size_bytes` bytes at the mask, which is exactly what `words` is. The raw call
+        // takes the words as they are; libc's type for them is opaque.
+        check(unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_bytes, words.as_ptr()) }
+            as libc::c_int)?;
     }
     Ok(())
 }

@@ -71,6 +71,12 @@ pub fn first_message(buffer: &[u8]) -> Result<Option<usize>, WireError> {
     const END: &[u8] = b"endcmd\n";
     if buffer.starts_with(MULTI) {
         let within = &buffer[..buffer.len().min(MULTILINE_MAX_BYTES)];
+        // Only spawn has several lines. Another command will never have its end: cut it off here, to be refused.
+        if let Some(first) =
+            within.iter().position(|&b| b == b'\n').filter(|&at| &within[..at] != b"mcmd=spawn")
+        {
+            return Ok(Some(first + 1));
+        }
         let end = within.windows(END.len() + 1).position(|w| w[0] == b'\n' && &w[1..] == END);
         return match end {
             Some(at) => Ok(Some(at + 1 + END.len())),

@@ -1,25 +1,44 @@
-//! `ayatori run`: starts N processes of an MPI program on this machine.
+//! `ayatori run`: starts N processes of an MPI program on this machine and stays until the job has ended.
+//!
+//! One thread, one epoll. What has state and no system calls is apart and tested as such: the PMI-1 server
+//! (`pmi.rs`), the joining of output (`output.rs`), the words and codes of an ending (`ending.rs`).
+//!
+//! ```text
+//!  args ── JobSpec ──► Job ──── epoll ◄──── signals (self-pipe), --timeout
+//!                       │        ▲ ▲ ▲
+//!   place (CPUs)        │        │ │ └──── PMI socket of each rank ◄─► pmi::Server
+//!   spawn (fork, exec) ─┘        │ └────── stdout, stderr of each rank ──► output::Outputs ──► ours
+//!   guard (outlives us)          └──────── our terminal ──► stdin of rank 0
+//! ```
+//!
+//! Nothing of a job survives it. Each rank has a process group and dies with the launcher; the launcher adopts what
+//! ranks leave behind (child subreaper) and ends it when the job is over; if the launcher itself is killed, the guard
+//! does it. The shared segment has no name (see [`ayatori_devices::launch`]).
 
-use crate::exit::{Coded, Exit};
-use std::ffi::OsString;
+mod args;
+mod ending;
+pub(crate) mod guard;
+mod job;
+mod output;
+pub(crate) mod place;
+mod pmi;
+mod signals;
+mod spawn;
+mod stdin;
 
-/// What `ayatori run` takes.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Number of processes to start
-    #[arg(short = 'n', long = "np", value_name = "N")]
-    ranks: Option<usize>,
-    /// The program and its arguments
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM")]
-    command: Vec<OsString>,
-}
+pub(crate) use args::{Args, normalise};
+
+use crate::exit::Exit;
+use std::sync::OnceLock;
 
 /// Starts the job and stays until it has ended.
-pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
-    Err(Coded::usage("`run` is being written"))
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let spec = args::JobSpec::from_args(args)?;
+    job::run(&spec)
 }
 
-/// Turns `-np 4` into `--np 4`.
-pub(crate) fn normalise(args: Vec<OsString>) -> Vec<OsString> {
-    args
+/// This machine's name.
+pub(crate) fn hostname() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }

@@ -1,0 +1,99 @@
+//! The smallest program that `ayatori run` can start: it speaks PMI-1 and does one thing. The launcher's tests use it.
+//!
+//! `ayatori run -n 4 target/debug/examples/rank hello`
+
+use ayatori_devices::launch::Launch;
+use ayatori_devices::pmi::Client;
+use std::error::Error;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |index: usize| args.get(index).map_or("", String::as_str);
+    let launch = match Launch::detect() {
+        Launch::Pmi1(launch) => launch,
+        Launch::Singleton => return Err("no launcher".into()),
+        Launch::Unusable { what, why } => return Err(format!("{what}: {why}").into()),
+    };
+    let mut client = Client::connect(&launch)?;
+    let (rank, size) = (client.rank(), client.size());
+    let is_chosen = argument(1).parse() == Ok(rank);
+    let mut out = std::io::stdout().lock();
+    match argument(0) {
+        // Every rank learns every other's card.
+        "hello" => {
+            client.put(&format!("card-{rank}"), &format!("from-{rank}"))?;
+            client.barrier()?;
+            for peer in 0..size {
+                let card = client.get(&format!("card-{peer}"))?;
+                assert_eq!(card, Some(format!("from-{peer}")));
+            }
+            writeln!(out, "rank {rank} of {size} in program {}", client.appnum()?)?;
+        }
+        // Lines in pieces, so that they would mix if they could.
+        "lines" => {
+            for line in 0..argument(1).parse()? {
+                let text = format!("{rank}:{line}:{}\n", "x".repeat((line * 7) % 300));
+                for piece in text.as_bytes().chunks(50) {
+                    out.write_all(piece)?;
+                    out.flush()?;
+                }
+            }
+        }
+        "echo" => {
+            let mut input = String::new();
+            std::io::stdin().read_to_string(&mut input)?;
+            writeln!(out, "rank {rank} read {input:?}")?;
+        }
+        "launch" => {
+            // The segment is one file for all: each writes its byte and, after the barrier, reads them all.
+            let segment = std::fs::File::from(launch.shared_segment()?.ok_or("no segment")?);
+            use std::os::unix::fs::FileExt;
+            segment.write_all_at(&[u8::try_from(rank)? + 1], rank.into())?;
+            client.barrier()?;
+            let mut bytes = vec![0; size as usize];
+            segment.read_exact_at(&mut bytes, 0)?;
+            writeln!(
+                out,
+                "segment {bytes:?} local {:?} of {:?} oversubscribed {:?}",
+                launch.local_rank,
+                launch.local_size,
+                launch.is_oversubscribed()
+            )?;
+        }
+        "exit" if is_chosen => {
+            client.finalize()?;
+            std::process::exit(argument(2).parse()?);
+        }
+        "leave" if is_chosen => std::process::exit(0),
+        "die" if is_chosen => {
+            writeln!(out, "last words")?;
+            out.flush()?;
+            let signal =
+                rustix::process::Signal::from_named_raw(argument(2).parse()?).ok_or("no such signal")?;
+            // Twice: Rust's handler of SIGSEGV takes the first for a stack overflow, and steps aside.
+            for _ in 0..2 {
+                rustix::process::kill_process(rustix::process::getpid(), signal)?;
+            }
+        }
+        "abort" if is_chosen => client.abort(argument(2).parse()?, Some("as the test asked"))?,
+        "barrier" => client.barrier()?,
+        "names" => {
+            assert_eq!(client.lookup("service")?, None);
+            client.publish("service", "port")?;
+            assert_eq!(client.lookup("service")?.as_deref(), Some("port"));
+            client.unpublish("service")?;
+            assert!(client.unpublish("service").is_err());
+        }
+        _ => {}
+    }
+    if matches!(argument(0), "exit" | "leave" | "die" | "abort" | "sleep") {
+        // Not the chosen one: it waits for an end that must come from outside.
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    if argument(0) != "leave" {
+        client.finalize()?;
+    }
+    Ok(())
+}

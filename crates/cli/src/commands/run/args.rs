@@ -1,0 +1,364 @@
+//! The command line of `ayatori run`, and what it means: a [`JobSpec`].
+
+use crate::exit::Coded;
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What `ayatori run` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Several programs form one job when separated by a colon, each with its own -n, --env and --wdir:
+  ayatori run -n 1 ./master : -n 3 --env ROLE=worker ./worker
+
+-np, -genv NAME VALUE, -env NAME VALUE and other single-dash forms of mpiexec are understood.
+Exit code: that of the first rank that failed; 128 + N when signal N ended it; 124 on --timeout;
+127 when the program is not found, 126 when it cannot be executed.")]
+pub(crate) struct Args {
+    /// How ranks are tied to CPUs; by default `core` when every rank can have cores of its own
+    #[arg(long, value_name = "WHAT")]
+    bind_to: Option<Binding>,
+    /// Begin each line of output with the rank: `[3] …`
+    #[arg(short = 'l', long, visible_alias = "prepend-rank")]
+    tag_output: bool,
+    /// End the job after this many seconds, with exit code 124
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Say what is started where, and how each rank ended
+    #[arg(short, long)]
+    verbose: bool,
+    /// Set a variable for the ranks of all programs
+    #[arg(long, value_name = "NAME=VALUE")]
+    genv: Vec<OsString>,
+    /// Accepted for Open MPI's scripts; more ranks than CPUs are always allowed
+    #[arg(long, hide = true)]
+    oversubscribe: bool,
+    /// Accepted for Open MPI's scripts
+    #[arg(long, hide = true)]
+    allow_run_as_root: bool,
+    #[command(flatten)]
+    app: AppArgs,
+}
+
+/// What each program of a job takes.
+#[derive(Debug, clap::Args)]
+struct AppArgs {
+    /// Number of ranks to start
+    #[arg(short = 'n', long = "np", visible_alias = "ntasks", value_name = "N", default_value_t = 1)]
+    ranks: usize,
+    /// Set a variable for the ranks of this program; without a value, pass on the one there is
+    #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
+    env: Vec<OsString>,
+    /// Start the ranks of this program in this directory
+    #[arg(long, visible_alias = "wd", value_name = "DIRECTORY")]
+    wdir: Option<PathBuf>,
+    /// This machine is the only one
+    #[arg(long, hide = true, aliases = ["hosts", "hostlist"])]
+    host: Option<String>,
+    /// This machine is the only one
+    #[arg(long, hide = true, alias = "machinefile")]
+    hostfile: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// A program after the first: only what belongs to it.
+#[derive(Debug, Parser)]
+#[command(name = "ayatori run", no_binary_name = true)]
+struct NextApp {
+    #[command(flatten)]
+    app: AppArgs,
+}
+
+/// How ranks are tied to CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Binding {
+    /// Each rank gets cores of its own
+    Core,
+    /// The operating system decides
+    None,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let value: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(value) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("must be above 0".to_owned()),
+    }
+}
+
+/// What is to be run.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct JobSpec {
+    pub(super) apps: Vec<App>,
+    pub(super) binding: Option<Binding>,
+    pub(super) is_tagged: bool,
+    pub(super) timeout: Option<Duration>,
+    pub(super) is_verbose: bool,
+}
+
+/// One program of the job.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct App {
+    pub(super) ranks_count: usize,
+    /// What is executed: a path.
+    pub(super) program: PathBuf,
+    /// As typed: the program's own name for itself.
+    pub(super) name: OsString,
+    pub(super) args: Vec<OsString>,
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) wdir: Option<PathBuf>,
+}
+
+impl JobSpec {
+    /// Total number of ranks.
+    pub(super) fn ranks_count(&self) -> usize {
+        self.apps.iter().map(|app| app.ranks_count).sum()
+    }
+
+    pub(super) fn from_args(args: Args) -> anyhow::Result<Self> {
+        let genv = args.genv.iter().map(|pair| variable(pair)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut first = args.app;
+        let words = std::mem::take(&mut first.command);
+        let mut apps = Vec::new();
+        for (index, words) in words.split(|word| word == ":").enumerate() {
+            let mut app = if index == 0 {
+                AppArgs { command: words.to_vec(), ..std::mem::take(&mut first) }
+            } else {
+                let parsed = NextApp::try_parse_from(normalise(words.to_vec())).map_err(|error| {
+                    let text = error.to_string();
+                    let text = text.trim_start_matches("error: ").trim_end();
+                    Coded::usage(format!("in program {} of the job: {text}", index + 1))
+                });
+                parsed?.app
+            };
+            if app.command.is_empty() {
+                return Err(Coded::usage("a program is missing beside ':'"));
+            }
+            let command = std::mem::take(&mut app.command);
+            apps.push(App::from_args(app, command, &genv)?);
+        }
+        Ok(JobSpec {
+            apps,
+            binding: args.bind_to,
+            is_tagged: args.tag_output,
+            timeout: args.timeout,
+            is_verbose: args.verbose,
+        })
+    }
+}
+
+impl Default for AppArgs {
+    fn default() -> Self {
+        AppArgs { ranks: 1, env: vec![], wdir: None, host: None, hostfile: None, command: vec![] }
+    }
+}
+
+impl App {
+    fn from_args(
+        args: AppArgs,
+        mut command: Vec<OsString>,
+        genv: &[(OsString, OsString)],
+    ) -> anyhow::Result<Self> {
+        if args.ranks == 0 {
+            return Err(Coded::usage("-n 0: a job has at least one rank"));
+        }
+        let is_here = |host: &str| {
+            let name = host.split(':').next().unwrap_or_default();
+            matches!(name, "localhost" | "127.0.0.1" | "::1" | "") || *name == *super::hostname()
+        };
+        let elsewhere = args.host.as_deref().and_then(|hosts| hosts.split(',').find(|host| !is_here(host)));
+        if args.hostfile.is_some() || elsewhere.is_some() {
+            let what = elsewhere.map_or("a host file".to_owned(), |host| format!("host '{host}'"));
+            return Err(Coded::usage(format!(
+                "{what}: `ayatori run` starts ranks on this machine only; on several machines start the program \
+                 with MPICH's mpiexec or `srun --mpi=pmi2`, which this library understands"
+            )));
+        }
+        let name = command.remove(0);
+        if name.as_bytes().starts_with(b"-") {
+            return Err(Coded::usage(format!(
+                "unknown option '{}' (see `ayatori run --help`; a program of that name is run as ./{0})",
+                name.display()
+            )));
+        }
+        if let Some(wdir) = &args.wdir
+            && !wdir.is_dir()
+        {
+            return Err(Coded::usage(format!("--wdir {}: no such directory", wdir.display())));
+        }
+        let mut env = genv.to_vec();
+        for pair in &args.env {
+            env.push(variable(pair)?);
+        }
+        let program = find_program(&name, args.wdir.as_deref())?;
+        Ok(App { ranks_count: args.ranks, program, name, args: command, env, wdir: args.wdir })
+    }
+}
+
+/// `NAME=VALUE`, or `NAME` for the value it has here.
+fn variable(pair: &OsStr) -> anyhow::Result<(OsString, OsString)> {
+    let bytes = pair.as_bytes();
+    let (name, value) = match bytes.iter().position(|&b| b == b'=') {
+        Some(at) => (OsStr::from_bytes(&bytes[..at]), Some(OsStr::from_bytes(&bytes[at + 1..]).to_owned())),
+        None => (pair, None),
+    };
+    if name.is_empty() {
+        return Err(Coded::usage(format!("'{}' is not NAME=VALUE", pair.display())));
+    }
+    let value = value.or_else(|| std::env::var_os(name)).ok_or_else(|| {
+        Coded::usage(format!("the variable {0} is not set here; give it a value: {0}=…", name.display()))
+    })?;
+    Ok((name.to_owned(), value))
+}
+
+/// Where the program is: as a path when it has a slash, else in `PATH`, else (as other launchers do) in the
+/// directory it will start in.
+fn find_program(name: &OsStr, wdir: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let here = std::env::current_dir().context("finding the current directory")?;
+    let start = wdir.map_or_else(|| here.clone(), |dir| here.join(dir));
+    let path = Path::new(name);
+    let mut found_but = None;
+    let mut candidates: Vec<PathBuf> = Vec::new();
+    if name.as_bytes().contains(&b'/') {
+        // `--wdir d ./p` is p in d; and, as people mean it too, p here.
+        candidates.extend([start.join(path), here.join(path)]);
+    } else {
+        let path_variable = std::env::var_os("PATH").unwrap_or_default();
+        candidates.extend(std::env::split_paths(&path_variable).map(|dir| here.join(dir).join(path)));
+        candidates.push(start.join(path));
+    }
+    for candidate in candidates {
+        match std::fs::metadata(&candidate) {
+            Ok(meta) if meta.is_file() => {
+                if rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK).is_ok() {
+                    return Ok(candidate);
+                }
+                found_but.get_or_insert("it is not executable (chmod +x?)");
+            }
+            Ok(meta) if meta.is_dir() && name.as_bytes().contains(&b'/') => {
+                found_but.get_or_insert("it is a directory");
+            }
+            _ => {}
+        }
+    }
+    match found_but {
+        Some(why) => Err(Coded::error(126, format!("cannot execute '{}': {why}", name.display()))),
+        None => Err(Coded::error(127, format!("program not found: '{}'", name.display()))),
+    }
+}
+
+/// Rewrites what other launchers have taught people, up to the program: `-np 4` to `--np 4`,
+/// `-genv A B` to `--genv A=B`.
+pub(crate) fn normalise(args: Vec<OsString>) -> Vec<OsString> {
+    let options = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+    let find_long = |name: &str| {
+        options.get_arguments().find(|arg| {
+            let is_alias = |names: Option<Vec<&str>>| names.is_some_and(|names| names.contains(&name));
+            arg.get_long() == Some(name) || is_alias(arg.get_all_aliases())
+        })
+    };
+    let takes_value = |arg: &clap::Arg| arg.get_action().takes_values();
+    let mut args = args.into_iter();
+    let mut out: Vec<OsString> = Vec::new();
+    while let Some(word) = args.next() {
+        let text = word.to_str().unwrap_or_default().to_owned();
+        let is_option = text.starts_with('-') && text.len() > 1 && text != "--";
+        if !is_option {
+            // The program (or `--`, or a name that is not text): the rest is its own.
+            out.push(word);
+            break;
+        }
+        let name = text.trim_start_matches('-').split('=').next().unwrap_or_default().to_owned();
+        let is_short = !text.starts_with("--");
+        let long = if is_short && name.len() < 2 { None } else { find_long(&name) };
+        let Some(option) = long else {
+            let short = text[1..].chars().next().filter(|_| is_short);
+            let known = options.get_arguments().find(|arg| short.is_some() && arg.get_short() == short);
+            out.push(word);
+            if text.len() == 2 && known.is_some_and(takes_value) {
+                out.extend(args.next());
+            }
+            continue;
+        };
+        out.push(if is_short { format!("-{text}").into() } else { word });
+        if takes_value(option) && !text.contains('=') {
+            let mut value = args.next();
+            let is_pair = is_short && matches!(name.as_str(), "genv" | "env");
+            if let Some(name) = value.as_mut().filter(|v| is_pair && !v.as_bytes().contains(&b'=')) {
+                let value = args.next().unwrap_or_default();
+                let pair = [name.as_bytes(), b"=", value.as_bytes()].concat();
+                *name = OsString::from_vec(pair);
+            }
+            out.extend(value);
+        }
+    }
+    out.extend(args);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Run {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    fn spec(line: &str) -> anyhow::Result<JobSpec> {
+        let mut all = vec![OsString::from("run")];
+        all.extend(normalise(words(line)));
+        JobSpec::from_args(Run::try_parse_from(all)?.args)
+    }
+
+    #[test]
+    fn single_dash_options_of_other_launchers_are_understood_up_to_the_program() {
+        let got = normalise(words("-np 4 -genv A B -x C=1 -bind-to core --wdir /tmp -l prog -np 3 -genv X"));
+        let want = "--np 4 --genv A=B -x C=1 --bind-to core --wdir /tmp -l prog -np 3 -genv X";
+        assert_eq!(got, words(want));
+        assert_eq!(normalise(words("-env A B -n 2 prog")), words("--env A=B -n 2 prog"));
+    }
+
+    #[test]
+    fn programs_separated_by_a_colon_form_one_job() {
+        let spec = spec("-n 2 --genv G=1 true a : -np 3 -env E e --wdir /tmp sh -c x : false").expect("spec");
+        assert_eq!(spec.ranks_count(), 6);
+        let [first, second, third] = &spec.apps[..] else { panic!("{spec:?}") };
+        assert_eq!((first.ranks_count, &first.args), (2, &words("a")));
+        assert_eq!((second.ranks_count, &second.args), (3, &words("-c x")));
+        assert_eq!(second.env, [("G".into(), "1".into()), ("E".into(), "e".into())]);
+        assert_eq!(second.wdir.as_deref(), Some(Path::new("/tmp")));
+        assert_eq!((third.ranks_count, third.env.len()), (1, 1));
+    }
+
+    #[test]
+    fn what_is_wrong_on_the_command_line_is_named() {
+        for (line, part) in [
+            ("-n 0 true", "at least one rank"),
+            ("-n 2 --frobnicate true", "unknown option '--frobnicate'"),
+            ("-n 2 no-such-program-anywhere", "program not found: 'no-such-program-anywhere'"),
+            ("-n 2 ./Cargo.toml", "not executable"),
+            ("-n 2 /", "is a directory"),
+            ("-n 2 --host elsewhere true", "this machine only"),
+            ("-n 2 --wdir /no/such/dir true", "no such directory"),
+            ("-n 2 -x NOT_SET_HERE_7 true", "NOT_SET_HERE_7 is not set"),
+            ("-n 2 true : -n 0 true", "at least one rank"),
+            ("-n 2 true :", "in program 2"),
+            ("-n two true", "invalid value 'two'"),
+            ("--timeout -3 true", "--timeout"),
+        ] {
+            let error = format!("{:#}", spec(line).expect_err(line));
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Why a job ended before its time: what is said, and with which code `ayatori run` exits.
+
+use crate::exit::Exit;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// By exiting.
+    Exited(i32),
+    /// By a signal.
+    Killed { signal: i32, is_core_dumped: bool },
+}
+
+/// What ended the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A rank exited with a code that is not 0, or died of a signal.
+    Ended { rank: usize, status: Status },
+    /// A rank exited with code 0 between `MPI_Init` and `MPI_Finalize`.
+    NotFinalized { rank: usize },
+    /// A rank exited while others wait for it in `MPI_Init` or `MPI_Finalize`.
+    Absent { rank: usize },
+    /// A rank closed its connection between `MPI_Init` and `MPI_Finalize` and lives on.
+    HungUp { rank: usize },
+    /// A rank called `MPI_Abort`, or its library did.
+    Aborted { rank: usize, exitcode: i32, message: Option<String> },
+    /// A rank sent nonsense.
+    Violation { rank: usize, why: String },
+    /// `--timeout` ran out.
+    Timeout(Duration),
+    /// The user wants it over.
+    Interrupted { signal: i32 },
+}
+
+/// `--timeout` ran out: what timeout(1) answers.
+const TIMED_OUT: u8 = 124;
+
+impl Cause {
+    /// The rank whose doing it was.
+    pub(super) fn rank(&self) -> Option<usize> {
+        match *self {
+            Cause::Ended { rank, .. }
+            | Cause::NotFinalized { rank }
+            | Cause::Absent { rank }
+            | Cause::HungUp { rank }
+            | Cause::Aborted { rank, .. }
+            | Cause::Violation { rank, .. } => Some(rank),
+            Cause::Timeout(_) | Cause::Interrupted { .. } => None,
+        }
+    }
+
+    /// What the process answers to the shell. A job that was ended early never answers 0.
+    pub(super) fn exit(&self) -> Exit {
+        Exit::Code(match self {
+            Cause::Ended { status: Status::Exited(code), .. } | Cause::Aborted { exitcode: code, .. } => {
+                // The shell sees the low 8 bits; 256 must not look like success.
+                u8::try_from(code & 0xff).ok().filter(|&code| code != 0).unwrap_or(1)
+            }
+            Cause::Ended { status: Status::Killed { signal, .. }, .. } | Cause::Interrupted { signal } => {
+                u8::try_from(128 + signal).unwrap_or(255)
+            }
+            Cause::Timeout(_) => TIMED_OUT,
+            _ => 1,
+        })
+    }
+
+    /// One line for the user. `who` names the rank that [`Cause::rank`] gives; `others_count` ranks still run.
+    pub(super) fn describe(&self, who: &str, others_count: usize) -> String {
+        let mut line = match self {
+            Cause::Ended { status, .. } => format!("{who} {}", describe_status(*status)),
+            Cause::NotFinalized { .. } => {
+                format!("{who} exited with code 0 after MPI_Init and without MPI_Finalize")
+            }
+            Cause::Absent { .. } => {
+                format!("{who} has exited, and other ranks wait for it in MPI_Init or MPI_Finalize")
+            }
+            Cause::HungUp { .. } => {
+                format!("{who} closed its connection to the launcher without MPI_Finalize")
+            }
+            Cause::Aborted { exitcode, message, .. } => {
+                let mut line = format!("{who} aborted the job with code {exitcode}");
+                if let Some(message) = message {
+                    let _ = write!(line, ": {message}");
+                }
+                line
+            }
+            Cause::Violation { why, .. } => {
+                format!("{who} sent the launcher what is no PMI-1 request: {why}")
+            }
+            Cause::Timeout(limit) => format!("--timeout {} s has run out", limit.as_secs_f64()),
+            Cause::Interrupted { signal } => format!("ended by {}", signal_name(*signal)),
+        };
+        let _ = match (others_count, self.rank().is_some()) {
+            (0, _) => Ok(()),
+            (1, true) => write!(line, "; ending the other rank"),
+            (1, false) => write!(line, "; ending 1 rank"),
+            (count, true) => write!(line, "; ending the other {count} ranks"),
+            (count, false) => write!(line, "; ending {count} ranks"),
+        };
+        line
+    }
+}
+
+/// How a process ended, as a predicate.
+pub(super) fn describe_status(status: Status) -> String {
+    match status {
+        Status::Exited(code) => format!("exited with code {code}"),
+        Status::Killed { signal, is_core_dumped } => {
+            let core = if is_core_dumped { ", core dumped" } else { "" };
+            let meaning = match signal_name(signal).as_str() {
+                "SIGSEGV" => ", segmentation fault",
+                "SIGBUS" => ", bus error",
+                "SIGFPE" => ", arithmetic exception",
+                "SIGILL" => ", illegal instruction",
+                "SIGABRT" => ", abort() or failed assertion",
+                "SIGKILL" => ", killed from outside or by the out-of-memory killer",
+                "SIGPIPE" => ", nobody reads its output",
+                _ => "",
+            };
+            format!("was killed by signal {signal} ({}{meaning}{core})", signal_name(signal))
+        }
+    }
+}
+
+/// `SIGSEGV` for 11; the number where it has no name.
+pub(super) fn signal_name(signal: i32) -> String {
+    signal_hook::low_level::signal_name(signal).map_or_else(|| signal.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_ended_early_never_answers_success() {
+        let ended = |code| Cause::Ended { rank: 0, status: Status::Exited(code) }.exit();
+        assert_eq!((ended(3), ended(256), ended(-1)), (Exit::Code(3), Exit::Code(1), Exit::Code(255)));
+        assert_eq!(Cause::Aborted { rank: 0, exitcode: 0, message: None }.exit(), Exit::Code(1));
+        let killed = Status::Killed { signal: 9, is_core_dumped: false };
+        assert_eq!(Cause::Ended { rank: 0, status: killed }.exit(), Exit::Code(137));
+    }
+
+    #[test]
+    fn the_message_names_who_why_and_what_follows() {
+        let status = Status::Killed { signal: 11, is_core_dumped: true };
+        let line = Cause::Ended { rank: 1, status }.describe("rank 1 on n (pid 7)", 3);
+        let want = "rank 1 on n (pid 7) was killed by signal 11 (SIGSEGV, segmentation fault, core dumped); \
+                    ending the other 3 ranks";
+        assert_eq!(line, want);
+        let line = Cause::Timeout(Duration::from_millis(1500)).describe("", 1);
+        assert_eq!(line, "--timeout 1.5 s has run out; ending 1 rank");
+        let line = Cause::NotFinalized { rank: 0 }.describe("rank 0", 1);
+        assert!(line.ends_with("; ending the other rank"), "{line}");
+    }
+}

@@ -1,0 +1,3 @@
+//! The `ayatori` command as its users run it.
+
+mod run;
