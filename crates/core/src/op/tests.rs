@@ -336,3 +336,35 @@ fn a_users_operation_gets_the_left_operand_first() {
     assert_eq!(inout, [9, 18, 27]);
     assert!(!reducer.is_commutative());
 }
+
+/// Not a test of speed but a look at it: `cargo test --release -p ayatori-core kernels_speed -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints rates; run it alone and in release"]
+fn kernels_speed() {
+    use Predefined as P;
+    for (operation, datatype) in [
+        (Operation::Sum, P::Double),
+        (Operation::Sum, P::Float),
+        (Operation::Sum, P::Int),
+        (Operation::Max, P::Int8),
+        (Operation::Max, P::Double),
+        (Operation::Prod, P::CDoubleComplex),
+        (Operation::Land, P::Int),
+        (Operation::Bor, P::Byte),
+        (Operation::Maxloc, P::DoubleInt),
+        (Operation::Sum, P::LongDouble),
+    ] {
+        let reducer = Reducer::predefined(operation, datatype).unwrap();
+        let (a, mut b) = (vec![1u8; 32 << 10], vec![1u8; 32 << 10]);
+        let mut bytes = 0u64;
+        let start = std::time::Instant::now();
+        while start.elapsed().as_millis() < 100 {
+            for _ in 0..8 {
+                reducer.apply(&a, &mut b);
+                bytes += a.len() as u64;
+            }
+        }
+        let rate = bytes as f64 / start.elapsed().as_secs_f64() * 1e-9;
+        std::println!("{operation:?} of {datatype:?}: {rate:.1} GB/s of one operand, 32 KiB, in cache");
+    }
+}
