@@ -237,9 +237,11 @@ pub struct Question {
 pub struct Fabric {
     /// One-way time of an empty message in picoseconds.
     pub latency_ps: u64,
-    /// Processor time of a message at each side, in picoseconds. With more processes than processors that is the
-    /// switch from one process to the next that it takes, 0.5 to 2 µs.
+    /// Processor time of a message at each side, in picoseconds.
     pub message_ps: u64,
+    /// Time of a switch from one process to the next on the same processor, in picoseconds. Counts only if processes
+    /// share processors: there each wait for a message costs one.
+    pub switch_ps: u64,
     /// Rate of one long message in bytes a second.
     pub bandwidth_bytes_per_s: u64,
     /// Rate of a reduction in bytes of one operand a second.
@@ -258,6 +260,7 @@ impl Default for Fabric {
         Self {
             latency_ps: 250_000,
             message_ps: 100_000,
+            switch_ps: 700_000,
             bandwidth_bytes_per_s: 12_000_000_000,
             reduction_bytes_per_s: 8_000_000_000,
             copy_bytes_per_s: 12_000_000_000,

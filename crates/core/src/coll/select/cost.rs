@@ -19,6 +19,8 @@ struct Cost {
     copied_bytes: u128,
     /// Messages of all processes.
     all_messages: u128,
+    /// How many of them do not make their receiver wait once more, for it waits for others at the same time.
+    all_together: u128,
     /// Bytes moved, reduced and copied by all processes.
     all_bytes: u128,
 }
@@ -44,8 +46,9 @@ pub(super) fn estimate_ps(question: &Question, algorithm: Algorithm, fabric: &Fa
         return path_ps;
     };
     // Where processes share processors, the work of all of them takes its time too.
-    let work_ps =
-        cost.all_messages * asks * message_ps * 2 + at_rate_ps(cost.all_bytes, fabric.bandwidth_bytes_per_s);
+    let waits = cost.all_messages - cost.all_together;
+    let work_ps = asks * (cost.all_messages * message_ps * 2 + waits * u128::from(fabric.switch_ps))
+        + at_rate_ps(cost.all_bytes, fabric.bandwidth_bytes_per_s);
     path_ps.max(work_ps / u128::from(processors.max(1)))
 }
 
@@ -115,7 +118,7 @@ fn bcast(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> Cost {
         },
         Algorithm::Chain => {
             let segment = segment_bytes(question, fabric) as u128;
-            let segments = m.div_ceil(segment);
+            let segments = m.div_ceil(segment).max(1);
             let rounds = n.saturating_sub(2) + segments;
             Cost {
                 rounds,
@@ -220,6 +223,8 @@ fn alltoall(algorithm: Algorithm, n: u128, m: u128, log: u128) -> Cost {
             extra_messages: 2 * (n - 1),
             bytes: all + all / 8,
             all_messages: n * (n - 1),
+            // Two waits each, for what comes before and after everybody else has had a turn.
+            all_together: n * (n - 1) - (2 * n).min(n * (n - 1)),
             all_bytes: n * (all + all / 8),
             ..Cost::default()
         },
