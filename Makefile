@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 export PREFIX
 
-.PHONY: run test bench install
+.PHONY: run test bench install tidy ci
 run:
 	cargo xtask run
 test:
@@ -11,3 +11,7 @@ bench:
 	cargo xtask bench
 install:
 	cargo xtask install
+tidy:
+	cargo xtask tidy
+ci:
+	.ci/run

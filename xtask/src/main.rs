@@ -7,9 +7,18 @@
 
 mod abi;
 mod bench;
+mod ci;
+mod conformance;
+mod killtest;
 mod paths;
+mod peers;
 mod process;
+mod run;
 mod stage;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -26,6 +35,18 @@ enum Command {
     Abi,
     /// Build and install the library, the headers, the wrappers and the command under a prefix.
     Install(stage::InstallOptions),
+    /// Build, then run two MPI programs: a heat equation on 4 ranks and a ping-pong on 2.
+    Run,
+    /// Format, tidy, clippy, docs, all tests, C conformance programs: what a change must pass.
+    Test(test::Options),
+    /// Check the rules no compiler checks: arrows, unsafe, lengths, licences.
+    Tidy,
+    /// What .ci/run runs: test and run, with a summary at the end.
+    Ci,
+    /// Run a conformance suite: our C programs, IMB, OSU, or binaries made by MPICH.
+    Conformance(conformance::Options),
+    /// Kill a random rank at a random moment, again and again.
+    Killtest(killtest::Options),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
     Bench(bench::Options),
     /// Internal: time a command a few times and print the median in seconds.
@@ -33,11 +54,27 @@ enum Command {
     Stopwatch(bench::StopwatchOptions),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match run(&Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
         Command::Abi => abi::run(),
-        Command::Install(options) => stage::install(&options),
-        Command::Bench(options) => bench::run(&options),
-        Command::Stopwatch(options) => bench::stopwatch(&options),
+        Command::Install(options) => stage::install(options),
+        Command::Run => run::run(),
+        Command::Test(options) => test::run(options),
+        Command::Tidy => tidy::run(),
+        Command::Ci => ci::run(),
+        Command::Conformance(options) => conformance::run(options),
+        Command::Killtest(options) => killtest::run(options),
+        Command::Bench(options) => bench::run(options),
+        Command::Stopwatch(options) => bench::stopwatch(options),
     }
 }

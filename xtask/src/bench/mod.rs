@@ -4,7 +4,6 @@
 //! slow minute of the machine hits all of them. A library that fails or passes its time limit is named with the reason
 //! and left out of the rest of that case, never waited for again.
 
-mod peers;
 mod report;
 mod suite;
 
@@ -16,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::peers::Library;
 use crate::{paths, process};
-use peers::Library;
 use report::{Failure, Key, Report, Samples};
 use suite::Case;
 

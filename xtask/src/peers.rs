@@ -66,7 +66,8 @@ impl Library {
         }
     }
 
-    fn prefix(self) -> PathBuf {
+    /// Where it is installed.
+    pub(crate) fn prefix(self) -> PathBuf {
         match self.package() {
             None => paths::build_dir().join("prefix"),
             Some((_, venv)) => paths::venvs_dir().join(venv),
@@ -94,6 +95,12 @@ impl Library {
             Ok(outcome) if outcome.success() => outcome.stdout.trim().to_owned(),
             _ => "unknown".to_owned(),
         }
+    }
+
+    /// Its `mpicc` and `mpicxx`; Intel's package has none.
+    pub(crate) fn wrappers(self) -> Option<(PathBuf, PathBuf)> {
+        let bin = self.prefix().join("bin");
+        (self != Self::Intel).then(|| (bin.join("mpicc"), bin.join("mpicxx")))
     }
 
     /// Compiles `source` for this library.

@@ -1,0 +1,81 @@
+//! `cargo xtask ci`: what `.ci/run` runs. Every step runs even when an earlier one failed; each runner's closing lines
+//! are shown again at the end, so that a long log is read from its tail.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::paths;
+
+/// The steps: the README's test command, then its run command.
+const STEPS: [(&str, &[&str]); 2] = [("test", &["test", "--keep-going"]), ("run", &["run"])];
+
+/// `cargo xtask ci`.
+pub(crate) fn run() -> Result<()> {
+    let mut summary = Vec::new();
+    let mut failed = Vec::new();
+    for (name, arguments) in STEPS {
+        let begin = Instant::now();
+        let (ok, mut closing) = step(arguments)?;
+        summary.append(&mut closing);
+        let word = if ok { "ok" } else { "FAILED" };
+        summary.push(format!(
+            "== cargo xtask {}: {word}, {:.0} s",
+            arguments.join(" "),
+            begin.elapsed().as_secs_f64()
+        ));
+        if !ok {
+            failed.push(name);
+        }
+    }
+    println!("\n=== summary");
+    for line in &summary {
+        println!("{line}");
+    }
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// Runs ourselves with `arguments`, passes everything on, and keeps the closing lines of every runner.
+fn step(arguments: &[&str]) -> Result<(bool, Vec<String>)> {
+    let this = std::env::current_exe().context("cannot find myself")?;
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("exec \"$0\" \"$@\" 2>&1").arg(this).args(arguments);
+    let mut child = command.current_dir(paths::root()).stdout(Stdio::piped()).spawn()?;
+    let pipe = child.stdout.take().expect("stdout is a pipe");
+    let mut closing = Vec::new();
+    for line in BufReader::new(pipe).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        println!("{line}");
+        if is_closing(&line) {
+            closing.push(line);
+        }
+    }
+    Ok((child.wait()?.success(), closing))
+}
+
+/// The lines in which runners say how it went.
+fn is_closing(line: &str) -> bool {
+    let starts = ["test result:", "== ", "tidy: ", "conformance ", "FAILED ", "heat: PASSED", "heat: FAILED"];
+    let more = ["pingpong: PASSED", "pingpong: FAILED", "error: test failed"];
+    starts.iter().chain(&more).any(|start| line.starts_with(start))
+        || (line.contains(" passed") && line.contains(" failed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_closing;
+
+    #[test]
+    fn every_runners_closing_line_is_kept_and_a_tests_own_line_is_not() {
+        assert!(is_closing("test result: ok. 11 passed; 0 failed; 0 ignored"));
+        assert!(is_closing("conformance c on ayatori: 60 passed, 0 failed, 0 skipped"));
+        assert!(is_closing("== clippy: ok, 12 s"));
+        assert!(!is_closing("test a_b_c ... ok"));
+        assert!(!is_closing("   Compiling ayatori-core v0.1.0"));
+    }
+}

@@ -1,0 +1,230 @@
+//! `cargo xtask conformance`: test programs, ours and other people's, on our library or on a peer's.
+//!
+//! Other people's sources are not in the repository and are never fetched here: `--source` (or `IMB_DIR`, `OSU_DIR`)
+//! names a directory, or a bare git repository, that holds them. They are copied to `build/conformance`, compiled with
+//! the library's `mpicc` and run; what is counted is runs.
+
+mod abi;
+mod imb;
+mod osu;
+mod programs;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::peers::Library;
+use crate::process::{self, Outcome};
+use crate::{paths, stage};
+
+/// Options of `cargo xtask conformance`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    suite: Suite,
+}
+
+#[derive(clap::Subcommand)]
+enum Suite {
+    /// Our own C programs, conformance/c/*.c.
+    C(CommonOptions),
+    /// Intel MPI Benchmarks with data checks: IMB-MPI1, IMB-NBC, IMB-P2P.
+    Imb(ForeignOptions<Imb>),
+    /// OSU point-to-point and collective programs.
+    Osu(ForeignOptions<Osu>),
+    /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
+    MpichAbi(CommonOptions),
+}
+
+/// What every suite takes.
+#[derive(clap::Args, Clone)]
+pub(crate) struct CommonOptions {
+    /// Rank counts.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) ranks: Vec<usize>,
+    /// Only programs whose name contains one of these.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// The library: ayatori, ompi, ompi_ucx, mpich or impi.
+    #[arg(long, default_value = "ayatori")]
+    pub(crate) library: String,
+    /// Seconds one run may take.
+    #[arg(long, default_value_t = 120)]
+    pub(crate) limit_s: u64,
+}
+
+impl CommonOptions {
+    /// Our C programs at these ranks, on our library: what `cargo xtask test` runs.
+    pub(crate) fn ours(ranks: Vec<usize>) -> Self {
+        Self { ranks, only: Vec::new(), library: Library::Ayatori.name().to_owned(), limit_s: 120 }
+    }
+
+    fn wants(&self, program: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| program.contains(part.as_str()))
+    }
+
+    fn ranks_or(&self, default: &[usize]) -> Vec<usize> {
+        if self.ranks.is_empty() { default.to_vec() } else { self.ranks.clone() }
+    }
+
+    fn limit(&self) -> Duration {
+        Duration::from_secs(self.limit_s)
+    }
+
+    fn library(&self) -> Result<Library> {
+        let library =
+            Library::by_name(&self.library).with_context(|| format!("no library `{}`", self.library))?;
+        library.prepare()?;
+        Ok(library)
+    }
+}
+
+/// Names the environment variable of a foreign suite.
+trait Foreign {
+    const VARIABLE: &'static str;
+    const WHAT: &'static str;
+}
+struct Imb;
+struct Osu;
+impl Foreign for Imb {
+    const VARIABLE: &'static str = "IMB_DIR";
+    const WHAT: &'static str = "Intel MPI Benchmarks (github intel/mpi-benchmarks)";
+}
+impl Foreign for Osu {
+    const VARIABLE: &'static str = "OSU_DIR";
+    const WHAT: &'static str = "OSU micro-benchmarks 5 (github forresti/osu-micro-benchmarks)";
+}
+
+/// What a foreign suite takes besides.
+#[derive(clap::Args)]
+struct ForeignOptions<F: Foreign + Send + Sync + 'static> {
+    /// Directory, or bare git repository, with the suite's source (default: IMB_DIR or OSU_DIR).
+    #[arg(long)]
+    source: Option<PathBuf>,
+    #[command(flatten)]
+    common: CommonOptions,
+    #[arg(skip)]
+    _suite: std::marker::PhantomData<F>,
+}
+
+impl<F: Foreign + Send + Sync + 'static> ForeignOptions<F> {
+    /// A fresh copy of the source under `build/conformance/<library>/<name>`.
+    fn copy(&self, library: Library, name: &str) -> Result<PathBuf> {
+        let Some(source) = self.source.clone().or_else(|| std::env::var_os(F::VARIABLE).map(PathBuf::from))
+        else {
+            bail!("the source of {} is needed: --source DIR or {}=DIR", F::WHAT, F::VARIABLE);
+        };
+        let to = directory(library).join(name);
+        if to.exists() {
+            std::fs::remove_dir_all(&to)?;
+        }
+        std::fs::create_dir_all(&to)?;
+        copy_source(&source, &to)
+            .with_context(|| format!("cannot copy {} from {}", F::WHAT, source.display()))?;
+        Ok(to)
+    }
+}
+
+fn copy_source(source: &Path, to: &Path) -> Result<()> {
+    let bare = source.join("objects").is_dir() && source.join("HEAD").is_file();
+    if !bare {
+        return process::show(Command::new("cp").arg("-r").arg(source.join(".")).arg(to));
+    }
+    let mut archive = Command::new("git");
+    archive.arg("-C").arg(source).args(["archive", "HEAD"]).stdout(Stdio::piped());
+    let mut archive = archive.spawn().context("cannot start git")?;
+    let pipe = archive.stdout.take().expect("stdout is a pipe");
+    process::show(Command::new("tar").arg("x").arg("-C").arg(to).stdin(pipe))?;
+    if !archive.wait()?.success() {
+        bail!("git archive failed");
+    }
+    Ok(())
+}
+
+fn directory(library: Library) -> PathBuf {
+    paths::build_dir().join("conformance").join(library.name())
+}
+
+/// How a run ended, in a suite's eyes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Passed,
+    Skipped(String),
+    Failed(String),
+}
+
+/// The count of a suite, printed as it grows.
+#[derive(Default)]
+pub(crate) struct Tally {
+    passed: usize,
+    skipped: usize,
+    failed: Vec<String>,
+}
+
+impl Tally {
+    /// Counts one run and prints its line.
+    pub(crate) fn add(&mut self, name: &str, ranks: usize, verdict: Verdict, outcome: &Outcome) {
+        let seconds = outcome.wall.as_secs_f64();
+        match verdict {
+            Verdict::Passed => {
+                self.passed += 1;
+                println!("ok      {name} at {ranks} ranks, {seconds:.1} s");
+            }
+            Verdict::Skipped(why) => {
+                self.skipped += 1;
+                println!("skipped {name} at {ranks} ranks: {why}");
+            }
+            Verdict::Failed(why) => {
+                println!("FAILED  {name} at {ranks} ranks, {seconds:.1} s: {why}");
+                for line in outcome.stderr.lines().chain(outcome.stdout.lines()).take(15) {
+                    println!("        {line}");
+                }
+                self.failed.push(format!("{name} at {ranks} ranks"));
+            }
+        }
+    }
+
+    /// A program that could not even be compiled.
+    pub(crate) fn add_uncompiled(&mut self, name: &str, why: &anyhow::Error) {
+        println!("FAILED  {name}: {why:#}");
+        self.failed.push(name.to_owned());
+    }
+
+    /// Prints the closing line.
+    ///
+    /// # Errors
+    /// Something failed, or nothing ran at all.
+    pub(crate) fn close(self, suite: &str) -> Result<()> {
+        let Self { passed, skipped, failed } = self;
+        println!("{suite}: {passed} passed, {} failed, {skipped} skipped", failed.len());
+        if !failed.is_empty() {
+            bail!("{suite}: {} failed: {}", failed.len(), failed.join(", "));
+        }
+        if passed == 0 {
+            bail!("{suite}: nothing ran; check --only and --ranks");
+        }
+        Ok(())
+    }
+}
+
+/// `cargo xtask conformance`.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    match &options.suite {
+        Suite::C(common) => programs::run(common),
+        Suite::Imb(options) => imb::run(options),
+        Suite::Osu(options) => osu::run(options),
+        Suite::MpichAbi(common) => abi::run(common),
+    }
+}
+
+/// Our C programs, for `cargo xtask test`.
+pub(crate) fn own_programs(options: &CommonOptions) -> Result<()> {
+    programs::run(options)
+}
+
+/// The staged prefix of our library.
+fn our_prefix() -> Result<PathBuf> {
+    stage::stage()
+}

@@ -1,0 +1,145 @@
+//! Our own programs: `conformance/c/*.c`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::{CommonOptions, Tally, Verdict, directory};
+use crate::paths;
+use crate::process::{self, Outcome};
+
+/// Rank counts by default: one alone, powers of two and not, more than this machine's CPUs.
+const RANKS: [usize; 5] = [1, 2, 3, 5, 7];
+
+/// How a program must end. Read from its first line: `/* EXPECT code, output: text`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Expected {
+    /// Exit code 0 and `No Errors` as its last line.
+    NoErrors,
+    /// This exit code (`None`: any but 0), and this text somewhere in its output.
+    Failure { code: Option<i32>, text: Option<String> },
+}
+
+/// The programs in `conformance/c`, in the order of their names.
+pub(super) fn sources() -> Result<Vec<PathBuf>> {
+    let dir = paths::root().join("conformance/c");
+    let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut all: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|e| e.path())).collect();
+    all.retain(|path| path.extension().is_some_and(|ext| ext == "c"));
+    all.sort();
+    Ok(all)
+}
+
+pub(super) fn name(source: &Path) -> String {
+    source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+pub(super) fn run(options: &CommonOptions) -> Result<()> {
+    let library = options.library()?;
+    let mut tally = Tally::default();
+    for source in sources()? {
+        let name = name(&source);
+        if !options.wants(&name) {
+            continue;
+        }
+        let expected = expected(&fs::read_to_string(&source)?)?;
+        let program = directory(library).join("c").join(&name);
+        if let Err(error) = library.compile(&source, &program) {
+            tally.add_uncompiled(&name, &error);
+            continue;
+        }
+        for ranks in options.ranks_or(&RANKS) {
+            let outcome = process::capture(&mut library.launch(ranks, &program, &[]), options.limit())?;
+            tally.add(&name, ranks, judge(&expected, &outcome), &outcome);
+        }
+    }
+    tally.close(&format!("conformance c on {}", library.name()))
+}
+
+fn expected(source: &str) -> Result<Expected> {
+    let Some(rest) = source.lines().next().and_then(|line| line.strip_prefix("/* EXPECT ")) else {
+        return Ok(Expected::NoErrors);
+    };
+    let (code, text) = match rest.split_once(", output: ") {
+        Some((code, text)) => (code, Some(text.trim().to_owned())),
+        None => (rest, None),
+    };
+    let code = match code.trim() {
+        "non-zero" => None,
+        code => match code.parse() {
+            Ok(code) => Some(code),
+            Err(_) => bail!("`EXPECT {code}` is neither an exit code nor `non-zero`"),
+        },
+    };
+    Ok(Expected::Failure { code, text })
+}
+
+fn judge(expected: &Expected, outcome: &Outcome) -> Verdict {
+    if outcome.timed_out {
+        return Verdict::Failed(outcome.reason());
+    }
+    match expected {
+        Expected::NoErrors => no_errors(outcome),
+        Expected::Failure { code, text } => {
+            let got = outcome.status.code();
+            let right = code.map_or(got != Some(0), |code| got == Some(code));
+            if !right {
+                return Verdict::Failed(format!("ended with {}, not with {code:?}", outcome.status));
+            }
+            let said = text
+                .as_ref()
+                .is_none_or(|text| outcome.stderr.contains(text) || outcome.stdout.contains(text));
+            if said { Verdict::Passed } else { Verdict::Failed(format!("did not say {text:?}")) }
+        }
+    }
+}
+
+/// The verdict of a program that prints `No Errors` or `Skipped: why` as its last line.
+pub(super) fn no_errors(outcome: &Outcome) -> Verdict {
+    let last = outcome.stdout.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim();
+    if !outcome.success() {
+        Verdict::Failed(outcome.reason())
+    } else if let Some(why) = last.strip_prefix("Skipped:") {
+        Verdict::Skipped(why.trim().to_owned())
+    } else if last == "No Errors" {
+        Verdict::Passed
+    } else {
+        Verdict::Failed(format!("its last line is {last:?}, not \"No Errors\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::Duration;
+
+    fn outcome(script: &str) -> Outcome {
+        process::capture(Command::new("sh").args(["-c", script]), Duration::from_secs(10)).unwrap()
+    }
+
+    #[test]
+    fn only_no_errors_as_the_last_line_and_exit_code_0_pass() {
+        assert_eq!(no_errors(&outcome("echo No Errors")), Verdict::Passed);
+        assert!(matches!(no_errors(&outcome("echo No Errors; exit 1")), Verdict::Failed(_)));
+        assert!(matches!(no_errors(&outcome("echo No Errors; echo more")), Verdict::Failed(_)));
+        assert!(matches!(no_errors(&outcome("true")), Verdict::Failed(_)));
+        assert_eq!(no_errors(&outcome("echo Skipped: no threads")), Verdict::Skipped("no threads".into()));
+    }
+
+    #[test]
+    fn an_expected_failure_must_have_its_code_and_its_text() {
+        let wanted = expected("/* EXPECT 37, output: by rank 1\n */").unwrap();
+        assert_eq!(judge(&wanted, &outcome("echo aborted by rank 1 >&2; exit 37")), Verdict::Passed);
+        assert!(matches!(judge(&wanted, &outcome("exit 37")), Verdict::Failed(_)));
+        assert!(matches!(judge(&wanted, &outcome("echo by rank 1; exit 36")), Verdict::Failed(_)));
+        assert!(matches!(judge(&wanted, &outcome("echo by rank 1")), Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn a_wrong_expectation_is_refused() {
+        assert!(expected("/* EXPECT soon").is_err());
+        assert_eq!(expected("/* A test */").unwrap(), Expected::NoErrors);
+    }
+}

@@ -1,0 +1,76 @@
+//! `cargo xtask test`: everything a change must pass, in the order of what fails fastest. Minutes.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::conformance::{self, CommonOptions};
+use crate::{paths, process, tidy};
+
+/// Options of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Go on after a step that fails; the failures are listed at the end.
+    #[arg(long)]
+    keep_going: bool,
+    /// Rank counts of the C conformance programs.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5])]
+    ranks: Vec<usize>,
+}
+
+/// `cargo xtask test`.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let c_programs = CommonOptions::ours(options.ranks.clone());
+    let mut steps = Steps { keep_going: options.keep_going, failed: Vec::new() };
+    steps.step("format", || cargo(&["fmt", "--all", "--check"], &[]))?;
+    steps.step("tidy", tidy::run)?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    steps.step("clippy", || cargo(&clippy, &[]))?;
+    let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
+    steps.step("docs", || cargo(&doc, &[("RUSTDOCFLAGS", "-D warnings")]))?;
+    steps.step("cargo test", || cargo(&["test", "--workspace", "--no-fail-fast"], &[]))?;
+    steps.step("conformance", || conformance::own_programs(&c_programs))?;
+    steps.close()
+}
+
+/// Runs named steps, says how long each took, collects failures.
+struct Steps {
+    keep_going: bool,
+    failed: Vec<String>,
+}
+
+impl Steps {
+    fn step(&mut self, name: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
+        println!("\n== {name}");
+        let begin = Instant::now();
+        let result = body();
+        let seconds = begin.elapsed().as_secs_f64();
+        match result {
+            Ok(()) => println!("== {name}: ok, {seconds:.0} s"),
+            Err(error) if self.keep_going => {
+                println!("== {name}: FAILED, {seconds:.0} s: {error:#}");
+                self.failed.push(name.to_owned());
+            }
+            Err(error) => {
+                println!("== {name}: FAILED, {seconds:.0} s");
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(self) -> Result<()> {
+        if !self.failed.is_empty() {
+            bail!("failed: {}", self.failed.join(", "));
+        }
+        println!("\nall passed");
+        Ok(())
+    }
+}
+
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(arguments).envs(environment.iter().copied()).current_dir(paths::root());
+    process::show(&mut command)
+}

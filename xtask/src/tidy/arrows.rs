@@ -1,0 +1,88 @@
+//! Which crate may depend on which (ARCHITECTURE.md): core and fabric on nothing of ours, devices on core, and so on.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::{Findings, metadata};
+
+/// The allowed arrows inside the workspace. A crate that is not listed may not exist without a line here.
+const ARROWS: [(&str, &[&str]); 7] = [
+    ("ayatori-core", &[]),
+    ("ayatori-fabric", &[]),
+    ("ayatori-devices", &["ayatori-core"]),
+    ("ayatori-sim", &["ayatori-core", "ayatori-fabric"]),
+    ("ayatori-mpi", &["ayatori-core", "ayatori-devices", "ayatori-fabric"]),
+    ("ayatori", &["ayatori-core", "ayatori-devices", "ayatori-fabric", "ayatori-sim", "ayatori-mpi"]),
+    ("xtask", &[]),
+];
+
+pub(super) fn check(allowed: &BTreeMap<String, Vec<String>>, findings: &mut Findings) -> Result<()> {
+    check_packages(&metadata(false)?, allowed, findings);
+    Ok(())
+}
+
+fn check_packages(metadata: &Value, allowed: &BTreeMap<String, Vec<String>>, findings: &mut Findings) {
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().unwrap_or("");
+        let Some((_, arrows)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+            findings.push(format!("{name}: a new crate; give it its arrows in xtask/src/tidy/arrows.rs"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let target = dependency["name"].as_str().unwrap_or("");
+            let ours = ARROWS.iter().any(|(known, _)| *known == target);
+            if ours && !arrows.contains(&target) {
+                findings.push(format!("{name}: must not depend on {target} (ARCHITECTURE.md: arrows)"));
+            }
+            // Dev-dependencies and those of test configurations are not linked into the library.
+            let linked = dependency["kind"].is_null() && !test_only(dependency);
+            let outside = allowed.get(name).filter(|_| linked && !ours);
+            if outside.is_some_and(|list| !list.iter().any(|known| known == target)) {
+                let place = "library_dependencies in xtask/tidy.toml";
+                findings.push(format!("{name}: {target} is not among its dependencies in {place}"));
+            }
+        }
+    }
+}
+
+fn test_only(dependency: &Value) -> bool {
+    dependency["target"].as_str().is_some_and(|target| target.contains("loom"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn findings(metadata: &Value) -> Findings {
+        let allowed = BTreeMap::from([("ayatori-devices".to_owned(), vec!["libc".to_owned()])]);
+        let mut findings = Findings::new();
+        check_packages(metadata, &allowed, &mut findings);
+        findings
+    }
+
+    fn package(name: &str, dependency: &str, kind: Option<&str>) -> Value {
+        json!({"packages": [{"name": name, "dependencies": [{"name": dependency, "kind": kind, "target": null}]}]})
+    }
+
+    #[test]
+    fn an_arrow_the_architecture_does_not_have_is_found_even_in_tests() {
+        assert!(findings(&package("ayatori-devices", "ayatori-core", None)).is_empty());
+        assert_eq!(findings(&package("ayatori-core", "ayatori-devices", None)).len(), 1);
+        assert_eq!(findings(&package("ayatori-core", "ayatori-sim", Some("dev"))).len(), 1);
+    }
+
+    #[test]
+    fn an_unlisted_dependency_of_the_library_is_found_but_not_one_of_its_tests() {
+        assert!(findings(&package("ayatori-devices", "libc", None)).is_empty());
+        assert_eq!(findings(&package("ayatori-devices", "tokio", None)).len(), 1);
+        assert!(findings(&package("ayatori-devices", "proptest", Some("dev"))).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_crate_is_found() {
+        assert_eq!(findings(&package("ayatori-common", "libc", None)).len(), 1);
+    }
+}
