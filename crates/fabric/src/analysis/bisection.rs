@@ -124,11 +124,22 @@ impl<'a> Cut<'a> {
     fn improved(&self) -> Vec<bool> {
         let divisions = (0..STARTS).map(|start| {
             let mut side = self.start(start);
-            while self.exchange(&mut side) {}
+            let mut gains: Vec<i128> = (0..side.len()).map(|place| self.change(&side, place)).collect();
+            while self.exchange(&mut side, &mut gains) {}
             self.settle(&mut side);
             side
         });
         divisions.min_by_key(|side| self.width(side)).unwrap_or_default()
+    }
+
+    /// Lets a switch change sides and keeps every switch's [`Cut::change`] in step.
+    fn flip(&self, side: &mut [bool], gains: &mut [i128], place: usize) {
+        side[place] = !side[place];
+        gains[place] = -gains[place];
+        for &(other, rate) in &self.neighbours[place] {
+            let twice = 2 * i128::from(rate);
+            gains[other] += if side[other] == side[place] { twice } else { -twice };
+        }
     }
 
     /// A division to begin with: in the order of numbers, by every second block, or at random.
@@ -161,26 +172,23 @@ impl<'a> Cut<'a> {
     }
 
     /// Exchanges the best pair of switches with hosts, if that makes the cut narrower.
-    fn exchange(&self, side: &mut [bool]) -> bool {
-        let best_of = |wanted: bool, side: &[bool]| {
+    fn exchange(&self, side: &mut [bool], gains: &mut [i128]) -> bool {
+        let best_of = |wanted: bool, but: usize, side: &[bool], gains: &[i128]| {
             (0..side.len())
-                .filter(|&place| self.has_hosts[place] && side[place] == wanted)
-                .min_by_key(|&place| self.change(side, place))
+                .filter(|&place| self.has_hosts[place] && side[place] == wanted && place != but)
+                .min_by_key(|&place| gains[place])
         };
-        let Some(first) = best_of(true, side) else { return false };
-        let gain = self.change(side, first);
-        side[first] = false;
+        let Some(first) = best_of(true, usize::MAX, side, gains) else { return false };
+        let gain = gains[first];
+        self.flip(side, gains, first);
         // Best among the others: the one just moved would only move back.
-        let second = (0..side.len())
-            .filter(|&place| self.has_hosts[place] && !side[place] && place != first)
-            .min_by_key(|&place| self.change(side, place));
-        if let Some(second) = second
-            && gain + self.change(side, second) < 0
+        if let Some(second) = best_of(false, first, side, gains)
+            && gain + gains[second] < 0
         {
-            side[second] = true;
+            self.flip(side, gains, second);
             return true;
         }
-        side[first] = true;
+        self.flip(side, gains, first);
         false
     }
 }

@@ -80,11 +80,10 @@ pub(crate) fn evaluate(network: &Network, solution: &Solution) -> Evaluation {
         hops_min: 0,
         flow_count: 0,
     };
-    walks(network, solution, |_, tree, needed| {
-        tally(network, &mut evaluation, tree, needed);
-        chains(network, tree, needed, |held, wanted, _| {
-            dependencies.add(Lane { channel: held, vc: 0 }, Lane { channel: wanted, vc: 0 });
-        });
+    walks(network, solution, |tree, needed| tally(network, &mut evaluation, tree, needed));
+    pair_paths(network, solution, |route| tally_path(network, &mut evaluation, route));
+    chains(network, solution, |held, wanted, _| {
+        dependencies.add(Lane { channel: held, vc: 0 }, Lane { channel: wanted, vc: 0 });
     });
     shortest(network, &mut evaluation);
     evaluation.verdict = Verdict::of(&dependencies);
@@ -94,24 +93,20 @@ pub(crate) fn evaluate(network: &Network, solution: &Solution) -> Evaluation {
     evaluation
 }
 
-/// Calls `visit` with every source's tree of every VLAN it uses, and for each switch the hosts reached there and below
-/// it by routes from that source on that VLAN.
-fn walks(network: &Network, solution: &Solution, mut visit: impl FnMut(u32, &RootedTree, &[Needed])) {
-    let mut users = users(network, solution);
-    for (vlan, links) in solution.trees.iter().enumerate() {
+/// With a VLAN by source: calls `visit` with every source's tree, and for each switch the hosts reached there and below.
+fn walks(network: &Network, solution: &Solution, mut visit: impl FnMut(&RootedTree, &[Needed])) {
+    let Choice::BySource(vlans) = &solution.choice else { return };
+    let mut users: Vec<Vec<u32>> = vec![Vec::new(); solution.trees.len()];
+    network.sources().for_each(|source| users[vlans[source as usize] as usize].push(source));
+    for (links, users) in solution.trees.iter().zip(&users) {
         let adjacency = adjacency(network, links);
-        users[vlan].sort_unstable();
-        for group in users[vlan].chunk_by(|a, b| a.0 == b.0) {
-            let tree = RootedTree::from_links(&adjacency, group[0].0);
-            let mut needed = vec![Needed::default(); network.switch_count()];
-            for &(_, destination) in group {
-                match destination {
-                    // All that have hosts.
-                    NONE => network.sources().for_each(|d| needed[d as usize] = Needed::at(network, d)),
-                    d => needed[d as usize] = Needed::at(network, d),
-                }
+        for &source in users {
+            let tree = RootedTree::from_links(&adjacency, source);
+            let mut needed = vec![Needed { here: 0, below: 0, example: NONE }; network.switch_count()];
+            for switch in network.sources().filter(|&switch| switch != source) {
+                let here = u64::from(network.weight(switch));
+                needed[switch as usize] = Needed { here, below: here, example: switch };
             }
-            needed[tree.root() as usize] = Needed::default();
             for &switch in tree.order[1..].iter().rev() {
                 let below = needed[switch as usize];
                 let parent = tree.parents[switch as usize].to as usize;
@@ -120,7 +115,7 @@ fn walks(network: &Network, solution: &Solution, mut visit: impl FnMut(u32, &Roo
                     needed[parent].example = below.example;
                 }
             }
-            visit(vlan as u32, &tree, &needed);
+            visit(&tree, &needed);
         }
     }
 }
@@ -136,34 +131,50 @@ struct Needed {
     example: u32,
 }
 
-impl Default for Needed {
-    fn default() -> Needed {
-        Needed { here: 0, below: 0, example: NONE }
-    }
+/// The route of one pair of switches.
+struct PairPath<'a> {
+    vlan: u32,
+    from: u32,
+    to: u32,
+    /// Channels in order.
+    channels: &'a [ChannelId],
 }
 
-impl Needed {
-    fn at(network: &Network, switch: u32) -> Needed {
-        let here = u64::from(network.weight(switch));
-        Needed { here, below: here, example: switch }
-    }
-}
-
-/// Sources of each VLAN with their destinations; a destination of [`NONE`] stands for all.
-fn users(network: &Network, solution: &Solution) -> Vec<Vec<(u32, u32)>> {
-    let mut users = vec![Vec::new(); solution.trees.len()];
-    for source in network.sources() {
-        match &solution.choice {
-            Choice::BySource(vlans) => users[vlans[source as usize] as usize].push((source, NONE)),
-            Choice::ByPair(vlans) => {
-                let row = &vlans[source as usize * network.switch_count()..][..network.switch_count()];
-                for destination in network.sources().filter(|&d| d != source && row[d as usize] != NONE) {
-                    users[row[destination as usize] as usize].push((source, destination));
-                }
-            }
+/// With a VLAN by pair: calls `visit` with the route of every ordered pair. A tree is rooted once, and a route climbs
+/// from both ends to where they meet.
+fn pair_paths(network: &Network, solution: &Solution, mut visit: impl FnMut(&PairPath<'_>)) {
+    let Choice::ByPair(vlans) = &solution.choice else { return };
+    let mut pairs: Vec<Vec<(u32, u32)>> = vec![Vec::new(); solution.trees.len()];
+    for from in network.sources() {
+        let row = &vlans[from as usize * network.switch_count()..][..network.switch_count()];
+        for to in network.sources().filter(|&to| to != from && row[to as usize] != NONE) {
+            pairs[row[to as usize] as usize].push((from, to));
         }
     }
-    users
+    for (vlan, pairs) in pairs.iter().enumerate() {
+        let Some(&(root, _)) = pairs.first() else { continue };
+        let tree = RootedTree::from_links(&adjacency(network, &solution.trees[vlan]), root);
+        let depths = tree.depths();
+        let (mut channels, mut down) = (Vec::new(), Vec::new());
+        for &(from, to) in pairs {
+            channels.clear();
+            down.clear();
+            let (mut near, mut far) = (from, to);
+            while near != far {
+                if depths[near as usize] >= depths[far as usize] {
+                    let parent = tree.parents[near as usize];
+                    channels.push(network.channel(parent.link, near));
+                    near = parent.to;
+                } else {
+                    let parent = tree.parents[far as usize];
+                    down.push(network.channel(parent.link, parent.to));
+                    far = parent.to;
+                }
+            }
+            channels.extend(down.iter().rev());
+            visit(&PairPath { vlan: vlan as u32, from, to, channels: &channels });
+        }
+    }
 }
 
 fn tally(network: &Network, evaluation: &mut Evaluation, tree: &RootedTree, needed: &[Needed]) {
@@ -182,23 +193,39 @@ fn tally(network: &Network, evaluation: &mut Evaluation, tree: &RootedTree, need
     }
 }
 
-/// Calls `visit` with every two channels that a route takes one after the other, and a destination beyond.
+fn tally_path(network: &Network, evaluation: &mut Evaluation, route: &PairPath<'_>) {
+    let flows = u64::from(network.weight(route.from)) * u64::from(network.weight(route.to));
+    route.channels.iter().for_each(|channel| evaluation.flows[channel.index()] += flows);
+    evaluation.routed_pairs += 1;
+    evaluation.hops += flows * route.channels.len() as u64;
+    evaluation.diameter_switches = evaluation.diameter_switches.max(route.channels.len() as u32 + 1);
+}
+
+/// Calls `visit` with every two channels that a route takes one after the other, and with such a route's VLAN and ends.
 fn chains(
     network: &Network,
-    tree: &RootedTree,
-    needed: &[Needed],
-    mut visit: impl FnMut(ChannelId, ChannelId, u32),
+    solution: &Solution,
+    mut visit: impl FnMut(ChannelId, ChannelId, (u32, u32, u32)),
 ) {
-    for &switch in &tree.order[1..] {
-        let parent = tree.parents[switch as usize];
-        if parent.to == tree.root() || needed[switch as usize].below == 0 {
-            continue;
+    walks(network, solution, |tree, needed| {
+        for &switch in &tree.order[1..] {
+            let parent = tree.parents[switch as usize];
+            if parent.to == tree.root() || needed[switch as usize].below == 0 {
+                continue;
+            }
+            let before = tree.parents[parent.to as usize];
+            let held = network.channel(before.link, before.to);
+            let wanted = network.channel(parent.link, parent.to);
+            let source = tree.root();
+            let Choice::BySource(vlans) = &solution.choice else { continue };
+            visit(held, wanted, (vlans[source as usize], source, needed[switch as usize].example));
         }
-        let before = tree.parents[parent.to as usize];
-        let held = network.channel(before.link, before.to);
-        let wanted = network.channel(parent.link, parent.to);
-        visit(held, wanted, needed[switch as usize].example);
-    }
+    });
+    pair_paths(network, solution, |route| {
+        for two in route.channels.windows(2) {
+            visit(two[0], two[1], (route.vlan, route.from, route.to));
+        }
+    });
 }
 
 fn shortest(network: &Network, evaluation: &mut Evaluation) {
@@ -218,15 +245,13 @@ fn witnesses(network: &Network, solution: &Solution, lanes: &[Lane]) -> Vec<Witn
     let steps: Vec<(ChannelId, ChannelId)> =
         (0..lanes.len()).map(|i| (lanes[i].channel, lanes[(i + 1) % lanes.len()].channel)).collect();
     let mut found: Vec<Option<Witness>> = vec![None; steps.len()];
-    walks(network, solution, |vlan, tree, needed| {
-        chains(network, tree, needed, |held, wanted, destination| {
-            for (step, found) in steps.iter().zip(&mut found) {
-                if found.is_none() && *step == (held, wanted) {
-                    let source = SwitchId(tree.root());
-                    *found = Some(Witness { held, vlan, source, destination: SwitchId(destination) });
-                }
+    chains(network, solution, |held, wanted, (vlan, source, destination)| {
+        for (step, found) in steps.iter().zip(&mut found) {
+            if found.is_none() && *step == (held, wanted) {
+                let [source, destination] = [source, destination].map(SwitchId);
+                *found = Some(Witness { held, vlan, source, destination });
             }
-        });
+        }
     });
     found.into_iter().flatten().collect()
 }

@@ -33,60 +33,73 @@ pub(crate) enum Choice {
 /// One VLAN a source; sources whose trees together are a tree share it (the paper, after its reference 12).
 pub(crate) fn by_source(network: &Network, paths: Paths) -> Solution {
     let mut vlans = vec![NONE; network.switch_count()];
-    let mut trees: Vec<Vec<u32>> = Vec::new();
     let mut same: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
-    // Trees that reach every switch can only share by being the same; only pruned ones can complete each other.
-    let may_complete = network.alive().any(|switch| network.weight(switch) == 0);
-    let link_count_max = network.alive().count().saturating_sub(1);
+    let mut shared = Shared::new(network);
     for tree in &paths.trees {
         let links = tree.links();
-        let vlan = match same.get(&links) {
-            Some(&vlan) => vlan,
-            None => {
-                let partner =
-                    if may_complete { partner(network, &trees, &links, link_count_max) } else { None };
-                let vlan = match partner {
-                    Some((vlan, union)) => {
-                        trees[vlan] = union;
-                        vlan as u32
-                    }
-                    None => {
-                        trees.push(links.clone());
-                        trees.len() as u32 - 1
-                    }
-                };
-                same.insert(links, vlan);
-                vlan
-            }
-        };
+        let vlan = *same.entry(links).or_insert_with_key(|links| shared.place(network, links));
         vlans[tree.root() as usize] = vlan;
     }
-    let vlan_count_min = usize::from(!trees.is_empty());
+    let vlan_count_min = usize::from(!shared.trees.is_empty());
     Solution {
         method: format!("{}, one VLAN per source switch", paths.method),
         setting: paths.setting,
-        trees,
+        trees: shared.trees,
         choice: Choice::BySource(vlans),
         vlan_count_min,
     }
 }
 
-/// A VLAN whose links and these are a tree together.
-fn partner(
-    network: &Network,
-    trees: &[Vec<u32>],
-    links: &[u32],
+/// VLANs so far, each with its links as bits: most pairs of trees share too few links to be one tree, which counting
+/// bits shows quickly.
+struct Shared {
+    trees: Vec<Vec<u32>>,
+    bits: Vec<Vec<u64>>,
+    /// Trees that reach every switch can only share by being the same; only pruned ones can complete each other.
+    may_complete: bool,
     link_count_max: usize,
-) -> Option<(usize, Vec<u32>)> {
-    trees.iter().enumerate().find_map(|(vlan, other)| {
-        let mut union = [other.as_slice(), links].concat();
-        union.sort_unstable();
-        union.dedup();
-        let mut parts = Parts::new(network.switch_count());
-        let is_tree =
-            union.len() <= link_count_max && union.iter().all(|&link| parts.join(network.ends(link)));
-        is_tree.then_some((vlan, union))
-    })
+}
+
+impl Shared {
+    fn new(network: &Network) -> Shared {
+        Shared {
+            trees: Vec::new(),
+            bits: Vec::new(),
+            may_complete: network.alive().any(|switch| network.weight(switch) == 0),
+            link_count_max: network.alive().count().saturating_sub(1),
+        }
+    }
+
+    /// The VLAN that these links become part of.
+    fn place(&mut self, network: &Network, links: &[u32]) -> u32 {
+        let mut bits = vec![0_u64; network.link_count().div_ceil(64)];
+        links.iter().for_each(|&link| bits[link as usize / 64] |= 1 << (link % 64));
+        let partner = (0..self.trees.len()).filter(|_| self.may_complete).find(|&vlan| {
+            let words = self.bits[vlan].iter().zip(&bits);
+            let union: u32 = words.map(|(a, b)| (a | b).count_ones()).sum();
+            union as usize <= self.link_count_max && is_forest(network, self.trees[vlan].iter().chain(links))
+        });
+        let Some(vlan) = partner else {
+            self.trees.push(links.to_vec());
+            self.bits.push(bits);
+            return self.trees.len() as u32 - 1;
+        };
+        let tree = &mut self.trees[vlan];
+        tree.extend_from_slice(links);
+        tree.sort_unstable();
+        tree.dedup();
+        self.bits[vlan].iter_mut().zip(&bits).for_each(|(all, new)| *all |= new);
+        vlan as u32
+    }
+}
+
+/// Whether the links, some of which may come twice, have no cycle.
+fn is_forest<'a>(network: &Network, links: impl Iterator<Item = &'a u32>) -> bool {
+    let mut parts = Parts::new(network.switch_count());
+    let mut seen = vec![false; network.link_count()];
+    links
+        .copied()
+        .all(|link| std::mem::replace(&mut seen[link as usize], true) || parts.join(network.ends(link)))
 }
 
 /// Up to this many sources, pairs are packed into VLANs one by one.

@@ -258,6 +258,9 @@ impl<'a> Search<'a> {
 
     /// Local search: takes small groups apart and puts their members into others, as long as that empties groups.
     fn improved(&self, mut groups: Vec<Group>, random: &mut Random) -> Vec<Group> {
+        if self.sources.len() > LARGE {
+            return groups;
+        }
         loop {
             groups.sort_by_key(|group| group.members.len());
             let emptied = (0..groups.len().min(8)).find_map(|victim| {
@@ -272,15 +275,45 @@ impl<'a> Search<'a> {
                 placed.then_some(rest)
             });
             match emptied {
-                Some(fewer) if self.sources.len() <= LARGE => groups = fewer,
-                _ => return groups,
+                Some(fewer) => groups = fewer,
+                None => return groups,
             }
         }
     }
 
+    /// Whether two sources can share a tree, every switch having hosts: as [`Search::demand`] and a chain, without the
+    /// lists of a group.
     fn can_pair(&self, a: usize, b: usize) -> bool {
-        let mut random = Random::new(0);
-        self.try_join(&self.group_of(a), b, &mut random).is_some()
+        let (from_a, from_b) = (&self.distances[a], &self.distances[b]);
+        let root = self.sources[a];
+        let length = from_a[self.sources[b] as usize];
+        let mut must = vec![NONE; usize::from(length) + 1];
+        for switch in self.network.alive().filter(|&switch| switch != root) {
+            let at = |arc: &Arc| (from_a[arc.to as usize] + 1, from_b[arc.to as usize] + 1);
+            let here = (from_a[switch as usize], from_b[switch as usize]);
+            if self.network.arcs(switch).iter().any(|arc| at(arc) == here) {
+                continue;
+            }
+            if here.0 + here.1 != length || must[usize::from(here.0)] != NONE {
+                return false;
+            }
+            must[usize::from(here.0)] = switch;
+        }
+        // Level by level from `b` towards `a`.
+        let mut level = vec![self.sources[b]];
+        for distance in (0..length).rev() {
+            let mut next: Vec<u32> = level
+                .iter()
+                .flat_map(|&switch| self.network.arcs(switch))
+                .map(|arc| arc.to)
+                .filter(|&to| from_a[to as usize] == distance)
+                .filter(|&to| [NONE, to].contains(&must[usize::from(distance)]))
+                .collect();
+            next.sort_unstable();
+            next.dedup();
+            level = next;
+        }
+        !level.is_empty()
     }
 
     /// No fewer trees are possible: sources of which no two can share, found greedily, and where every switch has

@@ -16,11 +16,16 @@ use super::tree::RootedTree;
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     flows: Vec<u64>,
+    /// What one flow costs on each link: the fastest link's rate over its own, in 1/256.
+    costs: Vec<u64>,
 }
 
 impl Load {
     pub(super) fn new(network: &Network) -> Load {
-        Load { flows: vec![0; 2 * network.link_count()] }
+        let links = 0..network.link_count() as u32;
+        let fastest = links.clone().map(|link| network.rate(link)).max().unwrap_or(1);
+        let cost = |link| (u128::from(fastest) * 256 / u128::from(network.rate(link).max(1))) as u64;
+        Load { flows: vec![0; 2 * network.link_count()], costs: links.map(cost).collect() }
     }
 
     /// Adds a flow from each of the root's hosts to each other host.
@@ -34,10 +39,10 @@ impl Load {
         }
     }
 
-    /// Flows per bit/s, scaled so that small differences of rate do not vanish in a whole number.
+    /// How busy the channel that leaves `from` over `link` is for its rate.
     pub(super) fn of(&self, network: &Network, link: u32, from: u32) -> u128 {
         let flows = self.flows[network.channel(link, from).index()];
-        (u128::from(flows) << 64) / u128::from(network.rate(link).max(1))
+        u128::from(flows) * u128::from(self.costs[link as usize])
     }
 }
 

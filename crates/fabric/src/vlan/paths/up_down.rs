@@ -125,7 +125,11 @@ pub(crate) fn up_down(network: &Network, share: bool) -> Paths {
         Some((hierarchy, trees)) => (hierarchy.root, trees),
         None => (0, Vec::new()),
     };
-    Paths { method: format!("up*/down* with root {root}"), setting: "routing = \"up-down\"".into(), trees }
+    Paths {
+        method: format!("up*/down* with switch number {root} at the top"),
+        setting: "routing = \"up-down\"".into(),
+        trees,
+    }
 }
 
 fn trees(network: &Network, hierarchy: &Hierarchy, share: bool) -> Vec<RootedTree> {

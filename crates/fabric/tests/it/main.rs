@@ -1,0 +1,5 @@
+//! Integration tests of the fabric: one binary. Long ones are ignored:
+//! `cargo test --release -p ayatori-fabric -- --ignored`.
+
+mod large;
+mod random_graphs;
