@@ -33,12 +33,18 @@ enum Command {
     Run(commands::run::Args),
     /// Show the version, this machine's devices and limits, and why a protocol is chosen
     Info(commands::info::Args),
+    /// Plan VLANs for a cluster of cheap switches, and write the switches' and hosts' configuration
+    Plan(commands::plan::Args),
+    /// Compute a paper's figures and print them beside the paper's own
+    Study(commands::study::Args),
 }
 
 fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
     match command {
         Command::Run(args) => commands::run::run(args),
         Command::Info(args) => commands::info::run(args),
+        Command::Plan(args) => commands::plan::run(args),
+        Command::Study(args) => commands::study::run(args),
     }
 }
 

@@ -1,4 +1,6 @@
 //! The subcommands: one file (or folder) each.
 
 pub(crate) mod info;
+pub(crate) mod plan;
 pub(crate) mod run;
+pub(crate) mod study;

@@ -1,0 +1,108 @@
+//! `ayatori plan`: from a machine description to a plan, its verdicts and the files that configure it.
+
+mod files;
+mod report;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use ayatori_fabric::description::Machine;
+use ayatori_fabric::graph::{LinkId, Node, SwitchId};
+use ayatori_fabric::plan::Plan;
+use ayatori_fabric::vlan::{Failure, failures, plan_without, single_failures};
+
+use crate::exit::{Exit, FAILURE};
+
+/// Plans the VLANs of a cluster of layer-2 switches: routes, verdicts, switch and host configuration.
+///
+/// Prints a summary. The exit code is 0 if every check holds, 1 if one fails.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The machine description, such as machines/supernova.toml (docs/machine-file.md)
+    file: PathBuf,
+    /// Write each switch's and host's configuration into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write the configuration even if a check fails
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// Print the plan as JSON instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Plan as if this link between two switches were gone; for all links between them
+    #[arg(long, value_name = "SWITCH,SWITCH")]
+    without_link: Vec<String>,
+    /// Plan as if this switch were gone
+    #[arg(long, value_name = "SWITCH")]
+    without_switch: Vec<String>,
+    /// Plan anew for every single link and switch that may fail, and say what degrades
+    #[arg(long, conflicts_with = "json")]
+    failures: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let machine = Machine::load(&args.file)?;
+    let lost = lost(&machine, &args)?;
+    let plan = plan_without(&machine, &lost)?;
+    if args.json {
+        serde_json::to_writer_pretty(std::io::stdout().lock(), &plan).map_err(std::io::Error::from)?;
+        report::print("\n")?;
+    } else {
+        report::print(&report::summary(&machine, &plan))?;
+    }
+    if args.failures {
+        print_failures(&machine, &plan)?;
+    }
+    let is_good = plan.verdicts.are_good();
+    if let Some(folder) = &args.out {
+        if !is_good && !args.force {
+            bail!(
+                "a check fails, so nothing was written into {}: see above, or use --force",
+                folder.display()
+            );
+        }
+        let count = files::write(&plan, folder)?;
+        eprintln!("{count} files in {}", folder.display());
+    }
+    Ok(if is_good { Exit::Success } else { Exit::Code(FAILURE) })
+}
+
+fn print_failures(machine: &Machine, plan: &Plan) -> anyhow::Result<()> {
+    let which = single_failures(machine);
+    let degraded = failures(machine, plan, &which).context("planning anew after a failure")?;
+    report::print(&report::failures(&degraded))?;
+    Ok(())
+}
+
+/// What `--without-link` and `--without-switch` name.
+fn lost(machine: &Machine, args: &Args) -> anyhow::Result<Vec<Failure>> {
+    let mut lost = Vec::new();
+    for name in &args.without_switch {
+        lost.push(Failure::Switch(switch_named(machine, name)?));
+    }
+    for pair in &args.without_link {
+        let Some((a, b)) = pair.split_once(',') else {
+            bail!("--without-link {pair}: name two switches, as in s0.0,s1.0");
+        };
+        let ends = [switch_named(machine, a)?, switch_named(machine, b)?].map(Node::Switch);
+        let between = |id: &LinkId| {
+            let [a, b] = machine.graph.link(*id).ends.map(|end| end.node);
+            [a, b] == ends || [b, a] == ends
+        };
+        let links: Vec<LinkId> =
+            (0..machine.switch_link_count() as u32).map(LinkId).filter(between).collect();
+        if links.is_empty() {
+            bail!("--without-link {pair}: there is no link between these switches");
+        }
+        lost.extend(links.into_iter().map(Failure::Link));
+    }
+    Ok(lost)
+}
+
+fn switch_named(machine: &Machine, name: &str) -> anyhow::Result<SwitchId> {
+    let found = machine.graph.switches().find(|&id| machine.graph.name(id.into()) == name);
+    found.with_context(|| {
+        let first = machine.graph.name(SwitchId(0).into());
+        format!("the machine has no switch {name:?}; its first is {first:?}")
+    })
+}

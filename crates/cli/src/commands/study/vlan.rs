@@ -1,0 +1,324 @@
+//! Tables 2 and 7 and figure 2 of the VLAN routing paper (T. Hiroyasu et al., IPSJ ACS 2009), planned from
+//! machines/supernova.toml and machines/misc.toml with their `[topology]` replaced.
+//!
+//! Every value in the column "planned" comes from a plan, and every plan is made for each number of links that fits the
+//! switches' 48 ports; the paper's values stand beside it and are compared, nothing else.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use ayatori_fabric::description::Machine;
+use ayatori_fabric::plan::{Plan, PortRole, VlanPlan};
+use ayatori_fabric::vlan::plan;
+
+use crate::exit::{Exit, FAILURE};
+
+/// Plans the paper's two clusters in all of its topologies.
+///
+/// The exit code is 1 if a figure differs from the paper's.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Folder with supernova.toml and misc.toml
+    #[arg(long, default_value = "machines", value_name = "DIR")]
+    machines: PathBuf,
+}
+
+/// Links between two switches that the paper went up to.
+const LINKS_MAX: u64 = 8;
+
+/// What the paper says of a topology with n links.
+struct Printed {
+    diameter_switches: u32,
+    /// Bisection, Gbit/s, for each of the n links.
+    bisection_per_link: u64,
+    vlan_count: usize,
+}
+
+struct Row {
+    name: &'static str,
+    /// The `[topology]` but for the model and the number of cables.
+    topology: String,
+    /// The `[plan]`.
+    options: &'static str,
+    /// `None`: the paper measures it but does not print its figures.
+    printed: Option<Printed>,
+}
+
+fn row(name: &'static str, topology: &str, printed: Option<(u32, u64, usize)>) -> Row {
+    let printed = printed.map(|(diameter_switches, bisection_per_link, vlan_count)| Printed {
+        diameter_switches,
+        bisection_per_link,
+        vlan_count,
+    });
+    Row { name, topology: topology.into(), options: "", printed }
+}
+
+/// What the planner says.
+struct Planned {
+    diameter_switches: u32,
+    bisection_per_link: u64,
+    vlan_count: usize,
+    links_max: u64,
+    cable_count: u64,
+    is_free: bool,
+    method: String,
+    /// VLANs with `vlans = "fewest"`, and with hosts that tag.
+    fewest: usize,
+    host_tagged: usize,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let supernova = Cluster::read(&args.machines, "supernova.toml")?;
+    let misc = Cluster::read(&args.machines, "misc.toml")?;
+    let mut text = String::new();
+    let torus = plan(&supernova.with("", "")?)?;
+    let rows = [
+        row("tree (VLAN 101)", &tree_of(&torus, &torus.vlans[0]), Some((6, 1, 1))),
+        row("complete", "kind = \"complete\"\nswitches = 8", Some((2, 16, 8))),
+        row("mesh 4x2", "kind = \"mesh\"\nextents = [4, 2]", Some((5, 2, 4))),
+        row("torus 4x2", "kind = \"torus\"\nextents = [4, 2]", Some((4, 4, 4))),
+        // The paper measures the ring and prints no figures of it; shortest paths around it can deadlock.
+        Row {
+            options: "routing = \"minimal\"",
+            ..row("ring 8x1, shortest", "kind = \"ring\"\nswitches = 8", None)
+        },
+        row("ring 8x1, safe", "kind = \"ring\"\nswitches = 8", None),
+    ];
+    let mut all_agree = table(&mut text, "SuperNova (table 2)", &supernova, &rows)?;
+    let rows = [
+        row("tree (star)", "kind = \"star\"\nswitches = 6", Some((3, 3, 1))),
+        row("complete", "kind = \"complete\"\nswitches = 6", Some((2, 9, 6))),
+    ];
+    all_agree &= table(&mut text, "Misc (table 7)", &misc, &rows)?;
+    all_agree &= figure_2(&mut text, &torus);
+    let _ = writeln!(
+        text,
+        "{}",
+        if all_agree { "Every figure the paper prints is the planner's." } else { "SOME FIGURES DIFFER." }
+    );
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(if all_agree { Exit::Success } else { Exit::Code(FAILURE) })
+}
+
+/// A machine file whose topology can be replaced.
+struct Cluster {
+    file: String,
+    text: String,
+}
+
+impl Cluster {
+    fn read(folder: &Path, name: &str) -> anyhow::Result<Cluster> {
+        let path = folder.join(name);
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("reading {} (--machines names its folder)", path.display()))?;
+        Ok(Cluster { file: path.display().to_string(), text })
+    }
+
+    /// The machine with another topology and options; empty ones leave the file's.
+    fn with(&self, topology: &str, options: &str) -> anyhow::Result<Machine> {
+        let mut sections = String::new();
+        if !topology.is_empty() {
+            let model = "switch_model = \"powerconnect-6248\"";
+            let at = topology.find("[[").unwrap_or(topology.len());
+            let (own, lists) = topology.split_at(at);
+            let _ = writeln!(sections, "{lists}\n[topology]\n{model}\n{own}");
+            let _ = writeln!(sections, "[plan]\n{options}");
+        }
+        let merged = Machine::overlay(&self.file, &self.text, &sections)?;
+        Ok(Machine::parse(&self.file, &merged)?)
+    }
+}
+
+/// A VLAN's tree as a topology of its own: switches and cables one by one, with `CABLES` where their number goes.
+fn tree_of(plan: &Plan, vlan: &VlanPlan) -> String {
+    let mut text = String::new();
+    for switch in &plan.switches {
+        let _ = writeln!(text, "[[switch]]\nname = \"{}\"", switch.name);
+    }
+    for link in &vlan.tree {
+        let [a, b] =
+            plan.links[link.index()].ends.each_ref().map(|end| plan.switch(end.switch).name.as_str());
+        let _ = writeln!(text, "[[cable]]\nfrom = \"{a}:PORTS\"\nto = \"{b}:PORTS\"");
+    }
+    text
+}
+
+/// The topology with `cables` links between neighbours.
+fn with_links(topology: &str, cables: u64) -> String {
+    if !topology.starts_with("[[") {
+        return format!("{topology}\ncables = {cables}");
+    }
+    // Ports from the last downwards, each switch its own.
+    let mut next = std::collections::BTreeMap::new();
+    let mut text = String::new();
+    for line in topology.lines() {
+        match line.split_once(":PORTS") {
+            None => text.push_str(line),
+            Some((name, _)) => {
+                let switch = name.rsplit('"').next().unwrap_or("").to_owned();
+                let last: &mut u64 = next.entry(switch).or_insert(48);
+                let first = (*last + 1).saturating_sub(cables);
+                let _ = write!(text, "{name}:{first}-{last}\"");
+                *last = first.saturating_sub(1);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn planned(cluster: &Cluster, row: &Row) -> anyhow::Result<Planned> {
+    let mut planned: Option<Planned> = None;
+    for n in 1..=LINKS_MAX {
+        let topology = with_links(&row.topology, n);
+        // More links than the ports allow: the paper stopped there too.
+        let Ok(machine) = cluster.with(&topology, row.options) else { break };
+        let plan = plan(&machine)?;
+        let gigabits = plan.figures.bisection.bits_per_s / 1_000_000_000;
+        ensure!(gigabits.is_multiple_of(n), "{}: bisection {gigabits} with {n} links", row.name);
+        let first = planned.get_or_insert_with(|| Planned {
+            diameter_switches: plan.figures.diameter_switches,
+            bisection_per_link: gigabits / n,
+            vlan_count: plan.vlans.len(),
+            links_max: n,
+            cable_count: plan.figures.cable_count,
+            is_free: plan.verdicts.deadlock.is_free(),
+            method: plan.method.clone(),
+            fewest: 0,
+            host_tagged: 0,
+        });
+        let same = (first.diameter_switches, first.bisection_per_link, first.vlan_count)
+            == (plan.figures.diameter_switches, gigabits / n, plan.vlans.len());
+        ensure!(same, "{}: the figures with {n} links are not those with one link times {n}", row.name);
+        first.links_max = n;
+    }
+    let mut planned = planned.with_context(|| format!("{}: does not fit with one link", row.name))?;
+    let one_link = with_links(&row.topology, 1);
+    let count = |options: &str| {
+        let options = format!("{}\n{options}", row.options);
+        anyhow::Ok(plan(&cluster.with(&one_link, &options)?)?.vlans.len())
+    };
+    planned.fewest = count("vlans = \"fewest\"")?;
+    planned.host_tagged = count("tagging = \"host\"")?;
+    Ok(planned)
+}
+
+/// Writes a table and answers whether it agrees with the paper.
+fn table(text: &mut String, title: &str, cluster: &Cluster, rows: &[Row]) -> anyhow::Result<bool> {
+    let _ = writeln!(
+        text,
+        "{title}\n  {:18} {:18} {:22} {:14} {:6} {:6} {:6} {:8} {:5}",
+        "",
+        "diameter, switches",
+        "bisection, Gbit/s",
+        "VLANs",
+        "cables",
+        "links",
+        "VLANs,",
+        "VLANs,",
+        "dead-"
+    );
+    let _ = writeln!(
+        text,
+        "  {:18} {:>8} {:>8}  {:>10} {:>10}  {:>6} {:>6}  {:6} {:6} {:6} {:8} {:5}",
+        "topology, n links",
+        "planned",
+        "paper",
+        "planned",
+        "paper",
+        "plan.",
+        "paper",
+        "n = 1",
+        "max",
+        "fewest",
+        "host tag",
+        "lock"
+    );
+    let mut agrees = true;
+    for row in rows {
+        let planned = planned(cluster, row)?;
+        let is_same = row.printed.as_ref().is_none_or(|printed| {
+            (printed.diameter_switches, printed.bisection_per_link, printed.vlan_count)
+                == (planned.diameter_switches, planned.bisection_per_link, planned.vlan_count)
+        });
+        agrees &= is_same;
+        let printed = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+        let times = |k: u64| if k == 1 { "n".to_owned() } else { format!("{k} n") };
+        let paper = row.printed.as_ref();
+        let _ = writeln!(
+            text,
+            "  {:18} {:>8} {:>8}  {:>10} {:>10}  {:>6} {:>6}  {:6} {:6} {:6} {:8} {:5}{}",
+            row.name,
+            planned.diameter_switches,
+            printed(paper.map(|p| p.diameter_switches.to_string())),
+            times(planned.bisection_per_link),
+            printed(paper.map(|p| times(p.bisection_per_link))),
+            planned.vlan_count,
+            printed(paper.map(|p| p.vlan_count.to_string())),
+            planned.cable_count,
+            planned.links_max,
+            planned.fewest,
+            planned.host_tagged,
+            if planned.is_free { "free" } else { "CYCLE" },
+            if is_same { "" } else { "  DIFFERS" }
+        );
+        if row.printed.is_none() {
+            let _ = writeln!(text, "  {:18} {}", "", planned.method);
+        }
+    }
+    text.push('\n');
+    Ok(agrees)
+}
+
+/// The paper's example: "hosts 1 to 28 ... 101, hosts 29 to 56 ... 102" (section 3.1).
+fn figure_2(text: &mut String, torus: &Plan) -> bool {
+    let _ = writeln!(text, "Figure 2: torus 4x2, switch-tagged");
+    let mut found = Vec::new();
+    for switch in &torus.switches {
+        let hosts: Vec<u32> = switch
+            .ports
+            .iter()
+            .filter_map(|port| match port.role {
+                PortRole::Host { host, .. } => Some(host.0 + 1),
+                _ => None,
+            })
+            .collect();
+        let vid = torus.vlan_between(switch.id, switch.id).map_or(0, |vid| vid.get());
+        let (first, last) = (hosts.first().copied().unwrap_or(0), hosts.last().copied().unwrap_or(0));
+        let _ = writeln!(
+            text,
+            "  switch {} ({})  hosts {first:3} to {last:3}  PVID {vid}",
+            switch.id.0, switch.name
+        );
+        found.push((first, last, vid));
+    }
+    let agrees =
+        found.starts_with(&[(1, 28, 101), (29, 56, 102)]) && torus.vlan_set().to_string() == "101-104";
+    let _ = writeln!(
+        text,
+        "  paper: hosts 1 to 28 on 101, 29 to 56 on 102, VLANs 101 to 104: {}\n",
+        if agrees { "the same" } else { "DIFFERS" }
+    );
+    agrees
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_a_listed_tree_take_ports_from_the_last_down() {
+        let tree = "[[cable]]\nfrom = \"a:PORTS\"\nto = \"b:PORTS\"\n[[cable]]\nfrom = \"a:PORTS\"\nto = \"c:PORTS\"";
+        let text = with_links(tree, 2);
+        assert!(text.contains("from = \"a:47-48\"\nto = \"b:47-48\""), "{text}");
+        assert!(text.contains("from = \"a:45-46\"\nto = \"c:47-48\""), "{text}");
+    }
+
+    #[test]
+    fn every_figure_of_the_paper_is_reproduced() {
+        let machines = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+        assert_eq!(run(Args { machines }).unwrap(), Exit::Success);
+    }
+}
