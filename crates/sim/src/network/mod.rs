@@ -165,6 +165,28 @@ pub struct NoProbe;
 
 impl Probe for NoProbe {}
 
+/// Watches if there is one.
+impl<P: Probe> Probe for Option<P> {
+    #[inline]
+    fn on_transmit(&mut self, channel: ChannelId, start_ps: u64, end_ps: u64, bytes: u32) {
+        if let Some(probe) = self {
+            probe.on_transmit(channel, start_ps, end_ps, bytes);
+        }
+    }
+
+    fn on_send(&mut self, time_ps: u64, handle: u32, message: &Message) {
+        if let Some(probe) = self {
+            probe.on_send(time_ps, handle, message);
+        }
+    }
+
+    fn on_delivered(&mut self, time_ps: u64, handle: u32, message: &Message) {
+        if let Some(probe) = self {
+            probe.on_delivered(time_ps, handle, message);
+        }
+    }
+}
+
 /// Rate and latency of links; all links that are alike share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LinkClass {
