@@ -232,7 +232,7 @@ impl Cluster {
                 world.fabric.start(rank, start_ps + delay_ps);
             }
         }
-        run.to_the_end()?;
+        run.finish()?;
         let last_ps = run.finished_ps.iter().copied().max().unwrap_or(start_ps);
         Ok(ClusterReport { elapsed_ps: last_ps - start_ps, finished_ps: run.finished_ps })
     }
@@ -271,7 +271,7 @@ struct Run {
 }
 
 impl Run {
-    fn to_the_end(&mut self) -> Result<(), ClusterError> {
+    fn finish(&mut self) -> Result<(), ClusterError> {
         while self.unfinished_count > 0 {
             let next = self.world.borrow_mut().fabric.next_runnable().map_err(ClusterError::Deadlock)?;
             match next {
