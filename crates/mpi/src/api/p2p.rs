@@ -65,6 +65,19 @@ impl Receive {
         Ok(engine.core.irecv(&mut engine.device, comm, buffer, source, tag)?)
     }
 
+    /// Receives with nobody else calling.
+    #[inline(always)]
+    fn wait_alone(self, process: &mut Process) -> Result<Completion, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        let engine = process.engine();
+        match engine.core.receive_direct(&mut engine.device, comm, buffer, source, tag)? {
+            Some(completion) => Ok(completion),
+            None => engine.wait_direct(),
+        }
+    }
+
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
@@ -98,8 +111,12 @@ fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
 #[inline(always)]
 fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    let posted = args.start(&mut process)?;
-    let completion = wait(process, posted)?;
+    let completion = if process.is_shared() {
+        let posted = args.start(&mut process)?;
+        wait(process, posted)?
+    } else {
+        args.wait_alone(&mut process)?
+    };
     give_status(status, &completion);
     crate::request::check(&completion, args.comm)
 }
