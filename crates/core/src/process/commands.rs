@@ -510,6 +510,20 @@ impl Process {
         }
     }
 
+    /// Ends a request that has completed without error and is not persistent, and tells nothing about it:
+    /// for callers that ignore the status. `false`: it goes on, or [`take`](Self::take) has to say more.
+    #[inline]
+    pub fn take_quietly(&mut self, id: RequestId) -> bool {
+        let is_plain = matches!(
+            self.requests.get(id),
+            Some(Request { state: State::Complete(Completion { error: None, .. }), .. })
+        );
+        if is_plain {
+            self.requests.remove(id);
+        }
+        is_plain
+    }
+
     /// The completion of a complete request, left in place (`MPI_Request_get_status`).
     pub fn peek(&self, id: RequestId) -> Result<Option<Completion>, Error> {
         match self.requests.get(id).ok_or(Error::Request)?.state {

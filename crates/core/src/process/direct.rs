@@ -1,5 +1,5 @@
-//! The receive that its caller waits for and nothing else (`MPI_Recv`): the way of a short message from the
-//! device's memory to the user's, past the request table and the lists of posted receives.
+//! The short ways: of a short message out, and of a message into the receive that its caller waits for and
+//! nothing else (`MPI_Recv`), past the request table and the lists of posted receives.
 //!
 //! There is one place, so one such receive at a time: with threads, callers use [`Process::irecv`]. It counts as
 //! posted after all that are posted when it begins, which is right, since the caller posts nothing meanwhile.
@@ -9,7 +9,8 @@ use super::commands::settle;
 use crate::buffer::{Buffer, Payload};
 use crate::device::Device;
 use crate::error::Error;
-use crate::ids::{CommId, ProcessId, RequestId, Source, TagSelector};
+use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::link::cells_of;
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Status};
 use crate::wire::Envelope;
@@ -27,6 +28,36 @@ pub(super) enum Direct {
 }
 
 impl Process {
+    /// Sends a short message if that can be done at once: `true`, it has left. `false` says nothing about why
+    /// not: [`isend`](Self::isend) does, and does it all.
+    #[inline(always)]
+    pub fn send_at_once<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        dest: Rank,
+        tag: Tag,
+    ) -> bool {
+        let Ok(communicator) = self.comm(comm) else { return false };
+        let Some(peer) = communicator.group().process(dest) else { return false };
+        // There is no link to ourselves.
+        let Some(index) = self.links.index_of(peer) else { return false };
+        let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
+        let link = self.links.get_mut(index);
+        let cells = cells_of(buffer.len());
+        if buffer.len() > link.eager_bytes_max
+            || cells > link.credits
+            || !link.pending.is_empty()
+            || link.failed.is_some()
+            || !link.offer_eager(device, &envelope, &buffer)
+        {
+            return false;
+        }
+        link.credits -= cells;
+        true
+    }
+
     /// Begins a receive that the caller waits for. `Some`: it is over. `None`: make progress until
     /// [`poll_direct`](Self::poll_direct) gives its completion, and begin no other before.
     #[inline]

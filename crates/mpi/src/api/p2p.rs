@@ -5,7 +5,7 @@
 use crate::abi::*;
 use crate::boundary::Fault;
 use crate::message::{self, give_status};
-use crate::request::{Half, What};
+use crate::request::{Half, SENT, What};
 use crate::runtime::{complete, wait, wait_until};
 use crate::state::{Guard, Process, process};
 use ayatori_core::buffer::Buffer;
@@ -45,6 +45,17 @@ impl Send {
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         let engine = process.engine();
         Ok(engine.core.isend(&mut engine.device, comm, buffer, dest, tag, self.mode)?)
+    }
+
+    /// Sends a short message of standard mode if it can leave now.
+    #[inline(always)]
+    fn leaves_at_once(self, process: &mut Process) -> Result<bool, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
+        let engine = process.engine();
+        Ok(self.mode == SendMode::Standard
+            && engine.core.send_at_once(&mut engine.device, comm, buffer, dest, tag))
     }
 
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
@@ -89,6 +100,9 @@ impl Receive {
 #[inline(always)]
 fn send(args: Send) -> Result<(), Fault> {
     let mut process = process()?;
+    if args.leaves_at_once(&mut process)? {
+        return Ok(());
+    }
     let posted = args.start(&mut process)?;
     complete(process, posted, args.comm).map(drop)
 }
@@ -96,6 +110,9 @@ fn send(args: Send) -> Result<(), Fault> {
 #[inline(always)]
 fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
+    if args.leaves_at_once(&mut process)? {
+        return request.set("request", SENT);
+    }
     let posted = args.start(&mut process)?;
     let handle = process.new_request(posted, args.comm)?;
     request.set("request", handle)
