@@ -8,6 +8,7 @@ pub mod description;
 pub mod dialect;
 pub mod graph;
 pub mod host;
+pub mod page;
 pub mod plan;
 pub mod routing;
 pub mod topology;
