@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod killtest;
+mod lab_test;
 mod paths;
 mod peers;
 mod process;
@@ -47,6 +48,8 @@ enum Command {
     Conformance(conformance::Options),
     /// Kill a random rank at a random moment, again and again.
     Killtest(killtest::Options),
+    /// Prove plans on real Linux bridges in a small virtual machine.
+    LabTest(lab_test::Options),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
     Bench(bench::Options),
     /// Internal: time a command a few times and print the median in seconds.
@@ -55,7 +58,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match process::end_all_on_signal().and_then(|()| run(&Cli::parse().command)) {
+    match run(&Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");
@@ -74,6 +77,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Ci => ci::run(),
         Command::Conformance(options) => conformance::run(options),
         Command::Killtest(options) => killtest::run(options),
+        Command::LabTest(options) => lab_test::run(options),
         Command::Bench(options) => bench::run(options),
         Command::Stopwatch(options) => bench::stopwatch(options),
     }

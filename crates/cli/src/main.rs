@@ -7,6 +7,7 @@
 
 mod commands;
 mod exit;
+mod lab;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -35,6 +36,8 @@ enum Command {
     Info(commands::info::Args),
     /// Plan VLANs for a cluster of cheap switches, and write the switches' and hosts' configuration
     Plan(commands::plan::Args),
+    /// Build the described cluster on this machine, in a small virtual machine, and run in it
+    Lab(commands::lab::Args),
     /// Compute a paper's figures and print them beside the paper's own
     Study(commands::study::Args),
 }
@@ -44,6 +47,7 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
         Command::Run(args) => commands::run::run(args),
         Command::Info(args) => commands::info::run(args),
         Command::Plan(args) => commands::plan::run(args),
+        Command::Lab(args) => commands::lab::run(args),
         Command::Study(args) => commands::study::run(args),
     }
 }

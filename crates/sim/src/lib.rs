@@ -1,7 +1,6 @@
 //! Interconnect simulator (see ARCHITECTURE.md).
 #![forbid(unsafe_code)]
 
-pub mod cluster;
 pub mod machine;
 pub mod network;
 mod queue;
@@ -10,4 +9,3 @@ pub mod report;
 mod slab;
 pub mod trace;
 pub mod traffic;
-pub mod workloads;

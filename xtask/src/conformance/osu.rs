@@ -78,16 +78,7 @@ fn programs(dir: &Path, common: &str) -> Result<Vec<PathBuf>> {
 fn build(library: Library, source: &Path, common: &Path, binary: &Path) -> Result<()> {
     let Some((mpicc, _)) = library.wrappers() else { bail!("{} has no compiler wrapper", library.name()) };
     let mut command = Command::new(mpicc);
-    // What configure would define.
-    command.args([
-        "-O1",
-        "-w",
-        "-D_GNU_SOURCE",
-        "-DPACKAGE_VERSION=\"5.3\"",
-        "-DFIELD_WIDTH=20",
-        "-DFLOAT_PRECISION=2",
-    ]);
-    command.arg("-I").arg(common.parent().unwrap_or(common)).arg(source).arg(common);
+    command.args(["-O1", "-w", "-D_GNU_SOURCE", "-DPACKAGE_VERSION=\"5.3\""]).arg(source).arg(common);
     command.arg("-o").arg(binary).args(["-lpthread", "-lm"]);
     let outcome = process::capture(&mut command, Duration::from_secs(120))?;
     if !outcome.success() {

@@ -1,6 +1,7 @@
 //! The subcommands: one file (or folder) each.
 
 pub(crate) mod info;
+pub(crate) mod lab;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod study;

@@ -1,4 +1,3 @@
 //! The `ayatori` command as its users run it.
 
-mod info;
 mod run;

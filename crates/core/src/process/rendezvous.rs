@@ -7,7 +7,6 @@ use crate::ids::{Rail, RequestId};
 use crate::link::LinkIndex;
 use crate::request::{Completion, Moving, Posted, Request, State};
 use crate::wire::{Envelope, Header, Keys};
-use alloc::boxed::Box;
 
 /// What moving a piece came to.
 enum Step {
@@ -56,23 +55,16 @@ impl Process {
                 keys.push(rail, key);
             }
         }
-        if !keys.is_empty() {
-            request.extra_mut().registered = keys;
-        }
+        request.registered = keys;
         keys
-    }
-
-    fn add_moving(&mut self, id: RequestId) {
-        self.moving.push_back(id);
-        self.has_output = true;
     }
 
     /// A receive is matched with an announced message: it will be got, or asked for (see `move_by_get`).
     pub(super) fn begin_receive(&mut self, id: RequestId, sender: RequestId, total: u64, keys: Keys) {
         let request = self.requests.get_mut(id).expect("the caller made it");
-        let moving = Box::new(Moving { total, remote: keys, ..Moving::default() });
+        let moving = Moving { total, remote: keys, ..Moving::default() };
         request.state = State::Getting { moving, sender };
-        self.add_moving(id);
+        self.moving.push_back(id);
     }
 
     /// Asks the sender to move the data: by put where a rail can, else (or if not `by_put`) by packets.
@@ -101,13 +93,13 @@ impl Process {
         if length > request.buffer.len() as u64 {
             return Err(Blame("CTS for more than the message has"));
         }
-        let moving = Box::new(Moving { total: length, remote: keys, ..Moving::default() });
+        let moving = Moving { total: length, remote: keys, ..Moving::default() };
         request.state = if keys.is_empty() {
             State::Streaming { moving, receiver }
         } else {
             State::Putting { moving, receiver }
         };
-        self.add_moving(sender);
+        self.moving.push_back(sender);
         Ok(())
     }
 
@@ -155,10 +147,10 @@ impl Process {
     /// Puts do not work: sends the whole message again as packets, which the receiver counts.
     fn put_to_packets(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
-        if let State::Putting { ref moving, receiver } = request.state {
-            let moving = Box::new(Moving { total: moving.total, ..Moving::default() });
+        if let State::Putting { moving, receiver } = request.state {
+            let moving = Moving { total: moving.total, ..Moving::default() };
             request.state = State::Streaming { moving, receiver };
-            self.add_moving(id);
+            self.moving.push_back(id);
         }
     }
 
@@ -195,10 +187,7 @@ impl Process {
         }
         match (worked, &request.state) {
             (true, _) => self.finish_if_moved(device, id),
-            (false, State::Getting { sender, moving }) => {
-                let (sender, total) = (*sender, moving.total);
-                self.ask(device, id, sender, total, false);
-            }
+            (false, &State::Getting { sender, moving }) => self.ask(device, id, sender, moving.total, false),
             (false, _) => self.put_to_packets(id),
         }
     }
@@ -215,7 +204,7 @@ impl Process {
             return;
         }
         let (peer, index) = (*peer, request.link.expect("rendezvous goes over a link"));
-        let completion = request.completion();
+        let completion = Completion { status: request.status, error: request.error };
         self.offer_or_queue(device, index, Header::Fin(peer), Buffer::EMPTY);
         self.complete(id, completion);
     }
@@ -225,7 +214,7 @@ impl Process {
         let request = self.own_request(index, id)?;
         match request.state {
             State::Offered | State::Receiving { .. } => {
-                let completion = request.completion();
+                let completion = Completion { status: request.status, error: request.error };
                 self.complete(id, completion);
                 Ok(())
             }
@@ -254,7 +243,7 @@ impl Process {
         request.buffer.scatter(offset as usize, payload[0]);
         request.buffer.scatter(offset as usize + payload[0].len(), payload[1]);
         if whole {
-            let completion = request.completion();
+            let completion = Completion { status: request.status, error: request.error };
             self.complete(id, completion);
         }
         Ok(())

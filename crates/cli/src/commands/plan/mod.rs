@@ -1,7 +1,11 @@
 //! `ayatori plan`: from a machine description to a plan, its verdicts and the files that configure it.
 
+mod check;
 mod files;
+mod prime;
 mod report;
+mod show;
+mod tasks;
 
 use std::path::PathBuf;
 
@@ -17,9 +21,13 @@ use crate::exit::{Exit, FAILURE};
 ///
 /// Prints a summary. The exit code is 0 if every check holds, 1 if one fails.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    task: Option<tasks::Task>,
     /// The machine description, such as machines/supernova.toml (docs/machine-file.md)
-    file: PathBuf,
+    #[arg(required = true)]
+    file: Option<PathBuf>,
     /// Write each switch's and host's configuration into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -41,7 +49,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let machine = Machine::load(&args.file)?;
+    if let Some(task) = &args.task {
+        return task.run();
+    }
+    let machine = Machine::load(args.file.as_deref().context("no machine description")?)?;
     let lost = lost(&machine, &args)?;
     let plan = plan_without(&machine, &lost)?;
     if args.json {

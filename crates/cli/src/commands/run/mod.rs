@@ -27,7 +27,6 @@ mod spawn;
 mod stdin;
 
 pub(crate) use args::{Args, normalise};
-pub(crate) use spawn::ranks_max;
 
 use crate::exit::Exit;
 use std::sync::OnceLock;

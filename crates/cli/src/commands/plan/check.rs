@@ -1,0 +1,61 @@
+//! `ayatori plan check`: does the network stand as planned?
+
+use crate::exit::Exit;
+use anyhow::{Context, bail};
+use ayatori_fabric::check;
+use ayatori_fabric::description::Machine;
+use ayatori_fabric::vlan;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// What `ayatori plan check` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "DIR holds, for each switch NAME: NAME.vlan.json (bridge -j vlan show) and NAME.fdb.json \
+    (bridge -j fdb show) of a Linux bridge; NAME.config_db.json of SONiC; NAME.json of the json dialect; NAME.cfg, .conf \
+    or .txt (the running configuration) of all others.\n\
+    Exit code: 0 as planned, 1 if something differs."
+)]
+pub(crate) struct Args {
+    /// The machine description
+    file: PathBuf,
+    /// Folder with the collected state of the switches
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+}
+
+/// Prints a line for each difference.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let machine = Machine::load(&args.file)?;
+    let plan = vlan::plan(&machine)?;
+    if !args.from.is_dir() {
+        bail!(
+            "{} is not a folder; collect the switches' state into one (--help says how)",
+            args.from.display()
+        );
+    }
+    let mut observed = BTreeMap::new();
+    for switch in &plan.switches {
+        if let Some(state) = check::read(&args.from, switch)? {
+            observed.insert(switch.name.clone(), state);
+        }
+    }
+    if observed.is_empty() {
+        let name = plan.switches.first().map_or("NAME", |switch| switch.name.as_str());
+        return Err(anyhow::anyhow!("no file such as {name}.cfg or {name}.vlan.json")).with_context(|| {
+            format!("{} has no state of any switch of {}", args.from.display(), plan.machine)
+        });
+    }
+    let differences = check::compare(&plan, &observed);
+    let mut out = std::io::stdout().lock();
+    for difference in &differences {
+        writeln!(out, "{difference}")?;
+    }
+    if differences.is_empty() {
+        writeln!(out, "as planned: {} switches, {} VLANs", plan.switches.len(), plan.vlans.len())?;
+        return Ok(Exit::Success);
+    }
+    writeln!(out, "{} differences; apply the planned configuration again, then prime", differences.len())?;
+    Ok(Exit::Code(1))
+}

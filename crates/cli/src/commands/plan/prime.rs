@@ -1,0 +1,92 @@
+//! `ayatori plan prime`: the MAC learning procedure on this host (the paper, section 3.2): one broadcast frame on every
+//! VLAN, so that every switch knows on every VLAN where this host is.
+
+use crate::exit::{Coded, Exit};
+use anyhow::{Context, bail};
+use ayatori_fabric::description::Machine;
+use ayatori_fabric::host::PRIMING_PORT;
+use ayatori_fabric::plan::{HostPlan, Plan, VlanInterface};
+use ayatori_fabric::vlan;
+use std::io::{ErrorKind, Write};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `ayatori plan prime` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The machine description
+    file: PathBuf,
+    /// Which host of it this one is (default: the one with this machine's host name)
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// Go on, again after each period that the plan derives from the aging time
+    #[arg(long)]
+    repeat: bool,
+    /// Say what would be sent, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Primes once, or for ever.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let machine = Machine::load(&args.file)?;
+    let plan = vlan::plan(&machine)?;
+    let host = find_host(&plan, args.host.as_deref())?;
+    let mut out = std::io::stdout().lock();
+    loop {
+        let mut sent_count = 0;
+        for attachment in &host.attachments {
+            for interface in plan.vlan_interfaces(attachment) {
+                let address = interface.address.with_context(|| {
+                    format!(
+                        "{} has no address: the subnet of VLAN {} is too small",
+                        interface.name, interface.vid
+                    )
+                })?;
+                if args.dry_run {
+                    writeln!(out, "{}: {address} to {}", interface.name, interface.subnet.broadcast())?;
+                    continue;
+                }
+                send(host, &interface, address)?;
+                sent_count += 1;
+            }
+        }
+        if args.dry_run {
+            return Ok(Exit::Success);
+        }
+        writeln!(out, "{}: one frame on each of {sent_count} VLAN interfaces", host.name)?;
+        match plan.priming.period_s.filter(|_| args.repeat) {
+            Some(period_s) => std::thread::sleep(Duration::from_secs(u64::from(period_s))),
+            None => return Ok(Exit::Success),
+        }
+    }
+}
+
+fn find_host<'a>(plan: &'a Plan, named: Option<&str>) -> anyhow::Result<&'a HostPlan> {
+    let own_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    // A host may be described by its short name.
+    let own_name = own_name.trim();
+    let names = named
+        .map_or_else(|| vec![own_name, own_name.split('.').next().unwrap_or_default()], |name| vec![name]);
+    names.iter().find_map(|name| plan.hosts.iter().find(|host| host.name == *name)).ok_or_else(|| {
+        Coded::usage(format!("{} has no host {}; say which one this is with --host", plan.machine, names[0]))
+    })
+}
+
+/// The frame's source address is all that counts, so nobody need listen at the port.
+fn send(host: &HostPlan, interface: &VlanInterface, address: Ipv4Addr) -> anyhow::Result<()> {
+    let socket = match UdpSocket::bind((address, 0)) {
+        Ok(socket) => socket,
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bail!(
+            "{} does not have the address {address}: run this host's script of the plan first (hosts/{}.sh)",
+            interface.name,
+            host.name
+        ),
+        Err(error) => return Err(error).with_context(|| format!("cannot send from {address}")),
+    };
+    socket.set_broadcast(true)?;
+    let to = (interface.subnet.broadcast(), PRIMING_PORT);
+    socket.send_to(b"ayatori", to).with_context(|| format!("cannot send on {}", interface.name))?;
+    Ok(())
+}

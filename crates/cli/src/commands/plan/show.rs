@@ -1,0 +1,28 @@
+//! `ayatori plan show`: the plan as a page to look at.
+
+use crate::exit::Exit;
+use anyhow::Context;
+use ayatori_fabric::description::Machine;
+use ayatori_fabric::{page, vlan};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// What `ayatori plan show` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The machine description
+    file: PathBuf,
+    /// Write the page here; it needs nothing else to be opened in a browser
+    #[arg(long, value_name = "OUT")]
+    html: PathBuf,
+}
+
+/// Writes the page.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let machine = Machine::load(&args.file)?;
+    let plan = vlan::plan(&machine)?;
+    let page = page::html(&plan, &machine.graph);
+    std::fs::write(&args.html, page).with_context(|| format!("cannot write {}", args.html.display()))?;
+    writeln!(std::io::stdout(), "{}", args.html.display())?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,26 @@
+//! What else there is to do with a plan: `ayatori plan check|show|prime`.
+
+use super::{check, prime, show};
+use crate::exit::Exit;
+
+/// A task of `ayatori plan`.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Task {
+    /// Say what of the switches' collected state differs from the plan
+    Check(check::Args),
+    /// Write the plan as one page for a browser
+    Show(show::Args),
+    /// Teach the switches where this host is: one broadcast frame on every VLAN
+    Prime(prime::Args),
+}
+
+impl Task {
+    /// Does it.
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        match self {
+            Task::Check(args) => check::run(args),
+            Task::Show(args) => show::run(args),
+            Task::Prime(args) => prime::run(args),
+        }
+    }
+}

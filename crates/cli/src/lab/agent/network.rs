@@ -1,0 +1,113 @@
+//! Nodes (network namespaces) and cables (veth pairs).
+
+use super::super::wire::End;
+use anyhow::{Context, bail};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
+/// Settings of the whole machine that a lab needs.
+pub(super) fn prepare_kernel() {
+    // The neighbour table is one for all namespaces: hosts × hosts entries, where 1024 is the default limit.
+    for (name, limit) in [("gc_thresh1", 1 << 20), ("gc_thresh2", 1 << 20), ("gc_thresh3", 1 << 21)] {
+        let _ = fs::write(format!("/proc/sys/net/ipv4/neigh/default/{name}"), format!("{limit}"));
+    }
+}
+
+/// Makes the namespaces and the cables between them.
+pub(super) fn build(nodes: &[String], cables: &[(End, End)]) -> anyhow::Result<()> {
+    let mut batch = String::new();
+    for node in nodes {
+        let _ = writeln!(batch, "netns add {node}");
+    }
+    ip_batch(&batch)?;
+    for node in nodes {
+        // Before there is an interface to inherit it: known neighbours are not asked again, so that counters show what
+        // was sent and not ARP.
+        in_node(node, || fs::write("/proc/sys/net/ipv4/neigh/default/base_reachable_time_ms", "86400000"))??;
+    }
+    batch.clear();
+    for (a, b) in cables {
+        let _ = writeln!(
+            batch,
+            "link add {} netns {} type veth peer name {} netns {}",
+            a.port, a.node, b.port, b.node
+        );
+    }
+    ip_batch(&batch)?;
+    for node in nodes {
+        in_node(node, || run("ip", &["link", "set", "lo", "up"]))??;
+    }
+    Ok(())
+}
+
+/// Makes host names resolve everywhere in the machine.
+pub(super) fn name_hosts(names: &[(Ipv4Addr, String)]) -> anyhow::Result<()> {
+    let mut text = String::from("127.0.0.1 localhost\n");
+    for (address, name) in names {
+        let _ = writeln!(text, "{address} {name}");
+    }
+    // Beside, not in, the agent's folder: that one is the host's and read-only.
+    const FILE: &str = "/run/ayatori-hosts";
+    fs::write(FILE, text).context("cannot write the hosts file")?;
+    run("mount", &["--bind", FILE, "/etc/hosts"])
+}
+
+/// Pulls a cable at one end, or puts it back. A script that sets the port up again does not put the cable back: what
+/// is sent into a pulled one is lost.
+pub(super) fn set_link(end: &End, up: bool) -> anyhow::Result<()> {
+    let port = end.port.as_str();
+    in_node(&end.node, || {
+        if up {
+            run("tc", &["qdisc", "del", "dev", port, "root"])?;
+            run("ip", &["link", "set", "dev", port, "up"])
+        } else {
+            run("tc", &["qdisc", "replace", "dev", port, "root", "netem", "loss", "100%"])?;
+            run("ip", &["link", "set", "dev", port, "down"])
+        }
+    })?
+}
+
+/// Runs `work` in a thread that has moved into the namespace of `node`: sockets made there stay there.
+pub(super) fn in_node<T: Send>(node: &str, work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+    let path = format!("/run/netns/{node}");
+    let namespace = File::open(&path).with_context(|| format!("there is no node {node} ({path})"))?;
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name(node.to_owned()).spawn_scoped(scope, || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .with_context(|| format!("cannot enter node {node}"))?;
+            Ok(work())
+        });
+        let thread = thread.context("cannot start a thread")?;
+        thread.join().map_err(|_| anyhow::anyhow!("the work in node {node} panicked"))?
+    })
+}
+
+fn ip_batch(batch: &str) -> anyhow::Result<()> {
+    let mut child = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run ip; install iproute2 on this machine")?;
+    child.stdin.take().context("no pipe to ip")?.write_all(batch.as_bytes())?;
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        bail!("ip failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+fn run(program: &str, args: &[&str]) -> anyhow::Result<()> {
+    let output =
+        Command::new(program).args(args).output().with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        bail!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}

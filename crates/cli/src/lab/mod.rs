@@ -1,0 +1,345 @@
+//! `ayatori lab`: the described cluster on this machine. Hosts and switches are network namespaces, cables are veth
+//! pairs, switches are Linux bridges with VLAN filtering; all of it inside a small virtual machine, so nothing of this
+//! machine's own network is touched and no privilege is needed.
+//!
+//! ```text
+//! plan ── layout ──▶ nodes, cables, scripts          Lab: what the command and the checks ask for
+//!                        │                            │
+//!                        └──────── wire ──────────────┴──▶ agent (inside the vm)
+//! ```
+//!
+//! Owns: the machine, what is built in it, the proof that a plan works (`verify`). The switches are set up by the same
+//! script that the `linux-bridge` dialect writes for real ones, the hosts by the scripts written for real hosts.
+
+pub(crate) mod agent;
+mod layout;
+pub(crate) mod report;
+pub(crate) mod verify;
+pub(crate) mod vm;
+pub(crate) mod wire;
+
+use anyhow::{Context, bail};
+use ayatori_fabric::graph::SwitchId;
+use ayatori_fabric::plan::{Plan, VlanId};
+use layout::Layout;
+use std::path::Path;
+use vm::{Guest, Spec};
+use wire::{End, HostAddress, Job, Pairs, PortCounters, Reply, Request};
+
+/// Time a script or a collection of state may take in one node, s.
+const SCRIPT_TIMEOUT_S: u64 = 300;
+
+/// A cluster that is up: the plan's scripts have run, nothing has been primed.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    guest: Guest,
+    layout: Layout,
+    kernel: String,
+}
+
+/// How a job ended, with what it wrote.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outcome {
+    /// `None`: ended because its time was over.
+    pub(crate) code: Option<i32>,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+/// Who reaches whom, over all rails.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reach {
+    /// Ordered pairs that were to be reached.
+    pub(crate) pair_count: u64,
+    /// Those that were not: names of sender and receiver.
+    pub(crate) missing: Vec<(String, String)>,
+    /// Datagrams that arrived more than once.
+    pub(crate) duplicate_count: u64,
+    /// Rounds of questions it took.
+    pub(crate) round_count: u32,
+}
+
+impl Reach {
+    fn add(&mut self, pair_count: u64, pairs: &Pairs, hosts: &[HostAddress]) {
+        let name = |index: u32| hosts.get(index as usize).map_or_else(String::new, |host| host.node.clone());
+        self.pair_count += pair_count;
+        self.missing.extend(pairs.missing.iter().map(|&(from, to)| (name(from), name(to))));
+        self.duplicate_count += pairs.duplicate_count;
+        self.round_count = self.round_count.max(pairs.round_count);
+    }
+}
+
+impl Lab {
+    /// Boots the machine, builds the cluster, applies the plan's configuration. `on_step` hears of each.
+    ///
+    /// # Errors
+    /// QEMU, kernel or busybox missing (with how to install them), a plan the lab cannot build, a script that fails.
+    pub(crate) fn start(plan: &Plan, spec: &Spec, mut on_step: impl FnMut(&str)) -> anyhow::Result<Lab> {
+        let layout = Layout::new(plan)?;
+        let mut guest = Guest::boot(spec)?;
+        let Reply::Ready { kernel } = guest.receive_first()? else { bail!("the agent does not greet") };
+        let mut lab = Lab { guest, layout, kernel };
+        on_step("booted");
+        let (nodes, cables, names) = (lab.layout.nodes(), lab.layout.cables(), lab.layout.names());
+        lab.done(&Request::Build { nodes, cables, names })?;
+        on_step("built");
+        lab.apply()?;
+        on_step("configured");
+        Ok(lab)
+    }
+
+    /// Version of the kernel that runs the cluster.
+    pub(crate) fn kernel(&self) -> &str {
+        &self.kernel
+    }
+
+    /// The plan as applied: with the lab's port names.
+    pub(crate) fn plan(&self) -> &Plan {
+        self.layout.plan()
+    }
+
+    /// Takes another plan of the same cables, as after a failure, and applies its configuration.
+    ///
+    /// # Errors
+    /// As [`Lab::start`].
+    pub(crate) fn change_plan(&mut self, plan: &Plan) -> anyhow::Result<()> {
+        self.layout = Layout::new(plan)?;
+        self.apply()
+    }
+
+    /// Runs every switch's script, then every host's.
+    ///
+    /// # Errors
+    /// A script that fails, with what it wrote.
+    pub(crate) fn apply(&mut self) -> anyhow::Result<()> {
+        for jobs in [self.layout.switch_jobs()?, self.layout.host_jobs()] {
+            self.run_or_fail(jobs)?;
+        }
+        let waits = self.layout.lag_waits();
+        self.run_or_fail(waits)
+    }
+
+    /// One switch's script again.
+    ///
+    /// # Errors
+    /// The script fails.
+    pub(crate) fn apply_switch(&mut self, node: &str) -> anyhow::Result<()> {
+        let jobs = self.layout.switch_jobs()?;
+        self.run_or_fail(jobs.into_iter().filter(|job| job.node == node).collect())
+    }
+
+    /// The MAC learning procedure in every host, by the script written for hosts.
+    ///
+    /// # Errors
+    /// The script fails in a host.
+    pub(crate) fn prime(&mut self) -> anyhow::Result<()> {
+        self.run_or_fail(self.layout.prime_jobs())
+    }
+
+    /// Runs a command in the named hosts at once, passing on each line as it comes.
+    ///
+    /// # Errors
+    /// The machine is gone.
+    pub(crate) fn run(
+        &mut self,
+        hosts: &[String],
+        command: &[String],
+        timeout_s: u64,
+        mut on_line: impl FnMut(&str, bool, &str),
+    ) -> anyhow::Result<Vec<(String, Option<i32>)>> {
+        let jobs = self.layout.command_jobs(hosts, command);
+        let names: Vec<String> = jobs.iter().map(|job| job.node.clone()).collect();
+        let mut codes = vec![None; jobs.len()];
+        self.guest.send(&Request::Run { jobs, timeout_s })?;
+        loop {
+            match self.guest.receive()? {
+                Reply::Output { job, is_error, line } => {
+                    on_line(names.get(job).map_or("?", String::as_str), is_error, &line);
+                }
+                Reply::Ended { job, code } => {
+                    if let Some(slot) = codes.get_mut(job) {
+                        *slot = code;
+                    }
+                }
+                Reply::Done => return Ok(names.into_iter().zip(codes).collect()),
+                other => bail!("the agent answers a run with {other:?}"),
+            }
+        }
+    }
+
+    /// Runs a shell command in one node and gives back what it wrote.
+    ///
+    /// # Errors
+    /// The machine is gone, or the command fails.
+    pub(crate) fn shell(&mut self, node: &str, command: &str) -> anyhow::Result<String> {
+        let job = layout::shell_job(node, command.to_owned());
+        let outcome = self.jobs(vec![job])?.remove(0);
+        if outcome.code != Some(0) {
+            bail!("{command:?} failed in {node}: {}", outcome.errors.trim());
+        }
+        Ok(outcome.output)
+    }
+
+    /// Frames and bytes at every port.
+    ///
+    /// # Errors
+    /// The machine is gone.
+    pub(crate) fn counters(&mut self) -> anyhow::Result<Vec<PortCounters>> {
+        match self.ask(&Request::Counters)? {
+            Reply::Counters(counters) => Ok(counters),
+            other => bail!("the agent answers counters with {other:?}"),
+        }
+    }
+
+    /// Every host asks every other, rail by rail: rails are networks of their own.
+    ///
+    /// # Errors
+    /// The machine is gone.
+    pub(crate) fn all_pairs(&mut self, round_count_max: u32) -> anyhow::Result<Reach> {
+        let mut reach = Reach::default();
+        for rail in 0..self.layout.rail_count() {
+            let hosts = self.layout.addresses(rail);
+            let count = hosts.len() as u64;
+            match self.ask(&Request::AllPairs { hosts: hosts.clone(), round_count_max })? {
+                Reply::Pairs(pairs) => reach.add(count * count.saturating_sub(1), &pairs, &hosts),
+                other => bail!("the agent answers pairs with {other:?}"),
+            }
+        }
+        Ok(reach)
+    }
+
+    /// `count` datagrams from one host to another; how many arrived.
+    ///
+    /// # Errors
+    /// The machine is gone.
+    pub(crate) fn send(&mut self, from: &HostAddress, to: &HostAddress, count: u32) -> anyhow::Result<u32> {
+        let request = Request::Send { from: from.clone(), to: to.clone(), count, payload_bytes: 64 };
+        match self.ask(&request)? {
+            Reply::Received(count) => Ok(count),
+            other => bail!("the agent answers a send with {other:?}"),
+        }
+    }
+
+    /// `count` broadcasts from the first rail's `host`-th host, to the subnet of its application address or of a
+    /// VLAN; how many each host of the rail heard, in the plan's order.
+    ///
+    /// # Errors
+    /// The machine is gone.
+    pub(crate) fn broadcast(
+        &mut self,
+        host: usize,
+        vlan: Option<VlanId>,
+        count: u32,
+    ) -> anyhow::Result<Vec<u32>> {
+        let hosts = self.layout.addresses(0);
+        let node = hosts.get(host).context("no such host")?;
+        let (from, to) = self.layout.broadcast(node, vlan).context("the host has no address there")?;
+        match self.ask(&Request::Broadcast { from, to, hosts, count })? {
+            Reply::Heard(counts) => Ok(counts),
+            other => bail!("the agent answers a broadcast with {other:?}"),
+        }
+    }
+
+    /// Pulls a cable at one end or puts it back.
+    ///
+    /// # Errors
+    /// There is no such port.
+    pub(crate) fn set_link(&mut self, end: &End, up: bool) -> anyhow::Result<()> {
+        self.done(&Request::SetLink { end: end.clone(), up })
+    }
+
+    /// Where a cable of a link is plugged in: end 0 or 1 of the plan's link.
+    pub(crate) fn link_end(&self, link: usize, end: usize, cable: usize) -> End {
+        let end = &self.layout.plan().links[link].ends[end];
+        self.layout.switch_end(end.switch, end.ports[cable])
+    }
+
+    /// A port of a switch.
+    pub(crate) fn switch_end(&self, switch: SwitchId, port: u16) -> End {
+        self.layout.switch_end(switch, port)
+    }
+
+    /// Name of the node a switch is in.
+    pub(crate) fn switch_node(&self, switch: SwitchId) -> &str {
+        self.layout.switch_node(switch)
+    }
+
+    /// Writes the state of every switch into `folder`, as `ayatori plan check --from` reads it.
+    ///
+    /// # Errors
+    /// A switch does not answer; the folder cannot be written.
+    pub(crate) fn collect(&mut self, folder: &Path) -> anyhow::Result<()> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        for (what, file_kind) in [("vlan", "vlan.json"), ("fdb", "fdb.json")] {
+            let jobs = self.layout.collect_jobs(what);
+            let names: Vec<String> = self.plan().switches.iter().map(|switch| switch.name.clone()).collect();
+            for (name, outcome) in names.iter().zip(self.jobs(jobs)?) {
+                if outcome.code != Some(0) {
+                    bail!("cannot read the state of {name}: {}", outcome.errors.trim());
+                }
+                let path = folder.join(format!("{name}.{file_kind}"));
+                std::fs::write(&path, outcome.output)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_or_fail(&mut self, jobs: Vec<Job>) -> anyhow::Result<()> {
+        let nodes: Vec<String> = jobs.iter().map(|job| job.node.clone()).collect();
+        for (node, outcome) in nodes.iter().zip(self.jobs(jobs)?) {
+            match outcome.code {
+                Some(0) => {}
+                Some(code) => bail!("the script of {node} failed ({code}):\n{}", outcome.errors.trim()),
+                None => bail!("the script of {node} did not end within {SCRIPT_TIMEOUT_S} s"),
+            }
+        }
+        Ok(())
+    }
+
+    fn jobs(&mut self, jobs: Vec<Job>) -> anyhow::Result<Vec<Outcome>> {
+        let mut outcomes = vec![Outcome::default(); jobs.len()];
+        self.guest.send(&Request::Run { jobs, timeout_s: SCRIPT_TIMEOUT_S })?;
+        loop {
+            match self.guest.receive()? {
+                Reply::Output { job, is_error, line } => {
+                    if let Some(outcome) = outcomes.get_mut(job) {
+                        let text = if is_error { &mut outcome.errors } else { &mut outcome.output };
+                        *text += &line;
+                        text.push('\n');
+                    }
+                }
+                Reply::Ended { job, code } => {
+                    if let Some(outcome) = outcomes.get_mut(job) {
+                        outcome.code = code;
+                    }
+                }
+                Reply::Done => return Ok(outcomes),
+                Reply::Failed(why) => bail!("{why}"),
+                other => bail!("the agent answers a run with {other:?}"),
+            }
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> anyhow::Result<Reply> {
+        self.guest.send(request)?;
+        match self.guest.receive()? {
+            Reply::Failed(why) => bail!("{why}"),
+            reply => Ok(reply),
+        }
+    }
+
+    fn done(&mut self, request: &Request) -> anyhow::Result<()> {
+        match self.ask(request)? {
+            Reply::Done => Ok(()),
+            other => bail!("the agent answers with {other:?}"),
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // A clean end where possible; dropping the guest ends it in any case.
+        let _ = self.guest.send(&Request::PowerOff);
+    }
+}

@@ -1,0 +1,21 @@
+//! A small virtual machine that runs one program of this machine, under a kernel of its own.
+//!
+//! Owns: finding a kernel ([`kernel`]), the modules it must load ([`modules`]), the start archive ([`cpio`],
+//! `init.sh`), QEMU's command line and the line-by-line conversation with the program inside ([`qemu`]).
+//! Knows nothing of switches and hosts: what is said over the line is the business of `lab::wire`.
+//!
+//! ```text
+//!   this process ── unix socket ── qemu ── virtio-serial ── agent (this same executable, chrooted
+//!        │                          │                              into the host's own file system)
+//!        └── temporary folder ──────┴── 9p: "/" read-only, and nothing else of the machine
+//! ```
+//!
+//! Invariants: the machine has no network device, sees the host's files read-only, and powers off by itself
+//! when the line to it closes or its time is over, so that nothing is left behind when we are killed.
+
+mod cpio;
+pub(crate) mod kernel;
+mod modules;
+mod qemu;
+
+pub(crate) use qemu::{Accelerator, Guest, LINE_NAME, Spec};

@@ -1,0 +1,60 @@
+//! What a person sees of `plan check`, `plan prime` and `lab` when something is missing or wrong.
+
+use super::{ayatori, machine, text};
+
+fn torus() -> String {
+    machine("lab-torus.toml").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn check_without_state_says_which_files_it_wants() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = ayatori(&["plan", "check", &torus(), "--from", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("has no state of any switch") && errors.contains(".vlan.json"), "{errors}");
+}
+
+#[test]
+fn check_names_what_one_switch_alone_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = r#"[{"ifname":"swp1","vlans":[{"vlan":7,"flags":["PVID","Egress Untagged"]}]}]"#;
+    std::fs::write(folder.path().join("s0.0.vlan.json"), state).unwrap();
+    let output = ayatori(&["plan", "check", &torus(), "--from", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let lines = text(&output.stdout);
+    assert!(lines.contains("s0.0 swp1: carries VLAN 7, not planned here"), "{lines}");
+    assert!(lines.contains("s3.1: no state was collected"), "{lines}");
+}
+
+#[test]
+fn prime_says_what_it_would_send_and_where_a_host_is_not_set_up() {
+    let output = ayatori(&["plan", "prime", &torus(), "--host", "node3", "--dry-run"]);
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout).lines().count(), 4, "one line for each VLAN");
+    let output = ayatori(&["plan", "prime", &torus(), "--host", "node3"]);
+    let errors = text(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("run this host's script of the plan first"),
+        "{errors}"
+    );
+    let output = ayatori(&["plan", "prime", &torus(), "--host", "nobody"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("has no host nobody"));
+}
+
+#[test]
+fn lab_without_a_kernel_says_how_to_get_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = ayatori(&["lab", &torus(), "--kernel", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no boot/vmlinuz-VERSION with lib/modules/VERSION below"));
+    let output = ayatori(&["lab", &torus(), "--host", "nobody", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2), "a usage error before anything is started");
+}
+
+#[test]
+fn the_agent_outside_the_virtual_machine_says_so() {
+    let output = ayatori(&["lab", "--agent"]);
+    assert!(text(&output.stderr).contains("runs only inside the lab's virtual machine"));
+}

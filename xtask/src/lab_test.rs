@@ -1,0 +1,57 @@
+//! `cargo xtask lab-test`: the planner's promises on real Linux bridges, by `ayatori lab --verify` (docs/lab.md).
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{paths, process};
+
+/// What to try.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Also the larger machines: 64 hosts on eight switches, 66 on six (an hour on two cores)
+    #[arg(long)]
+    all: bool,
+}
+
+/// A machine and the hosts at each of its switches.
+const SMALL: [(&str, u32); 1] = [("lab-torus", 2)];
+const LARGE: [(&str, u32); 3] = [("lab-complete", 2), ("lab-torus", 8), ("lab-complete", 11)];
+
+/// `cargo xtask lab-test`.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    process::show(
+        Command::new("cargo").args(["build", "--release", "-p", "ayatori"]).current_dir(paths::root()),
+    )?;
+    let large: &[(&str, u32)] = if options.all { &LARGE } else { &[] };
+    let mut failed = Vec::new();
+    for &(name, hosts) in SMALL.iter().chain(large) {
+        let begin = Instant::now();
+        let file = described(name, hosts)?;
+        let mut command = Command::new(paths::target_dir().join("release/ayatori"));
+        command.arg("lab").arg(&file).args(["--verify", "--timeout", "3600"]).current_dir(paths::root());
+        let is_good = process::show(&mut command).is_ok();
+        let word = if is_good { "ok" } else { "FAILED" };
+        println!("== lab {name}, {hosts} hosts a switch: {word}, {:.0} s", begin.elapsed().as_secs_f64());
+        if !is_good {
+            failed.push(format!("{name} with {hosts} hosts a switch"));
+        }
+    }
+    if !failed.is_empty() {
+        bail!("the lab failed for {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// The machine's description with so many hosts at each switch.
+fn described(name: &str, hosts: u32) -> Result<std::path::PathBuf> {
+    let source = paths::root().join(format!("machines/{name}.toml"));
+    let text =
+        std::fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
+    let folder = paths::target_dir().join("lab");
+    std::fs::create_dir_all(&folder)?;
+    let file = folder.join(format!("{name}-{hosts}.toml"));
+    std::fs::write(&file, text.replace("per_switch = 2", &format!("per_switch = {hosts}")))?;
+    Ok(file)
+}
