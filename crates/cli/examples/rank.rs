@@ -2,11 +2,39 @@
 //!
 //! `ayatori run -n 4 target/debug/examples/rank hello`
 
-use ayatori_devices::launch::Launch;
+use ayatori_devices::launch::{Launch, Pmi1};
 use ayatori_devices::pmi::Client;
 use std::error::Error;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
+
+/// Every rank learns every other's card.
+fn greet(client: &mut Client) -> Result<(), Box<dyn Error>> {
+    let (rank, size) = (client.rank(), client.size());
+    client.put(&format!("card-{rank}"), &format!("from-{rank}"))?;
+    client.barrier()?;
+    for peer in 0..size {
+        let card = client.get(&format!("card-{peer}"))?;
+        assert_eq!(card, Some(format!("from-{peer}")));
+    }
+    println!("rank {rank} of {size} in program {}", client.appnum()?);
+    Ok(())
+}
+
+/// The segment is one file for all: each writes its byte and, after the barrier, reads them all.
+fn share(launch: &Pmi1, client: &mut Client) -> Result<(), Box<dyn Error>> {
+    let segment = std::fs::File::from(launch.shared_segment()?.ok_or("no segment")?);
+    let rank = client.rank();
+    segment.write_all_at(&[u8::try_from(rank)? + 1], rank.into())?;
+    client.barrier()?;
+    let mut bytes = vec![0; client.size() as usize];
+    segment.read_exact_at(&mut bytes, 0)?;
+    let (local_rank, local_size) = (launch.local_rank, launch.local_size);
+    let is_oversubscribed = launch.is_oversubscribed();
+    println!("segment {bytes:?} local {local_rank:?} of {local_size:?} oversubscribed {is_oversubscribed:?}");
+    Ok(())
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -17,20 +45,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Launch::Unusable { what, why } => return Err(format!("{what}: {why}").into()),
     };
     let mut client = Client::connect(&launch)?;
-    let (rank, size) = (client.rank(), client.size());
+    let rank = client.rank();
     let is_chosen = argument(1).parse() == Ok(rank);
-    let mut out = std::io::stdout().lock();
+    let mut out = std::io::stdout();
     match argument(0) {
-        // Every rank learns every other's card.
-        "hello" => {
-            client.put(&format!("card-{rank}"), &format!("from-{rank}"))?;
-            client.barrier()?;
-            for peer in 0..size {
-                let card = client.get(&format!("card-{peer}"))?;
-                assert_eq!(card, Some(format!("from-{peer}")));
-            }
-            writeln!(out, "rank {rank} of {size} in program {}", client.appnum()?)?;
-        }
+        "hello" => greet(&mut client)?,
         // Lines in pieces, so that they would mix if they could.
         "lines" => {
             for line in 0..argument(1).parse()? {
@@ -46,22 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::io::stdin().read_to_string(&mut input)?;
             writeln!(out, "rank {rank} read {input:?}")?;
         }
-        "launch" => {
-            // The segment is one file for all: each writes its byte and, after the barrier, reads them all.
-            let segment = std::fs::File::from(launch.shared_segment()?.ok_or("no segment")?);
-            use std::os::unix::fs::FileExt;
-            segment.write_all_at(&[u8::try_from(rank)? + 1], rank.into())?;
-            client.barrier()?;
-            let mut bytes = vec![0; size as usize];
-            segment.read_exact_at(&mut bytes, 0)?;
-            writeln!(
-                out,
-                "segment {bytes:?} local {:?} of {:?} oversubscribed {:?}",
-                launch.local_rank,
-                launch.local_size,
-                launch.is_oversubscribed()
-            )?;
-        }
+        "launch" => share(&launch, &mut client)?,
         "exit" if is_chosen => {
             client.finalize()?;
             std::process::exit(argument(2).parse()?);
