@@ -1,8 +1,8 @@
 //! Two pinned ranks and the rings between them, beside what the machine can do at all.
-//! `cargo bench -p ayatori-devices --bench shm_rings -- [pingpong|rate|sizes]`; times are medians.
+//! `cargo bench -p ayatori-devices --bench shm_rings -- [pingpong|rate|short|sizes]`; times are medians.
 //!
 //! Both ranks are threads of this process, each with its own mapping of the segment: the caches see what they
-//! see between processes.
+//! see between processes. Other load spoils the figures: as root, `chrt -f 10` keeps it away.
 
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::{Device, Event, RemoteRegion, Submitted, Token};
@@ -23,12 +23,11 @@ fn main() {
             println!("raw two-line ping-pong     {:7.1} ns one way", median(9, raw_pingpong));
             println!("device, 8 B                {:7.1} ns one way", median(9, || pingpong(8, 30_000)));
         }
-        println!("device, 64 B               {:7.1} ns one way", median(9, || pingpong(64, 30_000)));
     }
     if wants("rate") {
         println!("device, 8 B one way        {:7.2} ns a message", median(9, rate));
     }
-    if wants("knobs2") {
+    if wants("short") {
         print!(
             "raw {:.1} 8B {:.1} rate {:.1}",
             median(7, raw_pingpong),

@@ -58,10 +58,12 @@ pub struct ShmConfig {
 }
 
 impl ShmConfig {
-    /// For `local_rank` of the given processes, on the CPUs this process may use; `AYATORI_SHM_CMA=0` in the
-    /// environment turns the kernel's copy off.
+    /// For `local_rank` of the given processes, on the CPUs this process may use, or its parent (the launcher)
+    /// if those are more: a rank that is bound to one CPU does not share it with all the others.
+    /// `AYATORI_SHM_CMA=0` in the environment turns the kernel's copy off.
     pub fn new(local_rank: u32, processes: Vec<ProcessId>) -> Self {
-        let cpus_count = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let own = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let cpus_count = own.max(sys::parent_cpus_count().unwrap_or(1));
         let kernel_copy = std::env::var_os("AYATORI_SHM_CMA").is_none_or(|value| value != "0");
         Self { local_rank, processes, cpus_count, kernel_copy, ring: None }
     }
@@ -94,6 +96,8 @@ pub struct Shm {
     policy: WaitPolicy,
 }
 
+/// Whole pairs of lines: devices of several ranks may live in one process (tests, benches), and then share none.
+#[repr(align(128))]
 struct Peer {
     process: ProcessId,
     sender: Sender,

@@ -137,6 +137,17 @@ pub(crate) fn process_id() -> i32 {
     unsafe { libc::getpid() }
 }
 
+/// On how many CPUs the process that started this one may run: a launcher that binds its ranks is not bound
+/// itself. `None`: the system does not say.
+pub(crate) fn parent_cpus_count() -> Option<u32> {
+    // SAFETY: a set of CPUs is bits: all zero is valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is as large as said and lives for the call; getppid has no arguments.
+    let failed = unsafe { libc::sched_getaffinity(libc::getppid(), size_of_val(&set), &raw mut set) } < 0;
+    // SAFETY: `set` is a valid set.
+    (!failed).then(|| unsafe { libc::CPU_COUNT(&set) } as u32)
+}
+
 /// Which way [`process_memory`] copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
