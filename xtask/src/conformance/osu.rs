@@ -78,7 +78,15 @@ fn programs(dir: &Path, common: &str) -> Result<Vec<PathBuf>> {
 fn build(library: Library, source: &Path, common: &Path, binary: &Path) -> Result<()> {
     let Some((mpicc, _)) = library.wrappers() else { bail!("{} has no compiler wrapper", library.name()) };
     let mut command = Command::new(mpicc);
-    command.args(["-O1", "-w", "-D_GNU_SOURCE", "-DPACKAGE_VERSION=\"5.3\""]).arg(source).arg(common);
+    command.args(["-O1", "-w", "-D_GNU_SOURCE"]);
+    // What its configure would define.
+    command.args(["-DPACKAGE_VERSION=\"5.3\"", "-DFIELD_WIDTH=20", "-DFLOAT_PRECISION=2"]);
+    command.arg("-I").arg(common.parent().unwrap_or(common)).arg(source);
+    // osu_mbw_mr brings its own copy of what the others share.
+    let header = common.with_extension("h").file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if fs::read_to_string(source)?.contains(&header) {
+        command.arg(common);
+    }
     command.arg("-o").arg(binary).args(["-lpthread", "-lm"]);
     let outcome = process::capture(&mut command, Duration::from_secs(120))?;
     if !outcome.success() {
