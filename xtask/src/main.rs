@@ -58,7 +58,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse().command) {
+    match process::end_all_on_signal().and_then(|()| run(&Cli::parse().command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");

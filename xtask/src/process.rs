@@ -3,15 +3,36 @@
 //! A program runs in a process group of its own. At the limit the group gets SIGTERM (a launcher then ends its ranks),
 //! two seconds later SIGKILL.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+
+/// Process groups under way, for `end_all_on_signal`.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// Makes Ctrl-C and SIGTERM end what we started before they end us: it runs in groups of its own and would not notice.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub(crate) fn end_all_on_signal() -> Result<()> {
+    ctrlc::set_handler(|| {
+        if let Ok(groups) = RUNNING.lock() {
+            for group in groups.iter() {
+                let _ = killpg(Pid::from_raw(*group), Signal::SIGKILL);
+            }
+        }
+        std::process::exit(130);
+    })
+    .context("cannot install a signal handler")
+}
 
 /// How long a launcher may take to end its ranks after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -64,13 +85,23 @@ pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Outcome>
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let begin = Instant::now();
     let mut child = command.process_group(0).spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let group = child.id() as i32;
+    track(|groups| groups.insert(group));
     let stdout = drain(child.stdout.take().expect("stdout is a pipe"));
     let stderr = drain(child.stderr.take().expect("stderr is a pipe"));
-    let (status, timed_out) = wait(&mut child, begin, limit)?;
+    let ended = wait(&mut child, begin, limit);
     let wall = begin.elapsed();
     // What the program left running holds our pipes open and the CPUs busy.
-    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+    let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    track(|groups| groups.remove(&group));
+    let (status, timed_out) = ended?;
     Ok(Outcome { status, stdout: join(stdout), stderr: join(stderr), wall, timed_out })
+}
+
+fn track(change: impl FnOnce(&mut BTreeSet<i32>) -> bool) {
+    if let Ok(mut groups) = RUNNING.lock() {
+        change(&mut groups);
+    }
 }
 
 fn join(reader: JoinHandle<String>) -> String {
