@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::ids::{ProcessId, Rail, RailSet, RequestId};
-use crate::wire::{Header, Prefix};
+use crate::wire::{Envelope, Header, Prefix, eager_header};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -80,6 +80,23 @@ impl Link {
     #[inline]
     pub(crate) fn owes_much(&self) -> bool {
         self.owed >= CREDIT_RETURN_CELLS
+    }
+
+    /// Offers a short message to the device: the way that has to be fast.
+    #[inline]
+    pub(crate) fn offer_eager<D: Device>(
+        &mut self,
+        device: &mut D,
+        envelope: &Envelope,
+        message: &Buffer,
+    ) -> bool {
+        let prefix = self.next_prefix();
+        let header = eager_header(prefix, envelope);
+        let taken = device.send(self.rail, self.peer, &header, message.gather(0, message.len())).is_ok();
+        if !taken {
+            self.undo_prefix(prefix);
+        }
+        taken
     }
 
     /// Offers a packet to the device.

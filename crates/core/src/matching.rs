@@ -41,6 +41,14 @@ impl Key {
         Self { context, source, tag }
     }
 
+    /// Whether a message is what is asked for.
+    #[inline]
+    pub(crate) fn matches(&self, envelope: &Envelope) -> bool {
+        self.context == envelope.context
+            && (self.source == envelope.source || self.source == ANY_SOURCE)
+            && (self.tag == envelope.tag || self.tag == ANY_TAG)
+    }
+
     #[inline]
     fn exact(envelope: &Envelope) -> Self {
         Self { context: envelope.context, source: envelope.source, tag: envelope.tag }

@@ -126,11 +126,11 @@ pub(crate) enum State {
     /// A rendezvous send waiting for the receiver.
     Offered,
     /// A receiver reading; the peer's request gets the FIN.
-    Getting { moving: Moving, sender: RequestId },
+    Getting { moving: Box<Moving>, sender: RequestId },
     /// A sender writing; the peer's request gets the FIN.
-    Putting { moving: Moving, receiver: RequestId },
+    Putting { moving: Box<Moving>, receiver: RequestId },
     /// A sender streaming packets.
-    Streaming { moving: Moving, receiver: RequestId },
+    Streaming { moving: Box<Moving>, receiver: RequestId },
     /// A receiver being written or streamed to.
     Receiving { total: u64, received: u64 },
     /// A send to ourselves waiting to be matched.
@@ -147,38 +147,54 @@ pub(crate) enum State {
     Complete(Completion),
 }
 
+/// A request. Small, because short messages make and end millions of them a second; what only long or rare
+/// operations need is in [`Extra`].
 pub(crate) struct Request {
     pub(crate) state: State,
     pub(crate) buffer: Buffer,
     pub(crate) link: Option<LinkIndex>,
-    /// Of the matched message, kept while its data moves.
-    pub(crate) status: Status,
-    pub(crate) error: Option<Error>,
-    /// Own keys to be deregistered at the end.
-    pub(crate) registered: Keys,
     /// Freed by its owner: vanishes when complete.
     pub(crate) detached: bool,
-    /// A buffered send's place in the attached buffer.
-    pub(crate) buffered: Option<u64>,
     /// Told when this completes.
     pub(crate) parent: Option<(RequestId, StepId)>,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// What rendezvous, buffered and persistent operations keep.
+pub(crate) struct Extra {
+    /// How the operation will complete once its data has moved.
+    pub(crate) completion: Completion,
+    /// Own keys to be deregistered at the end.
+    pub(crate) registered: Keys,
+    /// A buffered send's place in the attached buffer.
+    pub(crate) buffered: Option<u64>,
+    /// What a persistent request does when started.
     pub(crate) plan: Option<Plan>,
 }
 
 impl Request {
     #[inline]
     pub(crate) fn new(state: State, buffer: Buffer, link: Option<LinkIndex>) -> Self {
-        Self {
-            state,
-            buffer,
-            link,
-            status: Status::EMPTY,
-            error: None,
-            registered: Keys::default(),
-            detached: false,
-            buffered: None,
-            parent: None,
-            plan: None,
-        }
+        Self { state, buffer, link, detached: false, parent: None, extra: None }
+    }
+
+    pub(crate) fn extra_mut(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_with(|| {
+            Box::new(Extra {
+                completion: Completion::EMPTY,
+                registered: Keys::default(),
+                buffered: None,
+                plan: None,
+            })
+        })
+    }
+
+    /// How the operation completes once its data has moved.
+    pub(crate) fn completion(&self) -> Completion {
+        self.extra.as_ref().map_or(Completion::EMPTY, |extra| extra.completion)
+    }
+
+    pub(crate) fn plan(&self) -> Option<Plan> {
+        self.extra.as_ref()?.plan
     }
 }

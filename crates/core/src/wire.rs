@@ -202,11 +202,7 @@ impl Header {
             Self::CancelReply(_, yes) => (kind::CANCEL_REPLY, if *yes { FLAG_YES } else { 0 }),
             Self::Credit => (kind::CREDIT, 0),
         };
-        let word = u64::from(kind)
-            | u64::from(flags) << 8
-            | u64::from(prefix.credits) << 16
-            | u64::from(prefix.sequence) << 32;
-        out.put(word.to_le_bytes());
+        out.put(first_word(kind, flags, prefix).to_le_bytes());
         match self {
             Self::Eager(envelope) => out.put_envelope(envelope),
             Self::EagerSync(envelope, request) => {
@@ -237,6 +233,28 @@ impl Header {
         }
         out
     }
+}
+
+/// The header of [`Header::Eager`] in bytes: what [`Header::emit`] gives, in registers.
+#[inline(always)]
+pub fn eager_header(prefix: Prefix, envelope: &Envelope) -> [u8; EAGER_HEADER_BYTES] {
+    let mut bytes = [0; EAGER_HEADER_BYTES];
+    bytes[..8].copy_from_slice(&first_word(kind::EAGER, 0, prefix).to_le_bytes());
+    bytes[8..16].copy_from_slice(&envelope.context.0.to_le_bytes());
+    bytes[16..20].copy_from_slice(&envelope.source.to_le_bytes());
+    bytes[20..24].copy_from_slice(&envelope.tag.to_le_bytes());
+    bytes
+}
+
+/// Length of the header of [`Header::Eager`] in bytes.
+pub const EAGER_HEADER_BYTES: usize = 24;
+
+#[inline(always)]
+fn first_word(kind: u8, flags: u8, prefix: Prefix) -> u64 {
+    u64::from(kind)
+        | u64::from(flags) << 8
+        | u64::from(prefix.credits) << 16
+        | u64::from(prefix.sequence) << 32
 }
 
 /// Reads little-endian fields off the front of a slice.
@@ -387,6 +405,8 @@ mod tests {
     #[test]
     fn an_eager_header_leaves_room_for_data_in_a_cache_line() {
         let envelope = Envelope { context: ContextId::WORLD, source: 0, tag: 0 };
-        assert_eq!(Header::Eager(envelope).emit(Prefix { credits: 0, sequence: 0 }).as_slice().len(), 24);
+        let prefix = Prefix { credits: 77, sequence: 99 };
+        assert_eq!(Header::Eager(envelope).emit(prefix).as_slice(), eager_header(prefix, &envelope));
+        assert_eq!(EAGER_HEADER_BYTES, 24);
     }
 }

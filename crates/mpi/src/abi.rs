@@ -228,6 +228,12 @@ impl<T: Copy> InOut<T> {
         In::from(self).get_at(name, index)
     }
 
+    /// The rest of an array from `index` on.
+    #[inline(always)]
+    pub(crate) fn from(self, index: usize) -> Self {
+        Self(self.0.wrapping_add(index))
+    }
+
     /// Stores element `index` of an array the caller promised to be longer than that.
     #[inline(always)]
     pub(crate) fn set_at(self, name: &str, index: usize, value: T) -> Result<(), Fault> {

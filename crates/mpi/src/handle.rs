@@ -34,6 +34,8 @@ pub(crate) trait Handle: Copy + Eq {
     const ERROR_CLASS: c_int;
     /// For messages.
     const WHAT: &'static str;
+    /// The first handle made: generation 0, the index after the predefined ones.
+    const FIRST_MADE: Self;
     /// The integer.
     fn bits(self) -> usize;
     /// The handle of an integer.
@@ -48,6 +50,7 @@ macro_rules! kinds {
             const PREDEFINED_COUNT: usize = $predefined;
             const ERROR_CLASS: c_int = $class;
             const WHAT: &'static str = $what;
+            const FIRST_MADE: Self = Self($kind << KIND_SHIFT | ($null.0 + $predefined));
             #[inline(always)]
             fn bits(self) -> usize {
                 self.0
@@ -106,6 +109,9 @@ impl<H: Handle, T> Table<H, T> {
         };
         Slot { handle: H::from_bits(bits), object: None }
     }
+
+    /// The handle of the first object put in.
+    pub(crate) const FIRST: H = H::FIRST_MADE;
 
     fn reserve_predefined(&mut self) {
         while self.slots.len() < H::PREDEFINED_COUNT {
@@ -180,6 +186,15 @@ impl<H: Handle, T> Table<H, T> {
             return Ok(object);
         }
         Err(bad(handle, name))
+    }
+
+    /// Drops the object of a handle that [`get`](Self::get) has found and that is not predefined.
+    #[inline]
+    pub(crate) fn discard(&mut self, handle: H) {
+        let index = Self::index(handle);
+        let generation = ((handle.bits() >> INDEX_BITS) + 1) & ((1 << GENERATION_BITS) - 1);
+        self.slots[index] = Self::vacant_slot(index, generation);
+        self.vacant.push(index as u32);
     }
 }
 

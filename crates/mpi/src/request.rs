@@ -2,10 +2,15 @@
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
+use crate::handle::Table;
 use crate::state::{Process, process};
 use ayatori_core::ids::RequestId;
 use ayatori_core::request::{Completion, Posted};
 use std::ffi::c_int;
+
+/// The request of every short send that left at once: the first handle of the table, inserted at the start and
+/// never taken out, so that such a send makes and ends no object.
+pub(crate) const SENT: MPI_Request = Table::<MPI_Request, Request>::FIRST;
 
 /// A request of the user.
 pub(crate) struct Request {
@@ -94,8 +99,10 @@ impl Process {
     /// Looks at a request, and ends it if it is over. No progress is made here.
     #[inline]
     pub(crate) fn test(&mut self, handle: MPI_Request, name: &str) -> Result<Tested, Fault> {
-        if handle == MPI_REQUEST_NULL {
-            return Ok(Tested::Nothing);
+        match handle {
+            MPI_REQUEST_NULL => return Ok(Tested::Nothing),
+            SENT => return Ok(Tested::Over { completion: Completion::EMPTY, keeps: false }),
+            _ => {}
         }
         let engine = self.engine.as_mut().expect("MPI runs");
         let request = self.requests.get_mut(handle, name)?;
@@ -135,6 +142,24 @@ impl Process {
         };
         self.requests.remove(handle, name)?;
         Ok(Tested::Over { completion, keeps: false })
+    }
+
+    /// Ends a request whose status nobody wants, if it has completed without error and its handle becomes null:
+    /// `true`. The rest is [`test`](Self::test)'s.
+    #[inline]
+    pub(crate) fn end_quietly(&mut self, handle: MPI_Request) -> bool {
+        if handle == SENT || handle == MPI_REQUEST_NULL {
+            return true;
+        }
+        let Ok(Request { what: What::Core(id), .. }) = self.requests.get(handle, "request") else {
+            return false;
+        };
+        let id = *id;
+        let ended = self.engine().core.take_quietly(id);
+        if ended {
+            self.requests.discard(handle);
+        }
+        ended
     }
 
     /// The communicator whose error handler hears of a request's errors.

@@ -24,10 +24,11 @@ use crate::error::ErrorCodes;
 use crate::handle::Table;
 use crate::info::Info;
 use crate::op::UserOp;
-use crate::request::Request;
+use crate::request::{Request, SENT, What};
 use crate::runtime::Engine;
 use ayatori_core::group::Group;
 use ayatori_core::ids::ProcessId;
+use ayatori_core::request::Completion;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -72,6 +73,9 @@ impl Process {
     pub(crate) fn join(&mut self, id: ProcessId, engine: Engine) {
         self.id = id;
         self.engine = Some(engine);
+        let sent = Request { what: What::Done(Completion::EMPTY), comm: MPI_COMM_SELF };
+        let handle = self.requests.insert(sent);
+        debug_assert!(matches!(handle, Ok(SENT)), "the table was not empty");
     }
 
     /// This process' index in the job.

@@ -1,6 +1,7 @@
 //! Interconnect simulator (see ARCHITECTURE.md).
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod machine;
 pub mod network;
 mod queue;
@@ -9,3 +10,4 @@ pub mod report;
 mod slab;
 pub mod trace;
 pub mod traffic;
+pub mod workloads;

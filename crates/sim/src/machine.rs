@@ -162,16 +162,24 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
     Ok(Routing::new(method, topology, graph)?)
 }
 
-/// A machine of the packet pacing paper's kind in code: a torus of these extents with NSIM's routers, one NIC a node.
+/// A machine of the packet pacing paper's kind in code: a torus of these extents with NSIM's routers and one NIC a node.
 /// A cable's latency is not in the paper; 10 ns is what two metres and a transceiver take.
 ///
 /// # Errors
 /// If the extents make no torus.
 pub fn nsim_torus<P: Probe>(extents: &[u32], probe: P) -> Result<Network<P>, MachineError> {
+    tofu_torus(extents, 1, probe)
+}
+
+/// As [`nsim_torus`] with several NICs a node, each with a link of its own to the router: FX10 has four.
+///
+/// # Errors
+/// As [`nsim_torus`].
+pub fn tofu_torus<P: Probe>(extents: &[u32], nic_count: u16, probe: P) -> Result<Network<P>, MachineError> {
     use ayatori_fabric::topology::{HostLayout, Topology, Torus};
     let topology = Topology::Torus(Torus::new(extents));
     let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
-    let hosts = HostLayout { per_switch_count: 1, nic_count: 1, link };
+    let hosts = HostLayout { per_switch_count: 1, nic_count, link };
     let graph =
         topology.build_with_hosts(link, hosts).map_err(|error| BuildError::Config(error.to_string()))?;
     let method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };

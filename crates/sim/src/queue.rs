@@ -184,9 +184,25 @@ impl Queue {
             self.current.push(event);
             at = next;
         }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by_key(|event| std::cmp::Reverse(event.key()));
+        match self.current.len() {
+            0 | 1 => {}
+            2..=16 => insertion_sort(&mut self.current),
+            _ => self.current.sort_unstable_by_key(|event| std::cmp::Reverse(event.key())),
         }
+    }
+}
+
+/// Latest first. Lists have an event or two: calling the library's sort would take longer than sorting.
+#[inline]
+fn insertion_sort(events: &mut [Event]) {
+    for sorted in 1..events.len() {
+        let event = events[sorted];
+        let mut at = sorted;
+        while at > 0 && events[at - 1].key() < event.key() {
+            events[at] = events[at - 1];
+            at -= 1;
+        }
+        events[at] = event;
     }
 }
 

@@ -1,15 +1,267 @@
-//! `ayatori info`: what is installed, what this machine offers, and why a protocol is chosen.
+//! `ayatori info`: what is installed, what this machine offers, and why a protocol or algorithm is chosen.
+//!
+//! The reasons come from the very functions that the library chooses by; nothing is worked out anew here.
 
-use crate::exit::Exit;
-use std::io::Write;
+use super::run::hostname;
+use super::run::place::{allowed_cpus, cores_by_node, format_cpus};
+use crate::exit::{Coded, Exit};
+use anyhow::Context;
+use ayatori_core::coll::select::{self, Question};
+use ayatori_core::coll::{Collective, Fabric};
+use ayatori_core::device::{Device, RailCapabilities};
+use ayatori_core::ids::ProcessId;
+use ayatori_core::protocol;
+use ayatori_devices::launch::Launch;
+use ayatori_devices::shm::Shm;
+use rustix::process::{Resource, getrlimit};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
 
 /// What `ayatori info` takes.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+#[command(after_help = "\
+Examples:
+  ayatori info
+  ayatori info --explain send 64K
+  ayatori info --explain allreduce 8 -n 32")]
+pub(crate) struct Args {
+    /// Say why which protocol (OPERATION `send`) or algorithm (`allreduce`, `bcast` …) carries so many bytes
+    #[arg(long, num_args = 2, value_names = ["OPERATION", "BYTES"])]
+    explain: Option<Vec<String>>,
+    /// Ranks of the communicator that --explain is about
+    #[arg(short = 'n', long = "np", value_name = "RANKS", default_value_t = 2,
+          value_parser = clap::value_parser!(u32).range(1..), requires = "explain")]
+    ranks: u32,
+}
 
-/// Prints what is known about this installation and this machine.
-pub(crate) fn run(_args: Args) -> anyhow::Result<Exit> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "ayatori {}", env!("CARGO_PKG_VERSION"))?;
+/// Prints what is known about this installation and this machine, or the reasons of a choice.
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let text = match args.explain.as_deref() {
+        Some([operation, bytes]) => explain(operation, bytes, args.ranks)?,
+        _ => overview(),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(Exit::Success)
+}
+
+fn overview() -> String {
+    let system = rustix::system::uname();
+    let (kernel, machine) = (system.release().to_string_lossy(), system.machine().to_string_lossy());
+    let mut text = format!("ayatori {}\n", env!("CARGO_PKG_VERSION"));
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:<16} {value}");
+    };
+    row("interface", "MPI-5.0 standard ABI (libmpi_abi.so.1)");
+    row("host", &format!("{}, Linux {kernel}, {machine}", hostname()));
+    row("CPUs", &cpus());
+    row("launcher", &launcher());
+    row("open files", &open_files());
+    row("locked memory", &limit(Resource::Memlock, " B"));
+    row("processes", &limit(Resource::Nproc, ""));
+    text.push_str("devices\n");
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(text, "  {name:<16} {value}");
+    };
+    match shm_rail() {
+        Ok(rail) => row("shm", &describe(&rail)),
+        Err(error) => row("shm", &format!("not usable: {error:#}")),
+    }
+    row("  one copy", &one_copy(&ptrace_facts()).1);
+    row("  segment", &segment());
+    text
+}
+
+fn cpus() -> String {
+    let allowed = allowed_cpus();
+    let nodes = cores_by_node(&allowed);
+    let cores_count: usize = nodes.iter().map(Vec::len).sum();
+    let budget = std::thread::available_parallelism().map_or(allowed.len(), usize::from);
+    let quota =
+        if budget < allowed.len() { format!("; the cgroup's quota is {budget}") } else { String::new() };
+    format!(
+        "{} usable ({}): {cores_count} {} on {} NUMA {}{quota}",
+        allowed.len(),
+        format_cpus(&allowed),
+        if cores_count == 1 { "core" } else { "cores" },
+        nodes.len(),
+        if nodes.len() == 1 { "node" } else { "nodes" },
+    )
+}
+
+fn launcher() -> String {
+    match Launch::detect() {
+        Launch::Singleton => "none: an MPI program started from here is one process".to_owned(),
+        Launch::Pmi1(pmi) => format!("PMI-1, {:?}", pmi.connection),
+        Launch::Unusable { what, why } => format!("{what}: not usable: {why}"),
+    }
+}
+
+fn limit(resource: Resource, unit: &str) -> String {
+    let limit = getrlimit(resource);
+    let text = |value: Option<u64>| value.map_or("unlimited".to_owned(), |value| format!("{value}{unit}"));
+    if limit.current == limit.maximum {
+        text(limit.current)
+    } else {
+        format!("{}, can be raised to {}", text(limit.current), text(limit.maximum))
+    }
+}
+
+fn open_files() -> String {
+    let ranks =
+        super::run::ranks_max().map_or(String::new(), |ranks| format!(": `ayatori run` up to -n {ranks}"));
+    limit(Resource::Nofile, "") + &ranks
+}
+
+fn shm_rail() -> anyhow::Result<RailCapabilities> {
+    let device = Shm::alone(ProcessId(0)).map_err(|error| anyhow::anyhow!("{error}"))?;
+    device.rails().first().copied().context("the device has no rail")
+}
+
+fn describe(rail: &RailCapabilities) -> String {
+    format!(
+        "packets up to {} B, eager up to {} B, about {:.2} µs and {:.0} GB/s expected",
+        rail.packet_bytes_max,
+        rail.eager_bytes_max,
+        rail.latency_ps as f64 / 1e6,
+        rail.bandwidth_bytes_per_s as f64 / 1e9
+    )
+}
+
+fn segment() -> String {
+    let free = rustix::fs::statvfs("/dev/shm").map(|fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+    let free = free.map_or("is missing".to_owned(), |bytes| format!("has {} MiB free", bytes >> 20));
+    format!("without a name under `ayatori run`; /dev/shm, for other launchers, {free}")
+}
+
+/// What the kernel says about reading another process's memory.
+#[derive(Debug, Default)]
+struct PtraceFacts {
+    /// `kernel.yama.ptrace_scope`, where the kernel has yama.
+    yama_scope: Option<u32>,
+    /// CAP_SYS_PTRACE is effective.
+    is_capable: bool,
+    /// A seccomp filter is installed (a container).
+    is_filtered: bool,
+    /// Turned off with `AYATORI_SHM_CMA=0`.
+    is_off: bool,
+}
+
+fn ptrace_facts() -> PtraceFacts {
+    const CAP_SYS_PTRACE: u32 = 19;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let capabilities = field("CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
+    PtraceFacts {
+        yama_scope: scope.and_then(|scope| scope.trim().parse().ok()),
+        is_capable: capabilities >> CAP_SYS_PTRACE & 1 == 1,
+        is_filtered: field("Seccomp:") == Some("2"),
+        is_off: std::env::var_os("AYATORI_SHM_CMA").is_some_and(|value| value == "0"),
+    }
+}
+
+/// Whether ranks can copy straight from each other's memory, and why (not).
+fn one_copy(facts: &PtraceFacts) -> (bool, String) {
+    let no = |why: &str| (false, format!("no: {why}; long messages are copied twice"));
+    match facts {
+        PtraceFacts { is_off: true, .. } => no("turned off with AYATORI_SHM_CMA=0"),
+        PtraceFacts { yama_scope: Some(3..), .. } => no("kernel.yama.ptrace_scope forbids it to all"),
+        PtraceFacts { yama_scope: Some(2), is_capable: false, .. } => {
+            no("kernel.yama.ptrace_scope=2 allows it only with CAP_SYS_PTRACE")
+        }
+        PtraceFacts { yama_scope: Some(1), is_capable: false, .. } => {
+            no("kernel.yama.ptrace_scope=1 allows it only to a parent (set it to 0, or give CAP_SYS_PTRACE)")
+        }
+        PtraceFacts { is_filtered: true, .. } => {
+            (true, "process_vm_readv, unless this container's seccomp filter refuses it".to_owned())
+        }
+        _ => (true, "process_vm_readv is allowed".to_owned()),
+    }
+}
+
+fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
+    let bytes = parse_bytes(bytes)?;
+    let mut rail = shm_rail().context("the shared-memory device")?;
+    let (is_one_copy, _) = one_copy(&ptrace_facts());
+    (rail.get, rail.put) = (rail.get && is_one_copy, rail.put && is_one_copy);
+    let name = operation.to_ascii_lowercase();
+    let name = name.strip_prefix("mpi_").unwrap_or(&name);
+    if matches!(name, "send" | "isend" | "recv" | "irecv" | "sendrecv") {
+        return Ok(protocol::explain(bytes, &rail, None) + "\n");
+    }
+    let name = name.strip_suffix("_block").unwrap_or(name);
+    let collective = Collective::by_name(name)
+        .or_else(|| Collective::by_name(name.strip_prefix('i')?))
+        .ok_or_else(|| {
+            let names: Vec<&str> = Collective::ALL.iter().map(|collective| collective.name()).collect();
+            Coded::usage(format!("unknown operation '{operation}'; it is one of send, {}", names.join(", ")))
+        })?;
+    let cpus_count = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus_count = u32::try_from(cpus_count).unwrap_or(u32::MAX);
+    let fabric = Fabric {
+        eager_bytes_max: rail.eager_bytes_max,
+        processors: (ranks > cpus_count).then_some(cpus_count),
+        ..Fabric::default()
+    };
+    let question = Question { collective, bytes, size: ranks, commutative: true };
+    let mut text = select::explain(&question, &fabric);
+    if fabric.processors.is_some() {
+        let _ = writeln!(text, "({ranks} ranks share {cpus_count} CPUs, so work counts more than rounds)");
+    }
+    Ok(text)
+}
+
+/// `65536`, `64K`, `64KiB`, `1M` …
+fn parse_bytes(text: &str) -> anyhow::Result<usize> {
+    let bad = || {
+        Coded::usage(format!("'{text}' is no length: a number of bytes, or like 64K, 4M, 1G (times 1024)"))
+    };
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        _ => return Err(bad()),
+    };
+    let number: usize = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(1 << shift).filter(|&bytes| bytes < 1 << 50).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_with_and_without_units() {
+        let read = |text| parse_bytes(text).ok();
+        assert_eq!((read("8"), read("64K"), read("1MiB")), (Some(8), Some(64 << 10), Some(1 << 20)));
+        assert_eq!((read("K"), read("-1"), read("4T"), read("99999999999G")), (None, None, None, None));
+    }
+
+    #[test]
+    fn what_forbids_the_single_copy_is_named() {
+        let refused = |facts: PtraceFacts| one_copy(&facts);
+        let (yes, _) = refused(PtraceFacts::default());
+        assert!(yes);
+        let (yes, why) = refused(PtraceFacts { yama_scope: Some(1), ..PtraceFacts::default() });
+        assert!(!yes && why.contains("ptrace_scope=1"), "{why}");
+        assert!(refused(PtraceFacts { yama_scope: Some(2), is_capable: true, ..PtraceFacts::default() }).0);
+        assert!(!refused(PtraceFacts { yama_scope: Some(3), is_capable: true, ..PtraceFacts::default() }).0);
+    }
+
+    #[test]
+    fn every_collective_and_send_explains_itself() {
+        for collective in Collective::ALL {
+            let text = explain(collective.name(), "64K", 8).expect("an explanation");
+            assert!(text.contains(collective.name()), "{text}");
+        }
+        assert!(explain("MPI_Send", "8", 2).expect("an explanation").starts_with("eager over shm"));
+        assert!(explain("send", "4M", 2).expect("an explanation").starts_with("rendezvous"));
+        assert!(explain("MPI_Iallreduce", "8", 2).is_ok());
+        let error = explain("frobnicate", "8", 2).expect_err("unknown").to_string();
+        assert!(error.contains("'frobnicate'") && error.contains("allreduce"), "{error}");
+    }
 }

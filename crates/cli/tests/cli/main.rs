@@ -1,3 +1,4 @@
 //! The `ayatori` command as its users run it.
 
+mod info;
 mod run;

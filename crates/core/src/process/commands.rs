@@ -1,7 +1,7 @@
 //! Commands: what starts, ends or asks after operations. Each returns at once.
 
 use super::{Arrival, Body, MessageId, Process, Stored};
-use crate::buffer::{Buffer, Piece};
+use crate::buffer::{Buffer, Payload, Piece, payload_len};
 use crate::device::Device;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
@@ -65,10 +65,10 @@ impl Process {
         if mode == SendMode::Synchronous {
             return Ok(self.send_eager_sync(device, index, envelope, buffer));
         }
-        let header = Header::Eager(envelope);
-        if link.pending.is_empty() && link.offer(device, &header, &buffer) {
+        if link.pending.is_empty() && link.offer_eager(device, &envelope, &buffer) {
             return Ok(Posted::Done(Completion::EMPTY));
         }
+        let header = Header::Eager(envelope);
         let id = self.requests.insert(Request::new(State::Queued, buffer, Some(index)));
         self.queue(index, Outgoing { header, payload: buffer, request: Some(id) });
         Ok(Posted::Pending(id))
@@ -113,7 +113,7 @@ impl Process {
             Ok(Posted::Pending(id)) => {
                 let request = self.requests.get_mut(id).expect("just made");
                 request.detached = true;
-                request.buffered = Some(place);
+                request.extra_mut().buffered = Some(place);
                 Ok(Posted::Done(Completion::EMPTY))
             }
             done => {
@@ -139,8 +139,7 @@ impl Process {
     }
 
     fn send_to_self(&mut self, envelope: Envelope, buffer: Buffer, mode: SendMode) -> Posted {
-        if let Some(index) = self.posted.take_match(&envelope) {
-            self.deliver(index, &envelope, [buffer.piece(), Piece::EMPTY]);
+        if self.deliver(&envelope, [buffer.piece(), Piece::EMPTY]) {
             return Posted::Done(Completion::EMPTY);
         }
         // A short message is copied, so that a blocking send to ourselves returns, as programs expect.
@@ -201,9 +200,8 @@ impl Process {
         peer: Option<ProcessId>,
         buffer: Buffer,
     ) -> Result<Posted, Error> {
-        if let Some(index) = self.unexpected.find(&key) {
-            let id = self.arrivals.id_at(index).expect("a listed arrival exists");
-            return Ok(self.accept(id, buffer));
+        if let Some(posted) = self.take_unexpected(&key, buffer) {
+            return Ok(posted);
         }
         if let Some(error) = self.failure_of(peer) {
             return Err(error);
@@ -214,8 +212,17 @@ impl Process {
         Ok(Posted::Pending(id))
     }
 
+    /// Receives the first unexpected message that matches.
+    #[inline]
+    pub(super) fn take_unexpected(&mut self, key: &Key, buffer: Buffer) -> Option<Posted> {
+        let index = self.unexpected.find(key)?;
+        let id = self.arrivals.id_at(index).expect("a listed arrival exists");
+        Some(self.accept(id, buffer))
+    }
+
     /// The key of a receive and the process it waits for; `None` for `MPI_PROC_NULL`.
-    fn receive_key(
+    #[inline]
+    pub(super) fn receive_key(
         &self,
         comm: CommId,
         source: Source,
@@ -233,7 +240,8 @@ impl Process {
         Ok(Some((Key::new(communicator.context(), source, tag), peer)))
     }
 
-    fn failure_of(&self, peer: Option<ProcessId>) -> Option<Error> {
+    #[inline]
+    pub(super) fn failure_of(&self, peer: Option<ProcessId>) -> Option<Error> {
         let index = self.links.index_of(peer?)?;
         self.links.get(index).failed
     }
@@ -302,7 +310,8 @@ impl Process {
         if let Some(places) = arrival.places {
             self.unexpected.remove(places);
         }
-        let (completion, fits) = settle(&arrival.envelope, arrival.length(), &buffer);
+        let completion = completion_of(&arrival.envelope, arrival.length(), &buffer);
+        let fits = completion.status.bytes as usize;
         match arrival.body {
             Body::Eager { data, sync } => {
                 let (piece, _) = data.piece().split_at(fits);
@@ -328,8 +337,7 @@ impl Process {
                     return Posted::Done(Completion { status: Status::EMPTY, error });
                 }
                 let mut request = Request::new(State::Inactive, buffer, Some(link));
-                request.status = completion.status;
-                request.error = completion.error;
+                request.extra_mut().completion = completion;
                 let id = self.requests.insert(request);
                 self.begin_receive(id, sender, fits as u64, keys);
                 Posted::Pending(id)
@@ -387,9 +395,9 @@ impl Process {
     }
 }
 
-/// The completion of a message matched with a buffer, and how many bytes fit.
+/// The completion of a message matched with a buffer.
 #[inline]
-pub(super) fn settle(envelope: &Envelope, message_bytes: u64, buffer: &Buffer) -> (Completion, usize) {
+pub(super) fn completion_of(envelope: &Envelope, message_bytes: u64, buffer: &Buffer) -> Completion {
     let fits = message_bytes.min(buffer.len() as u64);
     let status = Status {
         source: Origin::Rank(envelope.source),
@@ -399,7 +407,22 @@ pub(super) fn settle(envelope: &Envelope, message_bytes: u64, buffer: &Buffer) -
     };
     let error = (fits < message_bytes)
         .then_some(Error::Truncate { message_bytes, buffer_bytes: buffer.len() as u64 });
-    (Completion { status, error }, fits as usize)
+    Completion { status, error }
+}
+
+/// Copies a message into a buffer; its completion.
+#[inline]
+pub(super) fn settle(envelope: &Envelope, payload: Payload<'_>, buffer: &Buffer) -> Completion {
+    let length = payload_len(&payload);
+    let fits = length.min(buffer.len());
+    let first = payload[0].len().min(fits);
+    if first > 0 {
+        buffer.scatter(0, payload[0].split_at(first).0);
+    }
+    if fits > first {
+        buffer.scatter(first, payload[1].split_at(fits - first).0);
+    }
+    completion_of(envelope, length as u64, buffer)
 }
 
 /// Requests.
@@ -434,16 +457,17 @@ impl Process {
 
     fn make_persistent(&mut self, plan: Plan) -> RequestId {
         let mut request = Request::new(State::Inactive, Buffer::EMPTY, None);
-        request.plan = Some(plan);
+        request.extra_mut().plan = Some(plan);
         self.requests.insert(request)
     }
 
     /// Starts a persistent request (`MPI_Start`).
     pub fn start<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
         let plan = match self.requests.get(id) {
-            Some(Request { state: State::Inactive, plan: Some(plan), .. }) => *plan,
-            _ => return Err(Error::Request),
+            Some(request) if matches!(request.state, State::Inactive) => request.plan(),
+            _ => None,
         };
+        let plan = plan.ok_or(Error::Request)?;
         let posted = match plan {
             Plan::Send { comm, buffer, dest, tag, mode } => {
                 self.isend(device, comm, buffer, dest, tag, mode)?
@@ -484,6 +508,20 @@ impl Process {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Ends a request that has completed without error and is not persistent, and tells nothing about it:
+    /// for callers that ignore the status. `false`: it goes on, or [`take`](Self::take) has to say more.
+    #[inline]
+    pub fn take_quietly(&mut self, id: RequestId) -> bool {
+        let is_plain = matches!(
+            self.requests.get(id),
+            Some(Request { state: State::Complete(Completion { error: None, .. }), .. })
+        );
+        if is_plain {
+            self.requests.remove(id);
+        }
+        is_plain
     }
 
     /// The completion of a complete request, left in place (`MPI_Request_get_status`).

@@ -1,6 +1,6 @@
 //! Inputs: what devices report. Nothing a peer sends can panic: what no correct peer sends cuts it off.
 
-use super::commands::settle;
+use super::commands::{completion_of, settle};
 use super::{Body, Process, ProcessEvent};
 use crate::buffer::{Payload, Piece, payload_len};
 use crate::device::{Device, Event, Packet, Token};
@@ -83,6 +83,7 @@ impl Process {
         link.failed = Some(error);
         link.pending.clear();
         let peer = link.peer;
+        self.fail_direct(peer, error);
         let concerned: Vec<RequestId> = self
             .requests
             .iter()
@@ -147,8 +148,7 @@ impl Process {
         payload: Payload<'_>,
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
-        if let Some(request) = self.posted.take_match(&envelope) {
-            self.deliver(request, &envelope, payload);
+        if self.deliver(&envelope, payload) {
             self.acknowledge(index, cells_of(payload_len(&payload)), sync);
         } else {
             self.check_unexpected_room(index, payload_len(&payload))?;
@@ -168,19 +168,21 @@ impl Process {
         Ok(())
     }
 
-    /// Copies a message into the posted receive at `index` of the request table.
+    /// Copies a message into the receive that it matches. `false`: there is none.
     #[inline]
-    pub(super) fn deliver(&mut self, index: u32, envelope: &Envelope, payload: Payload<'_>) {
-        let id = self.requests.id_at(index).expect("a posted receive is a request");
-        let request = self.requests.get_mut(id).expect("a posted receive is a request");
-        let length = payload_len(&payload);
-        let (completion, fits) = settle(envelope, length as u64, &request.buffer);
-        let first = payload[0].len().min(fits);
-        request.buffer.scatter(0, payload[0].split_at(first).0);
-        if fits > first {
-            request.buffer.scatter(first, payload[1].split_at(fits - first).0);
+    pub(super) fn deliver(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
+        if let Some(index) = self.posted.take_match(envelope) {
+            let id = self.requests.id_at(index).expect("a posted receive is a request");
+            let request = self.requests.get(id).expect("a posted receive is a request");
+            let completion = settle(envelope, payload, &request.buffer);
+            self.complete(id, completion);
+            return true;
         }
-        self.complete(id, completion);
+        let takes = self.direct_takes(envelope);
+        if takes {
+            self.deliver_direct(envelope, payload);
+        }
+        takes
     }
 
     fn on_rts(
@@ -191,17 +193,26 @@ impl Process {
         length: u64,
         keys: crate::wire::Keys,
     ) {
-        let Some(posted) = self.posted.take_match(&envelope) else {
+        let Some(id) = self.request_for(&envelope) else {
             self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys });
             return;
         };
-        let id = self.requests.id_at(posted).expect("a posted receive is a request");
-        let request = self.requests.get_mut(id).expect("a posted receive is a request");
-        let (completion, fits) = settle(&envelope, length, &request.buffer);
-        request.status = completion.status;
-        request.error = completion.error;
+        let request = self.requests.get_mut(id).expect("a matched receive is a request");
+        let completion = completion_of(&envelope, length, &request.buffer);
+        request.extra_mut().completion = completion;
         request.link = Some(index);
-        self.begin_receive(id, sender, fits as u64, keys);
+        self.begin_receive(id, sender, completion.status.bytes, keys);
+    }
+
+    /// The request of the receive that a message matches.
+    fn request_for(&mut self, envelope: &Envelope) -> Option<RequestId> {
+        if let Some(index) = self.posted.take_match(envelope) {
+            return self.requests.id_at(index);
+        }
+        let buffer = self.direct_buffer().filter(|_| self.direct_takes(envelope))?;
+        let id = self.requests.insert(Request::new(State::Inactive, buffer, None));
+        self.direct_becomes_request(id);
+        Some(id)
     }
 
     fn on_matched(&mut self, index: LinkIndex, id: RequestId) -> Result<(), Blame> {

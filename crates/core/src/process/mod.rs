@@ -2,6 +2,7 @@
 
 pub(crate) mod collective;
 mod commands;
+mod direct;
 mod inputs;
 mod make_comm;
 mod outputs;
@@ -24,6 +25,7 @@ use crate::wire::{Envelope, Keys};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use collective::Woken;
+use direct::Direct;
 
 /// What a user may set.
 #[derive(Clone, Copy, Default, Debug)]
@@ -133,6 +135,10 @@ pub struct Process {
     spare: Vec<Vec<u8>>,
     comms: Vec<CommSlot>,
     next_context: u32,
+    /// The receive whose caller waits for it.
+    direct: Direct,
+    /// Whether one of the following four is not empty.
+    has_output: bool,
     /// Links with packets or credit to send.
     listed: VecDeque<LinkIndex>,
     /// Requests with data to move.
@@ -165,6 +171,8 @@ impl Process {
             spare: Vec::new(),
             comms: [Communicator::world(me, world_count), Communicator::only(me)].map(CommSlot::Live).into(),
             next_context: 2,
+            direct: Direct::None,
+            has_output: false,
             listed: VecDeque::new(),
             moving: VecDeque::new(),
             deregister: Vec::new(),
@@ -261,19 +269,28 @@ impl Process {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.state = State::Complete(completion);
         self.completion_count += 1;
-        if let Some(place) = request.buffered.take() {
-            self.buffered.release(place);
+        if request.detached || request.parent.is_some() || request.extra.is_some() {
+            self.clear_away(id, &completion);
         }
-        if !request.registered.is_empty() {
-            self.deregister.extend(request.registered.iter());
+    }
+
+    /// What else the end of some requests means.
+    fn clear_away(&mut self, id: RequestId, completion: &Completion) {
+        let Some(request) = self.requests.get_mut(id) else { return };
+        if let Some(extra) = &mut request.extra {
+            if let Some(place) = extra.buffered.take() {
+                self.buffered.release(place);
+            }
+            self.deregister.extend(core::mem::take(&mut extra.registered).iter());
         }
         let parent = request.parent;
         if request.detached || parent.is_some() {
             self.requests.remove(id);
         }
         if let Some((parent, step)) = parent {
-            self.woken.push_back(Woken { parent, step, result: completion.into() });
+            self.woken.push_back(Woken { parent, step, result: (*completion).into() });
         }
+        self.has_output = true;
     }
 
     fn list_link(&mut self, index: LinkIndex) {
@@ -281,6 +298,7 @@ impl Process {
         if !link.listed {
             link.listed = true;
             self.listed.push_back(index);
+            self.has_output = true;
         }
     }
 

@@ -10,10 +10,7 @@ impl Process {
     /// Whether [`poll_transmit`](Self::poll_transmit) has anything to do.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        !self.listed.is_empty()
-            || !self.moving.is_empty()
-            || !self.deregister.is_empty()
-            || !self.woken.is_empty()
+        self.has_output
     }
 
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
@@ -41,6 +38,7 @@ impl Process {
         for (rail, key) in self.deregister.drain(..) {
             device.deregister(rail, key);
         }
+        self.has_output = !self.listed.is_empty() || !self.moving.is_empty() || !self.woken.is_empty();
         worked
     }
 

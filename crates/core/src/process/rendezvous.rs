@@ -7,6 +7,7 @@ use crate::ids::{Rail, RequestId};
 use crate::link::LinkIndex;
 use crate::request::{Completion, Moving, Posted, Request, State};
 use crate::wire::{Envelope, Header, Keys};
+use alloc::boxed::Box;
 
 /// What moving a piece came to.
 enum Step {
@@ -55,16 +56,23 @@ impl Process {
                 keys.push(rail, key);
             }
         }
-        request.registered = keys;
+        if !keys.is_empty() {
+            request.extra_mut().registered = keys;
+        }
         keys
+    }
+
+    fn add_moving(&mut self, id: RequestId) {
+        self.moving.push_back(id);
+        self.has_output = true;
     }
 
     /// A receive is matched with an announced message: it will be got, or asked for (see `move_by_get`).
     pub(super) fn begin_receive(&mut self, id: RequestId, sender: RequestId, total: u64, keys: Keys) {
         let request = self.requests.get_mut(id).expect("the caller made it");
-        let moving = Moving { total, remote: keys, ..Moving::default() };
+        let moving = Box::new(Moving { total, remote: keys, ..Moving::default() });
         request.state = State::Getting { moving, sender };
-        self.moving.push_back(id);
+        self.add_moving(id);
     }
 
     /// Asks the sender to move the data: by put where a rail can, else (or if not `by_put`) by packets.
@@ -93,13 +101,13 @@ impl Process {
         if length > request.buffer.len() as u64 {
             return Err(Blame("CTS for more than the message has"));
         }
-        let moving = Moving { total: length, remote: keys, ..Moving::default() };
+        let moving = Box::new(Moving { total: length, remote: keys, ..Moving::default() });
         request.state = if keys.is_empty() {
             State::Streaming { moving, receiver }
         } else {
             State::Putting { moving, receiver }
         };
-        self.moving.push_back(sender);
+        self.add_moving(sender);
         Ok(())
     }
 
@@ -147,10 +155,10 @@ impl Process {
     /// Puts do not work: sends the whole message again as packets, which the receiver counts.
     fn put_to_packets(&mut self, id: RequestId) {
         let Some(request) = self.requests.get_mut(id) else { return };
-        if let State::Putting { moving, receiver } = request.state {
-            let moving = Moving { total: moving.total, ..Moving::default() };
+        if let State::Putting { ref moving, receiver } = request.state {
+            let moving = Box::new(Moving { total: moving.total, ..Moving::default() });
             request.state = State::Streaming { moving, receiver };
-            self.moving.push_back(id);
+            self.add_moving(id);
         }
     }
 
@@ -187,7 +195,10 @@ impl Process {
         }
         match (worked, &request.state) {
             (true, _) => self.finish_if_moved(device, id),
-            (false, &State::Getting { sender, moving }) => self.ask(device, id, sender, moving.total, false),
+            (false, State::Getting { sender, moving }) => {
+                let (sender, total) = (*sender, moving.total);
+                self.ask(device, id, sender, total, false);
+            }
             (false, _) => self.put_to_packets(id),
         }
     }
@@ -204,7 +215,7 @@ impl Process {
             return;
         }
         let (peer, index) = (*peer, request.link.expect("rendezvous goes over a link"));
-        let completion = Completion { status: request.status, error: request.error };
+        let completion = request.completion();
         self.offer_or_queue(device, index, Header::Fin(peer), Buffer::EMPTY);
         self.complete(id, completion);
     }
@@ -214,7 +225,7 @@ impl Process {
         let request = self.own_request(index, id)?;
         match request.state {
             State::Offered | State::Receiving { .. } => {
-                let completion = Completion { status: request.status, error: request.error };
+                let completion = request.completion();
                 self.complete(id, completion);
                 Ok(())
             }
@@ -243,7 +254,7 @@ impl Process {
         request.buffer.scatter(offset as usize, payload[0]);
         request.buffer.scatter(offset as usize + payload[0].len(), payload[1]);
         if whole {
-            let completion = Completion { status: request.status, error: request.error };
+            let completion = request.completion();
             self.complete(id, completion);
         }
         Ok(())

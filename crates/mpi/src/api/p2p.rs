@@ -5,7 +5,7 @@
 use crate::abi::*;
 use crate::boundary::Fault;
 use crate::message::{self, give_status};
-use crate::request::{Half, What};
+use crate::request::{Half, SENT, What};
 use crate::runtime::{complete, wait, wait_until};
 use crate::state::{Guard, Process, process};
 use ayatori_core::buffer::Buffer;
@@ -47,6 +47,17 @@ impl Send {
         Ok(engine.core.isend(&mut engine.device, comm, buffer, dest, tag, self.mode)?)
     }
 
+    /// Sends a short message of standard mode if it can leave now.
+    #[inline(always)]
+    fn leaves_at_once(self, process: &mut Process) -> Result<bool, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
+        let engine = process.engine();
+        Ok(self.mode == SendMode::Standard
+            && engine.core.send_at_once(&mut engine.device, comm, buffer, dest, tag))
+    }
+
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
@@ -65,6 +76,19 @@ impl Receive {
         Ok(engine.core.irecv(&mut engine.device, comm, buffer, source, tag)?)
     }
 
+    /// Receives with nobody else calling.
+    #[inline(always)]
+    fn wait_alone(self, process: &mut Process) -> Result<Completion, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        let engine = process.engine();
+        match engine.core.receive_direct(&mut engine.device, comm, buffer, source, tag)? {
+            Some(completion) => Ok(completion),
+            None => engine.wait_direct(),
+        }
+    }
+
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
@@ -76,6 +100,9 @@ impl Receive {
 #[inline(always)]
 fn send(args: Send) -> Result<(), Fault> {
     let mut process = process()?;
+    if args.leaves_at_once(&mut process)? {
+        return Ok(());
+    }
     let posted = args.start(&mut process)?;
     complete(process, posted, args.comm).map(drop)
 }
@@ -83,6 +110,9 @@ fn send(args: Send) -> Result<(), Fault> {
 #[inline(always)]
 fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
+    if args.leaves_at_once(&mut process)? {
+        return request.set("request", SENT);
+    }
     let posted = args.start(&mut process)?;
     let handle = process.new_request(posted, args.comm)?;
     request.set("request", handle)
@@ -98,8 +128,12 @@ fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
 #[inline(always)]
 fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    let posted = args.start(&mut process)?;
-    let completion = wait(process, posted)?;
+    let completion = if process.is_shared() {
+        let posted = args.start(&mut process)?;
+        wait(process, posted)?
+    } else {
+        args.wait_alone(&mut process)?
+    };
     give_status(status, &completion);
     crate::request::check(&completion, args.comm)
 }

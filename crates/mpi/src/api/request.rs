@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::message;
-use crate::request::{General, Half, Request, Tested, What, check, peek};
+use crate::request::{General, Half, Request, SENT, Tested, What, check, peek};
 use crate::runtime::wait_until;
 use crate::state::{Process, process};
 use ayatori_core::request::Completion;
@@ -194,6 +194,19 @@ fn end_all(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Vec<Ende
     Ok(Some(all))
 }
 
+/// Ends requests from the front of an array as long as they have completed without error; how many.
+#[inline]
+fn end_leading(requests: InOut<MPI_Request>, count: usize) -> Result<usize, Fault> {
+    let mut process = process()?;
+    for at in 0..count {
+        if !process.end_quietly(requests.get_at("array_of_requests", at)?) {
+            return Ok(at);
+        }
+        requests.set_at("array_of_requests", at, MPI_REQUEST_NULL)?;
+    }
+    Ok(count)
+}
+
 /// Waits for one request of an array and ends it.
 fn wait_for(requests: InOut<MPI_Request>, at: usize) -> Result<Ended, Fault> {
     let handle = requests.get_at("request", at)?;
@@ -213,6 +226,9 @@ fn wait_for(requests: InOut<MPI_Request>, at: usize) -> Result<Ended, Fault> {
 api! {
     /// MPI-5.0 §3.7.3
     fn MPI_Wait(request: InOut<MPI_Request>, status: Out<MPI_Status>) {
+        if status.as_ptr().is_null() && end_leading(request, 1)? == 1 {
+            return Ok(());
+        }
         let ended = wait_for(request, 0)?;
         store(status, 0, ended.status, None);
         check(&ended.completion, ended.comm)
@@ -244,8 +260,11 @@ api! {
         if array_of_statuses.as_ptr().is_null() {
             // The common case keeps no list.
             let mut failed = None;
-            for at in 0..count {
+            let mut at = end_leading(array_of_requests, count)?;
+            while at < count {
                 let ended = wait_for(array_of_requests, at)?;
+                at += 1;
+                at += end_leading(array_of_requests.from(at), count - at)?;
                 if ended.completion.error.is_some() {
                     failed.get_or_insert(ended);
                 }
@@ -426,6 +445,9 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
     {
         // MPI_Grequest_complete will still be called with the handle.
         general.is_freed = true;
+        return Ok(None);
+    }
+    if handle == SENT {
         return Ok(None);
     }
     let Request { what, .. } = process.requests.remove(handle, "request")?;

@@ -56,6 +56,23 @@ impl Engine {
         }
     }
 
+    /// Waits for the receive begun by `receive_direct`, with nobody else calling.
+    #[inline]
+    pub(crate) fn wait_direct(&mut self) -> Result<Completion, Fault> {
+        let mut wait = self.device.policy().start();
+        loop {
+            let worked = self.progress();
+            if let Some(completion) = self.core.poll_direct()? {
+                return Ok(completion);
+            }
+            if worked {
+                wait = self.device.policy().start();
+            } else {
+                self.pause(&mut wait);
+            }
+        }
+    }
+
     /// Waits for a request with nobody else calling.
     #[inline]
     fn wait_alone(&mut self, id: RequestId) -> Result<Completion, Fault> {

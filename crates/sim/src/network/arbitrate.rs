@@ -3,7 +3,10 @@
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::routing::Hop;
 
-use super::{LaneState, LinkClass, Network, Packet, PortState, Probe, Return, Switching, transfer_ps};
+use super::{
+    FROM_NIC, LaneState, LinkClass, Network, Packet, PortState, Probe, Return, STARVED, Switching,
+    transfer_ps,
+};
 use crate::queue::Class;
 use crate::slab::NONE;
 
@@ -82,7 +85,7 @@ impl<P: Probe> Network<P> {
                     match asked.2 {
                         Room::Now => winner = lane_id,
                         Room::At(time_ps) => next_ps = next_ps.min(time_ps),
-                        Room::Unknown => self.ports[port as usize].starved = true,
+                        Room::Unknown => self.lanes[target as usize].flags |= STARVED,
                     }
                 }
             }
@@ -111,22 +114,17 @@ impl<P: Probe> Network<P> {
         if target == NONE {
             return Room::Now;
         }
-        let lane = &mut self.lanes[target as usize];
-        while lane.credit_bytes < bytes {
-            if lane.returns_head == NONE {
-                return Room::Unknown;
-            }
-            let Return { time_ps, bytes: returned, next } = self.returns[lane.returns_head];
-            if time_ps > self.now_ps {
-                break;
-            }
-            lane.credit_bytes += returned;
-            self.returns.remove(lane.returns_head);
-            lane.returns_head = next;
-        }
-        let mut promised = lane.credit_bytes;
-        if promised >= bytes {
+        self.collect_credits(target);
+        let lane = &self.lanes[target as usize];
+        if lane.credit_bytes >= bytes {
             return Room::Now;
+        }
+        if lane.return_ps == u64::MAX {
+            return Room::Unknown;
+        }
+        let mut promised = lane.credit_bytes + lane.return_bytes;
+        if promised >= bytes {
+            return Room::At(lane.return_ps);
         }
         let mut at = lane.returns_head;
         while at != NONE {
@@ -140,13 +138,29 @@ impl<P: Probe> Network<P> {
         Room::Unknown
     }
 
+    /// Adds the credits that are back by now.
+    #[inline]
+    fn collect_credits(&mut self, lane_id: u32) {
+        let lane = &mut self.lanes[lane_id as usize];
+        while lane.return_ps <= self.now_ps {
+            lane.credit_bytes += lane.return_bytes;
+            if lane.returns_head == NONE {
+                lane.return_ps = u64::MAX;
+            } else {
+                let Return { time_ps, bytes, next } = self.returns[lane.returns_head];
+                self.returns.remove(lane.returns_head);
+                (lane.return_ps, lane.return_bytes, lane.returns_head) = (time_ps, bytes, next);
+            }
+        }
+    }
+
     /// As `room` for a NIC: `None` if there is room now, else the time to look again, if that is known.
-    pub(super) fn room_for_injection(&mut self, port: u32, target: u32, bytes: u32) -> Option<u64> {
+    pub(super) fn room_for_injection(&mut self, target: u32, bytes: u32) -> Option<u64> {
         match self.room(target, bytes) {
             Room::Now => None,
             Room::At(time_ps) => Some(time_ps),
             Room::Unknown => {
-                self.ports[port as usize].starved = true;
+                self.lanes[target as usize].flags |= STARVED;
                 Some(u64::MAX)
             }
         }
@@ -156,7 +170,7 @@ impl<P: Probe> Network<P> {
     fn transmit(&mut self, port: u32, lane_id: u32) {
         let link = self.link_of(port);
         let lane = &mut self.lanes[lane_id as usize];
-        let (index, feeder) = (lane.index, lane.feeder);
+        let index = lane.index;
         let handle = lane.head;
         let packet = self.packets[handle];
         let out = &mut self.ports[port as usize];
@@ -175,7 +189,7 @@ impl<P: Probe> Network<P> {
         if packet.next != NONE {
             self.promote_head(lane_id);
         }
-        self.return_credit(lane_id, feeder, packet.bytes, done_ps);
+        self.return_credit(lane_id, packet.bytes, done_ps);
         self.move_on(port, handle, packet, link, done_ps);
     }
 
@@ -195,20 +209,25 @@ impl<P: Probe> Network<P> {
 
     /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the lane.
     #[inline]
-    fn return_credit(&mut self, lane_id: u32, feeder: u32, bytes: u32, done_ps: u64) {
-        let time_ps = done_ps + self.link_of(feeder).latency_ps;
-        let credit = self.returns.insert(Return { time_ps, bytes, next: NONE });
-        let LaneState { returns_head, returns_tail, .. } = &mut self.lanes[lane_id as usize];
-        if *returns_head == NONE {
-            *returns_head = credit;
+    fn return_credit(&mut self, lane_id: u32, bytes: u32, done_ps: u64) {
+        self.collect_credits(lane_id);
+        let lane = &mut self.lanes[lane_id as usize];
+        let time_ps = done_ps + self.links[usize::from(lane.link)].latency_ps;
+        if lane.return_ps == u64::MAX {
+            (lane.return_ps, lane.return_bytes) = (time_ps, bytes);
         } else {
-            self.returns[*returns_tail].next = credit;
+            let credit = self.returns.insert(Return { time_ps, bytes, next: NONE });
+            if lane.returns_head == NONE {
+                lane.returns_head = credit;
+            } else {
+                self.returns[lane.returns_tail].next = credit;
+            }
+            lane.returns_tail = credit;
         }
-        *returns_tail = credit;
-        let state = &mut self.ports[feeder as usize];
-        if state.starved {
-            state.starved = false;
-            let look_ps = time_ps.max(state.free_ps);
+        if lane.flags & STARVED != 0 {
+            lane.flags &= !STARVED;
+            let feeder = self.ports[(lane.first + u32::from(lane.port)) as usize].far;
+            let look_ps = time_ps.max(self.ports[feeder as usize].free_ps);
             self.wake(feeder, look_ps);
         }
     }
@@ -249,15 +268,14 @@ impl<P: Probe> Network<P> {
     /// Where a packet leaves the router that it is entering: the port and the lane behind it.
     #[inline]
     fn route(&self, packet: Packet) -> (u32, u32) {
-        let lane = &self.lanes[packet.target as usize];
-        let PortState { owner: switch, first, far_is_nic, .. } = self.ports[lane.port as usize];
+        let LaneState { switch, first, port, vc, flags, .. } = self.lanes[packet.target as usize];
         if switch == packet.to_switch {
             let to = self.messages[packet.message].message.to;
             return (self.nics[to.0 as usize].switch_port, NONE);
         }
-        let class = if self.vcs_per_class == 1 { lane.vc } else { lane.vc / self.vcs_per_class };
+        let class = if self.vcs_per_class == 1 { vc } else { vc / self.vcs_per_class };
         // What comes from a NIC arrives by no port the routing knows.
-        let arrived = (!far_is_nic).then_some(Hop { port: (lane.port - first) as u16, vc: class });
+        let arrived = (flags & FROM_NIC == 0).then_some(Hop { port, vc: class });
         let hop = self.routing.next_hop(SwitchId(switch), arrived, SwitchId(packet.to_switch), packet.flow);
         let out_port = first + u32::from(hop.port);
         let vc = u32::from(self.vc_of_class(hop.vc, packet.to_switch));

@@ -4,8 +4,8 @@ use ayatori_fabric::graph::{ChannelId, Graph, Node, SwitchId};
 use ayatori_fabric::routing::Routing;
 
 use super::{
-    BuildError, Config, Counters, LaneState, LinkClass, Network, NicState, NoProbe, PortState, Probe,
-    transfer_ps,
+    BuildError, Config, Counters, FROM_NIC, LaneState, LinkClass, Network, NicState, NoProbe, PortState,
+    Probe, transfer_ps,
 };
 use crate::queue::Queue;
 use crate::slab::{NONE, Slab};
@@ -76,19 +76,28 @@ impl<P: Probe> Network<P> {
 }
 
 fn lanes(ports: &[PortState], config: &Config) -> Vec<LaneState> {
-    let lane = |(port, state): (usize, &PortState), vc: u8| LaneState {
-        ready_ps: 0,
-        head: NONE,
-        tail: NONE,
-        head_bytes: 0,
-        head_target: NONE,
-        credit_bytes: config.vc_buffer_bytes,
-        returns_head: NONE,
-        returns_tail: NONE,
-        port: port as u32,
-        feeder: state.far,
-        index: ((port as u32 - state.first) * u32::from(config.vc_count) + u32::from(vc)) as u16,
-        vc,
+    let lane = |(port, state): (usize, &PortState), vc: u8| {
+        let local_port = port as u32 - state.first;
+        let feeder = ports.get(state.far as usize);
+        LaneState {
+            ready_ps: 0,
+            return_ps: u64::MAX,
+            return_bytes: 0,
+            returns_head: NONE,
+            returns_tail: NONE,
+            head: NONE,
+            tail: NONE,
+            head_bytes: 0,
+            head_target: NONE,
+            credit_bytes: config.vc_buffer_bytes,
+            switch: state.owner,
+            first: state.first,
+            index: (local_port * u32::from(config.vc_count) + u32::from(vc)) as u16,
+            port: local_port as u16,
+            link: feeder.map_or(0, |feeder| feeder.link),
+            vc,
+            flags: if feeder.is_some_and(|feeder| feeder.is_nic) { FROM_NIC } else { 0 },
+        }
     };
     let ports = ports.iter().enumerate();
     ports.flat_map(|port| (0..config.vc_count).map(move |vc| lane(port, vc))).collect()
@@ -145,8 +154,6 @@ fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> R
         turn: 0,
         link: 0,
         is_nic: false,
-        far_is_nic: false,
-        starved: false,
     };
     let first_nic_port = firsts[graph.switch_count()] as usize;
     let mut ports = vec![unused; first_nic_port + nics.len()];
@@ -177,7 +184,6 @@ fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> R
             }
             let state = &mut ports[port as usize];
             (state.first, state.owner, state.is_nic) = (port, nic as u32, true);
-            ports[switch_port as usize].far_is_nic = true;
             nic += 1;
         }
     }

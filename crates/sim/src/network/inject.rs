@@ -39,7 +39,7 @@ impl<P: Probe> Network<P> {
         let bytes = self.config.packet_bytes(payload);
         let vc = self.vc_of_class(0, to_switch);
         let target = far * u32::from(self.config.vc_count) + u32::from(vc);
-        if let Some(look_ps) = self.room_for_injection(port, target, bytes) {
+        if let Some(look_ps) = self.room_for_injection(target, bytes) {
             if look_ps != u64::MAX {
                 self.wake(port, look_ps);
             }

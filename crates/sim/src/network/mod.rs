@@ -165,6 +165,28 @@ pub struct NoProbe;
 
 impl Probe for NoProbe {}
 
+/// Watches if there is one.
+impl<P: Probe> Probe for Option<P> {
+    #[inline]
+    fn on_transmit(&mut self, channel: ChannelId, start_ps: u64, end_ps: u64, bytes: u32) {
+        if let Some(probe) = self {
+            probe.on_transmit(channel, start_ps, end_ps, bytes);
+        }
+    }
+
+    fn on_send(&mut self, time_ps: u64, handle: u32, message: &Message) {
+        if let Some(probe) = self {
+            probe.on_send(time_ps, handle, message);
+        }
+    }
+
+    fn on_delivered(&mut self, time_ps: u64, handle: u32, message: &Message) {
+        if let Some(probe) = self {
+            probe.on_delivered(time_ps, handle, message);
+        }
+    }
+}
+
 /// Rate and latency of links; all links that are alike share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LinkClass {
@@ -202,20 +224,23 @@ struct PortState {
     /// Index of the [`LinkClass`].
     link: u16,
     is_nic: bool,
-    /// Whether the other end is a NIC.
-    far_is_nic: bool,
-    /// Something here waits for credits that are not yet on their way.
-    starved: bool,
 }
 
 /// A virtual channel of an input port: the queue in front of the crossbar, and (used by the far output) its credits.
-/// One cache line.
+/// One cache line, with all that a packet entering needs to know about where it is.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 struct LaneState {
     /// The first packet may start, as far as this lane is concerned; while the queue is empty, the time at which the
     /// last one is gone.
     ready_ps: u64,
+    /// When the first credit on its way is back; `u64::MAX` if none is on its way.
+    return_ps: u64,
+    /// What it is worth.
+    return_bytes: u32,
+    /// Later credits, earliest first.
+    returns_head: u32,
+    returns_tail: u32,
     head: u32,
     tail: u32,
     /// Length of the first packet.
@@ -224,19 +249,27 @@ struct LaneState {
     head_target: u32,
     /// Free room that the sender knows of.
     credit_bytes: u32,
-    /// Credits on their way, earliest first.
-    returns_head: u32,
-    returns_tail: u32,
-    /// The port of this router where the lane ends.
-    port: u32,
-    /// The port at the other end of its link, which feeds it.
-    feeder: u32,
-    /// Place among the router's lanes.
+    /// The router, and its first port.
+    switch: u32,
+    first: u32,
+    /// Place among the router's lanes, and the router's port where the lane ends.
     index: u16,
+    port: u16,
+    /// Index of the [`LinkClass`] of the link that feeds the lane.
+    link: u16,
     vc: u8,
+    /// [`FROM_NIC`] and [`STARVED`]: the cache line has one byte left.
+    flags: u8,
 }
 
-/// A credit on its way back.
+/// The link that feeds a lane comes from a NIC.
+const FROM_NIC: u8 = 1;
+/// The port that feeds a lane waits for a credit that is not yet on its way.
+const STARVED: u8 = 2;
+
+const _: () = assert!(size_of::<LaneState>() == 64 && size_of::<PortState>() == 64);
+
+/// A credit on its way back behind another one.
 #[derive(Debug, Clone, Copy)]
 struct Return {
     time_ps: u64,
@@ -350,6 +383,11 @@ impl<P: Probe> Network<P> {
     /// The routing.
     pub fn routing(&self) -> &Routing {
         &self.routing
+    }
+
+    /// The host that a NIC is of.
+    pub fn host_of(&self, nic: NicId) -> HostId {
+        HostId(self.host_nics.partition_point(|&first| first <= nic.0) as u32 - 1)
     }
 
     /// Number of NICs.

@@ -81,7 +81,8 @@ impl<P: Probe> Network<P> {
             let on_their_way =
                 std::iter::successors(some(state.returns_head), |&at| some(self.returns[at].next));
             let returning: u32 = on_their_way.map(|at| self.returns[at].bytes).sum();
-            let credits = state.credit_bytes + returning;
+            let first = if state.return_ps == u64::MAX { 0 } else { state.return_bytes };
+            let credits = state.credit_bytes + first + returning;
             if credits != self.config.vc_buffer_bytes || state.head != NONE {
                 let lane = describe_lane(&self.graph, self.fabric_lane(lane as u32));
                 return Some(format!("{lane}: {credits} B of credits, first packet {:?}", state.head));

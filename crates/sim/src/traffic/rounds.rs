@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use ayatori_fabric::graph::HostId;
+
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, Probe};
 use crate::random::Random;
 
@@ -30,7 +32,7 @@ pub trait Pattern {
 /// Where processes run and how they send.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
-    /// The NIC of each process. Processes with the same NIC are on one host and reach each other through its memory.
+    /// The NIC of each process. Processes of one host reach each other through its memory.
     pub nics: Vec<NicId>,
     /// Silence after each packet.
     pub gap: Gap,
@@ -43,11 +45,16 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// `per_nic_count` consecutive processes at each NIC, no gap, all starting at once.
-    pub fn blocks<P: Probe>(network: &Network<P>, per_nic_count: u32) -> Setup {
-        let nics = (0..network.nic_count() as u32).map(NicId);
+    /// `per_host_count` consecutive processes on each host, its NICs taken in turn, no gap, all starting at once.
+    pub fn blocks<P: Probe>(network: &Network<P>, per_host_count: u32) -> Setup {
+        let nic = |host: HostId, place: u32| {
+            let nic_count = network.graph().port_count(host.into()) as u32;
+            network.nic(host, (place % nic_count.max(1)) as u16)
+        };
+        let hosts = network.graph().hosts();
+        let places = hosts.flat_map(|host| (0..per_host_count).map(move |place| (host, place)));
         Setup {
-            nics: nics.flat_map(|nic| std::iter::repeat_n(nic, per_nic_count as usize)).collect(),
+            nics: places.filter_map(|(host, place)| nic(host, place)).collect(),
             gap: Gap::NONE,
             start_spread_ps: 0,
             seed: 0,
@@ -189,7 +196,7 @@ impl<P: Probe, T: Pattern> Driver<'_, P, T> {
 
     fn send(&mut self, from: u32, round: u32, Transfer { to, bytes }: Transfer) {
         let [from_nic, to_nic] = [from, to].map(|process| self.setup.nics[process as usize]);
-        let local = from_nic == to_nic;
+        let local = self.network.host_of(from_nic) == self.network.host_of(to_nic);
         let flight = Flight { from, to, round, local };
         let token = match self.free_flights.pop() {
             Some(token) => {

@@ -457,6 +457,10 @@ impl<'s> Job<'s> {
         if cause.rank().is_some_and(|rank| self.ranks[rank].status.is_none()) {
             others_count -= 1;
         }
+        if matches!(cause, Cause::Interrupted { .. }) {
+            // They all got the signal.
+            others_count = 0;
+        }
         self.outputs.message(&cause.describe(&who, others_count));
         self.cause = Some(cause);
         self.kill_at = Some(Instant::now() + GRACE);

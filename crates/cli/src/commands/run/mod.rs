@@ -27,6 +27,7 @@ mod spawn;
 mod stdin;
 
 pub(crate) use args::{Args, normalise};
+pub(crate) use spawn::ranks_max;
 
 use crate::exit::Exit;
 use std::sync::OnceLock;

@@ -150,6 +150,11 @@ impl<'s> Spawner<'s> {
     }
 }
 
+/// How many ranks the limit of open files allows; `None` where there is no limit.
+pub(crate) fn ranks_max() -> Option<u64> {
+    getrlimit(Resource::Nofile).maximum.map(|hard| hard.saturating_sub(FDS_OWN) / FDS_PER_RANK)
+}
+
 /// Makes room for the descriptors of so many ranks; answers the limits that the programs are to have when ours
 /// had to be changed.
 fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
@@ -168,7 +173,7 @@ fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
     if needed > hard {
         return Err(Coded::usage(format!(
             "-n {ranks_count} needs {needed} open files and the limit is {hard} (ulimit -Hn): at most {} ranks",
-            hard.saturating_sub(FDS_OWN) / FDS_PER_RANK
+            ranks_max().unwrap_or(u64::MAX)
         )));
     }
     if needed <= soft {

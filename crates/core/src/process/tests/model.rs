@@ -197,6 +197,45 @@ impl Scenario {
         self.add_receive(at, wanted, posted, bytes, expected);
     }
 
+    /// A receive that its caller waits for: the world goes on until it is over.
+    fn receive_direct(&mut self) {
+        let at = self.random.below(self.count() as u64) as usize;
+        let wanted = self.pick_wanted();
+        // Only where a message is bound to come, or the scenario would wait for ever.
+        let mut to_here = (0..self.count()).flat_map(|from| &self.flying[from * self.count() + at]);
+        let is_coming =
+            to_here.any(|&m| wanted.takes(&self.sent[m])) || self.model_find(at, &wanted).is_some();
+        if !is_coming || !self.naive[at].posted.is_empty() {
+            return;
+        }
+        let number = self.receives.len();
+        let expected = self.model_take(at, &wanted);
+        if expected.is_none() {
+            self.naive[at].posted.push(number);
+        }
+        let (buffer, bytes) = memory(vec![0xEE; wanted.capacity]);
+        let (process, port) = &mut self.net.nodes[at];
+        let done = process.receive_direct(port, wanted.comm, buffer, wanted.source, wanted.tag).unwrap();
+        self.receives.push(Receive {
+            at,
+            wanted,
+            request: None,
+            got: done,
+            memory: bytes,
+            expected,
+            cancelled: false,
+        });
+        let mut rounds = 0;
+        while self.receives[number].got.is_none() {
+            let other = self.random.below(self.count() as u64) as usize;
+            let packets = self.random.below(3) as u32;
+            self.deliver(other, packets);
+            self.receives[number].got = self.net.nodes[at].0.poll_direct().unwrap();
+            rounds += 1;
+            assert!(rounds < 100_000, "direct receive {number} never ends");
+        }
+    }
+
     fn add_receive(
         &mut self,
         at: usize,
@@ -406,6 +445,7 @@ impl Scenario {
             match self.random.below(10) {
                 0..=3 => self.send(),
                 4..=6 => self.receive(),
+                7 if self.random.one_in(2) => self.receive_direct(),
                 7 => self.probe(),
                 8 => {
                     if self.random.one_in(3) {

@@ -1,0 +1,363 @@
+//! Between processes and the network: clocks, queues to the NIC, shared memory, what is under way.
+//!
+//! A *flight* is a packet of the protocol engine (which the network cuts into packets of its own), or a step of a put or
+//! get. Packets of one process over one rail leave one after the other, so that they arrive in order although a NIC
+//! serves several processes in turn; data of puts and gets goes by itself.
+
+use std::collections::VecDeque;
+
+use ayatori_core::buffer::Buffer;
+use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token};
+
+use super::{Config, Transfer};
+use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence};
+use crate::slab::Slab;
+use crate::trace::Trace;
+
+/// Timer tokens carry two bits of kind.
+pub(super) const PROCESS_COUNT_MAX: u64 = 1 << 30;
+const KIND_BITS: u32 = 30;
+const WAKE: u32 = 0;
+const LAUNCH: u32 = 1;
+const ARRIVE: u32 = 2;
+
+/// The rail of messages within a host. The NICs follow.
+pub(super) const MEMORY_RAIL: u8 = 0;
+
+/// What is under way.
+#[derive(Debug)]
+pub(super) enum Cargo {
+    /// A packet: header, and payload as a length or as bytes after the header.
+    Packet { bytes: Vec<u8>, header_bytes: usize, virtual_bytes: usize },
+    /// To the memory to be read.
+    GetRequest(Access),
+    /// The data read.
+    GetData(Access),
+    /// The data to be written.
+    PutData(Access),
+    /// That it is written.
+    PutDone(Access),
+}
+
+/// A put or get.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Access {
+    pub(super) local: Buffer,
+    pub(super) remote: RemoteRegion,
+    pub(super) token: Token,
+}
+
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) rail: u8,
+    /// Not before the sender's software has got so far.
+    ready_ps: u64,
+    pub(super) cargo: Cargo,
+}
+
+impl Flight {
+    /// What the network carries of it, beside its own headers.
+    fn bytes(&self) -> u64 {
+        match &self.cargo {
+            Cargo::Packet { bytes, virtual_bytes, .. } => (bytes.len() + virtual_bytes) as u64,
+            Cargo::GetData(access) | Cargo::PutData(access) => access.local.len() as u64,
+            Cargo::GetRequest(_) | Cargo::PutDone(_) => 0,
+        }
+    }
+}
+
+/// What a process finds when it looks.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    Packet(u32),
+    Completion(Token),
+}
+
+/// A process' side of the fabric.
+#[derive(Debug, Default)]
+struct Seat {
+    /// When its software is done with what it has begun.
+    clock_ps: u64,
+    inbox: VecDeque<Arrived>,
+    /// Whether it stands in the line of the runnable, or a timer will put it there.
+    woken: bool,
+}
+
+/// Packets of one process for one rail.
+#[derive(Debug, Default)]
+struct Outbox {
+    flights: VecDeque<u32>,
+    /// The first one has been given to the NIC (or waits for its time).
+    busy: bool,
+}
+
+pub(super) struct Fabric {
+    pub(super) network: Network<Option<Trace>>,
+    pub(super) config: Config,
+    pub(super) rails: Vec<RailCapabilities>,
+    seats: Vec<Seat>,
+    /// By process, then rail.
+    outboxes: Vec<Outbox>,
+    /// When each host's memory is done with what it has begun.
+    memory_free_ps: Vec<u64>,
+    pub(super) flights: Slab<Flight>,
+    pub(super) registered: Slab<Option<Buffer>>,
+    registered_count: usize,
+    runnable: VecDeque<u32>,
+}
+
+impl Fabric {
+    pub(super) fn new(network: Network<Option<Trace>>, config: Config, process_count: u32) -> Fabric {
+        let host_count = network.graph().host_count();
+        let nic_counts = network.graph().hosts().map(|host| network.graph().port_count(host.into()));
+        // Rails are the same for all: as many as every host has.
+        let nic_count = nic_counts.min().unwrap_or(0);
+        let memory = RailCapabilities {
+            name: "memory",
+            packet_bytes_max: config.eager_bytes_max + 4_096,
+            eager_bytes_max: config.eager_bytes_max,
+            put: config.transfer == Transfer::Put,
+            get: config.transfer == Transfer::Get,
+            transfer_bytes_max: usize::MAX,
+            bandwidth_bytes_per_s: config.memory_bytes_per_s,
+            latency_ps: config.memory_latency_ps,
+            ..RailCapabilities::default()
+        };
+        let rate = |nic: usize| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64;
+        let nic = |nic| RailCapabilities {
+            name: "nic",
+            bandwidth_bytes_per_s: rate(nic),
+            // More than the memory's, so that processes of one host use that.
+            latency_ps: config.memory_latency_ps + config.command_ps + 1,
+            pacing: Pacing::PacketGap,
+            ..memory
+        };
+        let rails: Vec<RailCapabilities> = std::iter::once(memory).chain((0..nic_count).map(nic)).collect();
+        let outbox_count = process_count as usize * rails.len();
+        Fabric {
+            seats: (0..process_count).map(|_| Seat::default()).collect(),
+            outboxes: (0..outbox_count).map(|_| Outbox::default()).collect(),
+            memory_free_ps: vec![0; host_count],
+            flights: Slab::default(),
+            registered: Slab::default(),
+            registered_count: 0,
+            runnable: VecDeque::new(),
+            rails,
+            config,
+            network,
+        }
+    }
+
+    pub(super) fn host_of(&self, rank: u32) -> u32 {
+        rank / self.config.processes_per_host
+    }
+
+    pub(super) fn nic_of(&self, rank: u32, nic: u16) -> NicId {
+        let host = ayatori_fabric::graph::HostId(self.host_of(rank));
+        self.network.nic(host, nic).expect("rails are as many as every host has NICs")
+    }
+
+    /// The process' time: never before the network's while it runs.
+    pub(super) fn clock_ps(&self, rank: u32) -> u64 {
+        self.seats[rank as usize].clock_ps.max(self.network.now_ps())
+    }
+
+    /// The process is busy for so long.
+    pub(super) fn spend(&mut self, rank: u32, time_ps: u64) {
+        self.seats[rank as usize].clock_ps = self.clock_ps(rank) + time_ps;
+    }
+
+    pub(super) fn copy_ps(&self, bytes: usize) -> u64 {
+        (bytes as u128 * 1_000_000_000_000 / u128::from(self.config.copy_bytes_per_s)) as u64
+    }
+
+    /// Makes a process runnable at a time, for the first time.
+    pub(super) fn start(&mut self, rank: u32, time_ps: u64) {
+        let seat = &mut self.seats[rank as usize];
+        seat.clock_ps = seat.clock_ps.max(time_ps);
+        self.notify(rank);
+    }
+
+    pub(super) fn take_arrived(&mut self, rank: u32) -> Option<Arrived> {
+        self.seats[rank as usize].inbox.pop_front()
+    }
+
+    /// Runs the network until a process has something to do. `None`: nothing is under way.
+    pub(super) fn next_runnable(&mut self) -> Result<Option<u32>, Deadlock> {
+        loop {
+            if let Some(rank) = self.runnable.pop_front() {
+                self.seats[rank as usize].woken = false;
+                return Ok(Some(rank));
+            }
+            match self.network.advance()? {
+                None => return Ok(None),
+                Some(Occurrence::Delivered { token, .. }) => self.arrive(token),
+                Some(Occurrence::Injected { token }) => self.on_injected(token),
+                Some(Occurrence::Timer { token }) => {
+                    let index = token & ((1 << KIND_BITS) - 1);
+                    match token >> KIND_BITS {
+                        WAKE => self.runnable.push_back(index),
+                        LAUNCH => self.launch(index),
+                        _ => self.arrive(index),
+                    }
+                }
+            }
+        }
+    }
+
+    /// A process has something to look at, once its clock allows.
+    fn notify(&mut self, rank: u32) {
+        let seat = &mut self.seats[rank as usize];
+        if std::mem::replace(&mut seat.woken, true) {
+            return;
+        }
+        if seat.clock_ps <= self.network.now_ps() {
+            self.runnable.push_back(rank);
+        } else {
+            self.network.set_timer(seat.clock_ps, WAKE << KIND_BITS | rank);
+        }
+    }
+
+    /// Sends something off at the clock of the process `by`, which commands it.
+    pub(super) fn depart(&mut self, by: u32, from: u32, to: u32, rail: u8, cargo: Cargo) {
+        let command_ps = if rail == MEMORY_RAIL { 0 } else { self.config.command_ps };
+        let ready_ps = self.clock_ps(by) + command_ps;
+        let is_packet = matches!(cargo, Cargo::Packet { .. });
+        let flight = self.flights.insert(Flight { from, to, rail, ready_ps, cargo });
+        if is_packet {
+            let outbox = from as usize * self.rails.len() + usize::from(rail);
+            self.outboxes[outbox].flights.push_back(flight);
+            self.pump(outbox);
+        } else {
+            self.launch_when_ready(flight);
+        }
+    }
+
+    /// Gives the next packet of an outbox to its rail, if the one before has left.
+    fn pump(&mut self, outbox: usize) {
+        let Outbox { flights, busy } = &mut self.outboxes[outbox];
+        if let (Some(&flight), false) = (flights.front(), *busy) {
+            *busy = true;
+            self.launch_when_ready(flight);
+        }
+    }
+
+    fn launch_when_ready(&mut self, flight: u32) {
+        let ready_ps = self.flights[flight].ready_ps;
+        if ready_ps > self.network.now_ps() {
+            self.network.set_timer(ready_ps, LAUNCH << KIND_BITS | flight);
+        } else {
+            self.launch(flight);
+        }
+    }
+
+    fn launch(&mut self, flight: u32) {
+        let Flight { from, to, rail, ref cargo, .. } = self.flights[flight];
+        let bytes = self.flights[flight].bytes();
+        let is_packet = matches!(cargo, Cargo::Packet { .. });
+        if rail == MEMORY_RAIL {
+            let host = self.host_of(from) as usize;
+            let now_ps = self.network.now_ps();
+            let copy_ps = u128::from(bytes) * 1_000_000_000_000 / u128::from(self.config.memory_bytes_per_s);
+            // One picosecond at least, so that what leaves first arrives first.
+            let done_ps = self.memory_free_ps[host].max(now_ps) + (copy_ps as u64).max(1);
+            self.memory_free_ps[host] = done_ps;
+            let arrive_ps = done_ps + self.config.memory_latency_ps;
+            self.network.set_timer(arrive_ps, ARRIVE << KIND_BITS | flight);
+            if is_packet {
+                self.leave_outbox(from, rail);
+            }
+            return;
+        }
+        let gap = if is_packet { Gap::NONE } else { self.config.gap };
+        let [from, to] = [from, to].map(|rank| self.nic_of(rank, u16::from(rail) - 1));
+        self.network.send(Message { from, to, bytes, gap, token: flight, notify_injected: is_packet });
+    }
+
+    fn on_injected(&mut self, flight: u32) {
+        let Flight { from, rail, .. } = self.flights[flight];
+        self.leave_outbox(from, rail);
+    }
+
+    fn leave_outbox(&mut self, from: u32, rail: u8) {
+        let outbox = from as usize * self.rails.len() + usize::from(rail);
+        self.outboxes[outbox].flights.pop_front();
+        self.outboxes[outbox].busy = false;
+        self.pump(outbox);
+    }
+
+    /// Something has arrived: a packet at a process, or a step of a put or get at a NIC, which goes on by itself.
+    fn arrive(&mut self, handle: u32) {
+        let flight = &mut self.flights[handle];
+        let (from, to) = (flight.from, flight.to);
+        match &mut flight.cargo {
+            Cargo::Packet { .. } => self.hand_over(to, Arrived::Packet(handle)),
+            Cargo::GetRequest(access) => {
+                let access = *access;
+                self.turn_back(handle, Cargo::GetData(access));
+            }
+            Cargo::PutData(access) => {
+                let access = *access;
+                if let Some(memory) = self.memory(access.remote) {
+                    memory.copy_from(access.remote.offset as usize, &access.local, 0, access.local.len());
+                }
+                self.turn_back(handle, Cargo::PutDone(access));
+            }
+            Cargo::GetData(access) => {
+                let access = *access;
+                if let Some(memory) = self.memory(access.remote) {
+                    let offset = access.remote.offset as usize;
+                    access.local.copy_from(0, &memory, offset, access.local.len());
+                }
+                self.flights.remove(handle);
+                self.hand_over(to, Arrived::Completion(access.token));
+            }
+            Cargo::PutDone(access) => {
+                let token = access.token;
+                self.flights.remove(handle);
+                self.hand_over(to, Arrived::Completion(token));
+            }
+        }
+        debug_assert!(from != to, "a process talks to itself without a device");
+    }
+
+    /// The NIC that was reached answers.
+    fn turn_back(&mut self, handle: u32, cargo: Cargo) {
+        let now_ps = self.network.now_ps();
+        let flight = &mut self.flights[handle];
+        (flight.from, flight.to) = (flight.to, flight.from);
+        (flight.cargo, flight.ready_ps) = (cargo, now_ps);
+        self.launch(handle);
+    }
+
+    fn hand_over(&mut self, rank: u32, arrived: Arrived) {
+        self.seats[rank as usize].inbox.push_back(arrived);
+        self.notify(rank);
+    }
+
+    fn memory(&self, region: RemoteRegion) -> Option<Buffer> {
+        self.registered[region.key.words[0] as u32]
+    }
+
+    pub(super) fn register(&mut self, buffer: Buffer) -> u32 {
+        self.registered_count += 1;
+        self.registered.insert(Some(buffer))
+    }
+
+    pub(super) fn deregister(&mut self, handle: u32) {
+        let taken = self.registered[handle].take();
+        assert!(taken.is_some(), "memory is deregistered twice");
+        self.registered_count -= 1;
+        self.registered.remove(handle);
+    }
+
+    pub(super) fn leftovers(&self) -> Option<String> {
+        let left = (self.flights.len(), self.registered_count);
+        if left != (0, 0) {
+            return Some(format!("(flights, registrations) {left:?}"));
+        }
+        self.network.leftovers()
+    }
+}

@@ -1,0 +1,327 @@
+//! A cluster of real [`Process`]es on a simulated network.
+//!
+//! Every rank is an instance of the shipping protocol engine (`ayatori-core`) and a workload: an async function that
+//! calls [`Mpi`]. Time passes in two ways. The network's events move simulated time forward; and every process has a
+//! clock of its own, ahead of it while the process is busy with software (calls, copies, computing). A process whose
+//! clock is ahead looks at nothing that arrives before its clock: it makes progress only inside its calls, as a plain
+//! MPI process does.
+//!
+//! Deliberately absent: payload (messages are lengths; `forbid(unsafe_code)` holds here), threads, and wall-clock time.
+//! The same cluster, seed and workload give the same picoseconds.
+//!
+//! ```
+//! use ayatori_sim::cluster::{Cluster, Config, Mpi};
+//! use ayatori_sim::machine::nsim_torus;
+//!
+//! async fn ring(mpi: Mpi) -> Result<(), ayatori_core::Error> {
+//!     let (me, size) = (mpi.rank(), mpi.size());
+//!     let from_left = mpi.irecv((me + size - 1) % size, 0, 1 << 20)?;
+//!     mpi.send((me + 1) % size, 0, 1 << 20).await?;
+//!     mpi.wait(from_left).await?;
+//!     Ok(())
+//! }
+//!
+//! let network = nsim_torus(&[4, 4], None)?;
+//! let report = Cluster::new(network, Config::default())?.run(ring)?;
+//! assert!(report.elapsed_ps > 200_000_000); // 1 MiB at 5 GB/s
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod fabric;
+mod mpi;
+mod nic;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use ayatori_core::ids::ProcessId;
+use ayatori_core::{Error, Process, process};
+
+use crate::network::{Deadlock, Gap, Network, NicId};
+use crate::random::Random;
+use crate::trace::Trace;
+
+use fabric::Fabric;
+pub use mpi::{Mpi, Request};
+pub use nic::Nic;
+
+/// How a rendezvous moves its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// The receiver's NIC reads the sender's memory.
+    Get,
+    /// The sender's NIC writes the receiver's memory.
+    Put,
+    /// Packets through the protocol engine, copied at both ends.
+    Packets,
+}
+
+/// What hosts, their software and their NICs are like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Processes on each host, numbered host by host.
+    pub processes_per_host: u32,
+    /// Processes in all; `None`: as many as the hosts hold.
+    pub process_count: Option<u32>,
+    /// Software time to send a packet or start a transfer, ps.
+    pub send_ps: u64,
+    /// Software time to take in a packet or a completion, ps.
+    pub receive_ps: u64,
+    /// Rate at which software copies payload of packets in and out, bytes/s.
+    pub copy_bytes_per_s: u64,
+    /// From a command written to the NIC until its first packet can leave, ps.
+    pub command_ps: u64,
+    /// Time for a cache line to reach another process of the host, ps.
+    pub memory_latency_ps: u64,
+    /// Rate of a host's memory for messages within the host, all its processes together, bytes/s.
+    pub memory_bytes_per_s: u64,
+    /// Longest message that goes eagerly, bytes.
+    pub eager_bytes_max: usize,
+    /// How a rendezvous moves its data.
+    pub transfer: Transfer,
+    /// Silence of a NIC after each packet of a rendezvous' data.
+    pub gap: Gap,
+    /// Processes start at times spread evenly over this, ps.
+    pub start_spread_ps: u64,
+    /// Seed of the start times.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    /// One process a host, software of today: some 100 ns a call, copies at 10 GB/s, rendezvous by get above 16 KiB.
+    fn default() -> Config {
+        Config {
+            processes_per_host: 1,
+            process_count: None,
+            send_ps: 150_000,
+            receive_ps: 150_000,
+            copy_bytes_per_s: 10_000_000_000,
+            command_ps: 200_000,
+            memory_latency_ps: 100_000,
+            memory_bytes_per_s: 40_000_000_000,
+            eager_bytes_max: 16 << 10,
+            transfer: Transfer::Get,
+            gap: Gap::NONE,
+            start_spread_ps: 0,
+            seed: 0,
+        }
+    }
+}
+
+/// What a run took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterReport {
+    /// From the start until the last rank's workload had returned, ps.
+    pub elapsed_ps: u64,
+    /// When each rank's workload had returned, ps, by rank.
+    pub finished_ps: Vec<u64>,
+}
+
+/// Why a run ended early, or did not begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClusterError {
+    /// The configuration does not fit the network.
+    Config(String),
+    /// A rank's workload returned an error.
+    Workload {
+        /// The rank.
+        rank: u32,
+        /// What it returned.
+        error: Error,
+    },
+    /// The network has deadlocked.
+    Deadlock(Deadlock),
+    /// Ranks wait, and nothing is under way.
+    Stuck {
+        /// When the last thing happened, ps.
+        time_ps: u64,
+        /// The ranks that wait, lowest first; at most eight of them.
+        ranks: Vec<u32>,
+        /// How many wait.
+        count: usize,
+    },
+}
+
+impl fmt::Display for ClusterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClusterError::Config(problem) => write!(f, "cluster: {problem}"),
+            ClusterError::Workload { rank, error } => write!(f, "rank {rank}: {error}"),
+            ClusterError::Deadlock(deadlock) => deadlock.fmt(f),
+            ClusterError::Stuck { time_ps, ranks, count } => write!(
+                f,
+                "{count} ranks wait for messages that nobody sends, from {time_ps} ps on; the first are {ranks:?}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ClusterError {}
+
+/// Processes and what connects them; shared by the cluster and the ranks' [`Mpi`] handles.
+struct World {
+    processes: Vec<Process>,
+    fabric: Fabric,
+}
+
+type Task = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
+
+/// See the module's documentation.
+pub struct Cluster {
+    world: Rc<RefCell<World>>,
+    process_count: u32,
+}
+
+impl Cluster {
+    /// Processes on the hosts of a network.
+    ///
+    /// # Errors
+    /// If there is no room for so many processes.
+    pub fn new(network: Network<Option<Trace>>, config: Config) -> Result<Cluster, ClusterError> {
+        let wrong = |problem: String| Err(ClusterError::Config(problem));
+        let host_count = network.graph().host_count() as u64;
+        let room = host_count * u64::from(config.processes_per_host);
+        let process_count = config.process_count.map_or(room, u64::from);
+        if process_count == 0 || process_count > room || process_count >= fabric::PROCESS_COUNT_MAX {
+            return wrong(format!(
+                "{process_count} processes on {host_count} hosts with {} each",
+                config.processes_per_host
+            ));
+        }
+        if config.copy_bytes_per_s == 0 || config.memory_bytes_per_s == 0 {
+            return wrong("rates of memory and copies must not be 0".into());
+        }
+        let process_count = process_count as u32;
+        let process = |me| Process::new(ProcessId(me), process_count, process::Config::default());
+        let processes = (0..process_count).map(process).collect();
+        let fabric = Fabric::new(network, config, process_count);
+        Ok(Cluster { world: Rc::new(RefCell::new(World { processes, fabric })), process_count })
+    }
+
+    /// Runs a workload on every rank to its end. A cluster may run several, one after the other; after a failed run it
+    /// still has requests of that run under way, and only its network is of use, for reports.
+    ///
+    /// # Errors
+    /// The first error that a rank's workload returns, or a standstill.
+    pub fn run<F, W>(&mut self, workload: W) -> Result<ClusterReport, ClusterError>
+    where
+        W: Fn(Mpi) -> F,
+        F: Future<Output = Result<(), Error>> + 'static,
+    {
+        let start_ps = self.world.borrow().fabric.network.now_ps();
+        let mut run = Run {
+            world: self.world.clone(),
+            tasks: (0..self.process_count)
+                .map(|rank| -> Option<Task> {
+                    Some(Box::pin(workload(Mpi::new(self.world.clone(), rank, self.process_count))))
+                })
+                .collect(),
+            unfinished_count: self.process_count as usize,
+            finished_ps: vec![0; self.process_count as usize],
+        };
+        {
+            let mut world = self.world.borrow_mut();
+            let (spread, seed) = (world.fabric.config.start_spread_ps, world.fabric.config.seed);
+            for rank in 0..self.process_count {
+                let mut random = Random::for_entity(seed, rank.into());
+                let delay_ps = if spread == 0 { 0 } else { random.below(spread) };
+                world.fabric.start(rank, start_ps + delay_ps);
+            }
+        }
+        run.finish()?;
+        let last_ps = run.finished_ps.iter().copied().max().unwrap_or(start_ps);
+        Ok(ClusterReport { elapsed_ps: last_ps - start_ps, finished_ps: run.finished_ps })
+    }
+
+    /// Looks at the network: for reports and traces.
+    pub fn with_network<R>(&self, look: impl FnOnce(&Network<Option<Trace>>) -> R) -> R {
+        look(&self.world.borrow().fabric.network)
+    }
+
+    /// What is not as it should be once all workloads have ended, in words: something left in the network, registered
+    /// memory, requests, messages nobody received.
+    pub fn leftovers(&self) -> Option<String> {
+        let world = self.world.borrow();
+        if let Some(left) = world.fabric.leftovers() {
+            return Some(left);
+        }
+        let left = world.processes.iter().find(|process| {
+            let counts = process.counts();
+            (counts.requests, counts.posted, counts.unexpected) != (0, 0, 0)
+        })?;
+        Some(format!("{} has {:?}", left.me(), left.counts()))
+    }
+
+    /// The NIC that a rank's first rail uses.
+    pub fn nic_of(&self, rank: u32) -> NicId {
+        self.world.borrow().fabric.nic_of(rank, 0)
+    }
+}
+
+/// A workload being run.
+struct Run {
+    world: Rc<RefCell<World>>,
+    tasks: Vec<Option<Task>>,
+    unfinished_count: usize,
+    finished_ps: Vec<u64>,
+}
+
+impl Run {
+    fn finish(&mut self) -> Result<(), ClusterError> {
+        while self.unfinished_count > 0 {
+            let next = self.world.borrow_mut().fabric.next_runnable().map_err(ClusterError::Deadlock)?;
+            match next {
+                Some(rank) => self.step(rank)?,
+                None => return Err(self.stuck()),
+            }
+        }
+        // What is still under way (acknowledgements, credits) must not fall into the next run.
+        loop {
+            let next = self.world.borrow_mut().fabric.next_runnable().map_err(ClusterError::Deadlock)?;
+            match next {
+                Some(rank) => drop(self.progress(rank)),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Lets a process handle what has arrived, and its workload go on.
+    fn step(&mut self, rank: u32) -> Result<(), ClusterError> {
+        let mut seen = None;
+        loop {
+            let completion_count = self.progress(rank);
+            if seen == Some(completion_count) {
+                return Ok(());
+            }
+            // Completions during the workload's own calls (a message to itself, say) count too.
+            seen = Some(completion_count);
+            let Some(task) = &mut self.tasks[rank as usize] else { return Ok(()) };
+            let outcome = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if let Poll::Ready(result) = outcome {
+                self.tasks[rank as usize] = None;
+                self.unfinished_count -= 1;
+                self.finished_ps[rank as usize] = self.world.borrow().fabric.clock_ps(rank);
+                return result.map_err(|error| ClusterError::Workload { rank, error });
+            }
+        }
+    }
+
+    fn progress(&mut self, rank: u32) -> u64 {
+        let World { processes, fabric } = &mut *self.world.borrow_mut();
+        let process = &mut processes[rank as usize];
+        while process.progress(&mut Nic { fabric, me: rank }) {}
+        process.completion_count()
+    }
+
+    fn stuck(&self) -> ClusterError {
+        let waiting = self.tasks.iter().enumerate().filter(|(_, task)| task.is_some());
+        let ranks: Vec<u32> = waiting.map(|(rank, _)| rank as u32).collect();
+        let time_ps = self.world.borrow().fabric.network.now_ps();
+        let count = ranks.len();
+        ClusterError::Stuck { time_ps, ranks: ranks.into_iter().take(8).collect(), count }
+    }
+}

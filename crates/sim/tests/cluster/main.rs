@@ -1,0 +1,161 @@
+//! Real processes on the simulated network.
+
+use ayatori_core::Error;
+use ayatori_core::ids::{Source, TagSelector};
+use ayatori_sim::cluster::{Cluster, ClusterError, Config, Mpi, Transfer};
+use ayatori_sim::machine::nsim_torus;
+use ayatori_sim::network::Gap;
+use ayatori_sim::workloads::{self, HaloGrid, RingOrder};
+
+/// No software costs: what is left is the network.
+fn free_of_cost() -> Config {
+    Config { send_ps: 0, receive_ps: 0, command_ps: 0, copy_bytes_per_s: u64::MAX, ..Config::default() }
+}
+
+fn cluster(extents: &[u32], config: Config) -> Cluster {
+    Cluster::new(nsim_torus(extents, None).unwrap(), config).unwrap()
+}
+
+const TRANSFERS: [Transfer; 3] = [Transfer::Get, Transfer::Put, Transfer::Packets];
+
+#[test]
+fn ping_pong_of_small_messages_takes_the_networks_closed_form() {
+    let mut cluster = cluster(&[4, 4], free_of_cost());
+    let report = cluster.run(|mpi| workloads::ping_pong(mpi, 1, 8, 10)).unwrap();
+    // One hop: two routers of 10 ns + 3.2 ns + 12.8 ns each, then the packet and the last cable. An eager packet is
+    // 128 B of network header, the protocol's header and 8 B, in flits of 16 B.
+    let one_way_ps = report.elapsed_ps / 20;
+    let fixed_ps = 2 * 26_000 + 10_000;
+    let wire_ps = one_way_ps - fixed_ps;
+    assert_eq!(report.elapsed_ps % 20, 0);
+    assert!(wire_ps.is_multiple_of(3_200) && (144 * 200..=192 * 200).contains(&wire_ps), "{wire_ps}");
+    assert_eq!(cluster.leftovers(), None);
+}
+
+#[test]
+fn long_messages_run_at_the_links_rate_by_every_protocol() {
+    for transfer in TRANSFERS {
+        let mut cluster = cluster(&[4, 4], Config { transfer, ..free_of_cost() });
+        let bytes = 64 << 20;
+        let report = cluster.run(move |mpi| workloads::ping_pong(mpi, 1, bytes, 1)).unwrap();
+        // 1,920 of 2,048 bytes are payload.
+        let wire_ps = (2 * bytes) as f64 * 200.0 * 2_048.0 / 1_920.0;
+        let slower = report.elapsed_ps as f64 / wire_ps;
+        assert!((1.0..1.02).contains(&slower), "{transfer:?}: {slower}");
+        assert_eq!(cluster.leftovers(), None, "{transfer:?}");
+    }
+}
+
+#[test]
+fn software_costs_add_to_latency() {
+    let costs = Config { send_ps: 1_000_000, receive_ps: 2_000_000, ..free_of_cost() };
+    let time_ps =
+        |config| cluster(&[4], config).run(|mpi| workloads::ping_pong(mpi, 1, 8, 5)).unwrap().elapsed_ps;
+    assert_eq!(time_ps(costs) - time_ps(free_of_cost()), 10 * 3_000_000);
+}
+
+#[test]
+fn a_gap_paces_rendezvous_data() {
+    let gap = |packet_times| Config { gap: Gap::packets(packet_times), ..free_of_cost() };
+    let time_ps = |config| {
+        let report = cluster(&[4], config).run(|mpi| workloads::ping_pong(mpi, 1, 16 << 20, 1)).unwrap();
+        report.elapsed_ps as f64
+    };
+    let ratio = time_ps(gap(2.0)) / time_ps(gap(0.0));
+    assert!((2.95..3.01).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn every_workload_ends_cleanly_by_every_protocol() {
+    for transfer in TRANSFERS {
+        for bytes in [0, 100, 16 << 10, (16 << 10) + 1, 300_000] {
+            let config = Config {
+                transfer,
+                processes_per_host: 3,
+                start_spread_ps: 5_000,
+                seed: 4,
+                ..Config::default()
+            };
+            let mut cluster = cluster(&[4, 2], config);
+            let order = RingOrder::new(24, 7);
+            cluster
+                .run(|mpi| {
+                    let (left, right) = order.neighbours(mpi.rank());
+                    workloads::random_ring(mpi, left, right, bytes, 3)
+                })
+                .unwrap();
+            cluster.run(|mpi| workloads::pairwise_exchange(mpi, bytes)).unwrap();
+            let grid = HaloGrid { extents: vec![4, 3, 2], face_bytes: vec![bytes; 3] };
+            cluster.run(|mpi| workloads::halo_exchange(mpi, grid.clone(), 1_000_000, 2)).unwrap();
+            assert_eq!(cluster.leftovers(), None, "{transfer:?} {bytes} B");
+        }
+    }
+}
+
+#[test]
+fn the_same_cluster_gives_the_same_picoseconds() {
+    let times = || {
+        let config = Config { processes_per_host: 4, start_spread_ps: 9_000, seed: 3, ..Config::default() };
+        let order = RingOrder::new(64, 1);
+        let mut cluster = cluster(&[4, 4], config);
+        let ring = |mpi: Mpi| {
+            let (left, right) = order.neighbours(mpi.rank());
+            workloads::random_ring(mpi, left, right, 100_000, 2)
+        };
+        cluster.run(ring).unwrap().finished_ps
+    };
+    assert_eq!(times(), times());
+}
+
+#[test]
+fn ranks_that_wait_for_nobody_are_named() {
+    async fn waits(mpi: Mpi) -> Result<(), Error> {
+        if mpi.rank() == 2 {
+            mpi.recv(1, 5, 10).await?;
+        }
+        Ok(())
+    }
+    let error = cluster(&[4], Config::default()).run(waits).unwrap_err();
+    assert!(matches!(&error, ClusterError::Stuck { ranks, count: 1, .. } if ranks == &[2]), "{error}");
+}
+
+#[test]
+fn a_workloads_error_names_its_rank() {
+    async fn too_long(mpi: Mpi) -> Result<(), Error> {
+        match mpi.rank() {
+            0 => mpi.send(1, 0, 100).await,
+            1 => mpi.recv(0, 0, 10).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+    let error = cluster(&[4], Config::default()).run(too_long).unwrap_err();
+    let expected = Error::Truncate { message_bytes: 100, buffer_bytes: 10 };
+    assert_eq!(error, ClusterError::Workload { rank: 1, error: expected });
+}
+
+#[test]
+fn receives_from_anybody_see_all_messages_once() {
+    async fn gather(mpi: Mpi) -> Result<(), Error> {
+        if mpi.rank() > 0 {
+            return mpi.send(0, mpi.rank() as i32, 1_000 * u64::from(mpi.rank())).await;
+        }
+        let mut seen = vec![false; mpi.size() as usize];
+        for _ in 1..mpi.size() {
+            let request = mpi.irecv_any(Source::Any, TagSelector::Any, 1 << 20)?;
+            let tag = mpi.wait(request).await?.tag.unwrap_or(0) as usize;
+            assert!(!std::mem::replace(&mut seen[tag], true), "twice from {tag}");
+        }
+        Ok(())
+    }
+    let mut cluster = cluster(&[8, 4], Config::default());
+    cluster.run(gather).unwrap();
+    assert_eq!(cluster.leftovers(), None);
+}
+
+#[test]
+fn more_processes_than_places_are_refused() {
+    let network = nsim_torus(&[4], None).unwrap();
+    let config = Config { process_count: Some(5), ..Config::default() };
+    let error = Cluster::new(network, config).err().unwrap();
+    assert_eq!(error.to_string(), "cluster: 5 processes on 4 hosts with 1 each");
+}
