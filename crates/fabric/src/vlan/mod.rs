@@ -28,6 +28,7 @@ mod evaluation;
 mod network;
 mod paths;
 mod random;
+mod repair;
 mod replan;
 mod solution;
 #[cfg(test)]
@@ -56,15 +57,32 @@ pub fn plan(machine: &Machine) -> Result<Plan, DescriptionError> {
     plan_without(machine, &[])
 }
 
-/// Plans what is left of a machine when links or switches have failed. Ports and numbers stay what they are, so the
+/// Plans what is left of a machine when links or switches have failed: the whole machine's plan repaired, if that is
+/// free of deadlock and no busier than a plan made anew by more than a quarter, else the new one. Ports and numbers stay what they are, so the
 /// configurations can be compared with those in use.
 ///
 /// # Errors
 /// As [`plan`].
 pub fn plan_without(machine: &Machine, failures: &[Failure]) -> Result<Plan, DescriptionError> {
     let network = Network::of(machine, failures);
-    let chosen = chosen(machine, &network);
+    let mut chosen = chosen(machine, &network);
+    if !failures.is_empty() {
+        keep_what_is_in_use(machine, &network, &mut chosen);
+    }
     dress::dress(machine, &network, &chosen, failures)
+}
+
+/// Takes the repaired plan of the whole machine in the place of a new one, where it is about as good.
+fn keep_what_is_in_use(machine: &Machine, network: &Network, chosen: &mut Chosen) {
+    let in_use = self::chosen(machine, &Network::of(machine, &[]));
+    let Some(repaired) = repair::repaired(network, &in_use.best.solution) else { return };
+    let is_safe = repaired.evaluation.is_free() || !machine.options.pause;
+    let anew = &chosen.best;
+    let anew_is_safe = anew.evaluation.is_free() || !machine.options.pause;
+    let limit = anew.evaluation.pressure(network) + anew.evaluation.pressure(network) / 4;
+    if is_safe && (!anew_is_safe || repaired.evaluation.pressure(network) <= limit) {
+        *chosen = Chosen { best: repaired, alternative: None };
+    }
 }
 
 fn chosen(machine: &Machine, network: &Network) -> Chosen {

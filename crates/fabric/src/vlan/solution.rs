@@ -40,7 +40,8 @@ pub(crate) fn by_source(network: &Network, paths: Paths) -> Solution {
         let vlan = *same.entry(links).or_insert_with_key(|links| shared.place(network, links));
         vlans[tree.root() as usize] = vlan;
     }
-    let vlan_count_min = usize::from(!shared.trees.is_empty());
+    // Spanning trees share only by being the same, and those do; pruned ones might be put together better.
+    let vlan_count_min = if shared.may_complete { 1 } else { shared.trees.len() };
     Solution {
         method: format!("{}, one VLAN per source switch", paths.method),
         setting: paths.setting,

@@ -258,6 +258,8 @@ fn every_single_failure_of_supernova_is_survived() {
         let is_switch = degraded.failure.starts_with("switch");
         assert_eq!(degraded.hosts_lost_count > 0, is_switch, "{degraded:?}");
         assert!(is_switch || degraded.load_ratio >= 1.0, "{degraded:?}");
+        // Repaired, not made anew: the VLANs stay.
+        assert!(is_switch || degraded.vlan_count == 4, "{degraded:?}");
     }
 }
 

@@ -18,17 +18,24 @@ const NO_ARC: Arc = Arc { to: NONE, link: NONE };
 impl RootedTree {
     /// From a parent for every switch but the root. Panics if the parents go in a circle: our bug.
     pub(crate) fn from_parents(root: u32, parents: Vec<Arc>) -> RootedTree {
-        let mut children: Vec<Vec<u32>> = vec![Vec::new(); parents.len()];
-        for (switch, parent) in parents.iter().enumerate() {
-            if parent.to != NONE {
-                children[parent.to as usize].push(switch as u32);
-            }
+        // Children by parent, in one list: a list each would be a million small ones on large networks.
+        let mut firsts = vec![0_u32; parents.len() + 2];
+        let with_parents = || parents.iter().enumerate().filter(|(_, parent)| parent.to != NONE);
+        with_parents().for_each(|(_, parent)| firsts[parent.to as usize + 2] += 1);
+        for at in 2..firsts.len() {
+            firsts[at] += firsts[at - 1];
+        }
+        let mut children = vec![NONE; with_parents().count()];
+        for (switch, parent) in with_parents() {
+            let place = &mut firsts[parent.to as usize + 1];
+            children[*place as usize] = switch as u32;
+            *place += 1;
         }
         let mut order = vec![root];
         let mut at = 0;
-        while at < order.len() {
-            let switch = order[at] as usize;
-            order.extend_from_slice(&children[switch]);
+        while at < order.len() && order.len() <= parents.len() {
+            let [from, to] = [0, 1].map(|next| firsts[order[at] as usize + next] as usize);
+            order.extend_from_slice(&children[from..to]);
             at += 1;
         }
         let with_parent = parents.iter().filter(|parent| parent.to != NONE).count();
@@ -37,19 +44,20 @@ impl RootedTree {
     }
 
     /// Every switch reached from `root` over `links` only.
-    pub(crate) fn from_links(adjacency: &[Vec<Arc>], root: u32) -> RootedTree {
-        let mut parents = vec![NO_ARC; adjacency.len()];
+    pub(crate) fn from_links(adjacency: &Adjacency, root: u32) -> RootedTree {
+        let switch_count = adjacency.firsts.len() - 1;
+        let mut parents = vec![NO_ARC; switch_count];
         let mut order = vec![root];
         let mut at = 0;
         while at < order.len() {
             let switch = order[at];
             at += 1;
-            for arc in &adjacency[switch as usize] {
+            for arc in adjacency.of(switch) {
                 if arc.link != parents[switch as usize].link {
                     parents[arc.to as usize] = Arc { to: switch, link: arc.link };
                     order.push(arc.to);
                 }
-                assert!(order.len() <= adjacency.len(), "links of a VLAN must not form a cycle");
+                assert!(order.len() <= switch_count, "links of a VLAN must not form a cycle");
             }
         }
         RootedTree { parents, order }
@@ -104,15 +112,42 @@ impl RootedTree {
     }
 }
 
-/// For every switch its arcs over `links`.
-pub(crate) fn adjacency(network: &Network, links: &[u32]) -> Vec<Vec<Arc>> {
-    let mut adjacency = vec![Vec::new(); network.switch_count()];
-    for &link in links {
-        let [a, b] = network.ends(link);
-        adjacency[a as usize].push(Arc { to: b, link });
-        adjacency[b as usize].push(Arc { to: a, link });
+/// For every switch its arcs over some of the links.
+#[derive(Debug, Clone)]
+pub(crate) struct Adjacency {
+    firsts: Vec<u32>,
+    arcs: Vec<Arc>,
+}
+
+impl Adjacency {
+    pub(crate) fn of(&self, switch: u32) -> &[Arc] {
+        let [from, to] = [0, 1].map(|next| self.firsts[switch as usize + next] as usize);
+        &self.arcs[from..to]
     }
-    adjacency
+}
+
+/// For every switch its arcs over `links`. In one list: plans of large networks make thousands of these.
+pub(crate) fn adjacency(network: &Network, links: &[u32]) -> Adjacency {
+    let mut firsts = vec![0_u32; network.switch_count() + 1];
+    for switch in links.iter().flat_map(|&link| network.ends(link)) {
+        firsts[switch as usize] += 1;
+    }
+    let mut sum = 0;
+    for first in &mut firsts {
+        sum += *first;
+        *first = sum;
+    }
+    // Filled from the back, which leaves each switch's first place in `firsts`.
+    let mut arcs = vec![NO_ARC; sum as usize];
+    for &link in links.iter().rev() {
+        let [a, b] = network.ends(link);
+        for (from, to) in [(b, a), (a, b)] {
+            let place = &mut firsts[from as usize];
+            *place -= 1;
+            arcs[*place as usize] = Arc { to, link };
+        }
+    }
+    Adjacency { firsts, arcs }
 }
 
 /// Switches joined by links so far.
