@@ -110,26 +110,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let before = lab.counters()?;
     if !args.command.is_empty() {
-        let mut failed = Vec::new();
-        let codes = lab.run(&args.hosts, &args.command, args.timeout, |host, is_error, line| {
-            // A closed pipe is seen at the next line of our own.
-            let _ = if is_error {
-                writeln!(std::io::stderr(), "{host}: {line}")
-            } else {
-                writeln!(out, "{host}: {line}")
-            };
-        })?;
-        for (host, code) in codes {
-            match code {
-                Some(0) => {}
-                Some(code) => failed.push(format!("{host} ({code})")),
-                None => failed.push(format!("{host} (time over)")),
-            }
-        }
-        if !failed.is_empty() {
-            writeln!(out, "the command failed in {}", failed.join(", "))?;
-            is_good = false;
-        }
+        is_good &= run_command(&mut lab, &args, &mut out)?;
     }
     if !args.verify || !args.command.is_empty() {
         let traffic = report::Traffic::between(&before, &lab.counters()?);
@@ -140,6 +121,30 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         lab.collect(folder)?;
     }
     Ok(if is_good { Exit::Success } else { Exit::Code(1) })
+}
+
+/// The user's command in every host asked for; whether it succeeded in all.
+fn run_command(lab: &mut Lab, args: &Args, out: &mut impl Write) -> anyhow::Result<bool> {
+    let mut failed = Vec::new();
+    let codes = lab.run(&args.hosts, &args.command, args.timeout, |host, is_error, line| {
+        // A closed pipe is seen at the next line of our own.
+        let _ = if is_error {
+            writeln!(std::io::stderr(), "{host}: {line}")
+        } else {
+            writeln!(out, "{host}: {line}")
+        };
+    })?;
+    for (host, code) in codes {
+        match code {
+            Some(0) => {}
+            Some(code) => failed.push(format!("{host} ({code})")),
+            None => failed.push(format!("{host} (time over)")),
+        }
+    }
+    if !failed.is_empty() {
+        writeln!(out, "the command failed in {}", failed.join(", "))?;
+    }
+    Ok(failed.is_empty())
 }
 
 fn check_hosts(args: &Args, plan: &Plan) -> anyhow::Result<()> {

@@ -16,6 +16,11 @@ pub(super) fn prepare_kernel() {
     for (name, limit) in [("gc_thresh1", 1 << 20), ("gc_thresh2", 1 << 20), ("gc_thresh3", 1 << 21)] {
         let _ = fs::write(format!("/proc/sys/net/ipv4/neigh/default/{name}"), format!("{limit}"));
     }
+    // Interfaces made later inherit this: a neighbour once known is not asked again, neither after a time nor to confirm
+    // what its own question has told, so that counters show what was sent and not ARP.
+    for (name, value) in [("base_reachable_time_ms", "86400000"), ("delay_first_probe_time", "86400")] {
+        let _ = fs::write(format!("/proc/sys/net/ipv4/neigh/default/{name}"), value);
+    }
 }
 
 /// Makes the namespaces and the cables between them.
@@ -25,11 +30,6 @@ pub(super) fn build(nodes: &[String], cables: &[(End, End)]) -> anyhow::Result<(
         let _ = writeln!(batch, "netns add {node}");
     }
     ip_batch(&batch)?;
-    for node in nodes {
-        // Before there is an interface to inherit it: known neighbours are not asked again, so that counters show what
-        // was sent and not ARP.
-        in_node(node, || fs::write("/proc/sys/net/ipv4/neigh/default/base_reachable_time_ms", "86400000"))??;
-    }
     batch.clear();
     for (a, b) in cables {
         let _ = writeln!(
