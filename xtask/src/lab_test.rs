@@ -10,7 +10,7 @@ use crate::{paths, process};
 /// What to try.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also the larger machines: 64 hosts on eight switches, 66 on six (an hour on two cores)
+    /// Also the larger machines: 64 hosts on eight switches, 66 on six (long)
     #[arg(long)]
     all: bool,
     /// Where QEMU is not installed, say so and succeed
