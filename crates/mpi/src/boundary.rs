@@ -235,3 +235,8 @@ macro_rules! alias {
         };
     };
 }
+
+/// Names the operations of a chapter whose forms build.rs makes: one Rust function serves them all.
+macro_rules! forms {
+    ($($base:ident)*) => {};
+}

@@ -23,6 +23,7 @@ mod boundary;
 mod abi;
 mod api;
 mod attribute;
+mod collective;
 mod comm;
 mod datatype;
 mod errhandler;

@@ -2,6 +2,7 @@
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
+use crate::collective::Persistent;
 use crate::handle::Table;
 use crate::state::{Process, process};
 use ayatori_core::ids::RequestId;
@@ -28,6 +29,8 @@ pub(crate) enum What {
     Done(Completion),
     /// A receive and a send (`MPI_Isendrecv`); the status is the receive's.
     Both(Half, Half, Option<Box<[u8]>>),
+    /// A persistent collective operation (MPI-5.0 §6.13).
+    Collective(Box<Persistent>),
     /// A generalized request (MPI-5.0 §13.2).
     General(Box<General>),
     /// Waits for the attached buffer to drain (`MPI_Buffer_iflush`).
@@ -132,6 +135,13 @@ impl Process {
                     }
                     _ => return Ok(Tested::Going),
                 }
+            }
+            What::Collective(persistent) if persistent.is_inactive() => return Ok(Tested::Nothing),
+            What::Collective(persistent) => {
+                return Ok(match persistent.take(engine)? {
+                    Some(completion) => Tested::Over { completion, keeps: true },
+                    None => Tested::Going,
+                });
             }
             What::Flush if engine.core.attached_is_drained() => Completion::EMPTY,
             What::General(general) if general.is_complete => {
@@ -267,6 +277,7 @@ impl Process {
                 (Some(receive), Some(_)) => Some(receive),
                 _ => None,
             },
+            What::Collective(persistent) => persistent.peek(core)?,
             What::Flush => core.attached_is_drained().then_some(Completion::EMPTY),
             What::General(general) if general.is_complete => return Ok(Looked::General(**general)),
             What::General(_) => None,

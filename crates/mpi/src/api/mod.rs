@@ -5,6 +5,7 @@
 pub(crate) mod abi;
 pub(crate) mod attribute;
 pub(crate) mod buffered;
+pub(crate) mod collective;
 pub(crate) mod comm;
 pub(crate) mod datatype;
 pub(crate) mod environment;
@@ -16,6 +17,15 @@ pub(crate) mod p2p;
 pub(crate) mod request;
 pub(crate) mod status;
 pub(crate) mod topology;
+
+/// The forms of collective operations; build.rs writes this.
+mod forms {
+    use crate::abi::*;
+    use crate::collective::{Array, Mode};
+    use std::ffi::{c_int, c_void};
+
+    include!(concat!(env!("OUT_DIR"), "/forms.rs"));
+}
 
 /// Functions that nobody wrote yet; build.rs writes this.
 mod stubs {

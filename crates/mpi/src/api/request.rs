@@ -464,6 +464,13 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
             std::mem::forget(kept);
         }
         What::Done(_) | What::Flush => {}
+        What::Collective(persistent) if persistent.is_inactive() => {}
+        What::Collective(_) => {
+            return Err(fault(
+                MPI_ERR_REQUEST,
+                format_args!("a collective operation under way cannot be freed"),
+            ));
+        }
         What::General(general) => return Ok(Some(*general)),
     }
     Ok(None)
@@ -480,6 +487,9 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }
+        What::Collective(_) => {
+            return Err(fault(MPI_ERR_REQUEST, format_args!("a collective operation cannot be cancelled")));
+        }
         What::General(general) => return Ok(Some(**general)),
     }
     Ok(None)
@@ -493,6 +503,7 @@ fn is_nothing(handle: MPI_Request) -> Result<bool, Fault> {
     let core = &process.engine.as_ref().expect("MPI runs").core;
     Ok(match &process.requests.get(handle, "array_of_requests")?.what {
         What::Core(id) => core.is_inactive(*id),
+        What::Collective(persistent) => persistent.is_inactive(),
         _ => false,
     })
 }
@@ -502,8 +513,9 @@ fn start(requests: InOut<MPI_Request>, at: usize) -> Result<(), Fault> {
     let mut process = process()?;
     let process = &mut *process;
     let engine = process.engine.as_mut().expect("MPI runs");
-    let request = process.requests.get(handle, "request")?;
-    match &request.what {
+    let request = process.requests.get_mut(handle, "request")?;
+    match &mut request.what {
+        What::Collective(persistent) => persistent.start(engine).map_err(|fault| fault.on(request.comm)),
         What::Core(id) => {
             engine.core.start(&mut engine.device, *id).map_err(|error| Fault::from(error).on(request.comm))
         }

@@ -6,6 +6,7 @@
 
 use crate::abi::MPI_Comm;
 use crate::boundary::Fault;
+use crate::collective::Selectors;
 use crate::state::{self, Guard, Process};
 use ayatori_core::coll;
 use ayatori_core::device::{Armed, Device};
@@ -20,6 +21,8 @@ pub(crate) struct Engine {
     pub(crate) core: ayatori_core::Process,
     /// What it talks through.
     pub(crate) device: Shm,
+    /// The choices of algorithms for collective operations.
+    pub(crate) selectors: Selectors,
 }
 
 /// With threads, how long one sleeps before it looks again: another may have made the progress that it waits for,

@@ -113,7 +113,11 @@ fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
 }
 
 fn engine(id: ProcessId, count: u32, device: Shm) -> Engine {
-    Engine { core: ayatori_core::Process::new(id, count, Config::default()), device }
+    Engine {
+        core: ayatori_core::Process::new(id, count, Config::default()),
+        device,
+        selectors: Default::default(),
+    }
 }
 
 /// What failed, in words, as an error of starting.

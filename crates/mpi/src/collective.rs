@@ -1,0 +1,392 @@
+//! Collective operations at this side of the boundary: from what C passes to a schedule of the core, and how the
+//! three forms of a call run it (MPI-5.0 §6).
+
+use crate::abi::*;
+use crate::boundary::{Fault, fault};
+use crate::message::buffer;
+use crate::request::{Half, What};
+use crate::runtime::{self, Engine};
+use crate::state::process;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
+use ayatori_core::ids::{CommId, Rank};
+use ayatori_core::op::Reducer;
+use ayatori_core::request::{Completion, Posted};
+use std::ffi::{c_int, c_void};
+
+/// The form of a call.
+#[derive(Clone, Copy)]
+pub(crate) enum Mode {
+    /// Returns when this process' part is done.
+    Blocking,
+    /// Gives a request.
+    Nonblocking(Out<MPI_Request>),
+    /// Gives a request that can be started again and again.
+    Persistent(MPI_Info, Out<MPI_Request>),
+}
+
+/// An array of counts or displacements of the caller: `int` in the small forms, 64 bits in the large ones.
+#[derive(Clone, Copy)]
+pub(crate) enum Array {
+    /// Of `int`.
+    Small(In<c_int>),
+    /// Of `MPI_Count`.
+    Large(In<MPI_Count>),
+    /// Of `MPI_Aint`.
+    Address(In<MPI_Aint>),
+}
+
+impl From<In<c_int>> for Array {
+    fn from(array: In<c_int>) -> Self {
+        Self::Small(array)
+    }
+}
+
+impl From<In<MPI_Count>> for Array {
+    fn from(array: In<MPI_Count>) -> Self {
+        Self::Large(array)
+    }
+}
+
+impl From<In<MPI_Aint>> for Array {
+    fn from(array: In<MPI_Aint>) -> Self {
+        Self::Address(array)
+    }
+}
+
+impl Array {
+    /// The element for a rank.
+    pub(crate) fn get(self, name: &str, rank: usize) -> Result<MPI_Count, Fault> {
+        Ok(match self {
+            Self::Small(array) => array.get_at(name, rank)?.into(),
+            Self::Large(array) => array.get_at(name, rank)?,
+            Self::Address(array) => array.get_at(name, rank)? as MPI_Count,
+        })
+    }
+}
+
+/// A block for each process, kept until the schedule is made.
+pub(crate) enum Parts {
+    /// Equal ones in one buffer.
+    Uniform(Buffer),
+    /// Any.
+    Each(Vec<Buffer>),
+}
+
+impl Parts {
+    fn blocks(&self) -> Blocks<'_> {
+        match self {
+            Self::Uniform(buffer) => Blocks::Uniform(*buffer),
+            Self::Each(buffers) => Blocks::Each(buffers),
+        }
+    }
+
+    /// Bytes of a block, on average.
+    fn average_bytes(&self, size: u32) -> usize {
+        match self {
+            Self::Uniform(buffer) => buffer.len() / size as usize,
+            Self::Each(buffers) => buffers.iter().map(Buffer::len).sum::<usize>() / size as usize,
+        }
+    }
+}
+
+/// A collective operation with its arguments, checked as far as one process can.
+pub(crate) enum Operation {
+    /// `MPI_Barrier`
+    Barrier,
+    /// `MPI_Bcast`
+    Bcast { buffer: Buffer, root: Rank },
+    /// `MPI_Gather` and `MPI_Gatherv`
+    Gather { send: Option<Buffer>, recv: Option<Parts>, root: Rank, is_uniform: bool },
+    /// `MPI_Scatter` and `MPI_Scatterv`
+    Scatter { send: Option<Parts>, recv: Option<Buffer>, root: Rank, is_uniform: bool },
+    /// `MPI_Allgather` and `MPI_Allgatherv`
+    Allgather { send: Option<Buffer>, recv: Parts },
+    /// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`
+    Alltoall { send: Option<Parts>, recv: Parts },
+    /// `MPI_Reduce`
+    Reduce { send: Option<Buffer>, recv: Option<Buffer>, reducer: Reducer, root: Rank },
+    /// `MPI_Allreduce`
+    Allreduce { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+    /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`
+    ReduceScatter { send: Option<Buffer>, recv: Buffer, counts_bytes: Vec<usize>, reducer: Reducer },
+    /// `MPI_Scan`
+    Scan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+    /// `MPI_Exscan`
+    Exscan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+}
+
+impl Operation {
+    /// What the choice of an algorithm depends on: the same at all processes.
+    fn question(&self, size: u32) -> (Collective, usize) {
+        match self {
+            Self::Barrier => (Collective::Barrier, 0),
+            Self::Bcast { buffer, .. } => (Collective::Bcast, buffer.len()),
+            Self::Gather { is_uniform: false, .. } => (Collective::Gatherv, 0),
+            Self::Gather { send, recv, .. } => {
+                let own = send.map(|buffer| buffer.len());
+                let of_root = || recv.as_ref().map_or(0, |recv| recv.average_bytes(size));
+                (Collective::Gather, own.unwrap_or_else(of_root))
+            }
+            Self::Scatter { is_uniform: false, .. } => (Collective::Scatterv, 0),
+            Self::Scatter { send, recv, .. } => {
+                let own = recv.map(|buffer| buffer.len());
+                let of_root = || send.as_ref().map_or(0, |send| send.average_bytes(size));
+                (Collective::Scatter, own.unwrap_or_else(of_root))
+            }
+            Self::Allgather { recv: recv @ Parts::Uniform(_), .. } => {
+                (Collective::Allgather, recv.average_bytes(size))
+            }
+            Self::Allgather { recv, .. } => (Collective::Allgatherv, recv.average_bytes(size)),
+            Self::Alltoall { recv: recv @ Parts::Uniform(_), .. } => {
+                (Collective::Alltoall, recv.average_bytes(size))
+            }
+            // Each process knows its own lengths only; the algorithms of these work together.
+            Self::Alltoall { .. } => (Collective::Alltoallv, 0),
+            Self::Reduce { send, recv, .. } => {
+                (Collective::Reduce, send.or(*recv).map_or(0, |buffer| buffer.len()))
+            }
+            Self::Allreduce { recv, .. } => (Collective::Allreduce, recv.len()),
+            Self::ReduceScatter { counts_bytes, .. } => {
+                (Collective::ReduceScatter, counts_bytes.iter().sum())
+            }
+            Self::Scan { recv, .. } => (Collective::Scan, recv.len()),
+            Self::Exscan { recv, .. } => (Collective::Exscan, recv.len()),
+        }
+    }
+
+    fn reducer(&self) -> Option<&Reducer> {
+        match self {
+            Self::Reduce { reducer, .. }
+            | Self::Allreduce { reducer, .. }
+            | Self::ReduceScatter { reducer, .. }
+            | Self::Scan { reducer, .. }
+            | Self::Exscan { reducer, .. } => Some(reducer),
+            _ => None,
+        }
+    }
+
+    /// The schedule of one process.
+    fn schedule(
+        &self,
+        pool: &mut Pool,
+        at: Context,
+        selector: &mut Selector,
+    ) -> Result<Schedule, ayatori_core::Error> {
+        let (collective, bytes) = self.question(at.size);
+        let commutative = self.reducer().is_none_or(Reducer::is_commutative);
+        let choice = selector.choose(collective, bytes, commutative);
+        match self {
+            Self::Barrier => coll::barrier(pool, at, choice),
+            Self::Bcast { buffer, root } => coll::bcast(pool, at, *buffer, *root, choice),
+            Self::Gather { send, recv, root, .. } => {
+                coll::gather(pool, at, *send, recv.as_ref().map(Parts::blocks), *root, choice)
+            }
+            Self::Scatter { send, recv, root, .. } => {
+                coll::scatter(pool, at, send.as_ref().map(Parts::blocks), *recv, *root, choice)
+            }
+            Self::Allgather { send, recv } => coll::allgather(pool, at, *send, recv.blocks(), choice),
+            Self::Alltoall { send, recv } => {
+                coll::alltoall(pool, at, send.as_ref().map(Parts::blocks), recv.blocks(), choice)
+            }
+            Self::Reduce { send, recv, reducer, root } => {
+                coll::reduce(pool, at, *send, *recv, reducer, *root, choice)
+            }
+            Self::Allreduce { send, recv, reducer } => {
+                coll::allreduce(pool, at, *send, *recv, reducer, choice)
+            }
+            Self::ReduceScatter { send, recv, counts_bytes, reducer } => {
+                coll::reduce_scatter(pool, at, *send, *recv, Counts::Each(counts_bytes), reducer, choice)
+            }
+            Self::Scan { send, recv, reducer } => coll::scan(pool, at, *send, *recv, reducer, choice),
+            Self::Exscan { send, recv, reducer } => coll::exscan(pool, at, *send, *recv, reducer, choice),
+        }
+    }
+}
+
+/// Whether an argument is `MPI_IN_PLACE`.
+#[inline(always)]
+pub(crate) fn is_in_place(memory: *const c_void) -> bool {
+    memory.addr() == MPI_IN_PLACE
+}
+
+/// Refuses `MPI_IN_PLACE` where it means nothing.
+pub(crate) fn not_in_place(memory: *const c_void, name: &str) -> Result<(), Fault> {
+    if is_in_place(memory) {
+        return Err(fault(MPI_ERR_BUFFER, format_args!("argument {name} cannot be MPI_IN_PLACE here")));
+    }
+    Ok(())
+}
+
+/// A send buffer, or none for `MPI_IN_PLACE`.
+pub(crate) fn or_in_place(
+    memory: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    name: &str,
+) -> Result<Option<Buffer>, Fault> {
+    if is_in_place(memory) { Ok(None) } else { buffer(memory, count, datatype, name).map(Some) }
+}
+
+/// Equal blocks of `count` elements for each of `size` processes.
+pub(crate) fn uniform(
+    memory: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    size: u32,
+    name: &str,
+) -> Result<Parts, Fault> {
+    let all = count.checked_mul(size.into());
+    let all = all.ok_or_else(|| {
+        fault(MPI_ERR_COUNT, format_args!("argument count of {name} ({count}) is too large"))
+    })?;
+    buffer(memory, all, datatype, name).map(Parts::Uniform)
+}
+
+/// Blocks of any length anywhere: `displs` counts in elements of `unit_bytes`.
+pub(crate) struct Each {
+    pub(crate) memory: *const c_void,
+    pub(crate) counts: Array,
+    pub(crate) displs: Array,
+    pub(crate) name: &'static str,
+}
+
+impl Each {
+    /// The block of a rank.
+    fn block(&self, rank: usize, datatype: MPI_Datatype, unit_bytes: usize) -> Result<Buffer, Fault> {
+        let (count, displ) = (self.counts.get("counts", rank)?, self.displs.get("displs", rank)?);
+        let offset = displ.wrapping_mul(unit_bytes as MPI_Count);
+        buffer(self.memory.wrapping_byte_offset(offset as isize), count, datatype, self.name)
+    }
+
+    /// Blocks of one type, displacements in its extents.
+    pub(crate) fn of(&self, datatype: MPI_Datatype, size: u32) -> Result<Parts, Fault> {
+        let unit_bytes = crate::datatype::layout(datatype, "datatype")?.extent_bytes;
+        let blocks = (0..size as usize).map(|rank| self.block(rank, datatype, unit_bytes));
+        Ok(Parts::Each(blocks.collect::<Result<_, _>>()?))
+    }
+
+    /// Blocks of a type each, displacements in bytes.
+    pub(crate) fn of_types(&self, types: In<MPI_Datatype>, size: u32) -> Result<Parts, Fault> {
+        let blocks = (0..size as usize).map(|rank| self.block(rank, types.get_at("types", rank)?, 1));
+        Ok(Parts::Each(blocks.collect::<Result<_, _>>()?))
+    }
+}
+
+/// Where this process is in a communicator.
+pub(crate) fn shape(comm: MPI_Comm) -> Result<Context, Fault> {
+    let process = process()?;
+    let comm = process.comms.get(comm, "comm")?;
+    Ok(Context { rank: comm.rank(), size: comm.size() })
+}
+
+/// A persistent collective operation.
+pub(crate) struct Persistent {
+    operation: Operation,
+    comm: CommId,
+    /// The run under way; none while inactive.
+    running: Option<Half>,
+}
+
+impl Persistent {
+    /// Whether there is nothing to wait for.
+    pub(crate) fn is_inactive(&self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Begins a run.
+    pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), Fault> {
+        if self.running.is_some() {
+            return Err(fault(MPI_ERR_REQUEST, format_args!("argument request is active already")));
+        }
+        self.running = Some(begin(engine, self.comm, &self.operation)?.into());
+        Ok(())
+    }
+
+    /// The run's completion, if it is over; the request is inactive then.
+    pub(crate) fn take(&mut self, engine: &mut Engine) -> Result<Option<Completion>, Fault> {
+        let completion = match self.running {
+            None => return Ok(None),
+            Some(Half::Over(completion)) => completion,
+            Some(Half::Going(id)) => match engine.core.take(id)? {
+                Some(completion) => completion,
+                None => return Ok(None),
+            },
+        };
+        self.running = None;
+        Ok(Some(completion))
+    }
+
+    /// The run's completion, if it is over or if there is none.
+    pub(crate) fn peek(&self, core: &ayatori_core::Process) -> Result<Option<Completion>, Fault> {
+        Ok(match self.running {
+            None => Some(Completion::EMPTY),
+            Some(Half::Over(completion)) => Some(completion),
+            Some(Half::Going(id)) => core.peek(id)?,
+        })
+    }
+}
+
+/// The choices for each size of communicator there was, made once.
+#[derive(Default)]
+pub(crate) struct Selectors(Vec<(u32, Selector)>);
+
+impl Selectors {
+    fn of_size(&mut self, size: u32) -> &mut Selector {
+        let at = self.0.iter().position(|(of, _)| *of == size).unwrap_or_else(|| {
+            self.0.push((size, new_selector(size)));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+}
+
+/// Choices for shared memory on the processors this process may use, and what the environment forces:
+/// `AYATORI_COLL_ALLREDUCE=ring`, the same at all processes.
+fn new_selector(size: u32) -> Selector {
+    let processors =
+        std::thread::available_parallelism().ok().and_then(|count| u32::try_from(count.get()).ok());
+    let mut selector = Selector::new(size, Fabric { processors, ..Fabric::default() });
+    for collective in Collective::ALL {
+        let variable = format!("AYATORI_COLL_{}", collective.name().to_uppercase());
+        if let Ok(name) = std::env::var(&variable)
+            && let Err(error) = selector.force(collective, &name)
+        {
+            eprintln!("ayatori: {variable}={name} is ignored: {error}");
+        }
+    }
+    selector
+}
+
+/// Starts an operation on a communicator of the core.
+fn begin(engine: &mut Engine, comm: CommId, operation: &Operation) -> Result<Posted, Fault> {
+    let Engine { core, device, selectors } = engine;
+    let communicator = core.comm(comm)?;
+    let at = Context { rank: communicator.rank(), size: communicator.size() };
+    let schedule = operation.schedule(core.schedule_pool(), at, selectors.of_size(at.size))?;
+    Ok(core.start_collective(device, comm, schedule)?)
+}
+
+/// Runs an operation in the form that was called.
+pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation) -> Result<(), Fault> {
+    let mut process = process()?;
+    let id = process.comms.get(comm, "comm")?.id();
+    let (handle, request) = match mode {
+        Mode::Blocking => {
+            let posted = begin(process.engine(), id, &operation)?;
+            return runtime::complete(process, posted, comm).map(|_| ());
+        }
+        Mode::Nonblocking(request) => {
+            let posted = begin(process.engine(), id, &operation)?;
+            (process.new_request(posted, comm)?, request)
+        }
+        Mode::Persistent(info, request) => {
+            if info != MPI_INFO_NULL {
+                crate::api::info::with(info, |_| Ok(()))?;
+            }
+            let persistent = Persistent { operation, comm: id, running: None };
+            (process.new_request(What::Collective(Box::new(persistent)), comm)?, request)
+        }
+    };
+    request.set("request", handle)
+}
