@@ -3,7 +3,6 @@
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::collective::Persistent;
-use crate::handle::Table;
 use crate::state::{Process, process};
 use ayatori_core::ids::RequestId;
 use ayatori_core::request::{Completion, Posted};
