@@ -3,6 +3,7 @@
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::collective::Persistent;
+use crate::handle::Table;
 use crate::state::{Process, process};
 use ayatori_core::ids::RequestId;
 use ayatori_core::request::{Completion, Posted};
