@@ -18,6 +18,8 @@ pub enum Error {
         /// Largest free run in the attached buffer.
         free_bytes: usize,
     },
+    /// `MPI_ERR_BUFFER`: two buffers of one call share memory.
+    BuffersOverlap,
     /// `MPI_ERR_COUNT`.
     Count,
     /// `MPI_ERR_TYPE`.
@@ -77,6 +79,9 @@ impl fmt::Display for Error {
                 f,
                 "the attached buffer has no room: the message needs {needed_bytes} bytes, {free_bytes} are free in one run"
             ),
+            Self::BuffersOverlap => {
+                write!(f, "send and receive buffer overlap; give MPI_IN_PLACE to work in one buffer")
+            }
             Self::Count => write!(f, "the count is negative or too large"),
             Self::Type => write!(f, "the datatype does not fit here"),
             Self::Tag(tag) => write!(f, "tag {tag} is not between 0 and MPI_TAG_UB"),

@@ -218,7 +218,7 @@ impl From<ayatori_core::Error> for Fault {
     fn from(error: ayatori_core::Error) -> Self {
         use ayatori_core::Error;
         let class = match error {
-            Error::BufferExhausted { .. } => MPI_ERR_BUFFER,
+            Error::BufferExhausted { .. } | Error::BuffersOverlap => MPI_ERR_BUFFER,
             Error::Count => MPI_ERR_COUNT,
             Error::Type => MPI_ERR_TYPE,
             Error::Tag(_) => MPI_ERR_TAG,

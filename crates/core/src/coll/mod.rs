@@ -109,13 +109,10 @@ fn check_reduction(send: Option<Buffer>, recv: Buffer, reducer: &Reducer) -> Res
     }
     match send {
         Some(send) if send.len() != recv.len() => Err(OTHER_LENGTHS),
-        Some(send) if send.overlaps(&recv) => Err(OVERLAP),
+        Some(send) if send.overlaps(&recv) => Err(Error::BuffersOverlap),
         _ => Ok(()),
     }
 }
-
-const OVERLAP: Error =
-    Error::Argument("send and receive buffer overlap; give MPI_IN_PLACE to work in one buffer");
 
 fn no_such_algorithm<T>() -> Result<T, Error> {
     Err(Error::Argument("the algorithm does not serve this operation with these arguments"))

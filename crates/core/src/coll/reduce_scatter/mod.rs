@@ -4,9 +4,7 @@ mod pairwise;
 mod recursive_halving;
 mod reduce_then_scatter;
 
-use super::{
-    Algorithm, Builder, Choice, Context, Counts, OTHER_LENGTHS, OVERLAP, Pool, Schedule, no_such_algorithm,
-};
+use super::{Algorithm, Builder, Choice, Context, Counts, OTHER_LENGTHS, Pool, Schedule, no_such_algorithm};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::op::Reducer;
@@ -38,7 +36,7 @@ pub fn reduce_scatter(
         return Err(OTHER_LENGTHS);
     }
     if send.is_some_and(|send| send.overlaps(&recv)) {
-        return Err(OVERLAP);
+        return Err(Error::BuffersOverlap);
     }
     let mut builder = Builder::new(pool, operand.is_virtual());
     builder.set_reducer(reducer);
