@@ -119,6 +119,16 @@ impl Buffer {
         }
     }
 
+    /// Zeroed memory that is never freed, for simulators and tests that need real bytes and have no `unsafe`. As
+    /// of every buffer, its parts are lent to one operation at a time, by one thread.
+    pub fn leaked(len: usize) -> Self {
+        let memory = alloc::vec![0; len].leak();
+        match NonNull::new(memory.as_mut_ptr()) {
+            Some(base) => Self { base: Some(base), len },
+            None => Self::EMPTY,
+        }
+    }
+
     /// Length in bytes.
     #[inline]
     pub const fn len(&self) -> usize {
