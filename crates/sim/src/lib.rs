@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cluster;
+pub mod fuzz;
 pub mod machine;
 pub mod network;
 mod queue;

@@ -1,0 +1,120 @@
+//! Fault runs: one seed makes a world, and the protocol engine must hold its promises in it.
+//!
+//! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, a device
+//! that is full, slow or refuses as the seed says, a mix of traffic, and in some worlds crashes. It is run in two phases,
+//! after TigerBeetle's simulator:
+//!
+//! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive model of
+//!    matching (`model`): the right message, exactly once, the right bytes; and no receiver holds more eager data than
+//!    its credit allows.
+//! 2. *Liveness.* The world heals: nothing is refused any more and nobody else dies. Now everything must complete, with
+//!    an error where a dead process is needed, and nothing may be left: no request, no message, no registration, no
+//!    credit.
+//!
+//! Traffic: point-to-point in standard and synchronous mode, persistent requests, wildcards, probes and matched probes,
+//! cancelling of receives and sends, messages to oneself, floods that use up credit, communicators made by splitting, and
+//! five collective operations with every algorithm.
+//!
+//! **Not possible yet**: the engine has one ordered rail to a peer and no failover, so rails do not die and packets do
+//! not overtake one another. What fails is a process ([`Event::PeerGone`](ayatori_core::device::Event)). Worlds hold
+//! rails in a list (`wire`), where failing ones will come in.
+//!
+//! That the checks can fail is shown by [`Bug`]s, built into the device on purpose, and by mutations of the engine's
+//! source (`cargo xtask mutants`): each is found (tests).
+
+mod bug;
+mod collectives;
+mod model;
+mod wire;
+mod world;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use bug::Bug;
+
+/// What a world has seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorldReport {
+    /// Calls, deliveries and rounds of progress.
+    pub step_count: u64,
+    /// Messages sent.
+    pub message_count: u64,
+    /// Collective operations begun by a process.
+    pub collective_count: u64,
+    /// Processes that crashed.
+    pub crash_count: u64,
+    /// A digest of every completion in order: the same seed gives the same, on every machine and in every build.
+    pub digest: u64,
+}
+
+impl WorldReport {
+    fn add(&mut self, other: &WorldReport) {
+        self.step_count += other.step_count;
+        self.message_count += other.message_count;
+        self.collective_count += other.collective_count;
+        self.crash_count += other.crash_count;
+        self.digest = (self.digest ^ other.digest).wrapping_mul(0x0000_0100_0000_01B3);
+    }
+}
+
+/// A promise broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The world in which it happened.
+    pub seed: u64,
+    /// What is wrong.
+    pub what: String,
+    /// What happened in the world, the last lines of it.
+    pub history: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.history {
+            writeln!(f, "  {line}")?;
+        }
+        write!(f, "seed {}: {}", self.seed, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// Runs the world of a seed, with a bug built in or (as for real) without.
+///
+/// # Errors
+/// The first promise found broken.
+pub fn run_world(seed: u64, bug: Option<Bug>) -> Result<WorldReport, Violation> {
+    let mut history = Vec::new();
+    let outcome = catch_unwind(AssertUnwindSafe(|| world::run(seed, bug, &mut history)));
+    let what = match outcome {
+        Ok(Ok(report)) => return Ok(report),
+        Ok(Err(what)) => what,
+        // An assertion of the engine.
+        Err(panic) => match panic.downcast_ref::<String>() {
+            Some(text) => format!("panic: {text}"),
+            None => format!("panic: {}", panic.downcast_ref::<&str>().unwrap_or(&"without a word")),
+        },
+    };
+    const SHOWN: usize = 30;
+    let first = history.len().saturating_sub(SHOWN);
+    Err(Violation { seed, what, history: history.split_off(first) })
+}
+
+/// Runs the worlds of `count` seeds from `first`. `watch` hears of each.
+///
+/// # Errors
+/// The first promise found broken.
+pub fn run_worlds(
+    first: u64,
+    count: u64,
+    bug: Option<Bug>,
+    mut watch: impl FnMut(u64),
+) -> Result<WorldReport, Violation> {
+    let mut sum = WorldReport::default();
+    for seed in first..first.saturating_add(count) {
+        sum.add(&run_world(seed, bug)?);
+        watch(seed);
+    }
+    Ok(sum)
+}

@@ -1,0 +1,265 @@
+//! What is promised.
+
+use ayatori_core::Error;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::Collective;
+use ayatori_core::ids::{ProcessId, Tag};
+use ayatori_core::link::CREDIT_CELLS;
+use ayatori_core::request::{Completion, Origin};
+
+use super::traffic::UNTOUCHED;
+use super::{Outcome, Running, World, content};
+use crate::fuzz::model::Expected;
+
+impl World<'_> {
+    pub(super) fn status_of(&self, message: usize) -> (Origin, Option<Tag>, u64) {
+        let sent = &self.model.sent[message];
+        let rank = self.model.comms[sent.comm].rank_of(sent.from).unwrap_or(u32::MAX);
+        (Origin::Rank(rank), Some(sent.tag), sent.length as u64)
+    }
+
+    fn digest(&mut self, words: [u64; 3]) {
+        for word in words {
+            self.report.digest = (self.report.digest ^ word).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    }
+
+    /// Takes what is complete, and checks it.
+    pub(super) fn collect(&mut self) -> Outcome {
+        self.collect_receives()?;
+        self.collect_sends()?;
+        let mut index = 0;
+        while index < self.running.len() {
+            let Running { at, sequence, joint, id, recv } = self.running[index];
+            let taken = if self.is_alive(at) { self.take(at, id)? } else { None };
+            match taken {
+                None => index += 1,
+                Some(completion) => {
+                    self.running.swap_remove(index);
+                    self.check_collective(at, sequence, joint, &completion, &recv)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn collect_receives(&mut self) -> Outcome {
+        let mut index = 0;
+        while index < self.receives.len() {
+            let (at, number) = (self.receives[index].at, self.receives[index].number);
+            let (request, persistent) = (self.receives[index].request, self.receives[index].persistent);
+            let taken = match request.filter(|_| self.is_alive(at)) {
+                Some(id) => self.take(at, id)?,
+                None => None,
+            };
+            let Some(completion) = taken else {
+                index += 1;
+                continue;
+            };
+            let buffer = self.receives.swap_remove(index).buffer;
+            if let Some(persistent) = persistent {
+                self.persistent[persistent].active = false;
+            }
+            self.check_receive(at, number, &completion, &buffer)?;
+        }
+        Ok(())
+    }
+
+    fn collect_sends(&mut self) -> Outcome {
+        let mut index = 0;
+        while index < self.sends.len() {
+            let (at, id) = (self.sends[index].at, self.sends[index].id);
+            let taken = if self.is_alive(at) { self.take(at, id)? } else { None };
+            let Some(completion) = taken else {
+                index += 1;
+                continue;
+            };
+            let send = self.sends.swap_remove(index);
+            if let Some(persistent) = send.persistent {
+                self.persistent[persistent].active = false;
+            }
+            self.digest([1, send.number as u64, completion.error.is_some().into()]);
+            self.check_send(at, send.number, send.synchronous, &completion)?;
+        }
+        Ok(())
+    }
+
+    fn check_send(&self, at: u32, number: usize, synchronous: bool, completion: &Completion) -> Outcome {
+        let sent = &self.model.sent[number];
+        let wrong = |what: &str| Err(format!("message {number}: {what}: {completion:?}"));
+        match completion.error {
+            Some(Error::ProcessAborted(ProcessId(peer)))
+                if peer == sent.to && self.model.knows_gone(at, peer) =>
+            {
+                Ok(())
+            }
+            Some(_) => wrong("the send failed"),
+            None if completion.status.cancelled != sent.cancelled => {
+                wrong("the sender and the model differ on whether it was cancelled")
+            }
+            None if synchronous && !sent.matched && !sent.cancelled => {
+                wrong("a synchronous send ended before its message was matched")
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn check_receive_error(&mut self, number: usize, error: Error) -> Outcome {
+        match self.model.receives[number].2 {
+            Expected::Gone(peer) if error == Error::ProcessAborted(peer) => Ok(()),
+            expected => Err(format!("receive {number}: {error}, the model says {expected:?}")),
+        }
+    }
+
+    pub(super) fn check_receive(
+        &mut self,
+        at: u32,
+        number: usize,
+        completion: &Completion,
+        buffer: &Buffer,
+    ) -> Outcome {
+        let now_ps = self.wire.borrow().now_ps();
+        self.digest([2 + number as u64, completion.status.bytes, now_ps]);
+        let expected = self.model.receives[number].2;
+        match (expected, completion.error) {
+            (Expected::Open, _) => {
+                Err(format!("receive {number} ends with {completion:?}, the model knows no message for it"))
+            }
+            (Expected::Cancelled, None) if completion.status.cancelled => Ok(()),
+            (Expected::Gone(peer), Some(Error::ProcessAborted(told))) if told == peer => Ok(()),
+            (Expected::Message(message), error) => {
+                let from = self.model.sent[message].from;
+                if error == Some(Error::ProcessAborted(ProcessId(from))) && self.model.knows_gone(at, from) {
+                    return Ok(());
+                }
+                self.check_data(number, message, completion, buffer)
+            }
+            _ => Err(format!("receive {number}: {completion:?}, the model says {expected:?}")),
+        }
+    }
+
+    fn check_data(
+        &self,
+        number: usize,
+        message: usize,
+        completion: &Completion,
+        buffer: &Buffer,
+    ) -> Outcome {
+        let sent = &self.model.sent[message];
+        let fits = sent.length.min(buffer.len());
+        let (source, tag, _) = self.status_of(message);
+        let status = &completion.status;
+        let truncated = Error::Truncate {
+            message_bytes: sent.length as u64,
+            buffer_bytes: buffer.len() as u64,
+        };
+        let error = (sent.length > buffer.len()).then_some(truncated);
+        let told = (status.source, status.tag, status.bytes, status.cancelled, completion.error);
+        if told != (source, tag, fits as u64, false, error) || sent.cancelled {
+            return Err(format!("receive {number}: {completion:?}, the model says message {message}, {sent:?}"));
+        }
+        let bytes = buffer.piece().bytes().unwrap_or(&[]);
+        let right = |at: usize| if at < fits { content(sent.content, at) } else { UNTOUCHED };
+        match bytes.iter().enumerate().find(|&(at, &byte)| byte != right(at)) {
+            None => Ok(()),
+            Some((at, byte)) => Err(format!(
+                "receive {number}: byte {at} of message {message} ({} B into {} B) is {byte:#x}, not {:#x}",
+                sent.length,
+                buffer.len(),
+                right(at)
+            )),
+        }
+    }
+
+    pub(super) fn check_collective(
+        &mut self,
+        at: u32,
+        index: usize,
+        number: usize,
+        completion: &Completion,
+        recv: &Buffer,
+    ) -> Outcome {
+        let now_ps = self.wire.borrow().now_ps();
+        self.digest([3, number as u64, now_ps]);
+        let sequence = &mut self.sequences[index];
+        let members = &self.model.comms[sequence.comm];
+        let rank = members.rank_of(at).unwrap_or(0);
+        let (size, joint) = (sequence.next.len() as u32, sequence.joints[number]);
+        let name = format!("{:?} {number} of comm {} at {at}", joint.kind, sequence.comm);
+        match completion.error {
+            None => {}
+            Some(Error::ProcessAborted(ProcessId(peer)))
+                if members.rank_of(peer).is_some() && self.model.knows_gone(at, peer) =>
+            {
+                sequence.broken[rank as usize] = true;
+                return Ok(());
+            }
+            Some(error) => return Err(format!("{name}: {error}")),
+        }
+        if joint.kind == Collective::Barrier && sequence.next.iter().any(|&next| next <= number) {
+            return Err(format!("{name}: a barrier lets pass before all have come"));
+        }
+        let after = joint.after(rank, size);
+        if recv.piece().bytes() != Some(&after[..]) {
+            return Err(format!("{name}: wrong result ({:?}, {} B a block)", joint.choice, joint.block_bytes));
+        }
+        Ok(())
+    }
+
+    /// Everything has come to an end, and nothing is left.
+    pub(super) fn check_end(&mut self) -> Outcome {
+        let waiting = |at: u32| self.is_alive(at);
+        if let Some(send) = self.sends.iter().find(|send| waiting(send.at)) {
+            let message = &self.model.sent[send.number];
+            return Err(format!("message {} never ends at its sender: {message:?}", send.number));
+        }
+        if let Some(receive) = self.receives.iter().find(|receive| waiting(receive.at)) {
+            let model = &self.model.receives[receive.number];
+            return Err(format!("receive {} never ends: {model:?}", receive.number));
+        }
+        if let Some(running) = self.running.iter().find(|running| waiting(running.at)) {
+            let sequence = &self.sequences[running.sequence];
+            let (joint, comm) = (&sequence.joints[running.joint], sequence.comm);
+            return Err(format!(
+                "{:?} {} of comm {comm} never ends at {}: {:?}",
+                joint.kind, running.joint, running.at, joint.choice
+            ));
+        }
+        self.free_persistent()?;
+        for at in (0..self.count() as u32).filter(|&at| self.is_alive(at)) {
+            let counts = self.nodes[at as usize].0.counts();
+            let registered = self.wire.borrow().registered_count(at);
+            if (counts.requests, counts.posted, counts.unexpected, registered) != (0, 0, 0, 0) {
+                return Err(format!("process {at} is left with {counts:?} and {registered} registrations"));
+            }
+        }
+        self.check_credit()
+    }
+
+    fn free_persistent(&mut self) -> Outcome {
+        for index in 0..self.persistent.len() {
+            let (at, id) = (self.persistent[index].at, self.persistent[index].id);
+            if self.is_alive(at) {
+                let freed = self.nodes[at as usize].0.free(id);
+                freed.map_err(|error| format!("freeing a persistent request at {at}: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_credit(&self) -> Outcome {
+        let alive = |at: &u32| self.is_alive(*at);
+        let count = self.count() as u32;
+        for a in (0..count).filter(alive) {
+            for b in (0..count).filter(alive) {
+                let (here, there) = (&self.nodes[a as usize].0, &self.nodes[b as usize].0);
+                let held = here.credit(ProcessId(b)).map_or(CREDIT_CELLS, |credit| credit.0);
+                let owed = there.credit(ProcessId(a)).map_or(0, |credit| credit.1);
+                if held + owed != CREDIT_CELLS {
+                    return Err(format!("{a} holds {held} cells of credit for {b}, which owes {owed}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
