@@ -10,7 +10,7 @@ use crate::coll::{self, Schedule, StepId, Transport};
 use crate::device::Device;
 use crate::error::Error;
 use crate::group::Group;
-use crate::ids::{CommId, ContextId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Request, SendMode, State};
 use crate::wire::Envelope;
@@ -74,6 +74,13 @@ impl Process {
         span: Span,
         making: Option<Making>,
     ) -> Posted {
+        if let Some(error) = self.lost_member(&span.group) {
+            if let Some(making) = making {
+                self.abandon_making(making);
+            }
+            self.pool.recycle(schedule);
+            return Posted::Done(Completion::failed(error));
+        }
         let id = self.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         let status = schedule.start(&mut Carrier { process: self, device, span: &span, parent: id });
         let running = Box::new(Running { schedule, span, making });
@@ -138,6 +145,35 @@ impl Process {
         }
     }
 
+    /// Why collective operations among these cannot succeed any more, if so.
+    fn lost_member(&self, group: &Group) -> Option<Error> {
+        self.lost.iter().find(|(peer, _)| group.rank_of(*peer).is_some()).map(|&(_, error)| error)
+    }
+
+    /// Ends the collective operations that `peer` is a member of, also those that exchange nothing with it here: other
+    /// members, which do, give up, and their messages would be waited for without end.
+    #[cold]
+    pub(super) fn fail_collectives(&mut self, peer: ProcessId, error: Error) {
+        let concerned: Vec<RequestId> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| match &request.state {
+                State::Collective(running) => running.span.group.rank_of(peer).is_some(),
+                _ => false,
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in concerned {
+            let request = self.requests.get_mut(id).expect("just listed");
+            let State::Collective(running) = core::mem::replace(&mut request.state, State::Elsewhere) else {
+                unreachable!("just looked")
+            };
+            if let Some(completion) = self.settle_collective(id, coll::Status::Failed(error), running) {
+                self.complete(id, completion);
+            }
+        }
+    }
+
     /// A schedule failed: its messages end without it.
     fn give_up_children(&mut self, parent: RequestId) {
         let is_child = |request: &Request| matches!(request.parent, Some((id, _)) if id == parent);
@@ -180,7 +216,7 @@ impl<D: Device> Carrier<'_, D> {
         }
     }
 
-    fn peer(&self, rank: Rank) -> Result<crate::ids::ProcessId, Error> {
+    fn peer(&self, rank: Rank) -> Result<ProcessId, Error> {
         let size = self.span.group.size();
         self.span.group.process(rank).ok_or(Error::Rank { rank: rank.into(), size })
     }

@@ -101,6 +101,8 @@ impl Process {
             }
             self.complete(id, Completion::failed(error));
         }
+        self.lost.push((peer, error));
+        self.fail_collectives(peer, error);
         self.events.push_back(ProcessEvent::PeerLost(peer, error));
     }
 

@@ -149,6 +149,8 @@ pub struct Process {
     woken: VecDeque<Woken>,
     /// Memory of schedules that have ended.
     pool: Pool,
+    /// Peers that can no longer be talked to.
+    lost: Vec<(ProcessId, Error)>,
     events: VecDeque<ProcessEvent>,
     buffered: crate::bsend::AttachedBuffer,
     completion_count: u64,
@@ -178,6 +180,7 @@ impl Process {
             deregister: Vec::new(),
             woken: VecDeque::new(),
             pool: Pool::default(),
+            lost: Vec::new(),
             events: VecDeque::new(),
             buffered: crate::bsend::AttachedBuffer::none(),
             completion_count: 0,
