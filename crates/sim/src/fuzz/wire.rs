@@ -37,9 +37,17 @@ pub(super) struct Moods {
 
 #[derive(Debug)]
 enum Cargo {
-    Packet { header: Vec<u8>, payload: Vec<u8> },
+    Packet {
+        header: Vec<u8>,
+        payload: Vec<u8>,
+    },
     /// Copy on arrival, then tell.
-    Access { local: Buffer, remote: RemoteRegion, token: Token, put: bool },
+    Access {
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+        put: bool,
+    },
     /// `from` is gone.
     Gone,
 }
@@ -146,8 +154,7 @@ impl Wire {
             self.network.set_timer(time_ps, flight | HELD_UP);
         } else {
             let bytes = bytes as u64;
-            let message =
-                Message { from, to, bytes, gap: Gap::NONE, token: flight, notify_injected: false };
+            let message = Message { from, to, bytes, gap: Gap::NONE, token: flight, notify_injected: false };
             self.network.send(message);
         }
     }

@@ -150,8 +150,7 @@ fn network(random: &mut Random, count: u64) -> Outcome<(Network<NoProbe>, Vec<Ni
     let routing = routing.map_err(|error| error.to_string())?;
     let vc_count = 2.max(routing.vc_count());
     let config = network::Config { vc_count, ..network::Config::nsim() };
-    let network =
-        Network::with_probe(graph, routing, config, NoProbe).map_err(|error| error.to_string())?;
+    let network = Network::with_probe(graph, routing, config, NoProbe).map_err(|error| error.to_string())?;
     let nic_count = network.nic_count() as u64;
     let nics = (0..count).map(|_| NicId(random.below(nic_count) as u32)).collect();
     Ok((network, nics))
@@ -228,7 +227,9 @@ impl<'a> World<'a> {
             for (at, &(_, posted)) in made.iter().enumerate() {
                 if let Posted::Pending(id) = posted {
                     let taken = self.nodes[at].0.take(id).map_err(|error| error.to_string())?;
-                    taken.filter(|done| done.error.is_none()).ok_or(format!("splitting at {at}: {taken:?}"))?;
+                    taken
+                        .filter(|done| done.error.is_none())
+                        .ok_or(format!("splitting at {at}: {taken:?}"))?;
                 }
             }
             for color in 0..color_count.min(count) {
@@ -249,7 +250,10 @@ impl<'a> World<'a> {
             let comm = self.nodes[at as usize].0.comm(id).map_err(|error| error.to_string())?;
             let members: Vec<u32> = comm.group().iter().map(|process| process.0).collect();
             if members != of_rank || comm.rank() != rank as u32 {
-                return Err(format!("process {at} is {} of {members:?}, not {rank} of {of_rank:?}", comm.rank()));
+                return Err(format!(
+                    "process {at} is {} of {members:?}, not {rank} of {of_rank:?}",
+                    comm.rank()
+                ));
             }
             contexts.push(comm.context());
         }

@@ -107,14 +107,9 @@ impl World<'_> {
                     return Err(format!("message {number} ends at once with {completion:?}"));
                 }
             }
-            Ok(Posted::Pending(id)) => self.sends.push(Send {
-                at,
-                id,
-                number,
-                synchronous,
-                cancelling: false,
-                persistent: None,
-            }),
+            Ok(Posted::Pending(id)) => {
+                self.sends.push(Send { at, id, number, synchronous, cancelling: false, persistent: None })
+            }
         }
         self.report.message_count += 1;
         self.model.send(number);
@@ -383,8 +378,7 @@ impl World<'_> {
             return Ok(false);
         }
         let (given, before) = (joint.given(rank as u32, size), joint.before(rank as u32, size));
-        let (Some(send), Some(recv)) =
-            (self.memory(given.into_iter()), self.memory(before.into_iter()))
+        let (Some(send), Some(recv)) = (self.memory(given.into_iter()), self.memory(before.into_iter()))
         else {
             return Err("the world's memory is too small".into());
         };
