@@ -3,6 +3,7 @@
 
 pub mod cluster;
 pub mod fuzz;
+pub mod goal;
 pub mod machine;
 pub mod network;
 mod queue;
