@@ -271,9 +271,21 @@ impl Fabric {
             }
             return;
         }
-        let gap = if is_packet { Gap::NONE } else { self.config.gap };
         let [from, to] = [from, to].map(|rank| self.nic_of(rank, u16::from(rail) - 1));
+        let gap = if is_packet { Gap::NONE } else { self.gap_between(from, to) };
         self.network.send(Message { from, to, bytes, gap, token: flight, notify_injected: is_packet });
+    }
+
+    fn gap_between(&self, from: NicId, to: NicId) -> Gap {
+        let Config { gap, gap_per_hop, .. } = self.config;
+        if gap_per_hop == Gap::NONE {
+            return gap;
+        }
+        let [from, to] = [from, to].map(|nic| self.network.switch_of(nic));
+        let path = self.network.routing().path(self.network.graph(), from, to, 0);
+        let hop_count = path.map_or(0, |path| path.len() as u32);
+        let milli_packets = gap_per_hop.milli_packets.saturating_mul(hop_count);
+        Gap { milli_packets: gap.milli_packets.saturating_add(milli_packets) }
     }
 
     fn on_injected(&mut self, flight: u32) {

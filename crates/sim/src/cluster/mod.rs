@@ -85,6 +85,9 @@ pub struct Config {
     pub transfer: Transfer,
     /// Silence of a NIC after each packet of a rendezvous' data.
     pub gap: Gap,
+    /// As much more for every hop between switches that the message has to go ("MOD pacing", the future work of the packet
+    /// pacing paper: a gap for each message from its hop count).
+    pub gap_per_hop: Gap,
     /// Processes start at times spread evenly over this, ps.
     pub start_spread_ps: u64,
     /// Seed of the start times.
@@ -106,6 +109,7 @@ impl Default for Config {
             eager_bytes_max: 16 << 10,
             transfer: Transfer::Get,
             gap: Gap::NONE,
+            gap_per_hop: Gap::NONE,
             start_spread_ps: 0,
             seed: 0,
         }
