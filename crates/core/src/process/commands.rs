@@ -570,10 +570,12 @@ impl Process {
                 self.complete_cancelled(id);
             }
             State::Local => {
-                self.drop_arrival(
-                    |arrival| matches!(arrival.body, Body::Local { request, .. } if request == id),
-                );
-                self.complete_cancelled(id);
+                // One that a matched probe holds is matched: it completes when it is received.
+                let unmatched =
+                    |arrival: &Arrival| matches!(arrival.body, Body::Local { request, .. } if request == id);
+                if self.drop_arrival(unmatched).is_some() {
+                    self.complete_cancelled(id);
+                }
             }
             State::AwaitMatch | State::Offered => {
                 let link = request.link.expect("a send that left has a link");
