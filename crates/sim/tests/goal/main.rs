@@ -10,8 +10,8 @@ const EXAMPLE: &str = "\
 // two ranks and a third that gathers
 num_ranks 3
 rank 0 {
-l1: calc 1000 /* one
-microsecond */ cpu 1
+l1: calc 1000 cpu 1 /* one
+microsecond */
 l2: send 4096b to 1 tag 7 nic 1
 l2 requires l1
 l3: recv 10b from 2 tag 9
