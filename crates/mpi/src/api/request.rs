@@ -122,11 +122,12 @@ fn code(completion: &Completion) -> c_int {
     completion.error.map_or(MPI_SUCCESS, |error| Fault::from(error).code())
 }
 
-/// Ends every finished request of an array. `None`: all active ones go on, and there are some.
-fn end_some(
-    requests: InOut<MPI_Request>,
-    count: usize,
-) -> Result<Option<Option<Vec<(usize, Ended)>>>, Fault> {
+/// Ended requests, each with its place in the caller's array.
+type EndedAt = Vec<(usize, Ended)>;
+
+/// Ends every finished request of an array. `None`: all active ones go on, and there are some. `Some(None)`: none was
+/// active.
+fn end_some(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Option<EndedAt>>, Fault> {
     let mut found = Vec::new();
     let mut active = false;
     {
@@ -150,7 +151,7 @@ fn end_some(
 
 /// Answers of the calls for some of several requests.
 fn give_some(
-    ended: Option<Vec<(usize, Ended)>>,
+    ended: Option<EndedAt>,
     outcount: Out<c_int>,
     indices: Out<c_int>,
     statuses: Out<MPI_Status>,
