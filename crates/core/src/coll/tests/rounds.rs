@@ -165,6 +165,7 @@ fn a_recycled_schedule_of_the_same_shape_allocates_nothing() {
 /// Not a test of speed but a look at it: `cargo test --release -p ayatori-core building -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints times; run it alone and in release"]
+#[expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "prints what it timed")]
 fn building_and_running_costs() {
     let (a, b) = (Memory::new(&[0; 8]), Memory::new(&[0; 8]));
     let sum = sum();

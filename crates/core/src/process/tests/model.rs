@@ -475,6 +475,7 @@ fn status_of(sent: &Sent) -> (Origin, Option<Tag>, u64) {
     (Origin::Rank(sent.from), Some(sent.tag), sent.length as u64)
 }
 
+#[expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a failure is replayed by its seed")]
 fn run_scenarios(count: u64) {
     let first: u64 =
         std::env::var("AYATORI_SEED").ok().map_or(0, |s| s.parse().expect("AYATORI_SEED: a number"));
@@ -497,7 +498,7 @@ fn random_scenarios_match_like_the_naive_model() {
 }
 
 #[test]
-#[ignore = "long: 100,000 scenarios; run by `cargo xtask fuzz matching`"]
+#[ignore = "long: cargo test --release -p ayatori-core hundred_thousand -- --ignored"]
 fn a_hundred_thousand_scenarios_match_like_the_naive_model() {
     run_scenarios(100_000);
 }
