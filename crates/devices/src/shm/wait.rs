@@ -54,6 +54,12 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// Whether the next step is to poll again at once.
+    #[inline]
+    pub fn step_is_spin(&self) -> bool {
+        self.polls_count < self.policy.spins_count
+    }
+
     /// What to do now that a poll has found nothing.
     #[inline]
     pub fn step(&mut self) -> WaitStep {

@@ -11,8 +11,9 @@ use crate::state::{self, Guard, Process};
 use ayatori_core::coll;
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{CommId, RequestId};
+use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted};
-use ayatori_devices::shm::{Shm, Wait, WaitStep};
+use ayatori_devices::shm::{NodeCollectives, Shm, Wait, WaitStep};
 use std::time::Duration;
 
 /// What moves messages.
@@ -21,6 +22,11 @@ pub(crate) struct Engine {
     pub(crate) core: ayatori_core::Process,
     /// What it talks through.
     pub(crate) device: Shm,
+    /// Collective operations of `MPI_COMM_WORLD` in shared memory.
+    pub(crate) node: Option<NodeCollectives>,
+    /// Whether the job has more processes than this host has CPUs: the same at all processes, whatever CPUs each
+    /// is bound to, since how a collective runs depends on it.
+    pub(crate) is_crowded: bool,
     /// The choices of algorithms for collective operations.
     pub(crate) selectors: Selectors,
 }
@@ -131,6 +137,49 @@ pub(crate) fn complete(
     let completion = wait(process, posted)?;
     crate::request::check(&completion, comm)?;
     Ok(completion)
+}
+
+/// Looks at a collective operation in shared memory so often before it looks for messages.
+const NODE_LOOKS: u32 = 8;
+
+/// Waits for the operation that the engine's node collectives have begun.
+pub(crate) fn wait_for_node(
+    mut process: Guard<'static, Process>,
+    mut reduce: impl FnMut(&mut [u8], &[u8]),
+) -> Result<(), Fault> {
+    let is_shared = process.is_shared();
+    let mut wait = process.engine().device.policy().start();
+    loop {
+        let Engine { core, device, node, .. } = process.engine();
+        let node = node.as_mut().expect("it has begun an operation");
+        let is_spinning = wait.step_is_spin();
+        let looks = if is_spinning { NODE_LOOKS } else { 1 };
+        for _ in 0..looks {
+            if node.advance(&mut reduce) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        core.progress(device);
+        if let Some(ProcessEvent::PeerLost(_, error)) = core.poll_event() {
+            return Err(error.into());
+        }
+        if is_shared {
+            drop(process);
+            nap(&mut wait);
+            process = state::process()?;
+            continue;
+        }
+        match wait.step() {
+            WaitStep::Spin => {}
+            WaitStep::Yield => device.yield_now(),
+            WaitStep::Sleep => {
+                if device.arm() == Armed::Armed && !node.advance(&mut reduce) {
+                    device.wait(None);
+                }
+            }
+        }
+    }
 }
 
 /// Makes progress until `done` gives something. The lock is held while `done` runs and not in between.

@@ -5,7 +5,7 @@
 mod engine;
 mod launch;
 
-pub(crate) use engine::{Engine, complete, wait, wait_for_any, wait_until};
+pub(crate) use engine::{Engine, complete, wait, wait_for_any, wait_for_node, wait_until};
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
