@@ -1,7 +1,7 @@
 //! The boundary to C: the macro every function is written with, and the way of an error to its handler.
 //!
 //! A function of the ABI does three things: it checks its arguments, calls on, and maps an error through the error
-//! handler of the object it was called with. [`api!`] writes all of that but the middle:
+//! handler of the object it was called with. `api!` writes all of that but the middle:
 //!
 //! ```text
 //! api! {
@@ -172,7 +172,7 @@ macro_rules! api {
     )*};
 }
 
-/// One function of [`api!`], by whether it says what it returns.
+/// One function of `api!`, by whether it says what it returns.
 macro_rules! api_function {
     ($(#[$doc:meta])* [] [$($on:ident)?] $name:ident($($arg:ident: $ty:ty),*) $body:block) => {
         $(#[$doc])*

@@ -1,7 +1,7 @@
 //! The engine: the core's process and the device it talks through, and how a call waits for them.
 //!
 //! The thread that called MPI waits itself: it polls, yields, then says that it sleeps, looks once more and
-//! sleeps (MPI/DE, P2). How long each, the device's [`WaitPolicy`] says; with more ranks than CPUs there is no
+//! sleeps (MPI/DE, P2). How long each, the device's `WaitPolicy` says; with more ranks than CPUs there is no
 //! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call.
 
 use crate::abi::MPI_Comm;
