@@ -38,6 +38,8 @@ enum Command {
     Plan(commands::plan::Args),
     /// Build the described cluster on this machine, in a small virtual machine, and run in it
     Lab(commands::lab::Args),
+    /// Simulate a workload on a machine's network, with real processes
+    Sim(commands::sim::Args),
     /// Compute a paper's figures and print them beside the paper's own
     Study(commands::study::Args),
 }
@@ -48,6 +50,7 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
         Command::Info(args) => commands::info::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Lab(args) => commands::lab::run(args),
+        Command::Sim(args) => commands::sim::run(args),
         Command::Study(args) => commands::study::run(args),
     }
 }

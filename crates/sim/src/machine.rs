@@ -11,6 +11,7 @@ use ayatori_fabric::description::{
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{DimensionOrder, Method, Routing, RoutingError, Table, TieRule};
 
+use crate::cluster;
 use crate::network::{BuildError, Config, Network, NicOrder, Probe, Switching};
 
 /// Preamble 8, header 14, checksum 4, gap 12: what a frame takes on the wire beside its payload, bytes.
@@ -186,6 +187,41 @@ pub fn tofu_torus<P: Probe>(extents: &[u32], nic_count: u16, probe: P) -> Result
     let routing = Routing::new(method, &topology, &graph)?;
     let config = Config { vc_count: 2, ..Config::nsim() };
     Ok(Network::with_probe(graph, routing, config, probe)?)
+}
+
+/// Hosts, software and NICs of a machine's first host model; what the file does not give stays as
+/// [`cluster::Config`]'s default. Adds to `notes` what is given and not modelled.
+pub fn cluster_config(
+    machine: &Machine,
+    processes_per_host: u32,
+    notes: &mut Vec<String>,
+) -> cluster::Config {
+    let mut config = cluster::Config { processes_per_host, ..cluster::Config::default() };
+    let Some(host) = machine.host_models.first() else { return config };
+    let set = |value: &mut u64, given: Option<u64>| *value = given.unwrap_or(*value);
+    set(&mut config.send_ps, host.software.send_ps);
+    set(&mut config.receive_ps, host.software.receive_ps);
+    set(&mut config.copy_bytes_per_s, host.software.copy_bytes_per_s);
+    set(&mut config.memory_bytes_per_s, host.memory_bytes_per_s);
+    if let Some(nic) = host.nics.first() {
+        let given = nic.command_ps.unwrap_or(0) + nic.dma_setup_ps.unwrap_or(0);
+        set(&mut config.command_ps, (given > 0).then_some(given));
+        let unmodelled = [
+            ("bus rates of NICs", nic.bus_bytes_per_s),
+            ("packet times of NICs", nic.packet_ps),
+            ("NUMA distances", host.numa_hop_ps.or(host.numa_link_bytes_per_s)),
+            ("system calls", host.software.system_call_ps),
+            ("interrupts", host.software.interrupt_ps),
+            ("context switches", host.software.context_switch_ps),
+            ("matching times", host.software.match_ps),
+        ];
+        let given = unmodelled.iter().filter(|(_, value)| value.is_some());
+        notes.extend(given.map(|(what, _)| format!("{what} are not simulated yet")));
+    }
+    if machine.host_models.len() > 1 {
+        notes.push(format!("all hosts are simulated as '{}' hosts", host.name));
+    }
+    config
 }
 
 #[cfg(test)]

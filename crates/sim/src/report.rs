@@ -30,6 +30,8 @@ pub struct Group {
     pub mean: f64,
     /// Mean time that a packet waited, ps.
     pub mean_wait_ps: f64,
+    /// Mean time that sending a packet took, ps.
+    pub mean_transfer_ps: f64,
 }
 
 /// See the module's documentation.
@@ -49,6 +51,9 @@ pub struct LinkReport {
 
 /// A link busy for this part of the time limits the whole.
 const SATURATED: f64 = 0.9;
+/// Where packets wait at a hop for longer than sending this many of them takes, they stand in each other's way: buffers
+/// are full far back (tree saturation), even where no link is always busy.
+const CONTENDED_PACKET_TIMES: f64 = 1.0;
 
 impl LinkReport {
     /// Looks at a network that has run for `elapsed_ps` since it was built, and names the `worst_count` busiest links.
@@ -98,7 +103,7 @@ impl LinkReport {
                 );
             }
         }
-        if self.network.mean_wait_ps > 1e5 && self.network.max > 0.5 {
+        if self.network.mean_wait_ps > CONTENDED_PACKET_TIMES * self.network.mean_transfer_ps {
             return format!(
                 "bottleneck: contention; packets waited {:.1} us at a hop in the mean, the busiest link {} is busy {busiest}",
                 self.network.mean_wait_ps / 1e6,
@@ -131,6 +136,7 @@ fn group(loads: &[ChannelLoad], elapsed_ps: u64) -> Group {
         max: loads.iter().map(|load| load.busy_ps).max().unwrap_or(0) as f64 / elapsed_ps,
         mean: busy_ps as f64 / elapsed_ps / loads.len().max(1) as f64,
         mean_wait_ps: waited_ps as f64 / packets.max(1) as f64,
+        mean_transfer_ps: busy_ps as f64 / packets.max(1) as f64,
     }
 }
 
@@ -146,7 +152,7 @@ impl fmt::Display for LinkReport {
             ("between switches", self.network),
             ("network to NIC", self.ejection),
         ];
-        for (name, Group { channel_count, max, mean, mean_wait_ps }) in groups {
+        for (name, Group { channel_count, max, mean, mean_wait_ps, .. }) in groups {
             let (max, mean, wait) = (100.0 * max, 100.0 * mean, mean_wait_ps / 1e6);
             writeln!(f, "{name:<22}{channel_count:>8}{max:>8.1}{mean:>8.1}{wait:>14.3}")?;
         }

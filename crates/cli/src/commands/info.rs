@@ -213,7 +213,7 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
 }
 
 /// `65536`, `64K`, `64KiB`, `1M` …
-fn parse_bytes(text: &str) -> anyhow::Result<usize> {
+pub(super) fn parse_bytes(text: &str) -> anyhow::Result<usize> {
     let bad = || {
         Coded::usage(format!("'{text}' is no length: a number of bytes, or like 64K, 4M, 1G (times 1024)"))
     };

@@ -4,4 +4,5 @@ pub(crate) mod info;
 pub(crate) mod lab;
 pub(crate) mod plan;
 pub(crate) mod run;
+pub(crate) mod sim;
 pub(crate) mod study;

@@ -27,6 +27,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod collective;
 mod fabric;
 mod mpi;
 mod nic;

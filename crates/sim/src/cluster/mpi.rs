@@ -10,6 +10,7 @@ use ayatori_core::ids::{CommId, RequestId, Source, TagSelector};
 use ayatori_core::request::{Completion, Posted, SendMode, Status};
 use ayatori_core::{Error, Process};
 
+use super::fabric::Fabric;
 use super::{Nic, World};
 
 /// A rank's way into its process. Cheap to clone; all clones are the same rank.
@@ -129,7 +130,11 @@ impl Mpi {
         self.wait(receive).await
     }
 
-    fn call(
+    pub(super) fn with_fabric<R>(&self, look: impl FnOnce(&Fabric) -> R) -> R {
+        look(&self.world.borrow().fabric)
+    }
+
+    pub(super) fn call(
         &self,
         command: impl FnOnce(&mut Process, &mut Nic<'_>) -> Result<Posted, Error>,
     ) -> Result<Request, Error> {

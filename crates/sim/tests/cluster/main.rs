@@ -1,6 +1,7 @@
 //! Real processes on the simulated network.
 
 use ayatori_core::Error;
+use ayatori_core::coll::Collective;
 use ayatori_core::ids::{Source, TagSelector};
 use ayatori_sim::cluster::{Cluster, ClusterError, Config, Mpi, Transfer};
 use ayatori_sim::machine::nsim_torus;
@@ -158,4 +159,36 @@ fn more_processes_than_places_are_refused() {
     let config = Config { process_count: Some(5), ..Config::default() };
     let error = Cluster::new(network, config).err().unwrap();
     assert_eq!(error.to_string(), "cluster: 5 processes on 4 hosts with 1 each");
+}
+
+#[test]
+fn every_collective_ends_by_every_algorithm() {
+    for bytes in [8, 40_000] {
+        let mut cluster = cluster(&[3, 2], Config { processes_per_host: 2, ..Config::default() });
+        for operation in Collective::ALL {
+            cluster.run(|mpi| async move { mpi.collective(operation, bytes, None).await }).unwrap();
+            for algorithm in operation.algorithms() {
+                let name = algorithm.name();
+                let outcome =
+                    cluster.run(move |mpi| async move { mpi.collective(operation, bytes, Some(name)).await });
+                let served =
+                    !matches!(outcome, Err(ClusterError::Workload { error: Error::Argument(_), .. }));
+                assert!(!served || outcome.is_ok(), "{operation:?} by {name}: {outcome:?}");
+                assert_eq!(cluster.leftovers(), None, "{operation:?} by {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_the_last_has_come() {
+    async fn late(mpi: Mpi) -> Result<(), Error> {
+        if mpi.rank() == 3 {
+            mpi.compute(50_000_000);
+        }
+        mpi.barrier().await?;
+        assert!(mpi.now_ps() >= 50_000_000);
+        Ok(())
+    }
+    cluster(&[4, 4], Config::default()).run(late).unwrap();
 }

@@ -1,0 +1,258 @@
+//! `ayatori sim`: a workload of real processes on a simulated network.
+
+use super::info::parse_bytes;
+use crate::exit::{Coded, Exit};
+use anyhow::{Context, bail};
+use ayatori_core::coll::Collective;
+use ayatori_fabric::description::Machine;
+use ayatori_sim::cluster::{Cluster, ClusterReport, Config};
+use ayatori_sim::machine::{self, Simulated};
+use ayatori_sim::network::{Counters, Gap};
+use ayatori_sim::report::LinkReport;
+use ayatori_sim::trace::Trace;
+use ayatori_sim::workloads::{self, HaloGrid, RingOrder};
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Simulates a workload on a machine's network, with real processes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Run a workload and say how long it took and what limited it
+    Run(Box<RunArgs>),
+}
+
+/// What `ayatori sim run` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Workloads: ping-pong (rank 0 and the last), random-ring, pairwise-exchange, halo (3-D), and the collective operations \
+(barrier, bcast, allreduce, alltoall …; the library chooses the algorithm unless --algorithm names one).
+
+Examples:
+  ayatori sim run machines/fx10.toml random-ring --bytes 1M --per-host 16 --gap 0.5
+  ayatori sim run machines/fx10.toml alltoall --bytes 64K --trace alltoall.json")]
+struct RunArgs {
+    /// The machine description
+    machine: PathBuf,
+    /// What the ranks do
+    workload: String,
+    /// Length of a message (or block, or face of a halo)
+    #[arg(long, default_value = "64K")]
+    bytes: String,
+    /// Times the workload is repeated
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Processes on a host
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    per_host: u32,
+    /// Silence of a NIC after each packet of long messages, in packet times
+    #[arg(long, default_value_t = 0.0)]
+    gap: f64,
+    /// Algorithm of a collective operation
+    #[arg(long)]
+    algorithm: Option<String>,
+    /// Processes start at times spread over so many nanoseconds
+    #[arg(long, default_value_t = 0)]
+    start_spread_ns: u64,
+    /// Seed of random orders and start times
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Busiest links to name
+    #[arg(long, default_value_t = 5)]
+    worst: usize,
+    /// Write a trace for https://ui.perfetto.dev here
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.command {
+        Command::Run(args) => run_workload(&args),
+    }
+}
+
+fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
+    if !(0.0..=1_000_000.0).contains(&args.gap) {
+        return Err(Coded::usage(format!("--gap {}: from 0 to 1,000,000 packet times", args.gap)));
+    }
+    let machine = Machine::load(&args.machine)?;
+    let probe = args.trace.is_some().then(Trace::default);
+    let Simulated { network, mut notes } = machine::simulate(&machine, probe)
+        .with_context(|| format!("{} cannot be simulated", args.machine.display()))?;
+    let config = Config {
+        gap: Gap::packets(args.gap),
+        start_spread_ps: args.start_spread_ns * 1_000,
+        seed: args.seed,
+        ..machine::cluster_config(&machine, args.per_host, &mut notes)
+    };
+    for note in &notes {
+        eprintln!("note: {note}");
+    }
+    let mut cluster = Cluster::new(network, config)?;
+    let process_count = machine.graph.host_count() as u32 * args.per_host;
+    let started = Instant::now();
+    let report = start(&mut cluster, args, process_count)?;
+    let wall_s = started.elapsed().as_secs_f64();
+    let (links, counters) = cluster
+        .with_network(|network| (LinkReport::of(network, report.elapsed_ps, args.worst), network.counters()));
+    if let Some(path) = &args.trace {
+        write_trace(&cluster, path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let text = if args.json {
+        json(args, &report, &links, &counters, process_count, wall_s)
+    } else {
+        summary(args, &report, &links, &counters, process_count, wall_s)
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Exit::Success)
+}
+
+fn start(cluster: &mut Cluster, args: &RunArgs, process_count: u32) -> anyhow::Result<ClusterReport> {
+    let (bytes, rounds) = (parse_bytes(&args.bytes)? as u64, args.rounds);
+    if args.algorithm.is_some() && Collective::by_name(&args.workload).is_none() {
+        return Err(Coded::usage("--algorithm is for collective operations"));
+    }
+    let report = match args.workload.as_str() {
+        "ping-pong" => cluster.run(|mpi| workloads::ping_pong(mpi, process_count - 1, bytes, rounds)),
+        "random-ring" => {
+            let order = RingOrder::new(process_count, args.seed);
+            cluster.run(|mpi| {
+                let (left, right) = order.neighbours(mpi.rank());
+                workloads::random_ring(mpi, left, right, bytes, rounds)
+            })
+        }
+        "pairwise-exchange" => cluster.run(|mpi| async move {
+            for _ in 0..rounds {
+                workloads::pairwise_exchange(mpi.clone(), bytes).await?;
+            }
+            Ok(())
+        }),
+        "halo" => {
+            let grid = HaloGrid { extents: near_cube(process_count).into(), face_bytes: vec![bytes; 3] };
+            cluster.run(|mpi| workloads::halo_exchange(mpi, grid.clone(), 0, rounds))
+        }
+        name => {
+            let Some(operation) = Collective::by_name(name) else {
+                return Err(Coded::usage(format!(
+                    "no workload '{name}': ping-pong, random-ring, pairwise-exchange, halo or a collective operation"
+                )));
+            };
+            cluster.run(|mpi| {
+                let algorithm = args.algorithm.clone();
+                async move {
+                    for _ in 0..rounds {
+                        mpi.collective(operation, bytes, algorithm.as_deref()).await?;
+                    }
+                    Ok(())
+                }
+            })
+        }
+    };
+    match report {
+        Ok(report) => Ok(report),
+        Err(error) => bail!("{error}"),
+    }
+}
+
+/// Three factors of `count`, as near each other as can be.
+fn near_cube(count: u32) -> [u32; 3] {
+    let largest_up_to = |count: u32, limit: f64| {
+        (1..=limit.round() as u32).rev().find(|&factor| count.is_multiple_of(factor)).unwrap_or(1)
+    };
+    let first = largest_up_to(count, f64::from(count).cbrt());
+    let second = largest_up_to(count / first, f64::from(count / first).sqrt().floor());
+    [count / first / second, second, first]
+}
+
+fn write_trace(cluster: &Cluster, path: &PathBuf) -> anyhow::Result<()> {
+    const COUNTED_LINKS: usize = 32;
+    let mut out = BufWriter::new(File::create(path)?);
+    cluster.with_network(|network| match network.probe() {
+        Some(trace) => trace.write(network.graph(), COUNTED_LINKS, &mut out),
+        None => Ok(()),
+    })?;
+    out.flush()?;
+    Ok(())
+}
+
+fn summary(
+    args: &RunArgs,
+    report: &ClusterReport,
+    links: &LinkReport,
+    counters: &Counters,
+    process_count: u32,
+    wall_s: f64,
+) -> String {
+    let (microseconds, gigabytes) = (report.elapsed_ps as f64 / 1e6, counters.delivered_bytes as f64 / 1e9);
+    let rate = gigabytes / (report.elapsed_ps as f64 / 1e12);
+    let hops = counters.packet_hop_count as f64 / 1e6;
+    format!(
+        "{} on {process_count} processes: {microseconds:.3} us, {gigabytes:.3} GB through the network, {rate:.3} GB/s\n\
+         {links}\n\
+         simulated {hops:.2} M packet-hops in {wall_s:.2} s, {:.2} M/s\n",
+        args.workload,
+        hops / wall_s,
+    )
+}
+
+fn json(
+    args: &RunArgs,
+    report: &ClusterReport,
+    links: &LinkReport,
+    counters: &Counters,
+    process_count: u32,
+    wall_s: f64,
+) -> String {
+    let group = |group: ayatori_sim::report::Group| {
+        serde_json::json!({
+            "links": group.channel_count,
+            "utilisation_max": group.max,
+            "utilisation_mean": group.mean,
+            "wait_mean_ps": group.mean_wait_ps,
+        })
+    };
+    let worst = links.worst.iter().map(|link| {
+        serde_json::json!({
+            "link": link.name, "utilisation": link.utilisation, "wait_mean_ps": link.mean_wait_ps,
+        })
+    });
+    let value = serde_json::json!({
+        "workload": args.workload,
+        "processes": process_count,
+        "elapsed_ps": report.elapsed_ps,
+        "network_bytes": counters.delivered_bytes,
+        "packet_hops": counters.packet_hop_count,
+        "wall_s": wall_s,
+        "injection": group(links.injection),
+        "network": group(links.network),
+        "ejection": group(links.ejection),
+        "worst": worst.collect::<Vec<_>>(),
+        "bottleneck": links.bottleneck(),
+    });
+    format!("{value:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_factors_are_near_each_other_and_multiply_to_the_count() {
+        for (count, extents) in [(64, [4, 4, 4]), (12, [3, 2, 2]), (7, [7, 1, 1]), (1, [1, 1, 1])] {
+            assert_eq!(near_cube(count), extents);
+        }
+        for count in 1..500 {
+            assert_eq!(near_cube(count).iter().product::<u32>(), count);
+        }
+    }
+}

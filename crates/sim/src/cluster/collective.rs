@@ -1,0 +1,110 @@
+//! Collective operations of a workload: the library's own schedules, on lengths.
+//!
+//! The time that a processor takes to reduce or copy is not counted: inside the process nobody asks a device for it.
+
+use ayatori_core::Error;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::select::{self, Question};
+use ayatori_core::coll::{self, Blocks, Choice, Collective, Context, Counts, Fabric, Pool, Schedule};
+use ayatori_core::datatype::Predefined;
+use ayatori_core::ids::CommId;
+use ayatori_core::op::{Operation, Reducer};
+
+use super::Mpi;
+
+/// The rank that broadcasts, gathers, scatters and reduces.
+const ROOT: u32 = 0;
+
+impl Mpi {
+    /// Takes part in a collective operation over all ranks and waits for its end. `bytes` is the length of the vector or
+    /// message, or of one block where there is a block for each rank; rank 0 is the root where there is one. `algorithm`
+    /// names one of [`Collective::algorithms`]; `None` leaves the choice to the library.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for an algorithm that does not serve the operation; what a message of it ended with.
+    pub async fn collective(
+        &self,
+        operation: Collective,
+        bytes: u64,
+        algorithm: Option<&str>,
+    ) -> Result<(), Error> {
+        let size = self.size();
+        let question = Question { collective: operation, bytes: bytes as usize, size, commutative: true };
+        let fabric = self.fabric();
+        let choice = match algorithm {
+            None => select::choose(&question, &fabric),
+            Some(name) => select::choose_by_name(&question, name, &fabric)
+                .ok_or(Error::Argument("the operation has no such algorithm, or it does not serve here"))?,
+        };
+        let context = Context { rank: self.rank(), size };
+        let request = self.call(|process, nic| {
+            let schedule = schedule(process.schedule_pool(), context, operation, bytes as usize, choice)?;
+            process.start_collective(nic, CommId::WORLD, schedule)
+        })?;
+        self.wait(request).await.map(drop)
+    }
+
+    /// All ranks wait for each other (`MPI_Barrier`).
+    ///
+    /// # Errors
+    /// As [`Mpi::collective`].
+    pub async fn barrier(&self) -> Result<(), Error> {
+        self.collective(Collective::Barrier, 0, None).await
+    }
+
+    /// What the library is told about the machine when it chooses.
+    fn fabric(&self) -> Fabric {
+        self.with_fabric(|fabric| {
+            let config = &fabric.config;
+            let rail = fabric.rails.last().copied().unwrap_or_default();
+            Fabric {
+                latency_ps: rail.latency_ps,
+                message_ps: config.send_ps.max(config.receive_ps),
+                bandwidth_bytes_per_s: rail.bandwidth_bytes_per_s,
+                copy_bytes_per_s: config.copy_bytes_per_s,
+                eager_bytes_max: config.eager_bytes_max,
+                ..Fabric::default()
+            }
+        })
+    }
+}
+
+fn schedule(
+    pool: &mut Pool,
+    context: Context,
+    operation: Collective,
+    bytes: usize,
+    choice: Choice,
+) -> Result<Schedule, Error> {
+    let one = Buffer::virtual_of(bytes);
+    let all = Buffer::virtual_of(bytes * context.size as usize);
+    let blocks = Blocks::Uniform(all);
+    let is_root = context.rank == ROOT;
+    // The operation is of no consequence where there are no values.
+    let sum = Reducer::predefined(Operation::Sum, Predefined::Uint8)?;
+    match operation {
+        Collective::Barrier => coll::barrier(pool, context, choice),
+        Collective::Bcast => coll::bcast(pool, context, one, ROOT, choice),
+        Collective::Gather | Collective::Gatherv => {
+            coll::gather(pool, context, Some(one), is_root.then_some(blocks), ROOT, choice)
+        }
+        Collective::Scatter | Collective::Scatterv => {
+            coll::scatter(pool, context, is_root.then_some(blocks), Some(one), ROOT, choice)
+        }
+        Collective::Allgather | Collective::Allgatherv => {
+            coll::allgather(pool, context, Some(one), blocks, choice)
+        }
+        Collective::Alltoall | Collective::Alltoallv => {
+            coll::alltoall(pool, context, Some(blocks), blocks, choice)
+        }
+        Collective::Reduce => {
+            coll::reduce(pool, context, Some(one), is_root.then_some(one), &sum, ROOT, choice)
+        }
+        Collective::Allreduce => coll::allreduce(pool, context, Some(one), one, &sum, choice),
+        Collective::ReduceScatter => {
+            coll::reduce_scatter(pool, context, Some(all), one, Counts::Uniform(bytes), &sum, choice)
+        }
+        Collective::Scan => coll::scan(pool, context, Some(one), one, &sum, choice),
+        Collective::Exscan => coll::exscan(pool, context, Some(one), one, &sum, choice),
+    }
+}
