@@ -67,7 +67,7 @@ struct RunArgs {
     /// Busiest links to name
     #[arg(long, default_value_t = 5)]
     worst: usize,
-    /// Write a trace for https://ui.perfetto.dev here
+    /// Write a trace for Perfetto (ui.perfetto.dev) here
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Print JSON
