@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths;
 
-/// The steps: the README's test command, then its run command, then the planner's proof on real bridges.
-const STEPS: [(&str, &[&str]); 3] =
-    [("test", &["test", "--keep-going"]), ("run", &["run"]), ("lab", &["lab-test", "--if-possible"])];
+/// The steps: the README's test command, then its run command. The planner's proof on real bridges takes minutes in an
+/// emulated machine and has a name of its own, `cargo xtask lab-test`.
+const STEPS: [(&str, &[&str]); 2] = [("test", &["test", "--keep-going"]), ("run", &["run"])];
 
 /// `cargo xtask ci`.
 pub(crate) fn run() -> Result<()> {
