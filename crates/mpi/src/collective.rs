@@ -409,7 +409,8 @@ impl Operation {
     }
 }
 
-/// Runs a blocking operation on `MPI_COMM_WORLD` in the node's shared memory, if it can be run there: `true`.
+/// Runs a blocking operation on `MPI_COMM_WORLD` in the node's shared memory. `Err` gives the lock back: it cannot be
+/// run there.
 #[inline]
 fn run_in_node(
     process: Guard<'static, Process>,
