@@ -8,7 +8,7 @@ const SEED_COUNT: u64 = if cfg!(debug_assertions) { 300 } else { 1_400 };
 #[test]
 fn worlds_keep_every_promise() {
     if let Err(violation) = run_worlds(0, SEED_COUNT, None, |_| {}) {
-        panic!("{violation}\nreplay: ayatori sim fuzz --seeds 1 --from {}", violation.seed);
+        panic!("{violation}\nreplay: ayatori_sim::fuzz::run_world({}, None)", violation.seed);
     }
 }
 
