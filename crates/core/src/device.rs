@@ -8,6 +8,42 @@
 //! A device hands over what arrives one [`Event`] at a time; a packet stays in the device's memory until
 //! [`release`](Device::release), so an eager message is copied once, from there to the user's buffer.
 //!
+//! # Rails that can break
+//!
+//! Shared memory neither breaks nor loses: its packets go out as they are. Where a rail says
+//! [`may_break`](RailCapabilities::may_break), or a peer is reached by more than one rail, the protocols run the link
+//! in *trunk* mode (`link`): they number and acknowledge packets, send again over other rails what was lost,
+//! and judge each rail's health. A device of such rails (TCP, say) keeps to this:
+//!
+//! 1. *Candidates.* [`rails_to`](Device::rails_to) names every rail that might reach the peer, fixed for the device's
+//!    life. A rail is taken for up until told otherwise. [`send`](Device::send) on a rail that has no connection yet
+//!    begins to make one and answers [`Full`] meanwhile; the protocols then offer the packet to the peer's other
+//!    rails. If the attempt fails, or nothing has come of it within a second: [`Event::RailDown`].
+//! 2. *One connection is one epoch.* Within it packets are kept in order and whole (`ordered`, `reliable`). Packets
+//!    it had taken when it broke may or may not arrive: the protocols find out. After [`Event::RailDown`] no packet
+//!    of the old connection is handed up any more, and every put and get on it has been completed with
+//!    [`RailBroken`] (and will touch no memory afterwards).
+//! 3. *Damage is loss.* The device checks what arrives (CRC32C over its own framing, header and payload; off by
+//!    option): it alone knows its framing, whose lengths must be checked before anything is believed, and so the
+//!    core stays `no_std`. A packet that fails is dropped without a word; the protocols see the gap and have it sent
+//!    again. If the framing itself is damaged, so that the next packet cannot be found: `RailDown`.
+//! 4. *Coming back.* After `RailDown` the device tries again by itself, at least once a second, until the peer is
+//!    gone, and reports [`Event::RailUp`] when a connection works (authenticated, both ways). Also the first
+//!    connection is reported so. Either side may make it.
+//! 5. *Silence.* A rail that takes packets and brings no acknowledgement for
+//!    [`silence`](crate::link::TrunkConfig::silence) while others do is silent: the protocols send what it owes over
+//!    the others and call [`reset`](Device::reset): drop this connection, now, and make a new one as under 4.
+//!    `RailDown` need not be reported for it. If *no* rail brings anything the peer may just compute: then
+//!    [`heard`](Device::heard) decides, with what the network's own acknowledgements tell the device.
+//! 6. *The last rail.* If no rail to a peer works for [`peer_timeout`](crate::link::TrunkConfig::peer_timeout) every
+//!    operation that needs the peer fails with [`Error::Unreachable`](crate::Error::Unreachable). A device that
+//!    *knows* that the process is gone (its launcher says so) reports [`Event::PeerGone`], which is quicker.
+//! 7. *Time.* The protocols know the time only from `Process::handle_timeout(now)`, which whoever drives them calls
+//!    before each round of progress while `Process::wants_time()`, and at `poll_timeout()`. A device that needs time
+//!    (for 1 and 4) reads its own clock.
+//! 8. *Depth.* The protocols keep at most a few milliseconds of a rail's measured rate outstanding on it. A device may
+//!    buffer that much and should answer `Full` soon after, not swallow megabytes.
+//!
 //! # A whole device on one page
 //!
 //! A process that only talks to itself:
@@ -60,6 +96,7 @@
 
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::ids::{ProcessId, Rail, RailSet};
+use crate::time::Duration;
 
 /// The longest header a packet may have, in bytes. Every device carries headers up to this.
 pub const HEADER_BYTES_MAX: usize = 128;
@@ -84,8 +121,11 @@ pub struct RailCapabilities {
     pub transfer_bytes_max: usize,
     /// Whether packets of one rail to one peer arrive in the order sent.
     pub ordered: bool,
-    /// Whether every packet arrives unless the rail is reported down.
+    /// Whether every packet arrives unless the rail is reported down (or it was damaged: see the module's docs, 3).
     pub reliable: bool,
+    /// Whether the rail can go down, fall silent or lose a damaged packet while the peer lives. See the module's
+    /// docs; `false` for what breaks only together with the peer, as shared memory.
+    pub may_break: bool,
     /// Payload rate in bytes a second.
     pub bandwidth_bytes_per_s: u64,
     /// One-way time of an empty packet in picoseconds.
@@ -108,6 +148,7 @@ impl Default for RailCapabilities {
             transfer_bytes_max: 1 << 20,
             ordered: true,
             reliable: true,
+            may_break: false,
             bandwidth_bytes_per_s: 1_000_000_000,
             latency_ps: 1_000_000,
             pacing: Pacing::None,
@@ -125,6 +166,24 @@ pub enum Pacing {
     Rate,
     /// Exactly, in packet times (simulated NICs).
     PacketGap,
+}
+
+/// How long to stay silent after each packet of a message, in packet times (P4): `Gap { milli_packets: 500 }` is half a
+/// packet time, so two thirds of the rail's rate.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Gap {
+    /// In thousandths of a packet time.
+    pub milli_packets: u32,
+}
+
+impl Gap {
+    /// As fast as the rail goes.
+    pub const NONE: Self = Self { milli_packets: 0 };
+
+    /// The rate that is left of `bytes_per_s`, for rails that pace by rate.
+    pub const fn rate_of(self, bytes_per_s: u64) -> u64 {
+        (bytes_per_s as u128 * 1_000 / (1_000 + self.milli_packets as u128)) as u64
+    }
 }
 
 /// The device cannot take this now; nothing of it was taken. Offer it again after the next poll.
@@ -279,6 +338,26 @@ pub trait Device {
     ) -> Result<Submitted, Full> {
         let _ = (rail, from, local, remote, token);
         Ok(Submitted::Refused)
+    }
+
+    /// From now on leaves this gap after each packet (and within each put) to `peer` on `rail`, until told otherwise. A
+    /// hint for rails whose [`pacing`](RailCapabilities::pacing) is not `None`; nothing to do for the others.
+    fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
+        let _ = (rail, peer, gap);
+    }
+
+    /// The protocols have found the rail to `peer` silent: drop its connection and make a new one. See the module's
+    /// docs, 5.
+    fn reset(&mut self, rail: Rail, peer: ProcessId) {
+        let _ = (rail, peer);
+    }
+
+    /// For how long the far end of the rail has owed the *network's* own acknowledgement of something sent: zero
+    /// if it owes nothing or has just answered, however long its process computes. `None`: the device cannot know.
+    /// (TCP: 0 while `tcpi_unacked` is 0, else `tcpi_last_ack_recv`.)
+    fn heard(&mut self, rail: Rail, peer: ProcessId) -> Option<Duration> {
+        let _ = (rail, peer);
+        None
     }
 
     /// Says that the caller is about to sleep. After [`Armed::Armed`] the next arrival wakes it (how is the

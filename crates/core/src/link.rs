@@ -9,6 +9,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::ids::{ProcessId, Rail, RailSet, RequestId};
+use crate::time::Duration;
 use crate::wire::{Envelope, Header, Prefix, eager_header};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -20,6 +21,27 @@ pub const CELL_BYTES: usize = 64;
 pub const CREDIT_CELLS: u32 = 4096;
 /// Owed credit above which a packet is sent to return it.
 const CREDIT_RETURN_CELLS: u32 = CREDIT_CELLS / 4;
+
+/// How links over rails that can break behave (trunk mode).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TrunkConfig {
+    /// A rail that acknowledges nothing for so long, while the peer is known to be awake, is taken out.
+    pub silence: Duration,
+    /// How often a rail that was taken out is tried.
+    pub probe_interval: Duration,
+    /// How long a peer may be without any rail before its operations fail.
+    pub peer_timeout: Duration,
+}
+
+impl Default for TrunkConfig {
+    fn default() -> Self {
+        Self {
+            silence: Duration::from_ms(400),
+            probe_interval: Duration::from_ms(500),
+            peer_timeout: Duration::from_s(10),
+        }
+    }
+}
 
 /// Credit that an eager message costs: a cell for its header and one for each begun cell of data.
 #[inline]

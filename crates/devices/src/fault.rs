@@ -17,10 +17,11 @@
 
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, Incoming, Packet, RailBroken, RailCapabilities, RemoteKey, RemoteRegion,
+    Armed, Device, Event, Full, Gap, Incoming, Packet, RailBroken, RailCapabilities, RemoteKey, RemoteRegion,
     Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ayatori_core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How much trouble. Rates are per million calls; 0 is never.
@@ -282,6 +283,18 @@ impl<D: Device> Device for Fault<D> {
             Some(answer) => answer,
             None => self.inner.get(rail, from, local, remote, token),
         }
+    }
+
+    fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
+        self.inner.set_gap(rail, peer, gap);
+    }
+
+    fn reset(&mut self, rail: Rail, peer: ProcessId) {
+        self.inner.reset(rail, peer);
+    }
+
+    fn heard(&mut self, rail: Rail, peer: ProcessId) -> Option<Duration> {
+        self.inner.heard(rail, peer)
     }
 
     fn arm(&mut self) -> Armed {

@@ -5,9 +5,11 @@
 
 use ayatori_core::buffer::{Buffer, Payload, payload_len};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted, Token,
+    Armed, Device, Event, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted,
+    Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ayatori_core::time::Duration;
 use std::fmt;
 
 /// One call of a device and its answer. Lengths in bytes.
@@ -199,6 +201,18 @@ impl<D: Device, S: FnMut(Call)> Device for Trace<D, S> {
         let answer = self.inner.get(rail, from, local, remote, token);
         (self.sink)(Call::Get { rail, from, bytes: local.len(), answer });
         answer
+    }
+
+    fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
+        self.inner.set_gap(rail, peer, gap);
+    }
+
+    fn reset(&mut self, rail: Rail, peer: ProcessId) {
+        self.inner.reset(rail, peer);
+    }
+
+    fn heard(&mut self, rail: Rail, peer: ProcessId) -> Option<Duration> {
+        self.inner.heard(rail, peer)
     }
 
     fn arm(&mut self) -> Armed {

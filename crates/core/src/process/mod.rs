@@ -16,7 +16,7 @@ use crate::comm::Communicator;
 use crate::device::RemoteKey;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rail, RequestId};
-use crate::link::{LinkIndex, Links};
+use crate::link::{LinkIndex, Links, TrunkConfig};
 use crate::matching::{Places, Posted as PostedReceives, Unexpected};
 use crate::request::{Completion, Request, State, Status};
 use crate::slab::Slab;
@@ -32,6 +32,8 @@ use direct::Direct;
 pub struct Config {
     /// Longest eager message in bytes, instead of what each rail says.
     pub eager_bytes_max: Option<usize>,
+    /// For links over rails that can break.
+    pub trunk: TrunkConfig,
 }
 
 /// Something that happened and concerns no single request.
@@ -185,6 +187,12 @@ impl Process {
             buffered: crate::bsend::AttachedBuffer::none(),
             completion_count: 0,
         }
+    }
+
+    /// Whether the process has links whose rails can break, and so wants [`handle_timeout`](Self::handle_timeout) with
+    /// the time before each round of progress (a coarse clock will do: 10 µs).
+    pub fn wants_time(&self) -> bool {
+        false
     }
 
     /// Which process this is.

@@ -348,6 +348,7 @@ fn capabilities(packet_bytes_max: usize, kernel_copy: bool) -> RailCapabilities 
         transfer_bytes_max: 1 << 20,
         ordered: true,
         reliable: true,
+        may_break: false,
         bandwidth_bytes_per_s: 12_000_000_000,
         latency_ps: 150_000,
         pacing: Pacing::None,
