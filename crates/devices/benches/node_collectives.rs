@@ -7,6 +7,7 @@ use ayatori_core::ids::{ContextId, ProcessId};
 use ayatori_devices::shm::{Call, NodeCollectives, Shm, ShmConfig, Source, WaitPolicy, WaitStep};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 use std::time::Instant;
 
 fn main() {
@@ -54,7 +55,11 @@ fn policy(device: &Shm) -> WaitPolicy {
     let other = OTHER.get_or_init(|| {
         let text = std::env::var("AYATORI_BENCH_POLICY").ok()?;
         let (spins, yields) = text.split_once(',').expect("SPINS,YIELDS");
-        Some(WaitPolicy { spins_count: spins.parse().unwrap(), yields_count: yields.parse().unwrap() })
+        Some(WaitPolicy {
+            spins_count: spins.parse().unwrap(),
+            yields_count: yields.parse().unwrap(),
+            yields_time: Duration::ZERO,
+        })
     });
     other.unwrap_or(device.policy())
 }
