@@ -12,4 +12,5 @@ pub mod report;
 mod slab;
 pub mod trace;
 pub mod traffic;
+mod wheel;
 pub mod workloads;

@@ -1,4 +1,4 @@
-//! The pending events, earliest first.
+//! The pending events other than looks at router ports (`wheel`), earliest first.
 //!
 //! A timing wheel for what is near, a heap for what is far. The wheel has a list for each slice of time; its slices are
 //! chosen so that a busy network has about one event in each, and so that all delays of links and routers end within
@@ -14,8 +14,8 @@ use crate::slab::NONE;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Class {
-    /// A port may have something to send.
-    Port,
+    /// A NIC may have something to send.
+    Nic,
     /// A message has left its NIC.
     Injected,
     /// A message has arrived.
@@ -274,7 +274,7 @@ mod tests {
                 // Fill, then drain, then fill again.
                 if random.below(5) < if step % 1_000 < 500 { 4 } else { 1 } {
                     let time_ps = now_ps + random.below(reach_ps);
-                    let class = [Class::Port, Class::Injected, Class::Delivered, Class::Timer]
+                    let class = [Class::Nic, Class::Injected, Class::Delivered, Class::Timer]
                         [random.below(4) as usize];
                     let entity = random.below(8) as u32;
                     queue.push(time_ps, class, entity);

@@ -66,34 +66,47 @@ impl DimensionOrder {
     /// See [`super::Routing::next_hop`].
     #[inline]
     pub fn next_hop(&self, at: SwitchId, arrived: Option<Hop>, to: SwitchId) -> Hop {
+        self.next_run(at, arrived, to).0
+    }
+
+    /// See [`super::Routing::next_run`].
+    #[inline]
+    pub fn next_run(&self, at: SwitchId, arrived: Option<Hop>, to: SwitchId) -> (Hop, u32) {
         let count = self.extents.len();
         let here = &self.coordinates[at.index() * count..][..count];
         let there = &self.coordinates[to.index() * count..][..count];
         let differs = here.iter().zip(there).position(|(a, b)| a != b);
         let i = differs.expect("a route is asked for between two different switches");
         let d = usize::from(self.order[i]);
-        let up = self.goes_up(i, here[i], there[i]);
-        let mut vc = 0;
+        let (up, distance) = self.way(i, here[i], there[i]);
+        let (mut vc, mut more) = (0, distance - 1);
         if self.dateline && self.wraps[i] {
-            let last = if up { self.extents[i] - 1 } else { 0 };
-            let crosses = here[i] == last;
+            // Hops before the one that crosses the wrap-around link.
+            let before = if up { self.extents[i] - 1 - here[i] } else { here[i] };
             let crossed = arrived.is_some_and(|hop| usize::from(hop.port / 2) == d && hop.vc == 1);
-            vc = u8::from(crosses || crossed);
+            if before == 0 || crossed {
+                vc = 1;
+            } else {
+                more = more.min(before - 1);
+            }
         }
-        Hop { port: port(d, up), vc }
+        (Hop { port: port(d, up), vc }, u32::from(more))
     }
 
+    /// Whether the way goes up, and its length.
     #[inline]
-    fn goes_up(&self, i: usize, here: u16, there: u16) -> bool {
+    fn way(&self, i: usize, here: u16, there: u16) -> (bool, u16) {
         if !self.wraps[i] {
-            return there > here;
+            return (there > here, there.abs_diff(here));
         }
         let extent = self.extents[i];
         let distance_up = if there > here { there - here } else { there + extent - here };
         let distance_down = extent - distance_up;
-        if distance_up == distance_down {
-            return self.tie == TieRule::Up || here.is_multiple_of(2);
-        }
-        distance_up < distance_down
+        let up = match distance_up.cmp(&distance_down) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Greater => false,
+            std::cmp::Ordering::Equal => self.tie == TieRule::Up || here.is_multiple_of(2),
+        };
+        (up, if up { distance_up } else { distance_down })
     }
 }

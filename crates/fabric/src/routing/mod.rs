@@ -215,6 +215,16 @@ impl Routing {
         }
     }
 
+    /// As [`Routing::next_hop`], and at how many further switches the same hop (port and virtual channel) follows: a packet
+    /// that goes straight on needs to be routed once for all of them. 0 is always a right answer.
+    #[inline]
+    pub fn next_run(&self, at: SwitchId, arrived: Option<Hop>, to: SwitchId, flow: u32) -> (Hop, u32) {
+        match self {
+            Routing::DimensionOrder(r) => r.next_run(at, arrived, to),
+            _ => (self.next_hop(at, arrived, to, flow), 0),
+        }
+    }
+
     /// Virtual channels that the routes use.
     pub fn vc_count(&self) -> u8 {
         match self {

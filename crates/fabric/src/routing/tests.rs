@@ -59,6 +59,38 @@ fn usual_routes_are_shortest_paths() {
 }
 
 #[test]
+fn a_run_is_the_hops_that_follow() {
+    for topology in regular_topologies() {
+        for tie in [TieRule::Up, TieRule::Balanced] {
+            let method = match Method::usual_for(&topology) {
+                Method::DimensionOrder { .. } => Method::DimensionOrder { dateline: true, tie },
+                other => other,
+            };
+            let (graph, routing) = routed(method, &topology);
+            for (from, to) in graph.switches().flat_map(|a| graph.switches().map(move |b| (a, b))) {
+                let (mut at, mut arrived, mut run) = (from, None, None);
+                while at != to && [from, to].iter().all(|end| topology.generator().carries_hosts(end.0)) {
+                    let next = routing.next_run(at, arrived, to, 0);
+                    assert_eq!(next.0, routing.next_hop(at, arrived, to, 0));
+                    if let Some((hop, more @ 1..)) = run {
+                        assert_eq!(
+                            (next.0, next.1 + 1),
+                            (hop, more),
+                            "{topology:?} {from:?} {to:?} at {at:?}"
+                        );
+                    }
+                    run = Some(next);
+                    let far = graph.neighbour(at.into(), next.0.port).unwrap().far;
+                    let Node::Switch(switch) = far.node else { panic!("a host on the way") };
+                    (at, arrived) = (switch, Some(Hop { port: far.port, vc: next.0.vc }));
+                }
+                assert!(run.is_none_or(|(_, more)| more == 0), "the run leads beyond {to:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn dragonfly_routes_cross_one_global_link_at_most() {
     let topology = Topology::Dragonfly(Dragonfly { group_size: 4, global_port_count: 3, group_count: 5 });
     let (graph, routing) = routed(Method::DragonflyMinimal, &topology);

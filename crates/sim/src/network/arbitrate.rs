@@ -1,11 +1,15 @@
 //! An output port's turn: which lane may send, and what sending sets in motion.
+//!
+//! Ports of routers are looked at slice by slice of time (`wheel`), in any order within a slice, so nothing here may
+//! depend on what another port does in the same slice. Three rules keep it so: what a port does to another lies a
+//! lookahead in the future; the credits of a lane are counted by its feeder only; times are the port's own, not the
+//! network's `now_ps`.
 
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::routing::Hop;
 
 use super::{
-    FROM_NIC, LaneState, LinkClass, Network, Packet, PortState, Probe, Return, STARVED, Switching,
-    transfer_ps,
+    EJECT, FROM_NIC, LaneState, LinkClass, Network, Packet, Probe, Return, STARVED, Switching, transfer_ps,
 };
 use crate::queue::Class;
 use crate::slab::NONE;
@@ -19,49 +23,84 @@ enum Room {
     Unknown,
 }
 
+/// A search for the lane whose turn it is.
+struct Look {
+    now_ps: u64,
+    /// When to look again if nobody can go.
+    next_ps: u64,
+    /// A lane found full, and for what length: those that want a port mostly want the same room behind it.
+    full: u32,
+    full_bytes: u32,
+}
+
 impl<P: Probe> Network<P> {
     /// Sees to it that a port is looked at no later than `time_ps`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn wake(&mut self, port: u32, time_ps: u64) {
         let state = &mut self.ports[port as usize];
         if time_ps < state.wake_ps {
             state.wake_ps = time_ps;
-            self.queue.push(time_ps, Class::Port, port);
+            if port < self.first_nic_port {
+                self.wheel.push(time_ps, port);
+            } else {
+                self.queue.push(time_ps, Class::Nic, port);
+            }
         }
     }
 
-    #[inline]
-    pub(super) fn on_port(&mut self, port: u32) {
-        let state = &mut self.ports[port as usize];
-        // An earlier event has taken this one's place.
-        if state.wake_ps != self.now_ps {
-            return;
-        }
-        state.wake_ps = u64::MAX;
-        if state.free_ps > self.now_ps {
-            let free_ps = state.free_ps;
-            self.wake(port, free_ps);
-        } else if state.is_nic {
-            self.inject(port);
-        } else {
-            self.arbitrate(port);
+    /// Looks at all router ports of the open slice.
+    pub(super) fn run_slice(&mut self) {
+        let (_, last_ps) = self.wheel.bounds_ps(self.wheel.slice());
+        while let Some(port) = self.wheel.pop() {
+            let state = &mut self.ports[port as usize];
+            let now_ps = state.wake_ps;
+            // Stale otherwise: an earlier look has taken this one's place.
+            if now_ps <= last_ps {
+                state.wake_ps = u64::MAX;
+                self.counters.event_count += 1;
+                self.arbitrate(port, now_ps);
+            }
         }
     }
 
     /// Sends the packet whose turn it is, if any can go, and sets the next time to look.
-    fn arbitrate(&mut self, port: u32) {
-        let PortState { first, turn, .. } = self.ports[port as usize];
-        let first_lane = first * u32::from(self.config.vc_count);
+    fn arbitrate(&mut self, port: u32, now_ps: u64) {
+        let state = &self.ports[port as usize];
+        debug_assert!(state.free_ps <= now_ps, "a port is looked at while it sends");
+        let (turn, requests) = (u32::from(state.turn), state.requests);
+        let first_lane = state.first * u32::from(self.config.vc_count);
+        let mut look = Look { now_ps, next_ps: u64::MAX, full: NONE, full_bytes: 0 };
+        let winner = if self.more_words == 0 {
+            // Once around, from the lane whose turn it is.
+            let mut bits = requests.rotate_right(turn);
+            loop {
+                if bits == 0 {
+                    break None;
+                }
+                let lane = first_lane + ((bits.trailing_zeros() + turn) & 63);
+                bits &= bits - 1;
+                if self.may_go(lane, &mut look) {
+                    break Some(lane);
+                }
+            }
+        } else {
+            self.find_among_many(port, first_lane, turn, &mut look)
+        };
+        match winner {
+            Some(lane) => self.transmit(port, lane, now_ps),
+            None if look.next_ps != u64::MAX => self.wake(port, look.next_ps),
+            None => {}
+        }
+    }
+
+    /// The search in a router of more than 64 lanes.
+    #[cold]
+    fn find_among_many(&mut self, port: u32, first_lane: u32, turn: u32, look: &mut Look) -> Option<u32> {
         let words = 1 + self.more_words;
-        let (turn_word, turn_bit) = (usize::from(turn) / 64 % words, u32::from(turn) % 64);
-        let mut winner = NONE;
-        let mut next_ps = u64::MAX;
-        // The last answer: lanes that want a port mostly want the same room behind it.
-        let mut asked = (NONE, 0, Room::Now);
-        // Once around, from the lane whose turn it is; its word comes first with the bits from there on, last with those
-        // before.
+        let (turn_word, turn_bit) = (turn as usize / 64 % words, turn % 64);
+        // The word of the lane whose turn it is comes first with the bits from there on, last with those before.
         for step in 0..=words {
-            let word = if words == 1 { 0 } else { (turn_word + step) % words };
+            let word = (turn_word + step) % words;
             let mut bits = *self.requests(port, word);
             match step {
                 0 => bits &= u64::MAX << turn_bit,
@@ -69,37 +108,41 @@ impl<P: Probe> Network<P> {
                 _ => {}
             }
             while bits != 0 {
-                let lane_id = first_lane + word as u32 * 64 + bits.trailing_zeros();
+                let lane = first_lane + word as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
-                let lane = &self.lanes[lane_id as usize];
-                if lane.ready_ps > self.now_ps {
-                    next_ps = next_ps.min(lane.ready_ps);
-                } else if winner != NONE {
-                    next_ps = self.now_ps;
-                } else {
-                    let (target, bytes) = (lane.head_target, lane.head_bytes);
-                    if target != NONE && asked.0 == target && asked.1 == bytes {
-                        continue;
-                    }
-                    asked = (target, bytes, self.room(target, bytes));
-                    match asked.2 {
-                        Room::Now => winner = lane_id,
-                        Room::At(time_ps) => next_ps = next_ps.min(time_ps),
-                        Room::Unknown => self.lanes[target as usize].flags |= STARVED,
-                    }
+                if self.may_go(lane, look) {
+                    return Some(lane);
                 }
             }
         }
-        if winner != NONE {
-            self.transmit(port, winner);
-            next_ps =
-                if next_ps == u64::MAX { next_ps } else { next_ps.max(self.ports[port as usize].free_ps) };
-        }
-        if next_ps != u64::MAX {
-            self.wake(port, next_ps);
-        }
+        None
     }
 
+    /// Whether the first packet of a lane can go now; if not, notes when it may.
+    #[inline]
+    fn may_go(&mut self, lane_id: u32, look: &mut Look) -> bool {
+        let lane = &self.lanes[lane_id as usize];
+        if lane.ready_ps > look.now_ps {
+            look.next_ps = look.next_ps.min(lane.ready_ps);
+            return false;
+        }
+        let (target, bytes) = (lane.head_target, lane.head_bytes);
+        if target == NONE {
+            return true;
+        }
+        if target == look.full && bytes >= look.full_bytes {
+            return false;
+        }
+        match self.room(target, bytes, look.now_ps) {
+            Room::Now => return true,
+            Room::At(time_ps) => look.next_ps = look.next_ps.min(time_ps),
+            Room::Unknown => self.lanes[target as usize].flags |= STARVED,
+        }
+        (look.full, look.full_bytes) = (target, bytes);
+        false
+    }
+
+    /// A word of the lanes that want a port.
     #[inline]
     fn requests(&mut self, port: u32, word: usize) -> &mut u64 {
         match word {
@@ -108,17 +151,52 @@ impl<P: Probe> Network<P> {
         }
     }
 
+    /// The word of a lane's bit, and the bit.
+    #[inline]
+    fn request_of(&mut self, port: u32, index: u16) -> (&mut u64, u64) {
+        let word = if self.more_words == 0 { 0 } else { usize::from(index) / 64 };
+        (self.requests(port, word), 1 << (index % 64))
+    }
+
     /// Whether `target` has room for a packet.
     #[inline]
-    fn room(&mut self, target: u32, bytes: u32) -> Room {
-        if target == NONE {
-            return Room::Now;
+    fn room(&mut self, target: u32, bytes: u32, now_ps: u64) -> Room {
+        let lane = &mut self.lanes[target as usize];
+        if lane.return_ps <= now_ps {
+            lane.credit_bytes += lane.return_bytes;
+            lane.return_ps = u64::MAX;
+            if lane.returns_head != NONE {
+                self.collect_credits(target, now_ps);
+            }
         }
-        self.collect_credits(target);
+        if self.lanes[target as usize].credit_bytes >= bytes {
+            Room::Now
+        } else {
+            self.room_later(target, bytes)
+        }
+    }
+
+    /// Adds the credits that are back by now, the first of which has been taken.
+    #[inline]
+    fn collect_credits(&mut self, lane_id: u32, now_ps: u64) {
+        let lane = &mut self.lanes[lane_id as usize];
+        while lane.returns_head != NONE {
+            let handle = lane.returns_head;
+            let Return { time_ps, bytes, next } = self.returns[handle];
+            self.returns.remove(handle);
+            lane.returns_head = next;
+            if time_ps > now_ps {
+                (lane.return_ps, lane.return_bytes) = (time_ps, bytes);
+                break;
+            }
+            lane.credit_bytes += bytes;
+        }
+    }
+
+    /// When there will be room where there is none.
+    #[inline(never)]
+    fn room_later(&self, target: u32, bytes: u32) -> Room {
         let lane = &self.lanes[target as usize];
-        if lane.credit_bytes >= bytes {
-            return Room::Now;
-        }
         if lane.return_ps == u64::MAX {
             return Room::Unknown;
         }
@@ -138,25 +216,9 @@ impl<P: Probe> Network<P> {
         Room::Unknown
     }
 
-    /// Adds the credits that are back by now.
-    #[inline]
-    fn collect_credits(&mut self, lane_id: u32) {
-        let lane = &mut self.lanes[lane_id as usize];
-        while lane.return_ps <= self.now_ps {
-            lane.credit_bytes += lane.return_bytes;
-            if lane.returns_head == NONE {
-                lane.return_ps = u64::MAX;
-            } else {
-                let Return { time_ps, bytes, next } = self.returns[lane.returns_head];
-                self.returns.remove(lane.returns_head);
-                (lane.return_ps, lane.return_bytes, lane.returns_head) = (time_ps, bytes, next);
-            }
-        }
-    }
-
     /// As `room` for a NIC: `None` if there is room now, else the time to look again, if that is known.
     pub(super) fn room_for_injection(&mut self, target: u32, bytes: u32) -> Option<u64> {
-        match self.room(target, bytes) {
+        match self.room(target, bytes, self.now_ps) {
             Room::Now => None,
             Room::At(time_ps) => Some(time_ps),
             Room::Unknown => {
@@ -167,50 +229,65 @@ impl<P: Probe> Network<P> {
     }
 
     /// Sends the first packet of a lane over `port`.
-    fn transmit(&mut self, port: u32, lane_id: u32) {
-        let link = self.link_of(port);
-        let lane = &mut self.lanes[lane_id as usize];
-        let index = lane.index;
-        let handle = lane.head;
-        let packet = self.packets[handle];
+    #[inline(always)]
+    fn transmit(&mut self, port: u32, lane_id: u32, now_ps: u64) {
         let out = &mut self.ports[port as usize];
-        let done_ps = self.now_ps + transfer_ps(packet.bytes.into(), link.byte_time);
+        let link = self.links[usize::from(out.link)];
+        let lane = &mut self.lanes[lane_id as usize];
+        let (handle, target, index) = (lane.head, lane.head_target, lane.index);
+        let packet = self.packets[handle];
+        let done_ps = now_ps + transfer_ps(packet.bytes.into(), link.byte_time);
         out.free_ps = done_ps;
         out.sent_bytes += u64::from(packet.bytes);
         out.sent_count += 1;
-        out.waited_ps += self.now_ps - packet.ready_ps;
+        out.waited_ps += now_ps - packet.ready_ps;
         out.turn = index + 1;
-        self.probe.on_transmit(self.channels[port as usize], self.now_ps, done_ps, packet.bytes);
-
+        if P::WATCHES {
+            self.probe.on_transmit(self.channels[port as usize], now_ps, done_ps, packet.bytes);
+        }
         lane.head = packet.next;
         lane.ready_ps = done_ps;
-        // The next packet of the lane may want the same port again.
-        *self.requests(port, usize::from(index) / 64) &= !(1 << (index % 64));
+        let (word, bit) = self.request_of(port, index);
+        *word &= !bit;
         if packet.next != NONE {
+            // It may want the same port again.
             self.promote_head(lane_id);
         }
         self.return_credit(lane_id, packet.bytes, done_ps);
-        self.move_on(port, handle, packet, link, done_ps);
+        // A lane that wants this port and is not ready by then costs a look in vain, which is rare and harmless.
+        if self.ports[port as usize].requests != 0 || self.more_words > 0 {
+            self.wake(port, done_ps);
+        }
+        let tail_ps = done_ps + link.latency_ps;
+        if target == NONE {
+            self.deliver(handle, packet, tail_ps);
+        } else {
+            self.counters.packet_hop_count += 1;
+            let head_ps = now_ps + link.latency_ps + link.flit_ps;
+            self.enter(target, handle, packet, link, head_ps, tail_ps);
+        }
     }
 
     /// Makes the first packet of a lane's queue ask for its port.
-    #[inline]
+    #[inline(always)]
     fn promote_head(&mut self, lane_id: u32) {
         let lane = &mut self.lanes[lane_id as usize];
-        let Packet { ready_ps, bytes, out_port, target, .. } = self.packets[lane.head];
+        let Packet { ready_ps, bytes, port, vc, .. } = self.packets[lane.head];
+        let out_port = lane.first + u32::from(port);
+        let out = &mut self.ports[out_port as usize];
         lane.ready_ps = lane.ready_ps.max(ready_ps);
         lane.head_bytes = bytes;
-        lane.head_target = target;
-        let index = lane.index;
-        let time_ps = lane.ready_ps.max(self.ports[out_port as usize].free_ps);
-        *self.requests(out_port, usize::from(index) / 64) |= 1 << (index % 64);
+        lane.head_target =
+            if vc == EJECT { NONE } else { out.far * u32::from(self.config.vc_count) + u32::from(vc) };
+        let (index, time_ps) = (lane.index, lane.ready_ps.max(out.free_ps));
+        let (word, bit) = self.request_of(out_port, index);
+        *word |= bit;
         self.wake(out_port, time_ps);
     }
 
     /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the lane.
     #[inline]
     fn return_credit(&mut self, lane_id: u32, bytes: u32, done_ps: u64) {
-        self.collect_credits(lane_id);
         let lane = &mut self.lanes[lane_id as usize];
         let time_ps = done_ps + self.links[usize::from(lane.link)].latency_ps;
         if lane.return_ps == u64::MAX {
@@ -232,54 +309,65 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// A packet has begun to leave `port`: puts it where it goes.
-    #[inline]
-    pub(super) fn move_on(&mut self, port: u32, handle: u32, packet: Packet, link: LinkClass, done_ps: u64) {
-        let tail_ps = done_ps + link.latency_ps;
-        if packet.target == NONE {
-            return self.deliver(handle, packet, tail_ps);
-        }
-        self.counters.packet_hop_count += u64::from(!self.ports[port as usize].is_nic);
-        let head_ps = self.now_ps + link.latency_ps + link.flit_ps;
-        let (out_port, target) = self.route(packet);
+    /// A packet has begun to go to a router, into the lane `target`; `link` is what it comes by.
+    #[inline(always)]
+    pub(super) fn enter(
+        &mut self,
+        target: u32,
+        handle: u32,
+        packet: Packet,
+        link: LinkClass,
+        head_ps: u64,
+        tail_ps: u64,
+    ) {
+        let (hop, run) = match packet.run {
+            0 => self.route(target, packet),
+            more => (Hop { port: packet.port, vc: packet.vc }, more - 1),
+        };
+        let lane = &mut self.lanes[target as usize];
+        let out = &self.ports[(lane.first + u32::from(hop.port)) as usize];
         let ready_ps = match self.config.switching {
             Switching::StoreAndForward => tail_ps,
-            // The last flit must be there when a faster link wants to send it.
+            // The last flit must be there when a faster link wants to send it. At equal rates it is.
             Switching::CutThrough => {
-                let out = self.link_of(out_port);
-                let all_but_last_flit_ps =
-                    transfer_ps(packet.bytes.into(), out.byte_time).saturating_sub(out.flit_ps);
-                head_ps.max(tail_ps.saturating_sub(all_but_last_flit_ps))
+                let out_link = self.links[usize::from(out.link)];
+                if out_link.byte_time == link.byte_time {
+                    head_ps
+                } else {
+                    let transfer_ps = transfer_ps(packet.bytes.into(), out_link.byte_time);
+                    head_ps.max(tail_ps.saturating_sub(transfer_ps.saturating_sub(out_link.flit_ps)))
+                }
             }
         } + self.pipeline_ps;
         let record = &mut self.packets[handle];
-        (record.ready_ps, record.out_port, record.target, record.next) = (ready_ps, out_port, target, NONE);
-        let lane = &mut self.lanes[packet.target as usize];
+        *record = Packet { ready_ps, next: NONE, port: hop.port, vc: hop.vc, run, ..packet };
         lane.credit_bytes -= packet.bytes;
         let before = std::mem::replace(&mut lane.tail, handle);
         if lane.head == NONE {
             lane.head = handle;
-            self.promote_head(packet.target);
+            self.promote_head(target);
         } else {
             self.packets[before].next = handle;
         }
     }
 
-    /// Where a packet leaves the router that it is entering: the port and the lane behind it.
-    #[inline]
-    fn route(&self, packet: Packet) -> (u32, u32) {
-        let LaneState { switch, first, port, vc, flags, .. } = self.lanes[packet.target as usize];
+    /// Where a packet leaves the router that it enters by a lane: port and virtual channel, and at how many further
+    /// routers the same follows.
+    #[inline(never)]
+    fn route(&self, lane_id: u32, packet: Packet) -> (Hop, u8) {
+        let LaneState { switch, first, port, vc, flags, .. } = self.lanes[lane_id as usize];
         if switch == packet.to_switch {
             let to = self.messages[packet.message].message.to;
-            return (self.nics[to.0 as usize].switch_port, NONE);
+            let out_port = self.nics[to.0 as usize].switch_port - first;
+            return (Hop { port: out_port as u16, vc: EJECT }, 0);
         }
         let class = if self.vcs_per_class == 1 { vc } else { vc / self.vcs_per_class };
         // What comes from a NIC arrives by no port the routing knows.
         let arrived = (flags & FROM_NIC == 0).then_some(Hop { port, vc: class });
-        let hop = self.routing.next_hop(SwitchId(switch), arrived, SwitchId(packet.to_switch), packet.flow);
-        let out_port = first + u32::from(hop.port);
-        let vc = u32::from(self.vc_of_class(hop.vc, packet.to_switch));
-        (out_port, self.ports[out_port as usize].far * u32::from(self.config.vc_count) + vc)
+        let (hop, run) =
+            self.routing.next_run(SwitchId(switch), arrived, SwitchId(packet.to_switch), packet.flow);
+        let vc = self.vc_of_class(hop.vc, packet.to_switch);
+        (Hop { port: hop.port, vc }, run.min(u8::MAX.into()) as u8)
     }
 
     /// The virtual channel that traffic to a switch uses within a class of the routing.
@@ -294,7 +382,7 @@ impl<P: Probe> Network<P> {
     fn deliver(&mut self, handle: u32, packet: Packet, tail_ps: u64) {
         self.packets.remove(handle);
         self.counters.delivered_packet_count += 1;
-        self.counters.packet_latency_sum_ps += u128::from(tail_ps - packet.injected_ps);
+        self.counters.packet_latency_sum_ps += u128::from(tail_ps - self.injected_ps[handle as usize]);
         let message = &mut self.messages[packet.message];
         message.expected_packets -= 1;
         if message.expected_packets == 0 {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::queue::Queue;
 use crate::slab::{NONE, Slab};
+use crate::wheel::Wheel;
 
 /// Fraction bits of the transfer time of a byte. At 2^-20 ps, a packet of 16 MiB at any rate is right to 16 ps.
 pub(super) const BYTE_TIME_BITS: u32 = 20;
@@ -48,16 +49,22 @@ impl<P: Probe> Network<P> {
         let (ports, channels, links) = ports(&graph, &firsts, &nics, &config)?;
         let widest = graph.switches().map(|s| graph.port_count(s.into())).max().unwrap_or(0);
         let more_words = (widest * usize::from(config.vc_count)).div_ceil(64).max(1) - 1;
-        let slowest = links.iter().max_by_key(|link| link.byte_time);
-        let longest_ps = slowest.map_or(1, |link| transfer_ps(config.mtu_bytes.into(), link.byte_time));
+        let mtu_ps = |link: &LinkClass| transfer_ps(config.mtu_bytes.into(), link.byte_time);
+        let longest_ps = links.iter().map(mtu_ps).max().unwrap_or(1);
+        let latency_max_ps = links.iter().map(|link| link.latency_ps).max().unwrap_or(0);
+        // A packet sent now, its credit sent when it is gone, and a packet in the way of it.
+        let horizon_ps = 2 * longest_ps + latency_max_ps + config.pipeline_ps();
         Ok(Network {
             pipeline_ps: config.pipeline_ps(),
             vcs_per_class: available / needed,
             now_ps: 0,
-            queue: Queue::new(ports.len(), longest_ps),
+            wheel: Wheel::new(lookahead_ps(&links, &config), horizon_ps),
+            queue: Queue::new(nics.len(), longest_ps),
+            first_nic_port: firsts[graph.switch_count()],
+            injected_ps: Vec::new(),
             more_requests: vec![0; ports.len() * more_words],
             more_words,
-            lanes: lanes(&ports, &config),
+            lanes: lanes(&ports, firsts[graph.switch_count()], &config),
             returns: Slab::default(),
             packets: Slab::default(),
             messages: Slab::default(),
@@ -75,7 +82,18 @@ impl<P: Probe> Network<P> {
     }
 }
 
-fn lanes(ports: &[PortState], config: &Config) -> Vec<LaneState> {
+/// The least time after which one port's doing is felt by another: a packet can be passed on, or has arrived, or its
+/// credit is back.
+fn lookahead_ps(links: &[LinkClass], config: &Config) -> u64 {
+    let shortest_bytes = config.packet_bytes(0).into();
+    let felt_ps = |link: &LinkClass| {
+        let passed_on_ps = link.flit_ps + config.pipeline_ps();
+        link.latency_ps + passed_on_ps.min(transfer_ps(shortest_bytes, link.byte_time))
+    };
+    links.iter().map(felt_ps).min().unwrap_or(1)
+}
+
+fn lanes(ports: &[PortState], first_nic_port: u32, config: &Config) -> Vec<LaneState> {
     let lane = |(port, state): (usize, &PortState), vc: u8| {
         let local_port = port as u32 - state.first;
         let feeder = ports.get(state.far as usize);
@@ -96,7 +114,7 @@ fn lanes(ports: &[PortState], config: &Config) -> Vec<LaneState> {
             port: local_port as u16,
             link: feeder.map_or(0, |feeder| feeder.link),
             vc,
-            flags: if feeder.is_some_and(|feeder| feeder.is_nic) { FROM_NIC } else { 0 },
+            flags: if state.far != NONE && state.far >= first_nic_port { FROM_NIC } else { 0 },
         }
     };
     let ports = ports.iter().enumerate();
@@ -153,7 +171,6 @@ fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> R
         sent_count: 0,
         turn: 0,
         link: 0,
-        is_nic: false,
     };
     let first_nic_port = firsts[graph.switch_count()] as usize;
     let mut ports = vec![unused; first_nic_port + nics.len()];
@@ -183,7 +200,7 @@ fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> R
                 channels[near as usize] = channel;
             }
             let state = &mut ports[port as usize];
-            (state.first, state.owner, state.is_nic) = (port, nic as u32, true);
+            (state.first, state.owner) = (port, nic as u32);
             nic += 1;
         }
     }

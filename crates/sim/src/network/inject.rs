@@ -5,8 +5,9 @@ use crate::queue::Class;
 use crate::slab::NONE;
 
 impl<P: Probe> Network<P> {
-    /// Puts a message last in its NIC's queue.
-    pub(super) fn enqueue_message(&mut self, nic: u32, handle: u32) {
+    /// Puts a message last in its NIC's queue. Whether it is the only one there, so that the NIC must be woken: if not,
+    /// the NIC has its next time to look, or waits for a credit, whatever is behind its first message.
+    pub(super) fn enqueue_message(&mut self, nic: u32, handle: u32) -> bool {
         self.messages[handle].next = NONE;
         let state = &mut self.nics[nic as usize];
         let before = std::mem::replace(&mut state.tail, handle);
@@ -15,6 +16,7 @@ impl<P: Probe> Network<P> {
         } else {
             self.messages[before].next = handle;
         }
+        before == NONE
     }
 
     fn dequeue_message(&mut self, nic: u32) {
@@ -25,8 +27,19 @@ impl<P: Probe> Network<P> {
         }
     }
 
+    /// A NIC's time to look has come.
+    pub(super) fn on_nic_port(&mut self, port: u32) {
+        let state = &mut self.ports[port as usize];
+        // An earlier event has taken this one's place otherwise.
+        if state.wake_ps == self.now_ps {
+            state.wake_ps = u64::MAX;
+            let free_ps = state.free_ps;
+            if free_ps > self.now_ps { self.wake(port, free_ps) } else { self.inject(port) }
+        }
+    }
+
     /// Sends the next packet of a NIC, if it may go, and sets the next time to look.
-    pub(super) fn inject(&mut self, port: u32) {
+    fn inject(&mut self, port: u32) {
         let PortState { far, owner: nic, .. } = self.ports[port as usize];
         let link = self.link_of(port);
         let handle = self.nics[nic as usize].head;
@@ -53,21 +66,28 @@ impl<P: Probe> Network<P> {
         port_state.sent_bytes += u64::from(bytes);
         port_state.sent_count += 1;
         self.counters.injected_packet_count += 1;
-        self.probe.on_transmit(self.channels[port as usize], self.now_ps, done_ps, bytes);
+        if P::WATCHES {
+            self.probe.on_transmit(self.channels[port as usize], self.now_ps, done_ps, bytes);
+        }
         self.take_from_message(nic, handle, payload, done_ps);
         let packet = Packet {
             ready_ps: self.now_ps,
-            injected_ps: self.now_ps,
             next: NONE,
-            bytes,
             message: handle,
             to_switch,
             flow: state.message.to.0,
-            out_port: NONE,
-            target,
+            bytes,
+            port: 0,
+            vc: 0,
+            run: 0,
         };
         let packet_handle = self.packets.insert(packet);
-        self.move_on(port, packet_handle, packet, link, done_ps);
+        match self.injected_ps.get_mut(packet_handle as usize) {
+            Some(injected_ps) => *injected_ps = self.now_ps,
+            None => self.injected_ps.push(self.now_ps),
+        }
+        let head_ps = self.now_ps + link.latency_ps + link.flit_ps;
+        self.enter(target, packet_handle, packet, link, head_ps, done_ps + link.latency_ps);
         if self.nics[nic as usize].head != NONE {
             self.wake(port, done_ps + gap_ps);
         }
@@ -86,7 +106,7 @@ impl<P: Probe> Network<P> {
             }
         } else if self.config.nic_order == NicOrder::RoundRobin && state.next != NONE {
             self.dequeue_message(nic);
-            self.enqueue_message(nic, handle);
+            let _ = self.enqueue_message(nic, handle);
         }
     }
 }

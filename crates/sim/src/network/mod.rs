@@ -31,13 +31,15 @@
 //! Nothing here happens per flit or cycle. A packet is put into the queue of the next router at the moment it starts on
 //! the link, with the time at which it will be ready; an output port has one pending event, at the earliest time at which
 //! it could send. So a packet-hop is one event where links are busy. Credits are lists of times, looked at only when
-//! short; only a port found short of credits is woken by one.
+//! short; only a port found short of credits is woken by one. A packet is routed once for all hops that go straight on.
 //!
 //! # Order
 //!
-//! Events at equal times are ordered by class and entity (`queue`). Ports do not depend on each other at equal times,
-//! because everything that one does to another lies in the future by a link's latency; so the result is a function of the
-//! input alone.
+//! Everything that a router port does to another lies in the future by at least the *lookahead*: a link's latency and a
+//! flit or credit. So time is cut into slices no longer than that, and the ports to be looked at within one are taken in
+//! any order, unsorted (`wheel`). Then the other events of the slice follow (NICs, what the caller is told, timers), in
+//! order of time, class and entity (`queue`); what they do to router ports is in a later slice too. The result is a
+//! function of the input alone, and the same as if all had been done in order of time.
 
 mod arbitrate;
 mod build;
@@ -53,6 +55,7 @@ pub use standstill::Deadlock;
 
 use crate::queue::{Class, Queue};
 use crate::slab::{NONE, Slab};
+use crate::wheel::Wheel;
 
 /// Most virtual channels of a link.
 pub const VC_COUNT_MAX: u8 = 16;
@@ -150,7 +153,10 @@ pub enum BuildError {
 }
 
 /// Watches the network, for traces. All methods do nothing unless implemented; with [`NoProbe`] they cost nothing.
+/// Transmissions of different channels are told out of order, by less than the network's least latency.
 pub trait Probe {
+    /// Whether transmissions are to be told at all.
+    const WATCHES: bool = true;
     /// A packet of `bytes` occupies `channel` from `start_ps` to `end_ps`.
     fn on_transmit(&mut self, _channel: ChannelId, _start_ps: u64, _end_ps: u64, _bytes: u32) {}
     /// A message was given to its NIC.
@@ -163,7 +169,9 @@ pub trait Probe {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NoProbe;
 
-impl Probe for NoProbe {}
+impl Probe for NoProbe {
+    const WATCHES: bool = false;
+}
 
 /// Watches if there is one.
 impl<P: Probe> Probe for Option<P> {
@@ -203,7 +211,7 @@ struct LinkClass {
 struct PortState {
     /// When the output has sent what it is sending.
     free_ps: u64,
-    /// The pending event, `u64::MAX` if none.
+    /// The pending look, `u64::MAX` if none.
     wake_ps: u64,
     /// The router's lanes that want this output, a bit each; from the 65th on they are in `Network::more_requests`.
     requests: u64,
@@ -223,7 +231,6 @@ struct PortState {
     turn: u16,
     /// Index of the [`LinkClass`].
     link: u16,
-    is_nic: bool,
 }
 
 /// A virtual channel of an input port: the queue in front of the crossbar, and (used by the far output) its credits.
@@ -277,23 +284,31 @@ struct Return {
     next: u32,
 }
 
-/// A packet in a lane.
+/// A packet in a lane. Half a cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(32))]
 struct Packet {
     ready_ps: u64,
-    injected_ps: u64,
     next: u32,
-    bytes: u32,
     message: u32,
     to_switch: u32,
     flow: u32,
-    out_port: u32,
-    /// `NONE` if the next hop ends at a NIC.
-    target: u32,
+    bytes: u32,
+    /// The port of the router by which it leaves, and the virtual channel there, or [`EJECT`].
+    port: u16,
+    vc: u8,
+    /// At how many further routers the same port and channel follow.
+    run: u8,
 }
 
-/// A message under way.
+/// In place of a virtual channel: the next hop ends at a NIC.
+const EJECT: u8 = u8::MAX;
+
+const _: () = assert!(size_of::<Packet>() == 32);
+
+/// A message under way. One cache line.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 struct MessageState {
     message: Message,
     unsent_bytes: u64,
@@ -344,7 +359,12 @@ pub struct Network<P: Probe = NoProbe> {
     /// Virtual channels of each class of the routing.
     vcs_per_class: u8,
     now_ps: u64,
+    /// Looks at router ports.
+    wheel: Wheel,
+    /// All other events.
     queue: Queue,
+    /// The ports from here on are NICs.
+    first_nic_port: u32,
     ports: Vec<PortState>,
     links: Vec<LinkClass>,
     /// For routers with more than 64 lanes: `more_words` more words of requests for each port.
@@ -354,6 +374,8 @@ pub struct Network<P: Probe = NoProbe> {
     lanes: Vec<LaneState>,
     returns: Slab<Return>,
     packets: Slab<Packet>,
+    /// When each packet left its NIC: apart, because only its arrival asks.
+    injected_ps: Vec<u64>,
     messages: Slab<MessageState>,
     nics: Vec<NicState>,
     /// First NIC of every host, and one more entry.
@@ -414,6 +436,11 @@ impl<P: Probe> Network<P> {
         1e12 * f64::from(1 << build::BYTE_TIME_BITS) / byte_time as f64
     }
 
+    /// Whether a NIC has begun to send the last packet of all that it was given.
+    pub fn is_idle(&self, nic: NicId) -> bool {
+        self.nics[nic.0 as usize].head == NONE
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -462,7 +489,7 @@ impl<P: Probe> Network<P> {
 
     /// Bytes of memory that a packet in flight takes, its credit included.
     pub const fn packet_memory_bytes() -> usize {
-        size_of::<Packet>() + size_of::<Return>()
+        size_of::<Packet>() + size_of::<u64>() + size_of::<Return>()
     }
 
     /// Gives a message to its NIC now.
@@ -480,10 +507,11 @@ impl<P: Probe> Network<P> {
             next: NONE,
         });
         self.probe.on_send(self.now_ps, handle, &message);
-        self.enqueue_message(message.from.0, handle);
-        let port = self.nics[message.from.0 as usize].port;
-        let time_ps = self.ports[port as usize].free_ps.max(self.now_ps);
-        self.wake(port, time_ps);
+        if self.enqueue_message(message.from.0, handle) {
+            let port = self.nics[message.from.0 as usize].port;
+            let time_ps = self.ports[port as usize].free_ps.max(self.now_ps);
+            self.wake(port, time_ps);
+        }
     }
 
     /// Asks for [`Occurrence::Timer`] at a time; one in the past comes at once.
@@ -506,20 +534,35 @@ impl<P: Probe> Network<P> {
     /// As [`Network::advance`].
     pub fn advance_until(&mut self, limit_ps: u64) -> Result<Option<Occurrence>, Deadlock> {
         loop {
-            match self.queue.peek_time_ps() {
-                None if self.messages.len() == 0 => return Ok(None),
-                None => return Err(self.standstill()),
-                Some(time_ps) if time_ps > limit_ps => {
-                    self.now_ps = self.now_ps.max(limit_ps);
-                    return Ok(None);
+            self.run_slice();
+            let event_ps = self.queue.peek_time_ps();
+            let event_slice = event_ps.map(|time_ps| self.wheel.slice_of(time_ps));
+            if event_slice.is_none_or(|slice| slice > self.wheel.slice()) {
+                // Nothing is left in the open slice.
+                let next = match (self.wheel.next_slice(), event_slice) {
+                    (Some(ports), Some(events)) => ports.min(events),
+                    (ports, events) => match ports.or(events) {
+                        Some(next) => next,
+                        None if self.messages.len() == 0 => return Ok(None),
+                        None => return Err(self.standstill()),
+                    },
+                };
+                if self.wheel.bounds_ps(next).0 <= limit_ps {
+                    self.wheel.open(next);
+                    continue;
                 }
-                Some(_) => {}
+                self.now_ps = self.now_ps.max(limit_ps);
+                return Ok(None);
+            }
+            if event_ps.is_none_or(|time_ps| time_ps > limit_ps) {
+                self.now_ps = self.now_ps.max(limit_ps);
+                return Ok(None);
             }
             let Some(event) = self.queue.pop() else { continue };
             self.now_ps = event.time_ps;
             self.counters.event_count += 1;
             match event.class {
-                Class::Port => self.on_port(event.entity),
+                Class::Nic => self.on_nic_port(event.entity),
                 Class::Injected => {
                     let token = self.messages[event.entity].message.token;
                     return Ok(Some(Occurrence::Injected { token }));

@@ -10,7 +10,7 @@ use crate::slab::NONE;
 /// Packets wait for each other in a circle, and nothing else is going on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deadlock {
-    /// When the last thing moved.
+    /// When the last packet had left a port.
     pub time_ps: u64,
     /// Packets in the network.
     pub packet_count: usize,
@@ -62,7 +62,7 @@ impl<P: Probe> Network<P> {
         }
         let line = |lane: &Lane| format!("\n  {}", describe_lane(&self.graph, *lane));
         Deadlock {
-            time_ps: self.now_ps,
+            time_ps: self.ports.iter().map(|port| port.free_ps).max().unwrap_or(self.now_ps),
             packet_count: self.packets.len(),
             message_count: self.messages.len(),
             description: cycle.iter().map(line).collect(),

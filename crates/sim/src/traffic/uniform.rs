@@ -41,6 +41,66 @@ impl fmt::Display for UniformReport {
     }
 }
 
+/// A NIC's source of packets. Its queue outside the network is not stored: packets that are due and wait are those that
+/// its random numbers give next.
+struct Source {
+    random: Random,
+    /// When the next packet is due.
+    due_ps: u64,
+}
+
+/// What sources have in common.
+struct Sources {
+    of_nic: Vec<Source>,
+    packet_ps: u64,
+    payload_bytes: u32,
+    /// In each step of a packet time, a packet is due if a random number is below this. Whole numbers only: logarithms
+    /// differ in their last bit between machines.
+    threshold: u128,
+    open_ps: u64,
+    /// Packets that became due in the window.
+    offered_count: u64,
+}
+
+impl Sources {
+    /// Takes the packet that is due: where it goes.
+    fn take(&mut self, nic: u32) -> NicId {
+        let nic_count = self.of_nic.len() as u64;
+        let Source { random, due_ps } = &mut self.of_nic[nic as usize];
+        self.offered_count += u64::from(*due_ps > self.open_ps);
+        let to = random.below(nic_count - 1) as u32;
+        *due_ps += self.packet_ps * steps(random, self.threshold);
+        NicId(to + u32::from(to >= nic))
+    }
+
+    /// Sends the packet that is due. If the NIC has one to send already or more of the source wait, the next is given to
+    /// it when this one has left.
+    fn send<P: Probe>(&mut self, network: &mut Network<P>, nic: u32) {
+        let waits = self.of_nic[nic as usize].due_ps < network.now_ps() || !network.is_idle(NicId(nic));
+        let message = Message {
+            from: NicId(nic),
+            to: self.take(nic),
+            bytes: self.payload_bytes.into(),
+            gap: Gap::NONE,
+            token: nic,
+            notify_injected: waits,
+        };
+        network.send(message);
+        if !waits {
+            network.set_timer(self.of_nic[nic as usize].due_ps, nic);
+        }
+    }
+}
+
+/// Geometrically distributed, at least 1.
+fn steps(random: &mut Random, threshold: u128) -> u64 {
+    let mut steps = 1;
+    while u128::from(random.next_u64()) >= threshold {
+        steps += 1;
+    }
+    steps
+}
+
 /// Runs uniform traffic: the destination of every packet is any other NIC, all equally likely; times between packets are
 /// geometrically distributed in steps of a packet time.
 ///
@@ -55,50 +115,47 @@ pub fn run<P: Probe>(network: &mut Network<P>, traffic: Uniform) -> Result<Unifo
     let packet_bytes = network.config().packet_bytes(traffic.payload_bytes);
     let rate = network.nic_rate_bytes_per_s(NicId(0));
     let packet_ps = (f64::from(packet_bytes) / rate * 1e12).round() as u64;
-    let mut sources: Vec<Random> =
-        (0..nic_count).map(|nic| Random::for_entity(traffic.seed, nic.into())).collect();
-    // In whole numbers only: logarithms differ in their last bit between machines.
     let threshold = (traffic.load.clamp(1e-6, 1.0) * 2_f64.powi(64)) as u128;
-    let pause = |random: &mut Random| {
-        let mut steps = 1;
-        while u128::from(random.next_u64()) >= threshold {
-            steps += 1;
-        }
-        steps * packet_ps
-    };
     let start_ps = network.now_ps();
     let open_ps = start_ps + traffic.warm_up_ps;
     let end_ps = open_ps + traffic.measure_ps;
+    let source = |nic: u32| {
+        let mut random = Random::for_entity(traffic.seed, nic.into());
+        let phase_ps = random.below(packet_ps);
+        let due_ps = start_ps + phase_ps + (steps(&mut random, threshold) - 1) * packet_ps;
+        Source { random, due_ps }
+    };
+    let of_nic = (0..nic_count).map(source).collect();
+    let payload_bytes = traffic.payload_bytes;
+    let mut sources = Sources { of_nic, packet_ps, payload_bytes, threshold, open_ps, offered_count: 0 };
     for nic in 0..nic_count {
-        let phase_ps = sources[nic as usize].below(packet_ps);
-        let due_ps = start_ps + phase_ps + pause(&mut sources[nic as usize]) - packet_ps;
-        network.set_timer(due_ps, nic);
+        network.set_timer(sources.of_nic[nic as usize].due_ps, nic);
     }
     let mut before = None;
-    let mut offered_count = 0;
     loop {
         let limit_ps = if before.is_none() { open_ps } else { end_ps };
         match network.advance_until(limit_ps)? {
-            Some(Occurrence::Timer { token: nic }) => {
-                let random = &mut sources[nic as usize];
-                let to = random.below(u64::from(nic_count) - 1) as u32;
-                let due_ps = network.now_ps() + pause(random);
-                network.send(Message {
-                    from: NicId(nic),
-                    to: NicId(to + u32::from(to >= nic)),
-                    bytes: traffic.payload_bytes.into(),
-                    gap: Gap::NONE,
-                    token: 0,
-                    notify_injected: false,
-                });
-                offered_count += u64::from(before.is_some());
-                network.set_timer(due_ps, nic);
+            Some(Occurrence::Timer { token: nic }) => sources.send(network, nic),
+            Some(Occurrence::Injected { token: nic }) => {
+                let due_ps = sources.of_nic[nic as usize].due_ps;
+                if due_ps <= network.now_ps() {
+                    sources.send(network, nic);
+                } else {
+                    network.set_timer(due_ps, nic);
+                }
             }
-            Some(_) => {}
+            Some(Occurrence::Delivered { .. }) => {}
             None if before.is_none() => before = Some(network.counters()),
             None => break,
         }
     }
+    for nic in 0..nic_count {
+        // What still waits outside.
+        while sources.of_nic[nic as usize].due_ps <= end_ps {
+            let _ = sources.take(nic);
+        }
+    }
+    let offered_count = sources.offered_count;
     let (before, after) = (before.unwrap_or_default(), network.counters());
     let packets = after.delivered_message_count - before.delivered_message_count;
     let capacity_packets = (traffic.measure_ps as f64 / packet_ps as f64) * f64::from(nic_count);
