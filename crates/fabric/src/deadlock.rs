@@ -56,6 +56,11 @@ impl Dependencies {
         self.waits_for.iter().map(Vec::len).sum()
     }
 
+    /// Whether there is no circle.
+    pub fn is_free(&self) -> bool {
+        self.peel().is_empty()
+    }
+
     /// A circle of lanes, each waiting for the next and the last for the first, or `None` if there is none. Among the
     /// circles through the lanes tried it is a shortest; all lanes on circles are tried unless they are very many.
     pub fn find_cycle(&self) -> Option<Vec<Lane>> {
@@ -262,6 +267,7 @@ mod tests {
             }
             let cycle = dependencies.find_cycle();
             assert_eq!(cycle.is_some(), some_lane_reaches_itself(&dependencies), "seed {seed}");
+            assert_eq!(cycle.is_none(), dependencies.is_free(), "seed {seed}");
             if let Some(cycle) = cycle {
                 for (i, &held) in cycle.iter().enumerate() {
                     let wanted = dependencies.index(cycle[(i + 1) % cycle.len()]);

@@ -103,22 +103,43 @@ impl<'a> Cut<'a> {
     /// All divisions, in Gray-code order: one switch changes sides from each to the next. The last switch stays.
     fn exact(&self) -> Vec<bool> {
         let count = self.switches.len();
-        let mut side = vec![false; count];
-        let (mut right, mut width) = (0_usize, 0_i128);
+        let by_rate: Vec<Vec<(u32, i64)>> = (0..count).map(|place| self.neighbours_by_rate(place)).collect();
+        let sources =
+            (0..count).filter(|&place| self.has_hosts[place]).fold(0_u32, |set, place| set | 1 << place);
         let halves = [self.source_count / 2, self.source_count.div_ceil(2)];
-        let mut best: Option<(i128, Vec<bool>)> = None;
+        // The right side, a bit for each switch.
+        let (mut right, mut width) = (0_u32, 0_i64);
+        let mut best: Option<(i64, u32)> = None;
         for step in 1_u64..1 << (count - 1) {
             let place = step.trailing_zeros() as usize;
-            width += self.change(&side, place);
-            side[place] = !side[place];
-            if self.has_hosts[place] {
-                right = if side[place] { right + 1 } else { right - 1 };
+            let same = if right >> place & 1 == 1 { right } else { !right };
+            for &(neighbours, rate) in &by_rate[place] {
+                let kept = (neighbours & same).count_ones();
+                width += rate * (2 * i64::from(kept) - i64::from(neighbours.count_ones()));
             }
-            if halves.contains(&right) && best.as_ref().is_none_or(|(least, _)| width < *least) {
-                best = Some((width, side.clone()));
+            right ^= 1 << place;
+            if best.is_none_or(|(least, _)| width < least)
+                && halves.contains(&((right & sources).count_ones() as usize))
+            {
+                best = Some((width, right));
             }
         }
-        best.map_or(side, |(_, side)| side)
+        let right = best.map_or(0, |(_, right)| right);
+        (0..count).map(|place| right >> place & 1 == 1).collect()
+    }
+
+    /// A switch's neighbours as sets, a bit for each, with the rate to each of a set, bit/s.
+    fn neighbours_by_rate(&self, place: usize) -> Vec<(u32, i64)> {
+        let mut rates = vec![0_i64; self.switches.len()];
+        self.neighbours[place].iter().for_each(|&(other, rate)| rates[other] += rate as i64);
+        let mut sets: Vec<(u32, i64)> = Vec::new();
+        for (other, &rate) in rates.iter().enumerate().filter(|(_, rate)| **rate > 0) {
+            match sets.iter_mut().find(|(_, of)| *of == rate) {
+                Some((set, _)) => *set |= 1 << other,
+                None => sets.push((1 << other, rate)),
+            }
+        }
+        sets
     }
 
     fn improved(&self) -> Vec<bool> {

@@ -1,5 +1,7 @@
 //! Makes of switches and hosts: `[switch_models.NAME]` and `[host_models.NAME]`.
 
+use std::fmt::Write as _;
+
 use crate::dialect::{Capabilities, KNOWN, capabilities_of};
 use crate::plan::PortNumber;
 
@@ -91,9 +93,17 @@ impl PortNames {
     /// A port's name.
     pub fn name(&self, number: PortNumber) -> String {
         match self {
-            PortNames::Pattern(pattern) => pattern
-                .replace("{port}", &number.to_string())
-                .replace("{port0}", &number.saturating_sub(1).to_string()),
+            // Most patterns have the number once: the others take the long way.
+            PortNames::Pattern(pattern) => match pattern.split_once("{port}") {
+                Some((before, after)) if !after.contains('{') && !before.contains('{') => {
+                    let mut name = String::with_capacity(pattern.len());
+                    let _ = write!(name, "{before}{number}{after}");
+                    name
+                }
+                _ => pattern
+                    .replace("{port}", &number.to_string())
+                    .replace("{port0}", &number.saturating_sub(1).to_string()),
+            },
             PortNames::List(names) => names
                 .get(usize::from(number).saturating_sub(1))
                 .cloned()

@@ -43,11 +43,11 @@ pub(crate) fn choose(
     let best = asked.into_iter().min_by_key(|judged| rank(network, options, judged));
     // A method that the network does not have (dimension order with a link gone) becomes the automatic one.
     let best = best.unwrap_or_else(|| judged((balanced(network, Spread::ByLoad), None)));
-    let is_good = !options.pause || best.evaluation.is_free();
+    let is_good = !options.pause || best.evaluation.is_free;
     if is_good {
         return Chosen { best, alternative: None };
     }
-    let safe = safe(network, grid, options).into_iter().map(judged).filter(|j| j.evaluation.is_free());
+    let safe = safe(network, grid, options).into_iter().map(judged).filter(|j| j.evaluation.is_free);
     let alternative = safe.min_by_key(|judged| {
         let evaluation = &judged.evaluation;
         (evaluation.pressure(network), evaluation.hops, judged.solution.trees.len())
@@ -83,7 +83,7 @@ fn rank(network: &Network, options: &PlanOptions, judged: &Judged) -> (bool, usi
     let vlan_count = judged.solution.trees.len();
     let few = if options.grouping == Grouping::Fewest { vlan_count } else { 0 };
     let evaluation = &judged.evaluation;
-    let can_lock = options.pause && !evaluation.is_free();
+    let can_lock = options.pause && !evaluation.is_free;
     (can_lock, few, evaluation.pressure(network), evaluation.hops, vlan_count)
 }
 

@@ -8,7 +8,7 @@ use crate::graph::{HostId, LinkId, SwitchId};
 use crate::plan::*;
 
 use super::choose::{Chosen, Judged};
-use super::evaluation::channel_switches;
+use super::evaluation::{Witness, channel_switches, cycle};
 use super::network::{Failure, NONE, Network};
 use super::replan::describe;
 use super::solution::Choice;
@@ -346,9 +346,8 @@ fn plug(
 fn figures(machine: &Machine, network: &Network, judged: &Judged) -> Figures {
     let evaluation = &judged.evaluation;
     let busiest = evaluation.busiest(network);
-    let mean = |total: u64| {
-        if evaluation.flow_count == 0 { 0.0 } else { total as f64 / evaluation.flow_count as f64 }
-    };
+    let flow_count = network.shortest().flow_count;
+    let mean = |total: u64| if flow_count == 0 { 0.0 } else { total as f64 / flow_count as f64 };
     let used: Vec<u64> = evaluation.flows.iter().copied().filter(|&flows| flows > 0).collect();
     let cable_count = machine.graph.switch_cable_count();
     let price = |model: Option<f64>| model.unwrap_or(0.0);
@@ -383,10 +382,12 @@ fn verdicts(
     failures: &[Failure],
     plan: &Plan,
 ) -> Verdicts {
+    let witnesses =
+        if chosen.best.evaluation.is_free { Vec::new() } else { cycle(network, &chosen.best.solution) };
     let mut checks = vec![
         trees_check(network, plan),
         routes_check(network, plan, &chosen.best),
-        deadlock_check(machine, chosen),
+        deadlock_check(machine, chosen, &witnesses),
         vlan_check(machine, plan),
         mac_check(machine, plan),
         address_check(machine, plan),
@@ -395,7 +396,7 @@ fn verdicts(
     if !failures.is_empty() {
         checks.push(loss_check(machine, network, failures));
     }
-    let steps = chosen.best.evaluation.witnesses.iter().map(|witness| {
+    let steps = witnesses.iter().map(|witness| {
         let (link, from, to) = channel_switches(network, witness.held);
         let vid = plan.vlans[witness.vlan as usize].vid;
         CycleStep { link, from, to, vid, source: witness.source, destination: witness.destination }
@@ -434,38 +435,34 @@ fn routes_check(network: &Network, plan: &Plan, judged: &Judged) -> Check {
     }
     let detail = format!(
         "all {} ordered pairs of switches with hosts; {} switches at most, {:.2} times the shortest paths",
-        evaluation.pairs,
+        network.shortest().pairs,
         evaluation.diameter_switches,
         evaluation.stretch()
     );
-    let status = if evaluation.routed_pairs == evaluation.pairs { Status::Holds } else { Status::Fails };
+    let status =
+        if evaluation.routed_pairs == network.shortest().pairs { Status::Holds } else { Status::Fails };
     check("routes", status, detail, None)
 }
 
-fn deadlock_check(machine: &Machine, chosen: &Chosen) -> Check {
+fn deadlock_check(machine: &Machine, chosen: &Chosen, cycle: &[Witness]) -> Check {
     let evaluation = &chosen.best.evaluation;
-    match &evaluation.verdict {
-        crate::deadlock::Verdict::Free { dependency_count } => {
-            let detail =
-                format!("{dependency_count} channel dependencies over all VLANs together, without a cycle");
-            check("deadlock", Status::Holds, detail, None)
-        }
-        crate::deadlock::Verdict::Cycle(lanes) if machine.options.pause => {
-            let detail =
-                format!("with pause on, {} channels can wait for each other in a circle", lanes.len());
-            let remedy = chosen
-                .alternative
-                .as_ref()
-                .map(|safe| format!("in [plan], `{}` is free of deadlock", safe.solution.setting));
-            check("deadlock", Status::Fails, detail, remedy.or(Some("turn `pause` off".into())))
-        }
-        crate::deadlock::Verdict::Cycle(lanes) => {
-            let detail = format!(
-                "{} channels form a circle, but without pause full buffers drop frames instead",
-                lanes.len()
-            );
-            check("deadlock", Status::Warning, detail, None)
-        }
+    if evaluation.is_free {
+        let count = evaluation.dependency_count;
+        let detail = format!("{count} channel dependencies over all VLANs together, without a cycle");
+        check("deadlock", Status::Holds, detail, None)
+    } else if machine.options.pause {
+        let detail = format!("with pause on, {} channels can wait for each other in a circle", cycle.len());
+        let remedy = chosen
+            .alternative
+            .as_ref()
+            .map(|safe| format!("in [plan], `{}` is free of deadlock", safe.solution.setting));
+        check("deadlock", Status::Fails, detail, remedy.or(Some("turn `pause` off".into())))
+    } else {
+        let detail = format!(
+            "{} channels form a circle, but without pause full buffers drop frames instead",
+            cycle.len()
+        );
+        check("deadlock", Status::Warning, detail, None)
     }
 }
 

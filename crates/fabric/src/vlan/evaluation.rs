@@ -2,7 +2,7 @@
 //!
 //! The dependencies of all VLANs are judged together, because 802.3x pauses a link and not a VLAN.
 
-use crate::deadlock::{Dependencies, Lane, Verdict};
+use crate::deadlock::{Dependencies, Lane};
 use crate::graph::{ChannelId, LinkId, SwitchId};
 
 use super::network::{NONE, Network};
@@ -12,21 +12,19 @@ use super::tree::{RootedTree, adjacency};
 /// Figures of a solution. Flows: one from each host interface to each other one at another switch.
 #[derive(Debug, Clone)]
 pub(crate) struct Evaluation {
-    pub(crate) verdict: Verdict,
-    /// A route for every step of the verdict's cycle.
-    pub(crate) witnesses: Vec<Witness>,
+    /// Whether it cannot deadlock. [`cycle`] shows why it can.
+    pub(crate) is_free: bool,
+    /// Dependencies among channels.
+    pub(crate) dependency_count: usize,
     /// Flows on every channel between switches.
     pub(crate) flows: Vec<u64>,
-    /// Ordered pairs of switches with hosts that have a route, of so many.
+    /// Ordered pairs of switches with hosts that have a route.
     pub(crate) routed_pairs: u64,
-    pub(crate) pairs: u64,
     /// Most switches on a route, both ends counted; 1 if all hosts are at one switch.
     pub(crate) diameter_switches: u32,
     /// Links crossed by all flows together; by shortest paths.
     pub(crate) hops: u64,
     pub(crate) hops_min: u64,
-    /// Number of flows.
-    pub(crate) flow_count: u64,
 }
 
 /// A route that holds one channel of a cycle and waits for the next.
@@ -39,10 +37,6 @@ pub(crate) struct Witness {
 }
 
 impl Evaluation {
-    pub(crate) fn is_free(&self) -> bool {
-        self.verdict.is_free()
-    }
-
     /// Path length over the shortest: 1.0 is minimal.
     pub(crate) fn stretch(&self) -> f64 {
         if self.hops_min == 0 { 1.0 } else { self.hops as f64 / self.hops_min as f64 }
@@ -58,8 +52,14 @@ impl Evaluation {
 
     /// Flows for their rate on the busiest channel, for comparing.
     pub(crate) fn pressure(&self, network: &Network) -> u128 {
-        self.busiest(network).map_or(0, |(channel, flows)| scaled(flows, network.rate(channel.link().0)))
+        pressure(network, &self.flows)
     }
+}
+
+/// Flows for their rate on the busiest channel.
+pub(crate) fn pressure(network: &Network, flows: &[u64]) -> u128 {
+    let channels = flows.iter().enumerate();
+    channels.map(|(channel, &flows)| scaled(flows, network.rate(channel as u32 / 2))).max().unwrap_or(0)
 }
 
 fn scaled(flows: u64, rate_bits_per_s: u64) -> u128 {
@@ -68,55 +68,120 @@ fn scaled(flows: u64, rate_bits_per_s: u64) -> u128 {
 
 /// Judges a solution.
 pub(crate) fn evaluate(network: &Network, solution: &Solution) -> Evaluation {
-    let mut dependencies = Dependencies::new(2 * network.link_count(), 1);
+    let mut dependencies = no_dependencies(network);
     let mut evaluation = Evaluation {
-        verdict: Verdict::Free { dependency_count: 0 },
-        witnesses: Vec::new(),
+        is_free: true,
+        dependency_count: 0,
         flows: vec![0; 2 * network.link_count()],
         routed_pairs: 0,
-        pairs: 0,
         diameter_switches: u32::from(network.sources().next().is_some()),
         hops: 0,
-        hops_min: 0,
-        flow_count: 0,
+        hops_min: network.shortest().hops,
     };
-    walks(network, solution, |tree, needed| tally(network, &mut evaluation, tree, needed));
-    pair_paths(network, solution, |route| tally_path(network, &mut evaluation, route));
-    chains(network, solution, |held, wanted, _| {
-        dependencies.add(Lane { channel: held, vc: 0 }, Lane { channel: wanted, vc: 0 });
+    let mut depend = |held, wanted| add(&mut dependencies, held, wanted);
+    walks(network, solution, |tree, needed| {
+        tally(network, &mut evaluation, tree, needed);
+        chain(network, tree, needed, |held, wanted, _| depend(held, wanted));
     });
-    shortest(network, &mut evaluation);
-    evaluation.verdict = Verdict::of(&dependencies);
-    if let Verdict::Cycle(lanes) = &evaluation.verdict {
-        evaluation.witnesses = witnesses(network, solution, lanes);
-    }
+    pair_paths(network, solution, |route| {
+        tally_path(network, &mut evaluation, route);
+        route.channels.windows(2).for_each(|two| depend(two[0], two[1]));
+    });
+    evaluation.is_free = dependencies.is_free();
+    evaluation.dependency_count = dependencies.count();
     evaluation
+}
+
+/// The circle by which a solution can deadlock, with a route for each of its steps; empty if it cannot.
+pub(crate) fn cycle(network: &Network, solution: &Solution) -> Vec<Witness> {
+    let mut dependencies = no_dependencies(network);
+    chains(network, solution, |held, wanted, _| add(&mut dependencies, held, wanted));
+    let Some(lanes) = dependencies.find_cycle() else { return Vec::new() };
+    witnesses(network, solution, &lanes)
+}
+
+fn no_dependencies(network: &Network) -> Dependencies {
+    Dependencies::new(2 * network.link_count(), 1)
+}
+
+fn add(dependencies: &mut Dependencies, held: ChannelId, wanted: ChannelId) {
+    dependencies.add(Lane { channel: held, vc: 0 }, Lane { channel: wanted, vc: 0 });
+}
+
+/// What one VLAN's users put on the network: for changing a solution VLAN by VLAN.
+#[derive(Debug, Clone)]
+pub(crate) struct Share {
+    /// Flows on every channel.
+    pub(crate) flows: Vec<u64>,
+    /// Links crossed.
+    pub(crate) hops: u64,
+    waits: Vec<(ChannelId, ChannelId)>,
+}
+
+/// The share of a VLAN with these links, used by these source switches.
+pub(crate) fn share(network: &Network, links: &[u32], users: &[u32]) -> Share {
+    let mut share = Share { flows: vec![0; 2 * network.link_count()], hops: 0, waits: Vec::new() };
+    walk(network, links, users, |tree, needed| {
+        let hosts = u64::from(network.weight(tree.root()));
+        for &switch in &tree.order[1..] {
+            let parent = tree.parents[switch as usize];
+            // Each flow crosses a link once, so the links crossed are the flows on all of them.
+            let flows = hosts * needed[switch as usize].below;
+            share.flows[network.channel(parent.link, parent.to).index()] += flows;
+            share.hops += flows;
+        }
+        chain(network, tree, needed, |held, wanted, _| share.waits.push((held, wanted)));
+    });
+    share
+}
+
+/// Whether VLANs with these shares cannot deadlock together.
+pub(crate) fn are_free<'a>(network: &Network, shares: impl Iterator<Item = &'a Share>) -> bool {
+    let mut dependencies = no_dependencies(network);
+    shares.flat_map(|share| &share.waits).for_each(|&(held, wanted)| add(&mut dependencies, held, wanted));
+    dependencies.is_free()
+}
+
+/// The source switches that use each VLAN, with a VLAN by source.
+pub(crate) fn users(network: &Network, solution: &Solution) -> Vec<Vec<u32>> {
+    let mut users: Vec<Vec<u32>> = vec![Vec::new(); solution.trees.len()];
+    if let Choice::BySource(vlans) = &solution.choice {
+        network.sources().for_each(|source| users[vlans[source as usize] as usize].push(source));
+    }
+    users
 }
 
 /// With a VLAN by source: calls `visit` with every source's tree, and for each switch the hosts reached there and below.
 fn walks(network: &Network, solution: &Solution, mut visit: impl FnMut(&RootedTree, &[Needed])) {
-    let Choice::BySource(vlans) = &solution.choice else { return };
-    let mut users: Vec<Vec<u32>> = vec![Vec::new(); solution.trees.len()];
-    network.sources().for_each(|source| users[vlans[source as usize] as usize].push(source));
-    for (links, users) in solution.trees.iter().zip(&users) {
-        let adjacency = adjacency(network, links);
-        for &source in users {
-            let tree = RootedTree::from_links(&adjacency, source);
-            let mut needed = vec![Needed { here: 0, below: 0, example: NONE }; network.switch_count()];
-            for switch in network.sources().filter(|&switch| switch != source) {
-                let here = u64::from(network.weight(switch));
-                needed[switch as usize] = Needed { here, below: here, example: switch };
-            }
-            for &switch in tree.order[1..].iter().rev() {
-                let below = needed[switch as usize];
-                let parent = tree.parents[switch as usize].to as usize;
-                needed[parent].below += below.below;
-                if needed[parent].example == NONE {
-                    needed[parent].example = below.example;
-                }
-            }
-            visit(&tree, &needed);
+    for (links, users) in solution.trees.iter().zip(&users(network, solution)) {
+        walk(network, links, users, &mut visit);
+    }
+}
+
+/// [`walks`] for one VLAN.
+fn walk(network: &Network, links: &[u32], users: &[u32], mut visit: impl FnMut(&RootedTree, &[Needed])) {
+    if users.is_empty() {
+        return;
+    }
+    let adjacency = adjacency(network, links);
+    let mut needed = Vec::new();
+    for &source in users {
+        let tree = RootedTree::from_links(&adjacency, source);
+        needed.clear();
+        needed.resize(network.switch_count(), Needed { here: 0, below: 0, example: NONE });
+        for switch in network.sources().filter(|&switch| switch != source) {
+            let here = u64::from(network.weight(switch));
+            needed[switch as usize] = Needed { here, below: here, example: switch };
         }
+        for &switch in tree.order[1..].iter().rev() {
+            let below = needed[switch as usize];
+            let parent = tree.parents[switch as usize].to as usize;
+            needed[parent].below += below.below;
+            if needed[parent].example == NONE {
+                needed[parent].example = below.example;
+            }
+        }
+        visit(&tree, &needed);
     }
 }
 
@@ -201,6 +266,26 @@ fn tally_path(network: &Network, evaluation: &mut Evaluation, route: &PairPath<'
     evaluation.diameter_switches = evaluation.diameter_switches.max(route.channels.len() as u32 + 1);
 }
 
+/// Calls `visit` with every two channels that routes from a tree's root take one after the other, and with a switch such
+/// a route leads to.
+fn chain(
+    network: &Network,
+    tree: &RootedTree,
+    needed: &[Needed],
+    mut visit: impl FnMut(ChannelId, ChannelId, u32),
+) {
+    for &switch in &tree.order[1..] {
+        let parent = tree.parents[switch as usize];
+        if parent.to == tree.root() || needed[switch as usize].below == 0 {
+            continue;
+        }
+        let before = tree.parents[parent.to as usize];
+        let held = network.channel(before.link, before.to);
+        let wanted = network.channel(parent.link, parent.to);
+        visit(held, wanted, needed[switch as usize].example);
+    }
+}
+
 /// Calls `visit` with every two channels that a route takes one after the other, and with such a route's VLAN and ends.
 fn chains(
     network: &Network,
@@ -208,37 +293,17 @@ fn chains(
     mut visit: impl FnMut(ChannelId, ChannelId, (u32, u32, u32)),
 ) {
     walks(network, solution, |tree, needed| {
-        for &switch in &tree.order[1..] {
-            let parent = tree.parents[switch as usize];
-            if parent.to == tree.root() || needed[switch as usize].below == 0 {
-                continue;
-            }
-            let before = tree.parents[parent.to as usize];
-            let held = network.channel(before.link, before.to);
-            let wanted = network.channel(parent.link, parent.to);
-            let source = tree.root();
-            let Choice::BySource(vlans) = &solution.choice else { continue };
-            visit(held, wanted, (vlans[source as usize], source, needed[switch as usize].example));
-        }
+        let Choice::BySource(vlans) = &solution.choice else { return };
+        let source = tree.root();
+        chain(network, tree, needed, |held, wanted, destination| {
+            visit(held, wanted, (vlans[source as usize], source, destination));
+        });
     });
     pair_paths(network, solution, |route| {
         for two in route.channels.windows(2) {
             visit(two[0], two[1], (route.vlan, route.from, route.to));
         }
     });
-}
-
-fn shortest(network: &Network, evaluation: &mut Evaluation) {
-    for source in network.sources() {
-        let distances = network.distances(source);
-        let hosts = u64::from(network.weight(source));
-        for destination in network.sources().filter(|&d| d != source) {
-            let flows = hosts * u64::from(network.weight(destination));
-            evaluation.pairs += 1;
-            evaluation.flow_count += flows;
-            evaluation.hops_min += flows * u64::from(distances[destination as usize]);
-        }
-    }
 }
 
 fn witnesses(network: &Network, solution: &Solution, lanes: &[Lane]) -> Vec<Witness> {

@@ -76,9 +76,9 @@ pub fn plan_without(machine: &Machine, failures: &[Failure]) -> Result<Plan, Des
 fn keep_what_is_in_use(machine: &Machine, network: &Network, chosen: &mut Chosen) {
     let in_use = self::chosen(machine, &Network::of(machine, &[]));
     let Some(repaired) = repair::repaired(network, &in_use.best.solution) else { return };
-    let is_safe = repaired.evaluation.is_free() || !machine.options.pause;
+    let is_safe = repaired.evaluation.is_free || !machine.options.pause;
     let anew = &chosen.best;
-    let anew_is_safe = anew.evaluation.is_free() || !machine.options.pause;
+    let anew_is_safe = anew.evaluation.is_free || !machine.options.pause;
     let limit = anew.evaluation.pressure(network) + anew.evaluation.pressure(network) / 4;
     if is_safe && (!anew_is_safe || repaired.evaluation.pressure(network) <= limit) {
         *chosen = Chosen { best: repaired, alternative: None };

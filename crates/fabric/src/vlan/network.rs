@@ -1,6 +1,7 @@
 //! The switches and links that are up, in arrays: what every search and every statistic of the planner walks over.
 
 use std::collections::VecDeque;
+use std::sync::OnceLock;
 
 use crate::description::Machine;
 use crate::graph::{ChannelId, Graph, LinkId, SwitchId};
@@ -35,6 +36,19 @@ pub(crate) struct Network {
     weights: Vec<u32>,
     /// Switches that take part.
     alive: Vec<bool>,
+    shortest: OnceLock<Shortest>,
+}
+
+/// Flows by shortest paths: what every plan of a network is measured against. One flow goes from each host interface to
+/// each other one at another switch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Shortest {
+    /// Ordered pairs of switches with hosts.
+    pub(crate) pairs: u64,
+    /// Number of flows.
+    pub(crate) flow_count: u64,
+    /// Links they cross together.
+    pub(crate) hops: u64,
 }
 
 impl Network {
@@ -68,7 +82,7 @@ impl Network {
             offsets.push(arcs.len() as u32);
         }
         let alive = (0..graph.switch_count() as u32).map(switch_is_up).collect();
-        let mut network = Network { offsets, arcs, ends, rates, weights, alive };
+        let mut network = Network { offsets, arcs, ends, rates, weights, alive, shortest: OnceLock::new() };
         network.keep_largest_part();
         network
     }
@@ -114,8 +128,23 @@ impl Network {
     }
 
     pub(crate) fn arcs(&self, switch: u32) -> &[Arc] {
+        &self.arcs[self.arc_range(switch)]
+    }
+
+    /// Where the arcs of a switch lie among all arcs.
+    pub(crate) fn arc_range(&self, switch: u32) -> std::ops::Range<usize> {
         let [from, to] = [0, 1].map(|next| self.offsets[switch as usize + next] as usize);
-        &self.arcs[from..to]
+        from..to
+    }
+
+    /// An arc by its place among all arcs.
+    pub(crate) fn arc(&self, place: usize) -> Arc {
+        self.arcs[place]
+    }
+
+    /// Number of arcs: two for each link that is up.
+    pub(crate) fn arc_count(&self) -> usize {
+        self.arcs.len()
     }
 
     pub(crate) fn ends(&self, link: u32) -> [u32; 2] {
@@ -160,5 +189,23 @@ impl Network {
             }
         }
         distances
+    }
+
+    /// Flows by shortest paths, counted when first asked for.
+    pub(crate) fn shortest(&self) -> Shortest {
+        *self.shortest.get_or_init(|| {
+            let mut shortest = Shortest::default();
+            for source in self.sources() {
+                let distances = self.distances(source);
+                let hosts = u64::from(self.weight(source));
+                for destination in self.sources().filter(|&d| d != source) {
+                    let flows = hosts * u64::from(self.weight(destination));
+                    shortest.pairs += 1;
+                    shortest.flow_count += flows;
+                    shortest.hops += flows * u64::from(distances[destination as usize]);
+                }
+            }
+            shortest
+        })
     }
 }

@@ -2,10 +2,10 @@
 //! are joined again by other links. Far fewer ports change than with a plan made anew.
 
 use super::choose::Judged;
-use super::evaluation::{Evaluation, evaluate};
+use super::evaluation::{Share, are_free, evaluate, pressure, share, users};
 use super::network::{NONE, Network};
 use super::solution::{Choice, Solution};
-use super::tree::{Parts, RootedTree, adjacency};
+use super::tree::{Adjacency, Parts, RootedTree, adjacency};
 
 /// Beyond, judging every possible link for every broken tree takes too long; the plan is then made anew.
 const SWITCHES_MAX: usize = 64;
@@ -63,10 +63,13 @@ fn join(network: &Network, tree: &mut Vec<u32>, links: &[u32]) -> Option<Vec<u32
             let [a, b] = network.ends(link).map(|end| parts.find(end));
             a != b
         });
+        let adjacency = adjacency(network, tree);
         let best = joining.collect::<Vec<_>>().into_iter().min_by_key(|&link| {
-            let mut longer = tree.clone();
-            longer.push(link);
-            unreached_and_length(network, &longer)
+            let [a, b] = network.ends(link).map(|end| Side::of(network, &adjacency, end));
+            // The pairs it joins, ordered both ways, and what paths between them are long.
+            let pairs = 2 * a.source_count * b.source_count;
+            let length = 2 * (a.source_count * b.length + b.source_count * a.length) + pairs;
+            (std::cmp::Reverse(pairs), length)
         })?;
         tree.push(best);
         tree.sort_unstable();
@@ -74,23 +77,25 @@ fn join(network: &Network, tree: &mut Vec<u32>, links: &[u32]) -> Option<Vec<u32
     }
 }
 
-/// Pairs of sources that a forest leaves apart, and the length of the paths between the others.
-fn unreached_and_length(network: &Network, links: &[u32]) -> (usize, u64) {
-    let adjacency = adjacency(network, links);
-    let source_count = network.sources().count();
-    let (mut apart, mut length) = (0, 0);
-    for source in network.sources() {
-        let tree = RootedTree::from_links(&adjacency, source);
+/// What a link joins at one of its ends.
+struct Side {
+    source_count: u64,
+    /// From the end to all sources there, links.
+    length: u64,
+}
+
+impl Side {
+    fn of(network: &Network, adjacency: &Adjacency, end: u32) -> Side {
+        let tree = RootedTree::from_links(adjacency, end);
         let depths = tree.depths();
-        let reached: Vec<u64> = network
-            .sources()
-            .filter(|&to| tree.contains(to))
-            .map(|to| u64::from(depths[to as usize]))
-            .collect();
-        apart += source_count - reached.len();
-        length += reached.iter().sum::<u64>();
+        let sources = tree.order.iter().filter(|&&switch| network.weight(switch) > 0);
+        let (mut source_count, mut length) = (0, 0);
+        for &switch in sources {
+            source_count += 1;
+            length += u64::from(depths[switch as usize]);
+        }
+        Side { source_count, length }
     }
-    (apart, length)
 }
 
 /// Takes away links of parts without hosts: they would be trees of their own.
@@ -105,28 +110,34 @@ fn drop_stranded(network: &Network, tree: &mut Vec<u32>) {
 }
 
 /// Tries other joining links in the place of those chosen, as long as that helps.
-fn exchanged(network: &Network, links: &[u32], mut best: Judged, mut joints: Vec<(usize, u32)>) -> Judged {
-    let worth = |e: &Evaluation| (!e.is_free(), e.pressure(network), e.hops);
+fn exchanged(network: &Network, links: &[u32], best: Judged, mut joints: Vec<(usize, u32)>) -> Judged {
+    let mut solution = best.solution;
+    let users = users(network, &solution);
+    let vlans = solution.trees.iter().zip(&users);
+    let mut shares: Vec<Share> = vlans.map(|(links, users)| share(network, links, users)).collect();
+    let mut flows = best.evaluation.flows;
+    let mut worth = (!best.evaluation.is_free, pressure(network, &flows), best.evaluation.hops);
     for _ in 0..ROUNDS_MAX {
         let mut improved = false;
         for (vlan, joint) in &mut joints {
             for &other in links {
-                let mut solution = best.solution.clone();
-                let tree = &mut solution.trees[*vlan];
-                if tree.binary_search(&other).is_ok() || tree.binary_search(joint).is_err() {
+                let Some(tree) = exchange(network, &solution.trees[*vlan], *joint, other) else { continue };
+                let new = share(network, &tree, &users[*vlan]);
+                let old = &shares[*vlan];
+                let new_flows: Vec<u64> =
+                    (0..flows.len()).map(|at| flows[at] - old.flows[at] + new.flows[at]).collect();
+                let busy = (pressure(network, &new_flows), worth.2 - old.hops + new.hops);
+                // Whether it can deadlock takes longest: only where that decides.
+                if !worth.0 && busy >= (worth.1, worth.2) {
                     continue;
                 }
-                tree.retain(|link| link != joint);
-                tree.push(other);
-                tree.sort_unstable();
-                let mut parts = Parts::new(network.switch_count());
-                let has_no_cycle = tree.iter().all(|&link| parts.join(network.ends(link)));
-                if !has_no_cycle || unreached_and_length(network, tree).0 > 0 {
-                    continue;
-                }
-                let evaluation = evaluate(network, &solution);
-                if worth(&evaluation) < worth(&best.evaluation) {
-                    best = Judged { solution, evaluation };
+                let others = (0..shares.len()).filter(|at| at != vlan).map(|at| &shares[at]);
+                let can_lock = !are_free(network, others.chain([&new]));
+                if (can_lock, busy.0, busy.1) < worth {
+                    worth = (can_lock, busy.0, busy.1);
+                    flows = new_flows;
+                    shares[*vlan] = new;
+                    solution.trees[*vlan] = tree;
                     *joint = other;
                     improved = true;
                 }
@@ -136,5 +147,25 @@ fn exchanged(network: &Network, links: &[u32], mut best: Judged, mut joints: Vec
             break;
         }
     }
-    best
+    let evaluation = evaluate(network, &solution);
+    Judged { solution, evaluation }
+}
+
+/// A tree with one link in the place of another, if that is a tree that joins all sources.
+fn exchange(network: &Network, tree: &[u32], joint: u32, other: u32) -> Option<Vec<u32>> {
+    if tree.binary_search(&other).is_ok() || tree.binary_search(&joint).is_err() {
+        return None;
+    }
+    let mut parts = Parts::new(network.switch_count());
+    let mut exchanged: Vec<u32> = tree.iter().copied().filter(|&link| link != joint).collect();
+    exchanged.push(other);
+    if !exchanged.iter().all(|&link| parts.join(network.ends(link))) {
+        return None;
+    }
+    let home = parts.find(network.sources().next()?);
+    if network.sources().any(|source| parts.find(source) != home) {
+        return None;
+    }
+    exchanged.sort_unstable();
+    Some(exchanged)
 }

@@ -211,10 +211,11 @@ fn first_fit(network: &Network, pairs: &[(u32, u32, Vec<u32>)]) -> Packed {
     let count = network.switch_count();
     let mut packed = Packed { trees: Vec::new(), vlans: vec![NONE; count * count] };
     let mut parts: Vec<Parts> = Vec::new();
+    let mut joined = Parts::new(count);
     for (low, high, path) in pairs {
         let fitting = (0..packed.trees.len()).find(|&vlan| {
             let new = |link: &&u32| packed.trees[vlan].binary_search(link).is_err();
-            let mut joined = parts[vlan].clone();
+            joined.clone_from(&parts[vlan]);
             path.iter().filter(new).all(|&link| joined.join(network.ends(link)))
         });
         let vlan = fitting.unwrap_or_else(|| {

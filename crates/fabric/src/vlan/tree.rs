@@ -151,9 +151,20 @@ pub(crate) fn adjacency(network: &Network, links: &[u32]) -> Adjacency {
 }
 
 /// Switches joined by links so far.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Parts {
     parents: Vec<u32>,
+}
+
+impl Clone for Parts {
+    fn clone(&self) -> Parts {
+        Parts { parents: self.parents.clone() }
+    }
+
+    /// Without allocating: packing tries thousands of copies.
+    fn clone_from(&mut self, other: &Parts) {
+        self.parents.clone_from(&other.parents);
+    }
 }
 
 impl Parts {

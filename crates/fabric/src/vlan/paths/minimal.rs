@@ -9,7 +9,9 @@
 //! path from `t` to `s` through shared links. Off the chains every switch chooses on its own, so only chains are
 //! searched.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::super::network::{Arc, NONE, Network};
 use super::super::random::Random;
@@ -19,8 +21,8 @@ use super::{Load, Paths};
 const NO_ARC: Arc = Arc { to: NONE, link: NONE };
 /// Up to this many sources the fewest trees are searched for exactly.
 const EXACT_SOURCES_MAX: usize = 16;
-/// Steps of the exact search: some seconds at worst. Beyond, what was found is reported as not proven.
-const EXACT_STEPS_MAX: u64 = 200_000;
+/// Steps of the exact search: half a second at worst. Beyond, what was found is reported as not proven.
+const EXACT_STEPS_MAX: u64 = 2_000_000;
 /// Orders tried by the greedy search on small and on large networks.
 const STARTS: (usize, usize) = (32, 2);
 const LARGE: usize = 128;
@@ -93,7 +95,7 @@ pub(crate) fn fewest(network: &Network, seed: u64) -> Fewest {
     }
     let mut groups = best.unwrap_or_default();
     let mut is_proven = groups.len() <= tree_count_min;
-    if !is_proven && search.sources.len() <= EXACT_SOURCES_MAX && search.every_switch_has_hosts() {
+    if !is_proven && search.sources.len() <= EXACT_SOURCES_MAX && search.every_switch_has_hosts {
         let (found, finished) = search.exact(groups.len(), tree_count_min);
         groups = found.unwrap_or(groups);
         is_proven = finished;
@@ -107,10 +109,10 @@ pub(crate) fn fewest(network: &Network, seed: u64) -> Fewest {
 struct Group {
     /// Indices into the search's sources; the tree is rooted at the first.
     members: Vec<usize>,
-    /// Whether a switch lies on a chain; its parent is then its only candidate.
-    is_core: Vec<bool>,
-    /// Possible parents of every switch.
-    candidates: Vec<Vec<Arc>>,
+    /// Switches on chains, and the arc each has for its only candidate.
+    core: Vec<(u32, usize)>,
+    /// Possible parents of every switch, as arcs of the network.
+    candidates: ArcSet,
 }
 
 struct Search<'a> {
@@ -118,6 +120,11 @@ struct Search<'a> {
     sources: Vec<u32>,
     /// From each source to every switch.
     distances: Vec<Vec<u16>>,
+    /// For each source the arcs that lead nearer to it by one.
+    towards: Vec<ArcSet>,
+    every_switch_has_hosts: bool,
+    /// What the exact search has spent.
+    steps: Cell<u64>,
 }
 
 /// What one more source asks of a group.
@@ -128,56 +135,48 @@ struct Demand {
 
 impl<'a> Search<'a> {
     fn new(network: &'a Network, sources: Vec<u32>) -> Search<'a> {
-        let distances = sources.iter().map(|&source| network.distances(source)).collect();
-        Search { network, sources, distances }
-    }
-
-    fn every_switch_has_hosts(&self) -> bool {
-        self.network.alive().all(|switch| self.network.weight(switch) > 0)
+        let distances: Vec<Vec<u16>> = sources.iter().map(|&source| network.distances(source)).collect();
+        let towards = distances.iter().map(|distances| towards(network, distances)).collect();
+        let every_switch_has_hosts = network.alive().all(|switch| network.weight(switch) > 0);
+        Search { network, sources, distances, towards, every_switch_has_hosts, steps: Cell::new(0) }
     }
 
     fn group_of(&self, member: usize) -> Group {
-        let distances = &self.distances[member];
-        let nearer = |switch: usize| {
-            let is_nearer = |arc: &&Arc| distances[arc.to as usize] < distances[switch];
-            self.network.arcs(switch as u32).iter().filter(is_nearer).copied().collect()
-        };
-        let switch_count = self.network.switch_count();
-        Group {
-            members: vec![member],
-            is_core: vec![false; switch_count],
-            candidates: (0..switch_count).map(nearer).collect(),
-        }
+        Group { members: vec![member], core: Vec::new(), candidates: self.towards[member].clone() }
     }
 
     /// Which switches must be on the chain of source `t`, or `None` if that cannot be.
     fn demand(&self, group: &Group, t: usize) -> Option<Demand> {
-        let root = self.sources[group.members[0]];
         let from_root = &self.distances[group.members[0]];
         let from_t = &self.distances[t];
         let length = from_root[self.sources[t] as usize];
         let mut must = vec![NONE; usize::from(length) + 1];
-        for switch in self.network.alive() {
-            let needs_parent = self.network.weight(switch) > 0 || group.is_core[switch as usize];
-            if switch == root || !needs_parent {
-                continue;
-            }
-            let at = from_t[switch as usize];
-            let is_outward = |arc: &Arc| from_t[arc.to as usize].wrapping_add(1) == at;
-            if group.candidates[switch as usize].iter().any(is_outward) {
-                continue;
+        let towards = &self.towards[t];
+        let mut put = |switch: u32| {
+            if from_root[switch as usize] == 0
+                || group.candidates.meets(towards, self.network.arc_range(switch))
+            {
+                return true;
             }
             let level = from_root[switch as usize];
-            if level + at != length || must[usize::from(level)] != NONE {
-                return None;
+            if level + from_t[switch as usize] != length {
+                return false;
             }
-            must[usize::from(level)] = switch;
-        }
-        Some(Demand { must })
+            let slot = &mut must[usize::from(level)];
+            // A core switch may come twice: for itself and for its hosts.
+            let is_new = *slot == NONE || *slot == switch;
+            *slot = switch;
+            is_new
+        };
+        let with_hosts = self.sources.iter().copied();
+        with_hosts
+            .chain(group.core.iter().map(|&(switch, _)| switch))
+            .all(&mut put)
+            .then_some(Demand { must })
     }
 
-    /// Chains from source `t` to the root that a demand allows, as lists of (switch, parent) for the switches that are
-    /// not core yet; `visit` says whether to go on.
+    /// Chains from source `t` to the root that a demand allows, as lists of switches and the arcs to their parents, for
+    /// the switches that are not core yet; `visit` says whether to go on. With `random` it is for one chain only.
     fn chains(
         &self,
         group: &Group,
@@ -199,36 +198,48 @@ impl<'a> Search<'a> {
     }
 
     /// The group with `t` in it along a chain, or `None` if that leaves a switch without a parent.
-    fn joined(&self, group: &Group, t: usize, chain: &[(u32, Arc)]) -> Option<Group> {
-        let root = self.sources[group.members[0]];
-        let from_t = &self.distances[t];
+    fn joined(&self, group: &Group, t: usize, chain: &[(u32, usize)]) -> Option<Group> {
         let mut joined = group.clone();
-        for &(switch, parent) in chain {
-            joined.is_core[switch as usize] = true;
-            joined.candidates[switch as usize] = vec![parent];
-        }
-        for switch in self.network.alive() {
-            if !joined.is_core[switch as usize] {
-                let at = from_t[switch as usize];
-                joined.candidates[switch as usize]
-                    .retain(|arc| from_t[arc.to as usize].wrapping_add(1) == at);
-            }
+        joined.core.extend_from_slice(chain);
+        joined.candidates.retain(&self.towards[t]);
+        for &(switch, arc) in &joined.core {
+            joined.candidates.clear(self.network.arc_range(switch));
+            joined.candidates.insert(arc);
         }
         joined.members.push(t);
-        // A switch without hosts may be left out, but then nobody can hang below it.
-        let mut order: Vec<u32> = self.network.alive().collect();
+        // Where every switch has hosts, the demand was for all of them.
+        if !self.every_switch_has_hosts && !self.drop_unreached(&mut joined) {
+            return None;
+        }
+        Some(joined)
+    }
+
+    /// A switch without hosts may be left out, but then nobody can hang below it. `false` if that leaves out one with
+    /// hosts.
+    fn drop_unreached(&self, group: &mut Group) -> bool {
+        let root = self.sources[group.members[0]];
         let from_root = &self.distances[group.members[0]];
+        let mut order: Vec<u32> = self.network.alive().filter(|&switch| switch != root).collect();
         order.sort_by_key(|&switch| from_root[switch as usize]);
         let mut is_in = vec![false; self.network.switch_count()];
         is_in[root as usize] = true;
-        for &switch in order.iter().filter(|&&switch| switch != root) {
-            joined.candidates[switch as usize].retain(|arc| is_in[arc.to as usize]);
-            is_in[switch as usize] = !joined.candidates[switch as usize].is_empty();
-            if !is_in[switch as usize] && self.network.weight(switch) > 0 {
-                return None;
+        order.into_iter().all(|switch| {
+            let mut has_parent = false;
+            for arc in self
+                .network
+                .arc_range(switch)
+                .filter(|&arc| group.candidates.contains(arc))
+                .collect::<Vec<_>>()
+            {
+                if is_in[self.network.arc(arc).to as usize] {
+                    has_parent = true;
+                } else {
+                    group.candidates.remove(arc);
+                }
             }
-        }
-        Some(joined)
+            is_in[switch as usize] = has_parent;
+            has_parent || self.network.weight(switch) == 0
+        })
     }
 
     fn try_join(&self, group: &Group, t: usize, random: &mut Random) -> Option<Group> {
@@ -319,7 +330,7 @@ impl<'a> Search<'a> {
     /// No fewer trees are possible: sources of which no two can share, found greedily, and where every switch has
     /// hosts, links that every shortest path between neighbours needs over the links of a tree.
     fn lower_bound(&self) -> usize {
-        if !self.every_switch_has_hosts() {
+        if !self.every_switch_has_hosts {
             return usize::from(!self.sources.is_empty());
         }
         let mut apart: Vec<usize> = Vec::new();
@@ -350,8 +361,10 @@ impl<'a> Search<'a> {
             let root = self.sources[group.members[0]];
             let mut parents = vec![NO_ARC; self.network.switch_count()];
             for switch in self.network.alive().filter(|&switch| switch != root) {
-                let candidates = group.candidates[switch as usize].iter().copied();
-                let best = candidates.min_by_key(|arc| load.of(self.network, arc.link, arc.to));
+                let arcs = self.network.arc_range(switch).filter(|&arc| group.candidates.contains(arc));
+                let best = arcs
+                    .map(|arc| self.network.arc(arc))
+                    .min_by_key(|arc| load.of(self.network, arc.link, arc.to));
                 parents[switch as usize] = best.unwrap_or(NO_ARC);
             }
             let tree = RootedTree::from_parents(root, parents).pruned(self.network);
@@ -372,7 +385,7 @@ impl<'a> Search<'a> {
 }
 
 /// Takes a chain; answers whether to look for more.
-type Visit<'a> = &'a mut dyn FnMut(&[(u32, Arc)]) -> bool;
+type Visit<'a> = &'a mut dyn FnMut(&[(u32, usize)]) -> bool;
 
 struct ChainWalk<'a, 'b> {
     search: &'a Search<'a>,
@@ -380,7 +393,7 @@ struct ChainWalk<'a, 'b> {
     demand: &'a Demand,
     dead: Option<Vec<bool>>,
     random: Option<&'b mut Random>,
-    chain: Vec<(u32, Arc)>,
+    chain: Vec<(u32, usize)>,
 }
 
 impl ChainWalk<'_, '_> {
@@ -397,16 +410,20 @@ impl ChainWalk<'_, '_> {
         if self.dead.as_ref().is_some_and(|dead| dead[switch as usize]) {
             return true;
         }
-        let is_core = self.group.is_core[switch as usize];
-        let mut ways = self.group.candidates[switch as usize].clone();
+        let Group { core, candidates, .. } = self.group;
+        let is_core = core.iter().any(|&(on_chain, _)| on_chain == switch);
+        let arcs = self.search.network.arc_range(switch);
+        let mut ways: Vec<usize> = arcs.filter(|&arc| candidates.contains(arc)).collect();
         if let Some(random) = self.random.as_mut() {
             random.shuffle(&mut ways);
+        } else if !self.search.may_go_on() {
+            return false;
         }
         for arc in ways {
             if !is_core {
                 self.chain.push((switch, arc));
             }
-            let go_on = self.from(arc.to, visit);
+            let go_on = self.from(self.search.network.arc(arc).to, visit);
             if !is_core {
                 self.chain.pop();
             }
@@ -425,9 +442,15 @@ impl ChainWalk<'_, '_> {
 impl Search<'_> {
     /// A division into fewer groups than `groups_max` if there is one, and whether the search came to its end.
     fn exact(&self, groups_max: usize, groups_min: usize) -> (Option<Vec<Group>>, bool) {
-        let mut exact = Exact { search: self, best: None, limit: groups_max, groups_min, steps: 0 };
+        let mut exact = Exact { search: self, best: None, limit: groups_max, groups_min };
         exact.place(0, &mut Vec::new());
-        (exact.best, exact.steps <= EXACT_STEPS_MAX)
+        (exact.best, self.steps.get() <= EXACT_STEPS_MAX)
+    }
+
+    /// Counts a step of the exact search; whether there may be more.
+    fn may_go_on(&self) -> bool {
+        self.steps.set(self.steps.get() + 1);
+        self.steps.get() <= EXACT_STEPS_MAX
     }
 }
 
@@ -437,13 +460,11 @@ struct Exact<'a> {
     /// Only divisions with fewer groups than this are of interest.
     limit: usize,
     groups_min: usize,
-    steps: u64,
 }
 
 impl Exact<'_> {
     fn place(&mut self, t: usize, groups: &mut Vec<Group>) {
-        self.steps += 1;
-        if self.steps > EXACT_STEPS_MAX || self.limit <= self.groups_min || groups.len() >= self.limit {
+        if !self.search.may_go_on() || self.limit <= self.groups_min || groups.len() >= self.limit {
             return;
         }
         if t == self.search.sources.len() {
@@ -460,12 +481,69 @@ impl Exact<'_> {
                     groups[index] = joined;
                     self.place(t + 1, groups);
                 }
-                self.steps <= EXACT_STEPS_MAX && self.limit > self.groups_min
+                search.steps.get() <= EXACT_STEPS_MAX && self.limit > self.groups_min
             });
             groups[index] = group;
         }
         groups.push(self.search.group_of(t));
         self.place(t + 1, groups);
         groups.pop();
+    }
+}
+
+/// The arcs that lead one step nearer to where the distances are from.
+fn towards(network: &Network, distances: &[u16]) -> ArcSet {
+    let mut set = ArcSet { words: vec![0; network.arc_count().div_ceil(64)] };
+    for switch in network.alive() {
+        let nearer = |&arc: &usize| distances[network.arc(arc).to as usize] < distances[switch as usize];
+        network.arc_range(switch).filter(nearer).for_each(|arc| set.insert(arc));
+    }
+    set
+}
+
+/// A set of a network's arcs, by their places.
+#[derive(Debug, Clone)]
+struct ArcSet {
+    words: Vec<u64>,
+}
+
+impl ArcSet {
+    fn contains(&self, arc: usize) -> bool {
+        self.words[arc / 64] >> (arc % 64) & 1 == 1
+    }
+
+    fn insert(&mut self, arc: usize) {
+        self.words[arc / 64] |= 1 << (arc % 64);
+    }
+
+    fn remove(&mut self, arc: usize) {
+        self.words[arc / 64] &= !(1 << (arc % 64));
+    }
+
+    fn clear(&mut self, arcs: Range<usize>) {
+        arcs.for_each(|arc| self.remove(arc));
+    }
+
+    /// Keeps what is in `other`, too.
+    fn retain(&mut self, other: &ArcSet) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
+    }
+
+    /// Whether both sets have one of these arcs.
+    fn meets(&self, other: &ArcSet, arcs: Range<usize>) -> bool {
+        if arcs.is_empty() {
+            return false;
+        }
+        let (first, last) = (arcs.start / 64, (arcs.end - 1) / 64);
+        (first..=last).any(|at| {
+            let mut both = self.words[at] & other.words[at];
+            if at == first {
+                both &= u64::MAX << (arcs.start % 64);
+            }
+            if at == last {
+                both &= u64::MAX >> (63 - (arcs.end - 1) % 64);
+            }
+            both != 0
+        })
     }
 }

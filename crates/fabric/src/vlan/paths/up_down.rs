@@ -46,6 +46,43 @@ impl Hierarchy {
         })
     }
 
+    /// Links crossed by a flow from every source to every host.
+    fn length(&self, network: &Network) -> u64 {
+        let mut lengths = Vec::new();
+        let mut total = 0;
+        for source in network.sources() {
+            lengths.clear();
+            lengths.resize(network.switch_count(), u32::MAX);
+            lengths[source as usize] = 0;
+            let start = self.places[source as usize] as usize;
+            for &switch in self.order[..start].iter().rev() {
+                self.measure(network, switch, &mut lengths, Direction::Up);
+            }
+            for &switch in &self.order {
+                if lengths[switch as usize] == u32::MAX {
+                    self.measure(network, switch, &mut lengths, Direction::Down);
+                }
+            }
+            let to_all: u64 = network
+                .sources()
+                .map(|to| u64::from(lengths[to as usize]) * u64::from(network.weight(to)))
+                .sum();
+            total += to_all * u64::from(network.weight(source));
+        }
+        total
+    }
+
+    /// The length [`Hierarchy::choose`] gives a switch.
+    fn measure(&self, network: &Network, switch: u32, lengths: &mut [u32], direction: Direction) {
+        let ways = network.arcs(switch).iter().filter(|arc| {
+            lengths[arc.to as usize] != u32::MAX
+                && (direction == Direction::Down) == self.is_above(arc.to, switch)
+        });
+        if let Some(least) = ways.map(|arc| lengths[arc.to as usize]).min() {
+            lengths[switch as usize] = least + 1;
+        }
+    }
+
     fn tree(&self, network: &Network, source: u32, load: &Load) -> RootedTree {
         let mut parents = vec![Arc { to: NONE, link: NONE }; network.switch_count()];
         let mut lengths = vec![u32::MAX; network.switch_count()];
@@ -114,15 +151,11 @@ pub(crate) fn up_down(network: &Network, share: bool) -> Paths {
         let step = roots.len() / ROOTS_MAX;
         roots = roots.into_iter().step_by(step.max(1)).take(ROOTS_MAX).collect();
     }
-    let candidates = roots.into_iter().map(|root| {
-        let hierarchy = Hierarchy::new(network, root);
-        let trees = trees(network, &hierarchy, false);
-        (hierarchy, trees)
-    });
-    let best = candidates.min_by_key(|(_, trees)| total_length(network, trees));
+    // How long paths are does not depend on which of equally short ones is taken.
+    let hierarchies = roots.into_iter().map(|root| Hierarchy::new(network, root));
+    let best = hierarchies.min_by_key(|hierarchy| hierarchy.length(network));
     let (root, trees) = match best {
-        Some((hierarchy, _)) if share => (hierarchy.root, trees(network, &hierarchy, true)),
-        Some((hierarchy, trees)) => (hierarchy.root, trees),
+        Some(hierarchy) => (hierarchy.root, trees(network, &hierarchy, share)),
         None => (0, Vec::new()),
     };
     Paths {
