@@ -12,7 +12,6 @@ use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool
 use ayatori_core::ids::{CommId, Rank};
 use ayatori_core::op::Reducer;
 use ayatori_core::request::{Completion, Posted};
-use ayatori_devices::shm::Call;
 use std::ffi::{c_int, c_void};
 
 /// The form of a call.
@@ -119,7 +118,7 @@ pub(crate) enum Operation {
 
 impl Operation {
     /// What the choice of an algorithm depends on: the same at all processes.
-    fn question(&self, size: u32) -> (Collective, usize) {
+    pub(crate) fn question(&self, size: u32) -> (Collective, usize) {
         match self {
             Self::Barrier => (Collective::Barrier, 0),
             Self::Bcast { buffer, .. } => (Collective::Bcast, buffer.len()),
@@ -156,7 +155,7 @@ impl Operation {
         }
     }
 
-    fn reducer(&self) -> Option<&Reducer> {
+    pub(crate) fn reducer(&self) -> Option<&Reducer> {
         match self {
             Self::Reduce { reducer, .. }
             | Self::Allreduce { reducer, .. }
@@ -368,70 +367,24 @@ fn begin(engine: &mut Engine, comm: CommId, operation: &Operation) -> Result<Pos
     Ok(core.start_collective(device, comm, schedule)?)
 }
 
-/// Longest data that goes through the node's shared rooms, in bytes: longer ones gain from the kernel's copy.
-const NODE_BYTES_MAX: usize = 256 << 10;
-
-/// The same for a broadcast where no process waits for a CPU.
-const BCAST_BYTES_MAX: usize = 8 << 10;
-
-impl Operation {
-    /// The operation as a call of the node's collectives in shared memory, where it is one: of operations whose
-    /// lengths and kind all processes know alike, and operations that may be applied in any order.
-    fn node_call(&self, size: u32, is_crowded: bool) -> Option<Call> {
-        let (_, bytes) = self.question(size);
-        if bytes > NODE_BYTES_MAX || self.reducer().is_some_and(|reducer| !reducer.is_commutative()) {
-            return None;
-        }
-        Some(match self {
-            Self::Barrier => Call::Barrier,
-            // With a CPU each, a long broadcast is faster by the kernel's copy (26 against 6 µs for 64 KiB).
-            Self::Bcast { .. } if bytes > BCAST_BYTES_MAX && !is_crowded => return None,
-            Self::Bcast { buffer, root } => Call::Bcast { root: *root, buffer: *buffer },
-            Self::Reduce { send, recv, reducer, root } => {
-                let receive = recv.unwrap_or(Buffer::EMPTY);
-                let element_bytes = reducer.extent_bytes();
-                Call::Reduce { root: *root, send: send.unwrap_or(receive), receive, element_bytes }
-            }
-            Self::Allreduce { send, recv, reducer } if send.is_none_or(|send| !send.overlaps(recv)) => {
-                let element_bytes = reducer.extent_bytes();
-                Call::Allreduce { send: send.unwrap_or(*recv), receive: *recv, element_bytes }
-            }
-            Self::Alltoall { send, recv: Parts::Uniform(receive) } => {
-                let send = match send {
-                    None => *receive,
-                    Some(Parts::Uniform(send)) => *send,
-                    Some(Parts::Each(_)) => return None,
-                };
-                Call::Alltoall { send, receive: *receive }
-            }
-            _ => return None,
-        })
-    }
-}
-
-/// Runs a blocking operation on `MPI_COMM_WORLD` in the node's shared memory. `Err` gives the lock back: it cannot be
-/// run there.
+/// Runs a blocking operation in the node's shared memory. `Err` gives the lock back: it cannot be run there.
 #[inline]
 fn run_in_node(
-    process: Guard<'static, Process>,
+    mut process: Guard<'static, Process>,
     comm: CommId,
     operation: &Operation,
 ) -> Result<Result<(), Guard<'static, Process>>, Fault> {
-    let mut process = process;
-    let size = process.engine().core.comm(comm)?.size();
-    let engine = process.engine();
-    let Some(node) = engine.node.as_mut().filter(|_| comm == CommId::WORLD) else { return Ok(Err(process)) };
-    let Some(call) = operation.node_call(size, engine.is_crowded).filter(|call| node.takes(call)) else {
+    let Engine { core, device, node, .. } = process.engine();
+    if !node.start(core, device, comm, operation)? {
         return Ok(Err(process));
-    };
-    node.start(call);
+    }
     // What comes from lower ranks is the accumulator; the operation commutes.
     let reduce = |inout: &mut [u8], input: &[u8]| {
         if let Some(reducer) = operation.reducer() {
             reducer.apply(input, inout);
         }
     };
-    runtime::wait_for_node(process, reduce)?;
+    runtime::wait_for_node(process, comm, reduce)?;
     Ok(Ok(()))
 }
 

@@ -31,6 +31,7 @@ mod error;
 mod handle;
 mod info;
 mod message;
+mod node;
 mod op;
 mod request;
 mod runtime;

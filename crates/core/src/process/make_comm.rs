@@ -182,9 +182,15 @@ impl Process {
         id
     }
 
+    /// The context of the next communicator that this process names as its rank 0: for what has to be in place
+    /// before the others learn of it.
+    pub fn next_context(&self) -> ContextId {
+        ContextId::new(self.me, self.next_context)
+    }
+
     /// Names a new communicator that this process leads.
     fn new_context(&mut self) -> ContextId {
-        let context = ContextId::new(self.me, self.next_context);
+        let context = self.next_context();
         self.next_context += 1;
         context
     }

@@ -7,11 +7,11 @@ use crate::comm::{Comm, known_hints};
 use crate::errhandler::Kind;
 use crate::handle::bad;
 use crate::request::What;
-use crate::runtime::wait;
+use crate::runtime::{Engine, wait};
 use crate::state::{Process, process, registry};
 use ayatori_core::group::{Comparison, Group};
 use ayatori_core::ids::CommId;
-use ayatori_core::request::Posted;
+use ayatori_core::request::{Completion, Posted};
 use std::ffi::c_int;
 
 /// The MPI constant of a comparison of groups.
@@ -68,6 +68,20 @@ fn own_hints(comm: MPI_Comm) -> Result<Vec<(&'static str, bool)>, Fault> {
     Ok(process()?.comms.get(comm, "comm")?.hints())
 }
 
+/// Begins to make a communicator of `group`, with a room of the node's shared memory if there is one.
+fn with_room<R>(
+    engine: &mut Engine,
+    group: &Group,
+    make: impl FnOnce(&mut Engine) -> Result<R, ayatori_core::Error>,
+) -> Result<R, Fault> {
+    let context = engine.core.next_context();
+    engine.node.claim(&engine.core, &engine.device, group);
+    make(engine).map_err(|error| {
+        engine.device.unclaim_room(context);
+        error.into()
+    })
+}
+
 /// Begins a duplicate. Members and rank are known at once, the context when the operation has completed.
 fn begin_duplicate(comm: MPI_Comm, hints: Vec<(&'static str, bool)>) -> Result<(MPI_Comm, Posted), Fault> {
     let heritage = Heritage::of_duplicate(comm, hints)?;
@@ -75,7 +89,7 @@ fn begin_duplicate(comm: MPI_Comm, hints: Vec<(&'static str, bool)>) -> Result<(
     let parent = process.comms.get(comm, "comm")?;
     let (id, group, rank) = (parent.id(), parent.group().clone(), parent.rank());
     let engine = process.engine();
-    let (new, posted) = engine.core.icomm_dup(&mut engine.device, id)?;
+    let (new, posted) = with_room(engine, &group, |engine| engine.core.icomm_dup(&mut engine.device, id))?;
     Ok((heritage.adopt(&mut process, (new, group, rank))?, posted))
 }
 
@@ -130,7 +144,16 @@ fn split(comm: MPI_Comm, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>)
         let engine = process.engine();
         engine.core.icomm_split(&mut engine.device, id, color, key)?
     };
-    finish_part(comm, Some(started), newcomm)
+    let (id, posted) = started;
+    finish_making(posted, comm)?;
+    // Only now does the new rank 0 know that it is that. The others look for the room after they have heard.
+    let mut process = process()?;
+    let engine = process.engine();
+    if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(&engine.device, made)) {
+        let told = engine.begin_barrier(id)?;
+        crate::runtime::complete(process, told, comm)?;
+    }
+    finish_part(comm, Some((id, Posted::Done(Completion::EMPTY))), newcomm)
 }
 
 fn color(color: c_int) -> Result<Option<u32>, Fault> {
@@ -172,7 +195,7 @@ api! {
             let id = process.comms.get(comm, "comm")?.id();
             let group = process.groups.get(group, "group")?.clone();
             let engine = process.engine();
-            engine.core.icomm_create(&mut engine.device, id, &group)?
+            with_room(engine, &group, |engine| engine.core.icomm_create(&mut engine.device, id, &group))?
         };
         finish_part(comm, started, newcomm)
     }
@@ -185,7 +208,9 @@ api! {
             let id = process.comms.get(comm, "comm")?.id();
             let group = process.groups.get(group, "group")?.clone();
             let engine = process.engine();
-            engine.core.icomm_create_group(&mut engine.device, id, &group, tag)?
+            with_room(engine, &group, |engine| {
+                engine.core.icomm_create_group(&mut engine.device, id, &group, tag)
+            })?
         };
         finish_part(comm, started, newcomm)
     }
@@ -218,7 +243,9 @@ api! {
         let mut process = process()?;
         let freed = process.comms.remove(handle, "comm")?;
         registry().errhandlers.release(freed.errhandler)?;
-        process.engine().core.free_comm(freed.id())?;
+        let Engine { core, device, node, .. } = process.engine();
+        node.leave(core, device, freed.id());
+        core.free_comm(freed.id())?;
         comm.set("comm", MPI_COMM_NULL)
     }
 

@@ -7,13 +7,14 @@
 use crate::abi::MPI_Comm;
 use crate::boundary::Fault;
 use crate::collective::Selectors;
+use crate::node::Node;
 use crate::state::{self, Guard, Process};
 use ayatori_core::coll;
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted};
-use ayatori_devices::shm::{NodeCollectives, Shm, Wait, WaitStep};
+use ayatori_devices::shm::{Shm, Wait, WaitStep};
 use std::time::Duration;
 
 /// What moves messages.
@@ -22,11 +23,8 @@ pub(crate) struct Engine {
     pub(crate) core: ayatori_core::Process,
     /// What it talks through.
     pub(crate) device: Shm,
-    /// Collective operations of `MPI_COMM_WORLD` in shared memory.
-    pub(crate) node: Option<NodeCollectives>,
-    /// Whether the job has more processes than this host has CPUs: the same at all processes, whatever CPUs each
-    /// is bound to, since how a collective runs depends on it.
-    pub(crate) is_crowded: bool,
+    /// Collective operations in shared memory.
+    pub(crate) node: Node,
     /// The choices of algorithms for collective operations.
     pub(crate) selectors: Selectors,
 }
@@ -42,13 +40,13 @@ impl Engine {
         self.core.progress(&mut self.device)
     }
 
-    /// Starts a barrier among all processes of the job.
-    pub(crate) fn begin_barrier(&mut self) -> Result<Posted, Fault> {
-        let world = self.core.comm(CommId::WORLD)?;
-        let context = coll::Context { rank: world.rank(), size: world.size() };
+    /// Starts a barrier of messages.
+    pub(crate) fn begin_barrier(&mut self, comm: CommId) -> Result<Posted, Fault> {
+        let communicator = self.core.comm(comm)?;
+        let context = coll::Context { rank: communicator.rank(), size: communicator.size() };
         let choice = coll::Choice { algorithm: coll::Algorithm::Dissemination, segment_bytes: 0 };
         let schedule = coll::barrier(self.core.schedule_pool(), context, choice)?;
-        Ok(self.core.start_collective(&mut self.device, CommId::WORLD, schedule)?)
+        Ok(self.core.start_collective(&mut self.device, comm, schedule)?)
     }
 
     /// Lets time pass after a round in which nothing happened.
@@ -142,16 +140,17 @@ pub(crate) fn complete(
 /// Looks at a collective operation in shared memory so often before it looks for messages.
 const NODE_LOOKS: u32 = 8;
 
-/// Waits for the operation that the engine's node collectives have begun.
+/// Waits for the operation that the node's collectives have begun on the communicator.
 pub(crate) fn wait_for_node(
     mut process: Guard<'static, Process>,
+    comm: CommId,
     mut reduce: impl FnMut(&mut [u8], &[u8]),
 ) -> Result<(), Fault> {
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
     loop {
         let Engine { core, device, node, .. } = process.engine();
-        let node = node.as_mut().expect("it has begun an operation");
+        let node = node.opened(comm).expect("it has begun an operation");
         let is_spinning = wait.step_is_spin();
         let looks = if is_spinning { NODE_LOOKS } else { 1 };
         for _ in 0..looks {

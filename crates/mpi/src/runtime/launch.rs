@@ -2,7 +2,8 @@
 
 use crate::abi::MPI_ERR_OTHER;
 use crate::boundary::{Fault, fault};
-use ayatori_core::ids::{ContextId, ProcessId};
+use crate::node::Node;
+use ayatori_core::ids::ProcessId;
 use ayatori_core::process::Config;
 use ayatori_devices::launch::{Launch, Pmi1};
 use ayatori_devices::pmi::Client;
@@ -113,12 +114,8 @@ fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
 }
 
 fn engine(id: ProcessId, count: u32, device: Shm) -> Engine {
-    // `AYATORI_NODE_COLLECTIVES=0`, the same at all processes, takes schedules of messages instead.
-    let in_node = std::env::var_os("AYATORI_NODE_COLLECTIVES").is_none_or(|value| value != "0");
-    let node = (count > 1 && in_node).then(|| device.open_room(ContextId::WORLD, (0..count).map(ProcessId)));
     Engine {
-        node: node.flatten(),
-        is_crowded: count > online_cpus_count(),
+        node: Node::new(count > online_cpus_count()),
         core: ayatori_core::Process::new(id, count, Config::default()),
         device,
         selectors: Default::default(),

@@ -96,7 +96,7 @@ pub(crate) fn finish() -> Result<(), Fault> {
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
     wait_until(|process| Ok((!process.engine().core.wants_transmit()).then_some(())))?;
     // Nobody leaves while another may need its answers.
-    let posted = state::process()?.engine().begin_barrier()?;
+    let posted = state::process()?.engine().begin_barrier(CommId::WORLD)?;
     wait(state::process()?, posted)?;
     if let Some(mut client) = launcher().take() {
         let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));

@@ -25,9 +25,10 @@
 
 pub(crate) mod room;
 
+use super::Shm;
+use super::ring::LINE_BYTES;
 use super::segment::{Control, Segment};
 use super::sleep::Waker;
-use super::{NOBODY, Shm};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::{ContextId, ProcessId};
 use room::{Room, line_multiple};
@@ -156,12 +157,19 @@ pub struct NodeCollectives {
 }
 
 impl Shm {
-    /// Takes a room for a communicator of this host, before its context is told to the other members: one
-    /// member does this (the one that makes the context). `false`: all rooms are taken; the communicator
-    /// uses schedules.
-    pub fn claim_room(&self, context: ContextId) -> bool {
+    /// Takes a room for a communicator, before its context is told to the other members: one member does this
+    /// (the one that makes the context). `false`: all rooms are taken, or not all members are on this host; the
+    /// communicator uses schedules.
+    pub fn claim_room(&self, context: ContextId, mut members: impl Iterator<Item = ProcessId>) -> bool {
         let rooms = self.segment.rooms();
-        (1..ROOMS_COUNT).any(|index| rooms(index).claim(key_of(context)))
+        members.all(|process| self.local_rank_of(process).is_some())
+            && (1..ROOMS_COUNT).any(|index| rooms(index).claim(key_of(context)))
+    }
+
+    /// Gives a room back that was taken for a communicator which was not made after all.
+    pub fn unclaim_room(&self, context: ContextId) {
+        let rooms = self.segment.rooms();
+        (1..ROOMS_COUNT).for_each(|index| rooms(index).unclaim(key_of(context)));
     }
 
     /// Opens the room that was taken for the context; the members in the order of their ranks. `None`: there
@@ -174,7 +182,6 @@ impl Shm {
     ) -> Option<NodeCollectives> {
         let locals: Option<Vec<u32>> = members.map(|process| self.local_rank_of(process)).collect();
         let locals = locals?;
-        debug_assert!(!locals.contains(&NOBODY));
         let rank = locals.iter().position(|&local| local == self.local_rank)? as u32;
         let rooms = self.segment.rooms();
         if context == ContextId::WORLD {
@@ -215,14 +222,15 @@ impl NodeCollectives {
     pub fn takes(&self, call: &Call) -> bool {
         let n = self.size as usize;
         match *call {
-            Call::Barrier => true,
-            Call::Bcast { .. } => true,
+            Call::Barrier
+            | Call::Bcast { .. }
+            | Call::Gather { .. }
+            | Call::Allgather { .. }
+            | Call::Scatter { .. } => true,
             Call::Reduce { element_bytes, .. } | Call::Allreduce { element_bytes, .. } => {
                 element_bytes > 0 && unit(element_bytes) <= self.area_bytes
             }
-            Call::Gather { send, .. } | Call::Allgather { send, .. } => send.len() <= self.area_bytes,
-            Call::Scatter { receive, .. } => receive.len().saturating_mul(n) <= self.area_bytes,
-            Call::Alltoall { send, .. } => send.len() <= self.area_bytes,
+            Call::Alltoall { send, .. } => send.len() <= self.area_bytes || self.area_bytes / n >= LINE_BYTES,
             // Each member also has a line or more of the result area.
             Call::ReduceScatterBlock { send: block, .. } if block.len() > self.area_bytes => false,
             Call::ReduceScatterBlock { receive: block, .. } | Call::Scan { send: block, .. } => {
@@ -280,24 +288,40 @@ impl NodeCollectives {
                 self.arrive_and(Stage::Idle);
                 self.next_segment(len, buffer.len(), Stage::Enter);
             }
-            Call::Scatter { send, receive, root } => {
-                self.room.write(round, self.room.result_at(), &send, 0, send.len());
-                receive.copy_from(0, &send, root as usize * receive.len(), receive.len());
+            Call::Scatter { send, receive, .. } => {
+                let (block, len) = (receive.len(), self.block_segment_bytes(receive.len() - done));
+                let stride = self.stride(len);
+                for rank in (0..self.size as usize).filter(|&rank| rank != self.rank as usize) {
+                    self.room.write(round, rank * stride, &send, rank * block + done, len);
+                }
+                receive.copy_from(done, &send, self.rank as usize * block + done, len);
                 self.publish();
                 self.arrive_and(Stage::Idle);
+                self.next_segment(len, block, Stage::Enter);
             }
             Call::Reduce { send, element_bytes, .. } | Call::Allreduce { send, element_bytes, .. } => {
                 self.deposit_operand(send, element_bytes, reduce);
             }
             Call::Gather { send, root, .. } => {
-                self.deposit(send);
-                self.arrive_and(if root == self.rank { Stage::Released } else { Stage::Idle });
+                let len = self.block_segment_bytes(send.len() - done);
+                self.deposit(send, len);
+                if root == self.rank {
+                    self.arrive_and(Stage::Released);
+                } else {
+                    self.arrive_and(Stage::Idle);
+                    self.next_segment(len, send.len(), Stage::Enter);
+                }
             }
-            Call::Allgather { send, .. }
-            | Call::Alltoall { send, .. }
-            | Call::ReduceScatterBlock { send, .. }
-            | Call::Scan { send, .. } => {
-                self.deposit(send);
+            Call::Allgather { send, .. } => {
+                self.deposit(send, self.block_segment_bytes(send.len() - done));
+                self.arrive_and(Stage::Released);
+            }
+            Call::Alltoall { send, .. } => {
+                self.deposit_blocks(send);
+                self.arrive_and(Stage::Released);
+            }
+            Call::ReduceScatterBlock { send, .. } | Call::Scan { send, .. } => {
+                self.deposit(send, send.len());
                 self.arrive_and(Stage::Released);
             }
         }
@@ -314,9 +338,10 @@ impl NodeCollectives {
                 self.next_segment(len, buffer.len(), Stage::Published);
             }
             Call::Scatter { receive, .. } => {
-                let len = receive.len();
-                self.room.read(round, at + self.rank as usize * len, &receive, 0, len);
+                let len = self.block_segment_bytes(receive.len() - done);
+                self.room.read(round, self.rank as usize * self.stride(len), &receive, done, len);
                 self.arrive_and(Stage::Idle);
+                self.next_segment(len, receive.len(), Stage::Published);
             }
             _ => unreachable!("only these publish"),
         }
@@ -325,7 +350,7 @@ impl NodeCollectives {
 
     /// Everybody has arrived: reads what the round offers. The round ends with this.
     fn on_released(&mut self, reduce: &mut impl FnMut(&mut [u8], &[u8])) -> bool {
-        let round = self.round;
+        let (round, done) = (self.round, self.done_bytes);
         match self.call {
             Call::Barrier => self.end_round(Stage::Idle),
             Call::Reduce { send, receive, element_bytes, .. }
@@ -338,20 +363,23 @@ impl NodeCollectives {
                 }
             }
             Call::Gather { send, receive, .. } | Call::Allgather { send, receive } => {
-                let (len, stride) = (send.len(), self.stride(send.len()));
+                let (block, len) = (send.len(), self.block_segment_bytes(send.len() - done));
+                let stride = self.stride(len);
                 for rank in 0..self.size as usize {
-                    self.room.read(round, rank * stride, &receive, rank * len, len);
+                    self.room.read(round, rank * stride, &receive, rank * block + done, len);
                 }
                 self.end_round(Stage::Idle);
+                self.next_segment(len, block, Stage::Enter);
             }
             Call::Alltoall { send, receive } => {
-                let stride = self.stride(send.len());
-                let len = send.len() / self.size as usize;
+                let (block, len) = self.alltoall_segment(send.len());
+                let stride = self.stride(len * self.size as usize);
                 for rank in 0..self.size as usize {
                     let from = rank * stride + self.rank as usize * len;
-                    self.room.read(round, from, &receive, rank * len, len);
+                    self.room.read(round, from, &receive, rank * block + done, len);
                 }
                 self.end_round(Stage::Idle);
+                self.next_segment(len, block, Stage::Enter);
             }
             Call::ReduceScatterBlock { send, receive } => {
                 let from = self.rank as usize * receive.len();
@@ -384,9 +412,33 @@ impl NodeCollectives {
         true
     }
 
-    fn deposit(&mut self, send: Buffer) {
-        let at = self.rank as usize * self.stride(send.len());
-        self.room.write(self.round, at, &send, 0, send.len());
+    fn deposit(&self, send: Buffer, len: usize) {
+        let at = self.rank as usize * self.stride(len);
+        self.room.write(self.round, at, &send, self.done_bytes, len);
+    }
+
+    /// A segment of the block for each.
+    fn deposit_blocks(&self, send: Buffer) {
+        let (block, len) = self.alltoall_segment(send.len());
+        let n = self.size as usize;
+        let at = self.rank as usize * self.stride(len * n);
+        if len == block {
+            return self.room.write(self.round, at, &send, 0, send.len());
+        }
+        for rank in 0..n {
+            self.room.write(self.round, at + rank * len, &send, rank * block + self.done_bytes, len);
+        }
+    }
+
+    /// Bytes of a block, and of its part in this round.
+    fn alltoall_segment(&self, send_bytes: usize) -> (usize, usize) {
+        let n = self.size as usize;
+        let block = send_bytes / n;
+        if send_bytes <= self.area_bytes {
+            return (block, block);
+        }
+        let whole_lines = self.area_bytes / n / LINE_BYTES * LINE_BYTES;
+        (block, (block - self.done_bytes).min(whole_lines))
     }
 
     fn deposit_operand(
@@ -465,6 +517,10 @@ impl NodeCollectives {
 
     fn segment_bytes(&self, rest: usize) -> usize {
         rest.min(if self.is_crowded { self.area_bytes } else { BCAST_SEGMENT_BYTES.min(self.area_bytes) })
+    }
+
+    fn block_segment_bytes(&self, rest: usize) -> usize {
+        rest.min(self.area_bytes)
     }
 
     fn operand_segment_bytes(&self, rest: usize, element_bytes: usize) -> usize {

@@ -19,8 +19,8 @@
 //! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. Everybody arrived
 //!    there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
 //! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
-//!    releases; or the root of a round that publishes, before it stores `published` = e + 1 with release; or
-//!    each member its own part, before it arrives; or each member a part that it alone reads, between release
+//!    releases; or the root of a round that publishes, before it stores `published` = e + 1 with release (it
+//!    may write the deposits too: the others write none then); or each member its own part, before it arrives; or each member a part that it alone reads, between release
 //!    and arriving at e + 1.
 //! 5. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
 //!    by storing 0 as the key, with release.
@@ -101,6 +101,12 @@ impl Room {
     /// Takes the room if it is free.
     pub(crate) fn claim(&self, key: u64) -> bool {
         self.header.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Frees the room if it was taken for `key`; nobody has used it.
+    pub(crate) fn unclaim(&self, key: u64) {
+        // Someone else's room stays as it is.
+        let _ = self.header.key.compare_exchange(key, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     pub(crate) fn is(&self, key: u64) -> bool {
