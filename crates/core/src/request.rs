@@ -114,6 +114,17 @@ pub(crate) struct Moving {
     pub(crate) in_flight: u32,
     /// The other side's memory.
     pub(crate) remote: Keys,
+    /// Why the device moves no more of it. What is in flight is waited for.
+    pub(crate) failure: Option<Failure>,
+}
+
+/// Why gets or puts do not move a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Failure {
+    /// The device cannot do it.
+    Refused,
+    /// One failed on its way.
+    Broken,
 }
 
 pub(crate) enum State {

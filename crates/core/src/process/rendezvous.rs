@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, Payload, payload_len};
 use crate::device::{Device, Full, RemoteRegion, Submitted, Token};
 use crate::ids::{Rail, RequestId};
 use crate::link::LinkIndex;
-use crate::request::{Completion, Moving, Posted, Request, State};
+use crate::request::{Completion, Failure, Moving, Posted, Request, State};
 use crate::wire::{Envelope, Header, Keys};
 use alloc::boxed::Box;
 
@@ -123,8 +123,7 @@ impl Process {
 
     fn move_by_get<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
         let request = self.requests.get_mut(id).expect("the caller looked");
-        let State::Getting { moving, sender } = &mut request.state else { return true };
-        let (sender, total) = (*sender, moving.total);
+        let State::Getting { moving, .. } = &mut request.state else { return true };
         let peer = self.links.get(request.link.expect("rendezvous goes over a link")).peer;
         let step = issue(device, moving, request.buffer, |device, rail, local, remote| {
             device.get(rail, peer, local, remote, Token(id.to_bits()))
@@ -132,7 +131,7 @@ impl Process {
         match step {
             Step::Later => return false,
             Step::Issued => self.finish_if_moved(device, id),
-            Step::Refused => self.ask(device, id, sender, total, true),
+            Step::Refused => self.change_way_if_idle(device, id),
         }
         true
     }
@@ -147,9 +146,27 @@ impl Process {
         match step {
             Step::Later => return false,
             Step::Issued => self.finish_if_moved(device, id),
-            Step::Refused => self.put_to_packets(id),
+            Step::Refused => self.change_way_if_idle(device, id),
         }
         true
+    }
+
+    /// Gets or puts do not work: the data goes another way, once nothing of the old way is in flight. Sooner, a late
+    /// get would read memory that the sender has deregistered, and a late put write memory that the receiver has given
+    /// back to its user.
+    fn change_way_if_idle<D: Device>(&mut self, device: &mut D, id: RequestId) {
+        let Some(request) = self.requests.get(id) else { return };
+        let (State::Getting { moving, .. } | State::Putting { moving, .. }) = &request.state else { return };
+        if moving.in_flight > 0 {
+            return;
+        }
+        match &request.state {
+            State::Getting { moving, sender } => {
+                let by_put = moving.failure != Some(Failure::Broken);
+                self.ask(device, id, *sender, moving.total, by_put);
+            }
+            _ => self.put_to_packets(id),
+        }
     }
 
     /// Puts do not work: sends the whole message again as packets, which the receiver counts.
@@ -189,17 +206,16 @@ impl Process {
     /// A get or put of a request has ended.
     pub(super) fn on_moved<D: Device>(&mut self, device: &mut D, id: RequestId, worked: bool) {
         let Some(request) = self.requests.get_mut(id) else { return };
-        match &mut request.state {
-            State::Getting { moving, .. } | State::Putting { moving, .. } => moving.in_flight -= 1,
-            _ => return,
+        let (State::Getting { moving, .. } | State::Putting { moving, .. }) = &mut request.state else {
+            return;
+        };
+        moving.in_flight -= 1;
+        if !worked {
+            moving.failure = Some(Failure::Broken);
         }
-        match (worked, &request.state) {
-            (true, _) => self.finish_if_moved(device, id),
-            (false, State::Getting { sender, moving }) => {
-                let (sender, total) = (*sender, moving.total);
-                self.ask(device, id, sender, total, false);
-            }
-            (false, _) => self.put_to_packets(id),
+        match moving.failure {
+            None => self.finish_if_moved(device, id),
+            Some(_) => self.change_way_if_idle(device, id),
         }
     }
 
@@ -271,16 +287,25 @@ fn issue<D: Device>(
     buffer: Buffer,
     mut operation: impl FnMut(&mut D, Rail, Buffer, RemoteRegion) -> Result<Submitted, Full>,
 ) -> Step {
+    if moving.failure.is_some() {
+        return Step::Refused;
+    }
     while moving.issued < moving.total {
-        let Some((rail, key)) = moving.remote.iter().next() else { return Step::Refused };
-        let Some(capabilities) = device.rails().get(rail.0 as usize) else { return Step::Refused };
+        let known = |(rail, key): (Rail, _)| Some((rail, key, device.rails().get(rail.0 as usize)?));
+        let Some((rail, key, capabilities)) = moving.remote.iter().next().and_then(known) else {
+            moving.failure = Some(Failure::Refused);
+            return Step::Refused;
+        };
         let limit = capabilities.transfer_bytes_max.max(1) as u64;
         let length = limit.min(moving.total - moving.issued);
         let local = buffer.part(moving.issued as usize, length as usize);
         match operation(device, rail, local, RemoteRegion { key, offset: moving.issued }) {
             Ok(Submitted::Done) => {}
             Ok(Submitted::Pending) => moving.in_flight += 1,
-            Ok(Submitted::Refused) => return Step::Refused,
+            Ok(Submitted::Refused) => {
+                moving.failure = Some(Failure::Refused);
+                return Step::Refused;
+            }
             Err(Full) => return Step::Later,
         }
         moving.issued += length;

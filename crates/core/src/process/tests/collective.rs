@@ -244,3 +244,23 @@ fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
     let receive = process.irecv(port, CommId::WORLD, Buffer::EMPTY, Source::Rank(1), TagSelector::Any);
     assert_eq!(receive, Err(Error::ProcessAborted(ProcessId(1))));
 }
+
+/// Found by fault runs, seed 11: members that did exchange something with it had given up, and were waited for.
+#[test]
+fn a_collective_ends_when_a_member_dies_with_which_nothing_is_exchanged() {
+    let mut net = net(3, 0);
+    let (process, port) = &mut net.nodes[2];
+    let context = coll::Context { rank: 2, size: 3 };
+    // In a chain from 0 the last one hears of 1 only.
+    let choice = coll::Choice { algorithm: coll::Algorithm::Chain, segment_bytes: 64 };
+    let pool = process.schedule_pool();
+    let schedule = coll::bcast(pool, context, memory(vec![0; 200]).0, 0, choice).unwrap();
+    let Posted::Pending(id) = process.start_collective(port, CommId::WORLD, schedule).unwrap() else {
+        panic!("nobody else is there")
+    };
+    process.handle_event(port, Event::PeerGone(ProcessId(0)));
+    process.progress(port);
+    let error = process.take(id).unwrap().expect("over").error;
+    assert_eq!(error, Some(Error::ProcessAborted(ProcessId(0))));
+    assert_eq!((process.counts().requests, process.counts().posted), (0, 0));
+}

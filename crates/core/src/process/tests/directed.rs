@@ -146,6 +146,47 @@ fn unmatched_sends_are_cancelled_and_matched_ones_are_not() {
     }
 }
 
+/// Found by fault runs, seed 31: it completed as cancelled, and the receive had its length and none of its bytes.
+#[test]
+fn a_send_to_oneself_that_a_matched_probe_holds_is_not_cancelled() {
+    let mut net = Net::new(1, 1, getting());
+    let send = pending(net.send(0, 0, &[8; 300], 0, SendMode::Synchronous));
+    let (process, port) = &mut net.nodes[0];
+    let (message, status) = process.improbe(CommId::WORLD, ANY.0, ANY.1).unwrap().expect("it is there");
+    assert_eq!(status.bytes, 300);
+    process.cancel(port, send).unwrap();
+    assert_eq!(process.take(send), Ok(None), "it is matched");
+    let (buffer, bytes) = memory(vec![0; 300]);
+    let Posted::Done(received) = process.imrecv(port, message.unwrap(), buffer).unwrap() else {
+        panic!("it lies in our own memory")
+    };
+    assert_eq!((received.status.bytes, bytes), (300, &[8; 300][..]));
+    assert_eq!(process.take(send), Ok(Some(Completion::EMPTY)));
+}
+
+/// Found by fault runs, seed 1420: the message went another way at once, both sides completed and deregistered, and the
+/// gets (or puts) still in flight reached memory that had been given back.
+#[test]
+fn gets_and_puts_in_flight_are_waited_for_when_the_next_is_refused() {
+    for (rail, registered_at) in [(getting(), 0), (putting(), 1)] {
+        let mut net = pair(RailCapabilities { transfer_bytes_max: 1000, ..rail });
+        net.shared.borrow_mut().transfers_taken_max = Some(2);
+        let data: Vec<u8> = (0..9_000u32).map(|i| i.wrapping_mul(i) as u8).collect();
+        let send = pending(net.send(0, 1, &data, 3, SendMode::Standard));
+        let (posted, bytes) = net.receive(1, data.len());
+        let receive = pending(posted);
+        net.settle();
+        assert_eq!((net.done(0, send), net.done(1, receive)), (None, None), "two pieces are in flight");
+        assert_eq!(net.nodes[registered_at].1.registered_count(), 1);
+        net.finish_transfers();
+        net.settle();
+        assert_eq!(net.done(1, receive).expect("received").status.bytes, data.len() as u64);
+        assert_eq!(bytes, data);
+        assert_eq!(net.done(0, send), Some(Completion::EMPTY));
+        assert_eq!(net.nodes[0].1.registered_count(), 0);
+    }
+}
+
 #[test]
 fn persistent_requests_start_again_and_again() {
     let mut net = pair(getting());

@@ -47,8 +47,33 @@ pub(super) struct Shared {
     pub(super) full_one_in: u64,
     /// 1 in so many gets and puts is refused; 0: never.
     pub(super) refuse_one_in: u64,
+    /// If given: so many gets and puts are taken and wait for `finish_transfers`, the others are refused.
+    pub(super) transfers_taken_max: Option<usize>,
+    waiting: Vec<Transfer>,
     /// The order in which receivers saw envelopes: (from, to).
     pub(super) seen: Vec<(u32, u32)>,
+}
+
+/// A get or put.
+#[derive(Clone, Copy)]
+struct Transfer {
+    by: ProcessId,
+    local: Buffer,
+    remote: RemoteRegion,
+    token: Token,
+    is_put: bool,
+}
+
+impl Shared {
+    fn copy(&self, Transfer { local, remote, is_put, .. }: Transfer) {
+        let memory = self.registered[remote.key.words[0] as usize].expect("registered memory");
+        let offset = remote.offset as usize;
+        if is_put {
+            memory.copy_from(offset, &local, 0, local.len());
+        } else {
+            local.copy_from(0, &memory, offset, local.len());
+        }
+    }
 }
 
 /// One process' device.
@@ -148,7 +173,7 @@ impl Device for Port {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        self.transfer(remote, token, |memory, offset| memory.copy_from(offset, &local, 0, local.len()))
+        self.transfer(Transfer { by: self.me, local, remote, token, is_put: true })
     }
 
     fn get(
@@ -159,7 +184,7 @@ impl Device for Port {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        self.transfer(remote, token, |memory, offset| local.copy_from(0, &memory, offset, local.len()))
+        self.transfer(Transfer { by: self.me, local, remote, token, is_put: false })
     }
 
     fn arm(&mut self) -> Armed {
@@ -168,12 +193,7 @@ impl Device for Port {
 }
 
 impl Port {
-    fn transfer(
-        &mut self,
-        remote: RemoteRegion,
-        token: Token,
-        copy: impl Fn(Buffer, usize),
-    ) -> Result<Submitted, Full> {
+    fn transfer(&mut self, transfer: Transfer) -> Result<Submitted, Full> {
         let mut shared = self.shared.borrow_mut();
         let (full, refuse) = (shared.full_one_in, shared.refuse_one_in);
         if full > 0 && shared.random.one_in(full) {
@@ -182,12 +202,18 @@ impl Port {
         if refuse > 0 && shared.random.one_in(refuse) {
             return Ok(Submitted::Refused);
         }
-        let memory = shared.registered[remote.key.words[0] as usize].expect("registered memory");
-        copy(memory, remote.offset as usize);
+        if let Some(most) = shared.transfers_taken_max {
+            if shared.waiting.len() == most {
+                return Ok(Submitted::Refused);
+            }
+            shared.waiting.push(transfer);
+            return Ok(Submitted::Pending);
+        }
+        shared.copy(transfer);
         if shared.random.one_in(2) {
             return Ok(Submitted::Done);
         }
-        self.completions.push_back(token);
+        self.completions.push_back(transfer.token);
         Ok(Submitted::Pending)
     }
 
@@ -211,6 +237,8 @@ impl Net {
             random: Random(seed),
             full_one_in: 0,
             refuse_one_in: 0,
+            transfers_taken_max: None,
+            waiting: vec![],
             seen: vec![],
         }));
         let nodes = (0..count as u32)
@@ -237,6 +265,15 @@ impl Net {
         let worked = process.progress(port);
         port.may_poll = 0;
         worked
+    }
+
+    /// The gets and puts that wait are done.
+    pub(super) fn finish_transfers(&mut self) {
+        let waiting = self.shared.borrow_mut().waiting.split_off(0);
+        for transfer in waiting {
+            self.shared.borrow().copy(transfer);
+            self.nodes[transfer.by.0 as usize].1.completions.push_back(transfer.token);
+        }
     }
 
     /// Runs until nothing moves any more.
