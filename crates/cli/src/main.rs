@@ -38,7 +38,7 @@ enum Command {
     Plan(commands::plan::Args),
     /// Build the described cluster on this machine, in a small virtual machine, and run in it
     Lab(commands::lab::Args),
-    /// Simulate a workload on a machine's network, with real processes
+    /// Simulate a workload on a machine's network, or worlds with faults, with real processes
     Sim(commands::sim::Args),
     /// Compute a paper's figures and print them beside the paper's own
     Study(commands::study::Args),

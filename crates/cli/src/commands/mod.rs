@@ -5,4 +5,5 @@ pub(crate) mod lab;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod sim;
+pub(crate) mod sim_fuzz;
 pub(crate) mod study;

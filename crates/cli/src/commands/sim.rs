@@ -16,7 +16,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Simulates a workload on a machine's network, with real processes.
+/// Simulates a workload on a machine's network, or worlds with faults, with real processes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -27,6 +27,8 @@ pub(crate) struct Args {
 enum Command {
     /// Run a workload and say how long it took and what limited it
     Run(Box<RunArgs>),
+    /// Run the library's protocols in random worlds with faults, and check every promise
+    Fuzz(super::sim_fuzz::Args),
 }
 
 /// What `ayatori sim run` takes.
@@ -78,6 +80,7 @@ struct RunArgs {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Run(args) => run_workload(&args),
+        Command::Fuzz(args) => super::sim_fuzz::run(&args),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Fault runs: one seed makes a world, and the protocol engine must hold its promises in it.
 //!
-//! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, a device
-//! that is full, slow or refuses as the seed says, a mix of traffic, and in some worlds crashes. It is run in two phases,
-//! after TigerBeetle's simulator:
+//! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, one to
+//! three rails between each two, a device that is full, slow or refuses as the seed says, a mix of traffic, in some worlds
+//! rails that fail and come back, and in some crashes. It is run in two phases, after TigerBeetle's simulator:
 //!
 //! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive model of
 //!    matching (`model`): the right message, exactly once, the right bytes; and no receiver holds more eager data than
@@ -15,9 +15,8 @@
 //! cancelling of receives and sends, messages to oneself, floods that use up credit, communicators made by splitting, and
 //! five collective operations with every algorithm.
 //!
-//! **Not possible yet**: the engine has one ordered rail to a peer and no failover, so rails do not die and packets do
-//! not overtake one another. What fails is a process ([`Event::PeerGone`](ayatori_core::device::Event)). Worlds hold
-//! rails in a list (`wire`), where failing ones will come in.
+//! **Not tried yet**: a rail that fails breaks gets and puts on it, and delays packets; it does not lose packets, because
+//! the engine cannot send them again (`wire` says more).
 //!
 //! Where a collective operation failed because a member died, what its messages leave behind at survivors is not checked:
 //! the engine has no way yet to take them back.
@@ -27,11 +26,16 @@
 mod bug;
 mod collectives;
 mod model;
+mod port;
 mod wire;
 mod world;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 pub use bug::Bug;
 
@@ -46,6 +50,8 @@ pub struct WorldReport {
     pub collective_count: u64,
     /// Processes that crashed.
     pub crash_count: u64,
+    /// Times that a rail between two processes failed for a while.
+    pub outage_count: u64,
     /// A digest of every completion in order: the same seed gives the same, on every machine and in every build.
     pub digest: u64,
 }
@@ -56,6 +62,7 @@ impl WorldReport {
         self.message_count += other.message_count;
         self.collective_count += other.collective_count;
         self.crash_count += other.crash_count;
+        self.outage_count += other.outage_count;
         self.digest = (self.digest ^ other.digest).wrapping_mul(0x0000_0100_0000_01B3);
     }
 }
@@ -103,20 +110,72 @@ pub fn run_world(seed: u64, bug: Option<Bug>) -> Result<WorldReport, Violation> 
     Err(Violation { seed, what, history: history.split_off(first) })
 }
 
-/// Runs the worlds of `count` seeds from `first`. `watch` hears of each.
+/// Which worlds to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Seeds {
+    /// The first seed.
+    pub first: u64,
+    /// How many, one after another.
+    pub count: u64,
+}
+
+/// Runs the worlds of `seeds` on so many threads. What comes of it does not depend on how many: the report's digest goes
+/// by order of seeds, and of several broken promises the one of the lowest seed is reported. `watch` hears of each world
+/// that has ended, in no order.
 ///
 /// # Errors
-/// The first promise found broken.
+/// The promise that the lowest seed found broken.
 pub fn run_worlds(
-    first: u64,
-    count: u64,
+    seeds: Seeds,
     bug: Option<Bug>,
-    mut watch: impl FnMut(u64),
+    thread_count: usize,
+    watch: impl Fn(u64) + Sync,
+) -> Result<WorldReport, Violation> {
+    let end = seeds.first.saturating_add(seeds.count);
+    let (next, lowest_failed) = (AtomicU64::new(seeds.first), AtomicU64::new(u64::MAX));
+    let (reports, outcomes) = mpsc::channel();
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            // Worlds before a failed one are run all the same: one of them may fail too.
+            if seed >= end || seed > lowest_failed.load(Ordering::Relaxed) {
+                return;
+            }
+            let outcome = run_world(seed, bug);
+            if outcome.is_err() {
+                lowest_failed.fetch_min(seed, Ordering::Relaxed);
+            }
+            watch(seed);
+            if reports.send((seed, outcome)).is_err() {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread_count.max(1) {
+            scope.spawn(work);
+        }
+        sum_in_order(seeds, &outcomes)
+    })
+}
+
+/// Adds reports up in order of seeds, in whatever order they come, until all are there or the next in turn is a failure.
+fn sum_in_order(
+    seeds: Seeds,
+    outcomes: &mpsc::Receiver<(u64, Result<WorldReport, Violation>)>,
 ) -> Result<WorldReport, Violation> {
     let mut sum = WorldReport::default();
-    for seed in first..first.saturating_add(count) {
-        sum.add(&run_world(seed, bug)?);
-        watch(seed);
+    let mut early = BTreeMap::new();
+    let end = seeds.first.saturating_add(seeds.count);
+    for seed in seeds.first..end {
+        let outcome = loop {
+            if let Some(outcome) = early.remove(&seed) {
+                break outcome;
+            }
+            let (other, outcome) = outcomes.recv().expect("every world up to the lowest that fails is run");
+            early.insert(other, outcome);
+        };
+        sum.add(&outcome?);
     }
     Ok(sum)
 }

@@ -1,14 +1,15 @@
-//! What connects the processes of a world: a simulated network, and a device on it with moods.
+//! What connects the processes of a world: a simulated network, several rails on it, and moods.
+//!
+//! A rail keeps the order of what one process sends another; rails have NICs of their own at different places of the
+//! network, so that what goes by one overtakes what goes by another. A rail between two processes fails and comes back:
+//! meanwhile it takes nothing new, gets and puts on it break (part of the data may have been moved), and packets wait in
+//! the device, as a reliable connection keeps them. That packets are lost with a rail is left out: the engine cannot send
+//! them again by another (`Event::RailDown` in core).
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
-use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
-use ayatori_core::device::{
-    Armed, Device, Event, Full, Incoming, Packet, RailBroken, RailCapabilities, RemoteKey, RemoteRegion,
-    Submitted, Token,
-};
+use ayatori_core::buffer::Buffer;
+use ayatori_core::device::{Event, RailBroken, RailCapabilities, RemoteRegion, Token};
 use ayatori_core::ids::{ContextId, ProcessId, Rail, RailSet, RequestId};
 use ayatori_core::wire::{self, Header};
 
@@ -33,33 +34,56 @@ pub(super) struct Moods {
     pub(super) delay_one_in: u64,
     /// For at most so long, ps.
     pub(super) delay_max_ps: u64,
+    /// One in so many calls of the world a rail fails somewhere.
+    pub(super) outage_one_in: u64,
+}
+
+/// A get or put.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Access {
+    pub(super) local: Buffer,
+    pub(super) remote: RemoteRegion,
+    pub(super) token: Token,
+    pub(super) put: bool,
 }
 
 #[derive(Debug)]
-enum Cargo {
+pub(super) enum Cargo {
     Packet {
         header: Vec<u8>,
         payload: Vec<u8>,
     },
     /// Copy on arrival, then tell.
-    Access {
-        local: Buffer,
-        remote: RemoteRegion,
-        token: Token,
-        put: bool,
-    },
+    Access(Access),
     /// `from` is gone.
     Gone,
+    /// The rail works again.
+    RailUp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Fine,
+    /// A crash took it.
+    Lost,
+    /// Its rail failed under it.
+    Broken,
 }
 
 #[derive(Debug)]
-struct Flight {
-    from: u32,
-    to: u32,
-    cargo: Cargo,
+pub(super) struct Flight {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) rail: Rail,
+    pub(super) cargo: Cargo,
     arrived: bool,
-    /// A crash took it.
-    lost: bool,
+    fate: Fate,
+}
+
+impl Flight {
+    fn new(from: u32, to: u32, rail: Rail, cargo: Cargo) -> Flight {
+        Flight { from, to, rail, cargo, arrived: false, fate: Fate::Fine }
+    }
 }
 
 /// What a receiver saw, in order; the model sees the same.
@@ -74,46 +98,59 @@ pub(super) enum Seen {
 }
 
 #[derive(Debug)]
-struct Registration {
-    owner: u32,
-    buffer: Buffer,
+pub(super) struct Registration {
+    pub(super) owner: u32,
+    pub(super) rail: Rail,
+    pub(super) buffer: Buffer,
+}
+
+/// What of a world's devices does not change.
+pub(super) struct Rails {
+    pub(super) capabilities: Vec<RailCapabilities>,
+    /// NICs by process × number of rails + rail.
+    pub(super) nics: Vec<NicId>,
+    /// The rails between two processes, by from × count + to.
+    pub(super) between: Vec<RailSet>,
 }
 
 /// What all devices share.
 pub(super) struct Wire {
     network: Network<NoProbe>,
-    nics: Vec<NicId>,
-    rails: Vec<RailCapabilities>,
-    flights: Slab<Flight>,
-    /// Packets and news in the order sent, by from × count + to.
-    pairs: Vec<VecDeque<u32>>,
-    completions: Vec<VecDeque<(Token, Result<(), RailBroken>)>>,
+    count: usize,
+    pub(super) rails: Rails,
+    pub(super) flights: Slab<Flight>,
+    /// Packets in the order sent, by (from × count + to) × number of rails + rail.
+    lanes: Vec<VecDeque<u32>>,
+    /// News that a process is gone, by from × count + to.
+    gone: Vec<Option<u32>>,
+    /// Rails that do not work now, by from × count + to.
+    down: Vec<RailSet>,
+    /// What a process is told before anything else: ends of its gets and puts, and of rails.
+    pub(super) reports: Vec<VecDeque<Event>>,
     /// How far a bug has moved the sequence numbers of a pair.
-    extra_packets: Vec<u32>,
-    registered: Vec<Option<Registration>>,
+    pub(super) extra_packets: Vec<u32>,
+    pub(super) registered: Vec<Option<Registration>>,
     pub(super) alive: Vec<bool>,
     pub(super) seen: Vec<Seen>,
     pub(super) moods: Moods,
     pub(super) random: Random,
-    bug: Option<Bug>,
+    pub(super) bug: Option<Bug>,
+    pub(super) outage_count: u64,
 }
 
 impl Wire {
-    pub(super) fn new(
-        network: Network<NoProbe>,
-        nics: Vec<NicId>,
-        rail: RailCapabilities,
-        random: Random,
-        bug: Option<Bug>,
-    ) -> Wire {
-        let count = nics.len();
+    pub(super) fn new(network: Network<NoProbe>, rails: Rails, random: Random, bug: Option<Bug>) -> Wire {
+        let count = rails.nics.len() / rails.capabilities.len();
+        let lane_count = count * count * rails.capabilities.len();
         Wire {
             network,
-            nics,
-            rails: vec![rail],
+            count,
+            rails,
             flights: Slab::default(),
-            pairs: (0..count * count).map(|_| VecDeque::new()).collect(),
-            completions: (0..count).map(|_| VecDeque::new()).collect(),
+            lanes: (0..lane_count).map(|_| VecDeque::new()).collect(),
+            gone: vec![None; count * count],
+            down: vec![RailSet::default(); count * count],
+            reports: (0..count).map(|_| VecDeque::new()).collect(),
             extra_packets: vec![0; count * count],
             registered: Vec::new(),
             alive: vec![true; count],
@@ -121,34 +158,47 @@ impl Wire {
             moods: Moods::default(),
             random,
             bug,
+            outage_count: 0,
         }
     }
 
-    fn count(&self) -> usize {
-        self.nics.len()
+    pub(super) fn pair(&self, from: u32, to: u32) -> usize {
+        from as usize * self.count + to as usize
+    }
+
+    /// The lanes of a pair: one a rail.
+    fn lanes_of(&self, pair: usize) -> std::ops::Range<usize> {
+        let rail_count = self.rails.capabilities.len();
+        pair * rail_count..(pair + 1) * rail_count
+    }
+
+    pub(super) fn is_down(&self, rail: Rail, from: u32, to: u32) -> bool {
+        self.down[self.pair(from, to)].contains(rail)
     }
 
     pub(super) fn now_ps(&self) -> u64 {
         self.network.now_ps()
     }
 
-    fn one_in(&mut self, n: u64) -> bool {
+    pub(super) fn one_in(&mut self, n: u64) -> bool {
         n > 0 && self.random.below(n) == 0
     }
 
-    fn strikes(&mut self, bug: Bug) -> bool {
+    pub(super) fn strikes(&mut self, bug: Bug) -> bool {
         self.bug == Some(bug) && self.one_in(BUG_ONE_IN)
     }
 
     /// Puts something on its way.
-    fn depart(&mut self, from: u32, to: u32, bytes: usize, cargo: Cargo) {
+    pub(super) fn depart(&mut self, from: u32, to: u32, rail: Rail, bytes: usize, cargo: Cargo) {
         let ordered = matches!(cargo, Cargo::Packet { .. });
-        let flight = self.flights.insert(Flight { from, to, cargo, arrived: false, lost: false });
+        let flight = self.flights.insert(Flight::new(from, to, rail, cargo));
         if ordered {
-            let pair = from as usize * self.count() + to as usize;
-            self.pairs[pair].push_back(flight);
+            let lane = self.lanes_of(self.pair(from, to)).start + usize::from(rail.0);
+            self.lanes[lane].push_back(flight);
         }
-        let [from, to] = [from, to].map(|process| self.nics[process as usize]);
+        let rail_count = self.rails.capabilities.len();
+        let nic = |process: u32| self.rails.nics[process as usize * rail_count + usize::from(rail.0)];
+        let (from, to) = (nic(from), nic(to));
         if from == to {
             let time_ps = self.now_ps() + self.random.below(1_000_000);
             self.network.set_timer(time_ps, flight | HELD_UP);
@@ -159,12 +209,11 @@ impl Wire {
         }
     }
 
-    /// Runs the network through its next so many occurrences. Whether there were any.
-    pub(super) fn pump(&mut self, count: u64) -> Result<bool, String> {
-        let mut moved = false;
-        for _ in 0..count {
+    /// Runs the network through its next occurrences, at most so many. How many there were.
+    pub(super) fn pump(&mut self, count_max: u64) -> Result<u64, String> {
+        for count in 0..count_max {
             match self.network.advance().map_err(|deadlock| deadlock.to_string())? {
-                None => break,
+                None => return Ok(count),
                 Some(Occurrence::Delivered { token, .. }) => {
                     let Moods { delay_one_in, delay_max_ps, .. } = self.moods;
                     if self.one_in(delay_one_in) {
@@ -177,96 +226,155 @@ impl Wire {
                 Some(Occurrence::Timer { token }) => self.arrive(token & !HELD_UP),
                 Some(Occurrence::Injected { .. }) => {}
             }
-            moved = true;
         }
-        Ok(moved)
+        Ok(count_max)
     }
 
     fn arrive(&mut self, handle: u32) {
         let flight = &mut self.flights[handle];
         flight.arrived = true;
-        let (from, to, lost) = (flight.from, flight.to, flight.lost);
-        if let Cargo::Access { local, remote, token, put } = flight.cargo {
-            self.flights.remove(handle);
-            let owner = if put { from } else { to };
-            self.finish_access(owner, local, remote, token, put, lost);
-        } else if lost {
-            self.flights.remove(handle);
+        let (from, to, rail, fate) = (flight.from, flight.to, flight.rail, flight.fate);
+        match flight.cargo {
+            Cargo::Access(access) => {
+                self.flights.remove(handle);
+                let owner = if access.put { from } else { to };
+                self.finish_access(owner, rail, access, fate);
+            }
+            Cargo::RailUp => {
+                self.flights.remove(handle);
+                self.rail_up(rail, from, to);
+            }
+            _ if fate == Fate::Lost => self.flights.remove(handle),
+            _ => {}
         }
     }
 
-    fn finish_access(
-        &mut self,
-        owner: u32,
-        local: Buffer,
-        remote: RemoteRegion,
-        token: Token,
-        put: bool,
-        lost: bool,
-    ) {
+    fn finish_access(&mut self, owner: u32, rail: Rail, access: Access, fate: Fate) {
         if !self.alive[owner as usize] {
             return;
         }
-        if lost {
+        let broken = Event::Completion(access.token, Err(RailBroken));
+        match fate {
             // A NIC may or may not report what it was doing when the other side died.
-            if self.random.below(2) == 0 {
-                self.completions[owner as usize].push_back((token, Err(RailBroken)));
+            Fate::Lost if self.random.below(2) == 0 => {}
+            Fate::Lost | Fate::Broken => self.reports[owner as usize].push_back(broken),
+            Fate::Fine => {
+                if !self.strikes(Bug::EmptyCompletion) {
+                    let length = access.local.len();
+                    self.copy(rail, access, length);
+                }
+                if !self.strikes(Bug::LostCompletion) {
+                    self.reports[owner as usize].push_back(Event::Completion(access.token, Ok(())));
+                }
             }
-            return;
-        }
-        if !self.strikes(Bug::EmptyCompletion) {
-            self.copy(local, remote, put);
-        }
-        if !self.strikes(Bug::LostCompletion) {
-            self.completions[owner as usize].push_back((token, Ok(())));
         }
     }
 
-    fn copy(&mut self, local: Buffer, remote: RemoteRegion, put: bool) {
+    /// Moves the first so many bytes.
+    pub(super) fn copy(&mut self, rail: Rail, access: Access, length: usize) {
+        let Access { local, remote, put, .. } = access;
         let cut = usize::from(self.strikes(Bug::TruncatedCopy));
-        let (len, offset) = (local.len().saturating_sub(cut), remote.offset as usize);
+        let (length, offset) = (length.saturating_sub(cut), remote.offset as usize);
         let registration = self.registered[remote.key.words[0] as usize].as_ref();
-        let memory = registration.expect("a put or get on memory that is not registered").buffer;
+        let registration = registration.expect("a put or get on memory that is not registered");
+        assert_eq!(registration.rail, rail, "a put or get with the key of another rail");
+        let memory = registration.buffer;
         if put {
-            memory.copy_from(offset, &local, 0, len);
+            memory.copy_from(offset, &local, 0, length);
         } else {
-            local.copy_from(0, &memory, offset, len);
+            local.copy_from(0, &memory, offset, length);
+        }
+    }
+
+    /// In some worlds, once in a while: a rail between two processes stops working, for some time.
+    pub(super) fn maybe_fail_rail(&mut self) -> Option<(Rail, u32, u32)> {
+        let outage_one_in = self.moods.outage_one_in;
+        if !self.one_in(outage_one_in) {
+            return None;
+        }
+        let [a, b] = [0; 2].map(|_| self.random.below(self.count as u64) as u32);
+        let pair = self.pair(a, b);
+        let rail = Rail(self.random.below(self.rails.capabilities.len() as u64) as u8);
+        let usable = self.rails.between[pair].contains(rail) && !self.down[pair].contains(rail);
+        if a == b || !usable || ![a, b].iter().all(|&process| self.alive[process as usize]) {
+            return None;
+        }
+        self.outage_count += 1;
+        for (from, to) in [(a, b), (b, a)] {
+            let pair = self.pair(from, to);
+            self.down[pair].0 |= RailSet::one(rail).0;
+            self.reports[from as usize].push_back(Event::RailDown(rail, ProcessId(to)));
+        }
+        self.break_accesses(rail, a, b);
+        let back = self.flights.insert(Flight::new(a, b, rail, Cargo::RailUp));
+        let time_ps = self.now_ps() + self.random.below(20_000_000);
+        self.network.set_timer(time_ps, back | HELD_UP);
+        Some((rail, a, b))
+    }
+
+    /// Gets and puts under way on a failing rail come to nothing, or to a part.
+    fn break_accesses(&mut self, rail: Rail, a: u32, b: u32) {
+        for handle in 0..self.flights.high_water() as u32 {
+            let flight = &self.flights[handle];
+            let between = [(a, b), (b, a)].contains(&(flight.from, flight.to)) && flight.rail == rail;
+            let Cargo::Access(access) = flight.cargo else { continue };
+            if !between || flight.arrived || flight.fate != Fate::Fine {
+                continue;
+            }
+            self.flights[handle].fate = Fate::Broken;
+            let length = self.random.below(access.local.len() as u64 + 1) as usize;
+            self.copy(rail, access, length);
+        }
+    }
+
+    fn rail_up(&mut self, rail: Rail, a: u32, b: u32) {
+        for (from, to) in [(a, b), (b, a)] {
+            let pair = self.pair(from, to);
+            if self.down[pair].contains(rail) && self.alive[from as usize] {
+                self.reports[from as usize].push_back(Event::RailUp(rail, ProcessId(to)));
+            }
+            self.down[pair].0 &= !RailSet::one(rail).0;
         }
     }
 
     /// A process dies: some of what it has sent is lost, and the others hear of it later.
     pub(super) fn crash(&mut self, process: u32) {
-        let count = self.count();
         self.alive[process as usize] = false;
         for handle in 0..self.flights.high_water() as u32 {
             let flight = &mut self.flights[handle];
             let involved = flight.from == process || flight.to == process;
             // Freed places are never looked at again before they are filled anew.
-            if involved && !flight.arrived && matches!(flight.cargo, Cargo::Access { .. }) {
-                flight.lost = true;
+            if involved && !flight.arrived && matches!(flight.cargo, Cargo::Access(_)) {
+                flight.fate = Fate::Lost;
             }
         }
-        for to in 0..count as u32 {
+        for to in 0..self.count as u32 {
             if to == process || !self.alive[to as usize] {
                 continue;
             }
-            let pair = process as usize * count + to as usize;
-            let kept = self.random.below(self.pairs[pair].len() as u64 + 1) as usize;
-            for handle in self.pairs[pair].split_off(kept) {
-                if self.flights[handle].arrived {
-                    self.flights.remove(handle);
-                } else {
-                    self.flights[handle].lost = true;
-                }
+            let pair = self.pair(process, to);
+            for lane in self.lanes_of(pair) {
+                self.lose_packets(lane);
             }
             if self.strikes(Bug::LostPeerGone) {
                 continue;
             }
-            let news = Flight { from: process, to, cargo: Cargo::Gone, arrived: false, lost: false };
-            let flight = self.flights.insert(news);
-            self.pairs[pair].push_back(flight);
+            let flight = self.flights.insert(Flight::new(process, to, Rail(0), Cargo::Gone));
+            self.gone[pair] = Some(flight);
             let time_ps = self.now_ps() + self.random.below(20_000_000);
             self.network.set_timer(time_ps, flight | HELD_UP);
+        }
+    }
+
+    /// The last packets of a lane never arrive.
+    fn lose_packets(&mut self, lane: usize) {
+        let kept = self.random.below(self.lanes[lane].len() as u64 + 1) as usize;
+        for handle in self.lanes[lane].split_off(kept) {
+            if self.flights[handle].arrived {
+                self.flights.remove(handle);
+            } else {
+                self.flights[handle].fate = Fate::Lost;
+            }
         }
     }
 
@@ -274,15 +382,26 @@ impl Wire {
         self.registered.iter().flatten().filter(|registration| registration.owner == owner).count()
     }
 
-    /// The next thing that `me` is to see, from a random one of those who have sent.
-    fn next_arrived(&mut self, me: u32) -> Option<u32> {
-        let count = self.count();
-        let start = self.random.below(count as u64) as usize;
-        for step in 0..count {
-            let pair = (start + step) % count * count + me as usize;
-            let Some(&handle) = self.pairs[pair].front() else { continue };
-            if self.flights[handle].arrived {
-                self.pairs[pair].pop_front();
+    /// The next thing that `me` is to see, from a random one of those who have sent, by a random rail.
+    pub(super) fn next_arrived(&mut self, me: u32) -> Option<u32> {
+        let (count, rail_count) = (self.count, self.rails.capabilities.len());
+        let start = self.random.below((count * rail_count) as u64) as usize;
+        for step in 0..count * rail_count {
+            let choice = (start + step) % (count * rail_count);
+            let (from, rail) = ((choice / rail_count) as u32, Rail((choice % rail_count) as u8));
+            let pair = self.pair(from, me);
+            let lane = self.lanes_of(pair).start + usize::from(rail.0);
+            let front = self.lanes[lane].front().copied();
+            if let Some(handle) = front.filter(|&handle| self.flights[handle].arrived)
+                && !self.is_down(rail, from, me)
+            {
+                self.lanes[lane].pop_front();
+                return Some(handle);
+            }
+            // That somebody is gone is heard after all that it has sent.
+            let silent = self.lanes_of(pair).all(|lane| self.lanes[lane].is_empty());
+            if let Some(handle) = self.gone[pair].filter(|&handle| silent && self.flights[handle].arrived) {
+                self.gone[pair] = None;
                 return Some(handle);
             }
         }
@@ -290,7 +409,7 @@ impl Wire {
     }
 
     /// Notes what a packet brings its receiver.
-    fn note(&mut self, handle: u32) {
+    pub(super) fn note(&mut self, handle: u32) {
         let Flight { from, to, ref cargo, .. } = self.flights[handle];
         let Cargo::Packet { header, .. } = cargo else {
             self.seen.push(Seen::Gone { from, to });
@@ -309,7 +428,7 @@ impl Wire {
     }
 
     /// What a bug makes of a packet.
-    fn spoil(&mut self, pair: usize, header: &mut Vec<u8>, payload: &mut [u8]) -> bool {
+    pub(super) fn spoil(&mut self, pair: usize, header: &mut Vec<u8>, payload: &mut [u8]) -> bool {
         let Ok((mut prefix, meaning, _)) = wire::parse(header) else { return false };
         prefix.sequence = prefix.sequence.wrapping_add(self.extra_packets[pair]);
         let mut twice = false;
@@ -349,8 +468,9 @@ impl Wire {
     }
 
     /// Swaps the packet just sent with the one before it, sequence numbers staying where they are.
-    fn overtake(&mut self, pair: usize) {
-        let queue = &self.pairs[pair];
+    pub(super) fn overtake(&mut self, pair: usize, rail: Rail) {
+        let lane = self.lanes_of(pair).start + usize::from(rail.0);
+        let queue = &self.lanes[lane];
         let (Some(&last), Some(&before)) = (queue.back(), queue.iter().rev().nth(1)) else { return };
         let envelope = |handle: u32| match &self.flights[handle].cargo {
             Cargo::Packet { header, .. } => wire::parse(header).ok().filter(|(_, meaning, _)| {
@@ -365,165 +485,7 @@ impl Wire {
                 *header = bytes.as_slice().to_vec();
             }
         }
-        let length = self.pairs[pair].len();
-        self.pairs[pair].swap(length - 1, length - 2);
-    }
-}
-
-/// One process' device.
-pub(super) struct Port {
-    pub(super) me: u32,
-    pub(super) wire: Rc<RefCell<Wire>>,
-    rails: Vec<RailCapabilities>,
-    /// The packet being read.
-    current: Option<(Vec<u8>, Vec<u8>)>,
-    /// How many arrivals may be looked at now.
-    pub(super) may_poll: u64,
-}
-
-impl Port {
-    pub(super) fn new(me: u32, wire: &Rc<RefCell<Wire>>) -> Port {
-        let rails = wire.borrow().rails.clone();
-        Port { me, wire: wire.clone(), rails, current: None, may_poll: 0 }
-    }
-
-    fn start_access(
-        &mut self,
-        peer: ProcessId,
-        local: Buffer,
-        remote: RemoteRegion,
-        token: Token,
-        put: bool,
-    ) -> Result<Submitted, Full> {
-        let mut wire = self.wire.borrow_mut();
-        let Moods { full_one_in, refuse_one_in, .. } = wire.moods;
-        if wire.one_in(full_one_in) {
-            return Err(Full);
-        }
-        if wire.one_in(refuse_one_in) || !wire.alive[peer.0 as usize] {
-            return Ok(Submitted::Refused);
-        }
-        if wire.one_in(4) {
-            wire.copy(local, remote, put);
-            return Ok(Submitted::Done);
-        }
-        let (from, to) = if put { (self.me, peer.0) } else { (peer.0, self.me) };
-        wire.depart(from, to, local.len(), Cargo::Access { local, remote, token, put });
-        Ok(Submitted::Pending)
-    }
-}
-
-impl Device for Port {
-    fn rails(&self) -> &[RailCapabilities] {
-        &self.rails
-    }
-
-    fn rails_to(&self, _peer: ProcessId) -> RailSet {
-        RailSet::one(Rail(0))
-    }
-
-    fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
-        let length = header.len() + payload_len(&payload);
-        assert!(length <= self.rails[usize::from(rail.0)].packet_bytes_max, "a packet too long");
-        let mut wire = self.wire.borrow_mut();
-        let full_one_in = wire.moods.full_one_in;
-        if wire.one_in(full_one_in) {
-            return Err(Full);
-        }
-        if !wire.alive[to.0 as usize] {
-            return Ok(());
-        }
-        let mut header = header.to_vec();
-        let mut bytes = Vec::with_capacity(payload_len(&payload));
-        for piece in payload {
-            bytes.extend_from_slice(piece.bytes().expect("worlds have real payload"));
-        }
-        let pair = self.me as usize * wire.count() + to.0 as usize;
-        let twice = wire.bug.is_some() && wire.spoil(pair, &mut header, &mut bytes);
-        let copy = twice.then(|| (header.clone(), bytes.clone()));
-        wire.depart(self.me, to.0, length, Cargo::Packet { header, payload: bytes });
-        if let Some((mut header, payload)) = copy {
-            wire.extra_packets[pair] += 1;
-            if let Ok((mut prefix, meaning, _)) = wire::parse(&header) {
-                prefix.sequence = prefix.sequence.wrapping_add(1);
-                prefix.credits = 0;
-                header = meaning.emit(prefix).as_slice().to_vec();
-            }
-            wire.depart(self.me, to.0, length, Cargo::Packet { header, payload });
-        }
-        if wire.strikes(Bug::Overtaking) {
-            wire.overtake(pair);
-        }
-        Ok(())
-    }
-
-    fn poll(&mut self) -> Option<Event> {
-        let mut wire = self.wire.borrow_mut();
-        if let Some((token, outcome)) = wire.completions[self.me as usize].pop_front() {
-            return Some(Event::Completion(token, outcome));
-        }
-        if self.may_poll == 0 {
-            return None;
-        }
-        let handle = wire.next_arrived(self.me)?;
-        self.may_poll -= 1;
-        wire.note(handle);
-        let flight = &mut wire.flights[handle];
-        let from = ProcessId(flight.from);
-        let cargo = std::mem::replace(&mut flight.cargo, Cargo::Gone);
-        wire.flights.remove(handle);
-        match cargo {
-            Cargo::Packet { header, payload } => {
-                self.current = Some((header, payload));
-                Some(Event::Packet(Incoming { rail: Rail(0), from, slot: 0 }))
-            }
-            _ => Some(Event::PeerGone(from)),
-        }
-    }
-
-    fn packet(&self, _: &Incoming) -> Packet<'_> {
-        let (header, payload) = self.current.as_ref().expect("polled and not released");
-        Packet { header, payload: Piece::Bytes(payload) }
-    }
-
-    fn release(&mut self, _: Incoming) {
-        self.current = None;
-    }
-
-    fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {
-        let mut wire = self.wire.borrow_mut();
-        wire.registered.push(Some(Registration { owner: self.me, buffer }));
-        Some(RemoteKey { words: [wire.registered.len() as u64 - 1, 77] })
-    }
-
-    fn deregister(&mut self, _: Rail, key: RemoteKey) {
-        let taken = self.wire.borrow_mut().registered[key.words[0] as usize].take();
-        assert!(taken.is_some(), "deregistered twice");
-    }
-
-    fn put(
-        &mut self,
-        _: Rail,
-        to: ProcessId,
-        local: Buffer,
-        remote: RemoteRegion,
-        token: Token,
-    ) -> Result<Submitted, Full> {
-        self.start_access(to, local, remote, token, true)
-    }
-
-    fn get(
-        &mut self,
-        _: Rail,
-        from: ProcessId,
-        local: Buffer,
-        remote: RemoteRegion,
-        token: Token,
-    ) -> Result<Submitted, Full> {
-        self.start_access(from, local, remote, token, false)
-    }
-
-    fn arm(&mut self) -> Armed {
-        Armed::NotYet
+        let length = self.lanes[lane].len();
+        self.lanes[lane].swap(length - 1, length - 2);
     }
 }

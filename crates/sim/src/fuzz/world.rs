@@ -5,11 +5,12 @@ mod traffic;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Mutex;
 
 use ayatori_core::Process;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::RailCapabilities;
-use ayatori_core::ids::{CommId, ContextId, ProcessId, RequestId, Tag};
+use ayatori_core::ids::{CommId, ContextId, ProcessId, RailSet, RequestId, Tag};
 use ayatori_core::process::{Config, MessageId};
 use ayatori_core::request::Posted;
 use ayatori_fabric::graph::LinkSpec;
@@ -18,18 +19,36 @@ use ayatori_fabric::topology::{Complete, HostLayout, Hypercube, Mesh, Ring, Topo
 
 use super::collectives::Joint;
 use super::model::{Members, Model, Wanted};
-use super::wire::{Moods, Port, Wire};
+use super::port::Port;
+use super::wire::{Moods, Rails, Wire};
 use super::{Bug, WorldReport};
 use crate::network::{self, Network, NicId, NoProbe};
 use crate::random::Random;
 
 type Outcome<T = ()> = Result<T, String>;
 
-/// Memory for all buffers of a world, bytes; the next world has it again.
+/// Memory for all buffers of a world, bytes.
 const ARENA_BYTES: usize = 64 << 20;
 
-thread_local! {
-    static ARENA: Buffer = Buffer::leaked(ARENA_BYTES);
+/// Memory that no world uses now.
+static SPARE_ARENAS: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
+
+/// A world's memory; the next world has it again.
+struct Arena(Buffer);
+
+impl Arena {
+    fn take() -> Arena {
+        let spare = SPARE_ARENAS.lock().map(|mut spare| spare.pop());
+        Arena(spare.ok().flatten().unwrap_or_else(|| Buffer::leaked(ARENA_BYTES)))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if let Ok(mut spare) = SPARE_ARENAS.lock() {
+            spare.push(self.0);
+        }
+    }
 }
 
 /// A receive under way or done.
@@ -99,7 +118,7 @@ struct World<'a> {
     model: Model,
     random: Random,
     habits: Habits,
-    arena: Buffer,
+    arena: Arena,
     arena_used: usize,
     receives: Vec<Receive>,
     sends: Vec<Send>,
@@ -118,6 +137,7 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
     let step_count = 20 + world.random.below(140);
     for _ in 0..step_count {
         world.act()?;
+        world.maybe_fail_rail();
         let (count, quota) = (world.random.below(8), world.random.below(4));
         world.pump(count)?;
         let at = world.random.below(world.count() as u64) as u32;
@@ -128,11 +148,12 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
     }
     world.heal()?;
     world.check_end()?;
+    world.report.outage_count = world.wire.borrow().outage_count;
     Ok(world.report)
 }
 
-/// A network of random topology with NICs for `count` processes.
-fn network(random: &mut Random, count: u64) -> Outcome<(Network<NoProbe>, Vec<NicId>)> {
+/// A network of random topology with NICs for `count` processes on so many rails.
+fn network(random: &mut Random, count: u64, rail_count: u64) -> Outcome<(Network<NoProbe>, Vec<NicId>)> {
     let extent = |random: &mut Random| 2 + random.below(2) as u32;
     let topology = match random.below(6) {
         0 => Topology::Ring(Ring { switch_count: 3 + random.below(4) as u32 }),
@@ -152,8 +173,41 @@ fn network(random: &mut Random, count: u64) -> Outcome<(Network<NoProbe>, Vec<Ni
     let config = network::Config { vc_count, ..network::Config::nsim() };
     let network = Network::with_probe(graph, routing, config, NoProbe).map_err(|error| error.to_string())?;
     let nic_count = network.nic_count() as u64;
-    let nics = (0..count).map(|_| NicId(random.below(nic_count) as u32)).collect();
+    let nics = (0..count * rail_count).map(|_| NicId(random.below(nic_count) as u32)).collect();
     Ok((network, nics))
+}
+
+/// The capabilities of a world's rails, which have the eager limit in common.
+fn capabilities(random: &mut Random, rail_count: u64, eager_bytes_max: usize) -> Vec<RailCapabilities> {
+    let rail = |_| {
+        let fragment = [48, 200, 5_000][random.below(3) as usize];
+        RailCapabilities {
+            packet_bytes_max: (eager_bytes_max + 32).max(fragment + 128),
+            eager_bytes_max,
+            transfer_bytes_max: [70, 1_000, 1 << 20][random.below(3) as usize],
+            get: random.below(2) == 0,
+            put: random.below(2) == 0,
+            latency_ps: 1 + random.below(1_000_000),
+            ..RailCapabilities::default()
+        }
+    };
+    (0..rail_count).map(rail).collect()
+}
+
+/// Which rails there are between each two processes, at least one: the same in both directions.
+fn rails_between(random: &mut Random, count: u64, rail_count: u64) -> Vec<RailSet> {
+    let count = count as usize;
+    let mut between = vec![RailSet::default(); count * count];
+    for a in 0..count {
+        for b in a..count {
+            let all = (1 << rail_count) - 1;
+            let some = RailSet(1 + random.below(all) as u32);
+            let set = if random.below(2) == 0 { some } else { RailSet(all as u32) };
+            between[a * count + b] = set;
+            between[b * count + a] = set;
+        }
+    }
+    between
 }
 
 impl<'a> World<'a> {
@@ -161,22 +215,19 @@ impl<'a> World<'a> {
         let mut random = Random::for_entity(seed, 0xF0);
         let count = 1 + random.below(8);
         let eager_bytes_max = [0, 64, 100, 1_000, 16 << 10][random.below(5) as usize];
-        let fragment = [48, 200, 5_000][random.below(3) as usize];
-        let rail = RailCapabilities {
-            packet_bytes_max: (eager_bytes_max + 32).max(fragment + 128),
-            eager_bytes_max,
-            transfer_bytes_max: [70, 1_000, 1 << 20][random.below(3) as usize],
-            get: random.below(2) == 0,
-            put: random.below(2) == 0,
-            ..RailCapabilities::default()
-        };
-        let (network, nics) = network(&mut random, count)?;
-        let mut wire = Wire::new(network, nics, rail, Random::new(random.next_u64()), bug);
+        let rail_count = 1 + random.below(3);
+        let capabilities = capabilities(&mut random, rail_count, eager_bytes_max);
+        let between = rails_between(&mut random, count, rail_count);
+        let (network, nics) = network(&mut random, count, rail_count)?;
+        history.push(format!("{count} processes, rails {capabilities:?}"));
+        let rails = Rails { capabilities, nics, between };
+        let mut wire = Wire::new(network, rails, Random::new(random.next_u64()), bug);
         wire.moods = Moods {
             full_one_in: [0, 0, 2, 5][random.below(4) as usize],
             refuse_one_in: [0, 0, 3][random.below(3) as usize],
             delay_one_in: [0, 2, 10][random.below(3) as usize],
             delay_max_ps: 1 + random.below(10_000_000),
+            outage_one_in: [0, 0, 4, 20][random.below(4) as usize],
         };
         let habits = Habits {
             eager_bytes_max,
@@ -187,7 +238,7 @@ impl<'a> World<'a> {
         let wire = Rc::new(RefCell::new(wire));
         let process = |me| Process::new(ProcessId(me), count as u32, Config::default());
         let nodes = (0..count as u32).map(|me| (process(me), Port::new(me, &wire))).collect();
-        history.push(format!("{count} processes, {rail:?}, {:?}", wire.borrow().moods));
+        history.push(format!("{:?}", wire.borrow().moods));
         let mut model = Model::new(count as usize);
         model.comms.push(Members { of_rank: (0..count as u32).collect(), context: ContextId::WORLD });
         Ok(World {
@@ -197,7 +248,7 @@ impl<'a> World<'a> {
             model,
             random,
             habits,
-            arena: ARENA.with(|arena| *arena),
+            arena: Arena::take(),
             arena_used: 0,
             receives: Vec::new(),
             sends: Vec::new(),
@@ -289,15 +340,23 @@ impl<'a> World<'a> {
         if ARENA_BYTES - self.arena_used < length + 16 {
             return None;
         }
-        let buffer = self.arena.part(self.arena_used, length);
+        let buffer = self.arena.0.part(self.arena_used, length);
         self.arena_used += length.next_multiple_of(16);
         fill(&buffer, content);
         Some(buffer)
     }
 
+    fn maybe_fail_rail(&mut self) {
+        let failed = self.wire.borrow_mut().maybe_fail_rail();
+        if let Some((rail, a, b)) = failed {
+            self.log(format!("{rail:?} between {a} and {b} fails for a while"));
+        }
+    }
+
     fn pump(&mut self, count: u64) -> Outcome<bool> {
-        self.report.step_count += count;
-        self.wire.borrow_mut().pump(count)
+        let moved = self.wire.borrow_mut().pump(count)?;
+        self.report.step_count += moved;
+        Ok(moved > 0)
     }
 
     /// Lets a process see at most so many arrivals; the model sees the same.
@@ -341,7 +400,9 @@ impl<'a> World<'a> {
         for index in 0..self.receives.len() {
             self.cancel_receive(index)?;
         }
-        loop {
+        /// Worlds end after some hundred rounds; one that is still busy now would be for ever.
+        const ROUNDS_MAX: u32 = 200_000;
+        for _ in 0..ROUNDS_MAX {
             let mut worked = self.begin_remaining_collectives()?;
             worked |= self.pump(64)?;
             for at in 0..self.count() as u32 {
@@ -355,6 +416,7 @@ impl<'a> World<'a> {
                 return Ok(());
             }
         }
+        Err("healed, and still busy without end".into())
     }
 }
 

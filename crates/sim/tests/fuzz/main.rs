@@ -1,30 +1,27 @@
 //! Fault runs: worlds without a bug hold every promise; worlds with one are caught.
+//!
+//! CI runs 2,000 seeds (`cargo xtask ci`); bugs in the engine's own source are tried by `cargo xtask mutants`.
 
-use ayatori_sim::fuzz::{Bug, run_world, run_worlds};
+use ayatori_sim::fuzz::{Bug, Seeds, run_world, run_worlds};
 
-/// Debug builds run a part. Up to the first open finding, below.
-const SEED_COUNT: u64 = if cfg!(debug_assertions) { 300 } else { 1_400 };
+const SEEDS: Seeds = Seeds { first: 0, count: if cfg!(debug_assertions) { 300 } else { 2_000 } };
 
-#[test]
-fn worlds_keep_every_promise() {
-    if let Err(violation) = run_worlds(0, SEED_COUNT, None, |_| {}) {
-        panic!("{violation}\nreplay: ayatori_sim::fuzz::run_world({}, None)", violation.seed);
-    }
+fn thread_count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 #[test]
-#[ignore = "open: a put or get reaches memory that is no longer registered (seed 1420); found, not understood"]
-fn memory_stays_registered_as_long_as_a_peer_uses_it() {
-    if let Err(violation) = run_world(1_420, None) {
-        panic!("{violation}");
+fn worlds_keep_every_promise() {
+    if let Err(violation) = run_worlds(SEEDS, None, thread_count(), |_| {}) {
+        panic!("{violation}\nreplay: ayatori sim fuzz --seeds 1 --from {}", violation.seed);
     }
 }
 
 #[test]
 fn every_deliberate_bug_is_found_where_worlds_without_it_are_clean() {
     std::panic::set_hook(Box::new(|_| {}));
-    let missed: Vec<_> =
-        Bug::ALL.into_iter().filter(|&bug| run_worlds(0, SEED_COUNT, Some(bug), |_| {}).is_ok()).collect();
+    let is_missed = |&bug: &Bug| run_worlds(SEEDS, Some(bug), thread_count(), |_| {}).is_ok();
+    let missed: Vec<_> = Bug::ALL.into_iter().filter(is_missed).collect();
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
@@ -34,4 +31,14 @@ fn the_same_seed_gives_the_same_world() {
     for seed in 0..20 {
         assert_eq!(run_world(seed, None), run_world(seed, None));
     }
+}
+
+#[test]
+fn what_comes_of_worlds_does_not_depend_on_the_number_of_threads() {
+    let seeds = Seeds { first: 100, count: 60 };
+    let alone = run_worlds(seeds, None, 1, |_| {});
+    assert_eq!(alone, run_worlds(seeds, None, 3, |_| {}));
+    let alone = run_worlds(seeds, Some(Bug::LostFin), 1, |_| {});
+    assert!(alone.is_err());
+    assert_eq!(alone, run_worlds(seeds, Some(Bug::LostFin), 3, |_| {}));
 }

@@ -1,0 +1,168 @@
+//! The device of one process of a world.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
+use ayatori_core::device::{
+    Armed, Device, Event, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted, Token,
+};
+use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ayatori_core::wire;
+
+use super::Bug;
+use super::wire::{Access, Cargo, Moods, Registration, Wire};
+
+/// One process' device.
+pub(super) struct Port {
+    pub(super) me: u32,
+    pub(super) wire: Rc<RefCell<Wire>>,
+    rails: Vec<RailCapabilities>,
+    /// The packet being read.
+    current: Option<(Vec<u8>, Vec<u8>)>,
+    /// How many arrivals may be looked at now.
+    pub(super) may_poll: u64,
+}
+
+impl Port {
+    pub(super) fn new(me: u32, wire: &Rc<RefCell<Wire>>) -> Port {
+        let rails = wire.borrow().rails.capabilities.clone();
+        Port { me, wire: wire.clone(), rails, current: None, may_poll: 0 }
+    }
+
+    fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access) -> Result<Submitted, Full> {
+        let mut wire = self.wire.borrow_mut();
+        let Moods { full_one_in, refuse_one_in, .. } = wire.moods;
+        if wire.one_in(full_one_in) {
+            return Err(Full);
+        }
+        let broken = wire.is_down(rail, self.me, peer.0) || !wire.alive[peer.0 as usize];
+        if broken || wire.one_in(refuse_one_in) {
+            return Ok(Submitted::Refused);
+        }
+        let length = access.local.len();
+        if wire.one_in(4) {
+            wire.copy(rail, access, length);
+            return Ok(Submitted::Done);
+        }
+        let (from, to) = if access.put { (self.me, peer.0) } else { (peer.0, self.me) };
+        wire.depart(from, to, rail, length, Cargo::Access(access));
+        Ok(Submitted::Pending)
+    }
+}
+
+impl Device for Port {
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+
+    fn rails_to(&self, peer: ProcessId) -> RailSet {
+        let wire = self.wire.borrow();
+        wire.rails.between[wire.pair(self.me, peer.0)]
+    }
+
+    fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+        let length = header.len() + payload_len(&payload);
+        assert!(length <= self.rails[usize::from(rail.0)].packet_bytes_max, "a packet too long");
+        let mut wire = self.wire.borrow_mut();
+        let full_one_in = wire.moods.full_one_in;
+        if wire.one_in(full_one_in) || wire.is_down(rail, self.me, to.0) {
+            return Err(Full);
+        }
+        if !wire.alive[to.0 as usize] {
+            return Ok(());
+        }
+        let mut header = header.to_vec();
+        let mut bytes = Vec::with_capacity(payload_len(&payload));
+        for piece in payload {
+            bytes.extend_from_slice(piece.bytes().expect("worlds have real payload"));
+        }
+        let pair = wire.pair(self.me, to.0);
+        let twice = wire.bug.is_some() && wire.spoil(pair, &mut header, &mut bytes);
+        let copy = twice.then(|| (header.clone(), bytes.clone()));
+        wire.depart(self.me, to.0, rail, length, Cargo::Packet { header, payload: bytes });
+        if let Some((mut header, payload)) = copy {
+            wire.extra_packets[pair] += 1;
+            if let Ok((mut prefix, meaning, _)) = wire::parse(&header) {
+                prefix.sequence = prefix.sequence.wrapping_add(1);
+                prefix.credits = 0;
+                header = meaning.emit(prefix).as_slice().to_vec();
+            }
+            wire.depart(self.me, to.0, rail, length, Cargo::Packet { header, payload });
+        }
+        if wire.strikes(Bug::Overtaking) {
+            wire.overtake(pair, rail);
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        let mut wire = self.wire.borrow_mut();
+        if let Some(event) = wire.reports[self.me as usize].pop_front() {
+            return Some(event);
+        }
+        if self.may_poll == 0 {
+            return None;
+        }
+        let handle = wire.next_arrived(self.me)?;
+        self.may_poll -= 1;
+        wire.note(handle);
+        let flight = &mut wire.flights[handle];
+        let (from, rail) = (ProcessId(flight.from), flight.rail);
+        let cargo = std::mem::replace(&mut flight.cargo, Cargo::Gone);
+        wire.flights.remove(handle);
+        match cargo {
+            Cargo::Packet { header, payload } => {
+                self.current = Some((header, payload));
+                Some(Event::Packet(Incoming { rail, from, slot: 0 }))
+            }
+            _ => Some(Event::PeerGone(from)),
+        }
+    }
+
+    fn packet(&self, _: &Incoming) -> Packet<'_> {
+        let (header, payload) = self.current.as_ref().expect("polled and not released");
+        Packet { header, payload: Piece::Bytes(payload) }
+    }
+
+    fn release(&mut self, _: Incoming) {
+        self.current = None;
+    }
+
+    fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        let mut wire = self.wire.borrow_mut();
+        wire.registered.push(Some(Registration { owner: self.me, rail, buffer }));
+        Some(RemoteKey { words: [wire.registered.len() as u64 - 1, 77] })
+    }
+
+    fn deregister(&mut self, _: Rail, key: RemoteKey) {
+        let taken = self.wire.borrow_mut().registered[key.words[0] as usize].take();
+        assert!(taken.is_some(), "deregistered twice");
+    }
+
+    fn put(
+        &mut self,
+        rail: Rail,
+        to: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        self.start_access(rail, to, Access { local, remote, token, put: true })
+    }
+
+    fn get(
+        &mut self,
+        rail: Rail,
+        from: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        self.start_access(rail, from, Access { local, remote, token, put: false })
+    }
+
+    fn arm(&mut self) -> Armed {
+        Armed::NotYet
+    }
+}
