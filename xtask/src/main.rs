@@ -1,4 +1,4 @@
-//! Repository chores: `cargo xtask abi|run|test|bench|tidy|ci|conformance|killtest|install`.
+//! Repository chores: `cargo xtask abi|run|test|bench|tidy|ci|conformance|killtest|fuzz|mutants|install`.
 //!
 //! The Makefile and `.ci/run` only call this. It owns how things are built, staged, compared and checked; it holds no
 //! product code. Programs it starts always have a time limit (`process`), and it leaves none behind.
@@ -9,8 +9,10 @@ mod abi;
 mod bench;
 mod ci;
 mod conformance;
+mod fuzz;
 mod killtest;
 mod lab_test;
+mod mutants;
 mod paths;
 mod peers;
 mod process;
@@ -42,12 +44,16 @@ enum Command {
     Test(test::Options),
     /// Check the rules no compiler checks: arrows, unsafe, lengths, licences.
     Tidy,
-    /// What .ci/run runs: test and run, with a summary at the end.
+    /// What .ci/run runs: test, run and fuzz, with a summary at the end.
     Ci,
     /// Run a conformance suite: our C programs, IMB, OSU, or binaries made by MPICH.
     Conformance(conformance::Options),
     /// Kill a random rank at a random moment, again and again.
     Killtest(killtest::Options),
+    /// Run the protocol engine in random worlds with faults.
+    Fuzz(fuzz::Options),
+    /// Break the protocol engine's source in a copy, one bug at a time: fault runs must find each.
+    Mutants(mutants::Options),
     /// Prove plans on real Linux bridges in a small virtual machine.
     LabTest(lab_test::Options),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
@@ -77,6 +83,8 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Ci => ci::run(),
         Command::Conformance(options) => conformance::run(options),
         Command::Killtest(options) => killtest::run(options),
+        Command::Fuzz(options) => fuzz::run(options),
+        Command::Mutants(options) => mutants::run(options),
         Command::LabTest(options) => lab_test::run(options),
         Command::Bench(options) => bench::run(options),
         Command::Stopwatch(options) => bench::stopwatch(options),
