@@ -27,6 +27,8 @@ use crate::random::Random;
 
 type Outcome<T = ()> = Result<T, String>;
 
+/// What a packet of a long message's data carries beside the data, bytes.
+const DATA_HEADER_BYTES: usize = 24;
 /// Memory for all buffers of a world, bytes.
 const ARENA_BYTES: usize = 64 << 20;
 
@@ -105,6 +107,8 @@ struct Running {
 struct Habits {
     eager_bytes_max: usize,
     length_max: usize,
+    /// Lengths at which protocols do something else: of packets' data, and of gets and puts.
+    piece_bytes: Vec<usize>,
     /// One process sends much to another that does not look.
     flood: bool,
     crashes: bool,
@@ -220,6 +224,10 @@ impl<'a> World<'a> {
         let between = rails_between(&mut random, count, rail_count);
         let (network, nics) = network(&mut random, count, rail_count)?;
         history.push(format!("{count} processes, rails {capabilities:?}"));
+        let pieces = capabilities
+            .iter()
+            .flat_map(|rail| [rail.packet_bytes_max - DATA_HEADER_BYTES, rail.transfer_bytes_max]);
+        let piece_bytes = pieces.collect();
         let rails = Rails { capabilities, nics, between };
         let mut wire = Wire::new(network, rails, Random::new(random.next_u64()), bug);
         wire.moods = Moods {
@@ -232,6 +240,7 @@ impl<'a> World<'a> {
         let habits = Habits {
             eager_bytes_max,
             length_max: if eager_bytes_max > 1_000 { 40_000 } else { 4 * eager_bytes_max.max(100) },
+            piece_bytes,
             flood: eager_bytes_max > 1_000 && random.below(2) == 0,
             crashes: random.below(3) == 0,
         };

@@ -68,10 +68,18 @@ impl World<'_> {
 
     fn pick_length(&mut self) -> usize {
         let (eager, most) = (self.habits.eager_bytes_max, self.habits.length_max as u64);
-        match self.random.below(4) {
+        // One less, as many, one more.
+        let about = self.random.below(3) as usize;
+        match self.random.below(5) {
             0 => 0,
-            1 => (eager + self.random.below(3) as usize).saturating_sub(1),
+            1 => (eager + about).saturating_sub(1),
             2 => self.random.below(eager as u64 + 1) as usize,
+            3 => {
+                let pieces = &self.habits.piece_bytes;
+                let piece = pieces[self.random.below(pieces.len() as u64) as usize];
+                let length = piece * (1 + self.random.below(4) as usize) + about - 1;
+                length.min(self.habits.length_max)
+            }
             _ => self.random.below(most) as usize,
         }
     }
