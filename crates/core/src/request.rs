@@ -7,8 +7,10 @@
 //!   Offered ── CTS, keys ──► Putting ── puts done, FIN ► Complete
 //!      │  └─── CTS, none ──► Streaming ─ last packet ──► Complete
 //!      └────── FIN (the receiver got it) ──────────────► Complete
+//!      └─── CTS, several rails ──► Spreading ─ all acknowledged ─► Complete
 //!                                                         ├─ RTS, keys ─► Getting ── gets done, FIN ─► Complete
 //!                                                         └─ RTS, none ─► Receiving ─ FIN or last byte ► Complete
+//!                                                         └─ RTS, several rails ─► Gathering ── last unit ──► Complete
 //! ```
 //!
 //! A complete request stays until its owner takes the completion. A persistent one becomes inactive then.
@@ -18,8 +20,11 @@ use crate::coll::StepId;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::link::LinkIndex;
+use crate::link::spread::{Gather, Spread};
+use crate::link::trunk::Placed;
 use crate::matching::{Key, NodeId};
 use crate::process::collective::Running;
+use crate::time::Instant;
 use crate::wire::Keys;
 use alloc::boxed::Box;
 
@@ -127,6 +132,15 @@ pub(crate) enum Failure {
     Broken,
 }
 
+/// One put of a message that is spread over rails.
+#[derive(Clone, Copy)]
+pub(crate) struct Transfer {
+    /// The sender's request, what it puts, and by which rail.
+    pub(crate) placed: Placed,
+    pub(crate) bytes: u64,
+    pub(crate) at: Instant,
+}
+
 pub(crate) enum State {
     /// A receive waiting for its message; from `peer` only, if given.
     Posted { key: Key, node: NodeId, peer: Option<ProcessId> },
@@ -144,6 +158,12 @@ pub(crate) enum State {
     Streaming { moving: Box<Moving>, receiver: RequestId },
     /// A receiver being written or streamed to.
     Receiving { total: u64, received: u64 },
+    /// A sender spreading data over several rails (trunk mode).
+    Spreading { spread: Box<Spread>, receiver: RequestId },
+    /// A receiver of such data.
+    Gathering { gather: Box<Gather> },
+    /// One put of a sender's data.
+    Transfer(Transfer),
     /// A send to ourselves waiting to be matched.
     Local,
     /// A persistent request, not started.

@@ -16,8 +16,13 @@
 //! All little-endian. `credits` returns eager credit to the packet's receiver, on any packet. Headers from the
 //! network are parsed by [`parse`], which checks kinds, lengths and reserved bits and never panics.
 
+pub mod trunk;
+
 use crate::device::{HEADER_BYTES_MAX, RemoteKey};
 use crate::ids::{ContextId, Rail, RailSet, Rank, RequestId, Tag};
+
+/// The longest header: an Rts with all keys, 48 + 4 × 16 bytes.
+pub const LONGEST_HEADER_BYTES: usize = 48 + 16 * KEYS_MAX;
 
 /// Rails whose keys fit a header: 48 + 4 × 16 = 112 of 128 bytes.
 pub const KEYS_MAX: usize = 4;
@@ -64,6 +69,15 @@ impl Keys {
     /// The rails and their keys.
     pub fn iter(&self) -> impl Iterator<Item = (Rail, RemoteKey)> + '_ {
         self.rails.iter().zip(self.keys.iter().copied())
+    }
+
+    /// Takes a rail's key out.
+    pub fn remove(&mut self, rail: Rail) {
+        let rest: alloc::vec::Vec<_> = self.iter().filter(|entry| entry.0 != rail).collect();
+        *self = Self::default();
+        for (rail, key) in rest {
+            self.push(rail, key);
+        }
     }
 
     /// The key of one rail.
@@ -300,6 +314,11 @@ impl Reader<'_> {
         }
         Ok(keys)
     }
+}
+
+/// The sequence that a packet's prefix says.
+pub fn sequence_of(bytes: &[u8]) -> Result<u32, Malformed> {
+    Ok((Reader(bytes).word()? >> 32) as u32)
 }
 
 /// Reads a header off the front of `bytes`: prefix, meaning, and how many bytes it took.

@@ -65,7 +65,7 @@ impl Process {
         if mode == SendMode::Synchronous {
             return Ok(self.send_eager_sync(device, index, envelope, buffer));
         }
-        if link.pending.is_empty() && link.offer_eager(device, &envelope, &buffer) {
+        if link.pending.is_empty() && link.offer_eager(device, self.now, &envelope, &buffer) {
             return Ok(Posted::Done(Completion::EMPTY));
         }
         let header = Header::Eager(envelope);
@@ -95,7 +95,9 @@ impl Process {
         payload: Buffer,
     ) {
         let link = self.links.get_mut(index);
-        if link.failed.is_none() && !(link.pending.is_empty() && link.offer(device, &header, &payload)) {
+        if link.failed.is_none()
+            && !(link.pending.is_empty() && link.offer(device, self.now, &header, &payload))
+        {
             self.queue(index, Outgoing { header, payload, request: None });
         }
     }
@@ -157,7 +159,7 @@ impl Process {
     pub(super) fn link_to<D: Device>(&mut self, device: &D, peer: ProcessId) -> LinkIndex {
         match self.links.index_of(peer) {
             Some(index) => index,
-            None => self.links.open(device, peer, self.config.eager_bytes_max),
+            None => self.links.open(device, peer, self.config.eager_bytes_max, self.config.trunk),
         }
     }
 

@@ -50,7 +50,7 @@ impl Process {
             || cells > link.credits
             || !link.pending.is_empty()
             || link.failed.is_some()
-            || !link.offer_eager(device, &envelope, &buffer)
+            || !link.offer_eager(device, self.now, &envelope, &buffer)
         {
             return false;
         }

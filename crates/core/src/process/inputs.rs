@@ -40,26 +40,37 @@ impl Process {
         match event {
             Event::Packet(incoming) => {
                 let index = self.link_to(device, incoming.from);
-                if self.links.get(index).failed.is_none()
-                    && let Err(Blame(what)) = self.handle_packet(index, device.packet(&incoming))
-                {
-                    self.cut_off(index, what);
+                let link = self.links.get(index);
+                if link.failed.is_none() {
+                    let packet = device.packet(&incoming);
+                    let handled = match link.trunk {
+                        None => self.handle_packet(index, packet),
+                        Some(_) => self.handle_trunk_packet(index, incoming.rail, packet),
+                    };
+                    if let Err(Blame(what)) = handled {
+                        self.cut_off(index, what);
+                    }
                 }
                 device.release(incoming);
             }
             Event::Completion(Token(bits), outcome) => {
                 self.on_moved(device, RequestId::from_bits(bits), outcome.is_ok());
             }
-            // Failover between rails needs acknowledged packets; with one rail a peer the device reports
-            // `PeerGone` when the rail stays down.
-            Event::RailDown(..) | Event::RailUp(..) => {}
+            Event::RailDown(rail, peer) => self.handle_rail(device, rail, peer, false),
+            Event::RailUp(rail, peer) => self.handle_rail(device, rail, peer, true),
             Event::PeerGone(peer) => self.handle_peer_gone(device, peer),
         }
     }
 
-    /// The time goes on.
+    /// The time goes on. Before each round of progress while [`wants_time`](Self::wants_time), and at
+    /// [`poll_timeout`](Self::poll_timeout); what that makes to be done is done by `poll_transmit`.
+    #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
+        if self.now >= self.next_check && self.wants_time() {
+            self.trunks_due = true;
+            self.has_output = true;
+        }
     }
 
     /// A peer's process is gone: every operation that needs it ends with [`Error::ProcessAborted`].
@@ -75,13 +86,16 @@ impl Process {
     }
 
     #[cold]
-    fn fail_link(&mut self, index: LinkIndex, error: Error) {
+    pub(super) fn fail_link(&mut self, index: LinkIndex, error: Error) {
         let link = self.links.get_mut(index);
         if matches!(link.failed, Some(Error::ProcessAborted(_))) {
             return;
         }
         link.failed = Some(error);
         link.pending.clear();
+        if let Some(trunk) = &mut link.trunk {
+            trunk.close();
+        }
         let peer = link.peer;
         self.fail_direct(peer, error);
         let concerned: Vec<RequestId> = self
@@ -107,7 +121,7 @@ impl Process {
     }
 
     #[inline]
-    fn handle_packet(&mut self, index: LinkIndex, packet: Packet<'_>) -> Result<(), Blame> {
+    pub(super) fn handle_packet(&mut self, index: LinkIndex, packet: Packet<'_>) -> Result<(), Blame> {
         let (prefix, header, header_len) =
             wire::parse(packet.header).map_err(|wire::Malformed(what)| Blame(what))?;
         let payload = [Piece::Bytes(&packet.header[header_len..]), packet.payload];

@@ -9,6 +9,7 @@ mod outputs;
 mod rendezvous;
 #[cfg(test)]
 mod tests;
+mod trunking;
 
 use crate::buffer::{Buffer, Piece};
 use crate::coll::Pool;
@@ -141,6 +142,10 @@ pub struct Process {
     direct: Direct,
     /// Whether one of the following four is not empty.
     has_output: bool,
+    /// When links in trunk mode are looked after next.
+    next_check: Instant,
+    /// It is time for that.
+    trunks_due: bool,
     /// Links with packets or credit to send.
     listed: VecDeque<LinkIndex>,
     /// Requests with data to move.
@@ -177,6 +182,8 @@ impl Process {
             next_context: 2,
             direct: Direct::None,
             has_output: false,
+            next_check: Instant::ZERO,
+            trunks_due: false,
             listed: VecDeque::new(),
             moving: VecDeque::new(),
             deregister: Vec::new(),
@@ -191,8 +198,22 @@ impl Process {
 
     /// Whether the process has links whose rails can break, and so wants [`handle_timeout`](Self::handle_timeout) with
     /// the time before each round of progress (a coarse clock will do: 10 µs).
+    #[inline]
     pub fn wants_time(&self) -> bool {
-        false
+        !self.links.trunks().is_empty()
+    }
+
+    /// Whether every peer has acknowledged all that was sent to it: what a process waits for before it ends.
+    pub fn is_quiet(&self) -> bool {
+        let trunk = |index: &LinkIndex| self.links.get(*index).trunk.as_ref();
+        self.links.trunks().iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
+    }
+
+    /// The rails to a peer and their health; nothing if the link to it needs no such care.
+    pub fn rail_health(&self, peer: ProcessId) -> Vec<(Rail, crate::link::Health)> {
+        let index = self.links.index_of(peer);
+        let trunk = index.and_then(|index| self.links.get(index).trunk.as_ref());
+        trunk.map(|trunk| trunk.health().collect()).unwrap_or_default()
     }
 
     /// Which process this is.

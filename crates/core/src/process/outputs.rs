@@ -15,6 +15,9 @@ impl Process {
 
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
+        if self.trunks_due {
+            self.check_trunks(device);
+        }
         let mut worked = !self.woken.is_empty();
         self.advance_woken(device);
         for _ in 0..self.listed.len() {
@@ -45,10 +48,18 @@ impl Process {
     /// Whether anything was taken, and whether nothing is left.
     fn flush_link<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
         let mut took = false;
+        if let Some(trunk) = &mut self.links.get_mut(index).trunk {
+            let (trunk_took, all) = trunk.flush(device, self.now);
+            took = trunk_took;
+            self.settle(index);
+            if !all {
+                return (took, false);
+            }
+        }
         loop {
             let link = self.links.get_mut(index);
             let Some(outgoing) = link.pending.pop_front() else { break };
-            if !link.offer(device, &outgoing.header, &outgoing.payload) {
+            if !link.offer(device, self.now, &outgoing.header, &outgoing.payload) {
                 link.pending.push_front(outgoing);
                 return (took, false);
             }
@@ -59,7 +70,7 @@ impl Process {
         }
         let link = self.links.get_mut(index);
         if link.owes_much() && link.failed.is_none() {
-            if !link.offer(device, &Header::Credit, &crate::buffer::Buffer::EMPTY) {
+            if !link.offer(device, self.now, &Header::Credit, &crate::buffer::Buffer::EMPTY) {
                 return (took, false);
             }
             took = true;
@@ -67,9 +78,12 @@ impl Process {
         (took, true)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called; `None`: not at all.
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called, and a round of progress after it; `None`: not at
+    /// all. Looks at every link in trunk mode: for who is about to sleep.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        None
+        let trunks = self.links.trunks().iter().filter_map(|&index| self.links.get(index).trunk.as_ref());
+        let deadline = trunks.map(|trunk| trunk.deadline()).min()?;
+        (deadline < Instant::FAR_FUTURE).then_some(deadline)
     }
 
     /// What happened that concerns no single request.

@@ -5,6 +5,7 @@ use crate::buffer::{Buffer, Payload, payload_len};
 use crate::device::{Device, Full, RemoteRegion, Submitted, Token};
 use crate::ids::{Rail, RequestId};
 use crate::link::LinkIndex;
+use crate::link::spread::Gather;
 use crate::request::{Completion, Failure, Moving, Posted, Request, State};
 use crate::wire::{Envelope, Header, Keys};
 use alloc::boxed::Box;
@@ -29,7 +30,9 @@ impl Process {
         buffer: Buffer,
     ) -> Posted {
         let id = self.requests.insert(Request::new(State::Offered, buffer, Some(index)));
-        let keys = self.register(device, index, id, |rail| rail.get);
+        // Over several rails the sender puts where it can: it spreads better than one that gets.
+        let is_trunk = self.links.get(index).trunk.is_some();
+        let keys = self.register(device, index, id, |rail| rail.get && !(is_trunk && rail.put));
         let header = Header::Rts { envelope, sender: id, length: buffer.len() as u64, keys };
         self.offer_or_queue(device, index, header, Buffer::EMPTY);
         Posted::Pending(id)
@@ -62,7 +65,7 @@ impl Process {
         keys
     }
 
-    fn add_moving(&mut self, id: RequestId) {
+    pub(super) fn add_moving(&mut self, id: RequestId) {
         self.moving.push_back(id);
         self.has_output = true;
     }
@@ -79,7 +82,11 @@ impl Process {
     fn ask<D: Device>(&mut self, device: &mut D, id: RequestId, sender: RequestId, total: u64, by_put: bool) {
         let request = self.requests.get_mut(id).expect("the caller has it");
         let index = request.link.expect("rendezvous goes over a link");
-        request.state = State::Receiving { total, received: 0 };
+        request.state = if self.links.get(index).trunk.is_some() && total > 0 {
+            State::Gathering { gather: Box::new(Gather::new(total)) }
+        } else {
+            State::Receiving { total, received: 0 }
+        };
         let keys = if by_put { self.register(device, index, id, |rail| rail.put) } else { Keys::default() };
         let header = Header::Cts { sender, receiver: id, length: total, keys };
         self.offer_or_queue(device, index, header, Buffer::EMPTY);
@@ -94,12 +101,16 @@ impl Process {
         length: u64,
         keys: Keys,
     ) -> Result<(), Blame> {
+        let is_trunk = self.links.get(index).trunk.is_some();
         let request = self.own_request(index, sender)?;
         if !matches!(request.state, State::Offered) {
             return Err(Blame("CTS for a request that offered nothing"));
         }
         if length > request.buffer.len() as u64 {
             return Err(Blame("CTS for more than the message has"));
+        }
+        if is_trunk {
+            return self.begin_spread(index, sender, receiver, length, keys);
         }
         let moving = Box::new(Moving { total: length, remote: keys, ..Moving::default() });
         request.state = if keys.is_empty() {
@@ -117,6 +128,7 @@ impl Process {
             Some(State::Getting { .. }) => self.move_by_get(device, id),
             Some(State::Putting { .. }) => self.move_by_put(device, id),
             Some(State::Streaming { .. }) => self.move_by_packets(device, id),
+            Some(State::Spreading { .. }) => self.move_by_spread(device, id),
             _ => true,
         }
     }
@@ -194,7 +206,12 @@ impl Process {
         while moving.issued < moving.total {
             let length = fragment_max.min(moving.total - moving.issued);
             let part = request.buffer.part(moving.issued as usize, length as usize);
-            if !link.offer(device, &Header::Data { receiver: *receiver, offset: moving.issued }, &part) {
+            if !link.offer(
+                device,
+                self.now,
+                &Header::Data { receiver: *receiver, offset: moving.issued },
+                &part,
+            ) {
                 return false;
             }
             moving.issued += length;
@@ -206,6 +223,9 @@ impl Process {
     /// A get or put of a request has ended.
     pub(super) fn on_moved<D: Device>(&mut self, device: &mut D, id: RequestId, worked: bool) {
         let Some(request) = self.requests.get_mut(id) else { return };
+        if let State::Transfer(_) = request.state {
+            return self.on_transfer_end(id, worked);
+        }
         let (State::Getting { moving, .. } | State::Putting { moving, .. }) = &mut request.state else {
             return;
         };

@@ -4,3 +4,5 @@ mod collective;
 mod directed;
 mod model;
 mod net;
+mod trunk;
+mod wire;

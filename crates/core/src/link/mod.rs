@@ -4,12 +4,47 @@
 //! yet in a user's buffer. So a receiver holds at most that much unexpected data a peer, however slow it is
 //! (MPI/DE's flow control, P2); a sender out of credit uses rendezvous, which needs none. Credit comes back on
 //! any packet, or on one of its own when a quarter of the window is owed.
+//!
+//! A link over one rail that breaks only together with the peer (shared memory) gives its packets to the device as they
+//! are. A link whose rails can break, or that has several, has a `Trunk` beside that: see [`config::TrunkConfig`] for what can
+//! be set, and the files here for its parts, each a state machine of its own:
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `trunk` | the parts put together: several rails as one link |
+//! | `rail` | what is under way on one rail, acknowledged, lost |
+//! | `arrived` | what has come by one rail, and which acknowledgement is owed |
+//! | `rate` | how fast a rail is, by measurement |
+//! | `health` | whether a rail works: when silence is a fault |
+//! | `stripe` | which rail takes the next piece: the policies |
+//! | `stream` | packets that need order, kept until acknowledged |
+//! | `reorder` | packets that came before their turn |
+//! | `spread` | a message's data in units: still to send, and come |
+
+mod arrived;
+mod config;
+mod health;
+mod rail;
+mod rate;
+mod reorder;
+pub(crate) mod spread;
+mod stream;
+pub mod stripe;
+pub(crate) mod trunk;
+
+pub use config::TrunkConfig;
+pub use health::Health;
+pub(crate) use rail::Carried;
+pub(crate) use reorder::{Held, Place};
+pub use stripe::Policy;
+pub(crate) use trunk::Trunk;
 
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::ids::{ProcessId, Rail, RailSet, RequestId};
-use crate::time::Duration;
+use crate::time::Instant;
+use crate::wire::trunk::TRUNK_PREFIX_BYTES;
 use crate::wire::{Envelope, Header, Prefix, eager_header};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -21,27 +56,6 @@ pub const CELL_BYTES: usize = 64;
 pub const CREDIT_CELLS: u32 = 4096;
 /// Owed credit above which a packet is sent to return it.
 const CREDIT_RETURN_CELLS: u32 = CREDIT_CELLS / 4;
-
-/// How links over rails that can break behave (trunk mode).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TrunkConfig {
-    /// A rail that acknowledges nothing for so long, while the peer is known to be awake, is taken out.
-    pub silence: Duration,
-    /// How often a rail that was taken out is tried.
-    pub probe_interval: Duration,
-    /// How long a peer may be without any rail before its operations fail.
-    pub peer_timeout: Duration,
-}
-
-impl Default for TrunkConfig {
-    fn default() -> Self {
-        Self {
-            silence: Duration::from_ms(400),
-            probe_interval: Duration::from_ms(500),
-            peer_timeout: Duration::from_s(10),
-        }
-    }
-}
 
 /// Credit that an eager message costs: a cell for its header and one for each begun cell of data.
 #[inline]
@@ -79,6 +93,8 @@ pub(crate) struct Link {
     pub(crate) listed: bool,
     /// Why nothing goes over it any more.
     pub(crate) failed: Option<Error>,
+    /// Of a link over rails that can break, or several.
+    pub(crate) trunk: Option<Box<Trunk>>,
 }
 
 impl Link {
@@ -109,9 +125,13 @@ impl Link {
     pub(crate) fn offer_eager<D: Device>(
         &mut self,
         device: &mut D,
+        now: Instant,
         envelope: &Envelope,
         message: &Buffer,
     ) -> bool {
+        if self.trunk.is_some() {
+            return self.offer(device, now, &Header::Eager(*envelope), message);
+        }
         let prefix = self.next_prefix();
         let header = eager_header(prefix, envelope);
         let taken = device.send(self.rail, self.peer, &header, message.gather(0, message.len())).is_ok();
@@ -122,11 +142,20 @@ impl Link {
     }
 
     /// Offers a packet to the device.
-    pub(crate) fn offer<D: Device>(&mut self, device: &mut D, header: &Header, payload: &Buffer) -> bool {
+    pub(crate) fn offer<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        header: &Header,
+        payload: &Buffer,
+    ) -> bool {
         let prefix = self.next_prefix();
         let bytes = header.emit(prefix);
         let payload = payload.gather(0, payload.len());
-        let taken = device.send(self.rail, self.peer, bytes.as_slice(), payload).is_ok();
+        let taken = match &mut self.trunk {
+            None => device.send(self.rail, self.peer, bytes.as_slice(), payload).is_ok(),
+            Some(trunk) => trunk.offer(device, now, prefix.sequence, bytes.as_slice(), payload),
+        };
         if !taken {
             self.undo_prefix(prefix);
         }
@@ -139,6 +168,8 @@ pub(crate) struct Links {
     links: Vec<Link>,
     /// Link index by process, in pages: a process of a large job talks to few others.
     pages: Vec<Option<Box<[LinkIndex; PAGE]>>>,
+    /// Links in trunk mode.
+    trunks: Vec<LinkIndex>,
 }
 
 const PAGE: usize = 64;
@@ -146,7 +177,7 @@ const NO_LINK: LinkIndex = LinkIndex::MAX;
 
 impl Links {
     pub(crate) const fn new() -> Self {
-        Self { links: Vec::new(), pages: Vec::new() }
+        Self { links: Vec::new(), pages: Vec::new(), trunks: Vec::new() }
     }
 
     #[inline]
@@ -163,15 +194,27 @@ impl Links {
         device: &D,
         peer: ProcessId,
         eager_override: Option<usize>,
+        config: TrunkConfig,
     ) -> LinkIndex {
         let rails = device.rails_to(peer);
+        let capabilities = |rail: Rail| &device.rails()[rail.0 as usize];
+        let is_trunk = rails.iter().count() > 1
+            || rails.iter().map(capabilities).any(|rail| rail.may_break || !rail.reliable || !rail.ordered);
         let fastest = rails.iter().min_by_key(|rail| device.rails()[rail.0 as usize].latency_ps);
         let eager_bytes_max = fastest.map_or(0, |rail| {
             let rail = &device.rails()[rail.0 as usize];
             let limit = eager_override.unwrap_or(rail.eager_bytes_max);
             // 32: the longer of the two eager headers.
-            limit.min(rail.packet_bytes_max.saturating_sub(32))
+            let longest = rail.packet_bytes_max.saturating_sub(32);
+            if is_trunk {
+                // Any rail has to be able to take it.
+                let packet_max = rails.iter().map(|rail| capabilities(rail).packet_bytes_max).min();
+                limit.min(packet_max.unwrap_or(0).saturating_sub(32 + TRUNK_PREFIX_BYTES))
+            } else {
+                limit.min(longest)
+            }
         });
+        let trunk = is_trunk.then(|| Box::new(Trunk::new(device, peer, rails, config)));
         let index = self.links.len() as LinkIndex;
         self.links.push(Link {
             peer,
@@ -186,7 +229,11 @@ impl Links {
             pending: VecDeque::new(),
             listed: false,
             failed: fastest.is_none().then_some(Error::Unreachable(peer)),
+            trunk,
         });
+        if is_trunk {
+            self.trunks.push(index);
+        }
         let page = peer.0 as usize / PAGE;
         if self.pages.len() <= page {
             self.pages.resize_with(page + 1, || None);
@@ -203,6 +250,12 @@ impl Links {
     #[inline]
     pub(crate) fn get_mut(&mut self, index: LinkIndex) -> &mut Link {
         &mut self.links[index as usize]
+    }
+
+    /// The links in trunk mode.
+    #[inline]
+    pub(crate) fn trunks(&self) -> &[LinkIndex] {
+        &self.trunks
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Link> {

@@ -1,0 +1,156 @@
+//! Which packets of one rail have arrived, and what acknowledgement is owed for them.
+
+use crate::time::{Duration, Instant};
+use crate::wire::trunk::{Ack, Seen};
+
+/// Bytes that are acknowledged without waiting for more.
+const ACK_BYTES: u64 = 64 << 10;
+/// Packets that are acknowledged without waiting for more: half of what an acknowledgement can name when there are gaps.
+const ACK_PACKETS: u32 = 16;
+/// How long an acknowledgement waits for a packet that takes it along.
+pub(super) const ACK_DELAY: Duration = Duration::from_ms(2);
+
+/// The receiving side of a rail.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    largest: u32,
+    /// Bit i: `largest - 1 - i` has come.
+    bits: u32,
+    /// How many up to `largest` have come without a gap.
+    run: u32,
+    largest_at: Instant,
+    owed_packets: u32,
+    owed_bytes: u64,
+    /// When the acknowledgement is due; `None`: none is owed.
+    due: Option<Instant>,
+}
+
+impl Arrived {
+    pub(super) const fn new() -> Self {
+        // Numbers begin at 1; those below have never been, so they may count as seen.
+        Self {
+            largest: 0,
+            bits: u32::MAX,
+            run: 1,
+            largest_at: Instant::ZERO,
+            owed_packets: 0,
+            owed_bytes: 0,
+            due: None,
+        }
+    }
+
+    /// A numbered packet has come.
+    pub(super) fn note(&mut self, number: u32, bytes: u64, ack_now: bool, now: Instant) {
+        let above = number.wrapping_sub(self.largest);
+        let mut gap = false;
+        if above == 1 {
+            self.bits = self.bits << 1 | 1;
+            self.run = self.run.saturating_add(1);
+            (self.largest, self.largest_at) = (number, now);
+        } else if above != 0 && above < 1 << 31 {
+            gap = true;
+            self.bits =
+                if above > 32 { 0 } else { (((u64::from(self.bits) << 1) | 1) << (above - 1)) as u32 };
+            self.run = 1;
+            (self.largest, self.largest_at) = (number, now);
+        } else if above != 0 {
+            let below = self.largest.wrapping_sub(number);
+            if below <= 32 {
+                self.bits |= 1 << (below - 1);
+                if self.run <= 32 {
+                    self.run = 1 + self.bits.trailing_ones();
+                }
+            }
+        }
+        self.owed_packets += 1;
+        self.owed_bytes += bytes;
+        let at_once = ack_now || gap || self.owed_bytes >= ACK_BYTES || self.owed_packets >= ACK_PACKETS;
+        let due = if at_once { now } else { now + ACK_DELAY };
+        self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+    }
+
+    /// When an acknowledgement has to go.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The acknowledgement to put on a packet.
+    pub(super) fn ack(&self, now: Instant) -> Ack {
+        // With gaps in sight they are named; else the whole run, so that a lost acknowledgement does no harm.
+        let seen = if self.run > 32 { Seen::Run(self.run) } else { Seen::Bits(self.bits) };
+        Ack { largest: self.largest, seen, delay: now.since(self.largest_at) }
+    }
+
+    /// A packet with the acknowledgement has gone.
+    pub(super) fn acked(&mut self) {
+        self.owed_packets = 0;
+        self.owed_bytes = 0;
+        self.due = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOW: Instant = Instant(1_000_000_000);
+
+    #[test]
+    fn what_comes_in_order_is_one_run() {
+        let mut arrived = Arrived::new();
+        for number in 1..=100 {
+            arrived.note(number, 10, false, NOW);
+        }
+        let ack = arrived.ack(NOW);
+        assert_eq!((ack.largest, ack.seen), (100, Seen::Run(101)));
+        assert!((1..=100).all(|number| ack.covers(number)) && !ack.covers(101));
+    }
+
+    #[test]
+    fn a_gap_is_told_at_once_and_small_things_wait() {
+        let mut arrived = Arrived::new();
+        arrived.note(1, 10, false, NOW);
+        assert_eq!(arrived.due(), Some(NOW + ACK_DELAY));
+        arrived.acked();
+        assert_eq!(arrived.due(), None);
+        arrived.note(3, 10, false, NOW);
+        assert_eq!(arrived.due(), Some(NOW));
+        let ack = arrived.ack(NOW);
+        assert!(ack.covers(3) && !ack.covers(2) && ack.covers(1));
+    }
+
+    #[test]
+    fn much_data_many_packets_and_the_asked_for_are_acknowledged_at_once() {
+        for (packets, bytes, ack_now) in [(1, ACK_BYTES, false), (ACK_PACKETS, 1, false), (1, 1, true)] {
+            let mut arrived = Arrived::new();
+            (1..=packets).for_each(|number| arrived.note(number, bytes, ack_now, NOW));
+            assert_eq!(arrived.due(), Some(NOW));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_acknowledgement_never_names_what_has_not_come(
+            start in prop_oneof![Just(0u32), Just(u32::MAX - 20)],
+            order in Just((1..60u32).collect::<std::vec::Vec<_>>()).prop_shuffle(),
+            take in 1..59usize,
+        ) {
+            let mut arrived = Arrived::new();
+            (arrived.largest, arrived.largest_at) = (start, NOW);
+            for &step in &order[..take] {
+                arrived.note(start.wrapping_add(step), 1, false, NOW);
+            }
+            let ack = arrived.ack(NOW);
+            let come = |step: u32| order[..take].contains(&step);
+            let largest = *order[..take].iter().max().unwrap();
+            prop_assert_eq!(ack.largest, start.wrapping_add(largest));
+            for step in 1..60 {
+                let named = ack.covers(start.wrapping_add(step));
+                prop_assert!(!named || come(step), "named {}", step);
+                // Within the 32 below the largest nothing that had come in time is left out.
+                prop_assert!(named || !come(step) || step + 32 < largest, "not named {}", step);
+            }
+        }
+    }
+}

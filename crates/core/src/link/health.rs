@@ -1,0 +1,111 @@
+//! Whether a rail works: what was seen, judged.
+//!
+//! ```text
+//!            nothing acknowledged for `silence`, and the peer is known to be awake
+//!     Up ─────────────────────────────────────────────────────────────────────► Silent ──┐ a probe each
+//!     ▲ │                                                                         │   ▲   │ `probe_interval`
+//!     │ └── RailDown ──► Down ── RailUp ──┐                            RailDown ──┤   └───┘
+//!     └───────────────────────────────────┴──── RailUp, or a probe is acknowledged ┘
+//! ```
+//!
+//! Silence alone says nothing: a peer that computes acknowledges nothing either, on any rail, and that is no fault. So
+//! a rail is silent only if the peer answers *on another rail* meanwhile, or the device knows from the network's own
+//! acknowledgements ([`Device::heard`](crate::device::Device::heard)), or, where neither can be had, after half of
+//! the time after which the peer is given up. And only after one more look ([`SECOND_LOOK`]), since the answers of a
+//! time when *this* process computed still wait to be read.
+
+use super::TrunkConfig;
+use crate::time::{Duration, Instant};
+
+/// From the first judgement to the last, so that what has arrived meanwhile is read.
+pub(super) const SECOND_LOOK: Duration = Duration::from_ms(20);
+
+/// State of a rail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// It works, as far as is known.
+    Up,
+    /// It answers nothing: being probed.
+    Silent,
+    /// The device says it is broken: the device tries.
+    Down,
+}
+
+/// What is known of a rail when it is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence {
+    /// Since when something is under way and nothing was acknowledged.
+    pub(super) waiting_since: Instant,
+    /// When anything last came from the peer by another rail that was asked meanwhile.
+    pub(super) others_heard_at: Option<Instant>,
+    /// See [`Device::heard`](crate::device::Device::heard).
+    pub(super) network_owes: Option<Duration>,
+}
+
+/// What to do about a rail that owes acknowledgements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It is well, or nothing can be said: look again then.
+    Wait(Instant),
+    /// It looks silent: look once more, soon.
+    LookAgain,
+}
+
+/// Judges.
+pub(super) fn judge(evidence: &Evidence, config: &TrunkConfig, now: Instant) -> Verdict {
+    let Evidence { waiting_since, others_heard_at, network_owes } = *evidence;
+    let due = waiting_since + config.silence;
+    if now < due {
+        return Verdict::Wait(due);
+    }
+    if network_owes.is_some_and(|owes| owes >= config.silence) {
+        return Verdict::LookAgain;
+    }
+    // The peer was awake well after it should have acknowledged.
+    let half = Duration(config.silence.0 / 2);
+    if others_heard_at.is_some_and(|at| at >= waiting_since + half) {
+        return Verdict::LookAgain;
+    }
+    if network_owes.is_some() {
+        return Verdict::Wait(now + half);
+    }
+    let lonely = waiting_since + Duration(config.silence.0.max(config.peer_timeout.0 / 2));
+    if now >= lonely { Verdict::LookAgain } else { Verdict::Wait(lonely.min(now + half)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: Instant = Instant(1 << 50);
+
+    fn after(ms: u64, others_ms: Option<u64>, owes_ms: Option<u64>) -> bool {
+        let evidence = Evidence {
+            waiting_since: T0,
+            others_heard_at: others_ms.map(|ms| T0 + Duration::from_ms(ms)),
+            network_owes: owes_ms.map(Duration::from_ms),
+        };
+        judge(&evidence, &TrunkConfig::default(), T0 + Duration::from_ms(ms)) == Verdict::LookAgain
+    }
+
+    #[test]
+    fn a_rail_is_silent_when_others_speak_or_the_network_owes() {
+        assert!(!after(399, Some(390), Some(390)));
+        assert!(after(400, Some(390), None));
+        assert!(after(400, Some(390), Some(0)));
+        assert!(after(400, None, Some(400)));
+    }
+
+    #[test]
+    fn a_peer_that_computes_is_not_a_silent_rail() {
+        assert!(!after(3_000, None, None));
+        assert!(!after(3_000, Some(10), None));
+        assert!(!after(600_000, None, Some(0)));
+    }
+
+    #[test]
+    fn where_nothing_can_be_known_patience_ends_at_half_the_time_for_the_peer() {
+        assert!(!after(4_999, None, None));
+        assert!(after(5_000, None, None));
+    }
+}

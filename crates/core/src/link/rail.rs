@@ -1,0 +1,308 @@
+//! One rail to one peer: what is under way on it, what was acknowledged or lost, how fast it is.
+
+use super::arrived::Arrived;
+use super::health::Health;
+use super::rate::RateMeter;
+use super::stripe::View;
+use crate::device::RailCapabilities;
+use crate::ids::{Rail, RequestId};
+use crate::time::{Duration, Instant};
+use crate::wire::trunk::Ack;
+use alloc::collections::VecDeque;
+
+/// What may be under way on a rail beyond its round trip: a few milliseconds, so that a deep buffer below does not
+/// hold the end of a message on a slow rail, and a peer that polls late finds something to do.
+const DEPTH: Duration = Duration::from_ms(4);
+/// Under way at least, in pieces: one on the wire, one behind it.
+const WINDOW_PIECES_MIN: u64 = 2;
+/// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
+const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
+/// How far the numbers of an unordered rail may be out of order before one counts as lost.
+const REORDER_PACKETS: u32 = 16;
+
+/// What a packet carried, to be told when it is acknowledged or lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Carried {
+    /// A packet of the stream, by its sequence.
+    Stream(u32),
+    /// Units of a message's data.
+    Units {
+        /// The sender's request.
+        request: RequestId,
+        first: u32,
+        count: u32,
+    },
+    /// A question.
+    Probe,
+}
+
+#[derive(Debug)]
+struct Sent {
+    number: u32,
+    bytes: u64,
+    carried: Carried,
+    at: Instant,
+    settled: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct RailState {
+    pub(crate) rail: Rail,
+    pub(super) health: Health,
+    ordered: bool,
+    latency: Duration,
+    said_bytes_per_s: u64,
+    next_number: u32,
+    sent: VecDeque<Sent>,
+    outstanding_bytes: u64,
+    pub(super) rate: RateMeter,
+    /// Since when something is under way and nothing was acknowledged; meaningful while something is.
+    waiting_since: Instant,
+    /// When anything last came by it.
+    pub(super) heard_at: Option<Instant>,
+    /// When to ask next.
+    pub(super) probe_at: Instant,
+    /// How often it was asked without an answer.
+    pub(super) probes: u32,
+    /// When it is judged next.
+    pub(super) judge_at: Instant,
+    /// It looks silent since.
+    pub(super) suspect_since: Option<Instant>,
+    pub(super) arrived: Arrived,
+}
+
+impl RailState {
+    pub(super) fn new(rail: Rail, capabilities: &RailCapabilities) -> Self {
+        Self {
+            rail,
+            health: Health::Up,
+            ordered: capabilities.ordered,
+            latency: Duration(capabilities.latency_ps),
+            said_bytes_per_s: capabilities.bandwidth_bytes_per_s,
+            next_number: 1,
+            sent: VecDeque::new(),
+            outstanding_bytes: 0,
+            rate: RateMeter::new(capabilities.bandwidth_bytes_per_s, capabilities.latency_ps),
+            waiting_since: Instant::ZERO,
+            heard_at: None,
+            probe_at: Instant::FAR_FUTURE,
+            probes: 0,
+            judge_at: Instant::FAR_FUTURE,
+            suspect_since: None,
+            arrived: Arrived::new(),
+        }
+    }
+
+    /// The number of the next packet.
+    pub(super) fn next_number(&self) -> u32 {
+        self.next_number
+    }
+
+    /// What the policy sees; `weights`: by what is said, not by what is measured.
+    pub(super) fn view(&self, piece_bytes: u64) -> View {
+        let rate = self.rate.bytes_per_s();
+        let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);
+        let round_bytes = (u128::from(rate) * u128::from(round_ps) / 1_000_000_000_000) as u64;
+        let limit =
+            if self.rate.is_measured() { round_bytes } else { round_bytes.min(WINDOW_UNMEASURED_BYTES) };
+        View {
+            rail: self.rail,
+            up: self.health == Health::Up,
+            said_bytes_per_s: self.said_bytes_per_s,
+            bytes_per_s: rate,
+            latency: if self.rate.is_measured() { Duration(self.rate.rtt_min().0 / 2) } else { self.latency },
+            outstanding_bytes: self.outstanding_bytes,
+            window_bytes: limit.max(WINDOW_PIECES_MIN * piece_bytes),
+        }
+    }
+
+    /// A numbered packet has gone.
+    pub(super) fn on_sent(&mut self, carried: Carried, bytes: u64, now: Instant) {
+        if self.outstanding_bytes == 0 {
+            self.rate.on_idle_end(now);
+        }
+        if self.sent.is_empty() {
+            self.waiting_since = now;
+        }
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        self.outstanding_bytes += bytes;
+        self.sent.push_back(Sent { number, bytes, carried, at: now, settled: false });
+        if self.health == Health::Up {
+            self.probe_at = self.probe_at.min(now + self.patience());
+            self.judge_at = self.judge_at.min(now + self.patience());
+        }
+    }
+
+    /// How long an acknowledgement may take before it is asked for.
+    fn patience(&self) -> Duration {
+        let rtt = self.rate.rtt();
+        Duration(rtt.0.saturating_mul(4)) + Duration::from_ms(20)
+    }
+
+    /// The peer acknowledges. `settle` is told of each packet that has come (`true`) or is lost (`false`).
+    pub(super) fn on_ack(&mut self, ack: &Ack, now: Instant, mut settle: impl FnMut(Carried, bool)) {
+        let mut progress = false;
+        let (mut bytes, mut last_sent_at) = (0, Instant::ZERO);
+        for sent in &mut self.sent {
+            let below = ack.largest.wrapping_sub(sent.number);
+            if below >= 1 << 31 {
+                break;
+            }
+            if sent.settled {
+                continue;
+            }
+            if ack.covers(sent.number) {
+                sent.settled = true;
+                progress = true;
+                self.outstanding_bytes -= sent.bytes;
+                (bytes, last_sent_at) = (bytes + sent.bytes, sent.at);
+                if below == 0 {
+                    self.rate.on_round_trip(now.since(sent.at) - ack.delay);
+                }
+                settle(sent.carried, true);
+            } else if self.ordered || below > REORDER_PACKETS {
+                sent.settled = true;
+                self.outstanding_bytes -= sent.bytes;
+                settle(sent.carried, false);
+            }
+        }
+        while self.sent.front().is_some_and(|sent| sent.settled) {
+            self.sent.pop_front();
+        }
+        if progress {
+            self.probes = 0;
+            self.suspect_since = None;
+            self.waiting_since = now;
+        }
+        if bytes > 0 {
+            self.rate.on_acknowledged(bytes, last_sent_at, now);
+        }
+        // A rail that is out is probed at times of its own.
+        if self.health == Health::Up && (progress || self.sent.is_empty()) {
+            self.set_deadlines(now);
+        }
+    }
+
+    fn set_deadlines(&mut self, now: Instant) {
+        let at = if self.sent.is_empty() { Instant::FAR_FUTURE } else { now + self.patience() };
+        (self.probe_at, self.judge_at) = (at, at);
+    }
+
+    /// The rail is out: everything under way is lost, as far as is known.
+    pub(super) fn take_out(&mut self, health: Health, mut settle: impl FnMut(Carried, bool)) {
+        self.health = health;
+        self.suspect_since = None;
+        (self.probe_at, self.judge_at) = (Instant::FAR_FUTURE, Instant::FAR_FUTURE);
+        self.outstanding_bytes = 0;
+        for sent in self.sent.drain(..).filter(|sent| !sent.settled) {
+            settle(sent.carried, false);
+        }
+    }
+
+    /// The rail works again.
+    pub(super) fn take_back(&mut self, now: Instant) {
+        self.health = Health::Up;
+        self.suspect_since = None;
+        self.probes = 0;
+        self.waiting_since = now;
+        self.set_deadlines(now);
+    }
+
+    /// An amount moved otherwise than by packets (put, get) begins.
+    pub(super) fn begin_transfer(&mut self, bytes: u64, now: Instant) {
+        if self.outstanding_bytes == 0 {
+            self.rate.on_idle_end(now);
+        }
+        self.outstanding_bytes += bytes;
+    }
+
+    /// It has ended.
+    pub(super) fn end_transfer(&mut self, bytes: u64, sent_at: Instant, worked: bool, now: Instant) {
+        self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
+        if worked {
+            self.rate.on_acknowledged(bytes, sent_at, now);
+        }
+    }
+
+    /// Forgets the oldest packets under way but so many: probes that nobody answered.
+    pub(super) fn forget_but(&mut self, count: usize) {
+        while self.sent.len() > count {
+            self.outstanding_bytes -= self.sent.pop_front().map_or(0, |sent| sent.bytes);
+        }
+    }
+
+    pub(super) fn waiting_since(&self) -> Instant {
+        self.waiting_since
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// When something has to be done for it.
+    pub(super) fn deadline(&self) -> Instant {
+        let ack = self.arrived.due().unwrap_or(Instant::FAR_FUTURE);
+        self.probe_at.min(self.judge_at).min(ack)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::trunk::Seen;
+    use alloc::vec::Vec;
+
+    fn rail(ordered: bool) -> RailState {
+        RailState::new(Rail(0), &RailCapabilities { ordered, ..RailCapabilities::default() })
+    }
+
+    fn send(rail: &mut RailState, count: u32) {
+        for sequence in 0..count {
+            rail.on_sent(Carried::Stream(sequence), 100, Instant(7));
+        }
+    }
+
+    fn ack(rail: &mut RailState, largest: u32, seen: Seen) -> Vec<(u32, bool)> {
+        let mut told = Vec::new();
+        let ack = Ack { largest, seen, delay: Duration::ZERO };
+        rail.on_ack(&ack, Instant(1_000_000_007), |carried, come| match carried {
+            Carried::Stream(sequence) => told.push((sequence, come)),
+            _ => panic!("{carried:?}"),
+        });
+        told
+    }
+
+    #[test]
+    fn on_an_ordered_rail_a_gap_is_a_loss_at_once() {
+        let mut rail = rail(true);
+        send(&mut rail, 4);
+        assert_eq!(ack(&mut rail, 3, Seen::Bits(0b10)), [(0, true), (1, false), (2, true)]);
+        assert_eq!(rail.view(100).outstanding_bytes, 100);
+        assert_eq!(ack(&mut rail, 3, Seen::Bits(0b10)), []);
+        assert_eq!(ack(&mut rail, 4, Seen::Run(1)), [(3, true)]);
+        assert!(!rail.is_waiting() && rail.deadline() == Instant::FAR_FUTURE);
+    }
+
+    #[test]
+    fn on_an_unordered_rail_a_gap_may_fill_until_it_is_wide() {
+        let mut rail = rail(false);
+        send(&mut rail, 40);
+        assert_eq!(ack(&mut rail, 3, Seen::Bits(0b10)), [(0, true), (2, true)]);
+        assert_eq!(ack(&mut rail, 4, Seen::Run(3)), [(1, true), (3, true)]);
+        assert_eq!(ack(&mut rail, 22, Seen::Run(2)).iter().filter(|(_, come)| !come).count(), 1);
+    }
+
+    #[test]
+    fn a_broken_rail_gives_back_what_it_owes_once() {
+        let mut rail = rail(true);
+        send(&mut rail, 3);
+        ack(&mut rail, 1, Seen::Run(2));
+        let mut lost = Vec::new();
+        rail.take_out(Health::Down, |carried, come| lost.push((carried, come)));
+        assert_eq!(lost, [(Carried::Stream(1), false), (Carried::Stream(2), false)]);
+        // An acknowledgement that was still on its way finds nothing.
+        assert_eq!(ack(&mut rail, 3, Seen::Run(4)), []);
+        assert_eq!((rail.view(1).up, rail.view(1).outstanding_bytes), (false, 0));
+    }
+}

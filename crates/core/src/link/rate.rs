@@ -1,0 +1,144 @@
+//! How fast a rail completes what it is given: a measurement, not a promise.
+//!
+//! The time between two acknowledgements is what the rail took for the bytes of the second, if those were already under
+//! way when the first came: then the rail had no pause. Such bytes and times are summed over the last
+//! [`MEMORY`] of busy time; their quotient is the rate. So acknowledgements that come late and in heaps do no harm, and
+//! an idle rail is not taken for a slow one.
+
+use crate::time::{Duration, Instant};
+
+/// Busy time that is remembered: a new rate is known to 5 % after three times as much.
+const MEMORY: Duration = Duration::from_ms(40);
+/// Busy time from which on the quotient is believed.
+const BELIEVED: Duration = Duration::from_us(500);
+
+/// The measurement of one rail.
+#[derive(Debug)]
+pub(super) struct RateMeter {
+    said_bytes_per_s: u64,
+    busy_bytes: u64,
+    busy: Duration,
+    /// The last acknowledgement, or when the rail was given something after a pause.
+    last_at: Instant,
+    rtt: Duration,
+    rtt_min: Duration,
+    has_rtt: bool,
+}
+
+impl RateMeter {
+    /// Of a rail that is said to carry `bytes_per_s` with this latency.
+    pub(super) fn new(said_bytes_per_s: u64, latency_ps: u64) -> Self {
+        let rtt = Duration(latency_ps.saturating_mul(2));
+        Self {
+            said_bytes_per_s: said_bytes_per_s.max(1),
+            busy_bytes: 0,
+            busy: Duration::ZERO,
+            last_at: Instant::ZERO,
+            rtt,
+            rtt_min: rtt,
+            has_rtt: false,
+        }
+    }
+
+    /// Something is given to an idle rail.
+    pub(super) fn on_idle_end(&mut self, now: Instant) {
+        self.last_at = now;
+    }
+
+    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together.
+    pub(super) fn on_acknowledged(&mut self, bytes: u64, sent_at: Instant, now: Instant) {
+        if sent_at < self.last_at {
+            self.busy_bytes += bytes;
+            self.busy = self.busy + now.since(self.last_at);
+            if self.busy > MEMORY {
+                let scaled = u128::from(self.busy_bytes) * u128::from(MEMORY.0) / u128::from(self.busy.0);
+                (self.busy_bytes, self.busy) = (scaled as u64, MEMORY);
+            }
+        }
+        self.last_at = now;
+    }
+
+    /// A round trip without what the other side waited.
+    pub(super) fn on_round_trip(&mut self, rtt: Duration) {
+        self.rtt = if self.has_rtt { Duration(self.rtt.0 - self.rtt.0 / 8 + rtt.0 / 8) } else { rtt };
+        if rtt < self.rtt_min || !self.has_rtt {
+            self.rtt_min = rtt;
+        } else {
+            // Slowly up again, for paths change; a rail under load does not show its least.
+            self.rtt_min.0 += (rtt - self.rtt_min).0 / 4096;
+        }
+        self.has_rtt = true;
+    }
+
+    pub(super) fn is_measured(&self) -> bool {
+        self.busy >= BELIEVED
+    }
+
+    pub(super) fn bytes_per_s(&self) -> u64 {
+        if !self.is_measured() {
+            return self.said_bytes_per_s;
+        }
+        (u128::from(self.busy_bytes) * 1_000_000_000_000 / u128::from(self.busy.0)).max(1) as u64
+    }
+
+    pub(super) fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
+    pub(super) fn rtt_min(&self) -> Duration {
+        self.rtt_min
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+
+    /// A rail with a queue: packets of 64 KiB, `depth` under way, a rate that changes at the half, acknowledgements that
+    /// come in heaps.
+    fn run(rates: [u64; 2], depth: usize, heap: usize, said: u64) -> [u64; 2] {
+        let (bytes, latency) = (64u64 << 10, Duration::from_us(100));
+        let mut meter = RateMeter::new(said, latency.0);
+        let mut results = [0; 2];
+        let (mut now, mut free) = (Instant(5_000_000_000), Instant::ZERO);
+        let mut under_way: VecDeque<(Instant, Instant)> = VecDeque::new();
+        for step in 0..400 * depth {
+            let rate = rates[step / (200 * depth)];
+            while under_way.len() < depth {
+                if under_way.is_empty() {
+                    meter.on_idle_end(now);
+                }
+                free = free.max(now) + Duration(bytes * 1_000_000_000_000 / rate);
+                under_way.push_back((free + latency + latency, now));
+            }
+            for index in 0..heap.min(depth) {
+                let (at, sent_at) = under_way.pop_front().unwrap();
+                now = now.max(at);
+                if index + 1 == heap.min(depth) {
+                    meter.on_acknowledged(bytes * (index as u64 + 1), sent_at, now);
+                }
+            }
+            results[step / (200 * depth)] = meter.bytes_per_s();
+        }
+        results
+    }
+
+    #[test]
+    fn a_busy_rail_is_measured_and_followed() {
+        for rates in [[250_000_000, 62_500_000], [62_500_000, 250_000_000]] {
+            for said in [1_000, 125_000_000, 10_000_000_000] {
+                for heap in [1, 3] {
+                    for (found, real) in run(rates, 8, heap, said).into_iter().zip(rates) {
+                        assert!(found.abs_diff(real) * 20 < real, "{found} for {real}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_idle_rail_is_not_taken_for_slow() {
+        assert_eq!(run([62_500_000; 2], 1, 1, 250_000_000), [250_000_000; 2]);
+    }
+}

@@ -1,0 +1,295 @@
+//! A message's data on its way over several rails, counted in units: what is still to be sent, and what has come.
+
+use crate::ids::Rail;
+use crate::wire::Keys;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A set of units.
+struct Units {
+    words: Vec<u64>,
+}
+
+impl Units {
+    fn new(count: u32) -> Self {
+        Self { words: vec![0; (count as usize).div_ceil(64)] }
+    }
+
+    fn contains(&self, unit: u32) -> bool {
+        self.words[unit as usize / 64] >> (unit % 64) & 1 == 1
+    }
+
+    /// Whether it was not in before.
+    fn insert(&mut self, unit: u32) -> bool {
+        let (word, bit) = (&mut self.words[unit as usize / 64], 1 << (unit % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+}
+
+/// Neighbouring units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+impl Run {
+    /// Where the units lie in a message: offset and length in bytes.
+    pub(crate) fn range(self, unit_bytes: u32, total: u64) -> (u64, u64) {
+        let offset = u64::from(self.first) * u64::from(unit_bytes);
+        let end = offset + u64::from(self.count) * u64::from(unit_bytes);
+        (offset, end.min(total).saturating_sub(offset))
+    }
+}
+
+/// How many units a message has; `None`: more than can be counted, or the unit is nothing.
+fn unit_count(total: u64, unit_bytes: u32) -> Option<u32> {
+    if unit_bytes == 0 {
+        return None;
+    }
+    u32::try_from(total.div_ceil(u64::from(unit_bytes))).ok()
+}
+
+/// The sender's side.
+pub(crate) struct Spread {
+    pub(crate) total: u64,
+    pub(crate) unit_bytes: u32,
+    /// Where rails may put.
+    pub(crate) keys: Keys,
+    /// What each rail has still to carry of its share; empty if pieces are given out one by one.
+    pub(crate) shares: Vec<(Rail, u64)>,
+    /// Whether it is in a list of what has something to send.
+    pub(crate) listed: bool,
+    /// Whether it has waited for room before.
+    pub(crate) waited: bool,
+    /// Puts under way.
+    pub(crate) transfers: u32,
+    count: u32,
+    /// The first unit never sent.
+    fresh: u32,
+    /// Lost.
+    again: VecDeque<Run>,
+    come: Units,
+    /// Units not known to have come.
+    left: u32,
+    unsent: u32,
+}
+
+impl Spread {
+    /// Of `total` bytes, at least one. `None`: too many units.
+    pub(crate) fn new(total: u64, unit_bytes: u32, keys: Keys, shares: Vec<(Rail, u64)>) -> Option<Self> {
+        let count = unit_count(total, unit_bytes)?;
+        Some(Self {
+            total,
+            unit_bytes,
+            keys,
+            shares,
+            listed: false,
+            waited: false,
+            transfers: 0,
+            count,
+            fresh: 0,
+            again: VecDeque::new(),
+            come: Units::new(count),
+            left: count,
+            unsent: count,
+        })
+    }
+
+    /// A rail takes so many bytes of its share.
+    pub(crate) fn take_share(&mut self, rail: Rail, bytes: u64) {
+        for share in self.shares.iter_mut().filter(|share| share.0 == rail) {
+            share.1 = share.1.saturating_sub(bytes);
+        }
+    }
+
+    /// Bytes still to be sent (the last unit counted whole).
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        u64::from(self.unsent) * u64::from(self.unit_bytes)
+    }
+
+    /// The next units to send, at most so many; [`sent`](Self::sent) takes them off.
+    pub(crate) fn next(&mut self, count_max: u32) -> Option<Run> {
+        while let Some(run) = self.again.front_mut() {
+            if run.count == 0 {
+                self.again.pop_front();
+            } else if self.come.contains(run.first) {
+                *run = Run { first: run.first + 1, count: run.count - 1 };
+                self.unsent -= 1;
+            } else {
+                return Some(Run { first: run.first, count: run.count.min(count_max) });
+            }
+        }
+        let count = (self.count - self.fresh).min(count_max);
+        (count > 0).then_some(Run { first: self.fresh, count })
+    }
+
+    /// Whether the units that [`next`](Self::next) gives were sent before. The receiver may have them, and its receive may
+    /// be over: they must not be put into its memory any more, only packets, which it checks, may carry them.
+    pub(crate) fn is_again(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    /// The units that [`next`](Self::next) gave have been sent.
+    pub(crate) fn sent(&mut self, run: Run) {
+        self.unsent -= run.count;
+        match self.again.front_mut() {
+            Some(front) if front.first == run.first => {
+                *front = Run { first: front.first + run.count, count: front.count - run.count };
+            }
+            _ => self.fresh += run.count,
+        }
+    }
+
+    /// The receiver has them. Whether it has all now.
+    pub(crate) fn on_come(&mut self, run: Run) -> bool {
+        for unit in run.first..run.first + run.count {
+            self.left -= u32::from(self.come.insert(unit));
+        }
+        self.left == 0
+    }
+
+    /// They are lost. Whether there is anything to send again.
+    pub(crate) fn on_lost(&mut self, run: Run) -> bool {
+        let lost = (run.first..run.first + run.count).any(|unit| !self.come.contains(unit));
+        if lost {
+            self.again.push_back(run);
+            self.unsent += run.count;
+        }
+        lost
+    }
+}
+
+/// The receiver's side.
+pub(crate) struct Gather {
+    total: u64,
+    /// 0: not known yet.
+    unit_bytes: u32,
+    come: Units,
+    left: u32,
+}
+
+impl Gather {
+    /// Of `total` bytes, at least one.
+    pub(crate) fn new(total: u64) -> Self {
+        Self { total, unit_bytes: 0, come: Units::new(0), left: u32::MAX }
+    }
+
+    /// Checks what a peer says of a run that carries `payload_bytes`: where it goes, or what is wrong. `unit_min`: the
+    /// smallest unit a correct peer takes.
+    pub(crate) fn locate(
+        &mut self,
+        first: u32,
+        unit_bytes: u32,
+        bytes: Carrying,
+        unit_min: u32,
+    ) -> Result<(Run, u64), &'static str> {
+        if self.unit_bytes == 0 {
+            if unit_bytes < unit_min {
+                return Err("a unit too small");
+            }
+            let count = unit_count(self.total, unit_bytes).ok_or("too many units")?;
+            (self.unit_bytes, self.come, self.left) = (unit_bytes, Units::new(count), count);
+        }
+        if unit_bytes != self.unit_bytes {
+            return Err("units of two sizes in one message");
+        }
+        let count = match bytes {
+            Carrying::Units(count) => count,
+            Carrying::Bytes(bytes) => {
+                u32::try_from(bytes.div_ceil(u64::from(unit_bytes))).map_err(|_| "too much data")?
+            }
+        };
+        let run = Run { first, count };
+        let all = unit_count(self.total, unit_bytes).unwrap_or(0);
+        if count == 0 || first.checked_add(count).is_none_or(|end| end > all) {
+            return Err("data outside the message");
+        }
+        let (offset, length) = run.range(unit_bytes, self.total);
+        match bytes {
+            Carrying::Bytes(bytes) if bytes != length => Err("a fragment of the wrong length"),
+            _ => Ok((run, offset)),
+        }
+    }
+
+    /// Units have come. Whether they are new, and whether all have come.
+    pub(crate) fn on_come(&mut self, run: Run) -> (bool, bool) {
+        let before = self.left;
+        for unit in run.first..run.first + run.count {
+            self.left -= u32::from(self.come.insert(unit));
+        }
+        (self.left < before, self.left == 0)
+    }
+}
+
+/// How much a packet says it carries or has placed.
+#[derive(Clone, Copy)]
+pub(crate) enum Carrying {
+    Bytes(u64),
+    Units(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_peer_that_lies_about_units_is_found_out() {
+        let bad =
+            |first, unit, bytes| Gather::new(1000).locate(first, unit, Carrying::Bytes(bytes), 100).is_err();
+        assert!(!bad(0, 300, 300) && !bad(3, 300, 100) && !bad(1, 300, 600));
+        assert!(bad(0, 0, 0) && bad(0, 99, 99) && bad(0, 300, 0) && bad(0, 300, 299));
+        assert!(bad(3, 300, 300) && bad(4, 300, 300) && bad(u32::MAX, 300, 300) && bad(0, 300, u64::MAX));
+        let mut gather = Gather::new(1000);
+        gather.locate(0, 300, Carrying::Bytes(300), 100).unwrap();
+        assert!(gather.locate(0, 200, Carrying::Bytes(200), 100).is_err());
+        assert!(gather.locate(0, 300, Carrying::Units(5), 100).is_err());
+        assert!(Gather::new(1 << 50).locate(0, 1, Carrying::Bytes(1), 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn everything_comes_whatever_is_lost_or_doubled(
+            total in 1..5_000u64, unit in 1..700u32, steps in proptest::collection::vec((0..4u32, 1..4u32), 0..200),
+        ) {
+            let mut spread = Spread::new(total, unit, Keys::default(), vec![]).unwrap();
+            let mut gather = Gather::new(total);
+            let (mut under_way, mut done) = (VecDeque::new(), false);
+            let mut steps = steps.into_iter();
+            let mut received = vec![0u32; total as usize];
+            while !done {
+                // When the random steps are over everything goes through.
+                let (what, count) = steps.next().unwrap_or((4, 2));
+                if let Some(run) = spread.next(count) {
+                    spread.sent(run);
+                    under_way.push_back(run);
+                }
+                let Some(run) = under_way.pop_front() else { continue };
+                if what == 0 {
+                    spread.on_lost(run);
+                    continue;
+                }
+                let (offset, length) = run.range(unit, total);
+                let located = gather.locate(run.first, unit, Carrying::Bytes(length), 1);
+                prop_assert_eq!(located, Ok((run, offset)));
+                gather.on_come(run);
+                received[offset as usize..(offset + length) as usize].iter_mut().for_each(|count| *count += 1);
+                match what {
+                    // The acknowledgement is lost: it counts as lost although it has come.
+                    1 => { spread.on_lost(run); }
+                    // Lost, said the sender; then the acknowledgement comes after all.
+                    2 => { spread.on_lost(run); done = spread.on_come(run); }
+                    _ => done = spread.on_come(run),
+                }
+            }
+            prop_assert!(received.iter().all(|count| *count > 0));
+            prop_assert_eq!(gather.left, 0);
+            while spread.next(1).is_some() { prop_assert!(false, "something left to send"); }
+            prop_assert_eq!(spread.unsent_bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Packets that have to arrive in order, each kept until it is acknowledged, so that it can go again over another rail.
+
+use crate::buffer::{Payload, Piece, payload_len};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Packets under way at most.
+pub(super) const STREAM_PACKETS_MAX: usize = 4096;
+/// Bytes under way at most: the eager window (256 KiB) and as much for control.
+const STREAM_BYTES_MAX: usize = 512 << 10;
+
+/// A packet kept.
+pub(super) struct Kept {
+    /// Its header of `wire` and its payload.
+    pub(super) bytes: Vec<u8>,
+    /// How much of `bytes` is header.
+    pub(super) header_bytes: usize,
+    /// Payload that is only a number.
+    pub(super) virtual_bytes: usize,
+    acknowledged: bool,
+    /// Whether it waits to be sent again.
+    waits: bool,
+}
+
+impl Kept {
+    pub(super) fn payload(&self) -> Payload<'_> {
+        let bytes = Piece::Bytes(&self.bytes[self.header_bytes..]);
+        [bytes, if self.virtual_bytes > 0 { Piece::Virtual(self.virtual_bytes) } else { Piece::EMPTY }]
+    }
+}
+
+/// The packets of one link that are under way, by sequence.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// Sequence of the first in `kept`.
+    first: u32,
+    kept: VecDeque<Kept>,
+    kept_bytes: usize,
+    /// Lost, to be sent again.
+    again: VecDeque<u32>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Stream {
+    /// Whether one more packet may be sent.
+    pub(super) fn has_room(&self) -> bool {
+        self.kept.len() < STREAM_PACKETS_MAX && self.kept_bytes < STREAM_BYTES_MAX
+    }
+
+    /// Keeps a packet that was sent. Packets are kept in the order of their sequence.
+    pub(super) fn keep(&mut self, sequence: u32, header: &[u8], payload: &Payload<'_>) {
+        if self.kept.is_empty() {
+            self.first = sequence;
+        }
+        debug_assert_eq!(sequence, self.first.wrapping_add(self.kept.len() as u32));
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(header);
+        let mut virtual_bytes = 0;
+        for piece in payload {
+            match piece {
+                Piece::Bytes(real) => bytes.extend_from_slice(real),
+                Piece::Virtual(len) => virtual_bytes += len,
+            }
+        }
+        self.kept_bytes += header.len() + payload_len(payload);
+        let header_bytes = header.len();
+        self.kept.push_back(Kept { bytes, header_bytes, virtual_bytes, acknowledged: false, waits: false });
+    }
+
+    fn kept_mut(&mut self, sequence: u32) -> Option<&mut Kept> {
+        self.kept.get_mut(sequence.wrapping_sub(self.first) as usize)
+    }
+
+    pub(super) fn get(&self, sequence: u32) -> Option<&Kept> {
+        self.kept.get(sequence.wrapping_sub(self.first) as usize)
+    }
+
+    /// The peer has the packet.
+    pub(super) fn on_acknowledged(&mut self, sequence: u32) {
+        if let Some(kept) = self.kept_mut(sequence) {
+            kept.acknowledged = true;
+        }
+        while self.kept.front().is_some_and(|kept| kept.acknowledged) {
+            let Some(kept) = self.kept.pop_front() else { break };
+            self.first = self.first.wrapping_add(1);
+            self.kept_bytes -= kept.bytes.len() + kept.virtual_bytes;
+            self.give_back(kept.bytes);
+        }
+    }
+
+    fn give_back(&mut self, bytes: Vec<u8>) {
+        const SPARE_MAX: usize = 64;
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(bytes);
+        }
+    }
+
+    /// The packet is lost.
+    pub(super) fn on_lost(&mut self, sequence: u32) {
+        if let Some(kept) = self.kept_mut(sequence)
+            && !kept.acknowledged
+            && !kept.waits
+        {
+            kept.waits = true;
+            self.again.push_back(sequence);
+        }
+    }
+
+    /// The next packet to send again, left in place until [`again_sent`](Self::again_sent).
+    pub(super) fn next_again(&mut self) -> Option<u32> {
+        while let Some(&sequence) = self.again.front() {
+            match self.kept_mut(sequence) {
+                Some(kept) if !kept.acknowledged => return Some(sequence),
+                _ => self.again.pop_front(),
+            };
+        }
+        None
+    }
+
+    pub(super) fn again_sent(&mut self) {
+        if let Some(sequence) = self.again.pop_front()
+            && let Some(kept) = self.kept_mut(sequence)
+        {
+            kept.waits = false;
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::NO_PAYLOAD;
+
+    #[test]
+    fn lost_packets_go_again_until_acknowledged_and_only_once_each() {
+        let mut stream = Stream::default();
+        for (step, sequence) in [u32::MAX - 1, u32::MAX, 0, 1].into_iter().enumerate() {
+            stream.keep(sequence, &[step as u8], &NO_PAYLOAD);
+        }
+        for lost in [u32::MAX, 0, 0] {
+            stream.on_lost(lost);
+        }
+        assert_eq!(stream.next_again(), Some(u32::MAX));
+        assert_eq!(stream.get(u32::MAX).map(|kept| kept.bytes[0]), Some(1));
+        stream.again_sent();
+        // The first copy of it arrives late after all.
+        stream.on_acknowledged(0);
+        assert_eq!(stream.next_again(), None);
+        for sequence in [1, u32::MAX - 1, u32::MAX] {
+            stream.on_acknowledged(sequence);
+        }
+        assert!(stream.is_empty());
+        stream.on_lost(1);
+        assert_eq!(stream.next_again(), None);
+        assert_eq!(stream.kept_bytes, 0);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut stream = Stream::default();
+        let big = alloc::vec![0; 64 << 10];
+        let mut count = 0;
+        while stream.has_room() {
+            stream.keep(count, &[], &[Piece::Bytes(&big), Piece::EMPTY]);
+            count += 1;
+        }
+        assert_eq!(count, 8);
+        stream.on_acknowledged(0);
+        assert!(stream.has_room());
+    }
+}

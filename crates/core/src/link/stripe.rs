@@ -1,0 +1,231 @@
+//! Which rail takes the next piece of data: pure functions of what is known of the rails, which can say why.
+//!
+//! *Even* gives every rail the same share of each message (P1, §3), *weighted* a share by what the device says of its
+//! bandwidth: both are fixed when the message begins, so the slowest rail decides. *Adaptive*, the default, gives each
+//! piece to the rail that will have delivered it first, by what was measured; and a slow rail gets nothing any more when
+//! the others would be done with all the rest before it had delivered one more piece. So all rails end together.
+
+use crate::ids::Rail;
+use crate::time::Duration;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How data is spread over rails.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Policy {
+    /// Equal shares.
+    Even,
+    /// Shares by the bandwidth the device says.
+    Weighted,
+    /// By measured completion.
+    #[default]
+    Adaptive,
+}
+
+/// What is known of a rail.
+#[derive(Clone, Copy, Debug)]
+pub struct View {
+    /// Which.
+    pub rail: Rail,
+    /// Whether it works.
+    pub up: bool,
+    /// What the device says, in bytes a second.
+    pub said_bytes_per_s: u64,
+    /// What was measured, in bytes a second.
+    pub bytes_per_s: u64,
+    /// One way, empty.
+    pub latency: Duration,
+    /// Sent and not acknowledged.
+    pub outstanding_bytes: u64,
+    /// What may be outstanding at most.
+    pub window_bytes: u64,
+}
+
+impl View {
+    /// Time until `bytes` more have been delivered, in picoseconds.
+    fn finish_ps(&self, bytes: u64) -> u128 {
+        let queue = u128::from(self.outstanding_bytes + bytes);
+        u128::from(self.latency.0) + queue * 1_000_000_000_000 / u128::from(self.bytes_per_s.max(1))
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.outstanding_bytes == 0 || self.outstanding_bytes + bytes <= self.window_bytes
+    }
+}
+
+/// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. `None`: wait until
+/// something is acknowledged.
+pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail> {
+    let first = views.iter().filter(|view| view.up).min_by_key(|view| view.finish_ps(piece_bytes))?;
+    let worth = |view: &&View| {
+        view.rail == first.rail || view.finish_ps(piece_bytes) <= finish_without(views, view.rail, rest_bytes)
+    };
+    let usable = views.iter().filter(|view| view.up && view.has_room(piece_bytes)).filter(worth);
+    usable.min_by_key(|view| view.finish_ps(piece_bytes)).map(|view| view.rail)
+}
+
+/// When all rails but one would be done with what they have and all the rest, in picoseconds.
+fn finish_without(views: &[View], without: Rail, rest_bytes: u64) -> u128 {
+    let others = views.iter().filter(|view| view.up && view.rail != without);
+    let (mut queue, mut rate, mut latency) = (u128::from(rest_bytes), 0u128, u64::MAX);
+    for view in others {
+        queue += u128::from(view.outstanding_bytes);
+        rate += u128::from(view.bytes_per_s);
+        latency = latency.min(view.latency.0);
+    }
+    (queue * 1_000_000_000_000).checked_div(rate).map_or(u128::MAX, |ps| u128::from(latency) + ps)
+}
+
+/// The best rail for one packet that nothing follows: the one that delivers it first.
+pub fn best(views: &[View], bytes: u64) -> Option<Rail> {
+    views.iter().filter(|view| view.up).min_by_key(|view| view.finish_ps(bytes)).map(|view| view.rail)
+}
+
+/// Each rail's share of a message under *even* or *weighted*; nothing under *adaptive*, which decides piece by piece.
+pub fn shares(policy: Policy, views: &[View], total_bytes: u64, unit_bytes: u64) -> Vec<(Rail, u64)> {
+    let weight = |view: &View| match policy {
+        Policy::Weighted => view.said_bytes_per_s.max(1),
+        _ => 1,
+    };
+    if policy == Policy::Adaptive {
+        return Vec::new();
+    }
+    let up = || views.iter().filter(|view| view.up);
+    let sum: u128 = up().map(|view| u128::from(weight(view))).sum();
+    let units = u128::from(total_bytes.div_ceil(unit_bytes));
+    let (mut upto, mut given) = (0u128, 0u128);
+    up().map(|view| {
+        upto += u128::from(weight(view));
+        let end = (units * upto).div_ceil(sum);
+        let share = (end - given) as u64 * unit_bytes;
+        given = end;
+        (view.rail, share)
+    })
+    .collect()
+}
+
+/// The policy and what it rests on, in words.
+pub fn explain(policy: Policy, views: &[View], total_bytes: u64, names: &[&str]) -> String {
+    let name = |rail: Rail| names.get(rail.0 as usize).copied().unwrap_or("rail");
+    let up = views.iter().filter(|view| view.up);
+    let how = match policy {
+        Policy::Even => "equal shares",
+        Policy::Weighted => "shares by the bandwidth each rail says",
+        Policy::Adaptive => "each piece by the rail that delivers it first, as measured",
+    };
+    let mut text = format!("{total_bytes} B over {} rails, {how}:", up.clone().count());
+    let sum: u64 = up
+        .clone()
+        .map(|view| if policy == Policy::Weighted { view.said_bytes_per_s } else { view.bytes_per_s })
+        .sum();
+    for view in up.clone() {
+        let percent = match policy {
+            Policy::Even => 100 / up.clone().count() as u64,
+            Policy::Weighted => 100 * view.said_bytes_per_s / sum.max(1),
+            Policy::Adaptive => 100 * view.bytes_per_s / sum.max(1),
+        };
+        text += &format!(
+            " {} {percent} % ({} MB/s measured, {} MB/s said, {} µs, at most {} KiB under way);",
+            name(view.rail),
+            view.bytes_per_s / 1_000_000,
+            view.said_bytes_per_s / 1_000_000,
+            view.latency.0 / 1_000_000,
+            view.window_bytes >> 10,
+        );
+    }
+    for view in views.iter().filter(|view| !view.up) {
+        text += &format!(" {} is out;", name(view.rail));
+    }
+    text.pop();
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn view(rail: u8, mbit_per_s: u64) -> View {
+        View {
+            rail: Rail(rail),
+            up: true,
+            said_bytes_per_s: 125_000 * mbit_per_s,
+            bytes_per_s: 125_000 * mbit_per_s,
+            latency: Duration::from_us(30),
+            outstanding_bytes: 0,
+            window_bytes: u64::MAX,
+        }
+    }
+
+    /// Bytes by rail when a message of `pieces` is given out at once, and the time until the last has come over the
+    /// time that all rails together would need, in percent.
+    fn spread(views: &mut [View], pieces: u64) -> (Vec<u64>, u64) {
+        let piece = 64 << 10;
+        for left in (1..=pieces).rev() {
+            let rail = choose(views, piece, left * piece).expect("no window in the way");
+            let view = views.iter_mut().find(|view| view.rail == rail).unwrap();
+            view.outstanding_bytes += piece;
+        }
+        let last = views.iter().map(|view| view.finish_ps(0)).max().unwrap();
+        let rate: u64 = views.iter().map(|view| view.bytes_per_s).sum();
+        let ideal = u128::from(pieces * piece) * 1_000_000_000_000 / u128::from(rate);
+        (views.iter().map(|view| view.outstanding_bytes).collect(), (last * 100 / ideal) as u64)
+    }
+
+    #[test]
+    fn unequal_rails_end_together() {
+        for pieces in [16, 64, 256] {
+            let (_, percent) = spread(&mut [view(0, 2000), view(1, 500)], pieces);
+            assert!(percent <= 100 + 250 / pieces, "{percent} % for {pieces} pieces");
+        }
+        let (bytes, _) = spread(&mut [view(0, 2000), view(1, 500)], 250);
+        assert!((45..=55).contains(&(bytes[1] * 250 / (bytes[0] + bytes[1]))), "{bytes:?}");
+    }
+
+    #[test]
+    fn a_rail_that_would_prolong_the_message_gets_nothing() {
+        let (bytes, _) = spread(&mut [view(0, 10_000), view(1, 10)], 64);
+        assert_eq!(bytes[1], 0);
+    }
+
+    #[test]
+    fn a_full_window_is_waited_for_only_if_the_others_are_not_worth_it() {
+        let mut views = [view(0, 2000), view(1, 500)];
+        (views[0].outstanding_bytes, views[0].window_bytes) = (1 << 20, 1 << 20);
+        assert_eq!(choose(&views, 64 << 10, 64 << 20), Some(Rail(1)));
+        views[1].outstanding_bytes = 1 << 20;
+        assert_eq!(choose(&views, 64 << 10, 64 << 10), None);
+        views[0].up = false;
+        views[1].window_bytes = 1 << 20;
+        assert_eq!(choose(&views, 64 << 10, 64 << 10), None);
+        views[1].outstanding_bytes = 0;
+        views[1].window_bytes = 0;
+        assert_eq!(choose(&views, 64 << 10, 64 << 10), Some(Rail(1)), "an idle rail always takes one piece");
+    }
+
+    #[test]
+    fn shares_are_even_or_by_weight_and_cover_the_message() {
+        let views = [view(0, 2000), view(1, 500)];
+        let total = 1_000_000;
+        for (policy, want) in [(Policy::Even, 50), (Policy::Weighted, 80)] {
+            let shares = shares(policy, &views, total, 1000);
+            assert_eq!(shares.iter().map(|share| share.1).sum::<u64>(), total);
+            assert_eq!(shares[0].1 * 100 / total, want);
+        }
+        assert_eq!(shares(Policy::Adaptive, &views, total, 1000), vec![]);
+        let odd = shares(Policy::Even, &[view(0, 1), view(1, 1), view(2, 1)], 7 * 64, 64);
+        assert_eq!(odd.iter().map(|share| share.1).sum::<u64>(), 7 * 64);
+    }
+
+    #[test]
+    fn the_explanation_names_rails_figures_and_what_is_out() {
+        let mut views = [view(0, 2000), view(1, 500), view(2, 500)];
+        views[2].up = false;
+        let text = explain(Policy::Adaptive, &views, 4 << 20, &["eth0", "eth1", "eth2"]);
+        assert!(
+            text.contains("over 2 rails") && text.contains("eth0 80 %") && text.ends_with("eth2 is out"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,467 @@
+//! Several rails to one peer as one link that keeps order and loses nothing while a rail is left.
+//!
+//! Two kinds of traffic. The *stream*: packets of `wire` in order, by their sequence; each is kept until acknowledged
+//! and goes by the rail that delivers it first. *Units* of long messages, in any order, from the user's memory, spread by
+//! policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); what a rail has lost, or had not acknowledged
+//! when it was taken out ([`health`](super::health)), goes again, by whatever rail is best then.
+
+use super::arrived::Arrived;
+use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
+use super::rail::{Carried, RailState};
+use super::reorder::Reorder;
+use super::spread::Run;
+use super::stream::Stream;
+use super::stripe::{self, View};
+use super::{Policy, TrunkConfig};
+use crate::buffer::{NO_PAYLOAD, Payload, payload_len};
+use crate::device::{Device, Full};
+use crate::ids::{ProcessId, Rail, RailSet, RequestId};
+use crate::time::{Duration, Instant};
+use crate::wire::trunk::{Body, FRAGMENT_HEADER_BYTES, TRUNK_PREFIX_BYTES, TrunkHeader};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Unanswered questions to a silent rail that are remembered.
+const PROBES_REMEMBERED: usize = 8;
+/// The longest time between two questions to a rail that owes acknowledgements.
+const PROBE_INTERVAL_MAX: Duration = Duration::from_ms(100);
+
+/// Units put in place, to be told to the receiver by the rail that put them.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed {
+    pub(crate) rail: Rail,
+    pub(crate) request: RequestId,
+    pub(crate) receiver: RequestId,
+    pub(crate) unit_bytes: u32,
+    pub(crate) run: Run,
+}
+
+pub(crate) struct Trunk {
+    peer: ProcessId,
+    pub(crate) config: TrunkConfig,
+    rails: Vec<RailState>,
+    /// Size of a unit: what every rail's packets hold.
+    pub(crate) unit_bytes: u32,
+    stream: Stream,
+    pub(crate) held: Reorder,
+    placed: VecDeque<Placed>,
+    /// Requests that wait for room on a rail, first come first served.
+    pub(crate) waiting: VecDeque<RequestId>,
+    /// Data of all messages that is still to be sent.
+    pub(crate) backlog_bytes: u64,
+    /// Fate of units, to be told to their requests.
+    pub(crate) settled: Vec<(Carried, bool)>,
+    /// Since when no rail works.
+    none_up_since: Option<Instant>,
+    views: Vec<View>,
+}
+
+impl Trunk {
+    pub(crate) fn new<D: Device>(device: &D, peer: ProcessId, rails: RailSet, config: TrunkConfig) -> Self {
+        let states: Vec<RailState> =
+            rails.iter().map(|rail| RailState::new(rail, &device.rails()[rail.0 as usize])).collect();
+        let packet_max = rails.iter().map(|rail| device.rails()[rail.0 as usize].packet_bytes_max).min();
+        let unit = packet_max.unwrap_or(0).saturating_sub(FRAGMENT_HEADER_BYTES).max(1);
+        Self {
+            peer,
+            config,
+            views: Vec::with_capacity(states.len()),
+            rails: states,
+            unit_bytes: u32::try_from(unit).unwrap_or(u32::MAX),
+            stream: Stream::default(),
+            held: Reorder::default(),
+            placed: VecDeque::new(),
+            waiting: VecDeque::new(),
+            backlog_bytes: 0,
+            settled: Vec::new(),
+            none_up_since: None,
+        }
+    }
+
+    /// What is known of the rails.
+    pub(crate) fn views(&mut self) -> &mut Vec<View> {
+        let piece = u64::from(self.unit_bytes);
+        self.views.clear();
+        self.views.extend(self.rails.iter().map(|state| state.view(piece)));
+        &mut self.views
+    }
+
+    /// As [`views`](Self::views) last found them.
+    pub(crate) fn current_views(&self) -> &[View] {
+        &self.views
+    }
+
+    /// The device takes nothing by a rail just now.
+    pub(crate) fn rail_is_full(&mut self, rail: Rail) {
+        self.views.iter_mut().filter(|view| view.rail == rail).for_each(|view| view.up = false);
+    }
+
+    /// State of each rail, for people.
+    pub(crate) fn health(&self) -> impl Iterator<Item = (Rail, Health)> + '_ {
+        self.rails.iter().map(|state| (state.rail, state.health))
+    }
+
+    fn rail_mut(&mut self, rail: Rail) -> Option<&mut RailState> {
+        self.rails.iter_mut().find(|state| state.rail == rail)
+    }
+
+    /// Gives one packet to one rail. Acknowledgements that are owed go along.
+    fn transmit<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        rail: Rail,
+        (body, ack_now): (Body, bool),
+        inner: &[u8],
+        payload: Payload<'_>,
+    ) -> Result<(), Full> {
+        let peer = self.peer;
+        let state = self.rail_mut(rail).ok_or(Full)?;
+        let header = TrunkHeader { number: state.next_number(), ack_now, ack: state.arrived.ack(now), body };
+        let mut bytes = header.emit();
+        bytes.put(inner);
+        device.send(rail, peer, bytes.as_slice(), payload)?;
+        state.arrived.acked();
+        Ok(())
+    }
+
+    /// Offers a packet of the stream. `false`: not now.
+    pub(crate) fn offer<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        sequence: u32,
+        header: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        if !self.stream.has_room() || self.stream.next_again().is_some() {
+            return false;
+        }
+        let sent = self.send_stream(device, now, sequence, header, payload);
+        if sent {
+            self.stream.keep(sequence, header, &payload);
+        }
+        sent
+    }
+
+    /// By the best rail that takes it.
+    fn send_stream<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        sequence: u32,
+        header: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        let bytes = (TRUNK_PREFIX_BYTES + header.len() + payload_len(&payload)) as u64;
+        self.views();
+        while let Some(rail) = stripe::best(&self.views, bytes) {
+            if self.transmit(device, now, rail, (Body::Stream, false), header, payload).is_ok() {
+                let state = self.rail_mut(rail).expect("the policy names a rail there is");
+                state.on_sent(Carried::Stream(sequence), bytes, now);
+                return true;
+            }
+            self.rail_is_full(rail);
+        }
+        false
+    }
+
+    /// Sends a unit's bytes by a rail.
+    pub(crate) fn send_units<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        rail: Rail,
+        piece: &Placed,
+        payload: Payload<'_>,
+        last: bool,
+    ) -> Result<(), Full> {
+        let Placed { request, receiver, unit_bytes, run, .. } = *piece;
+        let body = Body::Fragment { receiver, first: run.first, unit_bytes };
+        self.transmit(device, now, rail, (body, last), &[], payload)?;
+        let bytes = (FRAGMENT_HEADER_BYTES + payload_len(&payload)) as u64;
+        let state = self.rail_mut(rail).expect("the policy names a rail there is");
+        state.on_sent(Carried::Units { request, first: run.first, count: run.count }, bytes, now);
+        Ok(())
+    }
+
+    /// A put or get begins on a rail, or ends.
+    pub(crate) fn begin_transfer(&mut self, rail: Rail, bytes: u64, now: Instant) {
+        if let Some(state) = self.rail_mut(rail) {
+            state.begin_transfer(bytes, now);
+        }
+    }
+
+    pub(crate) fn end_transfer(&mut self, rail: Rail, bytes: u64, at: Instant, worked: bool, now: Instant) {
+        if let Some(state) = self.rail_mut(rail) {
+            state.end_transfer(bytes, at, worked, now);
+        }
+    }
+
+    /// Units have been put: the receiver is told by the next [`flush`](Self::flush).
+    pub(crate) fn tell_placed(&mut self, placed: Placed) {
+        self.placed.push_back(placed);
+    }
+
+    /// Sends again what is lost, tells what is placed, acknowledges what is due. Whether anything went, and whether
+    /// nothing is left that the device would not take.
+    pub(crate) fn flush<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
+        let mut took = false;
+        while let Some(sequence) = self.stream.next_again() {
+            if !self.rails.iter().any(|state| state.health == Health::Up) {
+                break;
+            }
+            // Taken out for the call, and put back: it may be needed again.
+            let stream = core::mem::take(&mut self.stream);
+            let kept = stream.get(sequence).expect("what goes again is kept");
+            let header = &kept.bytes[..kept.header_bytes];
+            let sent = self.send_stream(device, now, sequence, header, kept.payload());
+            self.stream = stream;
+            if !sent {
+                return (took, false);
+            }
+            self.stream.again_sent();
+            took = true;
+        }
+        for _ in 0..self.placed.len() {
+            let Some(placed) = self.placed.pop_front() else { break };
+            took = true;
+            if !self.send_placed(device, now, &placed) {
+                self.placed.push_front(placed);
+                return (took, false);
+            }
+        }
+        let (acked, all) = self.flush_acks(device, now);
+        (took | acked, all)
+    }
+
+    /// `false`: the rail takes nothing now.
+    fn send_placed<D: Device>(&mut self, device: &mut D, now: Instant, placed: &Placed) -> bool {
+        let Placed { rail, request, receiver, unit_bytes, run } = *placed;
+        let carried = Carried::Units { request, first: run.first, count: run.count };
+        if self.rail_mut(rail).is_none_or(|state| state.health != Health::Up) {
+            self.settled.push((carried, false));
+            return true;
+        }
+        let body = Body::Placed { receiver, first: run.first, unit_bytes, count: run.count };
+        if self.transmit(device, now, rail, (body, true), &[], NO_PAYLOAD).is_err() {
+            return false;
+        }
+        if let Some(state) = self.rail_mut(rail) {
+            state.on_sent(carried, 0, now);
+        }
+        true
+    }
+
+    fn flush_acks<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
+        let (mut took, mut all) = (false, true);
+        for index in 0..self.rails.len() {
+            let RailState { rail, health, ref arrived, .. } = self.rails[index];
+            if arrived.due().is_none_or(|due| due > now) {
+                continue;
+            }
+            if health == Health::Down {
+                self.rails[index].arrived.acked();
+            } else if self.transmit(device, now, rail, (Body::Ack, false), &[], NO_PAYLOAD).is_ok() {
+                took = true;
+            } else if health == Health::Silent {
+                self.rails[index].arrived.acked();
+            } else {
+                all = false;
+            }
+        }
+        (took, all)
+    }
+
+    /// A packet has come by a rail. Whether something under way was settled.
+    pub(crate) fn on_packet(&mut self, rail: Rail, header: &TrunkHeader, bytes: u64, now: Instant) -> bool {
+        let mut settled = core::mem::take(&mut self.settled);
+        let before = settled.len();
+        let stream = &mut self.stream;
+        let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) else { return false };
+        state.heard_at = Some(now);
+        if header.body != Body::Ack {
+            state.arrived.note(header.number, bytes, header.ack_now, now);
+        }
+        let (mut any, mut come) = (false, false);
+        state.on_ack(&header.ack, now, |carried, arrived| {
+            (any, come) = (true, come | arrived);
+            settle(stream, &mut settled, carried, arrived);
+        });
+        // A probe is answered: what was under way when the rail was taken out is not remembered any more.
+        if come && state.health == Health::Silent {
+            state.take_back(now);
+            self.none_up_since = None;
+        }
+        debug_assert!(settled.len() >= before);
+        self.settled = settled;
+        any
+    }
+
+    fn take_out(&mut self, rail: Rail, health: Health) {
+        let mut settled = core::mem::take(&mut self.settled);
+        let stream = &mut self.stream;
+        if let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) {
+            state.take_out(health, |carried, come| settle(stream, &mut settled, carried, come));
+        }
+        self.settled = settled;
+    }
+
+    /// The device says that a rail broke.
+    pub(crate) fn on_rail_down(&mut self, rail: Rail, now: Instant) {
+        self.take_out(rail, Health::Down);
+        self.note_none_up(now);
+    }
+
+    /// The device says that a rail works.
+    pub(crate) fn on_rail_up(&mut self, rail: Rail, now: Instant) {
+        if let Some(state) = self.rail_mut(rail)
+            && state.health != Health::Up
+        {
+            state.take_back(now);
+            self.none_up_since = None;
+        }
+    }
+
+    fn note_none_up(&mut self, now: Instant) {
+        if self.rails.iter().any(|state| state.health == Health::Up) {
+            self.none_up_since = None;
+        } else {
+            self.none_up_since.get_or_insert(now);
+        }
+    }
+
+    /// Looks after time. `false`: the peer has been without a rail for too long.
+    pub(crate) fn check<D: Device>(&mut self, device: &mut D, now: Instant) -> bool {
+        for index in 0..self.rails.len() {
+            match self.rails[index].health {
+                Health::Up => self.check_up(device, index, now),
+                Health::Silent => self.check_silent(device, index, now),
+                Health::Down => {}
+            }
+        }
+        self.note_none_up(now);
+        self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)
+    }
+
+    fn check_up<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
+        if now >= self.rails[index].probe_at {
+            self.ask(device, index, now);
+        }
+        let state = &self.rails[index];
+        if now < state.judge_at || !state.is_waiting() {
+            return;
+        }
+        let others = self.rails.iter().filter(|other| other.rail != state.rail);
+        let rail = state.rail;
+        let evidence = Evidence {
+            waiting_since: state.waiting_since(),
+            others_heard_at: others.filter_map(|other| other.heard_at).max(),
+            network_owes: device.heard(rail, self.peer),
+        };
+        let state = &mut self.rails[index];
+        match (judge(&evidence, &self.config, now), state.suspect_since) {
+            (Verdict::Wait(until), _) => {
+                state.suspect_since = None;
+                state.judge_at = until;
+            }
+            (Verdict::LookAgain, Some(since)) if now >= since + SECOND_LOOK => {
+                self.take_out(rail, Health::Silent);
+                self.rails[index].probe_at = now + self.config.probe_interval;
+                device.reset(rail, self.peer);
+            }
+            (Verdict::LookAgain, since) => {
+                let since = since.unwrap_or(now);
+                state.suspect_since = Some(since);
+                state.judge_at = since + SECOND_LOOK;
+            }
+        }
+    }
+
+    /// Asks a rail that owes acknowledgements, and those that owe none, to see whether the peer is awake.
+    fn ask<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
+        let asked = self.rails[index].rail;
+        let idle =
+            |state: &&RailState| state.rail != asked && state.health == Health::Up && !state.is_waiting();
+        let others: RailSet = RailSet(self.rails.iter().filter(idle).map(|state| 1 << state.rail.0).sum());
+        for rail in others.iter().chain([asked]) {
+            if self.transmit(device, now, rail, (Body::Probe, true), &[], NO_PAYLOAD).is_ok()
+                && let Some(state) = self.rail_mut(rail)
+            {
+                state.on_sent(Carried::Probe, 0, now);
+            }
+        }
+        let state = &mut self.rails[index];
+        state.probes += 1;
+        let next =
+            Duration(state.rate.rtt().0.saturating_mul(4)) + Duration::from_ms(20 << state.probes.min(4));
+        state.probe_at = now + next.min(PROBE_INTERVAL_MAX);
+    }
+
+    fn check_silent<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
+        if now < self.rails[index].probe_at {
+            return;
+        }
+        let rail = self.rails[index].rail;
+        let sent = self.transmit(device, now, rail, (Body::Probe, true), &[], NO_PAYLOAD).is_ok();
+        let state = &mut self.rails[index];
+        if sent {
+            state.forget_but(PROBES_REMEMBERED);
+            state.on_sent(Carried::Probe, 0, now);
+        }
+        state.probe_at = now + self.config.probe_interval;
+    }
+
+    /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do.
+    pub(crate) fn deadline(&self) -> Instant {
+        let rails = self.rails.iter().map(|state| match state.health {
+            Health::Up => state.deadline(),
+            Health::Silent => state.probe_at.min(state.arrived.due().unwrap_or(Instant::FAR_FUTURE)),
+            Health::Down => Instant::FAR_FUTURE,
+        });
+        let give_up =
+            self.none_up_since.map_or(Instant::FAR_FUTURE, |since| since + self.config.peer_timeout);
+        rails.min().unwrap_or(Instant::FAR_FUTURE).min(give_up)
+    }
+
+    /// Whether an acknowledgement has to go now, or something goes again.
+    pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
+        let due = |state: &RailState| state.arrived.due().is_some_and(|due| due <= now);
+        self.stream.next_again().is_some() || !self.placed.is_empty() || self.rails.iter().any(due)
+    }
+
+    /// Whether the peer has all that was sent.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.stream.is_empty() && self.backlog_bytes == 0 && self.placed.is_empty()
+    }
+
+    /// The peer is lost: nothing is under way any more.
+    pub(crate) fn close(&mut self) {
+        self.stream = Stream::default();
+        self.held = Reorder::default();
+        self.placed.clear();
+        self.waiting.clear();
+        self.settled.clear();
+        self.backlog_bytes = 0;
+        self.none_up_since = None;
+        for state in &mut self.rails {
+            state.take_out(Health::Down, |_, _| {});
+            state.arrived = Arrived::new();
+        }
+    }
+
+    /// The policy.
+    pub(crate) fn policy(&self) -> Policy {
+        self.config.policy
+    }
+}
+
+/// Tells the fate of what was under way: the stream itself, requests by the list.
+fn settle(stream: &mut Stream, settled: &mut Vec<(Carried, bool)>, carried: Carried, come: bool) {
+    match carried {
+        Carried::Stream(sequence) if come => stream.on_acknowledged(sequence),
+        Carried::Stream(sequence) => stream.on_lost(sequence),
+        Carried::Units { .. } => settled.push((carried, come)),
+        Carried::Probe => {}
+    }
+}

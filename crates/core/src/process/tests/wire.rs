@@ -1,0 +1,385 @@
+//! Two processes and several rails between them in virtual time: rates, latencies, deep queues, cuts, silence, loss.
+
+use super::net::Random;
+use crate::buffer::{Buffer, Payload, Piece, payload_len};
+use crate::device::*;
+use crate::ids::{CommId, ProcessId, Rail, RailSet, RequestId, Source, TagSelector};
+use crate::process::{Config, Process};
+use crate::request::{Completion, Posted, SendMode};
+use crate::time::{Duration, Instant};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::rc::Rc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+
+/// What becomes of packets on a rail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mood {
+    Works,
+    /// Broken, and both devices say so.
+    Cut,
+    /// Takes everything and brings nothing.
+    Silent,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    pub(super) bytes_per_s: u64,
+    pub(super) latency: Duration,
+    pub(super) mood: Mood,
+    /// 1 in so many packets is damaged, which the device finds: it is lost.
+    pub(super) damage_one_in: u64,
+    /// Bytes that the queue holds before the device is full.
+    pub(super) buffer_bytes: u64,
+}
+
+impl Line {
+    pub(super) fn mbit(mbit_per_s: u64) -> Self {
+        Self {
+            bytes_per_s: mbit_per_s * 125_000,
+            latency: Duration::from_us(30),
+            mood: Mood::Works,
+            damage_one_in: 0,
+            buffer_bytes: 8 << 20,
+        }
+    }
+}
+
+enum Flight {
+    Packet { rail: u8, header: Vec<u8>, payload: Vec<u8>, virtual_bytes: Option<usize> },
+    Put { rail: u8, token: Token },
+    Report(Event),
+}
+
+/// What both ports share.
+pub(super) struct Shared {
+    pub(super) now: Instant,
+    pub(super) lines: Vec<Line>,
+    /// When each line is free again, by rail and sender.
+    free: Vec<[Instant; 2]>,
+    /// What arrives, by time, then in the order sent, with the receiver.
+    flights: BTreeMap<(Instant, u64), (usize, Flight)>,
+    flight_count: u64,
+    arrived: [VecDeque<Flight>; 2],
+    registered: BTreeMap<u64, Buffer>,
+    pub(super) registrations: u64,
+    random: Random,
+    pub(super) resets: Vec<(Rail, Instant)>,
+    /// Bytes of packets by rail.
+    pub(super) carried: Vec<u64>,
+    pub(super) gaps: Vec<(Rail, Gap)>,
+}
+
+impl Shared {
+    fn fly(&mut self, at: Instant, to: usize, flight: Flight) {
+        self.flight_count += 1;
+        self.flights.insert((at, self.flight_count), (to, flight));
+    }
+
+    /// When bytes given now will have come; `None`: no room in the queue.
+    fn carry(&mut self, rail: usize, from: usize, bytes: u64) -> Option<Instant> {
+        let (now, line) = (self.now, self.lines[rail]);
+        let queue_ps = self.free[rail][from].since(now).0;
+        if u128::from(queue_ps) * u128::from(line.bytes_per_s)
+            > u128::from(line.buffer_bytes) * 1_000_000_000_000
+        {
+            return None;
+        }
+        let done = self.free[rail][from].max(now)
+            + Duration((u128::from(bytes) * 1_000_000_000_000 / u128::from(line.bytes_per_s)) as u64);
+        self.free[rail][from] = done;
+        self.carried[rail] += bytes;
+        Some(done + line.latency)
+    }
+}
+
+/// One process' device.
+pub(super) struct Port {
+    me: usize,
+    rails: Vec<RailCapabilities>,
+    shared: Rc<RefCell<Shared>>,
+    current: Option<Flight>,
+}
+
+impl Device for Port {
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+
+    fn rails_to(&self, _: ProcessId) -> RailSet {
+        RailSet((1 << self.rails.len()) - 1)
+    }
+
+    fn send(&mut self, rail: Rail, _: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+        let bytes = header.len() + payload_len(&payload);
+        assert!(bytes <= self.rails[rail.0 as usize].packet_bytes_max && header.len() <= HEADER_BYTES_MAX);
+        let shared = &mut *self.shared.borrow_mut();
+        let line = shared.lines[rail.0 as usize];
+        if line.mood == Mood::Cut {
+            return Err(Full);
+        }
+        let at = shared.carry(rail.0.into(), self.me, bytes as u64 + 60).ok_or(Full)?;
+        let damaged = line.damage_one_in > 0 && shared.random.one_in(line.damage_one_in);
+        if line.mood == Mood::Silent || damaged {
+            return Ok(());
+        }
+        let (mut bytes, mut virtual_bytes) = (Vec::new(), None);
+        for piece in payload {
+            match piece {
+                Piece::Bytes(real) => bytes.extend_from_slice(real),
+                Piece::Virtual(len) => virtual_bytes = Some(len),
+            }
+        }
+        let packet = Flight::Packet { rail: rail.0, header: header.to_vec(), payload: bytes, virtual_bytes };
+        shared.fly(at, 1 - self.me, packet);
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        let flight = self.shared.borrow_mut().arrived[self.me].pop_front()?;
+        match flight {
+            Flight::Report(event) => Some(event),
+            Flight::Put { token, .. } => Some(Event::Completion(token, Ok(()))),
+            Flight::Packet { rail, .. } => {
+                self.current = Some(flight);
+                Some(Event::Packet(Incoming {
+                    rail: Rail(rail),
+                    from: ProcessId(1 - self.me as u32),
+                    slot: 0,
+                }))
+            }
+        }
+    }
+
+    fn packet(&self, _: &Incoming) -> Packet<'_> {
+        let Some(Flight::Packet { header, payload, virtual_bytes, .. }) = &self.current else { panic!() };
+        Packet { header, payload: virtual_bytes.map_or(Piece::Bytes(payload), Piece::Virtual) }
+    }
+
+    fn release(&mut self, _: Incoming) {
+        self.current = None;
+    }
+
+    fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        let shared = &mut *self.shared.borrow_mut();
+        shared.registrations += 1;
+        let key = shared.registrations;
+        shared.registered.insert(key, buffer);
+        Some(RemoteKey { words: [key, 1] })
+    }
+
+    fn deregister(&mut self, _: Rail, key: RemoteKey) {
+        assert!(self.shared.borrow_mut().registered.remove(&key.words[0]).is_some(), "deregistered twice");
+    }
+
+    fn put(
+        &mut self,
+        rail: Rail,
+        _: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        let shared = &mut *self.shared.borrow_mut();
+        let line = shared.lines[rail.0 as usize];
+        if line.mood != Mood::Works {
+            let at = shared.now + Duration::from_ms(1);
+            shared.fly(at, self.me, Flight::Report(Event::Completion(token, Err(RailBroken))));
+            return Ok(Submitted::Pending);
+        }
+        let memory = shared.registered[&remote.key.words[0]];
+        let at = shared.carry(rail.0.into(), self.me, local.len() as u64).ok_or(Full)?;
+        memory.copy_from(remote.offset as usize, &local, 0, local.len());
+        shared.fly(at + line.latency, self.me, Flight::Put { rail: rail.0, token });
+        Ok(Submitted::Pending)
+    }
+
+    fn set_gap(&mut self, rail: Rail, _: ProcessId, gap: Gap) {
+        self.shared.borrow_mut().gaps.push((rail, gap));
+    }
+
+    fn reset(&mut self, rail: Rail, _: ProcessId) {
+        let now = self.shared.borrow().now;
+        self.shared.borrow_mut().resets.push((rail, now));
+    }
+
+    fn arm(&mut self) -> Armed {
+        Armed::NotYet
+    }
+}
+
+/// What happens to a rail, when.
+pub(super) type Script = VecDeque<(Instant, usize, Line)>;
+
+pub(super) struct Wire {
+    pub(super) nodes: Vec<(Process, Port)>,
+    pub(super) shared: Rc<RefCell<Shared>>,
+    pub(super) script: Script,
+    /// A process that computes and makes no progress until then.
+    pub(super) away_until: [Instant; 2],
+}
+
+/// TCP, about.
+pub(super) fn tcp() -> RailCapabilities {
+    RailCapabilities {
+        name: "tcp",
+        packet_bytes_max: (64 << 10) + 128,
+        eager_bytes_max: 16 << 10,
+        may_break: true,
+        bandwidth_bytes_per_s: 1_250_000_000,
+        latency_ps: 20_000_000,
+        pacing: Pacing::Rate,
+        ..RailCapabilities::default()
+    }
+}
+
+impl Wire {
+    pub(super) fn new(lines: Vec<Line>, seed: u64) -> Self {
+        Self::with(lines, tcp(), Config::default(), seed)
+    }
+
+    pub(super) fn with(lines: Vec<Line>, rail: RailCapabilities, config: Config, seed: u64) -> Self {
+        let count = lines.len();
+        let shared = Rc::new(RefCell::new(Shared {
+            now: Instant::ZERO,
+            lines,
+            free: vec![[Instant::ZERO; 2]; count],
+            flights: BTreeMap::new(),
+            flight_count: 0,
+            arrived: Default::default(),
+            registered: BTreeMap::new(),
+            registrations: 0,
+            random: Random(seed),
+            resets: vec![],
+            carried: vec![0; count],
+            gaps: vec![],
+        }));
+        let port = |me| Port { me, rails: vec![rail; count], shared: shared.clone(), current: None };
+        let process = |me| Process::new(ProcessId(me as u32), 2, config);
+        let nodes = (0..2).map(|me| (process(me), port(me))).collect();
+        Self { nodes, shared, script: Script::new(), away_until: [Instant::ZERO; 2] }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.shared.borrow().now
+    }
+
+    pub(super) fn registered_count(&self) -> usize {
+        self.shared.borrow().registered.len()
+    }
+
+    /// Changes a rail now.
+    pub(super) fn set_line(&mut self, rail: usize, line: Line) {
+        let shared = &mut *self.shared.borrow_mut();
+        let (now, before) = (shared.now, shared.lines[rail]);
+        if line.bytes_per_s != before.bytes_per_s {
+            for free in &mut shared.free[rail] {
+                // What is queued goes at the new rate.
+                let queue_ps = u128::from(free.since(now).0);
+                let queue_ps = queue_ps * u128::from(before.bytes_per_s) / u128::from(line.bytes_per_s);
+                *free = now + Duration(queue_ps as u64);
+            }
+        }
+        shared.lines[rail] = line;
+        if line.mood != Mood::Works {
+            let is_packet = |flight: &Flight| matches!(flight, Flight::Packet { rail: by, .. } if usize::from(*by) == rail);
+            shared.flights.retain(|_, (_, flight)| !is_packet(flight));
+            for arrived in &mut shared.arrived {
+                arrived.retain(|flight| !is_packet(flight));
+            }
+            shared.free[rail] = [now; 2];
+            let is_put =
+                |flight: &Flight| matches!(flight, Flight::Put { rail: by, .. } if usize::from(*by) == rail);
+            for (_, flight) in shared.flights.values_mut().filter(|(_, flight)| is_put(flight)) {
+                let Flight::Put { token, .. } = *flight else { unreachable!() };
+                *flight = Flight::Report(Event::Completion(token, Err(RailBroken)));
+            }
+        }
+        let cut = (before.mood == Mood::Cut, line.mood == Mood::Cut);
+        if cut.0 != cut.1 {
+            for me in 0..2 {
+                let (rail, peer) = (Rail(rail as u8), ProcessId(1 - me as u32));
+                let event = if cut.1 { Event::RailDown(rail, peer) } else { Event::RailUp(rail, peer) };
+                // The two sides learn of it at different times.
+                let at = now + Duration::from_us(100 + 700 * me as u64);
+                shared.fly(at, me, Flight::Report(event));
+            }
+        }
+    }
+
+    /// Lets everybody who is here do what there is to do now.
+    fn progress(&mut self) -> bool {
+        let now = self.now();
+        let mut any = false;
+        loop {
+            let mut worked = false;
+            for (me, (process, port)) in self.nodes.iter_mut().enumerate() {
+                if self.away_until[me] > now {
+                    continue;
+                }
+                process.handle_timeout(now);
+                worked |= process.progress(port);
+            }
+            if !worked {
+                return any;
+            }
+            any = true;
+        }
+    }
+
+    /// Does what there is to do now, or else goes on to the next moment at which anything happens, at most until
+    /// `limit`. `false`: it is `limit`.
+    pub(super) fn step(&mut self, limit: Instant) -> bool {
+        if self.progress() {
+            return true;
+        }
+        let now = self.now();
+        let mut next = limit;
+        for (me, (process, _)) in self.nodes.iter().enumerate() {
+            let wants = process.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+            // A full device is asked again soon.
+            let wants = if process.wants_transmit() { wants.min(now + Duration::from_us(50)) } else { wants };
+            next = next.min(wants.max(now + Duration::from_us(1)).max(self.away_until[me]));
+        }
+        {
+            let shared = self.shared.borrow();
+            next = next.min(shared.flights.first_key_value().map_or(limit, |(key, _)| key.0));
+        }
+        next = next.min(self.script.front().map_or(limit, |entry| entry.0)).max(now);
+        self.shared.borrow_mut().now = next;
+        while self.script.front().is_some_and(|entry| entry.0 <= next) {
+            let (_, rail, line) = self.script.pop_front().unwrap();
+            self.set_line(rail, line);
+        }
+        let shared = &mut *self.shared.borrow_mut();
+        while let Some(entry) = shared.flights.first_entry() {
+            if entry.key().0 > next {
+                break;
+            }
+            let (to, flight) = entry.remove();
+            shared.arrived[to].push_back(flight);
+        }
+        next < limit
+    }
+
+    /// Runs until then.
+    pub(super) fn run_until(&mut self, at: Instant) {
+        while self.step(at) {}
+    }
+
+    pub(super) fn send(&mut self, from: usize, buffer: Buffer, tag: i32) -> Posted {
+        let (process, port) = &mut self.nodes[from];
+        process.isend(port, CommId::WORLD, buffer, 1 - from as u32, tag, SendMode::Standard).unwrap()
+    }
+
+    pub(super) fn receive(&mut self, at: usize, buffer: Buffer, tag: i32) -> Posted {
+        let (process, port) = &mut self.nodes[at];
+        let source = Source::Rank(1 - at as u32);
+        process.irecv(port, CommId::WORLD, buffer, source, TagSelector::Tag(tag)).unwrap()
+    }
+
+    pub(super) fn take(&mut self, at: usize, id: RequestId) -> Option<Completion> {
+        self.nodes[at].0.take(id).unwrap()
+    }
+}
