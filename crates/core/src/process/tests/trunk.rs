@@ -1,5 +1,7 @@
 //! Several rails as one: figures and faults, in virtual time.
 
+#![allow(clippy::disallowed_macros, reason = "a figure is printed, so that a miss shows by how much")]
+
 use super::net::{Random, memory};
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
