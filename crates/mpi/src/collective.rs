@@ -328,25 +328,29 @@ impl Persistent {
 }
 
 /// The choices for each size of communicator there was, made once.
-#[derive(Default)]
-pub(crate) struct Selectors(Vec<(u32, Selector)>);
+pub(crate) struct Selectors {
+    fabric: Fabric,
+    by_size: Vec<(u32, Selector)>,
+}
 
 impl Selectors {
+    /// Choices for this fabric, which is the same at all processes.
+    pub(crate) fn new(fabric: Fabric) -> Self {
+        Self { fabric, by_size: Vec::new() }
+    }
+
     fn of_size(&mut self, size: u32) -> &mut Selector {
-        let at = self.0.iter().position(|(of, _)| *of == size).unwrap_or_else(|| {
-            self.0.push((size, new_selector(size)));
-            self.0.len() - 1
+        let at = self.by_size.iter().position(|(of, _)| *of == size).unwrap_or_else(|| {
+            self.by_size.push((size, new_selector(size, self.fabric)));
+            self.by_size.len() - 1
         });
-        &mut self.0[at].1
+        &mut self.by_size[at].1
     }
 }
 
-/// Choices for shared memory on the processors this process may use, and what the environment forces:
-/// `AYATORI_COLL_ALLREDUCE=ring`, the same at all processes.
-fn new_selector(size: u32) -> Selector {
-    let processors =
-        std::thread::available_parallelism().ok().and_then(|count| u32::try_from(count.get()).ok());
-    let mut selector = Selector::new(size, Fabric { processors, ..Fabric::default() });
+/// Choices for the fabric, and what the environment forces: `AYATORI_COLL_ALLREDUCE=ring`, the same at all processes.
+fn new_selector(size: u32, fabric: Fabric) -> Selector {
+    let mut selector = Selector::new(size, fabric);
     for collective in Collective::ALL {
         let variable = format!("AYATORI_COLL_{}", collective.name().to_uppercase());
         if let Ok(name) = std::env::var(&variable)

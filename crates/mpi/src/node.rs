@@ -8,16 +8,18 @@
 use crate::boundary::Fault;
 use crate::collective::{Operation, Parts};
 use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::select::Question;
 use ayatori_core::comm::Communicator;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
+use ayatori_core::op::Reducer;
 use ayatori_core::process::Process;
-use ayatori_devices::shm::{Call, NodeCollectives, Shm};
+use ayatori_devices::shm::{Call, Crowd, NodeCollectives, Shm, is_direct};
 
 /// The rooms of this process' communicators.
 pub(crate) struct Node {
     is_enabled: bool,
-    is_crowded: bool,
+    crowd: Crowd,
     /// By the core's number of the communicator.
     places: Vec<Place>,
 }
@@ -33,13 +35,12 @@ enum Place {
 }
 
 impl Node {
-    /// `is_crowded`: the job has more processes than this host has CPUs, whatever CPUs each is bound to. It is the
-    /// same at all processes, since how a collective runs depends on it.
+    /// `crowd` is the same at all processes, since how a collective runs depends on it.
     ///
     /// `AYATORI_NODE_COLLECTIVES=0`, the same at all processes, takes schedules of messages always.
-    pub(crate) fn new(is_crowded: bool) -> Self {
+    pub(crate) fn new(crowd: Crowd) -> Self {
         let is_enabled = std::env::var_os("AYATORI_NODE_COLLECTIVES").is_none_or(|value| value != "0");
-        Self { is_enabled, is_crowded, places: Vec::new() }
+        Self { is_enabled, crowd, places: Vec::new() }
     }
 
     /// Takes a room for the communicator of `group` that the core is about to name here.
@@ -87,7 +88,7 @@ impl Node {
         let at = id.0 as usize;
         let Ok(comm) = core.comm(id) else { return };
         let room = (self.is_enabled && comm.size() > 1)
-            .then(|| device.open_room(comm.context(), comm.group().iter()))
+            .then(|| device.open_room(comm.context(), comm.group().iter(), self.crowd))
             .flatten();
         if self.places.len() <= at {
             self.places.resize_with(at + 1, Place::default);
@@ -117,36 +118,25 @@ impl Node {
         id: CommId,
         operation: &Operation,
     ) -> Result<bool, Fault> {
-        let is_crowded = self.is_crowded;
+        let crowd = self.crowd;
         let comm = core.comm(id)?;
         let (rank, size) = (comm.rank(), comm.size());
         let Some(room) = self.room(core, device, id) else { return Ok(false) };
-        let call = call_of(operation, rank, size, is_crowded).filter(|call| room.takes(call));
+        let (collective, bytes) = operation.question(size);
+        let commutative = operation.reducer().is_none_or(Reducer::is_commutative);
+        if !is_direct(&Question { collective, bytes, size, commutative }, crowd) {
+            return Ok(false);
+        }
+        let call = call_of(operation, rank, size);
         Ok(call.map(|call| room.start(call)).is_some())
     }
 }
 
-/// Longest data that goes through shared memory where no process waits for a CPU, in bytes: longer ones gain from
-/// the kernel's copy. Where they do, each message costs a turn on a CPU, and there is no limit (measured with 4 and
-/// 8 ranks on 2 CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
-const BYTES_MAX: usize = 256 << 10;
-
-/// The same for a broadcast.
-const BCAST_BYTES_MAX: usize = 8 << 10;
-
-/// The operation as a call of the node's collectives, where it is one: of operations whose lengths and kind all
-/// processes know alike, and reductions that may be applied in any order.
+/// The operation as a call of the node's collectives, where its buffers allow that.
 #[inline]
-fn call_of(operation: &Operation, rank: u32, size: u32, is_crowded: bool) -> Option<Call> {
-    let (_, bytes) = operation.question(size);
-    let is_long = bytes > BYTES_MAX && !is_crowded;
-    if is_long || operation.reducer().is_some_and(|reducer| !reducer.is_commutative()) {
-        return None;
-    }
+fn call_of(operation: &Operation, rank: u32, size: u32) -> Option<Call> {
     Some(match operation {
         Operation::Barrier => Call::Barrier,
-        // With a CPU each, a long broadcast is faster by the kernel's copy (26 against 6 µs for 64 KiB).
-        Operation::Bcast { .. } if bytes > BCAST_BYTES_MAX && !is_crowded => return None,
         Operation::Bcast { buffer, root } => Call::Bcast { root: *root, buffer: *buffer },
         Operation::Reduce { send, recv, reducer, root } => {
             let receive = recv.unwrap_or(Buffer::EMPTY);

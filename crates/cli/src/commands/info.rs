@@ -6,13 +6,13 @@ use super::run::hostname;
 use super::run::place::{allowed_cpus, cores_by_node, format_cpus};
 use crate::exit::{Coded, Exit};
 use anyhow::Context;
+use ayatori_core::coll::Collective;
 use ayatori_core::coll::select::{self, Question};
-use ayatori_core::coll::{Collective, Fabric};
 use ayatori_core::device::{Device, RailCapabilities};
 use ayatori_core::ids::ProcessId;
 use ayatori_core::protocol;
 use ayatori_devices::launch::Launch;
-use ayatori_devices::shm::Shm;
+use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
 use rustix::process::{Resource, getrlimit};
 use std::fmt::Write as _;
 use std::fs;
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, num_args = 2, value_names = ["OPERATION", "BYTES"])]
     explain: Option<Vec<String>>,
     /// Ranks of the communicator that --explain is about
-    #[arg(short = 'n', long = "np", value_name = "RANKS", default_value_t = 2,
+    #[arg(short = 'n', long = "np", visible_alias = "ranks", value_name = "RANKS", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..), requires = "explain")]
     ranks: u32,
 }
@@ -199,14 +199,15 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
         })?;
     let cpus_count = std::thread::available_parallelism().map_or(1, usize::from);
     let cpus_count = u32::try_from(cpus_count).unwrap_or(u32::MAX);
-    let fabric = Fabric {
-        eager_bytes_max: rail.eager_bytes_max,
-        processors: (ranks > cpus_count).then_some(cpus_count),
-        ..Fabric::default()
-    };
+    let crowd = Crowd { ranks_count: ranks, cpus_count };
     let question = Question { collective, bytes, size: ranks, commutative: true };
-    let mut text = select::explain(&question, &fabric);
-    if fabric.processors.is_some() {
+    let mut text = String::new();
+    if ranks > 1 && is_direct(&question, crowd) {
+        text += "a blocking call goes directly through the memory of the host, if its reduction commutes and its \
+                 blocks are equal\n(AYATORI_NODE_COLLECTIVES=0 turns that off); any other is a schedule of messages:\n";
+    }
+    text += &select::explain(&question, &fabric(crowd));
+    if crowd.is_crowded() {
         let _ = writeln!(text, "({ranks} ranks share {cpus_count} CPUs, so work counts more than rounds)");
     }
     Ok(text)

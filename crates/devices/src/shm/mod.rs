@@ -24,6 +24,7 @@ mod sleep;
 mod sys;
 mod wait;
 
+pub use collectives::choice::{Crowd, fabric, is_direct};
 pub use collectives::{Call, NodeCollectives};
 pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
 pub use wait::{Wait, WaitPolicy, WaitStep};
@@ -88,7 +89,6 @@ pub struct Shm {
     expected: u32,
     scan_next: u32,
     is_armed: bool,
-    is_crowded: bool,
     segment: Segment,
     sleeper: Sleeper,
     waker: Waker,
@@ -123,6 +123,9 @@ impl Shm {
         let segment = Segment::attach(source, local_size, ring)?;
         let me = config.local_rank;
         let is_crowded = local_size > config.cpus_count;
+        if is_crowded {
+            sys::spread(me, local_size);
+        }
         let sleeper = Sleeper::new(&segment, me, is_crowded);
         let control = &segment.controls()[me as usize];
         control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
@@ -157,7 +160,6 @@ impl Shm {
             expected: (me + 1) % local_size,
             scan_next: 0,
             is_armed: false,
-            is_crowded,
             segment,
             waker: sleeper.waker(),
             sleeper,

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const LOCAL_SIZE_MAX: u32 = 1024;
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const PAGE_BYTES: usize = 4096;
 

@@ -148,6 +148,28 @@ pub(crate) fn parent_cpus_count() -> Option<u32> {
     (!failed).then(|| unsafe { libc::CPU_COUNT(&set) } as u32)
 }
 
+/// Moves this thread to the `place`-th of `places_count` even parts of the CPUs it may use, and leaves it free to
+/// be moved again. Processes that only ever yield stay where they were started for long, however uneven that is.
+pub(crate) fn spread(place: u32, places_count: u32) {
+    // SAFETY: a set of CPUs is bits: all zero is valid.
+    let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
+    let bytes = size_of_val(&all);
+    // SAFETY: the sets are as large as said and live for the calls; CPU numbers are below the sets' size.
+    unsafe {
+        if libc::sched_getaffinity(0, bytes, &raw mut all) != 0 {
+            return;
+        }
+        let count = libc::CPU_COUNT(&all) as usize;
+        let wanted = place as usize * count / places_count.max(1) as usize;
+        let mut cpus = (0..8 * bytes).filter(|&cpu| libc::CPU_ISSET(cpu, &all));
+        let (true, Some(cpu)) = (count > 1, cpus.nth(wanted)) else { return };
+        libc::CPU_SET(cpu, &mut one);
+        // Failure is harmless: the process stays where it is.
+        libc::sched_setaffinity(0, bytes, &raw const one);
+        libc::sched_setaffinity(0, bytes, &raw const all);
+    }
+}
+
 /// Which way [`process_memory`] copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {

@@ -2,12 +2,13 @@
 
 use crate::abi::MPI_ERR_OTHER;
 use crate::boundary::{Fault, fault};
+use crate::collective::Selectors;
 use crate::node::Node;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::Config;
 use ayatori_devices::launch::{Launch, Pmi1};
 use ayatori_devices::pmi::Client;
-use ayatori_devices::shm::{Shm, ShmConfig, Source};
+use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
 use std::fmt::Display;
 
 use super::engine::Engine;
@@ -44,7 +45,7 @@ fn alone() -> Result<Job, Fault> {
     let id = ProcessId(0);
     let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
     Ok(Job {
-        engine: engine(id, 1, device),
+        engine: engine(id, Crowd { ranks_count: 1, cpus_count: online_cpus_count() }, device),
         launcher: None,
         id,
         count: 1,
@@ -81,7 +82,10 @@ fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
     let appnum = client.appnum().ok().filter(|&number| number >= 0);
     let universe_size = client.universe_size().ok().filter(|&size| size > 0);
     let id = ProcessId(rank);
-    Ok(Job { engine: engine(id, count, device), launcher: Some(client), id, count, appnum, universe_size })
+    // The same at all processes, whatever CPUs each is bound to.
+    let cpus_count = pmi.cpus_count.unwrap_or_else(online_cpus_count);
+    let engine = engine(id, Crowd { ranks_count: count, cpus_count }, device);
+    Ok(Job { engine, launcher: Some(client), id, count, appnum, universe_size })
 }
 
 /// CPUs of this host, whether this process may use them or not.
@@ -113,12 +117,12 @@ fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
     }
 }
 
-fn engine(id: ProcessId, count: u32, device: Shm) -> Engine {
+fn engine(id: ProcessId, crowd: Crowd, device: Shm) -> Engine {
     Engine {
-        node: Node::new(count > online_cpus_count()),
-        core: ayatori_core::Process::new(id, count, Config::default()),
+        node: Node::new(crowd),
+        core: ayatori_core::Process::new(id, crowd.ranks_count, Config::default()),
         device,
-        selectors: Default::default(),
+        selectors: Selectors::new(fabric(crowd)),
     }
 }
 

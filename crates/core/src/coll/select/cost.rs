@@ -47,7 +47,10 @@ pub(super) fn estimate_ps(question: &Question, algorithm: Algorithm, fabric: &Fa
     };
     // Where processes share processors, the work of all of them takes its time too.
     let waits = cost.all_messages - cost.all_together;
+    // In each round every process has its turn on a processor, if only to see that it still waits.
+    let turns = cost.rounds * u128::from(question.size);
     let work_ps = asks * (cost.all_messages * message_ps * 2 + waits * u128::from(fabric.switch_ps))
+        + turns * u128::from(fabric.switch_ps)
         + at_rate_ps(cost.all_bytes, fabric.bandwidth_bytes_per_s);
     path_ps.max(work_ps / u128::from(processors.max(1)))
 }

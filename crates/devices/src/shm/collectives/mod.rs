@@ -1,8 +1,7 @@
 //! Collectives of ranks on one host, directly in shared memory.
 //!
 //! Owns the rooms (`room.rs`: memory and its ownership protocol) and the state machine that takes one call of
-//! one communicator at a time through its rounds. Deliberately not here: which algorithm to use (the caller
-//! asks [`NodeCollectives::takes`] and otherwise runs a schedule), operations on elements (a closure), waiting
+//! one communicator at a time through its rounds. Deliberately not here: operations on elements (a closure), waiting
 //! (the caller polls [`NodeCollectives::advance`] together with its device, and sleeps with it: who completes
 //! a round wakes members that sleep).
 //!
@@ -13,6 +12,7 @@
 //! ```text
 //! barrier          arrive ─ released
 //! bcast, scatter   root: write, publish, arrive │ others: published ─ read, arrive       a segment at a time
+//!   long           root: lend, publish, arrive ─ released │ others: published ─ copy from the root, arrive
 //! reduce           write, arrive (the last one folds) │ root: released ─ read
 //! allreduce        write, arrive (the last one folds) ─ released ─ read
 //!   long           write, arrive ─ released ─ fold own part, arrive ─ released ─ read    a segment at a time
@@ -23,6 +23,8 @@
 //! scan, exscan     write, arrive ─ released ─ fold those of lower ranks
 //! ```
 
+pub(super) mod choice;
+mod lend;
 pub(crate) mod room;
 
 use super::Shm;
@@ -31,6 +33,7 @@ use super::segment::{Control, Segment};
 use super::sleep::Waker;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::{ContextId, ProcessId};
+use choice::Crowd;
 use room::{Room, line_multiple};
 
 /// Rooms in a segment: communicators that can have one at a time. The first is `MPI_COMM_WORLD`'s where all
@@ -43,6 +46,11 @@ const FOLD_BY_LAST_BYTES_MAX: usize = 2 << 10;
 /// Segments of a long broadcast, so that copying in and copying out overlap. Where ranks outnumber CPUs a
 /// segment costs a turn on a CPU, and there are none.
 const BCAST_SEGMENT_BYTES: usize = 16 << 10;
+
+/// From this length on a broadcast goes by the kernel's copy where each rank has a CPU: of 64 KiB to 2 ranks 5 µs
+/// instead of 12. With more ranks than CPUs it gains nothing (4 and 7 ranks on 2 CPUs: 22 and 43 µs instead of 18
+/// and 32).
+const LEND_BYTES_MIN: usize = 8 << 10;
 
 /// One collective call. Lengths are those of the buffers; all members give the same ones, and the same root.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +146,10 @@ enum Stage {
     Released,
     /// Has everybody folded its part? (Round after that of the deposits.)
     Folded,
+    /// Has everybody copied what the root lends? (`lend.rs`)
+    Lent,
+    /// Is the next piece there? (`lend.rs`)
+    Asked,
 }
 
 /// The collectives of one communicator at one of its members. See the [module's docs](self).
@@ -154,6 +166,8 @@ pub struct NodeCollectives {
     stage: Stage,
     /// Bytes that segments before this one have done.
     done_bytes: usize,
+    /// Whether this process may use the kernel's copy, as far as it knows.
+    kernel_copy: bool,
 }
 
 impl Shm {
@@ -173,12 +187,13 @@ impl Shm {
     }
 
     /// Opens the room that was taken for the context; the members in the order of their ranks. `None`: there
-    /// is no such room, or not all members are on this host. The first room is kept for `MPI_COMM_WORLD` and
+    /// is no such room, or not all members are on this host. All members say the same `crowd`. The first room is kept for `MPI_COMM_WORLD` and
     /// need not be taken.
     pub fn open_room(
         &self,
         context: ContextId,
         members: impl Iterator<Item = ProcessId>,
+        crowd: Crowd,
     ) -> Option<NodeCollectives> {
         let locals: Option<Vec<u32>> = members.map(|process| self.local_rank_of(process)).collect();
         let locals = locals?;
@@ -194,12 +209,13 @@ impl Shm {
             size: locals.len() as u32,
             members: locals.iter().map(|&local| &self.segment.controls()[local as usize]).collect(),
             waker: self.sleeper.waker(),
-            is_crowded: self.is_crowded,
+            is_crowded: crowd.is_crowded(),
             area_bytes: self.segment.room_layout().area_bytes,
             round: 0,
             call: Call::Barrier,
             stage: Stage::Idle,
             done_bytes: 0,
+            kernel_copy: self.rails[0].get,
         })
     }
 }
@@ -217,34 +233,14 @@ impl Segment {
 }
 
 impl NodeCollectives {
-    /// Whether a call of this kind and length can be done here. A function of the arguments and of what all
-    /// members know alike: they all get the same answer.
-    pub fn takes(&self, call: &Call) -> bool {
-        let n = self.size as usize;
-        match *call {
-            Call::Barrier
-            | Call::Bcast { .. }
-            | Call::Gather { .. }
-            | Call::Allgather { .. }
-            | Call::Scatter { .. } => true,
-            Call::Reduce { element_bytes, .. } | Call::Allreduce { element_bytes, .. } => {
-                element_bytes > 0 && unit(element_bytes) <= self.area_bytes
-            }
-            Call::Alltoall { send, .. } => send.len() <= self.area_bytes || self.area_bytes / n >= LINE_BYTES,
-            // Each member also has a line or more of the result area.
-            Call::ReduceScatterBlock { send: block, .. } if block.len() > self.area_bytes => false,
-            Call::ReduceScatterBlock { receive: block, .. } | Call::Scan { send: block, .. } => {
-                line_multiple(block.len()).saturating_mul(n) <= self.area_bytes
-            }
-        }
-    }
-
     /// Begins a call; [`advance`](Self::advance) does it.
     ///
+    /// The call is one that [`is_direct`](super::is_direct) says yes to.
+    ///
     /// # Panics
-    /// If the call before has not ended, or [`takes`](Self::takes) says no: our bug.
+    /// If the call before has not ended: our bug.
     pub fn start(&mut self, call: Call) {
-        assert!(self.stage == Stage::Idle && self.takes(&call), "{call:?} at {:?}", self.stage);
+        assert!(self.stage == Stage::Idle, "{call:?} at {:?}", self.stage);
         self.call = call;
         self.done_bytes = 0;
         self.stage = match call {
@@ -264,6 +260,8 @@ impl NodeCollectives {
                 Stage::Published => self.room.is_published(self.round) && self.on_published(),
                 Stage::Released => self.room.is_released(self.round) && self.on_released(reduce),
                 Stage::Folded => self.room.is_released(self.round) && self.on_folded(),
+                Stage::Lent => self.serve(self.lent()),
+                Stage::Asked => self.take_piece(self.lent()),
             };
             if !goes_on {
                 return false;
@@ -281,6 +279,7 @@ impl NodeCollectives {
         let (round, done) = (self.round, self.done_bytes);
         match self.call {
             Call::Barrier => self.arrive_and(Stage::Released),
+            Call::Bcast { buffer, .. } if self.is_lent(buffer.len()) => self.lend(buffer),
             Call::Bcast { buffer, .. } => {
                 let len = self.segment_bytes(buffer.len() - done);
                 self.room.write(round, self.room.result_at(), &buffer, done, len);
@@ -331,6 +330,7 @@ impl NodeCollectives {
     fn on_published(&mut self) -> bool {
         let (round, at, done) = (self.round, self.room.result_at(), self.done_bytes);
         match self.call {
+            Call::Bcast { buffer, root } if self.is_lent(buffer.len()) => self.borrow(root, buffer),
             Call::Bcast { buffer, .. } => {
                 let len = self.segment_bytes(buffer.len() - done);
                 self.room.read(round, at, &buffer, done, len);
@@ -410,6 +410,20 @@ impl NodeCollectives {
         self.end_round(Stage::Idle);
         self.next_segment(len, total, Stage::Enter);
         true
+    }
+
+    /// Whether a broadcast of this length goes by the kernel's copy. Not where ranks outnumber CPUs: the data are
+    /// then copied to and from the room by the same CPUs, whose caches keep it.
+    fn is_lent(&self, len: usize) -> bool {
+        !self.is_crowded && len >= LEND_BYTES_MIN
+    }
+
+    /// What is lent.
+    fn lent(&self) -> Buffer {
+        match self.call {
+            Call::Bcast { buffer, .. } => buffer,
+            _ => unreachable!("only a broadcast lends"),
+        }
     }
 
     fn deposit(&self, send: Buffer, len: usize) {

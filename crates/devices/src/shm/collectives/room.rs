@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header    key: whose room this is; how many have left
-//! steps     DEPTH × { arrived | published | released }, a pair of lines each
+//! steps     DEPTH × { arrived | published | released | lent }, a pair of lines or two each
 //! areas     DEPTH × { one deposit a member | result }
 //! ```
 //!
@@ -22,12 +22,19 @@
 //!    releases; or the root of a round that publishes, before it stores `published` = e + 1 with release (it
 //!    may write the deposits too: the others write none then); or each member its own part, before it arrives; or each member a part that it alone reads, between release
 //!    and arriving at e + 1.
-//! 5. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
+//! 5. In a round that publishes the root may *lend* its memory instead of writing the result: it states the
+//!    address before it publishes, does not touch that memory until it has seen the round released, and until
+//!    then looks who *asks* for the data since the kernel does not let it read them. Who asks owns the words
+//!    `want` of its deposit area, the root `have` and what follows: pieces go through there, one at a time
+//!    (`want` = `have` + 1: the root's turn). The asker arrives when it has all.
+//! 6. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
 //!    by storing 0 as the key, with release.
 
 use super::super::ring::LINE_BYTES;
-use super::super::sys::Mapping;
+use super::super::segment::LOCAL_SIZE_MAX;
+use super::super::sys::{self, Direction, Mapping};
 use ayatori_core::buffer::{Buffer, Piece, payload_len};
+use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Rounds in progress at once: how far a member may run ahead of the slowest.
@@ -43,11 +50,29 @@ pub(crate) struct Header {
 #[repr(C, align(128))]
 struct Counter(AtomicU32);
 
+/// What the root of a round lends.
+#[repr(C, align(128))]
+struct Lent {
+    /// In the root's memory; 0: the kernel's copy is not to be had.
+    address: AtomicU64,
+    bytes: AtomicU64,
+    /// A bit for each member that asks.
+    askers: [AtomicU64; LOCAL_SIZE_MAX as usize / 64],
+}
+
+/// At the start of an asker's deposit area: pieces wanted and pieces there.
+#[repr(C, align(128))]
+pub(crate) struct Mail {
+    pub(crate) want: AtomicU64,
+    pub(crate) have: AtomicU64,
+}
+
 #[repr(C)]
 struct Step {
     arrived: Counter,
     published: Counter,
     released: Counter,
+    lent: Lent,
 }
 
 /// Offsets in a room, in bytes from its start.
@@ -163,11 +188,70 @@ impl Room {
         step.released.0.store(round as u32 + 1, Ordering::Release);
     }
 
+    /// States what the root lends in `round`, which it publishes next.
+    pub(crate) fn lend(&self, round: u64, address: u64, bytes: u64) {
+        let lent = &self.step(round).lent;
+        lent.address.store(address, Ordering::Relaxed);
+        lent.bytes.store(bytes, Ordering::Relaxed);
+        for word in &lent.askers[..self.layout.members_max.div_ceil(64)] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Copies what the published `round` lends from the memory of process `pid` into `buffer`.
+    pub(crate) fn take_lent(&self, round: u64, pid: u32, buffer: &Buffer) -> io::Result<()> {
+        let lent = &self.step(round).lent;
+        let (address, bytes) = (lent.address.load(Ordering::Relaxed), lent.bytes.load(Ordering::Relaxed));
+        let (Some(at), true) = (buffer.as_ptr(), address != 0 && pid != 0) else {
+            // About this memory, not about what the kernel allows.
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        };
+        let len = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        // SAFETY: `Buffer::from_raw_parts`: valid for writes of its length; the root lends its memory until we
+        // arrive (rule 5).
+        unsafe { sys::process_memory(Direction::Read, pid as i32, at, address, len) }
+    }
+
+    /// Member `rank` asks the root for what the published `round` lends, a piece at a time.
+    pub(crate) fn ask(&self, round: u64, rank: u32) {
+        let mail = self.mail(round, rank);
+        mail.have.store(0, Ordering::Relaxed);
+        mail.want.store(1, Ordering::Relaxed);
+        let askers = &self.step(round).lent.askers;
+        askers[rank as usize / 64].fetch_or(1 << (rank % 64), Ordering::Release);
+    }
+
+    /// Who asks in `round`.
+    #[inline]
+    pub(crate) fn askers(&self, round: u64, members_count: u32) -> impl Iterator<Item = u32> + use<> {
+        let askers = &self.step(round).lent.askers;
+        (0..members_count.div_ceil(64)).flat_map(move |word| {
+            let bits = askers[word as usize].load(Ordering::Acquire);
+            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * 64 + bit)
+        })
+    }
+
+    /// The words at the start of a member's deposit area.
+    pub(crate) fn mail(&self, round: u64, rank: u32) -> &'static Mail {
+        let at = self.step_at(round) + rank as usize * self.layout.area_bytes;
+        // SAFETY: atomics.
+        unsafe { &self.mapping.slice::<Mail>(at, 1)[0] }
+    }
+
+    /// Where the pieces for an asker go, and how long they are at most.
+    pub(crate) fn piece_place(&self, rank: u32) -> (usize, usize) {
+        let words = size_of::<Mail>();
+        (rank as usize * self.layout.area_bytes + words, self.layout.area_bytes - words)
+    }
+
+    fn step_at(&self, round: u64) -> usize {
+        self.at + RoomLayout::AREAS_AT + round as usize % DEPTH * self.layout.step_bytes()
+    }
+
     fn address(&self, round: u64, offset: usize, len: usize) -> *mut u8 {
         let step_bytes = self.layout.step_bytes();
         assert!(offset <= step_bytes && len <= step_bytes - offset, "outside of the room");
-        let step_at = self.at + RoomLayout::AREAS_AT + round as usize % DEPTH * step_bytes;
-        self.mapping.address(step_at + offset, len)
+        self.mapping.address(self.step_at(round) + offset, len)
     }
 
     /// Offset of the result area in a step; deposits are before it.

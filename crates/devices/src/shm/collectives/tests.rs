@@ -5,13 +5,18 @@ use std::thread;
 
 /// Runs `f(rank, collectives)` as one thread a rank.
 fn run(n: u32, is_crowded: bool, f: impl Fn(u32, &mut NodeCollectives) + Sync) {
-    let devices = world(n, |config| config.cpus_count = if is_crowded { 1 } else { 1000 });
+    run_on(world(n, |_| {}), is_crowded, f);
+}
+
+fn run_on(devices: Vec<Shm>, is_crowded: bool, f: impl Fn(u32, &mut NodeCollectives) + Sync) {
+    let n = devices.len() as u32;
+    let crowd = Crowd { ranks_count: n, cpus_count: if is_crowded { 0 } else { n } };
     thread::scope(|scope| {
         for (rank, device) in devices.into_iter().enumerate() {
             let f = &f;
             scope.spawn(move || {
                 let members = (0..n).map(|i| ProcessId(10 + 2 * i));
-                let mut collectives = device.open_room(ContextId::WORLD, members).unwrap();
+                let mut collectives = device.open_room(ContextId::WORLD, members, crowd).unwrap();
                 f(rank as u32, &mut collectives);
             });
         }
@@ -87,6 +92,28 @@ fn broadcasts_reach_everybody_from_any_root_without_waiting_for_the_slowest() {
                     let mut memory = if rank == root { block(root, len, salt) } else { vec![0; len] };
                     finish(collectives, Call::Bcast { root, buffer: buffer(&mut memory) });
                     assert!(memory == block(root, len, salt), "{len} from {root} at {rank} of {n}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_long_broadcast_reaches_also_those_whom_the_kernel_gives_no_copy() {
+    let n = 6;
+    for refused in [0..0, 0..1, 1..2, 2..6, 0..6] {
+        let devices = world(n, |config| {
+            config.kernel_copy = !refused.contains(&config.local_rank);
+        });
+        run_on(devices, false, |rank, collectives| {
+            for (salt, len) in [8191, 8192, 65_536, 200_001, 70_000].into_iter().enumerate() {
+                for root in [0, n - 1, 1] {
+                    let mut memory = if rank == root { block(root, len, salt) } else { vec![0; len] };
+                    finish(collectives, Call::Bcast { root, buffer: buffer(&mut memory) });
+                    assert!(memory == block(root, len, salt), "{len} from {root} at {rank}");
+                    if salt % 2 == 0 {
+                        finish(collectives, Call::Barrier);
+                    }
                 }
             }
         });
@@ -184,8 +211,9 @@ fn rooms_run_out_and_are_used_again() {
     let devices = world(1, |_| {});
     let device = &devices[0];
     let context = |i| ContextId::new(ProcessId(10), i);
+    let crowd = Crowd { ranks_count: 1, cpus_count: 1 };
     let me = || std::iter::once(ProcessId(10));
-    let open = |i| device.open_room(context(i), me());
+    let open = |i| device.open_room(context(i), me(), crowd);
     for i in 2..2 + ROOMS_COUNT as u32 - 1 {
         assert!(device.claim_room(context(i), me()), "room {i}");
     }

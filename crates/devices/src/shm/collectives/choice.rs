@@ -1,0 +1,105 @@
+//! Which collective operations run in a room, and what schedules cost in shared memory. One place for the library
+//! and for `ayatori info --explain`.
+
+use super::super::ring::LINE_BYTES;
+use super::room::{RoomLayout, line_multiple};
+use ayatori_core::coll::select::Question;
+use ayatori_core::coll::{Collective, Fabric};
+
+/// Longest data that goes through a room where each rank has a CPU, in bytes: longer ones gain from the kernel's
+/// copy, a message at a time. With more ranks than CPUs each message costs a turn on a CPU, and there is no limit
+/// (measured with 4 and 8 ranks on 2 CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
+const BYTES_MAX: usize = 256 << 10;
+
+/// The job's ranks on this host, as all of them know it alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crowd {
+    /// Ranks.
+    pub ranks_count: u32,
+    /// CPUs that they have together.
+    pub cpus_count: u32,
+}
+
+impl Crowd {
+    /// More ranks than CPUs.
+    pub fn is_crowded(self) -> bool {
+        self.ranks_count > self.cpus_count
+    }
+}
+
+/// Whether a blocking operation with equal blocks runs directly in the room of its communicator, if that has one. A
+/// function of what all members know alike: they all get the same answer. Lengths are as in [`Question`].
+pub fn is_direct(question: &Question, crowd: Crowd) -> bool {
+    let Question { collective, bytes, size, commutative } = *question;
+    let area_bytes = RoomLayout::new(crowd.ranks_count).area_bytes;
+    let n = size as usize;
+    // Each member has a line or more of the result area.
+    let has_own_part = |block: usize| line_multiple(block).saturating_mul(n) <= area_bytes;
+    let fits = match collective {
+        Collective::Barrier
+        | Collective::Bcast
+        | Collective::Gather
+        | Collective::Allgather
+        | Collective::Scatter => true,
+        Collective::Reduce | Collective::Allreduce => commutative,
+        Collective::Alltoall => bytes.saturating_mul(n) <= area_bytes || area_bytes / n >= LINE_BYTES,
+        Collective::ReduceScatter => {
+            commutative && bytes <= area_bytes && has_own_part(bytes.div_ceil(n.max(1)))
+        }
+        Collective::Scan | Collective::Exscan => commutative && has_own_part(bytes),
+        Collective::Gatherv | Collective::Scatterv | Collective::Allgatherv | Collective::Alltoallv => false,
+    };
+    // A broadcast's data may be lent: `lend.rs`.
+    fits && (crowd.is_crowded() || bytes <= BYTES_MAX || collective == Collective::Bcast)
+}
+
+/// What schedules cost in shared memory, measured through the library on a machine of 2026 (2 ranks; 4 to 32 ranks
+/// on 2 CPUs).
+pub fn fabric(crowd: Crowd) -> Fabric {
+    Fabric {
+        latency_ps: 500_000,
+        message_ps: 300_000,
+        switch_ps: 800_000,
+        processors: crowd.is_crowded().then_some(crowd.cpus_count),
+        ..Fabric::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(collective: Collective, bytes: usize, (ranks_count, cpus_count): (u32, u32)) -> bool {
+        let question = Question { collective, bytes, size: ranks_count, commutative: true };
+        is_direct(&question, Crowd { ranks_count, cpus_count })
+    }
+
+    #[test]
+    fn long_data_stay_out_of_the_room_where_each_rank_has_a_cpu() {
+        assert!(asked(Collective::Allreduce, 256 << 10, (8, 8)));
+        assert!(!asked(Collective::Allreduce, (256 << 10) + 1, (8, 8)));
+        assert!(asked(Collective::Allreduce, 64 << 20, (8, 2)));
+        assert!(asked(Collective::Bcast, 64 << 20, (8, 8)));
+    }
+
+    #[test]
+    fn what_does_not_commute_or_has_unequal_blocks_stays_out() {
+        let crowd = Crowd { ranks_count: 4, cpus_count: 2 };
+        for collective in
+            [Collective::Reduce, Collective::Allreduce, Collective::ReduceScatter, Collective::Scan]
+        {
+            let question = Question { collective, bytes: 8, size: 4, commutative: false };
+            assert!(!is_direct(&question, crowd), "{collective:?}");
+        }
+        assert!(!asked(Collective::Allgatherv, 8, (4, 2)));
+    }
+
+    #[test]
+    fn blocks_need_a_place_in_the_room() {
+        assert!(asked(Collective::Alltoall, 1 << 20, (4, 2)));
+        assert!(!asked(Collective::Alltoall, 64, (1024, 2)));
+        assert!(asked(Collective::Scan, 8, (512, 2)) || asked(Collective::Scan, 8, (32, 2)));
+        assert!(!asked(Collective::Scan, 64 << 10, (4, 2)));
+        assert!(!asked(Collective::ReduceScatter, 128 << 10, (4, 2)));
+    }
+}
