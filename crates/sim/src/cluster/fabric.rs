@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token};
 
-use super::{Config, Transfer};
+use super::{Config, NicUse, Transfer};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence};
 use crate::slab::Slab;
 use crate::trace::Trace;
@@ -113,7 +113,11 @@ impl Fabric {
         let host_count = network.graph().host_count();
         let nic_counts = network.graph().hosts().map(|host| network.graph().port_count(host.into()));
         // Rails are the same for all: as many as every host has.
-        let nic_count = nic_counts.min().unwrap_or(0);
+        let fewest_nics = nic_counts.min().unwrap_or(0);
+        let nic_count = match config.nic_use {
+            NicUse::All => fewest_nics,
+            NicUse::OneEach => fewest_nics.min(1),
+        };
         let memory = RailCapabilities {
             name: "memory",
             packet_bytes_max: config.eager_bytes_max + 4_096,
@@ -156,6 +160,13 @@ impl Fabric {
 
     pub(super) fn nic_of(&self, rank: u32, nic: u16) -> NicId {
         let host = ayatori_fabric::graph::HostId(self.host_of(rank));
+        let nic = match self.config.nic_use {
+            NicUse::All => nic,
+            NicUse::OneEach => {
+                let nic_count = self.network.graph().port_count(host.into()) as u32;
+                (rank % self.config.processes_per_host % nic_count) as u16
+            }
+        };
         self.network.nic(host, nic).expect("rails are as many as every host has NICs")
     }
 
@@ -271,19 +282,23 @@ impl Fabric {
             }
             return;
         }
+        let gap = if is_packet { Gap::NONE } else { self.gap_between(from, to, rail) };
         let [from, to] = [from, to].map(|rank| self.nic_of(rank, u16::from(rail) - 1));
-        let gap = if is_packet { Gap::NONE } else { self.gap_between(from, to) };
         self.network.send(Message { from, to, bytes, gap, token: flight, notify_injected: is_packet });
     }
 
-    fn gap_between(&self, from: NicId, to: NicId) -> Gap {
-        let Config { gap, gap_per_hop, .. } = self.config;
+    fn gap_between(&self, from: u32, to: u32, rail: u8) -> Gap {
+        let Config { gap, gap_per_hop, gap_free_hop_count, ref gap_of_pair, .. } = self.config;
+        if let Some(gaps) = gap_of_pair {
+            return gaps.get(&(from, to)).copied().unwrap_or(Gap::NONE);
+        }
         if gap_per_hop == Gap::NONE {
             return gap;
         }
-        let [from, to] = [from, to].map(|nic| self.network.switch_of(nic));
+        let [from, to] =
+            [from, to].map(|rank| self.network.switch_of(self.nic_of(rank, u16::from(rail) - 1)));
         let path = self.network.routing().path(self.network.graph(), from, to, 0);
-        let hop_count = path.map_or(0, |path| path.len() as u32);
+        let hop_count = path.map_or(0, |path| path.len() as u32).saturating_sub(gap_free_hop_count);
         let milli_packets = gap_per_hop.milli_packets.saturating_mul(hop_count);
         Gap { milli_packets: gap.milli_packets.saturating_add(milli_packets) }
     }

@@ -33,6 +33,7 @@ mod mpi;
 mod nic;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -59,6 +60,15 @@ pub enum Transfer {
     Put,
     /// Packets through the protocol engine, copied at both ends.
     Packets,
+}
+
+/// Which of its host's NICs a process uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicUse {
+    /// All of them: each is a rail.
+    All,
+    /// One, dealt out in turn to the processes of a host: it is their one rail, also to processes that have another.
+    OneEach,
 }
 
 /// What hosts, their software and their NICs are like.
@@ -89,6 +99,13 @@ pub struct Config {
     /// As much more for every hop between switches that the message has to go ("MOD pacing", the future work of the packet
     /// pacing paper: a gap for each message from its hop count).
     pub gap_per_hop: Gap,
+    /// So many hops add no gap to that: 1 where a message that goes one hop is never in anybody's way.
+    pub gap_free_hop_count: u32,
+    /// Where it is known who sends to whom: the gap of each message by sender and receiver, instead of all that. What is
+    /// not in it has none.
+    pub gap_of_pair: Option<Rc<BTreeMap<(u32, u32), Gap>>>,
+    /// Which of its host's NICs a process uses.
+    pub nic_use: NicUse,
     /// Processes start at times spread evenly over this, ps.
     pub start_spread_ps: u64,
     /// Seed of the start times.
@@ -111,6 +128,9 @@ impl Default for Config {
             transfer: Transfer::Get,
             gap: Gap::NONE,
             gap_per_hop: Gap::NONE,
+            gap_free_hop_count: 0,
+            gap_of_pair: None,
+            nic_use: NicUse::All,
             start_spread_ps: 0,
             seed: 0,
         }

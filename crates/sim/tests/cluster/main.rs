@@ -3,8 +3,8 @@
 use ayatori_core::Error;
 use ayatori_core::coll::Collective;
 use ayatori_core::ids::{Source, TagSelector};
-use ayatori_sim::cluster::{Cluster, ClusterError, Config, Mpi, Transfer};
-use ayatori_sim::machine::nsim_torus;
+use ayatori_sim::cluster::{Cluster, ClusterError, Config, Mpi, NicUse, Transfer};
+use ayatori_sim::machine::{nsim_torus, tofu_torus};
 use ayatori_sim::network::Gap;
 use ayatori_sim::workloads::{self, HaloGrid, RingOrder};
 
@@ -191,4 +191,52 @@ fn nobody_leaves_a_barrier_before_the_last_has_come() {
         Ok(())
     }
     cluster(&[4, 4], Config::default()).run(late).unwrap();
+}
+
+/// A long message of each process to the same process of the next host.
+fn shift_ps(mut cluster: Cluster, per_host: u32) -> u64 {
+    let shift = cluster.run(move |mpi| async move {
+        let size = mpi.size();
+        let (to, from) = ((mpi.rank() + per_host) % size, (mpi.rank() + size - per_host) % size);
+        mpi.sendrecv(to, from, 0, 1 << 20).await.map(drop)
+    });
+    shift.unwrap().elapsed_ps
+}
+
+#[test]
+fn processes_with_a_nic_each_do_not_wait_for_one_another_at_the_host() {
+    // Both send at the same time to other places.
+    let config = Config { processes_per_host: 2, nic_use: NicUse::OneEach, ..free_of_cost() };
+    let mut cluster = Cluster::new(tofu_torus(&[4], 2, None).unwrap(), config).unwrap();
+    assert_ne!(cluster.nic_of(0), cluster.nic_of(1));
+    let both = |mpi: Mpi| async move {
+        // 0 to the next host, 1 to the one before: they share no link but one at the host, if any.
+        match mpi.rank() {
+            0 => mpi.send(2, 0, 1 << 20).await,
+            1 => mpi.send(7, 0, 1 << 20).await,
+            2 => mpi.recv(0, 0, 1 << 20).await.map(drop),
+            7 => mpi.recv(1, 0, 1 << 20).await.map(drop),
+            _ => Ok(()),
+        }
+    };
+    let apart_ps = cluster.run(both).unwrap().elapsed_ps;
+    assert_eq!(cluster.leftovers(), None);
+    let config = Config { processes_per_host: 2, ..free_of_cost() };
+    let shared_ps =
+        Cluster::new(tofu_torus(&[4], 1, None).unwrap(), config).unwrap().run(both).unwrap().elapsed_ps;
+    let ratio = shared_ps as f64 / apart_ps as f64;
+    assert!((1.9..2.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_gap_by_pair_or_beyond_free_hops_paces_those_messages_only() {
+    let plain = shift_ps(cluster(&[4], free_of_cost()), 1);
+    let paced = |config: Config| shift_ps(cluster(&[4], config), 1) as f64 / plain as f64;
+    // Everybody sends one hop.
+    let per_hop = Config { gap_per_hop: Gap::packets(1.0), ..free_of_cost() };
+    assert!((1.9..2.1).contains(&paced(per_hop.clone())));
+    assert!((0.99..1.01).contains(&paced(Config { gap_free_hop_count: 1, ..per_hop })));
+    let of = |pair| Some(std::rc::Rc::new([(pair, Gap::packets(2.0))].into()));
+    assert!((2.9..3.1).contains(&paced(Config { gap_of_pair: of((1, 2)), ..free_of_cost() })));
+    assert!((0.99..1.01).contains(&paced(Config { gap_of_pair: of((2, 1)), ..free_of_cost() })));
 }

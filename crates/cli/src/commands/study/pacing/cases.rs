@@ -1,0 +1,285 @@
+//! What is run: every case is one number of the study.
+
+use std::fmt;
+
+const KIB: u64 = 1 << 10;
+
+/// 24 to 768 nodes by doubling axes in turn up to the paper's 8×6×16; it gives the extents of its largest torus only.
+pub(super) const RING_EXTENTS: [[u32; 3]; 6] =
+    [[2, 3, 4], [4, 3, 4], [4, 6, 4], [8, 6, 4], [8, 6, 8], [8, 6, 16]];
+/// The same numbers of nodes as units of 2×3×2, which is what the machine is made of: its largest is 4×2×8 units.
+const TOFU_UNITS: [[u32; 3]; 6] = [[1, 1, 2], [1, 1, 4], [1, 1, 8], [2, 1, 8], [4, 1, 8], [4, 2, 8]];
+/// The paper's machine for all-to-all, 64 nodes.
+pub(super) const ALL_TO_ALL_EXTENTS: [u32; 3] = [4, 2, 8];
+/// Rank orders by the axis that varies fastest; as in the paper, those that begin with Z last.
+pub(super) const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [1, 0, 2], [0, 2, 1], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+/// Processes of a node in the random ring.
+pub(super) const RING_PROCESSES_PER_NODE: u32 = 16;
+/// "A few ns of start imbalance per process".
+const START_SPREAD_NS: u32 = 5;
+
+/// What the nodes are cabled as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A torus of three axes: how programs see the machine.
+    Torus([u32; 3]),
+    /// Units of 2×3×2 along three axes: how it is built.
+    Tofu([u32; 3]),
+}
+
+impl Shape {
+    pub(super) fn node_count(self) -> u32 {
+        match self {
+            Shape::Torus(extents) => extents.iter().product(),
+            Shape::Tofu(units) => units.iter().product::<u32>() * 12,
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Torus([x, y, z]) => write!(f, "torus {x}x{y}x{z}"),
+            Shape::Tofu([x, y, z]) => write!(f, "tofu {x}x{y}x{z}"),
+        }
+    }
+}
+
+/// Who sends what to whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Traffic {
+    /// Random ring, 16 processes a node.
+    Ring,
+    /// Pairwise exchange, one process a node, ranks in this order of axes.
+    AllToAll([usize; 3], Partner),
+}
+
+/// With whom a rank exchanges in step `n` of all-to-all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Partner {
+    /// With `rank XOR n`: MPICH, for a power of two.
+    Xor,
+    /// It sends to `rank + n` and receives from `rank - n`: Open MPI.
+    Shift,
+}
+
+/// How NICs pace; numbers in thousandths of a packet time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pacing {
+    /// The same gap for all messages: the paper's.
+    Fixed(u32),
+    /// So much for each hop beyond the first.
+    PerHop(u32),
+    /// One gap, from the machine alone: at uniform traffic its busiest link is then loaded so much (thousandths).
+    FromMachine(u32),
+    /// As much in the mean, by hops beyond the first.
+    PerHopFromMachine(u32),
+    /// One gap, from who sends to whom: the busiest link is then loaded so much.
+    FromTraffic(u32),
+    /// For each message a gap from the busiest link on its own way, which is then loaded so much.
+    PerMessageFromTraffic(u32),
+}
+
+impl Pacing {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Pacing::Fixed(_) => "fixed",
+            Pacing::PerHop(_) => "per-hop",
+            Pacing::FromMachine(_) => "from-machine",
+            Pacing::PerHopFromMachine(_) => "per-hop-from-machine",
+            Pacing::FromTraffic(_) => "from-traffic",
+            Pacing::PerMessageFromTraffic(_) => "per-message-from-traffic",
+        }
+    }
+
+    /// Its number, in thousandths.
+    pub(super) fn value(self) -> u32 {
+        match self {
+            Pacing::Fixed(value)
+            | Pacing::PerHop(value)
+            | Pacing::FromMachine(value)
+            | Pacing::PerHopFromMachine(value)
+            | Pacing::FromTraffic(value)
+            | Pacing::PerMessageFromTraffic(value) => value,
+        }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) shape: Shape,
+    pub(super) nic_count: u16,
+    pub(super) traffic: Traffic,
+    pub(super) bytes: u64,
+    pub(super) start_spread_ns: u32,
+    pub(super) pacing: Pacing,
+}
+
+impl Case {
+    fn ring(shape: Shape, bytes: u64, pacing: Pacing) -> Case {
+        // Four NICs: those that FX10 has.
+        Case { shape, nic_count: 4, traffic: Traffic::Ring, bytes, start_spread_ns: START_SPREAD_NS, pacing }
+    }
+
+    fn all_to_all(order: [usize; 3], partner: Partner, bytes: u64, pacing: Pacing) -> Case {
+        // One NIC: the paper's table 3.
+        let (shape, traffic) = (Shape::Torus(ALL_TO_ALL_EXTENTS), Traffic::AllToAll(order, partner));
+        Case { shape, nic_count: 1, traffic, bytes, start_spread_ns: START_SPREAD_NS, pacing }
+    }
+
+    /// Packet-hops, about: for the order of runs and the progress bar.
+    pub(super) fn cost(&self) -> u64 {
+        let nodes = u64::from(self.shape.node_count());
+        let messages = match self.traffic {
+            Traffic::Ring => nodes * u64::from(RING_PROCESSES_PER_NODE) * 2,
+            Traffic::AllToAll(..) => nodes * (nodes - 1),
+        };
+        let hops = match self.shape {
+            Shape::Torus(extents) => extents.iter().sum::<u32>() / 4 + 1,
+            Shape::Tofu(units) => units.iter().sum::<u32>() / 4 + 2,
+        };
+        messages * (self.bytes / 1_920 + 1) * u64::from(hops)
+    }
+
+    /// What makes the case, as the first columns of results.csv.
+    pub(super) fn columns(&self) -> String {
+        let traffic = match self.traffic {
+            Traffic::Ring => "random-ring".to_string(),
+            Traffic::AllToAll(_, Partner::Xor) => format!("all-to-all {}", self.order_name()),
+            Traffic::AllToAll(_, Partner::Shift) => format!("all-to-all by shift {}", self.order_name()),
+        };
+        let Case { shape, nic_count, bytes, start_spread_ns, pacing, .. } = self;
+        format!(
+            "{traffic},{},{shape},{nic_count},{bytes},{start_spread_ns},{},{}",
+            shape.node_count(),
+            pacing.name(),
+            f64::from(pacing.value()) / 1_000.0
+        )
+    }
+
+    /// As the paper writes rank orders: the extents, fastest axis first.
+    pub(super) fn order_name(&self) -> String {
+        match self.traffic {
+            Traffic::Ring => String::new(),
+            Traffic::AllToAll(order, _) => {
+                let [a, b, c] = order.map(|axis| ALL_TO_ALL_EXTENTS[axis]);
+                format!("{a}x{b}x{c}")
+            }
+        }
+    }
+}
+
+/// The names of [`Case::columns`].
+pub(super) const COLUMN_NAMES: &str =
+    "traffic,nodes,network,nics_per_node,bytes,start_spread_ns,pacing,pacing_value";
+
+fn fixed(gaps: impl IntoIterator<Item = f64>) -> Vec<Pacing> {
+    gaps.into_iter().map(|gap| Pacing::Fixed((gap * 1_000.0).round() as u32)).collect()
+}
+
+/// From 0 to `last` in equal steps.
+fn steps(last: f64, step: f64) -> Vec<f64> {
+    (0..=(last / step).round() as u32).map(|index| f64::from(index) * step).collect()
+}
+
+/// Loads of the busiest link that are tried: all that it can carry, and what a network with small buffers can.
+const LOADS: [u32; 4] = [1_000, 750, 600, 500];
+
+/// What is tried beyond the paper.
+fn beyond() -> Vec<Pacing> {
+    let mut all: Vec<Pacing> = [125, 250, 500, 1_000, 2_000].map(Pacing::PerHop).into();
+    all.extend(LOADS.map(Pacing::FromMachine));
+    all.extend(LOADS.map(Pacing::PerHopFromMachine));
+    all.extend(LOADS.map(Pacing::FromTraffic));
+    all.extend(LOADS.map(Pacing::PerMessageFromTraffic));
+    all
+}
+
+/// Start times spread wider, for "sensitive to start imbalance", ns.
+const SPREADS_NS: [u32; 4] = [5, 1_000, 10_000, 100_000];
+
+/// A machine of a few nodes, lengths and gaps that take about a minute.
+pub(super) fn quick() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let gaps = fixed([0.0, 0.5, 1.0, 2.0, 3.0, 3.5, 4.0, 6.0, 8.0, 12.0, 16.0]);
+    for extents in &RING_EXTENTS[..3] {
+        for bytes in [16 * KIB, 64 * KIB] {
+            let more = if bytes == 16 * KIB { beyond() } else { Vec::new() };
+            let pacings = gaps.iter().copied().chain(more);
+            cases.extend(pacings.map(|pacing| Case::ring(Shape::Torus(*extents), bytes, pacing)));
+        }
+    }
+    for order in ORDERS {
+        let pacings = fixed([0.0, 0.25, 0.5, 1.0, 2.0]).into_iter();
+        cases.extend(pacings.map(|pacing| Case::all_to_all(order, Partner::Xor, 512 * KIB, pacing)));
+    }
+    cases
+}
+
+/// The paper's grid.
+pub(super) fn full() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for extents in RING_EXTENTS {
+        let shape = Shape::Torus(extents);
+        for bytes in [16 * KIB, 64 * KIB, 256 * KIB, 1_024 * KIB, 4_096 * KIB] {
+            let step = if bytes <= 256 * KIB { 0.5 } else { 1.0 };
+            cases.extend(fixed(steps(16.0, step)).into_iter().map(|pacing| Case::ring(shape, bytes, pacing)));
+            if bytes <= 256 * KIB {
+                cases.extend(beyond().into_iter().map(|pacing| Case::ring(shape, bytes, pacing)));
+            }
+        }
+    }
+    // What the network that the machine is built of, and the number of NICs, change.
+    for (extents, units) in RING_EXTENTS.into_iter().zip(TOFU_UNITS) {
+        for gap in fixed(steps(16.0, 0.5)) {
+            cases.push(Case::ring(Shape::Tofu(units), 64 * KIB, gap));
+            cases.push(Case { nic_count: 1, ..Case::ring(Shape::Torus(extents), 64 * KIB, gap) });
+        }
+    }
+    for order in ORDERS {
+        for bytes in [512 * KIB, 1_024 * KIB, 2_048 * KIB] {
+            let more = if bytes == 512 * KIB { beyond() } else { Vec::new() };
+            let pacings = fixed(steps(2.0, 0.125)).into_iter().chain(more);
+            cases.extend(pacings.map(|pacing| Case::all_to_all(order, Partner::Xor, bytes, pacing)));
+        }
+        let pacings = fixed(steps(2.0, 0.125)).into_iter().chain(beyond());
+        cases.extend(pacings.map(|pacing| Case::all_to_all(order, Partner::Shift, 512 * KIB, pacing)));
+    }
+    for start_spread_ns in SPREADS_NS {
+        for gap in fixed(steps(2.0, 0.125)) {
+            cases.push(Case { start_spread_ns, ..Case::all_to_all(ORDERS[4], Partner::Xor, 512 * KIB, gap) });
+        }
+    }
+    // Those of the last block that stood in the one before.
+    let mut seen = std::collections::BTreeSet::new();
+    cases.retain(|case| seen.insert(case.columns()));
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_every_curve_a_run_without_gap() {
+        for cases in [quick(), full()] {
+            let mut names: Vec<String> = cases.iter().map(Case::columns).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), cases.len());
+            for case in &cases {
+                assert!(cases.contains(&Case { pacing: Pacing::Fixed(0), ..*case }), "{case:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_full_grid_is_the_papers() {
+        let cases = full();
+        let nodes = |nodes| cases.iter().any(|case| case.shape.node_count() == nodes);
+        assert!([24, 48, 96, 192, 384, 768, 64].into_iter().all(nodes));
+        let tofu: Vec<u32> = TOFU_UNITS.map(|units| Shape::Tofu(units).node_count()).into();
+        assert_eq!(tofu, [24, 48, 96, 192, 384, 768]);
+    }
+}

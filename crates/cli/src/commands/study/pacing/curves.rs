@@ -1,0 +1,145 @@
+//! Runs put together to curves: pacing effect over gap.
+
+use super::cases::{Case, Pacing, Partner, Shape, Traffic};
+use super::experiment::Outcome;
+
+/// Less than this is no effect: 2 %.
+pub(super) const NOTHING: f64 = 0.02;
+
+/// The runs of one traffic, length and network, in order of gap.
+#[derive(Debug)]
+pub(super) struct Curve {
+    /// With no gap.
+    pub(super) case: Case,
+    pub(super) unpaced_ps: u64,
+    /// (gap in packet times, effect: time over time without gap).
+    pub(super) points: Vec<(f64, f64)>,
+    /// What was tried beyond fixed gaps: (pacing, mean gap, effect).
+    pub(super) beyond: Vec<(Pacing, f64, f64)>,
+}
+
+impl Curve {
+    /// Best gap and effect; without any better than none that is (0, 1).
+    pub(super) fn best(&self) -> (f64, f64) {
+        self.points.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0.0, 1.0))
+    }
+
+    /// The largest gap and its effect.
+    pub(super) fn last(&self) -> (f64, f64) {
+        self.points.last().copied().unwrap_or((0.0, 1.0))
+    }
+
+    /// The worst effect at gaps below the best.
+    pub(super) fn worst_before_best(&self) -> f64 {
+        let best = self.best().0;
+        self.points.iter().filter(|point| point.0 < best).map(|point| point.1).fold(1.0, f64::max)
+    }
+
+    /// Better at some gap than with none, and worse than there at the largest.
+    pub(super) fn is_v_shaped(&self) -> bool {
+        let best = self.best().1;
+        best < 1.0 - NOTHING && self.last().1 > best + NOTHING
+    }
+
+    /// Mean gap and effect of a pacing beyond the fixed gap.
+    pub(super) fn with(&self, pacing: Pacing) -> Option<(f64, f64)> {
+        self.beyond.iter().find(|tried| tried.0 == pacing).map(|tried| (tried.1, tried.2))
+    }
+
+    pub(super) fn is_ring(&self) -> bool {
+        self.case.traffic == Traffic::Ring
+    }
+
+    /// Whether this is of the paper's own random ring: the torus that programs see, all NICs.
+    pub(super) fn is_main_ring(&self) -> bool {
+        self.is_ring() && matches!(self.case.shape, Shape::Torus(_)) && self.case.nic_count > 1
+    }
+
+    /// Whether this is of the paper's all-to-all: a few ns of imbalance, pairs by XOR.
+    pub(super) fn is_main_exchange(&self) -> bool {
+        matches!(self.case.traffic, Traffic::AllToAll(_, Partner::Xor)) && self.case.start_spread_ns <= 5
+    }
+
+    pub(super) fn nodes(&self) -> u32 {
+        self.case.shape.node_count()
+    }
+
+    /// Whether rank order begins with Z.
+    pub(super) fn is_z_first(&self) -> bool {
+        matches!(self.case.traffic, Traffic::AllToAll([2, ..], _))
+    }
+}
+
+/// All curves whose run without gap is there, in order of cases.
+pub(super) fn of(results: &[(Case, Outcome)]) -> Vec<Curve> {
+    let mut curves: Vec<Curve> = Vec::new();
+    let unpaced = results.iter().filter(|(case, _)| case.pacing == Pacing::Fixed(0));
+    for &(case, Outcome { time_ps: unpaced_ps, .. }) in unpaced {
+        let own = results.iter().filter(|(other, _)| Case { pacing: case.pacing, ..*other } == case);
+        let mut curve = Curve { case, unpaced_ps, points: Vec::new(), beyond: Vec::new() };
+        for (Case { pacing, .. }, outcome) in own {
+            let effect = outcome.time_ps as f64 / unpaced_ps as f64;
+            match pacing {
+                Pacing::Fixed(_) => curve.points.push((outcome.gap, effect)),
+                _ => curve.beyond.push((*pacing, outcome.gap, effect)),
+            }
+        }
+        curve.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        curves.push(curve);
+    }
+    curves
+}
+
+/// A length for people.
+pub(super) fn length(bytes: u64) -> String {
+    if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::commands::study::pacing::cases;
+
+    /// A curve of a random ring with these points.
+    pub(in crate::commands::study::pacing) fn curve(
+        nodes: usize,
+        bytes: u64,
+        points: &[(f64, f64)],
+    ) -> Curve {
+        let shape = Shape::Torus(cases::RING_EXTENTS[nodes]);
+        let case = Case {
+            shape,
+            nic_count: 4,
+            traffic: Traffic::Ring,
+            bytes,
+            start_spread_ns: 5,
+            pacing: Pacing::Fixed(0),
+        };
+        Curve { case, unpaced_ps: 1_000, points: points.to_vec(), beyond: Vec::new() }
+    }
+
+    #[test]
+    fn a_v_needs_a_gain_and_a_rise() {
+        let v = curve(0, 1 << 20, &[(0.0, 1.0), (1.0, 1.1), (2.0, 0.8), (4.0, 1.6)]);
+        assert!(v.is_v_shaped());
+        assert_eq!((v.best(), v.worst_before_best()), ((2.0, 0.8), 1.1));
+        assert!(!curve(0, 1 << 20, &[(0.0, 1.0), (1.0, 0.99), (2.0, 1.5)]).is_v_shaped());
+        assert!(!curve(0, 1 << 20, &[(0.0, 1.0), (1.0, 0.9), (2.0, 0.8)]).is_v_shaped());
+    }
+
+    #[test]
+    fn runs_make_curves_in_order_of_gap() {
+        let case = curve(0, 1 << 20, &[]).case;
+        let outcome = |gap, time_ps| Outcome { gap, time_ps, packet_hop_count: 1 };
+        let results = [
+            (Case { pacing: Pacing::Fixed(2_000), ..case }, outcome(2.0, 300)),
+            (case, outcome(0.0, 200)),
+            (Case { pacing: Pacing::FromMachine(750), ..case }, outcome(1.5, 100)),
+            (Case { bytes: 5, pacing: Pacing::Fixed(1_000), ..case }, outcome(1.0, 300)),
+        ];
+        let curves = of(&results);
+        assert_eq!(curves.len(), 1, "one without its run without gap is none yet");
+        assert_eq!(curves[0].points, [(0.0, 1.0), (2.0, 1.5)]);
+        assert_eq!(curves[0].beyond, [(Pacing::FromMachine(750), 1.5, 0.5)]);
+    }
+}

@@ -1,0 +1,303 @@
+//! What the paper found, and whether the runs show the same. Every verdict is computed.
+
+use super::curves::{Curve, NOTHING, length};
+
+/// A sentence of the paper and ours beside it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    /// What the paper says.
+    pub(super) paper: &'static str,
+    /// What the runs show, with figures.
+    pub(super) here: String,
+    pub(super) verdict: Verdict,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Same,
+    /// For some curves, not for all.
+    Partly,
+    Differs,
+    /// There are no runs for it.
+    NotRun,
+}
+
+impl Verdict {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Verdict::Same => "same",
+            Verdict::Partly => "partly",
+            Verdict::Differs => "**differs**",
+            Verdict::NotRun => "not run",
+        }
+    }
+
+    fn of(count: usize, of: usize) -> Verdict {
+        match count {
+            _ if of == 0 => Verdict::NotRun,
+            0 => Verdict::Differs,
+            _ if count == of => Verdict::Same,
+            _ => Verdict::Partly,
+        }
+    }
+}
+
+/// All findings, in the paper's order.
+pub(super) fn all(curves: &[Curve]) -> Vec<Finding> {
+    let ring: Vec<&Curve> = curves.iter().filter(|curve| curve.is_main_ring()).collect();
+    let exchange: Vec<&Curve> = curves.iter().filter(|curve| curve.is_main_exchange()).collect();
+    vec![
+        v_shape(&ring),
+        improves_from_the_start(&ring),
+        rises_steeply(&ring),
+        grows_with_length(&ring),
+        grows_with_nodes(&ring),
+        no_effect(&exchange),
+        small_gain(&exchange),
+        as_nsim(&exchange),
+        sensitive_to_imbalance(curves),
+    ]
+}
+
+fn counted<'a>(curves: &[&'a Curve], holds: impl Fn(&Curve) -> bool) -> (usize, usize, Vec<&'a Curve>) {
+    let others: Vec<&Curve> = curves.iter().copied().filter(|curve| !holds(curve)).collect();
+    (curves.len() - others.len(), curves.len(), others)
+}
+
+/// "24 nodes with 16 KiB, 48 nodes with 64 KiB", a few of them.
+fn names(curves: &[&Curve]) -> String {
+    const SHOWN: usize = 6;
+    let name = |curve: &&Curve| match curve.is_ring() {
+        true => format!("{} nodes with {}", curve.nodes(), length(curve.case.bytes)),
+        false => format!("{} with {}", curve.case.order_name(), length(curve.case.bytes)),
+    };
+    let mut text = curves.iter().take(SHOWN).map(name).collect::<Vec<_>>().join(", ");
+    if curves.len() > SHOWN {
+        text += &format!(" and {} more", curves.len() - SHOWN);
+    }
+    text
+}
+
+fn except(others: &[&Curve]) -> String {
+    if others.is_empty() { String::new() } else { format!("; not {}", names(others)) }
+}
+
+fn v_shape(ring: &[&Curve]) -> Finding {
+    let (count, of, others) = counted(ring, Curve::is_v_shaped);
+    Finding {
+        paper: "random ring: V-shaped curves for every number of nodes from 24 to 768",
+        here: format!("{count} of {of} curves{}", except(&others)),
+        verdict: Verdict::of(count, of),
+    }
+}
+
+fn improves_from_the_start(ring: &[&Curve]) -> Finding {
+    let v: Vec<&Curve> = ring.iter().copied().filter(|curve| curve.is_v_shaped()).collect();
+    let (count, of, others) = counted(&v, |curve| curve.worst_before_best() <= 1.0 + NOTHING);
+    let worst = others.iter().map(|curve| curve.worst_before_best()).fold(1.0, f64::max);
+    let how = if others.is_empty() {
+        String::new()
+    } else {
+        format!("; the others get worse first, by up to {:.0} %", (worst - 1.0) * 100.0)
+    };
+    Finding {
+        paper: "random ring: as the gap grows from 0 the time falls, up to the best gap",
+        here: format!("{count} of {of} V-shaped curves are nowhere above 1 before their best gap{how}"),
+        verdict: Verdict::of(count, of),
+    }
+}
+
+fn rises_steeply(ring: &[&Curve]) -> Finding {
+    let v: Vec<&Curve> = ring.iter().copied().filter(|curve| curve.is_v_shaped()).collect();
+    let (count, of, others) = counted(&v, |curve| curve.last().1 > 1.0);
+    let slope = |curve: &&Curve| {
+        let ((best_gap, best), (last_gap, last)) = (curve.best(), curve.last());
+        (last - best) / (last_gap - best_gap)
+    };
+    let mean = v.iter().map(slope).sum::<f64>() / v.len().max(1) as f64;
+    Finding {
+        paper: "random ring: beyond the best gap the time rises steeply",
+        here: format!(
+            "{count} of {of} V-shaped curves end above 1 at the largest gap (on average {mean:.2} more per packet time){}",
+            except(&others)
+        ),
+        verdict: Verdict::of(count, of),
+    }
+}
+
+/// The longest run of a group against its shortest, or most nodes against fewest: whether the best effect is larger.
+fn growth(
+    ring: &[&Curve],
+    group: impl Fn(&Curve) -> u64,
+    measure: impl Fn(&Curve) -> u64,
+) -> (usize, usize, Vec<String>) {
+    let mut groups: Vec<u64> = ring.iter().map(|curve| group(curve)).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let (mut up, mut of, mut rows) = (0, 0, Vec::new());
+    for name in groups {
+        let mut own: Vec<&&Curve> = ring.iter().filter(|curve| group(curve) == name).collect();
+        own.sort_by_key(|curve| measure(curve));
+        let [first, .., last] = own[..] else { continue };
+        of += 1;
+        up += usize::from(last.best().1 < first.best().1 - NOTHING);
+        let best = own.iter().map(|curve| format!("{:.2}", curve.best().1)).collect::<Vec<_>>();
+        rows.push(best.join(" "));
+    }
+    (up, of, rows)
+}
+
+fn grows_with_length(ring: &[&Curve]) -> Finding {
+    let (up, of, rows) = growth(ring, |curve| curve.nodes().into(), |curve| curve.case.bytes);
+    Finding {
+        paper: "random ring: the effect grows with message length",
+        here: format!(
+            "longest against shortest: more than 2 % better for {up} of {of} numbers of nodes; best effects by length: {}",
+            rows.join(" | ")
+        ),
+        verdict: Verdict::of(up, of),
+    }
+}
+
+fn grows_with_nodes(ring: &[&Curve]) -> Finding {
+    let (up, of, rows) = growth(ring, |curve| curve.case.bytes, |curve| curve.nodes().into());
+    Finding {
+        paper: "random ring: the effect grows with the number of nodes",
+        here: format!(
+            "most against fewest nodes: more than 2 % better for {up} of {of} lengths; best effects by nodes: {}",
+            rows.join(" | ")
+        ),
+        verdict: Verdict::of(up, of),
+    }
+}
+
+fn no_effect(exchange: &[&Curve]) -> Finding {
+    let own: Vec<&Curve> = exchange.iter().copied().filter(|curve| !curve.is_z_first()).collect();
+    let (count, of, others) = counted(&own, |curve| curve.best().1 >= 1.0 - NOTHING);
+    let best = own.iter().map(|curve| curve.best().1).fold(1.0, f64::min);
+    Finding {
+        paper: "all-to-all: no effect in the four rank orders that do not begin with Z",
+        here: format!(
+            "no gain above 2 % in {count} of {of} curves (largest gain {:.1} %){}",
+            (1.0 - best) * 100.0,
+            except(&others)
+        ),
+        verdict: Verdict::of(count, of),
+    }
+}
+
+fn small_gain(exchange: &[&Curve]) -> Finding {
+    let own: Vec<&Curve> = exchange.iter().copied().filter(|curve| curve.is_z_first()).collect();
+    let gains = |curve: &Curve| curve.best().1 < 1.0 - NOTHING && curve.best().0 < 1.0;
+    let (count, of, others) = counted(&own, gains);
+    let described: Vec<String> = own
+        .iter()
+        .map(|curve| {
+            format!(
+                "{} {}: {:.3} at gap {}",
+                curve.case.order_name(),
+                length(curve.case.bytes),
+                curve.best().1,
+                curve.best().0
+            )
+        })
+        .collect();
+    Finding {
+        paper: "all-to-all: a small gain at a gap below 1 in the two rank orders that begin with Z",
+        here: format!("{count} of {of} curves{}; best effects: {}", except(&others), described.join(", ")),
+        verdict: Verdict::of(count, of),
+    }
+}
+
+fn as_nsim(exchange: &[&Curve]) -> Finding {
+    let own: Vec<&Curve> = exchange
+        .iter()
+        .copied()
+        .filter(|curve| curve.case.order_name() == "4x2x8" && curve.case.bytes == 1 << 20)
+        .collect();
+    let dips =
+        |curve: &Curve| curve.points.iter().any(|&(gap, effect)| gap > 0.0 && gap < 1.0 && effect < 1.0);
+    let (count, of, _) = counted(&own, dips);
+    let described = own.first().map_or(String::new(), |curve| {
+        let below: Vec<String> = curve
+            .points
+            .iter()
+            .filter(|point| point.0 > 0.0 && point.0 <= 1.0)
+            .map(|(gap, effect)| format!("{gap}: {effect:.3}"))
+            .collect();
+        format!("; effect by gap: {}", below.join(", "))
+    });
+    Finding {
+        paper: "NSIM, all-to-all 4x2x8 with 1 MiB: the time is somewhat shorter at gaps below 1, as on FX10",
+        here: format!(
+            "{}{described}",
+            if count > 0 { "shorter at some gap below 1" } else { "nowhere shorter" }
+        ),
+        verdict: Verdict::of(count, of),
+    }
+}
+
+fn sensitive_to_imbalance(curves: &[Curve]) -> Finding {
+    let varied: Vec<u32> =
+        curves.iter().map(|curve| curve.case.start_spread_ns).filter(|&spread| spread > 5).collect();
+    let order = curves
+        .iter()
+        .find(|curve| curve.case.start_spread_ns > 5)
+        .map(|curve| (curve.case.traffic, curve.case.bytes));
+    let own: Vec<&Curve> = curves
+        .iter()
+        .filter(|curve| Some((curve.case.traffic, curve.case.bytes)) == order && !varied.is_empty())
+        .collect();
+    let bests: Vec<f64> = own.iter().map(|curve| curve.best().1).collect();
+    let spread = bests.iter().copied().fold(0.0, f64::max) - bests.iter().copied().fold(1.0, f64::min);
+    let described: Vec<String> = own
+        .iter()
+        .map(|curve| {
+            format!("{} ns: {:.3} at {}", curve.case.start_spread_ns, curve.best().1, curve.best().0)
+        })
+        .collect();
+    let of = usize::from(!own.is_empty());
+    Finding {
+        paper: "the effect is sensitive to imbalance of start times",
+        here: format!("best effect by spread of start times (all-to-all, Z first): {}", described.join(", ")),
+        verdict: Verdict::of(usize::from(of > 0 && spread > NOTHING), of),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::study::pacing::curves::tests::curve;
+
+    fn verdicts(curves: &[Curve]) -> Vec<Verdict> {
+        all(curves).into_iter().map(|finding| finding.verdict).collect()
+    }
+
+    #[test]
+    fn verdicts_follow_the_data_and_not_the_paper() {
+        let v = |best| [(0.0, 1.0), (1.0, 0.99), (2.0, best), (16.0, 4.0)];
+        let flat = [(0.0, 1.0), (1.0, 1.0), (2.0, 1.5), (16.0, 4.0)];
+        let as_paper = [
+            curve(0, 1 << 14, &v(0.9)),
+            curve(0, 1 << 20, &v(0.8)),
+            curve(1, 1 << 14, &v(0.7)),
+            curve(1, 1 << 20, &v(0.6)),
+        ];
+        assert_eq!(verdicts(&as_paper)[..5], [Verdict::Same; 5]);
+        let otherwise = [
+            curve(0, 1 << 14, &v(0.6)),
+            curve(0, 1 << 20, &v(0.7)),
+            curve(1, 1 << 14, &v(0.8)),
+            curve(1, 1 << 20, &flat),
+        ];
+        let told = verdicts(&otherwise);
+        assert_eq!(told[0], Verdict::Partly);
+        assert_eq!(told[3..5], [Verdict::Differs; 2]);
+        assert!(all(&otherwise)[0].here.contains("not 48 nodes with 1 MiB"));
+    }
+
+    #[test]
+    fn what_was_not_run_is_said_so() {
+        assert!(verdicts(&[]).into_iter().all(|verdict| verdict == Verdict::NotRun));
+    }
+}
