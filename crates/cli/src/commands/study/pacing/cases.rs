@@ -223,8 +223,12 @@ pub(super) fn full() -> Vec<Case> {
     for extents in RING_EXTENTS {
         let shape = Shape::Torus(extents);
         for bytes in [16 * KIB, 64 * KIB, 256 * KIB, 1_024 * KIB, 4_096 * KIB] {
-            let step = if bytes <= 256 * KIB { 0.5 } else { 1.0 };
-            cases.extend(fixed(steps(16.0, step)).into_iter().map(|pacing| Case::ring(shape, bytes, pacing)));
+            // Long messages on many nodes take their time, and their best gaps are large.
+            let mut gaps = if bytes <= 256 * KIB { steps(16.0, 0.5) } else { steps(16.0, 1.0) };
+            if bytes > 256 * KIB && shape.node_count() <= 96 {
+                gaps.extend(steps(5.0, 1.0).into_iter().map(|gap| gap + 0.5));
+            }
+            cases.extend(fixed(gaps).into_iter().map(|pacing| Case::ring(shape, bytes, pacing)));
             if bytes <= 256 * KIB {
                 cases.extend(beyond().into_iter().map(|pacing| Case::ring(shape, bytes, pacing)));
             }

@@ -70,11 +70,18 @@ impl Curve {
     }
 }
 
-/// All curves whose run without gap is there, in order of cases.
-pub(super) fn of(results: &[(Case, Outcome)]) -> Vec<Curve> {
+/// All curves of a grid whose fixed gaps have all been run, in order of cases: one with a part of its gaps would tell
+/// of a best gap that is none.
+pub(super) fn of(grid: &[Case], results: &[(Case, Outcome)]) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     let unpaced = results.iter().filter(|(case, _)| case.pacing == Pacing::Fixed(0));
+    let is_fixed = |case: &Case| matches!(case.pacing, Pacing::Fixed(_));
     for &(case, Outcome { time_ps: unpaced_ps, .. }) in unpaced {
+        let is_own = |other: &Case| is_fixed(other) && Case { pacing: case.pacing, ..*other } == case;
+        let wanted_count = grid.iter().filter(|other| is_own(other)).count();
+        if results.iter().filter(|(other, _)| is_own(other)).count() < wanted_count {
+            continue;
+        }
         let own = results.iter().filter(|(other, _)| Case { pacing: case.pacing, ..*other } == case);
         let mut curve = Curve { case, unpaced_ps, points: Vec::new(), beyond: Vec::new() };
         for (Case { pacing, .. }, outcome) in own {
@@ -137,8 +144,11 @@ pub(super) mod tests {
             (Case { pacing: Pacing::FromMachine(750), ..case }, outcome(1.5, 100)),
             (Case { bytes: 5, pacing: Pacing::Fixed(1_000), ..case }, outcome(1.0, 300)),
         ];
-        let curves = of(&results);
+        let mut grid: Vec<Case> = results.iter().map(|result| result.0).collect();
+        let curves = of(&grid, &results);
         assert_eq!(curves.len(), 1, "one without its run without gap is none yet");
+        grid.push(Case { pacing: Pacing::Fixed(3_000), ..case });
+        assert_eq!(of(&grid, &results).len(), 0, "nor is one with a gap to come");
         assert_eq!(curves[0].points, [(0.0, 1.0), (2.0, 1.5)]);
         assert_eq!(curves[0].beyond, [(Pacing::FromMachine(750), 1.5, 0.5)]);
     }

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     store.sort(&origin, &cases)?;
     let done = |case: &Case| store.get(case).map(|outcome| (*case, outcome));
     let results: Vec<(Case, Outcome)> = cases.iter().filter_map(done).collect();
-    let curves = curves::of(&results);
+    let curves = curves::of(&cases, &results);
     let loads = link_loads(&experiment, &curves)?;
     let command = format!("ayatori study pacing{}", if args.quick { " --quick" } else { "" });
     let run_count = (results.len(), cases.len());
