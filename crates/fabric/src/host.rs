@@ -9,7 +9,7 @@
 
 use std::fmt::Write as _;
 
-use crate::dialect::ConfigFile;
+use crate::dialect::{ConfigFile, flow_control};
 use crate::plan::{Attachment, HostPlan, Plan, Tagging, VlanInterface};
 
 /// Port the learning frames are sent to: discard (RFC 863). Nobody need listen; the frame's source address is all.
@@ -85,13 +85,7 @@ fn write_attachment(script: &mut String, plan: &Plan, attachment: &Attachment) {
         );
     }
     if plan.pause && !attachment.ports.is_empty() {
-        let _ = writeln!(
-            script,
-            "for nic in {}; do\n\tethtool -A $nic rx on tx on >/dev/null 2>&1 ||\n\
-             \t\techo \"$0: $nic: flow control not changed (already on, not offered by the NIC, or no ethtool)\" >&2\n\
-             done",
-            nics.join(" ")
-        );
+        *script += &flow_control("nic", &nics.join(" "));
     }
     let _ = writeln!(script, "{{");
     let _ = writeln!(script, "echo link set dev {interface} up");
@@ -190,7 +184,7 @@ by_ping() { ping -b -n -c 1 -w 1 -I "$1" "$3"; }
 by_arping() { busybox arping -q -U -c 1 -w 1 -I "$1" "$2"; }
 
 if command -v python3 >/dev/null 2>&1; then
-	echo "$list" | python3 -c 'import socket, sys
+	echo "$list" | python3 -I -S -c 'import socket, sys
 for line in sys.stdin:
     _, address, broadcast = line.split()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -5,10 +5,11 @@
 //! the hosts must tag. Written from the manuals; not tried on the hardware.
 
 use crate::graph::SwitchId;
-use crate::plan::{Plan, SwitchPlan};
+use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
+use super::ios_family::{self, Members, Words, write_aging, write_hashing};
 use super::text::{self, Interface, line};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, Dialect, Refusal};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -20,71 +21,40 @@ impl Dialect for CiscoNxos {
     }
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
-        let switch = plan.switch(switch);
-        let mut out = text::header(plan, switch, "!", "Cisco NX-OS. Enter in configure mode.");
-        write_globals(&mut out, switch);
-        for port in text::unused_ports(switch) {
-            line(&mut out, format_args!("!\ninterface {}\n  description unused\n  shutdown", port.name));
-        }
-        for interface in text::interfaces(switch) {
-            self.write_interface(&mut out, plan, switch, interface)?;
-        }
-        // A port can join a port-channel only when both have the same VLANs, so it gets them first.
-        for port in switch.ports.iter().filter(|port| port.lag.is_some()) {
-            let lag = switch.lags.iter().find(|lag| Some(lag.number) == port.lag);
-            let mode = if lag.is_none_or(|lag| lag.lacp) { "active" } else { "on" };
-            self.write_interface(&mut out, plan, switch, Interface::Port(port))?;
-            line(&mut out, format_args!("  channel-group {} mode {mode}", port.lag.unwrap_or_default()));
-        }
-        out += &text::spanning_tree_last("!");
-        line(&mut out, format_args!("no spanning-tree vlan {}\nend", text::carried(switch)));
-        let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
-        Ok(Config { files: vec![file] })
+        ios_family::emit(self, plan, switch)
     }
 }
 
-impl CiscoNxos {
-    fn write_interface(
-        &self,
-        out: &mut String,
-        plan: &Plan,
-        switch: &SwitchPlan,
-        interface: Interface<'_>,
-    ) -> Result<(), Refusal> {
-        let name = match interface {
-            Interface::Port(port) => port.name.clone(),
-            Interface::Lag(lag) => format!("port-channel{}", lag.number),
-        };
-        let membership = interface.membership();
-        line(out, format_args!("!\ninterface {name}"));
-        line(out, format_args!("  description {}", text::reason(plan, interface.role())));
-        *out += "  switchport\n  switchport mode trunk\n";
-        if let Some(vlan) = text::native(self.name(), switch, &name, membership)? {
-            // The switch tags native VLANs too unless told otherwise here (see `vlan dot1q tag native` above).
-            line(
-                out,
-                format_args!("  switchport trunk native vlan {vlan}\n  no switchport trunk native vlan tag"),
-            );
-        }
-        line(out, format_args!("  switchport trunk allowed vlan {}", text::members(membership)));
-        let state = if plan.pause { "on" } else { "off" };
-        line(out, format_args!("  flowcontrol receive {state}\n  flowcontrol send {state}"));
-        *out += "  no shutdown\n";
-        Ok(())
-    }
-}
+impl Words for CiscoNxos {
+    const OPENING: &'static str = "Cisco NX-OS. Enter in configure mode.";
+    const INDENT: &'static str = "  ";
+    const LAG: &'static str = "port-channel";
+    const TRUNK: &'static [&'static str] = &["switchport", "switchport mode trunk"];
+    const AFTER_VLANS: &'static [&'static str] = &[];
+    const MEMBERS: Members = Members::WithVlans;
 
-fn write_globals(out: &mut String, switch: &SwitchPlan) {
-    if switch.lags.iter().any(|lag| lag.lacp) {
-        *out += "!\nfeature lacp\n";
+    fn write_globals(out: &mut String, switch: &SwitchPlan) {
+        if switch.lags.iter().any(|lag| lag.lacp) {
+            *out += "!\nfeature lacp\n";
+        }
+        line(out, format_args!("!\n! The VLANs.\nvlan {}", text::carried(switch)));
+        *out += "!\n! Trunks carry tagged frames only: untagged ones are dropped.\nvlan dot1q tag native\n";
+        write_aging(out, switch);
+        write_hashing(out, switch, "port-channel load-balance src-dst ip-l4port");
     }
-    line(out, format_args!("!\n! The VLANs.\nvlan {}", text::carried(switch)));
-    *out += "!\n! Trunks carry tagged frames only: untagged ones are dropped.\nvlan dot1q tag native\n";
-    *out +=
-        "!\n! Keep learned addresses as long as can be: priming, not traffic, teaches them. 0: for ever.\n";
-    line(out, format_args!("mac address-table aging-time {}", switch.aging_time_s.unwrap_or(0)));
-    if !switch.lags.is_empty() {
-        *out += "!\n! Several connections between two hosts spread over the cables of a link.\n";
-        *out += "port-channel load-balance src-dst ip-l4port\n";
+
+    fn native(vlan: Option<VlanId>) -> Vec<String> {
+        // The switch tags native VLANs too unless told otherwise here (see `vlan dot1q tag native` above).
+        let Some(vlan) = vlan else { return Vec::new() };
+        vec![format!("switchport trunk native vlan {vlan}"), "no switchport trunk native vlan tag".into()]
+    }
+
+    fn pause(_interface: Interface<'_>, is_on: bool) -> Vec<String> {
+        let state = if is_on { "on" } else { "off" };
+        vec![format!("flowcontrol receive {state}"), format!("flowcontrol send {state}")]
+    }
+
+    fn no_spanning_tree(carried: &VlanSet) -> String {
+        format!("no spanning-tree vlan {carried}")
     }
 }

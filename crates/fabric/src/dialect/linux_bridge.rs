@@ -213,10 +213,7 @@ fn write_start(script: &mut String, plan: &Plan, switch: &SwitchPlan, bridge: &s
         *script += "
 # 5. Flow control (802.3x) in both directions, so that frames wait instead of being lost.
 ";
-        let _ = writeln!(script, "for port in {}; do", wired.join(" "));
-        *script += "\tethtool -A $port rx on tx on >/dev/null 2>&1 ||
-\t\techo \"$0: $port: flow control not changed (already on, not offered by the NIC, or no ethtool)\" >&2
-done\n";
+        *script += &text::flow_control("port", &wired.join(" "));
     }
     *script += "
 # 6. Up. What was learned before may point along links a VLAN no longer uses: forget it, and prime from the hosts.

@@ -12,11 +12,14 @@ mod comware;
 mod dell_os6;
 #[cfg(test)]
 pub(crate) mod golden_tests;
+mod ios_family;
 mod json;
 mod linux_bridge;
 mod sonic;
 mod systemd_networkd;
 mod text;
+
+pub(crate) use text::flow_control;
 
 pub use arista_eos::AristaEos;
 pub use capabilities::{Capabilities, KNOWN, capabilities_of};

@@ -137,6 +137,18 @@ pub(super) fn native(
     })
 }
 
+/// For shell scripts: pause in both directions at these ports, `name` each in turn; a port that cannot is told.
+pub(crate) fn flow_control(name: &str, ports: &str) -> String {
+    format!(
+        "if command -v ethtool >/dev/null 2>&1; then\n\
+         \tfor {name} in {ports}; do\n\
+         \t\tethtool -A ${name} rx on tx on >/dev/null 2>&1 ||\n\
+         \t\t\techo \"$0: ${name}: flow control not changed (already on, or not offered by the NIC)\" >&2\n\
+         \tdone\nelse\n\
+         \techo \"$0: flow control not changed: ethtool is not installed\" >&2\nfi\n"
+    )
+}
+
 /// Appends a line.
 pub(super) fn line(text: &mut String, words: impl std::fmt::Display) {
     let _ = writeln!(text, "{words}");

@@ -65,10 +65,14 @@ vlan add vid 102 dev swp2 untagged
 VLANS
 
 # 5. Flow control (802.3x) in both directions, so that frames wait instead of being lost.
-for port in swp1 swp2 swp7 swp8; do
-	ethtool -A $port rx on tx on >/dev/null 2>&1 ||
-		echo "$0: $port: flow control not changed (already on, not offered by the NIC, or no ethtool)" >&2
-done
+if command -v ethtool >/dev/null 2>&1; then
+	for port in swp1 swp2 swp7 swp8; do
+		ethtool -A $port rx on tx on >/dev/null 2>&1 ||
+			echo "$0: $port: flow control not changed (already on, or not offered by the NIC)" >&2
+	done
+else
+	echo "$0: flow control not changed: ethtool is not installed" >&2
+fi
 
 # 6. Up. What was learned before may point along links a VLAN no longer uses: forget it, and prime from the hosts.
 ip -batch - <<'UP'

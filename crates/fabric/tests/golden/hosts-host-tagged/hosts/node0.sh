@@ -8,10 +8,14 @@ links=$(ip -o link show)
 exists() { case "$links" in *": $1: "* | *": $1@"*) ;; *) return 1 ;; esac; }
 
 # eth0: at switch left, on the address applications use.
-for nic in eth0; do
-	ethtool -A $nic rx on tx on >/dev/null 2>&1 ||
-		echo "$0: $nic: flow control not changed (already on, not offered by the NIC, or no ethtool)" >&2
-done
+if command -v ethtool >/dev/null 2>&1; then
+	for nic in eth0; do
+		ethtool -A $nic rx on tx on >/dev/null 2>&1 ||
+			echo "$0: $nic: flow control not changed (already on, or not offered by the NIC)" >&2
+	done
+else
+	echo "$0: flow control not changed: ethtool is not installed" >&2
+fi
 {
 echo link set dev eth0 up
 echo address replace 192.168.0.1/24 brd + dev eth0
