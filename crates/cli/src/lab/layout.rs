@@ -1,11 +1,11 @@
 //! A plan as namespaces, cables and scripts.
 
-use super::wire::{End, HostAddress, Job};
+use super::wire::{End, HostAddress, Job, LagWait, Primed};
 use anyhow::{Context, bail};
 use ayatori_fabric::dialect::{Dialect, LinuxBridge, bridge_name, lag_name};
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::host;
-use ayatori_fabric::plan::{Plan, Subnet, VlanId};
+use ayatori_fabric::plan::{LagPlan, Membership, Plan, Subnet, VlanId};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -17,8 +17,8 @@ pub(super) struct Layout {
     switch_nodes: Vec<String>,
 }
 
-/// Time for LACP to bring up all cables of a LAG, s: three fast periods of one second, and the machine is slow.
-const LAG_WAIT_S: u32 = 60;
+/// Hosts that prime by the script written for hosts; what it starts takes an emulated machine a second a host.
+const SCRIPTED_HOST_COUNT_MAX: usize = 8;
 
 impl Layout {
     /// The layout of a plan for any switches: in the lab all are Linux bridges.
@@ -163,29 +163,40 @@ impl Layout {
         hosts.map(|host| shell_job(&host.name, host::interfaces(&self.plan, host).text)).collect()
     }
 
+    /// The priming script in some hosts of all switches.
     pub(super) fn prime_jobs(&self) -> Vec<Job> {
         let script = host::priming(&self.plan).remove(0).text;
-        self.plan.hosts.iter().map(|host| shell_job(&host.name, script.clone())).collect()
+        let hosts = &self.plan.hosts;
+        let step = hosts.len().div_ceil(SCRIPTED_HOST_COUNT_MAX).max(1);
+        hosts.iter().step_by(step).map(|host| shell_job(&host.name, script.clone())).collect()
     }
 
-    /// Scripts that wait until every LAG has all its cables, which LACP takes some seconds for.
-    pub(super) fn lag_waits(&self) -> Vec<Job> {
-        let mut jobs = Vec::new();
+    /// Every host's addresses on the VLANs.
+    pub(super) fn primed(&self) -> Vec<Primed> {
+        let hosts = self.plan.hosts.iter();
+        hosts
+            .map(|host| {
+                let own = host.attachments.iter().flat_map(|own| self.plan.vlan_interfaces(own));
+                let interfaces = own.filter_map(|own| Some((own.address?, own.subnet.broadcast()))).collect();
+                Primed { node: host.name.clone(), interfaces }
+            })
+            .collect()
+    }
+
+    /// The LAGs that carry something and negotiate.
+    pub(super) fn lag_waits(&self) -> Vec<LagWait> {
+        let mut waits = Vec::new();
         for switch in &self.plan.switches {
-            for lag in switch.lags.iter().filter(|lag| lag.lacp) {
-                let (name, count) = (lag_name(lag.number), lag.members.len());
-                let script = format!(
-                    "for i in $(seq {}); do\n\
-                     read -r ports < /sys/class/net/{name}/bonding/ad_num_ports || ports=0\n\
-                     [ \"$ports\" -lt {count} ] || exit 0\nsleep 0.5\ndone\n\
-                     echo \"{name}: $ports of {count} cables are up after {LAG_WAIT_S} s\" >&2\n\
-                     exit 1\n",
-                    LAG_WAIT_S * 2
-                );
-                jobs.push(shell_job(self.switch_node(switch.id), script));
+            let in_use = |lag: &&LagPlan| lag.lacp && lag.membership != Membership::default();
+            for lag in switch.lags.iter().filter(in_use) {
+                waits.push(LagWait {
+                    node: self.switch_node(switch.id).to_owned(),
+                    name: lag_name(lag.number),
+                    cable_count: lag.members.len(),
+                });
             }
         }
-        jobs
+        waits
     }
 
     /// The user's command in each of the hosts, with where it is in its environment.
@@ -203,7 +214,13 @@ impl Layout {
                     ("AYATORI_HOSTS", names.clone()),
                 ];
                 let environment = environment.map(|(name, value)| (name.to_owned(), value)).to_vec();
-                Job { node: host.name.clone(), program: command.to_vec(), environment, input: String::new() }
+                Job {
+                    node: host.name.clone(),
+                    program: command.to_vec(),
+                    environment,
+                    input: String::new(),
+                    own_sys: true,
+                }
             })
             .collect()
     }
@@ -214,8 +231,15 @@ impl Layout {
         switches
             .map(|switch| {
                 let bridge = bridge_name(&self.plan, switch);
-                let filter = if what == "fdb" { format!(" br {bridge}") } else { String::new() };
-                shell_job(self.switch_node(switch.id), format!("bridge -j {what} show{filter}"))
+                let filter = if what == "fdb" { vec!["br", bridge.as_str()] } else { Vec::new() };
+                let program = ["bridge", "-j", what, "show"].into_iter().chain(filter);
+                Job {
+                    node: self.switch_node(switch.id).to_owned(),
+                    program: program.map(str::to_owned).collect(),
+                    environment: Vec::new(),
+                    input: String::new(),
+                    own_sys: false,
+                }
             })
             .collect()
     }
@@ -228,6 +252,7 @@ pub(super) fn shell_job(node: &str, script: String) -> Job {
         program: vec!["sh".into(), "-s".into()],
         environment: Vec::new(),
         input: script,
+        own_sys: false,
     }
 }
 

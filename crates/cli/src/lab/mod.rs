@@ -22,12 +22,15 @@ use anyhow::{Context, bail};
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::{Plan, VlanId};
 use layout::Layout;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use vm::{Guest, Spec};
 use wire::{End, HostAddress, Job, Pairs, PortCounters, Reply, Request};
 
 /// Time a script or a collection of state may take in one node, s.
 const SCRIPT_TIMEOUT_S: u64 = 300;
+/// Time for LACP to bring up all cables of a LAG, s: three fast periods of one second, and the machine is slow.
+const LAG_WAIT_S: u64 = 120;
 
 /// A cluster that is up: the plan's scripts have run, nothing has been primed.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub(crate) struct Lab {
     guest: Guest,
     layout: Layout,
     kernel: String,
+    /// What each host's script did last, without its comments.
+    host_scripts: BTreeMap<String, String>,
 }
 
 /// How a job ended, with what it wrote.
@@ -78,7 +83,7 @@ impl Lab {
         let layout = Layout::new(plan)?;
         let mut guest = Guest::boot(spec)?;
         let Reply::Ready { kernel } = guest.receive_first()? else { bail!("the agent does not greet") };
-        let mut lab = Lab { guest, layout, kernel };
+        let mut lab = Lab { guest, layout, kernel, host_scripts: BTreeMap::new() };
         on_step("booted");
         let (nodes, cables, names) = (lab.layout.nodes(), lab.layout.cables(), lab.layout.names());
         lab.done(&Request::Build { nodes, cables, names })?;
@@ -107,16 +112,24 @@ impl Lab {
         self.apply()
     }
 
-    /// Runs every switch's script, then every host's.
+    /// Runs every switch's script, then that of every host for which it says something new.
     ///
     /// # Errors
     /// A script that fails, with what it wrote.
     pub(crate) fn apply(&mut self) -> anyhow::Result<()> {
-        for jobs in [self.layout.switch_jobs()?, self.layout.host_jobs()] {
-            self.run_or_fail(jobs)?;
-        }
-        let waits = self.layout.lag_waits();
-        self.run_or_fail(waits)
+        let jobs = self.layout.switch_jobs()?;
+        self.run_or_fail(jobs)?;
+        let mut jobs = self.layout.host_jobs();
+        jobs.retain(|job| {
+            let commands = job.input.lines().filter(|line| !line.starts_with('#'));
+            let commands = commands.collect::<Vec<_>>().join("\n");
+            self.host_scripts
+                .insert(job.node.clone(), commands.clone())
+                .is_none_or(|before| before != commands)
+        });
+        self.run_or_fail(jobs)?;
+        let lags = self.layout.lag_waits();
+        self.done(&Request::WaitLags { lags, timeout_s: LAG_WAIT_S })
     }
 
     /// One switch's script again.
@@ -128,12 +141,27 @@ impl Lab {
         self.run_or_fail(jobs.into_iter().filter(|job| job.node == node).collect())
     }
 
-    /// The MAC learning procedure in every host, by the script written for hosts.
+    /// The MAC learning procedure in every host, as `ayatori plan prime` does it.
     ///
     /// # Errors
-    /// The script fails in a host.
+    /// A host cannot send on a VLAN.
     pub(crate) fn prime(&mut self) -> anyhow::Result<()> {
-        self.run_or_fail(self.layout.prime_jobs())
+        let hosts = self.layout.primed();
+        self.done(&Request::Prime { hosts })
+    }
+
+    /// The same, in up to eight hosts by the script written for hosts; answers in how many.
+    ///
+    /// # Errors
+    /// The script fails in a host, or as [`Lab::prime`].
+    pub(crate) fn prime_by_script(&mut self) -> anyhow::Result<usize> {
+        let jobs = self.layout.prime_jobs();
+        let scripted: BTreeSet<String> = jobs.iter().map(|job| job.node.clone()).collect();
+        self.run_or_fail(jobs)?;
+        let mut hosts = self.layout.primed();
+        hosts.retain(|host| !scripted.contains(&host.node));
+        self.done(&Request::Prime { hosts })?;
+        Ok(scripted.len())
     }
 
     /// Runs a command in the named hosts at once, passing on each line as it comes.

@@ -46,8 +46,8 @@ pub(crate) fn run(
 ) -> anyhow::Result<Vec<Check>> {
     let mut verifier = Verifier { lab, pair_count_max, checks: Vec::new(), on_check };
     verifier.flooding_before_priming()?;
-    verifier.lab.prime()?;
-    verifier.learned("learned")?;
+    let scripted_count = verifier.lab.prime_by_script()?;
+    verifier.learned("learned", &format!("; {scripted_count} hosts primed by their script"))?;
     verifier.reach("reach")?;
     verifier.routes()?;
     verifier.broadcast()?;
@@ -99,12 +99,12 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
     }
 
     /// Every switch knows every host on every VLAN, behind the right port: as `plan check` sees it.
-    fn learned(&mut self, name: &'static str) -> anyhow::Result<()> {
+    fn learned(&mut self, name: &'static str, how: &str) -> anyhow::Result<()> {
         let differences = self.differences()?;
         let detail = match differences.first() {
             None => {
                 let (hosts, vlans) = (self.lab.plan().hosts.len(), self.lab.plan().vlans.len());
-                format!("every switch stands as planned and knows {hosts} hosts on {vlans} VLANs")
+                format!("every switch stands as planned and knows {hosts} hosts on {vlans} VLANs{how}")
             }
             Some(first) => format!("{} differences; the first: {first}", differences.len()),
         };
@@ -310,7 +310,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let has_passed =
             !broken.missing.is_empty() && after.missing.is_empty() && restored.missing.is_empty();
         self.say(NAME, has_passed, detail);
-        self.learned("learned again")
+        self.learned("learned again", "")
     }
 
     /// Frames counted while `a` sends to `b`, and how many datagrams arrived.

@@ -27,6 +27,23 @@ pub(crate) struct Job {
     pub(crate) program: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) input: String,
+    /// With a `/sys` that shows the node's own interfaces.
+    pub(crate) own_sys: bool,
+}
+
+/// A LAG that is to have all its cables.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct LagWait {
+    pub(crate) node: String,
+    pub(crate) name: String,
+    pub(crate) cable_count: usize,
+}
+
+/// A host's addresses on the VLANs, each with its subnet's broadcast address.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Primed {
+    pub(crate) node: String,
+    pub(crate) interfaces: Vec<(Ipv4Addr, Ipv4Addr)>,
 }
 
 /// What the agent is asked.
@@ -36,6 +53,10 @@ pub(crate) enum Request {
     Build { nodes: Vec<String>, cables: Vec<(End, End)>, names: Vec<(Ipv4Addr, String)> },
     /// Run all jobs at once; `Output` and `Ended` for each, then `Done`.
     Run { jobs: Vec<Job>, timeout_s: u64 },
+    /// Wait until LACP has taken up every cable of these LAGs; answered by `Done`.
+    WaitLags { lags: Vec<LagWait>, timeout_s: u64 },
+    /// One frame from each address to its broadcast address, as `ayatori plan prime` sends them; answered by `Done`.
+    Prime { hosts: Vec<Primed> },
     /// Read the counters of every port; answered by `Counters`.
     Counters,
     /// Every host sends a datagram to every other and answers those it gets; answered by `Pairs`.

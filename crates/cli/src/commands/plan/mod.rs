@@ -2,7 +2,7 @@
 
 mod check;
 mod files;
-mod prime;
+pub(crate) mod prime;
 mod report;
 mod show;
 mod tasks;

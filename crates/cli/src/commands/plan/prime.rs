@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                     writeln!(out, "{}: {address} to {}", interface.name, interface.subnet.broadcast())?;
                     continue;
                 }
-                send(host, &interface, address)?;
+                send_from(host, &interface, address)?;
                 sent_count += 1;
             }
         }
@@ -74,19 +74,22 @@ fn find_host<'a>(plan: &'a Plan, named: Option<&str>) -> anyhow::Result<&'a Host
     })
 }
 
-/// The frame's source address is all that counts, so nobody need listen at the port.
-fn send(host: &HostPlan, interface: &VlanInterface, address: Ipv4Addr) -> anyhow::Result<()> {
-    let socket = match UdpSocket::bind((address, 0)) {
-        Ok(socket) => socket,
+fn send_from(host: &HostPlan, interface: &VlanInterface, address: Ipv4Addr) -> anyhow::Result<()> {
+    match send(address, interface.subnet.broadcast()) {
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bail!(
             "{} does not have the address {address}: run this host's script of the plan first (hosts/{}.sh)",
             interface.name,
             host.name
         ),
-        Err(error) => return Err(error).with_context(|| format!("cannot send from {address}")),
-    };
+        sent => sent.with_context(|| format!("cannot send from {address} on {}", interface.name)),
+    }
+}
+
+/// One frame from an address of ours to everybody on its subnet. The frame's source is all that counts, so nobody need
+/// listen at the port.
+pub(crate) fn send(address: Ipv4Addr, broadcast: Ipv4Addr) -> std::io::Result<()> {
+    let socket = UdpSocket::bind((address, 0))?;
     socket.set_broadcast(true)?;
-    let to = (interface.subnet.broadcast(), PRIMING_PORT);
-    socket.send_to(b"ayatori", to).with_context(|| format!("cannot send on {}", interface.name))?;
+    socket.send_to(b"ayatori", (broadcast, PRIMING_PORT))?;
     Ok(())
 }

@@ -66,6 +66,14 @@ fn handle(request: Request, nodes: &mut Vec<String>, line: &Line) -> anyhow::Res
             run::all(&jobs, std::time::Duration::from_secs(timeout_s), line)?;
             Reply::Done
         }
+        Request::WaitLags { lags, timeout_s } => {
+            network::wait_for_lags(&lags, std::time::Duration::from_secs(timeout_s))?;
+            Reply::Done
+        }
+        Request::Prime { hosts } => {
+            probe::prime(&hosts)?;
+            Reply::Done
+        }
         Request::Counters => Reply::Counters(counters::read(nodes)?),
         Request::AllPairs { hosts, round_count_max } => {
             Reply::Pairs(probe::all_pairs(&hosts, round_count_max)?)

@@ -1,6 +1,6 @@
 //! Nodes (network namespaces) and cables (veth pairs).
 
-use super::super::wire::End;
+use super::super::wire::{End, LagWait};
 use anyhow::{Context, bail};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fmt::Write as _;
@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Settings of the whole machine that a lab needs.
 pub(super) fn prepare_kernel() {
@@ -39,10 +40,16 @@ pub(super) fn build(nodes: &[String], cables: &[(End, End)]) -> anyhow::Result<(
         );
     }
     ip_batch(&batch)?;
-    for node in nodes {
-        in_node(node, || run("ip", &["link", "set", "lo", "up"]))??;
-    }
-    Ok(())
+    // A process each, two at a time.
+    let set_up = |nodes: &[String]| -> anyhow::Result<()> {
+        nodes.iter().try_for_each(|node| in_node(node, || run("ip", &["link", "set", "lo", "up"]))?)
+    };
+    let (one, other) = nodes.split_at(nodes.len() / 2);
+    std::thread::scope(|scope| {
+        let half = scope.spawn(|| set_up(one));
+        set_up(other)?;
+        half.join().map_err(|_| anyhow::anyhow!("setting up nodes panicked"))?
+    })
 }
 
 /// Makes host names resolve everywhere in the machine.
@@ -70,6 +77,40 @@ pub(super) fn set_link(end: &End, up: bool) -> anyhow::Result<()> {
             run("ip", &["link", "set", "dev", port, "down"])
         }
     })?
+}
+
+/// Waits until every LAG has all its cables, which LACP takes some seconds for.
+pub(super) fn wait_for_lags(lags: &[LagWait], timeout: Duration) -> anyhow::Result<()> {
+    let deadline = Instant::now() + timeout;
+    for lag in lags {
+        loop {
+            let path = format!("/proc/thread-self/net/bonding/{}", lag.name);
+            let text = in_node(&lag.node, || fs::read_to_string(&path))?
+                .with_context(|| format!("{} has no LAG {}", lag.node, lag.name))?;
+            let count = lag_cable_count(&text);
+            if count >= lag.cable_count {
+                break;
+            }
+            if Instant::now() > deadline {
+                bail!(
+                    "{}: {count} of the {} cables of {} are up after {} s",
+                    lag.node,
+                    lag.cable_count,
+                    lag.name,
+                    timeout.as_secs()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+    Ok(())
+}
+
+/// The cables of the active aggregator in `/proc/net/bonding/NAME`: `Number of ports: 2`.
+fn lag_cable_count(text: &str) -> usize {
+    let count =
+        text.lines().find_map(|line| line.trim().strip_prefix("Number of ports:")?.trim().parse().ok());
+    count.unwrap_or(0)
 }
 
 /// Runs `work` in a thread that has moved into the namespace of `node`: sockets made there stay there.
@@ -110,4 +151,17 @@ fn run(program: &str, args: &[&str]) -> anyhow::Result<()> {
         bail!("{program} {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_active_aggregator_says_how_many_cables_it_has() {
+        let text = "802.3ad info\nActive Aggregator Info:\n\tAggregator ID: 1\n\tNumber of ports: 2\n\
+                    Slave Interface: swp1\nNumber of ports: 9\n";
+        assert_eq!(lag_cable_count(text), 2);
+        assert_eq!(lag_cable_count("Bonding Mode: load balancing (xor)\n"), 0);
+    }
 }

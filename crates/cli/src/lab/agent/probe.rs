@@ -1,7 +1,8 @@
 //! Datagrams between hosts: does everybody reach everybody, where do frames go, who hears a broadcast.
 
-use super::super::wire::{HostAddress, Pairs};
+use super::super::wire::{HostAddress, Pairs, Primed};
 use super::network::in_node;
+use crate::commands::plan::prime;
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -136,6 +137,20 @@ pub(super) fn send(from: &HostAddress, to: &HostAddress, count: u32, bytes: u16)
         received_count += 1;
     }
     Ok(received_count)
+}
+
+/// The learning procedure of every host, as `ayatori plan prime` does it.
+pub(super) fn prime(hosts: &[Primed]) -> anyhow::Result<()> {
+    for host in hosts {
+        in_node(&host.node, || -> anyhow::Result<()> {
+            for &(address, broadcast) in &host.interfaces {
+                prime::send(address, broadcast)
+                    .with_context(|| format!("cannot prime {} from {address}", host.node))?;
+            }
+            Ok(())
+        })??;
+    }
+    Ok(())
 }
 
 /// Sends `count` datagrams to all and counts what each host hears. A host whose own address is `from` does

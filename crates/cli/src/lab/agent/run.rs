@@ -2,6 +2,7 @@
 
 use super::super::wire::{Job, Reply};
 use super::Line;
+use super::network::in_node;
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Longest line passed on whole; a longer one is cut into several, so that a job cannot fill our memory.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Runs all jobs at once and waits for them. `ip netns exec` gives each a `/sys` that shows its own node.
+/// Runs all jobs at once and waits for them.
 pub(super) fn all(jobs: &[Job], timeout: Duration, line: &Line) -> anyhow::Result<()> {
     let deadline = Instant::now() + timeout;
     std::thread::scope(|scope| {
@@ -29,17 +30,22 @@ pub(super) fn all(jobs: &[Job], timeout: Duration, line: &Line) -> anyhow::Resul
 
 fn one(index: usize, job: &Job, deadline: Instant, line: &Line) -> anyhow::Result<()> {
     let Some(program) = job.program.first() else { bail!("an empty command for {}", job.node) };
-    let mut child = Command::new("ip")
-        .args(["netns", "exec", &job.node])
-        .args(&job.program)
+    // `ip netns exec` gives a `/sys` of the node's own, for one more program to start; else the thread we start it from
+    // is in the node, and so is the child.
+    let mut command = if job.own_sys { Command::new("ip") } else { Command::new(program) };
+    if job.own_sys {
+        command.args(["netns", "exec", &job.node, program]);
+    }
+    command
+        .args(&job.program[1..])
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         // A group of its own, so that at the end of its time all of it can be ended.
-        .process_group(0)
-        .spawn()
-        .with_context(|| format!("cannot start {program} in {}", job.node))?;
+        .process_group(0);
+    let spawned = if job.own_sys { command.spawn() } else { in_node(&job.node, || command.spawn())? };
+    let mut child = spawned.with_context(|| format!("cannot start {program} in {}", job.node))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
         scope.spawn(move || {

@@ -1,6 +1,6 @@
 //! A small virtual machine that runs one program of this machine, under a kernel of its own.
 //!
-//! Owns: finding a kernel ([`kernel`]), the modules it must load ([`modules`]), the start archive ([`cpio`],
+//! Owns: finding a kernel ([`kernel`]), unpacking it ([`image`]), the modules it must load ([`modules`]), the start archive ([`cpio`],
 //! `init.sh`), QEMU's command line and the line-by-line conversation with the program inside ([`qemu`]).
 //! Knows nothing of switches and hosts: what is said over the line is the business of `lab::wire`.
 //!
@@ -14,6 +14,7 @@
 //! when the line to it closes or its time is over, so that nothing is left behind when we are killed.
 
 mod cpio;
+mod image;
 pub(crate) mod kernel;
 mod modules;
 mod qemu;
