@@ -58,3 +58,36 @@ fn the_agent_outside_the_virtual_machine_says_so() {
     let output = ayatori(&["lab", "--agent"]);
     assert!(text(&output.stderr).contains("runs only inside the lab's virtual machine"));
 }
+
+#[test]
+fn plan_puts_a_given_traffic_on_the_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("traffic.csv");
+    // node0 is at s0.0 and node4 at s2.0: two links each way, of which the paths there and back share none.
+    std::fs::write(&file, "from,to,bytes\nnode0,node4,1MB\nnode0,node4,500kB\nnode0,node1,7\n").unwrap();
+    let output = ayatori(&["plan", &torus(), "--traffic", file.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(summary.contains("3 entries, 1500007 bytes, of which 7 stay at their switch"), "{summary}");
+    // 1.5 MB at 1 Gbit/s.
+    assert!(summary.contains("the busiest link needs 12.000 ms"), "{summary}");
+    let output = ayatori(&["plan", &torus(), "--json", "--traffic", file.to_str().unwrap()]);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let channels = plan["traffic"]["channels"].as_array().unwrap();
+    assert_eq!(channels.len(), 2);
+    assert!(channels.iter().all(|channel| channel["bytes"] == 1_500_000), "{channels:?}");
+}
+
+#[test]
+fn plan_names_the_line_of_a_wrong_traffic() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("traffic");
+    std::fs::write(&file, "node0 node4 1000\nnode0 nobody 5\n").unwrap();
+    let output = ayatori(&["plan", &torus(), "--traffic", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("traffic:2: there is no host \"nobody\""), "{errors}");
+    std::fs::write(&file, "node0 node4 1000\n").unwrap();
+    let lost = ayatori(&["plan", &torus(), "--without-switch", "s2.0", "--traffic", file.to_str().unwrap()]);
+    assert!(text(&lost.stderr).contains("there is no route from node0 to node4"), "{}", text(&lost.stderr));
+}

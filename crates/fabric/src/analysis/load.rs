@@ -12,6 +12,21 @@ pub struct LinkLoads {
     pub bottleneck: Option<(LinkId, SwitchId, u64, f64)>,
 }
 
+/// What one direction of a link carries.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct ChannelLoad {
+    /// The link.
+    pub link: LinkId,
+    /// The switch that sends.
+    pub from: SwitchId,
+    /// The switch that receives.
+    pub to: SwitchId,
+    /// Bytes over all cables of the link.
+    pub bytes: u64,
+    /// How long all cables together take for them, s.
+    pub time_s: f64,
+}
+
 /// Why a traffic cannot be put on a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrafficError {
@@ -52,7 +67,8 @@ impl LinkLoads {
                 }
             }
             let [a, b] = [from, to].map(|host| plan.host(host).attachments[0].switch);
-            between.entry((a, b)).or_insert((from, to, 0_u64)).2 += bytes;
+            let sum = &mut between.entry((a, b)).or_insert((from, to, 0_u64)).2;
+            *sum = sum.saturating_add(bytes);
         }
         let mut channel_bytes = vec![0_u64; 2 * plan.links.len()];
         for ((a, b), (from, to, bytes)) in between {
@@ -62,21 +78,30 @@ impl LinkLoads {
             })?;
             let mut at = a;
             for hop in route.hops {
-                channel_bytes[channel(plan, hop.link, at).index()] += bytes;
+                let sum = &mut channel_bytes[channel(plan, hop.link, at).index()];
+                *sum = sum.saturating_add(bytes);
                 at = hop.to;
             }
         }
-        let bottleneck = (0..channel_bytes.len())
-            .filter(|&channel| channel_bytes[channel] > 0)
-            .map(|channel| {
+        let mut loads = LinkLoads { channel_bytes, bottleneck: None };
+        loads.bottleneck = loads.busiest_first(plan).first().map(|c| (c.link, c.from, c.bytes, c.time_s));
+        Ok(loads)
+    }
+
+    /// Every channel that carries something, the one that takes longest first.
+    pub fn busiest_first(&self, plan: &Plan) -> Vec<ChannelLoad> {
+        let loaded = self.channel_bytes.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
+        let mut channels: Vec<ChannelLoad> = loaded
+            .map(|(channel, &bytes)| {
                 let id = ChannelId(channel as u32).link();
                 let link = &plan.links[id.index()];
                 let rate = link.rate_bits_per_s as f64 * link.cable_count() as f64;
-                let bytes = channel_bytes[channel];
-                (id, link.ends[channel % 2].switch, bytes, bytes as f64 * 8.0 / rate)
+                let [from, to] = [channel % 2, 1 - channel % 2].map(|end| link.ends[end].switch);
+                ChannelLoad { link: id, from, to, bytes, time_s: bytes as f64 * 8.0 / rate }
             })
-            .max_by(|a, b| a.3.total_cmp(&b.3));
-        Ok(LinkLoads { channel_bytes, bottleneck })
+            .collect();
+        channels.sort_by(|a, b| b.time_s.total_cmp(&a.time_s));
+        channels
     }
 }
 

@@ -2,5 +2,7 @@
 
 pub mod bisection;
 pub mod load;
+mod traffic;
 
-pub use load::{LinkLoads, TrafficError};
+pub use load::{ChannelLoad, LinkLoads, TrafficError};
+pub use traffic::{Flow, TrafficFileError, read_traffic};

@@ -6,6 +6,7 @@ pub(crate) mod prime;
 mod report;
 mod show;
 mod tasks;
+mod traffic;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,8 @@ use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::{Failure, failures, plan_without, single_failures};
 
 use crate::exit::{Exit, FAILURE};
+
+use traffic::Traffic;
 
 /// Plans the VLANs of a cluster of layer-2 switches: routes, verdicts, switch and host configuration.
 ///
@@ -43,6 +46,9 @@ pub(crate) struct Args {
     /// Plan as if this switch were gone
     #[arg(long, value_name = "SWITCH")]
     without_switch: Vec<String>,
+    /// Loads of the links under this traffic: lines of FROM TO BYTES, or .csv, or .json (docs/plan.md)
+    #[arg(long, value_name = "FILE")]
+    traffic: Option<PathBuf>,
     /// Plan anew for every single link and switch that may fail, and say what degrades
     #[arg(long, conflicts_with = "json")]
     failures: bool,
@@ -55,11 +61,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let machine = Machine::load(args.file.as_deref().context("no machine description")?)?;
     let lost = lost(&machine, &args)?;
     let plan = plan_without(&machine, &lost)?;
+    let traffic = args.traffic.as_deref().map(|file| Traffic::read(&plan, file)).transpose()?;
     if args.json {
-        serde_json::to_writer_pretty(std::io::stdout().lock(), &plan).map_err(std::io::Error::from)?;
-        report::print("\n")?;
+        print_json(&plan, traffic.as_ref())?;
     } else {
         report::print(&report::summary(&machine, &plan))?;
+        if let Some(traffic) = &traffic {
+            report::print(&traffic.describe(&plan))?;
+        }
     }
     if args.failures {
         print_failures(&machine, &plan)?;
@@ -76,6 +85,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         eprintln!("{count} files in {}", folder.display());
     }
     Ok(if is_good { Exit::Success } else { Exit::Code(FAILURE) })
+}
+
+/// The plan as JSON; with a traffic, its loads under `traffic`.
+fn print_json(plan: &Plan, traffic: Option<&Traffic>) -> anyhow::Result<()> {
+    let mut value = serde_json::to_value(plan)?;
+    if let (Some(traffic), Some(plan)) = (traffic, value.as_object_mut()) {
+        plan.insert("traffic".into(), serde_json::to_value(traffic)?);
+    }
+    serde_json::to_writer_pretty(std::io::stdout().lock(), &value).map_err(std::io::Error::from)?;
+    report::print("\n")?;
+    Ok(())
 }
 
 fn print_failures(machine: &Machine, plan: &Plan) -> anyhow::Result<()> {
