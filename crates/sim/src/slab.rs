@@ -34,6 +34,12 @@ impl<T> Slab<T> {
         self.free.push(handle);
     }
 
+    /// The record if the handle is one.
+    #[inline]
+    pub(crate) fn get(&self, handle: u32) -> Option<&T> {
+        self.records.get(handle as usize)
+    }
+
     /// Records in use.
     pub(crate) fn len(&self) -> usize {
         self.records.len() - self.free.len()

@@ -91,6 +91,12 @@ impl Wheel {
         self.open.pop()
     }
 
+    /// What is still to be popped, the next one last.
+    #[inline]
+    pub(crate) fn open_ports(&self) -> &[u32] {
+        &self.open
+    }
+
     /// The first slice after the open one in which a port wants to be looked at.
     pub(crate) fn next_slice(&self) -> Option<u64> {
         let far = self.far.peek().map(|&Reverse((slice, _))| slice);

@@ -49,9 +49,11 @@ impl<P: Probe> Network<P> {
     }
 
     /// Looks at all router ports of the open slice.
+    #[inline(never)]
     pub(super) fn run_slice(&mut self) {
         let (_, last_ps) = self.wheel.bounds_ps(self.wheel.slice());
         while let Some(port) = self.wheel.pop() {
+            self.touch_ahead();
             let state = &mut self.ports[port as usize];
             let now_ps = state.wake_ps;
             // Stale otherwise: an earlier look has taken this one's place.
@@ -60,6 +62,41 @@ impl<P: Probe> Network<P> {
                 self.counters.event_count += 1;
                 self.arbitrate(port, now_ps);
             }
+        }
+    }
+
+    /// Reads what the next looks of the slice will need, so that it is in the first-level cache by then. They are
+    /// independent of each other, so their cache misses can be on their way together. In stages, each of which finds what
+    /// the one before has fetched: the port; the lane whose turn it probably is; its first packet and the lane ahead of
+    /// it; the port that it will want there.
+    #[inline(always)]
+    fn touch_ahead(&self) {
+        const STAGE: usize = 3;
+        let open = self.wheel.open_ports();
+        let Some(last) = open.len().checked_sub(1 + 3 * STAGE) else { return };
+        let vc_count = u32::from(self.config.vc_count);
+        let lane_of = |port: u32| {
+            let state = &self.ports[port as usize];
+            let turn = u32::from(state.turn);
+            let index = (state.requests.rotate_right(turn).trailing_zeros() + turn) & 63;
+            self.lanes.get((state.first * vc_count + index) as usize)
+        };
+        std::hint::black_box(self.ports[open[last] as usize].requests);
+        if let Some(lane) = lane_of(open[last + STAGE]) {
+            std::hint::black_box(lane.head);
+        }
+        if let Some(lane) = lane_of(open[last + 2 * STAGE])
+            && let Some(target) = self.lanes.get(lane.head_target as usize)
+            && let Some(packet) = self.packets.get(lane.head)
+        {
+            std::hint::black_box((target.first, packet.port));
+        }
+        if let Some(lane) = lane_of(open[last + 3 * STAGE])
+            && let Some(target) = self.lanes.get(lane.head_target as usize)
+            && let Some(packet) = self.packets.get(lane.head)
+            && let Some(port) = self.ports.get((target.first + u32::from(packet.port)) as usize)
+        {
+            std::hint::black_box(port.free_ps);
         }
     }
 
@@ -242,7 +279,7 @@ impl<P: Probe> Network<P> {
         out.sent_count += 1;
         out.waited_ps += now_ps - packet.ready_ps;
         out.turn = index + 1;
-        if P::WATCHES {
+        if self.probe.watches() {
             self.probe.on_transmit(self.channels[port as usize], now_ps, done_ps, packet.bytes);
         }
         lane.head = packet.next;
@@ -356,17 +393,16 @@ impl<P: Probe> Network<P> {
     #[inline(never)]
     fn route(&self, lane_id: u32, packet: Packet) -> (Hop, u8) {
         let LaneState { switch, first, port, vc, flags, .. } = self.lanes[lane_id as usize];
-        if switch == packet.to_switch {
-            let to = self.messages[packet.message].message.to;
-            let out_port = self.nics[to.0 as usize].switch_port - first;
+        let to = &self.nics[packet.to_nic as usize];
+        if switch == to.switch {
+            let out_port = to.switch_port - first;
             return (Hop { port: out_port as u16, vc: EJECT }, 0);
         }
         let class = if self.vcs_per_class == 1 { vc } else { vc / self.vcs_per_class };
         // What comes from a NIC arrives by no port the routing knows.
         let arrived = (flags & FROM_NIC == 0).then_some(Hop { port, vc: class });
-        let (hop, run) =
-            self.routing.next_run(SwitchId(switch), arrived, SwitchId(packet.to_switch), packet.flow);
-        let vc = self.vc_of_class(hop.vc, packet.to_switch);
+        let (hop, run) = self.routing.next_run(SwitchId(switch), arrived, SwitchId(to.switch), packet.to_nic);
+        let vc = self.vc_of_class(hop.vc, to.switch);
         (Hop { port: hop.port, vc }, run.min(u8::MAX.into()) as u8)
     }
 
@@ -383,9 +419,7 @@ impl<P: Probe> Network<P> {
         self.packets.remove(handle);
         self.counters.delivered_packet_count += 1;
         self.counters.packet_latency_sum_ps += u128::from(tail_ps - self.injected_ps[handle as usize]);
-        let message = &mut self.messages[packet.message];
-        message.expected_packets -= 1;
-        if message.expected_packets == 0 {
+        if packet.is_last {
             self.queue.push(tail_ps, Class::Delivered, packet.message);
         }
     }

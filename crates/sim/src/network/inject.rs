@@ -28,6 +28,7 @@ impl<P: Probe> Network<P> {
     }
 
     /// A NIC's time to look has come.
+    #[inline(never)]
     pub(super) fn on_nic_port(&mut self, port: u32) {
         let state = &mut self.ports[port as usize];
         // An earlier event has taken this one's place otherwise.
@@ -66,7 +67,7 @@ impl<P: Probe> Network<P> {
         port_state.sent_bytes += u64::from(bytes);
         port_state.sent_count += 1;
         self.counters.injected_packet_count += 1;
-        if P::WATCHES {
+        if self.probe.watches() {
             self.probe.on_transmit(self.channels[port as usize], self.now_ps, done_ps, bytes);
         }
         self.take_from_message(nic, handle, payload, done_ps);
@@ -74,9 +75,9 @@ impl<P: Probe> Network<P> {
             ready_ps: self.now_ps,
             next: NONE,
             message: handle,
-            to_switch,
-            flow: state.message.to.0,
+            to_nic: state.message.to.0,
             bytes,
+            is_last: state.unsent_packets == 1,
             port: 0,
             vc: 0,
             run: 0,

@@ -156,7 +156,9 @@ pub enum BuildError {
 /// Transmissions of different channels are told out of order, by less than the network's least latency.
 pub trait Probe {
     /// Whether transmissions are to be told at all.
-    const WATCHES: bool = true;
+    fn watches(&self) -> bool {
+        true
+    }
     /// A packet of `bytes` occupies `channel` from `start_ps` to `end_ps`.
     fn on_transmit(&mut self, _channel: ChannelId, _start_ps: u64, _end_ps: u64, _bytes: u32) {}
     /// A message was given to its NIC.
@@ -170,11 +172,19 @@ pub trait Probe {
 pub struct NoProbe;
 
 impl Probe for NoProbe {
-    const WATCHES: bool = false;
+    #[inline]
+    fn watches(&self) -> bool {
+        false
+    }
 }
 
 /// Watches if there is one.
 impl<P: Probe> Probe for Option<P> {
+    #[inline]
+    fn watches(&self) -> bool {
+        self.is_some()
+    }
+
     #[inline]
     fn on_transmit(&mut self, channel: ChannelId, start_ps: u64, end_ps: u64, bytes: u32) {
         if let Some(probe) = self {
@@ -291,9 +301,11 @@ struct Packet {
     ready_ps: u64,
     next: u32,
     message: u32,
-    to_switch: u32,
-    flow: u32,
+    /// The receiving NIC, which is also the routing's flow.
+    to_nic: u32,
     bytes: u32,
+    /// The last of its message to leave, and so, on the same way through the same queues, the last to arrive.
+    is_last: bool,
     /// The port of the router by which it leaves, and the virtual channel there, or [`EJECT`].
     port: u16,
     vc: u8,
@@ -313,7 +325,6 @@ struct MessageState {
     message: Message,
     unsent_bytes: u64,
     unsent_packets: u64,
-    expected_packets: u64,
     /// The next message of the same NIC.
     next: u32,
 }
@@ -503,7 +514,6 @@ impl<P: Probe> Network<P> {
             message,
             unsent_bytes: message.bytes,
             unsent_packets: packet_count,
-            expected_packets: packet_count,
             next: NONE,
         });
         self.probe.on_send(self.now_ps, handle, &message);
