@@ -61,6 +61,18 @@ pub(super) enum Partner {
     Xor,
     /// It sends to `rank + n` and receives from `rank - n`: Open MPI.
     Shift,
+    /// As `Xor`, but a rank goes on when its own message has been written, and waits for nobody else's until the end.
+    OneSided,
+}
+
+impl Partner {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Partner::Xor => "rank XOR step",
+            Partner::Shift => "rank ± step",
+            Partner::OneSided => "rank XOR step, one-sided",
+        }
+    }
 }
 
 /// How NICs pace; numbers in thousandths of a packet time.
@@ -148,6 +160,7 @@ impl Case {
             Traffic::Ring => "random-ring".to_string(),
             Traffic::AllToAll(_, Partner::Xor) => format!("all-to-all {}", self.order_name()),
             Traffic::AllToAll(_, Partner::Shift) => format!("all-to-all by shift {}", self.order_name()),
+            Traffic::AllToAll(_, Partner::OneSided) => format!("all-to-all one-sided {}", self.order_name()),
         };
         let Case { shape, nic_count, bytes, start_spread_ns, pacing, .. } = self;
         format!(
@@ -247,12 +260,20 @@ pub(super) fn full() -> Vec<Case> {
             let pacings = fixed(steps(2.0, 0.125)).into_iter().chain(more);
             cases.extend(pacings.map(|pacing| Case::all_to_all(order, Partner::Xor, bytes, pacing)));
         }
-        let pacings = fixed(steps(2.0, 0.125)).into_iter().chain(beyond());
-        cases.extend(pacings.map(|pacing| Case::all_to_all(order, Partner::Shift, 512 * KIB, pacing)));
+        for partner in [Partner::Shift, Partner::OneSided] {
+            let pacings = fixed(steps(2.0, 0.125)).into_iter().chain(beyond());
+            cases.extend(pacings.map(|pacing| Case::all_to_all(order, partner, 512 * KIB, pacing)));
+        }
+        for bytes in [1_024 * KIB, 2_048 * KIB] {
+            let pacings = fixed(steps(2.0, 0.125)).into_iter();
+            cases.extend(pacings.map(|pacing| Case::all_to_all(order, Partner::OneSided, bytes, pacing)));
+        }
     }
     for start_spread_ns in SPREADS_NS {
         for gap in fixed(steps(2.0, 0.125)) {
-            cases.push(Case { start_spread_ns, ..Case::all_to_all(ORDERS[4], Partner::Xor, 512 * KIB, gap) });
+            for partner in [Partner::Xor, Partner::OneSided] {
+                cases.push(Case { start_spread_ns, ..Case::all_to_all(ORDERS[4], partner, 512 * KIB, gap) });
+            }
         }
     }
     // Those of the last block that stood in the one before.

@@ -381,7 +381,7 @@ fn gap_for(ratio: f64, load_milli: u32) -> f64 {
 /// To whom a rank sends and from whom it receives in a step of pairwise exchange.
 fn partners(partner: Partner, rank: u32, step: u32, count: u32) -> (u32, u32) {
     match partner {
-        Partner::Xor => (rank ^ step, rank ^ step),
+        Partner::Xor | Partner::OneSided => (rank ^ step, rank ^ step),
         Partner::Shift => ((rank + step) % count, (rank + count - step) % count),
     }
 }
@@ -389,9 +389,22 @@ fn partners(partner: Partner, rank: u32, step: u32, count: u32) -> (u32, u32) {
 /// Pairwise exchange among ranks that are numbered otherwise than the processes.
 async fn ordered_exchange(mpi: Mpi, partner: Partner, process_of: Vec<u32>, bytes: u64) -> Result<(), Error> {
     let rank = process_of.iter().position(|&process| process == mpi.rank()).unwrap_or(0) as u32;
-    for step in 1..mpi.size() {
+    let of_step = |step| {
         let (to, from) = partners(partner, rank, step, mpi.size());
-        mpi.sendrecv(process_of[to as usize], process_of[from as usize], 0, bytes).await?;
+        (process_of[to as usize], process_of[from as usize])
+    };
+    if partner == Partner::OneSided {
+        // All memory is ready to be written to from the start.
+        let arriving: Result<Vec<_>, Error> =
+            (1..mpi.size()).map(|step| mpi.irecv(of_step(step).1, 0, bytes)).collect();
+        for step in 1..mpi.size() {
+            mpi.send(of_step(step).0, 0, bytes).await?;
+        }
+        return mpi.wait_all(arriving?).await;
+    }
+    for step in 1..mpi.size() {
+        let (to, from) = of_step(step);
+        mpi.sendrecv(to, from, 0, bytes).await?;
     }
     Ok(())
 }

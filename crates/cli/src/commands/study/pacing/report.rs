@@ -151,10 +151,8 @@ fn orders(out: &mut String, input: &Input<'_>) {
     for (case, limits) in &input.loads.exchange {
         let shared = limits.ratios.iter().filter(|&&ratio| ratio > 1.0).count();
         let most = limits.ratios.iter().copied().fold(0.0, f64::max);
-        let by = match case.traffic {
-            Traffic::AllToAll(_, Partner::Shift) => "rank ± step",
-            _ => "rank XOR step",
-        };
+        let Traffic::AllToAll(_, partner) = case.traffic else { continue };
+        let by = partner.name();
         let Some(curve) = input.curves.iter().find(|curve| curve.case == *case) else { continue };
         let (least, run) = (limits.time_ps() / 1e9, curve.unpaced_ps as f64 / 1e9);
         let _ = writeln!(
