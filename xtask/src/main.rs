@@ -13,6 +13,7 @@ mod fuzz;
 mod killtest;
 mod lab_test;
 mod mutants;
+mod net_test;
 mod paths;
 mod peers;
 mod process;
@@ -56,6 +57,8 @@ enum Command {
     Mutants(mutants::Options),
     /// Prove plans on real Linux bridges in a small virtual machine.
     LabTest(lab_test::Options),
+    /// Run jobs over TCP between two network namespaces (needs root).
+    NetTest(net_test::Options),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
     Bench(bench::Options),
     /// Internal: time a command a few times and print the median in seconds.
@@ -86,6 +89,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Fuzz(options) => fuzz::run(options),
         Command::Mutants(options) => mutants::run(options),
         Command::LabTest(options) => lab_test::run(options),
+        Command::NetTest(options) => net_test::run(options),
         Command::Bench(options) => bench::run(options),
         Command::Stopwatch(options) => bench::stopwatch(options),
     }

@@ -61,9 +61,14 @@ pub(crate) fn report(outcome: anyhow::Result<Exit>) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ayatori: {error:#}");
-            ExitCode::from(error.chain().find_map(|e| e.downcast_ref::<Coded>()).map_or(FAILURE, |c| c.code))
+            ExitCode::from(code_of(&error))
         }
     }
+}
+
+/// The exit code that an error asks for.
+pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+    error.chain().find_map(|e| e.downcast_ref::<Coded>()).map_or(FAILURE, |c| c.code)
 }
 
 /// Clap's own errors, `--help` and `--version`.

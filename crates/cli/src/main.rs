@@ -30,8 +30,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start an MPI program on this machine
+    /// Start an MPI program, here or on several hosts
     Run(commands::run::Args),
+    /// Serve the ranks of this host for an `ayatori run` elsewhere, which starts it (--agent)
+    #[command(hide = true)]
+    Agent(commands::run::AgentArgs),
     /// Show the version, this machine's devices and limits, and why a protocol is chosen
     Info(commands::info::Args),
     /// Plan VLANs for a cluster of cheap switches, and write the switches' and hosts' configuration
@@ -47,6 +50,7 @@ enum Command {
 fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
     match command {
         Command::Run(args) => commands::run::run(args),
+        Command::Agent(args) => commands::run::run_agent(args),
         Command::Info(args) => commands::info::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Lab(args) => commands::lab::run(args),

@@ -379,7 +379,7 @@ fn run_in_node(
     operation: &Operation,
 ) -> Result<Result<(), Guard<'static, Process>>, Fault> {
     let Engine { core, device, node, .. } = process.engine();
-    if !node.start(core, device, comm, operation)? {
+    if !node.start(core, device.shm(), comm, operation)? {
         return Ok(Err(process));
     }
     // What comes from lower ranks is the accumulator; the operation commutes.

@@ -7,7 +7,7 @@
 mod abi;
 mod imb;
 mod osu;
-mod programs;
+pub(crate) mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -22,7 +22,7 @@ enum Expected {
 }
 
 /// The programs in `conformance/c`, in the order of their names.
-pub(super) fn sources() -> Result<Vec<PathBuf>> {
+pub(crate) fn sources() -> Result<Vec<PathBuf>> {
     let dir = paths::root().join("conformance/c");
     let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let mut all: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|e| e.path())).collect();
@@ -31,7 +31,7 @@ pub(super) fn sources() -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-pub(super) fn name(source: &Path) -> String {
+pub(crate) fn name(source: &Path) -> String {
     source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 

@@ -13,6 +13,7 @@ use ayatori_core::ids::ProcessId;
 use ayatori_core::protocol;
 use ayatori_devices::launch::Launch;
 use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
+use ayatori_devices::tcp::{Interface, Settings};
 use rustix::process::{Resource, getrlimit};
 use std::fmt::Write as _;
 use std::fs;
@@ -23,12 +24,16 @@ use std::io::Write as _;
 #[command(after_help = "\
 Examples:
   ayatori info
+  ayatori info --rails
   ayatori info --explain send 64K
   ayatori info --explain allreduce 8 -n 32")]
 pub(crate) struct Args {
     /// Say why which protocol (OPERATION `send`) or algorithm (`allreduce`, `bcast` …) carries so many bytes
     #[arg(long, num_args = 2, value_names = ["OPERATION", "BYTES"])]
     explain: Option<Vec<String>>,
+    /// Say which network interfaces may carry messages between hosts, and why others may not
+    #[arg(long, conflicts_with = "explain")]
+    rails: bool,
     /// Ranks of the communicator that --explain is about
     #[arg(short = 'n', long = "np", visible_alias = "ranks", value_name = "RANKS", default_value_t = 2,
           value_parser = clap::value_parser!(u32).range(1..), requires = "explain")]
@@ -38,11 +43,41 @@ pub(crate) struct Args {
 /// Prints what is known about this installation and this machine, or the reasons of a choice.
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let text = match args.explain.as_deref() {
+        _ if args.rails => rails()?,
         Some([operation, bytes]) => explain(operation, bytes, args.ranks)?,
         _ => overview(),
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(Exit::Success)
+}
+
+/// The interfaces of this host, as a job on several hosts would see them.
+fn rails() -> anyhow::Result<String> {
+    let settings = Settings::from_environment().map_err(Coded::usage)?;
+    let interfaces = Interface::list().context("listing the network interfaces")?;
+    let mut text = String::new();
+    for interface in &interfaces {
+        let verdict = match settings.filter.judge(interface) {
+            Ok(addresses) => {
+                let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                let speed = interface
+                    .speed_mbit_per_s
+                    .map_or("speed unknown".to_owned(), |speed| format!("{speed} Mbit/s"));
+                let node = interface.numa_node.map_or(String::new(), |node| format!(", NUMA node {node}"));
+                format!("may be a rail: {}, {speed}{node}", addresses.join(", "))
+            }
+            Err(why) => format!("not used: {why}"),
+        };
+        let _ = writeln!(text, "  {:<16} {verdict}", interface.name);
+    }
+    if let Err(error) = settings.filter.choose(&interfaces) {
+        let _ = writeln!(text, "{error}");
+    }
+    text.push_str(
+        "Which of them reach a given host is found by trying when a job first needs it; what does not answer is left \
+         out.\nChoose by --rails and --no-rails of `ayatori run`, or AYATORI_RAILS and AYATORI_NO_RAILS.\n",
+    );
+    Ok(text)
 }
 
 fn overview() -> String {

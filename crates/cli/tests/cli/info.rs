@@ -50,3 +50,22 @@ fn a_question_it_cannot_answer_is_named() {
         assert!(err.contains(part), "{args:?}: {err}");
     }
 }
+
+#[test]
+fn rails_are_listed_with_the_reasons_of_those_left_out() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ayatori"))
+        .args(["info", "--rails"])
+        .env("AYATORI_NO_RAILS", "eth7")
+        .output()
+        .expect("ayatori runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success());
+    assert!(text.contains("lo ") && text.contains("not used: loopback"), "{text}");
+    let nonsense = Command::new(env!("CARGO_BIN_EXE_ayatori"))
+        .args(["info", "--rails"])
+        .env("AYATORI_RAILS", "10.0.0.0/99")
+        .output()
+        .expect("ayatori runs");
+    assert_eq!(nonsense.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nonsense.stderr).contains("10.0.0.0/99"));
+}

@@ -1,4 +1,5 @@
 //! The `ayatori` command as its users run it.
 
+mod hosts;
 mod info;
 mod run;

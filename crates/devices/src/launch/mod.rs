@@ -46,6 +46,8 @@ use std::os::fd::{OwnedFd, RawFd};
 
 /// Set to `singleton` this says: a launcher's environment may be there; run this process alone all the same.
 pub const ENV_LAUNCH: &str = "AYATORI_LAUNCH";
+/// Under this name the launcher's key-value store has the key of the job's connections, 64 hexadecimal digits.
+pub const KEY_OF_JOB: &str = "ayatori-key";
 /// The job's id.
 pub const ENV_JOB: &str = "AYATORI_JOB";
 /// The descriptor of the shared segment.

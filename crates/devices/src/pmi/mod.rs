@@ -27,6 +27,7 @@
 //! peer sends can panic either side; what `emit` writes `parse` reads back.
 
 pub mod client;
+pub mod mapping;
 pub(crate) mod sys;
 pub mod wire;
 

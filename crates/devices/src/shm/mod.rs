@@ -17,6 +17,7 @@
 //!
 //! Entry type: [`Shm`].
 
+mod bell;
 pub mod collectives;
 mod ring;
 mod segment;
@@ -94,6 +95,7 @@ pub struct Shm {
     waker: Waker,
     events: VecDeque<Event>,
     policy: WaitPolicy,
+    bell: Option<bell::Bell>,
 }
 
 /// Whole pairs of lines: devices of several ranks may live in one process (tests, benches), and then share none.
@@ -165,6 +167,7 @@ impl Shm {
             sleeper,
             events: VecDeque::new(),
             policy: WaitPolicy::new(local_size, config.cpus_count),
+            bell: None,
         })
     }
 
@@ -186,9 +189,49 @@ impl Shm {
     pub fn wait(&mut self, timeout: Option<Duration>) {
         let timeout = timeout.map_or(WATCH_INTERVAL, |t| t.min(WATCH_INTERVAL));
         self.sleeper.wait(timeout);
+        self.watch_if_due();
+    }
+
+    /// Reports peers that have died, if it is time to look after them: for callers that sleep elsewhere.
+    pub(crate) fn watch_if_due(&mut self) {
         if self.sleeper.is_watch_due() {
             self.watch_peers();
         }
+    }
+
+    /// From now on this rank can sleep at a bell ([`arm_at_bell`](Self::arm_at_bell)), which is a descriptor that becomes
+    /// readable, beside others in an epoll.
+    ///
+    /// # Errors
+    /// No pipe to be had.
+    pub(crate) fn hang_bell(&mut self) -> std::io::Result<std::os::fd::OwnedFd> {
+        let (bell, listening) = bell::Bell::new(self.peers[self.local_rank as usize].control)?;
+        self.bell = Some(bell);
+        Ok(listening)
+    }
+
+    /// As [`Device::arm`], for a sleep at the bell.
+    pub(crate) fn arm_at_bell(&mut self) -> Armed {
+        debug_assert!(self.bell.is_some(), "there is a bell");
+        self.fall_asleep(true)
+    }
+
+    /// How long a sleep at the bell may be: somebody may be unable to ring it.
+    pub(crate) fn bell_timeout(&self) -> Duration {
+        let is_deaf = self.peers[self.local_rank as usize].control.is_deaf.load(Ordering::Relaxed) != 0;
+        if is_deaf { DEAF_NAP } else { WATCH_INTERVAL }
+    }
+
+    fn fall_asleep(&mut self, at_bell: bool) -> Armed {
+        let is_starved = self.peers.iter().any(|peer| peer.is_starved);
+        self.sleeper.arm(is_starved, at_bell);
+        self.is_armed = true;
+        if self.has_news() {
+            self.is_armed = false;
+            self.sleeper.disarm();
+            return Armed::NotYet;
+        }
+        Armed::Armed
     }
 
     /// Lets another process run on this CPU.
@@ -324,6 +367,8 @@ impl Shm {
 
 /// How often a sleeper looks whether its peers live.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a rank sleeps whose bell cannot be rung.
+const DEAF_NAP: Duration = Duration::from_millis(1);
 
 fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
     peer.watch = None;
@@ -447,15 +492,7 @@ impl Device for Shm {
     }
 
     fn arm(&mut self) -> Armed {
-        let is_starved = self.peers.iter().any(|peer| peer.is_starved);
-        self.sleeper.arm(is_starved);
-        self.is_armed = true;
-        if self.has_news() {
-            self.is_armed = false;
-            self.sleeper.disarm();
-            return Armed::NotYet;
-        }
-        Armed::Armed
+        self.fall_asleep(false)
     }
 }
 

@@ -87,15 +87,21 @@ pub(crate) struct Control {
     pub(crate) pid: AtomicU32,
     /// [`STATE_ATTACHED`] …
     pub(crate) state: AtomicU32,
-    more: [AtomicU32; 30],
+    /// The number of the descriptor of its bell, and 1: see `bell.rs`. 0: it has none.
+    pub(crate) bell: AtomicU32,
+    /// Somebody could not ring the bell: it must look by itself now and then.
+    pub(crate) is_deaf: AtomicU32,
+    more: [AtomicU32; 28],
 }
 
 /// Runs, or is about to: needs no wake-up.
 pub(crate) const AWAKE: u32 = 0;
 /// Sleeps until something arrives.
 pub(crate) const ASLEEP: u32 = 1;
-/// Sleeps until something arrives or a ring that was full has room.
-pub(crate) const ASLEEP_STARVED: u32 = 2;
+/// Added: it waits also for a ring that was full to have room.
+pub(crate) const STARVED: u32 = 2;
+/// Added: it sleeps at its bell and not at the sleep word.
+pub(crate) const AT_BELL: u32 = 4;
 
 /// Attached and not gone.
 pub(crate) const STATE_ATTACHED: u32 = 1;

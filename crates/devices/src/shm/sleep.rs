@@ -22,8 +22,12 @@
 //!    If it reads 0, a process that goes fenceless does so later in the order of all these, and then sees the
 //!    sleep word.
 //! 3. Who wakes swaps the word to [`AWAKE`]; only the one who finds it not so makes the system call.
+//!
+//! A rank that also waits for sockets sleeps in an epoll, where a futex does not reach it: its word says so, and who
+//! wakes rings its bell (`bell.rs`) instead.
 
-use super::segment::{ASLEEP, ASLEEP_STARVED, AWAKE, Control, Segment};
+use super::bell;
+use super::segment::{ASLEEP, AT_BELL, AWAKE, Control, STARVED, Segment};
 use super::sys;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::{Duration, Instant};
@@ -63,9 +67,11 @@ impl Sleeper {
         self.waker
     }
 
-    /// Says that this rank is about to sleep; the caller looks into the rings after this.
-    pub(super) fn arm(&self, is_starved: bool) {
-        self.word.store(if is_starved { ASLEEP_STARVED } else { ASLEEP }, Ordering::SeqCst);
+    /// Says that this rank is about to sleep, here or at its bell; the caller looks into the rings after this.
+    pub(super) fn arm(&self, is_starved: bool, at_bell: bool) {
+        let starved = if is_starved { STARVED } else { 0 };
+        let place = if at_bell { AT_BELL } else { 0 };
+        self.word.store(ASLEEP | starved | place, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if self.fenceless_count.load(Ordering::SeqCst) != 0 {
             sys::membarrier();
@@ -118,7 +124,7 @@ impl Waker {
     #[inline]
     pub(super) fn wake_room(self, peer: &Control) {
         self.order();
-        if peer.sleep.load(Ordering::Relaxed) == ASLEEP_STARVED {
+        if peer.sleep.load(Ordering::Relaxed) & STARVED != 0 {
             wake(peer);
         }
     }
@@ -136,7 +142,10 @@ impl Waker {
 
 #[cold]
 fn wake(peer: &Control) {
-    if peer.sleep.swap(AWAKE, Ordering::SeqCst) != AWAKE {
+    let slept = peer.sleep.swap(AWAKE, Ordering::SeqCst);
+    if slept & AT_BELL != 0 {
+        bell::ring(peer);
+    } else if slept != AWAKE {
         sys::futex_wake(&peer.sleep, 1);
     }
 }

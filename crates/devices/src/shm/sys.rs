@@ -110,6 +110,9 @@ pub(crate) fn futex_wake(word: &AtomicU32, count: i32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count) };
 }
 
+/// For opening what must not block.
+pub(crate) const NONBLOCKING: i32 = libc::O_NONBLOCK;
+
 /// Lets another process run on this CPU.
 pub(crate) fn yield_now() {
     // SAFETY: no arguments.

@@ -75,9 +75,9 @@ fn with_room<R>(
     make: impl FnOnce(&mut Engine) -> Result<R, ayatori_core::Error>,
 ) -> Result<R, Fault> {
     let context = engine.core.next_context();
-    engine.node.claim(&engine.core, &engine.device, group);
+    engine.node.claim(&engine.core, engine.device.shm(), group);
     make(engine).map_err(|error| {
-        engine.device.unclaim_room(context);
+        engine.device.shm().unclaim_room(context);
         error.into()
     })
 }
@@ -149,7 +149,7 @@ fn split(comm: MPI_Comm, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>)
     // Only now does the new rank 0 know that it is that. The others look for the room after they have heard.
     let mut process = process()?;
     let engine = process.engine();
-    if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(&engine.device, made)) {
+    if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(engine.device.shm(), made)) {
         let told = engine.begin_barrier(id)?;
         crate::runtime::complete(process, told, comm)?;
     }
@@ -244,7 +244,7 @@ api! {
         let freed = process.comms.remove(handle, "comm")?;
         registry().errhandlers.release(freed.errhandler)?;
         let Engine { core, device, node, .. } = process.engine();
-        node.leave(core, device, freed.id());
+        node.leave(core, device.shm(), freed.id());
         core.free_comm(freed.id())?;
         comm.set("comm", MPI_COMM_NULL)
     }

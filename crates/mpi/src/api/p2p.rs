@@ -6,7 +6,7 @@ use crate::abi::*;
 use crate::boundary::Fault;
 use crate::message::{self, give_status};
 use crate::request::{Half, SENT, What};
-use crate::runtime::{complete, wait, wait_until};
+use crate::runtime::{complete, on_device, wait, wait_until};
 use crate::state::{Guard, Process, process};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::RequestId;
@@ -44,7 +44,9 @@ impl Send {
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         let engine = process.engine();
-        Ok(engine.core.isend(&mut engine.device, comm, buffer, dest, tag, self.mode)?)
+        Ok(on_device!(&mut engine.device, |device| {
+            engine.core.isend(device, comm, buffer, dest, tag, self.mode)
+        })?)
     }
 
     /// Sends a short message of standard mode if it can leave now.
@@ -55,7 +57,9 @@ impl Send {
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         let engine = process.engine();
         Ok(self.mode == SendMode::Standard
-            && engine.core.send_at_once(&mut engine.device, comm, buffer, dest, tag))
+            && on_device!(&mut engine.device, |device| {
+                engine.core.send_at_once(device, comm, buffer, dest, tag)
+            }))
     }
 
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
@@ -73,7 +77,7 @@ impl Receive {
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         let engine = process.engine();
-        Ok(engine.core.irecv(&mut engine.device, comm, buffer, source, tag)?)
+        Ok(on_device!(&mut engine.device, |device| engine.core.irecv(device, comm, buffer, source, tag))?)
     }
 
     /// Receives with nobody else calling.
@@ -83,7 +87,10 @@ impl Receive {
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         let engine = process.engine();
-        match engine.core.receive_direct(&mut engine.device, comm, buffer, source, tag)? {
+        let begun = on_device!(&mut engine.device, |device| {
+            engine.core.receive_direct(device, comm, buffer, source, tag)
+        });
+        match begun? {
             Some(completion) => Ok(completion),
             None => engine.wait_direct(),
         }

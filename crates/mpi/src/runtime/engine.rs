@@ -14,17 +14,22 @@ use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted};
-use ayatori_devices::shm::{Shm, Wait, WaitStep};
-use std::time::Duration;
+use ayatori_core::time;
+use ayatori_devices::shm::{Wait, WaitStep};
+use std::time::{Duration, Instant};
+
+use super::net::Net;
 
 /// What moves messages.
 pub(crate) struct Engine {
     /// The protocol engine.
     pub(crate) core: ayatori_core::Process,
     /// What it talks through.
-    pub(crate) device: Shm,
+    pub(crate) device: Net,
     /// Collective operations in shared memory.
     pub(crate) node: Node,
+    /// When the core's time began.
+    pub(crate) clock: Instant,
     /// The choices of algorithms for collective operations.
     pub(crate) selectors: Selectors,
 }
@@ -33,11 +38,37 @@ pub(crate) struct Engine {
 /// and nobody wakes it then.
 const SHARED_NAP: Duration = Duration::from_micros(50);
 
+/// The core's time.
+fn now(clock: Instant) -> time::Instant {
+    let passed = clock.elapsed();
+    time::Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000)
+}
+
+/// One round of progress. Whether anything happened.
+#[inline]
+fn advance(core: &mut ayatori_core::Process, device: &mut Net, clock: Instant) -> bool {
+    match device {
+        Net::Shm(device) => core.progress(device),
+        Net::Composite(device) => {
+            if core.wants_time() {
+                core.handle_timeout(now(clock));
+            }
+            core.progress(&mut **device)
+        }
+    }
+}
+
 impl Engine {
     /// One round of progress. Whether anything happened.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
-        self.core.progress(&mut self.device)
+        advance(&mut self.core, &mut self.device, self.clock)
+    }
+
+    /// How long to sleep at most: until the core wants to be called.
+    fn sleep_max(&self) -> Option<Duration> {
+        let left = self.core.poll_timeout()?.since(now(self.clock));
+        Some(Duration::from_nanos(left.as_ps() / 1_000))
     }
 
     /// Starts a barrier of messages.
@@ -57,7 +88,8 @@ impl Engine {
             WaitStep::Yield => self.device.yield_now(),
             WaitStep::Sleep => {
                 if self.device.arm() == Armed::Armed {
-                    self.device.wait(None);
+                    let most = self.sleep_max();
+                    self.device.wait(most);
                 }
             }
         }
@@ -149,7 +181,7 @@ pub(crate) fn wait_for_node(
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
     loop {
-        let Engine { core, device, node, .. } = process.engine();
+        let Engine { core, device, node, clock, .. } = process.engine();
         let node = node.opened(comm).expect("it has begun an operation");
         let is_spinning = wait.step_is_spin();
         let looks = if is_spinning { NODE_LOOKS } else { 1 };
@@ -159,7 +191,7 @@ pub(crate) fn wait_for_node(
             }
             std::hint::spin_loop();
         }
-        core.progress(device);
+        advance(core, device, *clock);
         if let Some(ProcessEvent::PeerLost(_, error)) = core.poll_event() {
             return Err(error.into());
         }

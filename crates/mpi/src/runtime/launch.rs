@@ -4,6 +4,7 @@ use crate::abi::MPI_ERR_OTHER;
 use crate::boundary::{Fault, fault};
 use crate::collective::Selectors;
 use crate::node::Node;
+use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::Config;
 use ayatori_devices::launch::{Launch, Pmi1};
@@ -11,6 +12,8 @@ use ayatori_devices::pmi::Client;
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
 use std::fmt::Display;
 
+use super::Net;
+use super::cluster;
 use super::engine::Engine;
 
 /// A process in its job.
@@ -44,8 +47,9 @@ pub(crate) fn join() -> Result<Job, Fault> {
 fn alone() -> Result<Job, Fault> {
     let id = ProcessId(0);
     let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
+    let crowd = Crowd { ranks_count: 1, cpus_count: online_cpus_count() };
     Ok(Job {
-        engine: engine(id, Crowd { ranks_count: 1, cpus_count: online_cpus_count() }, device),
+        engine: engine(id, 1, Net::Shm(device), crowd, fabric(crowd)),
         launcher: None,
         id,
         count: 1,
@@ -57,16 +61,26 @@ fn alone() -> Result<Job, Fault> {
 fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
     let mut client = Client::connect(pmi).map_err(failed("reach the launcher"))?;
     let (rank, count) = (client.rank(), client.size());
-    if pmi.local_size.is_some_and(|local| local != count) {
-        let local = pmi.local_size.unwrap_or(0);
-        return Err(fault(
-            MPI_ERR_OTHER,
-            format_args!(
-                "the launcher put {local} of {count} processes on this host; this version runs on one host"
-            ),
-        ));
-    }
-    let source = segment(pmi, &mut client)?;
+    let id = ProcessId(rank);
+    let (device, crowd, fabric) = if pmi.local_size.is_some_and(|local| local != count) {
+        let cluster::Joined { device, crowd, fabric } = cluster::join(pmi, &mut client)?;
+        (Net::Composite(Box::new(device)), crowd, fabric)
+    } else {
+        // The same at all processes, whatever CPUs each is bound to.
+        let cpus_count = pmi.cpus_count.unwrap_or_else(online_cpus_count);
+        let crowd = Crowd { ranks_count: count, cpus_count };
+        (Net::Shm(one_host(pmi, &mut client)?), crowd, fabric(crowd))
+    };
+    let appnum = client.appnum().ok().filter(|&number| number >= 0);
+    let universe_size = client.universe_size().ok().filter(|&size| size > 0);
+    let engine = engine(id, count, device, crowd, fabric);
+    Ok(Job { engine, launcher: Some(client), id, count, appnum, universe_size })
+}
+
+/// All processes are here.
+fn one_host(pmi: &Pmi1, client: &mut Client) -> Result<Shm, Fault> {
+    let (rank, count) = (client.rank(), client.size());
+    let source = segment(pmi, client)?;
     let mut config = ShmConfig::new(rank, (0..count).map(ProcessId).collect());
     config.cpus_count = match pmi.cpus_count {
         Some(cpus) => cpus,
@@ -79,17 +93,11 @@ fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
     if pmi.shm_fd.is_none() {
         client.barrier().map_err(failed("wait for the other processes"))?;
     }
-    let appnum = client.appnum().ok().filter(|&number| number >= 0);
-    let universe_size = client.universe_size().ok().filter(|&size| size > 0);
-    let id = ProcessId(rank);
-    // The same at all processes, whatever CPUs each is bound to.
-    let cpus_count = pmi.cpus_count.unwrap_or_else(online_cpus_count);
-    let engine = engine(id, Crowd { ranks_count: count, cpus_count }, device);
-    Ok(Job { engine, launcher: Some(client), id, count, appnum, universe_size })
+    Ok(device)
 }
 
 /// CPUs of this host, whether this process may use them or not.
-fn online_cpus_count() -> u32 {
+pub(super) fn online_cpus_count() -> u32 {
     // SAFETY: sysconf has no preconditions.
     u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
@@ -117,16 +125,17 @@ fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
     }
 }
 
-fn engine(id: ProcessId, crowd: Crowd, device: Shm) -> Engine {
+fn engine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric) -> Engine {
     Engine {
         node: Node::new(crowd),
-        core: ayatori_core::Process::new(id, crowd.ranks_count, Config::default()),
+        core: ayatori_core::Process::new(id, count, Config::default()),
         device,
-        selectors: Selectors::new(fabric(crowd)),
+        clock: std::time::Instant::now(),
+        selectors: Selectors::new(fabric),
     }
 }
 
 /// What failed, in words, as an error of starting.
-fn failed<E: Display>(doing: &'static str) -> impl Fn(E) -> Fault {
+pub(super) fn failed<E: Display>(doing: &'static str) -> impl Fn(E) -> Fault {
     move |error| fault(MPI_ERR_OTHER, format_args!("cannot {doing}: {error}"))
 }

@@ -1,11 +1,14 @@
 //! The runtime: start, end and abort of the process, waiting, progress.
 //!
-//! `launch.rs` finds the job, `engine.rs` moves messages and waits; here is what frames them.
+//! `launch.rs` and `cluster.rs` find the job, `engine.rs` moves messages and waits; here is what frames them.
 
+mod cluster;
 mod engine;
 mod launch;
+mod net;
 
 pub(crate) use engine::{Engine, complete, wait, wait_for_any, wait_for_node, wait_until};
+pub(crate) use net::{Net, on_device};
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
@@ -98,6 +101,8 @@ pub(crate) fn finish() -> Result<(), Fault> {
     // Nobody leaves while another may need its answers.
     let posted = state::process()?.engine().begin_barrier(CommId::WORLD)?;
     wait(state::process()?, posted)?;
+    // From here on nobody polls: what was taken has to be on its way.
+    wait_until(|process| Ok(process.engine().device.is_flushed().then_some(())))?;
     if let Some(mut client) = launcher().take() {
         let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
         client.barrier().map_err(unreachable)?;

@@ -1,7 +1,9 @@
 //! The command line of `ayatori run`, and what it means: a [`JobSpec`].
 
+use super::cluster::{Cluster, HostSpec, split_words};
 use crate::exit::Coded;
 use anyhow::Context;
+use ayatori_devices::tcp::RailFilter;
 use clap::{Parser, ValueEnum};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -33,6 +35,21 @@ pub(crate) struct Args {
     /// Set a variable for the ranks of all programs
     #[arg(long, value_name = "NAME=VALUE")]
     genv: Vec<OsString>,
+    /// Start the ranks on these hosts, each with as many at a time as it has slots
+    #[arg(long, value_name = "HOST[:SLOTS],…", aliases = ["host", "hostlist"])]
+    hosts: Option<String>,
+    /// The same from a file: a host a line
+    #[arg(long, value_name = "FILE", alias = "machinefile", conflicts_with = "hosts")]
+    hostfile: Option<PathBuf>,
+    /// The command that runs something on a host: '{host}' stands for its name [default: ssh {host}]
+    #[arg(long, value_name = "COMMAND", env = "AYATORI_AGENT")]
+    agent: Option<String>,
+    /// The interfaces (eth1) and networks (10.1.0.0/16) that may carry messages between hosts [default: all that work]
+    #[arg(long, value_name = "RAIL,…")]
+    rails: Option<String>,
+    /// Interfaces and networks that may not
+    #[arg(long, value_name = "RAIL,…")]
+    no_rails: Option<String>,
     /// Accepted for Open MPI's scripts; more ranks than CPUs are always allowed
     #[arg(long, hide = true)]
     oversubscribe: bool,
@@ -44,23 +61,17 @@ pub(crate) struct Args {
 }
 
 /// What each program of a job takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 struct AppArgs {
-    /// Number of ranks to start
-    #[arg(short = 'n', long = "np", visible_alias = "ntasks", value_name = "N", default_value_t = 1)]
-    ranks: usize,
+    /// Number of ranks to start [default: 1; with --hosts as many as there are slots]
+    #[arg(short = 'n', long = "np", visible_alias = "ntasks", value_name = "N")]
+    ranks: Option<usize>,
     /// Set a variable for the ranks of this program; without a value, pass on the one there is
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
     env: Vec<OsString>,
     /// Start the ranks of this program in this directory
     #[arg(long, visible_alias = "wd", value_name = "DIRECTORY")]
     wdir: Option<PathBuf>,
-    /// This machine is the only one
-    #[arg(long, hide = true, aliases = ["hosts", "hostlist"])]
-    host: Option<String>,
-    /// This machine is the only one
-    #[arg(long, hide = true, alias = "machinefile")]
-    hostfile: Option<PathBuf>,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -92,13 +103,15 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// What is to be run.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct JobSpec {
     pub(super) apps: Vec<App>,
     pub(super) binding: Option<Binding>,
     pub(super) is_tagged: bool,
     pub(super) timeout: Option<Duration>,
     pub(super) is_verbose: bool,
+    /// Where, if not here alone.
+    pub(super) cluster: Option<Cluster>,
 }
 
 /// One program of the job.
@@ -121,6 +134,8 @@ impl JobSpec {
     }
 
     pub(super) fn from_args(args: Args) -> anyhow::Result<Self> {
+        let cluster = cluster(&args)?;
+        let slots_count = cluster.as_ref().map(|c| c.hosts.iter().map(|host| host.slots).sum());
         let genv = args.genv.iter().map(|pair| variable(pair)).collect::<anyhow::Result<Vec<_>>>()?;
         let mut first = args.app;
         let words = std::mem::take(&mut first.command);
@@ -140,7 +155,7 @@ impl JobSpec {
                 return Err(Coded::usage("a program is missing beside ':'"));
             }
             let command = std::mem::take(&mut app.command);
-            apps.push(App::from_args(app, command, &genv)?);
+            apps.push(App::from_args(app, command, &genv, slots_count)?);
         }
         Ok(JobSpec {
             apps,
@@ -148,13 +163,8 @@ impl JobSpec {
             is_tagged: args.tag_output,
             timeout: args.timeout,
             is_verbose: args.verbose,
+            cluster,
         })
-    }
-}
-
-impl Default for AppArgs {
-    fn default() -> Self {
-        AppArgs { ranks: 1, env: vec![], wdir: None, host: None, hostfile: None, command: vec![] }
     }
 }
 
@@ -163,21 +173,11 @@ impl App {
         args: AppArgs,
         mut command: Vec<OsString>,
         genv: &[(OsString, OsString)],
+        slots_count: Option<usize>,
     ) -> anyhow::Result<Self> {
-        if args.ranks == 0 {
+        let ranks_count = args.ranks.or(slots_count).unwrap_or(1);
+        if ranks_count == 0 {
             return Err(Coded::usage("-n 0: a job has at least one rank"));
-        }
-        let is_here = |host: &str| {
-            let name = host.split(':').next().unwrap_or_default();
-            matches!(name, "localhost" | "127.0.0.1" | "::1" | "") || *name == *super::hostname()
-        };
-        let elsewhere = args.host.as_deref().and_then(|hosts| hosts.split(',').find(|host| !is_here(host)));
-        if args.hostfile.is_some() || elsewhere.is_some() {
-            let what = elsewhere.map_or("a host file".to_owned(), |host| format!("host '{host}'"));
-            return Err(Coded::usage(format!(
-                "{what}: `ayatori run` starts ranks on this machine only; on several machines start the program \
-                 with MPICH's mpiexec or `srun --mpi=pmi2`, which this library understands"
-            )));
         }
         let name = command.remove(0);
         if name.as_bytes().starts_with(b"-") {
@@ -186,7 +186,9 @@ impl App {
                 name.display()
             )));
         }
+        let is_here = slots_count.is_none();
         if let Some(wdir) = &args.wdir
+            && is_here
             && !wdir.is_dir()
         {
             return Err(Coded::usage(format!("--wdir {}: no such directory", wdir.display())));
@@ -195,9 +197,42 @@ impl App {
         for pair in &args.env {
             env.push(variable(pair)?);
         }
-        let program = find_program(&name, args.wdir.as_deref())?;
-        Ok(App { ranks_count: args.ranks, program, name, args: command, env, wdir: args.wdir })
+        // Elsewhere its agent looks for it.
+        let program = if is_here {
+            let here = std::env::current_dir().context("finding the current directory")?;
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            find_program(&name, &here, args.wdir.as_deref(), &path)?
+        } else {
+            PathBuf::from(&name)
+        };
+        Ok(App { ranks_count, program, name, args: command, env, wdir: args.wdir })
     }
+}
+
+/// The hosts, if they are not this machine alone.
+fn cluster(args: &Args) -> anyhow::Result<Option<Cluster>> {
+    for (option, text) in [("--rails", &args.rails), ("--no-rails", &args.no_rails)] {
+        RailFilter::new(text.as_deref(), None).map_err(|error| Coded::usage(format!("{option}: {error}")))?;
+    }
+    let hosts = match (&args.hosts, &args.hostfile) {
+        (Some(list), _) => HostSpec::list(list)?,
+        (None, Some(file)) => HostSpec::file(file)?,
+        (None, None) if args.agent.is_some() && std::env::var_os("AYATORI_AGENT").is_none() => {
+            return Err(Coded::usage("--agent says how to reach hosts, and there are none: give --hosts"));
+        }
+        (None, None) => return Ok(None),
+    };
+    let is_here = |name: &str| matches!(name, "localhost" | "127.0.0.1" | "::1") || name == super::hostname();
+    if args.agent.is_none() && hosts.iter().all(|host| is_here(&host.name)) {
+        return Ok(None);
+    }
+    let agent = split_words(args.agent.as_deref().unwrap_or("ssh {host}"))?;
+    if !agent.iter().any(|word| word.contains("{host}")) {
+        return Err(Coded::usage(
+            "--agent: the command has no {host} for the host's name, as in 'ssh {host}'",
+        ));
+    }
+    Ok(Some(Cluster { hosts, agent, rails: args.rails.clone(), no_rails: args.no_rails.clone() }))
 }
 
 /// `NAME=VALUE`, or `NAME` for the value it has here.
@@ -218,9 +253,13 @@ fn variable(pair: &OsStr) -> anyhow::Result<(OsString, OsString)> {
 
 /// Where the program is: as a path when it has a slash, else in `PATH`, else (as other launchers do) in the
 /// directory it will start in.
-fn find_program(name: &OsStr, wdir: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let here = std::env::current_dir().context("finding the current directory")?;
-    let start = wdir.map_or_else(|| here.clone(), |dir| here.join(dir));
+pub(super) fn find_program(
+    name: &OsStr,
+    here: &Path,
+    wdir: Option<&Path>,
+    path_variable: &OsStr,
+) -> anyhow::Result<PathBuf> {
+    let start = wdir.map_or_else(|| here.to_owned(), |dir| here.join(dir));
     let path = Path::new(name);
     let mut found_but = None;
     let mut candidates: Vec<PathBuf> = Vec::new();
@@ -228,8 +267,7 @@ fn find_program(name: &OsStr, wdir: Option<&Path>) -> anyhow::Result<PathBuf> {
         // `--wdir d ./p` is p in d; and, as people mean it too, p here.
         candidates.extend([start.join(path), here.join(path)]);
     } else {
-        let path_variable = std::env::var_os("PATH").unwrap_or_default();
-        candidates.extend(std::env::split_paths(&path_variable).map(|dir| here.join(dir).join(path)));
+        candidates.extend(std::env::split_paths(path_variable).map(|dir| here.join(dir).join(path)));
         candidates.push(start.join(path));
     }
     for candidate in candidates {
@@ -342,6 +380,16 @@ mod tests {
     }
 
     #[test]
+    fn hosts_say_how_many_ranks_where_no_number_does() {
+        let one = spec("--hosts a:2,b:3 -agent x{host} no-such-program-here").expect("spec");
+        assert_eq!(one.ranks_count(), 5);
+        let two = spec("-host a,b -n 4 --rails eth1,10.0.0.0/8 p").expect("spec");
+        let cluster = two.cluster.expect("hosts");
+        assert_eq!((cluster.agent.join(" "), cluster.hosts.len()), ("ssh {host}".to_owned(), 2));
+        assert_eq!(spec("-n 2 --host localhost:4 true").expect("spec").cluster, None);
+    }
+
+    #[test]
     fn what_is_wrong_on_the_command_line_is_named() {
         for (line, part) in [
             ("-n 0 true", "at least one rank"),
@@ -349,7 +397,10 @@ mod tests {
             ("-n 2 no-such-program-anywhere", "program not found: 'no-such-program-anywhere'"),
             ("-n 2 ./Cargo.toml", "not executable"),
             ("-n 2 /", "is a directory"),
-            ("-n 2 --host elsewhere true", "this machine only"),
+            ("-n 2 --hosts a:0 true", "host 'a:0'"),
+            ("-n 2 --hosts a --agent ssh true", "no {host}"),
+            ("-n 2 --agent x{host} true", "give --hosts"),
+            ("-n 2 --rails 10.0.0.0/77 true", "'10.0.0.0/77' names no rail"),
             ("-n 2 --wdir /no/such/dir true", "no such directory"),
             ("-n 2 -x NOT_SET_HERE_7 true", "NOT_SET_HERE_7 is not set"),
             ("-n 2 true : -n 0 true", "at least one rank"),

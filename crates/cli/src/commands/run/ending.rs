@@ -28,6 +28,8 @@ pub(super) enum Cause {
     Aborted { rank: usize, exitcode: i32, message: Option<String> },
     /// A rank sent nonsense.
     Violation { rank: usize, why: String },
+    /// A host is lost, or its agent.
+    Host { name: String, why: String },
     /// `--timeout` ran out.
     Timeout(Duration),
     /// The user wants it over.
@@ -47,7 +49,7 @@ impl Cause {
             | Cause::HungUp { rank }
             | Cause::Aborted { rank, .. }
             | Cause::Violation { rank, .. } => Some(rank),
-            Cause::Timeout(_) | Cause::Interrupted { .. } => None,
+            Cause::Host { .. } | Cause::Timeout(_) | Cause::Interrupted { .. } => None,
         }
     }
 
@@ -89,6 +91,7 @@ impl Cause {
             Cause::Violation { why, .. } => {
                 format!("{who} sent the launcher what is no PMI-1 request: {why}")
             }
+            Cause::Host { name, why } => format!("host {name}: {why}"),
             Cause::Timeout(limit) => format!("--timeout {} s has run out", limit.as_secs_f64()),
             Cause::Interrupted { signal } => format!("ended by {}", signal_name(*signal)),
         };

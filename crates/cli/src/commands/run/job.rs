@@ -124,6 +124,9 @@ struct Job<'s> {
 pub(super) fn run(spec: &JobSpec) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let id = job_id()?;
+    if let Some(cluster) = &spec.cluster {
+        return super::cluster::run(spec, cluster, &id);
+    }
     let placement = Placement::new(spec.binding, spec.ranks_count())?;
     let mut job = Job::new(spec, &id, started)?;
     let outcome = job.start(&id, &placement);
@@ -187,11 +190,12 @@ impl<'s> Job<'s> {
     fn start(&mut self, id: &str, placement: &Placement) -> anyhow::Result<()> {
         self.guard = Some(Guard::start(id).context("starting the guard process")?);
         let is_terminal = is_stdin_terminal();
-        let spawner = Spawner::new(self.spec, placement, id, is_terminal)?;
+        let count = self.spec.ranks_count();
+        let spawner = Spawner::new(self.spec, placement, id, is_terminal, std::env::vars_os(), count)?;
         for (appnum, app) in self.spec.apps.iter().enumerate() {
             for _ in 0..app.ranks_count {
                 let rank = self.ranks.len();
-                let started = spawner.start(rank, appnum)?;
+                let started = spawner.start(rank, rank, appnum)?;
                 self.admit(started, appnum)?;
                 if self.spec.is_verbose {
                     let cpus = placement.cpus.get(rank).map_or("any".to_owned(), |cpus| format_cpus(cpus));

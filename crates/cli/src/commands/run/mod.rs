@@ -1,4 +1,5 @@
-//! `ayatori run`: starts N processes of an MPI program on this machine and stays until the job has ended.
+//! `ayatori run`: starts N processes of an MPI program, here or on several hosts (`cluster/`), and stays until the job
+//! has ended.
 //!
 //! One thread, one epoll. What has state and no system calls is apart and tested as such: the PMI-1 server
 //! (`pmi.rs`), the joining of output (`output.rs`), the words and codes of an ending (`ending.rs`).
@@ -16,6 +17,7 @@
 //! does it. The shared segment has no name (see [`ayatori_devices::launch`]).
 
 mod args;
+mod cluster;
 mod ending;
 pub(crate) mod guard;
 mod job;
@@ -27,6 +29,7 @@ mod spawn;
 mod stdin;
 
 pub(crate) use args::{Args, normalise};
+pub(crate) use cluster::{AgentArgs, run_agent};
 pub(crate) use spawn::ranks_max;
 
 use crate::exit::Exit;

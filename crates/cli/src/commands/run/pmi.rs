@@ -73,6 +73,11 @@ impl Server {
         }
     }
 
+    /// Puts a value into the store before anybody asks.
+    pub(super) fn provide(&mut self, key: &str, value: &str) {
+        self.store.insert(key.to_owned(), value.to_owned());
+    }
+
     /// How far `rank` has come.
     pub(super) fn phase(&self, rank: usize) -> Phase {
         self.peers[rank].phase

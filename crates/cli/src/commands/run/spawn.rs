@@ -49,7 +49,7 @@ const FDS_PER_RANK: u64 = 3;
 const FDS_OWN: u64 = 64;
 
 impl<'s> Spawner<'s> {
-    /// Makes what all ranks share.
+    /// Makes what all ranks of this host share, in a job of `world_count`.
     ///
     /// # Errors
     /// This machine does not allow so many ranks; no memory for the segment.
@@ -58,6 +58,8 @@ impl<'s> Spawner<'s> {
         placement: &'s Placement,
         job: &str,
         is_stdin_forwarded: bool,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+        world_count: usize,
     ) -> anyhow::Result<Self> {
         let open_files = raise_open_files(spec.ranks_count())?;
         let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
@@ -67,10 +69,9 @@ impl<'s> Spawner<'s> {
             let name = name.to_string_lossy();
             FOREIGN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || OURS.contains(&&*name)
         };
-        let mut base: Vec<(OsString, OsString)> =
-            std::env::vars_os().filter(|(name, _)| !is_foreign(name)).collect();
+        let mut base: Vec<(OsString, OsString)> = environment.filter(|(name, _)| !is_foreign(name)).collect();
         let mut set = |name: &str, value: String| base.push((name.into(), value.into()));
-        set("PMI_SIZE", spec.ranks_count().to_string());
+        set("PMI_SIZE", world_count.to_string());
         set("PMI_SPAWNED", "0".to_owned());
         set("PMI_HOSTNAME", super::hostname().to_owned());
         set(launch::ENV_LOCAL_SIZE, spec.ranks_count().to_string());
@@ -83,14 +84,14 @@ impl<'s> Spawner<'s> {
         Ok(Spawner { spec, placement, base_environment, segment, open_files, is_stdin_forwarded, parent })
     }
 
-    /// Starts `rank`, a process of program `appnum`.
+    /// Starts `rank`, a process of program `appnum`, the `local`-th of this host.
     ///
     /// # Errors
     /// The program cannot be executed; a limit of this machine is reached.
-    pub(super) fn start(&self, rank: usize, appnum: usize) -> anyhow::Result<Started> {
+    pub(super) fn start(&self, rank: usize, local: usize, appnum: usize) -> anyhow::Result<Started> {
         let app = &self.spec.apps[appnum];
         let (ours, theirs) = UnixStream::pair().context("making a PMI socket")?;
-        let mut command = self.command(app, rank, &theirs);
+        let mut command = self.command(app, rank, local, &theirs);
         command.stdin(if rank > 0 {
             Stdio::null()
         } else if self.is_stdin_forwarded {
@@ -98,7 +99,7 @@ impl<'s> Spawner<'s> {
         } else {
             Stdio::inherit()
         });
-        let cpus = self.placement.cpus.get(rank).map(|cpus| CpuMask::new(cpus.iter().copied()));
+        let cpus = self.placement.cpus.get(local).map(|cpus| CpuMask::new(cpus.iter().copied()));
         let inherit = [theirs.as_raw_fd(), self.segment.as_raw_fd()];
         let setup = RankSetup { parent: self.parent, inherit, open_files: self.open_files, cpus };
         launch::spawn::prepare(&mut command, setup);
@@ -115,14 +116,14 @@ impl<'s> Spawner<'s> {
         Ok(Started { pid, stdin: child.stdin.take(), stdout, stderr, pmi: ours })
     }
 
-    fn command(&self, app: &App, rank: usize, pmi: &UnixStream) -> Command {
+    fn command(&self, app: &App, rank: usize, local: usize, pmi: &UnixStream) -> Command {
         let mut command = Command::new(&app.program);
         command.arg0(&app.name).args(&app.args);
         command.env_clear().envs(self.base_environment.iter().map(|(name, value)| (name, value)));
         command.envs(app.env.iter().map(|(name, value)| (name, value)));
         command.env("PMI_FD", pmi.as_raw_fd().to_string());
         command.env("PMI_RANK", rank.to_string());
-        command.env(launch::ENV_LOCAL_RANK, rank.to_string());
+        command.env(launch::ENV_LOCAL_RANK, local.to_string());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Signals go to the group, so they reach what a wrapper script has started.
         command.process_group(0);

@@ -1,0 +1,156 @@
+//! `ayatori run --hosts`, from outside. The hosts are this machine under several names: an agent's command may be anything
+//! that runs a program, here `env`. What needs networks of its own is in `cargo xtask net-test`.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// As in `run.rs`: a second, and ten times as much on a busy machine.
+const END_MAX: Duration = Duration::from_secs(10);
+const AGENT: &str = "env AYATORI_TEST_HOST={host}";
+
+fn rank_program() -> PathBuf {
+    let mut path = std::env::current_exe().expect("the test's own path");
+    path.pop();
+    path.pop();
+    path.push("examples/rank");
+    path
+}
+
+fn job(args: &[&str], words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));
+    command.args(["run", "--agent", AGENT]).args(args).arg(rank_program()).args(words);
+    command.stdin(Stdio::null()).env_remove("OMP_NUM_THREADS").env_remove("AYATORI_AGENT");
+    command
+}
+
+fn run(args: &[&str], words: &[&str]) -> Output {
+    job(args, words).output().expect("ayatori runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Processes whose environment says that they are of the test's marked job.
+fn marked(mark: &str) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+            environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+        })
+    })
+    .collect()
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < END_MAX, "{what}: not within {END_MAX:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn end_of(child: &mut Child) -> (Option<i32>, String) {
+    let mut said = String::new();
+    let begin = Instant::now();
+    while child.try_wait().expect("wait").is_none() {
+        assert!(begin.elapsed() < END_MAX, "the job does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if let Some(mut stderr) = child.stderr.take() {
+        let _ = stderr.read_to_string(&mut said);
+    }
+    (child.wait().expect("wait").code(), said)
+}
+
+#[test]
+fn ranks_on_two_hosts_learn_each_others_cards() {
+    let output = run(&["--hosts", "a,b:2"], &["hello"]);
+    let mut lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
+    lines.sort();
+    let want = ["rank 0 of 3 in program 0", "rank 1 of 3 in program 0", "rank 2 of 3 in program 0"];
+    assert_eq!(lines, want, "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn lines_of_ranks_on_several_hosts_do_not_mix() {
+    let output = run(&["--hosts", "a,b", "-n", "4", "-l"], &["lines", "40"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    assert_eq!(lines.lines().count(), 160);
+    for line in lines.lines() {
+        let (tag, rest) = line.split_once("] ").expect("a tag");
+        assert!(rest.starts_with(&format!("{}:", &tag[1..])), "{line}");
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_said_with_its_host() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));
+    command.args(["run", "--agent", AGENT, "--hosts", "a,b", "no-such-program-anywhere"]);
+    let output = command.stdin(Stdio::null()).output().expect("ayatori runs");
+    assert_eq!(output.status.code(), Some(127));
+    let said = text(&output.stderr);
+    assert!(said.contains("host ") && said.contains("program not found"), "{said}");
+}
+
+#[test]
+fn an_agent_that_cannot_be_started_is_said_with_its_host() {
+    for (agent, part) in
+        [("no-such-launcher {host}", "cannot start its agent"), ("false {host}", "exited with code 1")]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));
+        command.args(["run", "--agent", agent, "--hosts", "node7", "true"]);
+        let output = command.stdin(Stdio::null()).output().expect("ayatori runs");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("host node7") && said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_killed_rank_or_agent_ends_the_job_with_its_name_and_nothing_is_left() {
+    for victim in ["rank", "agent"] {
+        let mark = format!("AYATORI_TEST_MARK={victim}{}", std::process::id());
+        let mut command = job(&["--hosts", "a,b", "-n", "4", "-x", &mark], &["sleep"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("ayatori runs");
+        wait_until("four ranks", || marked(&mark).len() >= 4);
+        // Ranks are children of their agents, agents ours.
+        let rank = marked(&mark)[0];
+        let stat = std::fs::read_to_string(format!("/proc/{rank}/stat")).expect("alive");
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+        let target: i32 = if victim == "rank" { rank } else { parent.expect("a parent") };
+        let _ = Command::new("kill").args(["-9", &target.to_string()]).status();
+        let (code, said) = end_of(&mut child);
+        let name = if victim == "rank" { "rank " } else { "its agent (pid" };
+        assert!(said.contains(name) && said.contains("signal 9"), "{said}");
+        assert!(code.is_some_and(|code| code != 0), "{code:?}");
+        wait_until("nothing is left", || marked(&mark).is_empty());
+    }
+}
+
+#[test]
+fn nothing_survives_the_launcher() {
+    let mark = format!("AYATORI_TEST_MARK=launcher{}", std::process::id());
+    let mut command = job(&["--hosts", "a,b", "-n", "4", "-x", &mark], &["sleep"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("ayatori runs");
+    wait_until("four ranks", || marked(&mark).len() >= 4);
+    child.kill().expect("killed");
+    let _ = child.wait();
+    wait_until("nothing is left", || marked(&mark).is_empty());
+}
+
+#[test]
+fn standard_input_reaches_rank_0_elsewhere() {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!(
+        "echo over the wire | {} run --agent '{AGENT}' --hosts a,b sh -c 'if [ $PMI_RANK = 0 ]; then cat; fi'",
+        env!("CARGO_BIN_EXE_ayatori")
+    ));
+    let output = command.output().expect("ayatori runs");
+    assert_eq!(text(&output.stdout), "over the wire\n", "{}", text(&output.stderr));
+}

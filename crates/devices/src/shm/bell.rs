@@ -1,0 +1,63 @@
+//! Waking a rank that sleeps in an epoll, because it waits for sockets too.
+//!
+//! Its bell is a pipe. The others reach it as `/proc/PID/fd/N`, as they reach a segment that a rank has made: no name, so
+//! nothing is left behind, and no privilege but being the same user's. Opened once for each rank that was found asleep,
+//! and never on the way of a message to a rank that is awake.
+
+use super::segment::Control;
+use super::sys;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+/// A rank's own bell.
+pub(super) struct Bell {
+    /// Kept open, so that there is always somebody who could ring.
+    _ringing: OwnedFd,
+}
+
+impl Bell {
+    /// Hangs a bell up; answers the end to listen at.
+    pub(super) fn new(control: &Control) -> std::io::Result<(Self, OwnedFd)> {
+        let (listening, ringing) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)?;
+        control.bell.store(ringing.as_raw_fd() as u32 + 1, Ordering::Release);
+        Ok((Self { _ringing: ringing }, listening))
+    }
+}
+
+/// Bells opened before, by process and descriptor.
+static OPENED: Mutex<BTreeMap<(u32, u32), File>> = Mutex::new(BTreeMap::new());
+
+/// Rings the bell of a rank that says it sleeps there. If that cannot be done it is marked deaf, and looks by itself.
+pub(super) fn ring(peer: &Control) {
+    let (process, bell) = (peer.pid.load(Ordering::Relaxed), peer.bell.load(Ordering::Acquire));
+    let Some(number) = bell.checked_sub(1) else { return };
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let std::collections::btree_map::Entry::Vacant(place) = opened.entry((process, number)) {
+        let path = format!("/proc/{process}/fd/{number}");
+        match std::fs::OpenOptions::new().write(true).custom_flags(sys::NONBLOCKING).open(path) {
+            Ok(file) => {
+                place.insert(file);
+            }
+            Err(_) => {
+                peer.is_deaf.store(1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+    if let Some(mut file) = opened.get(&(process, number)) {
+        match file.write(&[1]) {
+            Ok(_) => {}
+            // It rings already.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => {
+                opened.remove(&(process, number));
+            }
+        }
+    }
+}

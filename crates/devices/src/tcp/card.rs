@@ -1,0 +1,190 @@
+//! Business cards: what a process tells the others of its job through the launcher.
+//!
+//! One line without spaces, as PMI values are:
+//!
+//! ```text
+//! ayatori1|node|CPUs|name,Mbit/s,address,bits,port,address,bits,port|name,…
+//! ```
+//!
+//! A card comes from a launcher, and under some launchers over a network: it is parsed as a stranger's, every count and
+//! length bounded.
+
+use super::interfaces::{ADDRESSES_MAX, Address, INTERFACES_MAX, Interface};
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
+
+/// Longest card that is looked at, in bytes: 8 interfaces × (16 name + 8 speed + 4 × 52 address).
+const CARD_BYTES_MAX: usize = 4096;
+/// Linux' own limit (`IFNAMSIZ`).
+const NAME_BYTES_MAX: usize = 16;
+
+/// Where a process listens on one interface.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Door {
+    /// The interface's name, for messages.
+    pub name: String,
+    /// Its nominal speed in Mbit/s; 0 where unknown.
+    pub speed_mbit_per_s: u32,
+    /// Addresses with their prefix lengths, and the port at each.
+    pub addresses: Vec<(Address, u16)>,
+}
+
+/// What a process tells the others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Card {
+    /// Processes with the same number may share memory.
+    pub node: u64,
+    /// CPUs of its host.
+    pub cpus_count: u32,
+    /// Where it listens, by interface.
+    pub doors: Vec<Door>,
+}
+
+/// Why text is not a card.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotCard(pub &'static str);
+
+impl Door {
+    /// Of an interface and the ports that its addresses got.
+    pub(super) fn new(interface: &Interface, ports: Vec<(Address, u16)>) -> Self {
+        let is_plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '|' | ',');
+        Self {
+            name: interface.name.chars().filter(is_plain).take(NAME_BYTES_MAX).collect(),
+            speed_mbit_per_s: interface.speed_mbit_per_s.unwrap_or(0),
+            addresses: ports,
+        }
+    }
+
+    /// The addresses to dial.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        self.addresses.iter().map(|(address, port)| SocketAddr::new(address.ip, *port))
+    }
+}
+
+impl Card {
+    /// The card as text, at most `bytes_max` long: interfaces with many addresses lose the last of them first.
+    /// `None`: it does not fit.
+    pub fn emit(&self, bytes_max: usize) -> Option<String> {
+        (1..=ADDRESSES_MAX).rev().map(|most| self.emit_all(most)).find(|text| text.len() <= bytes_max)
+    }
+
+    fn emit_all(&self, addresses_max: usize) -> String {
+        let mut text = format!("ayatori1|{:x}|{}", self.node, self.cpus_count);
+        for door in &self.doors {
+            let _ = write!(text, "|{},{}", door.name, door.speed_mbit_per_s);
+            for (address, port) in door.addresses.iter().take(addresses_max) {
+                let _ = write!(text, ",{},{},{port}", address.ip, address.prefix_bits);
+            }
+        }
+        text
+    }
+
+    /// Reads a card.
+    ///
+    /// # Errors
+    /// The text is none.
+    pub fn parse(text: &str) -> Result<Self, NotCard> {
+        if text.len() > CARD_BYTES_MAX {
+            return Err(NotCard("too long"));
+        }
+        let mut fields = text.split('|');
+        if fields.next() != Some("ayatori1") {
+            return Err(NotCard("of another library or version"));
+        }
+        let node = fields.next().and_then(|node| u64::from_str_radix(node, 16).ok());
+        let cpus_count = fields.next().and_then(|count| count.parse().ok());
+        let (Some(node), Some(cpus_count)) = (node, cpus_count) else {
+            return Err(NotCard("without node and CPUs"));
+        };
+        let doors = fields.map(parse_door).collect::<Result<Vec<_>, _>>()?;
+        if doors.len() > INTERFACES_MAX {
+            return Err(NotCard("more interfaces than a process uses"));
+        }
+        Ok(Self { node, cpus_count, doors })
+    }
+}
+
+fn parse_door(text: &str) -> Result<Door, NotCard> {
+    let mut words = text.split(',');
+    let name = words.next().unwrap_or_default();
+    if name.len() > NAME_BYTES_MAX || !name.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(NotCard("an interface's name is none"));
+    }
+    let speed = words.next().and_then(|speed| speed.parse().ok()).ok_or(NotCard("no speed"))?;
+    let mut addresses = Vec::new();
+    while let Some(ip) = words.next() {
+        let ip: IpAddr = ip.parse().map_err(|_| NotCard("no address"))?;
+        let most = if ip.is_ipv4() { 32 } else { 128 };
+        let bits = words.next().and_then(|bits| bits.parse().ok()).filter(|&bits| bits <= most);
+        let port = words.next().and_then(|port| port.parse().ok()).filter(|&port| port != 0);
+        let (Some(prefix_bits), Some(port)) = (bits, port) else {
+            return Err(NotCard("an address without prefix or port"));
+        };
+        addresses.push((Address { ip, prefix_bits }, port));
+        if addresses.len() > ADDRESSES_MAX {
+            return Err(NotCard("more addresses than an interface uses"));
+        }
+    }
+    Ok(Door { name: name.to_owned(), speed_mbit_per_s: speed, addresses })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn address() -> impl Strategy<Value = (Address, u16)> {
+        let v4 =
+            (any::<[u8; 4]>(), 0u8..=32).prop_map(|(ip, bits)| Address { ip: ip.into(), prefix_bits: bits });
+        let v6 = (any::<[u8; 16]>(), 0u8..=128)
+            .prop_map(|(ip, bits)| Address { ip: ip.into(), prefix_bits: bits });
+        (prop_oneof![v4, v6], 1u16..)
+    }
+
+    fn card() -> impl Strategy<Value = Card> {
+        let door =
+            ("[a-z0-9.@_-]{1,16}", any::<u32>(), proptest::collection::vec(address(), 0..=ADDRESSES_MAX))
+                .prop_map(|(name, speed_mbit_per_s, addresses)| Door { name, speed_mbit_per_s, addresses });
+        (any::<u64>(), any::<u32>(), proptest::collection::vec(door, 0..=INTERFACES_MAX))
+            .prop_map(|(node, cpus_count, doors)| Card { node, cpus_count, doors })
+    }
+
+    proptest! {
+        #[test]
+        fn parse_undoes_emit(card in card()) {
+            let text = card.emit(CARD_BYTES_MAX).expect("fits");
+            prop_assert!(!text.contains(char::is_whitespace) && !text.contains('='));
+            prop_assert_eq!(Card::parse(&text), Ok(card));
+        }
+
+        #[test]
+        fn a_card_fits_the_launchers_limit_or_is_refused(card in card(), bytes_max in 0usize..2048) {
+            if let Some(text) = card.emit(bytes_max) {
+                prop_assert!(text.len() <= bytes_max);
+                prop_assert_eq!(Card::parse(&text).map(|card| card.doors.len()), Ok(card.doors.len()));
+            }
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "(ayatori1\\|)?[0-9a-f|,.:/ -~]{0,200}") {
+            let _ = Card::parse(&text);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        for bad in [
+            "",
+            "ayatori2|0|1",
+            "ayatori1|x|1",
+            "ayatori1|0",
+            "ayatori1|0|1|eth0",
+            "ayatori1|0|1|eth0,1,10.0.0.1,33,5",
+            "ayatori1|0|1|eth0,1,10.0.0.1,24,0",
+            "ayatori1|0|1|eth0,1,10.0.0.1,24",
+            "ayatori1|0|1|eth0,1,host,24,1",
+        ] {
+            assert!(Card::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,599 @@
+//! TCP: the device between hosts. One connection per rail and peer.
+//!
+//! Owns the sockets: which interfaces may be rails (`interfaces.rs`), what the others are told (`card.rs`), which
+//! interface is tried with which (`pairing.rs`, `slots.rs`), who may connect (`handshake.rs`), the thread that makes
+//! and admits connections (`doorman.rs`), packets in the byte stream (`frame.rs`, `connection.rs`). Deliberately not here:
+//! sending again, choosing rails, acknowledging (core's `link`), waiting longer than a system call (the runtime).
+//!
+//! ```text
+//!   Wireup::listen ──► card ──► launcher ──► cards of all ──► Wireup::open ──► Tcp
+//!                                                                               │  orders: want, broke
+//!      data: one epoll, read and written by the thread that calls MPI           ▼  news: up, down, gone
+//!      doors: listeners, calls, handshakes, back-off ─────────────────────── doorman (a thread that sleeps)
+//! ```
+//!
+//! Rails are the interfaces of this host, in order, from `first_rail` on; where a peer has more interfaces than we, ours
+//! are used several times and the rails after the first round are those uses. So a rail's number means nothing to
+//! the peer. A rail's connection to a peer is made when [`send`](Device::send) first wants it.
+//!
+//! Invariants: nothing from a socket is parsed before its handshake is over; no length from a socket is believed
+//! before it is checked; after [`Event::RailDown`] nothing of the old connection is handed up; sending and
+//! receiving short packets allocates nothing.
+//!
+//! Entry types: [`Wireup`], [`Tcp`].
+
+mod card;
+mod connection;
+mod doorman;
+mod frame;
+mod handshake;
+mod interfaces;
+mod pairing;
+mod slots;
+mod sys;
+mod wireup;
+
+pub use card::{Card, Door, NotCard};
+pub use doorman::Timing;
+pub use handshake::{KEY_BYTES, Key};
+pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
+pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
+
+use ayatori_core::buffer::{Payload, Piece};
+use ayatori_core::device::{Armed, Device, Event, Full, Gap, Incoming, Pacing, Packet, RailCapabilities};
+use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ayatori_core::time::Duration as CoreDuration;
+use connection::{Connection, Next, Read};
+use doorman::{News, Order, Shared};
+use rustix::event::{Timespec, epoll};
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// No connection.
+const NONE: u32 = u32::MAX;
+/// Token of the doorman's bell in the epoll set; connections have their index.
+const NEWS: u64 = u64::MAX;
+/// Token of a descriptor that only wakes.
+const DOORBELL: u64 = u64::MAX - 1;
+/// After so many packets in a row from where they were expected, epoll need not watch that connection.
+const STREAK: u32 = 8;
+/// Events taken from the kernel at a time.
+const EVENTS_COUNT: usize = 32;
+/// Of so many polls that find nothing on the expected connection one looks at all.
+const LOOK_AROUND: u32 = 8;
+
+/// The TCP device of one process. See the [module's docs](self).
+pub struct Tcp {
+    first_rail: u8,
+    rails: Vec<RailCapabilities>,
+    /// By process id; `None`: not elsewhere.
+    peers: Vec<Option<Peer>>,
+    connections: Vec<Option<Connection>>,
+    epoll: OwnedFd,
+    /// Connections that may have something to read.
+    ready: VecDeque<u32>,
+    /// The connection whose frames are being handed over.
+    current: u32,
+    /// The packet handed over, in the current connection's buffer.
+    packet: Range<usize>,
+    /// The peer whose connection is looked at first.
+    expected: Option<ProcessId>,
+    /// The connection that epoll does not watch, because it is read at every poll: the kernel then has less to do for
+    /// each packet. `NONE` while asleep, and while it has something unsent.
+    solo: u32,
+    /// Packets in a row from the expected connection.
+    streak_count: u32,
+    polls_count: u32,
+    events: VecDeque<Event>,
+    /// Rings when somebody in shared memory wakes us; read dry when it does.
+    doorbell: Option<OwnedFd>,
+    is_summed: bool,
+    shared: Arc<Shared>,
+    doorman: Option<JoinHandle<()>>,
+}
+
+/// A process elsewhere.
+struct Peer {
+    rails: RailSet,
+    /// By rail less the first one.
+    connections: Vec<u32>,
+    /// Where it was last heard.
+    last: u32,
+    /// The doorman knows that we want it.
+    is_wanted: bool,
+    /// It has said goodbye, or is gone.
+    is_over: bool,
+}
+
+impl Tcp {
+    /// Sleeps until something arrives, room comes, or the doorman has news, at most `timeout`. Only after
+    /// [`Device::arm`] answered [`Armed::Armed`]; may return early.
+    pub fn wait(&mut self, timeout: Option<Duration>) {
+        self.gather(timeout);
+    }
+
+    /// Lets this descriptor wake [`wait`](Self::wait) too: the end of a pipe that others write to.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn set_doorbell(&mut self, bell: OwnedFd) -> std::io::Result<()> {
+        let token = epoll::EventData::new_u64(DOORBELL);
+        epoll::add(&self.epoll, &bell, token, epoll::EventFlags::IN)?;
+        self.doorbell = Some(bell);
+        Ok(())
+    }
+
+    /// The descriptor that becomes readable when there is something to do.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Says goodbye to all and ends: what was sent leaves first, if that takes no longer than `patience`.
+    pub fn detach(&mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        for connection in self.connections.iter_mut().flatten() {
+            connection.say_goodbye();
+        }
+        while self.connections.iter().flatten().any(|c| c.has_unsent() && !c.is_broken)
+            && Instant::now() < deadline
+        {
+            self.gather(Some(Duration::from_millis(10)));
+            for connection in self.connections.iter_mut().flatten() {
+                connection.flush();
+            }
+        }
+        self.stop();
+    }
+
+    /// Whether everything that was taken has been given to the kernel.
+    pub fn is_flushed(&self) -> bool {
+        self.connections.iter().flatten().all(|c| c.is_broken || !c.has_unsent())
+    }
+
+    fn stop(&mut self) {
+        self.shared.order(Order::Stop);
+        if let Some(thread) = self.doorman.take() {
+            let _ = thread.join();
+        }
+        self.connections.clear();
+        for peer in self.peers.iter_mut().flatten() {
+            peer.connections.fill(NONE);
+            (peer.last, peer.is_over) = (NONE, true);
+        }
+        self.ready.clear();
+        self.current = NONE;
+    }
+
+    #[inline]
+    fn peer(&self, process: ProcessId) -> Option<&Peer> {
+        self.peers.get(process.0 as usize)?.as_ref()
+    }
+
+    fn peer_mut(&mut self, process: ProcessId) -> Option<&mut Peer> {
+        self.peers.get_mut(process.0 as usize)?.as_mut()
+    }
+
+    #[inline]
+    fn connection_to(&mut self, process: ProcessId, rail: Rail) -> Option<&mut Connection> {
+        let place = usize::from(rail.0.checked_sub(self.first_rail)?);
+        let index = *self.peer(process)?.connections.get(place)?;
+        self.connections.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Somebody wants to talk: the doorman is to connect.
+    #[cold]
+    fn want(&mut self, process: ProcessId) {
+        let Some(peer) = self.peer_mut(process) else { return };
+        if !peer.is_wanted && !peer.is_over {
+            peer.is_wanted = true;
+            self.shared.order(Order::Want(process));
+        }
+    }
+
+    // What the doorman says.
+
+    #[cold]
+    fn take_news(&mut self) {
+        for news in self.shared.take_news() {
+            match news {
+                News::Up { peer, rail, epoch, socket } => self.on_up(peer, rail, epoch, socket),
+                News::Down { peer, rail } => {
+                    if self.connection_to(peer, rail).is_none() {
+                        self.events.push_back(Event::RailDown(rail, peer));
+                    }
+                }
+                News::Gone(process) => {
+                    if let Some(peer) = self.peer_mut(process)
+                        && !std::mem::replace(&mut peer.is_over, true)
+                    {
+                        self.events.push_back(Event::PeerGone(process));
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_up(&mut self, process: ProcessId, rail: Rail, epoch: u32, socket: OwnedFd) {
+        // A newer connection takes the place of one whose end we had not noticed.
+        if let Some(place) = rail.0.checked_sub(self.first_rail)
+            && let Some(old) = self.peer(process).and_then(|peer| peer.connections.get(usize::from(place)))
+            && *old != NONE
+        {
+            self.drop_connection(*old);
+            self.events.push_back(Event::RailDown(rail, process));
+        }
+        let index = self.connections.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let token = epoll::EventData::new_u64(index as u64);
+        let place = usize::from(rail.0 - self.first_rail);
+        let Some(peer) = self.peers.get_mut(process.0 as usize).and_then(Option::as_mut) else { return };
+        if peer.is_over || epoll::add(&self.epoll, &socket, token, flags).is_err() {
+            self.shared.order(Order::Broke(process, rail, epoch));
+            return;
+        }
+        peer.connections[place] = index as u32;
+        peer.is_wanted = true;
+        if peer.last == NONE {
+            peer.last = index as u32;
+        }
+        self.connections[index] = Some(Connection::new(process, rail, epoch, socket, self.is_summed));
+        // What came right behind the handshake may have come before we watched.
+        self.make_ready(index as u32);
+        self.events.push_back(Event::RailUp(rail, process));
+    }
+
+    // Connections that end.
+
+    /// Forgets a connection; it is closed.
+    fn drop_connection(&mut self, index: u32) {
+        let Some(connection) = self.connections[index as usize].take() else { return };
+        if let Some(peer) = self.peer_mut(connection.peer) {
+            for place in &mut peer.connections {
+                if *place == index {
+                    *place = NONE;
+                }
+            }
+            if peer.last == index {
+                peer.last = peer.connections.iter().copied().find(|&other| other != NONE).unwrap_or(NONE);
+            }
+        }
+        if self.current == index {
+            self.current = NONE;
+        }
+        if self.solo == index {
+            self.solo = NONE;
+        }
+    }
+
+    /// Lets epoll watch a connection, or not. Watching begins with what is there already.
+    #[cold]
+    fn watch(&self, index: u32, is_watched: bool) {
+        let Some(Some(connection)) = self.connections.get(index as usize) else { return };
+        let flags = if is_watched { watched() } else { epoll::EventFlags::empty() };
+        let token = epoll::EventData::new_u64(u64::from(index));
+        let _ = epoll::modify(&self.epoll, &connection.socket, token, flags);
+    }
+
+    /// Back to watching all.
+    #[inline]
+    fn end_solo(&mut self) {
+        self.streak_count = 0;
+        if self.solo != NONE {
+            let index = std::mem::replace(&mut self.solo, NONE);
+            self.watch(index, true);
+        }
+    }
+
+    /// Looks at the expected connection, which is likely to be the only one with news.
+    #[inline]
+    fn read_expected(&mut self, index: u32) -> Option<Event> {
+        if self.solo != index {
+            if self.solo != NONE {
+                self.end_solo();
+            }
+            if self.streak_count >= STREAK {
+                self.solo = index;
+                self.watch(index, false);
+            }
+        } else if self.connections[index as usize].as_ref().is_some_and(|c| c.has_unsent() || c.wants_room) {
+            // Room has to be waited for.
+            self.end_solo();
+        }
+        let event = self.read(index);
+        if event.is_some() {
+            self.streak_count = self.streak_count.saturating_add(1);
+        }
+        event
+    }
+
+    /// A connection has ended: by a goodbye, which is no news, or by accident.
+    #[cold]
+    fn on_end(&mut self, index: u32) {
+        let Some(connection) = &self.connections[index as usize] else { return };
+        let (process, rail, epoch) = (connection.peer, connection.rail, connection.epoch);
+        self.drop_connection(index);
+        if self.peer(process).is_some_and(|peer| !peer.is_over) {
+            self.shared.order(Order::Broke(process, rail, epoch));
+            self.events.push_back(Event::RailDown(rail, process));
+        }
+    }
+
+    #[cold]
+    fn on_goodbye(&mut self, index: u32) {
+        let Some(connection) = &self.connections[index as usize] else { return };
+        let process = connection.peer;
+        if let Some(peer) = self.peer_mut(process)
+            && !std::mem::replace(&mut peer.is_over, true)
+        {
+            self.shared.order(Order::Left(process));
+        }
+    }
+
+    // Looking.
+
+    fn make_ready(&mut self, index: u32) {
+        if let Some(connection) = &mut self.connections[index as usize]
+            && !std::mem::replace(&mut connection.is_ready, true)
+        {
+            self.ready.push_back(index);
+        }
+    }
+
+    /// Asks the kernel what has happened to any socket.
+    fn gather(&mut self, timeout: Option<Duration>) {
+        let timeout =
+            timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
+        let mut happened = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_COUNT];
+        // An interrupted wait is one without events.
+        let Ok((happened, _)) = epoll::wait(&self.epoll, &mut happened, timeout.as_ref()) else { return };
+        for event in happened {
+            match event.data.u64() {
+                NEWS => doorman::hush(&self.shared.news_bell),
+                DOORBELL => {
+                    if let Some(bell) = &self.doorbell {
+                        while matches!(rustix::io::read(bell, &mut [0u8; 64]), Ok(64)) {}
+                    }
+                }
+                index => self.on_socket(index as u32, event.flags),
+            }
+        }
+    }
+
+    fn on_socket(&mut self, index: u32, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let Some(Some(connection)) = self.connections.get_mut(index as usize) else { return };
+        if flags.contains(F::OUT) && (connection.has_unsent() || connection.wants_room) {
+            connection.flush();
+        }
+        connection.is_closing |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) {
+            self.make_ready(index);
+        }
+    }
+
+    /// Reads a connection once and hands over its first packet, if there is one.
+    #[inline]
+    fn read(&mut self, index: u32) -> Option<Event> {
+        let connection = self.connections.get_mut(index as usize)?.as_mut()?;
+        match connection.read() {
+            Read::More => {
+                self.current = index;
+                self.make_ready(index);
+            }
+            Read::Drained => self.current = index,
+            Read::Nothing => return None,
+            Read::Ended => {
+                self.on_end(index);
+                return self.events.pop_front();
+            }
+        }
+        self.next_packet()
+    }
+
+    /// The next packet of the current connection.
+    #[inline]
+    fn next_packet(&mut self) -> Option<Event> {
+        let index = self.current;
+        let connection = self.connections.get_mut(index as usize)?.as_mut()?;
+        match connection.next() {
+            Ok(Next::Packet(range)) => {
+                self.packet = range;
+                let (rail, from) = (connection.rail, connection.peer);
+                if let Some(peer) = self.peer_mut(from) {
+                    peer.last = index;
+                }
+                Some(Event::Packet(Incoming { rail, from, slot: u64::from(index) }))
+            }
+            Ok(Next::Nothing) => {
+                self.current = NONE;
+                None
+            }
+            Ok(Next::Goodbye) => {
+                self.on_goodbye(index);
+                self.current = NONE;
+                None
+            }
+            Err(frame::Damaged) => {
+                self.on_end(index);
+                self.events.pop_front()
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_sockets(&mut self) -> Option<Event> {
+        for _ in 0..self.ready.len() {
+            let index = self.ready.pop_front()?;
+            if let Some(connection) = &mut self.connections[index as usize] {
+                connection.is_ready = false;
+            }
+            if let Some(event) = self.read(index) {
+                return Some(event);
+            }
+        }
+        None
+    }
+}
+
+impl Device for Tcp {
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+
+    fn rails_to(&self, peer: ProcessId) -> RailSet {
+        self.peer(peer).map_or(RailSet::default(), |peer| peer.rails)
+    }
+
+    #[inline]
+    fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+        match self.connection_to(to, rail) {
+            Some(connection) => {
+                let sent = connection.send(header, payload);
+                if sent.is_err() && connection.is_broken {
+                    // What was received before is handed over first; reading then finds the end.
+                    let index = self.connection_index(to, rail);
+                    self.make_ready(index);
+                }
+                sent
+            }
+            None => {
+                self.want(to);
+                Err(Full)
+            }
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Option<Event> {
+        if self.current != NONE
+            && let Some(event) = self.next_packet()
+        {
+            return Some(event);
+        }
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if self.shared.has_news() {
+            self.take_news();
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+        }
+        if let Some(event) = self.poll_sockets() {
+            return Some(event);
+        }
+        self.polls_count = self.polls_count.wrapping_add(1);
+        let expected = self.expected.and_then(|process| self.peer(process)).map_or(NONE, |peer| peer.last);
+        // Where the expected connection is the only one and not watched, there is nothing else to ask for.
+        let is_alone = self.solo != NONE && self.connections.len() == 1;
+        if expected != NONE && (is_alone || !self.polls_count.is_multiple_of(LOOK_AROUND)) {
+            return self.read_expected(expected);
+        }
+        self.gather(Some(Duration::ZERO));
+        self.poll_sockets()
+    }
+
+    #[inline]
+    fn packet(&self, incoming: &Incoming) -> Packet<'_> {
+        let connection = self.connections[incoming.slot as usize].as_ref().expect("it lives until released");
+        Packet { header: connection.bytes(self.packet.clone()), payload: Piece::EMPTY }
+    }
+
+    #[inline]
+    fn release(&mut self, _: Incoming) {}
+
+    #[inline]
+    fn expect(&mut self, from: Option<ProcessId>) {
+        self.expected = from;
+    }
+
+    fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
+        let full = self.rails.get(usize::from(rail.0.saturating_sub(self.first_rail)));
+        let Some(full_bytes_per_s) = full.map(|rail| rail.bandwidth_bytes_per_s) else { return };
+        if let Some(connection) = self.connection_to(peer, rail) {
+            let rate = if gap == Gap::NONE { u64::MAX } else { gap.rate_of(full_bytes_per_s).max(1) };
+            sys::set_pacing_rate(connection.socket.as_fd(), rate);
+        }
+    }
+
+    fn reset(&mut self, rail: Rail, peer: ProcessId) {
+        if let Some(connection) = self.connection_to(peer, rail) {
+            let epoch = connection.epoch;
+            let index = self.connection_index(peer, rail);
+            self.drop_connection(index);
+            self.shared.order(Order::Broke(peer, rail, epoch));
+        }
+    }
+
+    fn heard(&mut self, rail: Rail, peer: ProcessId) -> Option<CoreDuration> {
+        let connection = self.connection_to(peer, rail)?;
+        let far_end = sys::far_end(connection.socket.as_fd())?;
+        let silent_ms = if far_end.unacknowledged_count == 0 { 0 } else { far_end.silent_ms };
+        Some(CoreDuration::from_ms(u64::from(silent_ms)))
+    }
+
+    fn arm(&mut self) -> Armed {
+        self.end_solo();
+        if self.has_more() { Armed::NotYet } else { Armed::Armed }
+    }
+}
+
+impl Tcp {
+    /// Whether a poll may find something without asking the kernel.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.current != NONE || !self.ready.is_empty() || !self.events.is_empty() || self.shared.has_news()
+    }
+
+    fn connection_index(&self, process: ProcessId, rail: Rail) -> u32 {
+        let place = usize::from(rail.0 - self.first_rail);
+        self.peer(process).map_or(NONE, |peer| peer.connections[place])
+    }
+}
+
+impl Drop for Tcp {
+    fn drop(&mut self) {
+        if self.doorman.is_some() {
+            self.stop();
+        }
+    }
+}
+
+/// What is asked about a watched connection.
+fn watched() -> epoll::EventFlags {
+    epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET
+}
+
+/// What a rail over this interface can do.
+fn capabilities(interface: &Interface) -> RailCapabilities {
+    RailCapabilities {
+        // One small string per interface, for the life of the process.
+        name: String::leak(interface.name.clone()),
+        packet_bytes_max: frame::BODY_BYTES_MAX,
+        inline_bytes: 0,
+        // A longer message saves a copy at the receiver by a round trip of some 10 µs.
+        eager_bytes_max: frame::PAYLOAD_BYTES_MAX,
+        put: false,
+        get: false,
+        transfer_bytes_max: 1 << 20,
+        ordered: true,
+        reliable: true,
+        may_break: true,
+        bandwidth_bytes_per_s: interface.bandwidth_bytes_per_s(),
+        latency_ps: 10_000_000,
+        pacing: Pacing::Rate,
+        numa_node: interface.numa_node,
+    }
+}
+
+#[cfg(test)]
+mod tests;

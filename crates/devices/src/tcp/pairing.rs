@@ -1,0 +1,141 @@
+//! Which interface of ours to try with which of a peer's, in which order.
+//!
+//! Both sides compute the same from the two cards, so that both dial the same pairs at first; what does not work is
+//! replaced by trying on. Each interface of the side that has more is used once, so that no port carries two rails
+//! while another has none: with `L` and `R` interfaces there are max(L, R) rails.
+
+use super::card::Door;
+use super::interfaces::Address;
+use std::net::IpAddr;
+
+/// How promising a pair of interfaces is; more is better, 0 is not worth a try.
+fn score(ours: &Door, theirs: &Door) -> u32 {
+    let all = ours.addresses.iter().flat_map(|a| theirs.addresses.iter().map(move |b| (a.0, b.0)));
+    all.map(|(a, b)| score_addresses(a, b)).max().unwrap_or(0)
+}
+
+/// The same for two addresses.
+pub(super) fn score_addresses(a: Address, b: Address) -> u32 {
+    if a.ip.is_ipv4() != b.ip.is_ipv4() {
+        return 0;
+    }
+    if a.is_link_local() != b.is_link_local() {
+        return 0;
+    }
+    // The same address on two hosts (docker0): it leads home. Two nodes that are one host may have it, though.
+    if a.ip == b.ip {
+        return 1;
+    }
+    if a.network_contains(b.ip) && b.network_contains(a.ip) {
+        // Where there is a choice, the family that more networks are set up for.
+        return if a.ip.is_ipv4() { 6 } else { 5 };
+    }
+    if a.is_private() == b.is_private() { 3 } else { 2 }
+}
+
+/// How often each of `own` interfaces is used where the other side has `other`.
+pub(super) fn uses(own: usize, other: usize) -> usize {
+    if own == 0 || other == 0 { 0 } else { other.div_ceil(own).max(1) }
+}
+
+/// For each use of each of our interfaces the peer's interfaces, the most promising first. The index is
+/// `use × our count + interface`. The list is empty where no address of the interface can reach any of the peer's.
+pub(super) fn plan(ours: &[Door], theirs: &[Door]) -> Vec<Vec<u8>> {
+    let (uses_own, uses_their) = (uses(ours.len(), theirs.len()), uses(theirs.len(), ours.len()));
+    let mut pairs: Vec<(u32, usize, usize)> = Vec::new();
+    for (l, our) in ours.iter().enumerate() {
+        for (r, their) in theirs.iter().enumerate() {
+            pairs.push((score(our, their), l, r));
+        }
+    }
+    pairs.retain(|pair| pair.0 > 0);
+    // Ties: like with like first, then by place; the same order seen from the other side.
+    pairs.sort_by_key(|&(score, l, r)| (std::cmp::Reverse(score), l.abs_diff(r), l.min(r)));
+    let rails = ours.len().max(theirs.len());
+    let (mut left_own, mut left_their) = (vec![uses_own; ours.len()], vec![uses_their; theirs.len()]);
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    for &(_, l, r) in &pairs {
+        if chosen.len() < rails && left_own[l] > 0 && left_their[r] > 0 {
+            (left_own[l], left_their[r]) = (left_own[l] - 1, left_their[r] - 1);
+            chosen.push((l, r));
+        }
+    }
+    let mut plan = vec![Vec::new(); uses_own * ours.len()];
+    for (l, _) in ours.iter().enumerate() {
+        let firsts: Vec<usize> = chosen.iter().filter(|pair| pair.0 == l).map(|pair| pair.1).collect();
+        for copy in 0..uses_own {
+            // A use without a partner of its own waits for one that another rail cannot reach.
+            let first = firsts.get(copy).copied();
+            let rest = pairs.iter().filter(|pair| pair.1 == l).map(|pair| pair.2);
+            let order = first.into_iter().chain(rest.filter(|r| Some(*r) != first));
+            plan[copy * ours.len() + l] = order.map(|r| r as u8).collect();
+        }
+    }
+    plan
+}
+
+/// Whether the host has this address.
+pub(super) fn is_own(doors: &[Door], ip: IpAddr) -> bool {
+    doors.iter().flat_map(|door| &door.addresses).any(|(address, _)| address.ip == ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::interfaces::tests::interface;
+
+    fn doors(list: &[(&str, &[&str])]) -> Vec<Door> {
+        let door = |(name, addresses): &(&str, &[&str])| {
+            let interface = interface(name, 1, addresses);
+            let ports = interface.addresses.iter().map(|&address| (address, 1000)).collect();
+            Door::new(&interface, ports)
+        };
+        list.iter().map(door).collect()
+    }
+
+    fn first(plan: &[Vec<u8>]) -> Vec<Option<u8>> {
+        plan.iter().map(|list| list.first().copied()).collect()
+    }
+
+    #[test]
+    fn interfaces_of_one_network_find_each_other_whatever_their_order() {
+        let a = doors(&[("e1", &["10.1.0.1/24"]), ("e2", &["10.2.0.1/24"])]);
+        let b = doors(&[("x", &["10.2.0.2/24"]), ("y", &["10.1.0.2/24"])]);
+        assert_eq!(first(&plan(&a, &b)), [Some(1), Some(0)]);
+        assert_eq!(first(&plan(&b, &a)), [Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn ports_of_one_network_are_paired_one_to_one() {
+        let a = doors(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"]), ("e3", &["10.0.0.3/24"])]);
+        let b = doors(&[("e1", &["10.0.0.4/24"]), ("e2", &["10.0.0.5/24"]), ("e3", &["10.0.0.6/24"])]);
+        assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1), Some(2)]);
+        assert_eq!(plan(&a, &b)[0].len(), 3);
+    }
+
+    #[test]
+    fn the_side_with_more_ports_uses_each_once_and_the_other_its_own_more_often() {
+        let a = doors(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"])]);
+        let b = doors(&[("e1", &["10.0.0.9/24"])]);
+        assert_eq!(first(&plan(&a, &b)), [Some(0), Some(0)]);
+        let mut from_b: Vec<_> = first(&plan(&b, &a));
+        from_b.sort_unstable();
+        assert_eq!(from_b, [Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_bridge_with_the_same_address_everywhere_is_tried_last() {
+        let a = doors(&[("docker0", &["172.17.0.1/16"]), ("eth0", &["10.0.0.1/24"])]);
+        let b = doors(&[("docker0", &["172.17.0.1/16"]), ("eth0", &["10.0.0.2/24"])]);
+        assert_eq!(first(&plan(&a, &b))[1], Some(1));
+        assert_eq!(plan(&a, &b)[1], [1, 0]);
+    }
+
+    #[test]
+    fn families_do_not_mix() {
+        let a = doors(&[("e1", &["10.0.0.1/24"])]);
+        let b = doors(&[("e1", &["fd00::1/64"])]);
+        assert_eq!(plan(&a, &b), [Vec::<u8>::new()]);
+        assert_eq!(plan(&a, &[]), Vec::<Vec<u8>>::new());
+    }
+}

@@ -1,0 +1,374 @@
+//! Two or more devices in one process, over the loopback interface; and strangers at the door.
+
+use super::*;
+use crate::tcp::handshake::{HELLO_BYTES, Hello};
+use ayatori_core::buffer::NO_PAYLOAD;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// `count` interfaces that are all the loopback, each with an address of its own.
+fn interfaces(host: u8, count: u8) -> Vec<Interface> {
+    let interface = |number: u8| Interface {
+        name: format!("lo{number}"),
+        index: 1,
+        is_up: true,
+        is_running: true,
+        is_loopback: true,
+        addresses: vec![Address { ip: Ipv4Addr::new(127, 7, number, host).into(), prefix_bits: 24 }],
+        speed_mbit_per_s: None,
+        numa_node: None,
+    };
+    (0..count).map(interface).collect()
+}
+
+fn quick() -> Settings {
+    let timing = Timing { handshake: Duration::from_millis(300), guests_max: 8, ..Timing::default() };
+    Settings { timing, ..Settings::default() }
+}
+
+/// Two processes with so many rails.
+fn pair(rails: u8) -> (Tcp, Tcp, Card) {
+    pair_with([rails, rails], [Key::new([1; 32]), Key::new([1; 32])])
+}
+
+fn pair_with(rails: [u8; 2], keys: [Key; 2]) -> (Tcp, Tcp, Card) {
+    let a = Wireup::listen_on(quick(), interfaces(1, rails[0])).expect("listen");
+    let b = Wireup::listen_on(quick(), interfaces(2, rails[1])).expect("listen");
+    let (card_a, card_b) = (a.card(0, 1), b.card(1, 1));
+    let [key_a, key_b] = keys;
+    let a = a.open(ProcessId(0), key_a, vec![None, Some(card_b.clone())], 1).expect("open");
+    let b = b.open(ProcessId(1), key_b, vec![Some(card_a), None], 1).expect("open");
+    (a, b, card_b)
+}
+
+/// Polls both until `done`; events of both go to `seen`, packets as bytes.
+fn run(a: &mut Tcp, b: &mut Tcp, seen: &mut Seen, mut done: impl FnMut(&mut Tcp, &mut Tcp, &Seen) -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !done(a, b, seen) {
+        assert!(Instant::now() < deadline, "not done in time: {:?}", seen.events);
+        for (side, device) in [&mut *a, &mut *b].into_iter().enumerate() {
+            while let Some(event) = device.poll() {
+                if let Event::Packet(incoming) = event {
+                    seen.packets[side].push(device.packet(&incoming).header.to_vec());
+                    device.release(incoming);
+                } else {
+                    seen.events[side].push(event);
+                }
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    packets: [Vec<Vec<u8>>; 2],
+    events: [Vec<Event>; 2],
+}
+
+fn send_all(from: &mut Tcp, rail: Rail, to: ProcessId, numbers: &mut std::ops::Range<u32>) {
+    while let Some(number) = numbers.clone().next() {
+        if from.send(rail, to, &number.to_le_bytes(), [Piece::Bytes(&[7; 100]), Piece::EMPTY]).is_err() {
+            return;
+        }
+        numbers.next();
+    }
+}
+
+#[test]
+fn packets_arrive_whole_and_in_order_on_every_rail() {
+    let (mut a, mut b, _) = pair(3);
+    assert_eq!(a.rails_to(ProcessId(1)).iter().collect::<Vec<_>>(), [Rail(1), Rail(2), Rail(3)]);
+    assert!(a.rails_to(ProcessId(0)).is_empty());
+    let mut seen = Seen::default();
+    let mut left = [0..500u32, 500..1000, 1000..1500];
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        for (place, numbers) in left.iter_mut().enumerate() {
+            send_all(a, Rail(1 + place as u8), ProcessId(1), numbers);
+        }
+        seen.packets[1].len() == 1500
+    });
+    let number = |packet: &Vec<u8>| u32::from_le_bytes([packet[0], packet[1], packet[2], packet[3]]);
+    for rail in 0..3 {
+        let of_rail: Vec<u32> = seen.packets[1].iter().map(number).filter(|n| n / 500 == rail).collect();
+        assert!(of_rail.into_iter().eq(rail * 500..(rail + 1) * 500));
+    }
+    assert!(seen.packets[1].iter().all(|packet| packet[4..] == [7; 100]));
+}
+
+#[test]
+fn two_processes_that_dial_at_once_end_with_one_connection_a_rail() {
+    for _ in 0..20 {
+        let (mut a, mut b, _) = pair(2);
+        let mut seen = Seen::default();
+        let mut sent = [[false; 2]; 2];
+        run(&mut a, &mut b, &mut seen, |a, b, seen| {
+            for (rail, [by_a, by_b]) in sent.iter_mut().enumerate() {
+                let number = Rail(1 + rail as u8);
+                *by_a = *by_a || a.send(number, ProcessId(1), b"a", NO_PAYLOAD).is_ok();
+                *by_b = *by_b || b.send(number, ProcessId(0), b"b", NO_PAYLOAD).is_ok();
+            }
+            seen.packets[0].len() == 2 && seen.packets[1].len() == 2
+        });
+        for events in &seen.events {
+            let ups = events.iter().filter(|event| matches!(event, Event::RailUp(..))).count();
+            let downs = events.iter().filter(|event| matches!(event, Event::RailDown(..))).count();
+            assert_eq!((ups, downs), (2, 0), "{events:?}");
+        }
+    }
+}
+
+#[test]
+fn one_interface_serves_every_one_of_a_peer_that_has_more() {
+    let (mut a, mut b, _) = pair_with([1, 3], [Key::new([1; 32]), Key::new([1; 32])]);
+    assert_eq!(a.rails_to(ProcessId(1)).iter().count(), 3);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events[0].len() == 3 && seen.events[1].len() == 3);
+    assert!(seen.events.iter().flatten().all(|event| matches!(event, Event::RailUp(..))));
+}
+
+#[test]
+fn a_process_with_another_key_never_gets_in() {
+    let (mut a, mut b, _) = pair_with([1, 1], [Key::new([1; 32]), Key::new([2; 32])]);
+    let mut seen = Seen::default();
+    let begin = Instant::now();
+    run(&mut a, &mut b, &mut seen, |a, b, seen| {
+        assert!(a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD).is_err());
+        assert!(b.send(Rail(1), ProcessId(0), b"x", NO_PAYLOAD).is_err());
+        !seen.events[0].is_empty() && !seen.events[1].is_empty()
+    });
+    assert_eq!(seen.events[0], [Event::RailDown(Rail(1), ProcessId(1))]);
+    assert!(begin.elapsed() < Duration::from_secs(2), "the report took {:?}", begin.elapsed());
+}
+
+#[test]
+fn a_connection_that_breaks_is_reported_and_made_anew() {
+    let (mut a, mut b, _) = pair(1);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 1));
+    for round in 0..5 {
+        // Silence found at one side: it drops the connection, without a report there.
+        let (one, other) = if round % 2 == 0 { (&mut a, 1) } else { (&mut b, 0) };
+        one.reset(Rail(1), ProcessId(other));
+        let want = 2 + round;
+        run(&mut a, &mut b, &mut seen, |_, _, seen| {
+            seen.events.iter().all(|events| {
+                events.iter().filter(|event| matches!(event, Event::RailUp(..))).count() == want
+            })
+        });
+    }
+    let mut number = 0..1u32;
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        send_all(a, Rail(1), ProcessId(1), &mut number);
+        !seen.packets[1].is_empty()
+    });
+}
+
+#[test]
+fn a_process_that_dies_is_gone_and_one_that_takes_leave_is_no_news() {
+    for says_goodbye in [false, true] {
+        let (mut a, mut b, _) = pair(2);
+        let mut seen = Seen::default();
+        let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+        run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 2));
+        if says_goodbye {
+            b.detach(Duration::from_secs(1));
+        }
+        drop(b);
+        let (mut events, begin) = (Vec::new(), Instant::now());
+        let most = if says_goodbye { Duration::from_millis(300) } else { LIMIT };
+        while begin.elapsed() < most && !events.contains(&Event::PeerGone(ProcessId(1))) {
+            events.extend(a.poll());
+        }
+        let is_gone = events.contains(&Event::PeerGone(ProcessId(1)));
+        assert_eq!(is_gone, !says_goodbye, "{events:?}");
+        assert!(!is_gone || begin.elapsed() < Duration::from_secs(1), "took {:?}", begin.elapsed());
+        assert!(!says_goodbye || events.is_empty(), "{events:?}");
+    }
+}
+
+#[test]
+fn what_was_sent_before_the_end_arrives() {
+    let (mut a, mut b, _) = pair(1);
+    let mut seen = Seen::default();
+    let mut numbers = 0..2000u32;
+    run(&mut a, &mut b, &mut seen, |a, _, _| {
+        send_all(a, Rail(1), ProcessId(1), &mut numbers);
+        numbers.is_empty()
+    });
+    let leaving = std::thread::spawn(move || a.detach(Duration::from_secs(5)));
+    let begin = Instant::now();
+    while seen.packets[1].len() < 2000 && begin.elapsed() < LIMIT {
+        while let Some(event) = b.poll() {
+            if let Event::Packet(incoming) = event {
+                seen.packets[1].push(b.packet(&incoming).header.to_vec());
+                b.release(incoming);
+            }
+        }
+    }
+    leaving.join().expect("left");
+    assert_eq!(seen.packets[1].len(), 2000);
+}
+
+#[test]
+fn a_sleeper_wakes_for_what_arrives() {
+    let (mut a, mut b, _) = pair(1);
+    let mut seen = Seen::default();
+    let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+    run(&mut a, &mut b, &mut seen, |_, _, seen| seen.events.iter().all(|events| events.len() == 1));
+    let sleeper = std::thread::spawn(move || {
+        let begin = Instant::now();
+        let mut sleeps = 0;
+        loop {
+            while let Some(event) = b.poll() {
+                if matches!(event, Event::Packet(_)) {
+                    return (begin.elapsed(), sleeps);
+                }
+            }
+            if b.arm() == Armed::Armed {
+                b.wait(Some(LIMIT));
+                sleeps += 1;
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    a.send(Rail(1), ProcessId(1), b"wake", NO_PAYLOAD).expect("sent");
+    let (slept, sleeps) = sleeper.join().expect("woke");
+    assert!(slept >= Duration::from_millis(150) && slept < LIMIT / 2, "{slept:?}");
+    assert!(sleeps < 20, "{sleeps} sleeps");
+}
+
+// Strangers.
+
+/// Whether the far end closes within a second.
+fn is_shown_out(mut stranger: TcpStream) -> bool {
+    let _ = stranger.set_read_timeout(Some(Duration::from_secs(2)));
+    let mut bytes = [0; 4096];
+    loop {
+        match stranger.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+#[test]
+fn strangers_get_nothing_and_disturb_nobody() {
+    let (mut a, mut b, card) = pair(1);
+    let door: SocketAddr = card.doors[0].sockets().next().expect("a door");
+    let dial = || TcpStream::connect(door).expect("connected");
+    let hello = Hello {
+        from: ProcessId(0),
+        to: ProcessId(1),
+        from_interface: 0,
+        to_interface: 0,
+        epoch: 1,
+        nonce: [9; 16],
+    };
+    let mut strangers = Vec::new();
+    for bytes in [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n12345678901234567890".to_vec(),
+        vec![0xff; 100_000],
+        vec![0; HELLO_BYTES],
+        // Of nobody, for somebody else, at another door, from an interface that is not there.
+        Hello { from: ProcessId(9), ..hello }.emit().to_vec(),
+        Hello { from: ProcessId(1), ..hello }.emit().to_vec(),
+        Hello { to: ProcessId(0), ..hello }.emit().to_vec(),
+        Hello { to_interface: 3, ..hello }.emit().to_vec(),
+        Hello { from_interface: 200, ..hello }.emit().to_vec(),
+        // A good hello, and a proof that is none; or cut short.
+        [&hello.emit()[..], &[1; 32]].concat(),
+        hello.emit()[..20].to_vec(),
+    ] {
+        let mut stranger = dial();
+        let _ = stranger.write_all(&bytes);
+        strangers.push(stranger);
+    }
+    // And the one that says nothing.
+    strangers.push(dial());
+    let mut seen = Seen::default();
+    let mut numbers = 0..1000u32;
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        send_all(a, Rail(1), ProcessId(1), &mut numbers);
+        seen.packets[1].len() == 1000
+    });
+    for stranger in strangers {
+        assert!(is_shown_out(stranger), "a stranger may stay");
+    }
+    let all = seen.events.iter().flatten();
+    assert!(all.clone().all(|event| matches!(event, Event::RailUp(..))), "{:?}", seen.events);
+}
+
+#[test]
+fn a_replayed_conversation_is_refused() {
+    // What an honest dialler once said, word for word, through a listener that writes it down.
+    let (mut a, mut b, card) = pair(1);
+    let door: SocketAddr = card.doors[0].sockets().next().expect("a door");
+    let key = Key::new([1; 32]);
+    let hello = Hello {
+        from: ProcessId(0),
+        to: ProcessId(1),
+        from_interface: 0,
+        to_interface: 0,
+        epoch: 1,
+        nonce: [3; 16],
+    };
+    let converse = |recorded: Option<[u8; 32]>| {
+        let mut stream = TcpStream::connect(door).expect("connected");
+        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
+        stream.write_all(&hello.emit()).expect("hello");
+        let mut challenge = [0; handshake::CHALLENGE_BYTES];
+        stream.read_exact(&mut challenge).expect("challenge");
+        let proof = recorded.or_else(|| handshake::prove(&key, &hello.emit(), &challenge)).expect("proof");
+        stream.write_all(&proof).expect("proof sent");
+        let mut verdict = [0; handshake::VERDICT_BYTES];
+        (stream.read_exact(&mut verdict).is_ok(), proof)
+    };
+    let (is_admitted, recorded) = converse(None);
+    assert!(is_admitted, "the key opens the door");
+    assert!(!converse(Some(recorded)).0, "a replay opened the door");
+    let mut seen = Seen::default();
+    run(&mut a, &mut b, &mut seen, |_, _, seen| !seen.events[1].is_empty());
+}
+
+#[test]
+fn a_crowd_that_says_nothing_keeps_no_honest_caller_out() {
+    let (mut a, mut b, card) = pair(1);
+    let door: SocketAddr = card.doors[0].sockets().next().expect("a door");
+    let crowd: Vec<_> = (0..200).map(|_| TcpStream::connect(door)).collect();
+    let mut seen = Seen::default();
+    let mut numbers = 0..100u32;
+    let begin = Instant::now();
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        send_all(a, Rail(1), ProcessId(1), &mut numbers);
+        seen.packets[1].len() == 100
+    });
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    drop(crowd);
+}
+
+#[test]
+fn listeners_are_on_the_rails_addresses_only() {
+    let wireup = Wireup::listen_on(quick(), interfaces(1, 2)).expect("listen");
+    let card = wireup.card(0, 1);
+    for (place, door) in card.doors.iter().enumerate() {
+        let socket = door.sockets().next().expect("a door");
+        assert_eq!(socket.ip(), IpAddr::from([127, 7, place as u8, 1]));
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, socket.port())).is_err());
+    }
+}
+
+#[test]
+fn ports_come_from_the_range_and_run_out_with_words() {
+    let range = PortRange { first: 43_210, last: 43_210 };
+    let settings = Settings { ports: Some(range), ..quick() };
+    let first = Wireup::listen_on(settings.clone(), interfaces(7, 1)).expect("listen");
+    assert_eq!(first.card(0, 1).doors[0].addresses[0].1, 43_210);
+    let Err(error) = Wireup::listen_on(settings, interfaces(7, 1)) else { panic!("twice") };
+    assert!(error.to_string().contains("AYATORI_PORTS"), "{error}");
+}

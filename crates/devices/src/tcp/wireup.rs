@@ -1,0 +1,317 @@
+//! From nothing to a device: listen, tell the others where, learn where they are, open.
+
+use super::card::{Card, Door};
+use super::doorman::{self, Setup, Timing, scoped, stream_socket};
+use super::handshake::Key;
+use super::interfaces::{Address, Interface, RailFilter, RailsError};
+use super::{DOORBELL, NEWS, NONE, Peer, Tcp, capabilities, pairing, sys};
+use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, sockopt};
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Waiting connections the kernel keeps for each listener.
+const BACKLOG: i32 = 256;
+/// Unsent bytes the kernel takes of one connection. What it has and has not sent cannot go over another rail, and
+/// 256 KiB are a millisecond of 2 Gbit/s.
+const UNSENT_BYTES_MAX: u32 = 256 << 10;
+/// Rails fit a `RailSet`.
+const RAILS_MAX: usize = 32;
+
+/// What a user may set.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Which interfaces may be rails.
+    pub filter: RailFilter,
+    /// Ports to listen on; the system's choice without.
+    pub ports: Option<PortRange>,
+    /// The congestion control of our connections, by the kernel's name; the system's default without.
+    pub congestion: Option<String>,
+    /// Leave out the sums that find damage (CRC32C of each packet).
+    pub is_unchecked: bool,
+    /// Deadlines and bounds of the handshakes.
+    pub timing: Timing,
+}
+
+/// Ports from the first to the last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortRange {
+    /// The first.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// `40000-40100`, or one port.
+    ///
+    /// # Errors
+    /// In words, what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.trim().parse::<u16>(), last.trim().parse::<u16>()) {
+            (Ok(first), Ok(last)) if 0 < first && first <= last => Ok(Self { first, last }),
+            _ => Err(format!("'{text}' is no range of ports; give FIRST-LAST, as in 40000-40100")),
+        }
+    }
+}
+
+impl Settings {
+    /// From the environment: `AYATORI_RAILS`, `AYATORI_NO_RAILS`, `AYATORI_PORTS`, `AYATORI_TCP_CONGESTION`,
+    /// `AYATORI_TCP_CRC=0`.
+    ///
+    /// # Errors
+    /// In words, which variable says nonsense.
+    pub fn from_environment() -> Result<Self, String> {
+        let text = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let (only, not) = (text(ENV_RAILS), text(ENV_NO_RAILS));
+        let filter = RailFilter::new(only.as_deref(), not.as_deref())
+            .map_err(|error| format!("{ENV_RAILS}, {ENV_NO_RAILS}: {error}"))?;
+        let ports = text(ENV_PORTS).map(|ports| PortRange::parse(&ports)).transpose();
+        Ok(Self {
+            filter,
+            ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
+            congestion: text("AYATORI_TCP_CONGESTION"),
+            is_unchecked: text("AYATORI_TCP_CRC").is_some_and(|value| value == "0"),
+            timing: Timing::default(),
+        })
+    }
+
+    /// Sets a socket of ours up: a hint each, so that an old kernel does without.
+    pub(super) fn apply(&self, socket: &OwnedFd) {
+        let _ = sockopt::set_tcp_nodelay(socket, true);
+        sys::set_unsent_max(socket.as_fd(), UNSENT_BYTES_MAX);
+        if let Some(name) = &self.congestion {
+            let _ = sockopt::set_tcp_congestion(socket, name);
+        }
+    }
+}
+
+/// Interfaces and networks that may be rails.
+pub const ENV_RAILS: &str = "AYATORI_RAILS";
+/// Interfaces and networks that may not.
+pub const ENV_NO_RAILS: &str = "AYATORI_NO_RAILS";
+/// Ports to listen on.
+pub const ENV_PORTS: &str = "AYATORI_PORTS";
+
+/// Why there is no device.
+#[derive(Debug)]
+pub enum TcpError {
+    /// No interface can be a rail.
+    Rails(RailsError),
+    /// A system call failed.
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// No port of the range is free at an address.
+    Ports {
+        /// The address.
+        address: Address,
+        /// The range.
+        range: PortRange,
+    },
+    /// A peer's interfaces have no address in common with ours.
+    Unreachable {
+        /// The process.
+        peer: ProcessId,
+        /// Its interfaces.
+        theirs: String,
+        /// Ours.
+        ours: String,
+    },
+}
+
+impl fmt::Display for TcpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rails(error) => write!(f, "TCP: {error}"),
+            Self::System { what, error } => write!(f, "TCP: cannot {what}: {error}"),
+            Self::Ports { address, range } => write!(
+                f,
+                "TCP: at {} no port from {} to {} is free ({ENV_PORTS}); each process of a host takes one at each address",
+                address.ip, range.first, range.last
+            ),
+            Self::Unreachable { peer, theirs, ours } => write!(
+                f,
+                "TCP: {peer} has the interfaces {theirs} and this process {ours}: no two have addresses of the same \
+                 kind; see `ayatori info --rails` on both hosts, and --rails"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TcpError {}
+
+fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> TcpError {
+    move |error| TcpError::System { what, error: error.into() }
+}
+
+/// A process that listens and does not talk yet.
+pub struct Wireup {
+    settings: Settings,
+    interfaces: Vec<Interface>,
+    doors: Vec<Door>,
+    listeners: Vec<(u8, OwnedFd)>,
+}
+
+impl Wireup {
+    /// Listens on the interfaces that may be rails.
+    ///
+    /// # Errors
+    /// There is none; no port is free.
+    pub fn listen(settings: Settings) -> Result<Self, TcpError> {
+        let all = Interface::list().map_err(system("list the network interfaces"))?;
+        let interfaces = settings.filter.choose(&all).map_err(TcpError::Rails)?;
+        Self::listen_on(settings, interfaces)
+    }
+
+    /// The same on given interfaces.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen).
+    pub fn listen_on(settings: Settings, interfaces: Vec<Interface>) -> Result<Self, TcpError> {
+        let (mut doors, mut listeners) = (Vec::new(), Vec::new());
+        for (place, interface) in interfaces.iter().enumerate() {
+            let mut ports = Vec::new();
+            for &address in &interface.addresses {
+                let (listener, port) = match listen_at(address, interface.index, settings.ports) {
+                    Ok(listening) => listening,
+                    // An address that goes as we come (or IPv6 still being checked) is one less.
+                    Err(TcpError::System { error, .. })
+                        if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) =>
+                    {
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                listeners.push((place as u8, listener));
+                ports.push((address, port));
+            }
+            doors.push(Door::new(interface, ports));
+        }
+        Ok(Self { settings, interfaces, doors, listeners })
+    }
+
+    /// What to tell the others.
+    pub fn card(&self, node: u64, cpus_count: u32) -> Card {
+        Card { node, cpus_count, doors: self.doors.clone() }
+    }
+
+    /// Starts. `cards`: by process id, of the processes that are to be reached. Rails are numbered from `first_rail`.
+    ///
+    /// # Errors
+    /// The system refuses; a process cannot be reached by any interface.
+    pub fn open(
+        self,
+        me: ProcessId,
+        key: Key,
+        cards: Vec<Option<Card>>,
+        first_rail: u8,
+    ) -> Result<Tcp, TcpError> {
+        let Self { settings, interfaces, doors, listeners } = self;
+        let peers = cards.iter().enumerate().map(|(id, card)| {
+            card.as_ref().map(|card| peer(ProcessId(id as u32), card, &doors, first_rail)).transpose()
+        });
+        let peers: Vec<Option<Peer>> = peers.collect::<Result<_, _>>()?;
+        let most = peers.iter().flatten().map(|peer| peer.connections.len()).max().unwrap_or(0);
+        let rounds = most.div_ceil(interfaces.len()).max(1);
+        let rails: Vec<_> = (0..rounds).flat_map(|_| interfaces.iter().map(capabilities)).collect();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
+        let is_summed = !settings.is_unchecked;
+        let setup = Setup { me, first_rail, key, settings, interfaces, doors, listeners, cards };
+        let (shared, doorman) = doorman::start(setup).map_err(system("start the thread at the doors"))?;
+        let token = epoll::EventData::new_u64(NEWS);
+        epoll::add(&epoll, &shared.news_bell, token, epoll::EventFlags::IN)
+            .map_err(system("watch the doors"))?;
+        const _: () = assert!(NEWS != DOORBELL);
+        Ok(Tcp {
+            first_rail,
+            rails,
+            peers,
+            connections: Vec::new(),
+            epoll,
+            ready: VecDeque::with_capacity(64),
+            current: NONE,
+            packet: 0..0,
+            expected: None,
+            solo: NONE,
+            streak_count: 0,
+            polls_count: 0,
+            events: VecDeque::new(),
+            doorbell: None,
+            is_summed,
+            shared,
+            doorman: Some(doorman),
+        })
+    }
+}
+
+/// A process elsewhere, and the rails that may reach it.
+fn peer(id: ProcessId, card: &Card, doors: &[Door], first_rail: u8) -> Result<Peer, TcpError> {
+    let mut plan = pairing::plan(doors, &card.doors);
+    plan.truncate(RAILS_MAX - usize::from(first_rail));
+    let mut rails = RailSet::default();
+    for place in plan.iter().enumerate().filter(|(_, partners)| !partners.is_empty()).map(|(place, _)| place)
+    {
+        rails.0 |= RailSet::one(Rail(first_rail + place as u8)).0;
+    }
+    if rails.is_empty() {
+        let names = |doors: &[Door]| {
+            let list: Vec<String> = doors
+                .iter()
+                .map(|door| {
+                    let addresses: Vec<String> = door.addresses.iter().map(|a| a.0.to_string()).collect();
+                    format!("{} ({})", door.name, addresses.join(" "))
+                })
+                .collect();
+            if list.is_empty() { "none".to_owned() } else { list.join(", ") }
+        };
+        return Err(TcpError::Unreachable { peer: id, theirs: names(&card.doors), ours: names(doors) });
+    }
+    Ok(Peer { rails, connections: vec![NONE; plan.len()], last: NONE, is_wanted: false, is_over: false })
+}
+
+/// A listener at one address, and its port.
+fn listen_at(address: Address, interface: u32, range: Option<PortRange>) -> Result<(OwnedFd, u16), TcpError> {
+    let family = if address.ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let ports = range.map_or(0..=0, |range| range.first..=range.last);
+    for port in ports {
+        let socket = stream_socket(family).map_err(system("make a socket"))?;
+        // A port that another process has only just left may be taken, one that is in use may not.
+        let _ = sockopt::set_socket_reuseaddr(&socket, range.is_some());
+        let bound = rustix::net::bind(&socket, &scoped(address.ip, port, interface))
+            .and_then(|()| rustix::net::listen(&socket, BACKLOG));
+        match bound {
+            Ok(()) => {}
+            Err(Errno::ADDRINUSE) if range.is_some() => continue,
+            Err(error) => return Err(system("listen on a rail's address")(error)),
+        }
+        let local = rustix::net::getsockname(&socket).map_err(system("ask for a port"))?;
+        let local = SocketAddr::try_from(local).map_err(system("ask for a port"))?;
+        return Ok((socket, local.port()));
+    }
+    let range = range.unwrap_or(PortRange { first: 0, last: 0 });
+    Err(TcpError::Ports { address, range })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_ports_are_read_and_nonsense_is_named() {
+        assert_eq!(PortRange::parse("40000-40100"), Ok(PortRange { first: 40_000, last: 40_100 }));
+        assert_eq!(PortRange::parse("7"), Ok(PortRange { first: 7, last: 7 }));
+        for bad in ["", "0", "5-4", "70000", "a-b", "1-2-3"] {
+            assert!(PortRange::parse(bad).is_err_and(|error| error.contains(bad)), "{bad}");
+        }
+    }
+}
