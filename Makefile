@@ -2,13 +2,15 @@
 PREFIX ?= /usr/local
 export PREFIX
 
-.PHONY: run test bench install tidy ci
+.PHONY: run test bench bench-sim install tidy ci
 run:
 	cargo xtask run
 test:
 	cargo xtask test
 bench:
 	cargo xtask bench
+bench-sim:
+	cargo run --release -p ayatori -- sim bench
 install:
 	cargo xtask install
 tidy:

@@ -5,5 +5,7 @@ pub(crate) mod lab;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod sim;
+mod sim_bench;
 pub(crate) mod sim_fuzz;
+mod sim_progress;
 pub(crate) mod study;

@@ -1,11 +1,13 @@
 //! `ayatori sim`: a workload of real processes on a simulated network.
 
 use super::info::parse_bytes;
+use super::sim_progress::Progress;
 use crate::exit::{Coded, Exit};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use ayatori_core::coll::Collective;
 use ayatori_fabric::description::Machine;
 use ayatori_sim::cluster::{Cluster, ClusterReport, Config};
+use ayatori_sim::goal::{self, Schedule};
 use ayatori_sim::machine::{self, Simulated};
 use ayatori_sim::network::{Counters, Gap};
 use ayatori_sim::report::LinkReport;
@@ -13,7 +15,8 @@ use ayatori_sim::trace::Trace;
 use ayatori_sim::workloads::{self, HaloGrid, RingOrder};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// Simulates a workload on a machine's network, or worlds with faults, with real processes.
@@ -27,6 +30,8 @@ pub(crate) struct Args {
 enum Command {
     /// Run a workload and say how long it took and what limited it
     Run(Box<RunArgs>),
+    /// Measure how fast the simulator is here
+    Bench(super::sim_bench::Args),
     /// Run the library's protocols in random worlds with faults, and check every promise
     Fuzz(super::sim_fuzz::Args),
 }
@@ -34,17 +39,26 @@ enum Command {
 /// What `ayatori sim run` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Workloads: ping-pong (rank 0 and the last), random-ring, pairwise-exchange, halo (3-D), and the collective operations \
-(barrier, bcast, allreduce, alltoall …; the library chooses the algorithm unless --algorithm names one).
+Workloads: ping-pong (rank 0 and the last), random-ring, pairwise-exchange, halo (3-D), the collective operations \
+(barrier, bcast, allreduce, alltoall …; the library chooses the algorithm unless --algorithm names one), and GOAL files, \
+text or binary (a name with a dot or a slash).
 
 Examples:
   ayatori sim run machines/fx10.toml random-ring --bytes 1M --per-host 16 --gap 0.5
-  ayatori sim run machines/fx10.toml alltoall --bytes 64K --trace alltoall.json")]
+  ayatori sim run machines/fx10.toml random-ring --bytes 4M --per-host 16 --extents 8x6x16
+  ayatori sim run machines/fx10.toml alltoall --bytes 64K --trace alltoall.json
+  ayatori sim run machines/fx10.toml app.goal")]
 struct RunArgs {
     /// The machine description
     machine: PathBuf,
-    /// What the ranks do
+    /// What the ranks do: a name, or a GOAL file
     workload: String,
+    /// Processes on the first so many hosts only
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Option<u32>,
+    /// Other extents for the machine's topology, such as 8x6x16
+    #[arg(long, value_name = "AxBxC")]
+    extents: Option<String>,
     /// Length of a message (or block, or face of a halo)
     #[arg(long, default_value = "64K")]
     bytes: String,
@@ -80,6 +94,7 @@ struct RunArgs {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Run(args) => run_workload(&args),
+        Command::Bench(args) => super::sim_bench::run(&args),
         Command::Fuzz(args) => super::sim_fuzz::run(&args),
     }
 }
@@ -88,7 +103,9 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
     if !(0.0..=1_000_000.0).contains(&args.gap) {
         return Err(Coded::usage(format!("--gap {}: from 0 to 1,000,000 packet times", args.gap)));
     }
-    let machine = Machine::load(&args.machine)?;
+    let machine = load_machine(args)?;
+    let work = Work::of(&args.workload)?;
+    let process_count = process_count(args, &machine, &work)?;
     let probe = args.trace.is_some().then(Trace::default);
     let Simulated { network, mut notes } = machine::simulate(&machine, probe)
         .with_context(|| format!("{} cannot be simulated", args.machine.display()))?;
@@ -96,15 +113,18 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
         gap: Gap::packets(args.gap),
         start_spread_ps: args.start_spread_ns * 1_000,
         seed: args.seed,
+        process_count: Some(process_count),
         ..machine::cluster_config(&machine, args.per_host, &mut notes)
     };
     for note in &notes {
         eprintln!("note: {note}");
     }
     let mut cluster = Cluster::new(network, config)?;
-    let process_count = machine.graph.host_count() as u32 * args.per_host;
     let started = Instant::now();
-    let report = start(&mut cluster, args, process_count)?;
+    let progress = Progress::show(cluster.watch());
+    let report = start(&mut cluster, args, work, process_count);
+    drop(progress);
+    let report = report?;
     let wall_s = started.elapsed().as_secs_f64();
     let (links, counters) = cluster
         .with_network(|network| (LinkReport::of(network, report.elapsed_ps, args.worst), network.counters()));
@@ -120,12 +140,99 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn start(cluster: &mut Cluster, args: &RunArgs, process_count: u32) -> anyhow::Result<ClusterReport> {
+/// What is to be run.
+enum Work {
+    Named(String),
+    Goal(Rc<Schedule>),
+}
+
+impl Work {
+    /// No workload has a dot or a slash in its name; files have.
+    fn of(workload: &str) -> anyhow::Result<Work> {
+        if !workload.contains(['.', std::path::MAIN_SEPARATOR]) {
+            return Ok(Work::Named(workload.into()));
+        }
+        Ok(Work::Goal(Rc::new(Schedule::load(Path::new(workload))?)))
+    }
+}
+
+/// The described machine, with other extents if asked for.
+fn load_machine(args: &RunArgs) -> anyhow::Result<Machine> {
+    let Some(extents) = &args.extents else { return Ok(Machine::load(&args.machine)?) };
+    let numbers: Result<Vec<i64>, _> = extents.split('x').map(str::parse).collect();
+    let Ok(numbers) = numbers else {
+        return Err(Coded::usage(format!("--extents {extents}: numbers with an x between, such as 8x6x16")));
+    };
+    let file = args.machine.display().to_string();
+    let text = std::fs::read_to_string(&args.machine).with_context(|| format!("cannot read {file}"))?;
+    // The file's own mistakes are named with their lines before anything is put in its place.
+    Machine::parse(&file, &text)?;
+    let mut table: toml::Table = text.parse()?;
+    let described = table.get_mut("topology").and_then(|topology| topology.get_mut("extents"));
+    let Some(described) = described else {
+        return Err(Coded::usage(format!("--extents: the topology of {file} has no extents to replace")));
+    };
+    *described = numbers.into();
+    Ok(Machine::parse(&format!("{file} with --extents {extents}"), &table.to_string())?)
+}
+
+/// How many processes there are: the ranks of a GOAL file, or as many as the hosts to be used hold.
+fn process_count(args: &RunArgs, machine: &Machine, work: &Work) -> anyhow::Result<u32> {
+    let (host_count, file) = (machine.graph.host_count() as u64, args.machine.display());
+    let node_count = args.nodes.map_or(host_count, u64::from);
+    if node_count > host_count {
+        return Err(Coded::usage(format!(
+            "--nodes {node_count}: {file} has {host_count} hosts (--extents makes it larger)"
+        )));
+    }
+    let room = node_count * u64::from(args.per_host);
+    let count = match work {
+        Work::Named(_) => room,
+        Work::Goal(schedule) => schedule.ranks.len() as u64,
+    };
+    if count > room {
+        let per_host = count.div_ceil(node_count);
+        return Err(Coded::usage(format!(
+            "{} has {count} ranks; {node_count} hosts of {file} with {} each hold {room}: --per-host {per_host} would do",
+            args.workload, args.per_host
+        )));
+    }
+    u32::try_from(count).with_context(|| format!("{count} processes are too many"))
+}
+
+fn start(
+    cluster: &mut Cluster,
+    args: &RunArgs,
+    work: Work,
+    process_count: u32,
+) -> anyhow::Result<ClusterReport> {
     let (bytes, rounds) = (parse_bytes(&args.bytes)? as u64, args.rounds);
     if args.algorithm.is_some() && Collective::by_name(&args.workload).is_none() {
         return Err(Coded::usage("--algorithm is for collective operations"));
     }
-    let report = match args.workload.as_str() {
+    let report = match work {
+        Work::Goal(schedule) => cluster.run(|mpi| {
+            let schedule = schedule.clone();
+            async move {
+                for _ in 0..rounds {
+                    goal::run_rank(mpi.clone(), schedule.clone()).await?;
+                }
+                Ok(())
+            }
+        }),
+        Work::Named(name) => return run_named(cluster, args, &name, (bytes, rounds), process_count),
+    };
+    Ok(report?)
+}
+
+fn run_named(
+    cluster: &mut Cluster,
+    args: &RunArgs,
+    name: &str,
+    (bytes, rounds): (u64, u32),
+    process_count: u32,
+) -> anyhow::Result<ClusterReport> {
+    let report = match name {
         "ping-pong" => cluster.run(|mpi| workloads::ping_pong(mpi, process_count - 1, bytes, rounds)),
         "random-ring" => {
             let order = RingOrder::new(process_count, args.seed);
@@ -147,7 +254,8 @@ fn start(cluster: &mut Cluster, args: &RunArgs, process_count: u32) -> anyhow::R
         name => {
             let Some(operation) = Collective::by_name(name) else {
                 return Err(Coded::usage(format!(
-                    "no workload '{name}': ping-pong, random-ring, pairwise-exchange, halo or a collective operation"
+                    "no workload '{name}': ping-pong, random-ring, pairwise-exchange, halo, a collective operation or a \
+                     GOAL file"
                 )));
             };
             cluster.run(|mpi| {
@@ -161,10 +269,7 @@ fn start(cluster: &mut Cluster, args: &RunArgs, process_count: u32) -> anyhow::R
             })
         }
     };
-    match report {
-        Ok(report) => Ok(report),
-        Err(error) => bail!("{error}"),
-    }
+    Ok(report?)
 }
 
 /// Three factors of `count`, as near each other as can be.
@@ -233,6 +338,7 @@ fn json(
         "workload": args.workload,
         "processes": process_count,
         "elapsed_ps": report.elapsed_ps,
+        "finished_ps": report.finished_ps,
         "network_bytes": counters.delivered_bytes,
         "packet_hops": counters.packet_hop_count,
         "wall_s": wall_s,

@@ -3,3 +3,4 @@
 mod hosts;
 mod info;
 mod run;
+mod sim;

@@ -43,7 +43,7 @@ use std::task::{Context, Poll, Waker};
 use ayatori_core::ids::ProcessId;
 use ayatori_core::{Error, Process, process};
 
-use crate::network::{Deadlock, Gap, Network, NicId};
+use crate::network::{Deadlock, Gap, Network, NicId, Watch};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -260,6 +260,11 @@ impl Cluster {
         run.finish()?;
         let last_ps = run.finished_ps.iter().copied().max().unwrap_or(start_ps);
         Ok(ClusterReport { elapsed_ps: last_ps - start_ps, finished_ps: run.finished_ps })
+    }
+
+    /// From now on the network publishes how far it is, for another thread to show.
+    pub fn watch(&mut self) -> std::sync::Arc<Watch> {
+        self.world.borrow_mut().fabric.network.watch()
     }
 
     /// Looks at the network: for reports and traces.

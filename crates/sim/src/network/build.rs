@@ -74,6 +74,7 @@ impl<P: Probe> Network<P> {
             host_nics,
             channels,
             counters: Counters::default(),
+            publisher: super::watch::Publisher::default(),
             probe,
             config,
             graph,

@@ -46,12 +46,14 @@ mod build;
 mod config;
 mod inject;
 mod standstill;
+mod watch;
 
 use ayatori_fabric::graph::{ChannelId, Graph, HostId, Port, SwitchId};
 use ayatori_fabric::routing::{Routing, RoutingError};
 
 pub use config::{Config, NicOrder, Switching};
 pub use standstill::Deadlock;
+pub use watch::{Glimpse, Watch};
 
 use crate::queue::{Class, Queue};
 use crate::slab::{NONE, Slab};
@@ -348,6 +350,8 @@ pub struct Counters {
     pub event_count: u64,
     /// Packets sent from router to router.
     pub packet_hop_count: u64,
+    /// Packets of the messages given to NICs.
+    pub given_packet_count: u64,
     /// Packets that left a NIC.
     pub injected_packet_count: u64,
     /// Packets that arrived at a NIC.
@@ -394,6 +398,7 @@ pub struct Network<P: Probe = NoProbe> {
     /// Direction away from every port; meaningless where nothing is plugged in.
     channels: Vec<ChannelId>,
     counters: Counters,
+    publisher: watch::Publisher,
     probe: P,
 }
 
@@ -516,6 +521,7 @@ impl<P: Probe> Network<P> {
             unsent_packets: packet_count,
             next: NONE,
         });
+        self.counters.given_packet_count += packet_count;
         self.probe.on_send(self.now_ps, handle, &message);
         if self.enqueue_message(message.from.0, handle) {
             let port = self.nics[message.from.0 as usize].port;
@@ -559,6 +565,7 @@ impl<P: Probe> Network<P> {
                 };
                 if self.wheel.bounds_ps(next).0 <= limit_ps {
                     self.wheel.open(next);
+                    self.on_slice();
                     continue;
                 }
                 self.now_ps = self.now_ps.max(limit_ps);

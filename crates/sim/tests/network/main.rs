@@ -2,6 +2,8 @@
 
 mod analytic;
 mod deadlock;
+mod digest;
 mod invariants;
+mod saturation;
 mod throughput;
 mod worlds;

@@ -1,0 +1,162 @@
+//! `ayatori sim`, from outside.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn sim(args: &[&str]) -> (Option<i32>, String, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_ayatori")).arg("sim").args(args).output().expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn fx10() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/fx10.toml");
+    path.display().to_string()
+}
+
+fn json(args: &[&str]) -> serde_json::Value {
+    let (code, out, err) = sim(&[&["run", &fx10()], args, &["--json"]].concat());
+    assert_eq!(code, Some(0), "{err}");
+    serde_json::from_str(&out).expect("JSON")
+}
+
+/// A file in a folder that lasts as long as the test.
+fn file(folder: &tempfile::TempDir, name: &str, contents: &[u8]) -> String {
+    let path: PathBuf = folder.path().join(name);
+    std::fs::write(&path, contents).expect("a temporary file");
+    path.display().to_string()
+}
+
+const GOAL: &str = "num_ranks 3\nrank 0 {\na: calc 1000\nb: send 300000b to 2\nb requires a\n}\nrank 1 {\n}\nrank 2 {\n\
+                    recv 300000b from 0\n}\n";
+
+#[test]
+fn a_workload_gives_time_links_bottleneck_and_speed() {
+    let (code, out, err) =
+        sim(&["run", &fx10(), "random-ring", "--bytes", "64K", "--per-host", "2", "--gap", "0.5"]);
+    assert_eq!(code, Some(0), "{err}");
+    for part in [
+        "random-ring on 128 processes: ",
+        "utilisation",
+        "between switches",
+        "\nbottleneck: ",
+        " M packet-hops in ",
+    ] {
+        assert!(out.contains(part), "{part} is missing: {out}");
+    }
+    // No bar where nobody looks.
+    assert_eq!(err, "");
+}
+
+#[test]
+fn the_same_run_gives_the_same_picoseconds() {
+    let run = || {
+        json(&["alltoall", "--bytes", "4K", "--nodes", "16", "--start-spread-ns", "5000"])["finished_ps"]
+            .clone()
+    };
+    let finished = run();
+    assert_eq!(finished.as_array().map(Vec::len), Some(16));
+    assert_eq!(finished, run());
+}
+
+#[test]
+fn other_extents_make_another_machine() {
+    assert_eq!(json(&["barrier", "--extents", "3x2x5"])["processes"], 30);
+    let (code, _, err) = sim(&["run", &fx10(), "barrier", "--extents", "3xtwo"]);
+    assert!(code == Some(2) && err.contains("--extents 3xtwo: numbers with an x between"), "{err}");
+    let (code, _, err) = sim(&["run", &fx10(), "barrier", "--extents", "4x4"]);
+    assert!(code == Some(1) && err.contains("dimension_order"), "{err}");
+    let (code, _, err) = sim(&["run", &fx10(), "barrier", "--nodes", "65"]);
+    assert!(code == Some(2) && err.contains("has 64 hosts"), "{err}");
+}
+
+#[test]
+fn goal_files_run_in_both_forms() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = file(&folder, "three.goal", GOAL.as_bytes());
+    let schedule = ayatori_sim::goal::Schedule::parse("three.goal", GOAL.as_bytes()).expect("GOAL");
+    let binary = file(&folder, "three.bin", &schedule.to_binary());
+    let (from_text, from_binary) = (json(&[&text]), json(&[&binary]));
+    assert_eq!(from_text["processes"], 3);
+    assert_eq!(from_text["finished_ps"], from_binary["finished_ps"]);
+    // A microsecond, and 300,000 B at 5 GB/s.
+    assert!(from_text["elapsed_ps"].as_u64() > Some(61_000_000), "{from_text}");
+}
+
+#[test]
+fn what_is_wrong_with_a_goal_file_is_named() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let refused = |contents: &[u8], args: &[&str]| {
+        let goal = file(&folder, "x.goal", contents);
+        let (code, _, err) = sim(&[&["run", &fx10(), &goal], args].concat());
+        (code, err)
+    };
+    let (code, err) = refused(b"num_ranks 1\nrank 0 {\nsend 8b to\n}", &[]);
+    assert!(code == Some(1) && err.contains("x.goal:3: 'send 8b to' is none of"), "{err}");
+    let (code, err) = refused(b"\xFF\xFE", &[]);
+    assert!(code == Some(1) && err.contains("neither GOAL text (UTF-8) nor GOAL binary"), "{err}");
+    let (code, err) = refused(GOAL.as_bytes(), &["--nodes", "2"]);
+    assert!(code == Some(2) && err.contains("has 3 ranks") && err.contains("--per-host 2 would do"), "{err}");
+    let (code, err) = refused(b"num_ranks 2\nrank 0 {\nrecv 8b from 1\n}\nrank 1 {\n}\n", &[]);
+    assert!(code == Some(1) && err.contains("1 ranks wait for messages that nobody sends"), "{err}");
+    let (code, _, err) = sim(&["run", &fx10(), "no-such.goal"]);
+    assert!(code == Some(1) && err.contains("no-such.goal: cannot be read"), "{err}");
+    let (code, _, err) = sim(&["run", &fx10(), "no-such"]);
+    assert!(code == Some(2) && err.contains("no workload 'no-such'"), "{err}");
+}
+
+#[test]
+fn a_trace_has_what_perfetto_reads() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("trace.json").display().to_string();
+    let report = json(&["pairwise-exchange", "--bytes", "40K", "--nodes", "4", "--trace", &path]);
+    let trace: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).expect("a trace")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("a list of events");
+    // The Trace Event Format: every event has a phase and a process; all but metadata have a time; slices and arrows
+    // have a track; the two ends of an arrow have its id.
+    let mut arrows = std::collections::BTreeMap::new();
+    for event in events {
+        let phase = event["ph"].as_str().expect("a phase");
+        assert!(event["pid"].is_u64() && event["name"].is_string(), "{event}");
+        assert!(phase == "M" || event["ts"].is_f64(), "{event}");
+        match phase {
+            "M" => assert!(event["args"]["name"].is_string(), "{event}"),
+            "X" => assert!(event["tid"].is_u64() && event["dur"].is_f64(), "{event}"),
+            "C" => assert!(event["args"]["busy"].is_f64(), "{event}"),
+            "b" | "e" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
+            "s" | "f" => {
+                let ends: &mut Vec<f64> = arrows.entry(event["id"].as_u64()).or_default();
+                ends.extend(event["ts"].as_f64());
+            }
+            other => panic!("an event of phase {other}: {event}"),
+        }
+    }
+    assert!(!arrows.is_empty() && arrows.values().all(|ends| ends.len() == 2 && ends[0] < ends[1]));
+    let last_us = report["elapsed_ps"].as_f64().expect("a time") / 1e6;
+    assert!(arrows.values().all(|ends| ends[1] <= last_us), "an arrow ends after the run");
+}
+
+#[test]
+fn the_benchmark_gives_a_table_and_json() {
+    let args = ["bench", "--repeat", "1", "--part", "0.01"];
+    let (code, out, err) = sim(&args);
+    assert_eq!(code, Some(0), "{err}");
+    for part in [
+        "M packet-hops/s",
+        "uniform, load 0.9",
+        "all-to-all",
+        "a packet in flight takes",
+        "100000 receives posted",
+    ] {
+        assert!(out.contains(part), "{part} is missing: {out}");
+    }
+    let (_, out, _) = sim(&[&args[..], &["--json"]].concat());
+    let value: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(value["cases"].as_array().map(Vec::len), Some(5));
+    assert!(value["cases"][0]["packet_hops_per_s"]["best"].as_f64() > Some(0.0));
+    assert!(value["packet_bytes"].as_u64() <= Some(64));
+    let (code, _, err) = sim(&["bench", "--part", "0"]);
+    assert!(code == Some(2) && err.contains("--part 0: from 0.01 to 10"), "{err}");
+}
