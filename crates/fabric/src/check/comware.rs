@@ -43,6 +43,11 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
                 observed.spanning_tree = Some(false);
             }
             ["stp", "global", "enable"] => observed.spanning_tree = Some(true),
+            ["vlan", list @ ..] if !is_inside => {
+                if let Ok(vlans) = vlan_set(list) {
+                    observed.declare(&vlans);
+                }
+            }
             ["mac-address", "timer", "aging", seconds] => observed.aging_time_s = seconds.parse().ok(),
             ["mac-address", "timer", "no-aging"] => observed.aging_time_s = Some(0),
             _ if is_inside => {

@@ -59,6 +59,12 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
                 }
             }
             ["vlan", "dot1q", "tag", "native"] => tag_native = true,
+            // Not `vlan database`, nor what else begins so. Where VTP keeps the VLANs elsewhere there is no such line.
+            ["vlan", list] => {
+                if let Ok(vlans) = vlan_set(list) {
+                    observed.declare(&vlans);
+                }
+            }
             ["no", "spanning-tree", ..] | ["spanning-tree", "mode", "none"] => {
                 observed.spanning_tree = Some(false)
             }

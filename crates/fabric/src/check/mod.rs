@@ -160,6 +160,14 @@ impl Report<'_> {
             let what = format!("addresses age after {found} s, planned {wanted} s: priming comes too late");
             self.say(None, what);
         }
+        if let Some(existing) = &state.vlans {
+            let memberships = switch.ports.iter().map(|port| &port.membership);
+            let used: VlanSet = memberships.flat_map(|m| m.untagged.iter().chain(m.tagged.iter())).collect();
+            let missing = used.difference(existing);
+            if !missing.is_empty() {
+                self.say(None, format!("has no VLAN {missing}: ports in it pass no frame of it"));
+            }
+        }
         for lag in &switch.lags {
             let name = InterfaceName::Lag(lag.number);
             let found = state.interface(&name);

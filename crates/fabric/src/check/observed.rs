@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::plan::{MacAddr, Membership, VlanId};
+use crate::plan::{MacAddr, Membership, VlanId, VlanSet};
 
 /// State of one switch. What a source does not tell stays `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
     /// Ports and LAGs that the source mentions.
     pub interfaces: BTreeMap<InterfaceName, ObservedInterface>,
+    /// VLANs that exist on the switch, if the source tells: those of its ports pass no frame without.
+    pub vlans: Option<VlanSet>,
     /// Whether the source would tell which LAG a port is in.
     pub knows_lags: bool,
     /// Aging time, s; 0 for never.
@@ -21,6 +23,12 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// VLANs that the source says exist, besides those it has said before.
+    pub(super) fn declare(&mut self, vlans: &VlanSet) {
+        let known = self.vlans.get_or_insert_default();
+        vlans.iter().for_each(|vlan| known.insert(vlan));
+    }
+
     /// An interface, however the source abbreviates its name.
     pub fn interface(&self, name: &InterfaceName) -> Option<&ObservedInterface> {
         self.interfaces.get(name).or_else(|| {

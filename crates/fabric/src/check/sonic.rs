@@ -9,6 +9,8 @@ use super::observed::{InterfaceName, Observed};
 
 #[derive(Deserialize)]
 struct Database {
+    #[serde(rename = "VLAN", default)]
+    vlans: BTreeMap<String, serde::de::IgnoredAny>,
     #[serde(rename = "VLAN_MEMBER", default)]
     members: BTreeMap<String, Member>,
     #[serde(rename = "PORT", default)]
@@ -56,6 +58,8 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
             membership.tagged.insert(vlan);
         }
     }
+    let number = |key: &String| VlanId::new(key.strip_prefix("Vlan")?.parse().ok()?);
+    observed.declare(&database.vlans.keys().filter_map(number).collect());
     let aging_time = database.switch.get("switch").and_then(|switch| switch.get("fdb_aging_time"));
     observed.aging_time_s = aging_time.and_then(|seconds| seconds.parse().ok());
     Ok(observed)

@@ -73,6 +73,27 @@ fn a_change_of_any_membership_is_named_with_switch_port_and_vlan() {
     }
 }
 
+#[test]
+fn a_vlan_that_does_not_exist_on_the_switch_is_named() {
+    // Linux bridges and `json` have no list of VLANs beside the ports'.
+    for dialect in with_running_config().filter(|dialect| dialect.name() != "json") {
+        let plan = example(dialect, None);
+        let folder = collected(dialect, &plan);
+        let mut states = read_all(folder.path(), &plan);
+        let left = states.get_mut("left").unwrap();
+        let existing = left.vlans.as_mut().unwrap_or_else(|| panic!("{} tells its VLANs", dialect.name()));
+        let last = existing.iter().last().unwrap();
+        *existing = existing.difference(&[last].into_iter().collect());
+        let found = words(&compare(&plan, &states));
+        assert_eq!(
+            found,
+            [format!("left: has no VLAN {last}: ports in it pass no frame of it")],
+            "{}",
+            dialect.name()
+        );
+    }
+}
+
 fn bridge_plan() -> Plan {
     example(by_name("linux-bridge").unwrap(), None)
 }
