@@ -21,7 +21,8 @@ pub(crate) struct Options {
 /// A machine, the hosts at each of its switches, and a line more for its `[plan]`.
 type Case = (&'static str, u32, &'static str);
 const SMALL: [Case; 1] = [("lab-torus", 2, "")];
-const LARGE: [Case; 5] = [
+const LARGE: [Case; 6] = [
+    ("lab-ring", 1, ""),
     ("lab-torus", 2, "tagging = \"host\""),
     ("lab-complete", 2, ""),
     ("lab-complete", 2, "tagging = \"host\""),

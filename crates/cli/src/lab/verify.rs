@@ -83,9 +83,9 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
             return Ok(());
         };
         let traffic = self.traffic_of(&plan, a, b)?.1;
-        let others = host_ends(&plan, self.lab)
-            .into_iter()
-            .filter(|(number, _)| ![a.number, b.number].contains(number));
+        let bridged = bridged_host_ends(&plan, self.lab);
+        let others = host_ends(&plan, self.lab).into_iter().chain(bridged);
+        let others = others.filter(|(number, _)| ![a.number, b.number].contains(number));
         let (mut flooded_count, mut other_count) = (0, 0);
         for (_, ends) in others {
             other_count += 1;
@@ -422,6 +422,22 @@ fn host_ends(plan: &Plan, lab: &Lab) -> Vec<(u32, Vec<End>)> {
             (attachment.number, ends.collect())
         })
         .collect()
+}
+
+/// By attachment number, for hosts that are bridges themselves: the ports of their neighbours that lead to them. What
+/// comes there may be for another host beyond.
+fn bridged_host_ends(plan: &Plan, lab: &Lab) -> Vec<(u32, Vec<End>)> {
+    let far_ends = |switch: SwitchId| {
+        let links = plan.links.iter().flat_map(|link| [(link, 0), (link, 1)]);
+        let towards = links.filter(move |(link, end)| link.ends[1 - end].switch == switch);
+        towards.flat_map(|(link, end)| {
+            let cables = 0..link.ends[end].ports.len();
+            cables.map(move |cable| lab.link_end(link.id.index(), end, cable))
+        })
+    };
+    let all = plan.hosts.iter().flat_map(|host| &host.attachments);
+    let bridged = all.filter(|attachment| attachment.ports.is_empty());
+    bridged.map(|attachment| (attachment.number, far_ends(attachment.switch).collect())).collect()
 }
 
 fn frames(traffic: &Traffic, ends: &[End]) -> u64 {
