@@ -13,7 +13,7 @@ use crate::exit::{Coded, Exit, FAILURE};
 /// What `ayatori sim fuzz` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A seed makes a world: a network, 1 to 8 processes, rails that fail and come back, crashes, traffic. First every receive
+A seed makes a world: a network, 1 to 8 processes, a device with moods, crashes, traffic. First every receive
 is held against a naive model; then the world heals, and everything must end and nothing be left. The same seeds give the
 same digest on every machine, in every build, on any number of threads.
 

@@ -1,8 +1,8 @@
 //! Fault runs: one seed makes a world, and the protocol engine must hold its promises in it.
 //!
-//! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, one to
-//! three rails between each two, a device that is full, slow or refuses as the seed says, a mix of traffic, in some worlds
-//! rails that fail and come back, and in some crashes. It is run in two phases, after TigerBeetle's simulator:
+//! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, a device
+//! that is full, slow or refuses as the seed says, a mix of traffic, and in some worlds crashes. It is run in two phases,
+//! after TigerBeetle's simulator:
 //!
 //! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive model of
 //!    matching (`model`): the right message, exactly once, the right bytes; and no receiver holds more eager data than
@@ -15,8 +15,8 @@
 //! cancelling of receives and sends, messages to oneself, floods that use up credit, communicators made by splitting, and
 //! five collective operations with every algorithm.
 //!
-//! **Not tried yet**: a rail that fails breaks gets and puts on it, and delays packets; it does not lose packets, because
-//! the engine cannot send them again (`wire` says more).
+//! **Not tried yet**: links in trunk mode (several rails, rails that break). `wire` has them, with outages and loss, but they
+//! are turned off (`world::TRUNKS`): such worlds do not come to an end yet.
 //!
 //! Where a collective operation failed because a member died, what its messages leave behind at survivors is not checked:
 //! the engine has no way yet to take them back.

@@ -36,8 +36,10 @@ impl Port {
         if wire.one_in(full_one_in) {
             return Err(Full);
         }
-        let broken = wire.is_down(rail, self.me, peer.0) || !wire.alive[peer.0 as usize];
-        if broken || wire.one_in(refuse_one_in) {
+        if wire.is_down(rail, self.me, peer.0) {
+            return Err(Full);
+        }
+        if !wire.alive[peer.0 as usize] || wire.one_in(refuse_one_in) {
             return Ok(Submitted::Refused);
         }
         let length = access.local.len();
@@ -79,6 +81,10 @@ impl Device for Port {
         }
         let pair = wire.pair(self.me, to.0);
         let twice = wire.bug.is_some() && wire.spoil(pair, &mut header, &mut bytes);
+        let damage_one_in = if wire.is_trunk(pair) { wire.moods.damage_one_in } else { 0 };
+        if wire.one_in(damage_one_in) {
+            return Ok(());
+        }
         let copy = twice.then(|| (header.clone(), bytes.clone()));
         wire.depart(self.me, to.0, rail, length, Cargo::Packet { header, payload: bytes });
         if let Some((mut header, payload)) = copy {
@@ -160,6 +166,10 @@ impl Device for Port {
         token: Token,
     ) -> Result<Submitted, Full> {
         self.start_access(rail, from, Access { local, remote, token, put: false })
+    }
+
+    fn reset(&mut self, rail: Rail, peer: ProcessId) {
+        self.wire.borrow_mut().fail_rail(rail, self.me, peer.0);
     }
 
     fn arm(&mut self) -> Armed {

@@ -1,16 +1,17 @@
 //! What connects the processes of a world: a simulated network, several rails on it, and moods.
 //!
 //! A rail keeps the order of what one process sends another; rails have NICs of their own at different places of the
-//! network, so that what goes by one overtakes what goes by another. A rail between two processes fails and comes back:
-//! meanwhile it takes nothing new, gets and puts on it break (part of the data may have been moved), and packets wait in
-//! the device, as a reliable connection keeps them. That packets are lost with a rail is left out: the engine cannot send
-//! them again by another (`Event::RailDown` in core).
+//! network, so that what goes by one overtakes what goes by another. Where the engine runs a link in trunk mode (several
+//! rails, or one that may break) a rail between two processes fails and comes back, as `ayatori_core::device` has it:
+//! gets and puts on it break (part of the data may have been moved), its packets are lost, it takes nothing new; and
+//! packets are damaged, which is loss without a word.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Event, RailBroken, RailCapabilities, RemoteRegion, Token};
 use ayatori_core::ids::{ContextId, ProcessId, Rail, RailSet, RequestId};
+use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
 use ayatori_core::wire::{self, Header};
 
 use super::Bug;
@@ -36,6 +37,8 @@ pub(super) struct Moods {
     pub(super) delay_max_ps: u64,
     /// One in so many calls of the world a rail fails somewhere.
     pub(super) outage_one_in: u64,
+    /// One in so many packets of links in trunk mode is damaged, and so lost.
+    pub(super) damage_one_in: u64,
 }
 
 /// A get or put.
@@ -59,6 +62,8 @@ pub(super) enum Cargo {
     Gone,
     /// The rail works again.
     RailUp,
+    /// It is later now.
+    Tick,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +71,7 @@ enum Fate {
     Fine,
     /// A crash took it.
     Lost,
-    /// Its rail failed under it.
+    /// Its rail failed under it, and its owner knows.
     Broken,
 }
 
@@ -125,6 +130,8 @@ pub(super) struct Wire {
     gone: Vec<Option<u32>>,
     /// Rails that do not work now, by from × count + to.
     down: Vec<RailSet>,
+    /// What receivers in trunk mode have seen before its turn, and whose turn it is, by from × count + to.
+    early: Vec<(u32, BTreeMap<u32, Option<Seen>>)>,
     /// What a process is told before anything else: ends of its gets and puts, and of rails.
     pub(super) reports: Vec<VecDeque<Event>>,
     /// How far a bug has moved the sequence numbers of a pair.
@@ -150,6 +157,7 @@ impl Wire {
             lanes: (0..lane_count).map(|_| VecDeque::new()).collect(),
             gone: vec![None; count * count],
             down: vec![RailSet::default(); count * count],
+            early: vec![(0, BTreeMap::new()); count * count],
             reports: (0..count).map(|_| VecDeque::new()).collect(),
             extra_packets: vec![0; count * count],
             registered: Vec::new(),
@@ -170,6 +178,20 @@ impl Wire {
     fn lanes_of(&self, pair: usize) -> std::ops::Range<usize> {
         let rail_count = self.rails.capabilities.len();
         pair * rail_count..(pair + 1) * rail_count
+    }
+
+    /// Whether the engine runs the link between two processes in trunk mode.
+    pub(super) fn is_trunk(&self, pair: usize) -> bool {
+        let mut rails = self.rails.between[pair].iter();
+        let may_break = |rail: Rail| self.rails.capabilities[usize::from(rail.0)].may_break;
+        rails.next().is_some_and(may_break) || rails.next().is_some()
+    }
+
+    /// Something happens at this time, if nothing else does.
+    pub(super) fn wait_until(&mut self, time_ps: u64) {
+        let time_ps = time_ps.max(self.now_ps() + 1);
+        let flight = self.flights.insert(Flight::new(0, 0, Rail(0), Cargo::Tick));
+        self.network.set_timer(time_ps, flight | HELD_UP);
     }
 
     pub(super) fn is_down(&self, rail: Rail, from: u32, to: u32) -> bool {
@@ -244,6 +266,7 @@ impl Wire {
                 self.flights.remove(handle);
                 self.rail_up(rail, from, to);
             }
+            Cargo::Tick => self.flights.remove(handle),
             _ if fate == Fate::Lost => self.flights.remove(handle),
             _ => {}
         }
@@ -257,7 +280,8 @@ impl Wire {
         match fate {
             // A NIC may or may not report what it was doing when the other side died.
             Fate::Lost if self.random.below(2) == 0 => {}
-            Fate::Lost | Fate::Broken => self.reports[owner as usize].push_back(broken),
+            Fate::Lost => self.reports[owner as usize].push_back(broken),
+            Fate::Broken => {}
             Fate::Fine => {
                 if !self.strikes(Bug::EmptyCompletion) {
                     let length = access.local.len();
@@ -293,26 +317,36 @@ impl Wire {
             return None;
         }
         let [a, b] = [0; 2].map(|_| self.random.below(self.count as u64) as u32);
-        let pair = self.pair(a, b);
         let rail = Rail(self.random.below(self.rails.capabilities.len() as u64) as u8);
+        self.fail_rail(rail, a, b).then_some((rail, a, b))
+    }
+
+    /// A rail's connection breaks. Whether there was one.
+    pub(super) fn fail_rail(&mut self, rail: Rail, a: u32, b: u32) -> bool {
+        let pair = self.pair(a, b);
         let usable = self.rails.between[pair].contains(rail) && !self.down[pair].contains(rail);
-        if a == b || !usable || ![a, b].iter().all(|&process| self.alive[process as usize]) {
-            return None;
+        let both_live = [a, b].iter().all(|&process| self.alive[process as usize]);
+        if a == b || !usable || !both_live || !self.is_trunk(pair) {
+            return false;
         }
         self.outage_count += 1;
+        self.break_accesses(rail, a, b);
         for (from, to) in [(a, b), (b, a)] {
             let pair = self.pair(from, to);
             self.down[pair].0 |= RailSet::one(rail).0;
+            let lane = self.lanes_of(pair).start + usize::from(rail.0);
+            self.lose_packets(lane, 0);
             self.reports[from as usize].push_back(Event::RailDown(rail, ProcessId(to)));
         }
-        self.break_accesses(rail, a, b);
         let back = self.flights.insert(Flight::new(a, b, rail, Cargo::RailUp));
-        let time_ps = self.now_ps() + self.random.below(20_000_000);
+        // From a moment to longer than a rail may be silent.
+        let longest_ps = [20_000_000, 2_000_000_000, 900_000_000_000][self.random.below(3) as usize];
+        let time_ps = self.now_ps() + self.random.below(longest_ps);
         self.network.set_timer(time_ps, back | HELD_UP);
-        Some((rail, a, b))
+        true
     }
 
-    /// Gets and puts under way on a failing rail come to nothing, or to a part.
+    /// Gets and puts under way on a failing rail come to nothing, or to a part; their owners are told.
     fn break_accesses(&mut self, rail: Rail, a: u32, b: u32) {
         for handle in 0..self.flights.high_water() as u32 {
             let flight = &self.flights[handle];
@@ -321,9 +355,11 @@ impl Wire {
             if !between || flight.arrived || flight.fate != Fate::Fine {
                 continue;
             }
+            let owner = if access.put { flight.from } else { flight.to };
             self.flights[handle].fate = Fate::Broken;
             let length = self.random.below(access.local.len() as u64 + 1) as usize;
             self.copy(rail, access, length);
+            self.reports[owner as usize].push_back(Event::Completion(access.token, Err(RailBroken)));
         }
     }
 
@@ -354,7 +390,8 @@ impl Wire {
             }
             let pair = self.pair(process, to);
             for lane in self.lanes_of(pair) {
-                self.lose_packets(lane);
+                let kept = self.random.below(self.lanes[lane].len() as u64 + 1) as usize;
+                self.lose_packets(lane, kept);
             }
             if self.strikes(Bug::LostPeerGone) {
                 continue;
@@ -366,9 +403,8 @@ impl Wire {
         }
     }
 
-    /// The last packets of a lane never arrive.
-    fn lose_packets(&mut self, lane: usize) {
-        let kept = self.random.below(self.lanes[lane].len() as u64 + 1) as usize;
+    /// The packets of a lane never arrive, but for the first so many.
+    fn lose_packets(&mut self, lane: usize, kept: usize) {
         for handle in self.lanes[lane].split_off(kept) {
             if self.flights[handle].arrived {
                 self.flights.remove(handle);
@@ -408,22 +444,32 @@ impl Wire {
         None
     }
 
-    /// Notes what a packet brings its receiver.
+    /// Notes what a packet brings its receiver. What comes before its turn is seen when its turn has come, and what comes
+    /// again is not seen.
     pub(super) fn note(&mut self, handle: u32) {
         let Flight { from, to, ref cargo, .. } = self.flights[handle];
-        let Cargo::Packet { header, .. } = cargo else {
+        let Cargo::Packet { header, payload } = cargo else {
             self.seen.push(Seen::Gone { from, to });
             return;
         };
-        match wire::parse(header) {
-            Ok((_, Header::Eager(envelope) | Header::EagerSync(envelope, _), _)) => {
-                self.seen.push(Seen::Envelope { from, to, context: envelope.context, eager: true });
-            }
-            Ok((_, Header::Rts { envelope, .. }, _)) => {
-                self.seen.push(Seen::Envelope { from, to, context: envelope.context, eager: false });
-            }
-            Ok((_, Header::Cancel(request), _)) => self.seen.push(Seen::Cancel { from, to, request }),
-            _ => {}
+        let pair = self.pair(from, to);
+        if !self.is_trunk(pair) {
+            self.seen.extend(meaning_of(header, from, to));
+            return;
+        }
+        let Ok((TrunkHeader { body: Body::Stream, .. }, length)) = trunk::parse(header) else { return };
+        // A header may be handed over in two pieces.
+        let rest = [&header[length..], payload].concat();
+        let Ok(sequence) = wire::sequence_of(&rest) else { return };
+        let seen = meaning_of(&rest, from, to);
+        let (next, early) = &mut self.early[pair];
+        if sequence < *next {
+            return;
+        }
+        early.entry(sequence).or_insert(seen);
+        while let Some(seen) = early.remove(next) {
+            *next += 1;
+            self.seen.extend(seen);
         }
     }
 
@@ -487,5 +533,19 @@ impl Wire {
         }
         let length = self.lanes[lane].len();
         self.lanes[lane].swap(length - 1, length - 2);
+    }
+}
+
+/// What a packet of the protocols says to the model.
+fn meaning_of(bytes: &[u8], from: u32, to: u32) -> Option<Seen> {
+    match wire::parse(bytes) {
+        Ok((_, Header::Eager(envelope) | Header::EagerSync(envelope, _), _)) => {
+            Some(Seen::Envelope { from, to, context: envelope.context, eager: true })
+        }
+        Ok((_, Header::Rts { envelope, .. }, _)) => {
+            Some(Seen::Envelope { from, to, context: envelope.context, eager: false })
+        }
+        Ok((_, Header::Cancel(request), _)) => Some(Seen::Cancel { from, to, request }),
+        _ => None,
     }
 }
