@@ -180,6 +180,12 @@ impl Gap {
     /// As fast as the rail goes.
     pub const NONE: Self = Self { milli_packets: 0 };
 
+    /// A gap of so many packet times, rounded to a thousandth; a negative one is none.
+    pub fn packets(packet_times: f64) -> Self {
+        // `as` saturates; `round` is not in `core`.
+        Self { milli_packets: (packet_times * 1_000.0 + 0.5) as u32 }
+    }
+
     /// The rate that is left of `bytes_per_s`, for rails that pace by rate.
     pub const fn rate_of(self, bytes_per_s: u64) -> u64 {
         (bytes_per_s as u128 * 1_000 / (1_000 + self.milli_packets as u128)) as u64
@@ -340,10 +346,16 @@ pub trait Device {
         Ok(Submitted::Refused)
     }
 
-    /// From now on leaves this gap after each packet (and within each put) to `peer` on `rail`, until told otherwise. A
-    /// hint for rails whose [`pacing`](RailCapabilities::pacing) is not `None`; nothing to do for the others.
+    /// From now on leaves this gap after each packet of data to `peer` on `rail` (also within puts, and within gets that
+    /// the peer makes), until told otherwise. A hint for rails whose [`pacing`](RailCapabilities::pacing) is not `None`; nothing to do for the others.
     fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
         let _ = (rail, peer, gap);
+    }
+
+    /// How many hops between switches it is to `peer`, where that is known: gaps can be set by it.
+    fn hops(&self, peer: ProcessId) -> u32 {
+        let _ = peer;
+        0
     }
 
     /// The protocols have found the rail to `peer` silent: drop its connection and make a new one. See the module's

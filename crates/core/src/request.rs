@@ -17,6 +17,7 @@
 
 use crate::buffer::Buffer;
 use crate::coll::StepId;
+use crate::device::Gap;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::link::LinkIndex;
@@ -197,6 +198,8 @@ pub(crate) struct Extra {
     pub(crate) completion: Completion,
     /// Own keys to be deregistered at the end.
     pub(crate) registered: Keys,
+    /// Silence after each packet of its data.
+    pub(crate) gap: Gap,
     /// A buffered send's place in the attached buffer.
     pub(crate) buffered: Option<u64>,
     /// What a persistent request does when started.
@@ -214,6 +217,7 @@ impl Request {
             Box::new(Extra {
                 completion: Completion::EMPTY,
                 registered: Keys::default(),
+                gap: Gap::NONE,
                 buffered: None,
                 plan: None,
             })

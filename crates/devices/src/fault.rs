@@ -289,6 +289,10 @@ impl<D: Device> Device for Fault<D> {
         self.inner.set_gap(rail, peer, gap);
     }
 
+    fn hops(&self, peer: ProcessId) -> u32 {
+        self.inner.hops(peer)
+    }
+
     fn reset(&mut self, rail: Rail, peer: ProcessId) {
         self.inner.reset(rail, peer);
     }

@@ -207,6 +207,10 @@ impl<D: Device, S: FnMut(Call)> Device for Trace<D, S> {
         self.inner.set_gap(rail, peer, gap);
     }
 
+    fn hops(&self, peer: ProcessId) -> u32 {
+        self.inner.hops(peer)
+    }
+
     fn reset(&mut self, rail: Rail, peer: ProcessId) {
         self.inner.reset(rail, peer);
     }

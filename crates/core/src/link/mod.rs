@@ -19,6 +19,7 @@
 //! | `stripe` | which rail takes the next piece: the policies |
 //! | `stream` | packets that need order, kept until acknowledged |
 //! | `reorder` | packets that came before their turn |
+//! | `registrations` | registrations of memory, kept for messages to come |
 //! | `spread` | a message's data in units: still to send, and come |
 
 mod arrived;
@@ -26,6 +27,7 @@ mod config;
 mod health;
 mod rail;
 mod rate;
+pub(crate) mod registrations;
 mod reorder;
 pub(crate) mod spread;
 mod stream;
@@ -40,7 +42,7 @@ pub use stripe::Policy;
 pub(crate) use trunk::Trunk;
 
 use crate::buffer::Buffer;
-use crate::device::Device;
+use crate::device::{Device, Gap};
 use crate::error::Error;
 use crate::ids::{ProcessId, Rail, RailSet, RequestId};
 use crate::time::Instant;
@@ -93,6 +95,8 @@ pub(crate) struct Link {
     pub(crate) listed: bool,
     /// Why nothing goes over it any more.
     pub(crate) failed: Option<Error>,
+    /// The gap that the rails were last told.
+    pub(crate) gap: Gap,
     /// Of a link over rails that can break, or several.
     pub(crate) trunk: Option<Box<Trunk>>,
 }
@@ -229,6 +233,7 @@ impl Links {
             pending: VecDeque::new(),
             listed: false,
             failed: fastest.is_none().then_some(Error::Unreachable(peer)),
+            gap: Gap::NONE,
             trunk,
         });
         if is_trunk {

@@ -138,6 +138,10 @@ impl Process {
         if comm == CommId::WORLD || comm == CommId::SELF {
             return Err(Error::Comm);
         }
+        if let Ok(freed) = self.comm(comm) {
+            let context = freed.context();
+            self.forget_comm_gap(context);
+        }
         self.comms[comm.0 as usize] = CommSlot::Free;
         Ok(())
     }

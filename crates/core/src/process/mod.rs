@@ -6,6 +6,7 @@ mod direct;
 mod inputs;
 mod make_comm;
 mod outputs;
+mod pacing;
 mod rendezvous;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,10 @@ mod trunking;
 use crate::buffer::{Buffer, Piece};
 use crate::coll::Pool;
 use crate::comm::Communicator;
-use crate::device::RemoteKey;
+use crate::device::{Gap, RemoteKey};
 use crate::error::Error;
-use crate::ids::{CommId, ProcessId, Rail, RequestId};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
+use crate::link::registrations::Registrations;
 use crate::link::{LinkIndex, Links, TrunkConfig};
 use crate::matching::{Places, Posted as PostedReceives, Unexpected};
 use crate::request::{Completion, Request, State, Status};
@@ -27,6 +29,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use collective::Woken;
 use direct::Direct;
+pub use pacing::GapRule;
 
 /// What a user may set.
 #[derive(Clone, Copy, Default, Debug)]
@@ -35,6 +38,11 @@ pub struct Config {
     pub eager_bytes_max: Option<usize>,
     /// For links over rails that can break.
     pub trunk: TrunkConfig,
+    /// The gaps of messages that have none of their own.
+    pub gap: GapRule,
+    /// Registrations that are kept at most for messages to come. 0, the default: none; only for owners that watch memory
+    /// being unmapped and call [`Process::invalidate_memory`].
+    pub registrations_count_max: usize,
 }
 
 /// Something that happened and concerns no single request.
@@ -150,6 +158,10 @@ pub struct Process {
     listed: VecDeque<LinkIndex>,
     /// Requests with data to move.
     moving: VecDeque<RequestId>,
+    /// The gap of the message being sent, and those of communicators that have one.
+    message_gap: Option<Gap>,
+    comm_gaps: Vec<(ContextId, Gap)>,
+    registrations: Registrations,
     /// Registrations of requests that have ended.
     deregister: Vec<(Rail, RemoteKey)>,
     /// Messages of collective operations that have ended.
@@ -186,6 +198,9 @@ impl Process {
             trunks_due: false,
             listed: VecDeque::new(),
             moving: VecDeque::new(),
+            message_gap: None,
+            comm_gaps: Vec::new(),
+            registrations: Registrations::new(config.registrations_count_max),
             deregister: Vec::new(),
             woken: VecDeque::new(),
             pool: Pool::default(),

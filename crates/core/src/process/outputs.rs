@@ -39,7 +39,9 @@ impl Process {
             }
         }
         for (rail, key) in self.deregister.drain(..) {
-            device.deregister(rail, key);
+            if self.registrations.release(rail, key) {
+                device.deregister(rail, key);
+            }
         }
         self.has_output = !self.listed.is_empty() || !self.moving.is_empty() || !self.woken.is_empty();
         worked

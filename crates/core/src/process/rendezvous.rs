@@ -2,7 +2,7 @@
 
 use super::{Process, inputs::Blame};
 use crate::buffer::{Buffer, Payload, payload_len};
-use crate::device::{Device, Full, RemoteRegion, Submitted, Token};
+use crate::device::{Device, Full, Gap, RemoteRegion, Submitted, Token};
 use crate::ids::{Rail, RequestId};
 use crate::link::LinkIndex;
 use crate::link::spread::Gather;
@@ -30,6 +30,13 @@ impl Process {
         buffer: Buffer,
     ) -> Posted {
         let id = self.requests.insert(Request::new(State::Offered, buffer, Some(index)));
+        let peer = self.links.get(index).peer;
+        let gap = self.gap_of(device, peer, envelope.context);
+        if gap != Gap::NONE {
+            self.requests.get_mut(id).expect("just made").extra_mut().gap = gap;
+        }
+        // Now, in case the receiver gets it, and again when we put or send it.
+        self.pace(device, index, id);
         // Over several rails the sender puts where it can: it spreads better than one that gets.
         let is_trunk = self.links.get(index).trunk.is_some();
         let keys = self.register(device, index, id, |rail| rail.get && !(is_trunk && rail.put));
@@ -52,14 +59,25 @@ impl Process {
         if request.buffer.is_empty() {
             return keys;
         }
+        let buffer = request.buffer;
         for rail in rails.iter().take(crate::wire::KEYS_MAX) {
-            if can(&device.rails()[rail.0 as usize])
-                && let Some(key) = device.register(rail, request.buffer)
-            {
+            if !can(&device.rails()[rail.0 as usize]) {
+                continue;
+            }
+            let mut key = self.registrations.find(rail, &buffer);
+            if key.is_none() {
+                key = device.register(rail, buffer);
+                let too_many = key.and_then(|key| self.registrations.made(rail, &buffer, key));
+                if let Some((rail, key)) = too_many {
+                    device.deregister(rail, key);
+                }
+            }
+            if let Some(key) = key {
                 keys.push(rail, key);
             }
         }
         if !keys.is_empty() {
+            let request = self.requests.get_mut(id).expect("the caller made it");
             request.extra_mut().registered = keys;
         }
         keys
@@ -126,10 +144,30 @@ impl Process {
     pub(super) fn move_on<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
         match self.requests.get(id).map(|request| &request.state) {
             Some(State::Getting { .. }) => self.move_by_get(device, id),
+            Some(State::Putting { .. } | State::Streaming { .. } | State::Spreading { .. }) => {
+                if let Some(index) = self.requests.get(id).and_then(|request| request.link) {
+                    self.pace(device, index, id);
+                }
+                self.move_out(device, id)
+            }
+            _ => true,
+        }
+    }
+
+    /// By the sender.
+    fn move_out<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
+        match self.requests.get(id).map(|request| &request.state) {
             Some(State::Putting { .. }) => self.move_by_put(device, id),
             Some(State::Streaming { .. }) => self.move_by_packets(device, id),
-            Some(State::Spreading { .. }) => self.move_by_spread(device, id),
-            _ => true,
+            _ => self.move_by_spread(device, id),
+        }
+    }
+
+    /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those in use when
+    /// their messages are. Without effect where none are kept.
+    pub fn invalidate_memory<D: Device>(&mut self, device: &mut D, base: usize, len: usize) {
+        for (rail, key) in self.registrations.invalidate(base, len) {
+            device.deregister(rail, key);
         }
     }
 

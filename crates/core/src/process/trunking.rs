@@ -13,6 +13,7 @@ use crate::time::Duration;
 use crate::wire::trunk::{self, Body};
 use crate::wire::{self, Keys};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 
@@ -32,6 +33,18 @@ enum Given {
     Wait,
     /// The rails that have room are full: go on when the device was polled.
     Full,
+}
+
+/// Getters.
+impl Process {
+    /// How a long message to `peer` would be spread over its rails, in words; `None`: there is no link over several
+    /// rails, or over one that can break. `names`: the rails', by index.
+    pub fn explain_spread(&mut self, peer: ProcessId, total_bytes: u64, names: &[&str]) -> Option<String> {
+        let index = self.links.index_of(peer)?;
+        let trunk = self.links.get_mut(index).trunk.as_mut()?;
+        let policy = trunk.policy();
+        Some(stripe::explain(policy, trunk.views(), total_bytes, names))
+    }
 }
 
 /// Inputs.

@@ -4,7 +4,7 @@
 //! get. Packets of one process over one rail leave one after the other, so that they arrive in order although a NIC
 //! serves several processes in turn; data of puts and gets goes by itself.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token};
@@ -20,6 +20,7 @@ const KIND_BITS: u32 = 30;
 const WAKE: u32 = 0;
 const LAUNCH: u32 = 1;
 const ARRIVE: u32 = 2;
+const DUE: u32 = 3;
 
 /// The rail of messages within a host. The NICs follow.
 pub(super) const MEMORY_RAIL: u8 = 0;
@@ -83,6 +84,8 @@ struct Seat {
     inbox: VecDeque<Arrived>,
     /// Whether it stands in the line of the runnable, or a timer will put it there.
     woken: bool,
+    /// The earliest time for which a timer is set, at which it wants to be called.
+    due_ps: Option<u64>,
 }
 
 /// Packets of one process for one rail.
@@ -94,6 +97,8 @@ struct Outbox {
 }
 
 pub(super) struct Fabric {
+    /// Gaps that are set, by sender and receiver.
+    gaps: BTreeMap<(u32, u32), Gap>,
     pub(super) network: Network<Option<Trace>>,
     pub(super) config: Config,
     pub(super) rails: Vec<RailCapabilities>,
@@ -148,6 +153,7 @@ impl Fabric {
             registered: Slab::default(),
             registered_count: 0,
             runnable: VecDeque::new(),
+            gaps: BTreeMap::new(),
             rails,
             config,
             network,
@@ -211,10 +217,24 @@ impl Fabric {
                     match token >> KIND_BITS {
                         WAKE => self.runnable.push_back(index),
                         LAUNCH => self.launch(index),
-                        _ => self.arrive(index),
+                        ARRIVE => self.arrive(index),
+                        _ => {
+                            self.seats[index as usize].due_ps = None;
+                            self.notify(index);
+                        }
                     }
                 }
             }
+        }
+    }
+
+    /// A process wants to be called at a time.
+    pub(super) fn wake_at(&mut self, rank: u32, time_ps: u64) {
+        let time_ps = time_ps.max(self.clock_ps(rank) + 1);
+        let seat = &mut self.seats[rank as usize];
+        if seat.due_ps.is_none_or(|due_ps| time_ps < due_ps) {
+            seat.due_ps = Some(time_ps);
+            self.network.set_timer(time_ps, DUE << KIND_BITS | rank);
         }
     }
 
@@ -282,25 +302,32 @@ impl Fabric {
             }
             return;
         }
-        let gap = if is_packet { Gap::NONE } else { self.gap_between(from, to, rail) };
+        // As the process said, or as a study of its own prescribes.
+        let gaps = self.config.gap_of_pair.as_deref().unwrap_or(&self.gaps);
+        let gap = gaps.get(&(from, to)).copied().unwrap_or_default();
         let [from, to] = [from, to].map(|rank| self.nic_of(rank, u16::from(rail) - 1));
+        // Packets of the protocols are short and leave at once; gaps are for data.
+        let gap = if is_packet { Gap::NONE } else { gap };
         self.network.send(Message { from, to, bytes, gap, token: flight, notify_injected: is_packet });
     }
 
-    fn gap_between(&self, from: u32, to: u32, rail: u8) -> Gap {
-        let Config { gap, gap_per_hop, gap_free_hop_count, ref gap_of_pair, .. } = self.config;
-        if let Some(gaps) = gap_of_pair {
-            return gaps.get(&(from, to)).copied().unwrap_or(Gap::NONE);
+    /// A process says how its data to another is to be paced.
+    pub(super) fn set_gap(&mut self, from: u32, to: u32, gap: Gap) {
+        if gap == Gap::NONE {
+            self.gaps.remove(&(from, to));
+        } else {
+            self.gaps.insert((from, to), gap);
         }
-        if gap_per_hop == Gap::NONE {
-            return gap;
+    }
+
+    /// Hops between switches on the way from one process to another.
+    pub(super) fn hop_count(&self, from: u32, to: u32) -> u32 {
+        if self.host_of(from) == self.host_of(to) {
+            return 0;
         }
-        let [from, to] =
-            [from, to].map(|rank| self.network.switch_of(self.nic_of(rank, u16::from(rail) - 1)));
+        let [from, to] = [from, to].map(|rank| self.network.switch_of(self.nic_of(rank, 0)));
         let path = self.network.routing().path(self.network.graph(), from, to, 0);
-        let hop_count = path.map_or(0, |path| path.len() as u32).saturating_sub(gap_free_hop_count);
-        let milli_packets = gap_per_hop.milli_packets.saturating_mul(hop_count);
-        Gap { milli_packets: gap.milli_packets.saturating_add(milli_packets) }
+        path.map_or(0, |path| path.len() as u32)
     }
 
     fn on_injected(&mut self, flight: u32) {

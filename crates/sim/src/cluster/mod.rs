@@ -41,6 +41,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use ayatori_core::ids::ProcessId;
+use ayatori_core::time::Instant;
 use ayatori_core::{Error, Process, process};
 
 use crate::network::{Deadlock, Gap, Network, NicId, Watch};
@@ -221,7 +222,13 @@ impl Cluster {
             return wrong("rates of memory and copies must not be 0".into());
         }
         let process_count = process_count as u32;
-        let process = |me| Process::new(ProcessId(me), process_count, process::Config::default());
+        let gap = process::GapRule {
+            base: config.gap,
+            per_hop: config.gap_per_hop,
+            free_hop_count: config.gap_free_hop_count,
+        };
+        let settings = process::Config { gap, ..process::Config::default() };
+        let process = |me| Process::new(ProcessId(me), process_count, settings);
         let processes = (0..process_count).map(process).collect();
         let fabric = Fabric::new(network, config, process_count);
         Ok(Cluster { world: Rc::new(RefCell::new(World { processes, fabric })), process_count })
@@ -343,7 +350,18 @@ impl Run {
     fn progress(&mut self, rank: u32) -> u64 {
         let World { processes, fabric } = &mut *self.world.borrow_mut();
         let process = &mut processes[rank as usize];
-        while process.progress(&mut Nic { fabric, me: rank }) {}
+        loop {
+            // Links over several NICs acknowledge and measure: they want the time.
+            if process.wants_time() {
+                process.handle_timeout(Instant(fabric.clock_ps(rank)));
+            }
+            if !process.progress(&mut Nic { fabric, me: rank }) {
+                break;
+            }
+        }
+        if let Some(due) = process.poll_timeout() {
+            fabric.wake_at(rank, due.0);
+        }
         process.completion_count()
     }
 

@@ -2,7 +2,8 @@
 
 use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted, Token,
+    Armed, Device, Event, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted,
+    Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 
@@ -127,6 +128,14 @@ impl Device for Nic<'_> {
         token: Token,
     ) -> Result<Submitted, Full> {
         Ok(self.start_access(rail, from, Access { local, remote, token }, false))
+    }
+
+    fn set_gap(&mut self, _rail: Rail, peer: ProcessId, gap: Gap) {
+        self.fabric.set_gap(self.me, peer.0, gap);
+    }
+
+    fn hops(&self, peer: ProcessId) -> u32 {
+        self.fabric.hop_count(self.me, peer.0)
     }
 
     fn arm(&mut self) -> Armed {

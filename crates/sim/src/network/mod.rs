@@ -66,22 +66,7 @@ pub const VC_COUNT_MAX: u8 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NicId(pub u32);
 
-/// Inter-packet gap: how long a NIC stays silent after a packet, in thousandths of that packet's transfer time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Gap {
-    /// Thousandths of a packet time.
-    pub milli_packets: u32,
-}
-
-impl Gap {
-    /// Packets follow each other at once.
-    pub const NONE: Gap = Gap { milli_packets: 0 };
-
-    /// A gap of so many packet times, rounded to a thousandth; a negative one is none.
-    pub fn packets(packet_times: f64) -> Gap {
-        Gap { milli_packets: (packet_times * 1_000.0).round() as u32 }
-    }
-}
+pub use ayatori_core::device::Gap;
 
 /// What a NIC is asked to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

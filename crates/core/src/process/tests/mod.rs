@@ -4,5 +4,6 @@ mod collective;
 mod directed;
 mod model;
 mod net;
+mod paced;
 mod trunk;
 mod wire;

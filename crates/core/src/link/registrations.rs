@@ -1,0 +1,154 @@
+//! Registrations kept for the next message from the same memory (P1, §2: pinning costs more than short transfers).
+//!
+//! A kept registration names memory that may be unmapped, and mapped again as something else. So nothing is kept unless
+//! the owner of the process watches that, and says so of every range
+//! ([`Process::invalidate_memory`](crate::Process::invalidate_memory)) before it is gone: a notifier, not hope. A
+//! registration that is in use then is ended when its message is.
+
+use crate::buffer::Buffer;
+use crate::device::RemoteKey;
+use crate::ids::Rail;
+use alloc::vec::Vec;
+
+struct Entry {
+    rail: Rail,
+    base: usize,
+    len: usize,
+    key: RemoteKey,
+    /// Messages that use it.
+    users: u32,
+    /// Its memory is gone, or going.
+    stale: bool,
+    used_at: u64,
+}
+
+/// The registrations of one process.
+#[derive(Default)]
+pub(crate) struct Registrations {
+    /// As many as are kept at most; 0: none.
+    count_max: usize,
+    entries: Vec<Entry>,
+    clock: u64,
+}
+
+impl Registrations {
+    pub(crate) fn new(count_max: usize) -> Self {
+        Self { count_max, ..Self::default() }
+    }
+
+    /// The key of a registration that begins where `buffer` does and holds it; it is in use from now on.
+    pub(crate) fn find(&mut self, rail: Rail, buffer: &Buffer) -> Option<RemoteKey> {
+        let base = buffer.as_ptr()? as usize;
+        self.clock += 1;
+        let fits = |entry: &&mut Entry| {
+            !entry.stale && entry.rail == rail && entry.base == base && entry.len >= buffer.len()
+        };
+        let entry = self.entries.iter_mut().find(fits)?;
+        entry.users += 1;
+        entry.used_at = self.clock;
+        Some(entry.key)
+    }
+
+    /// A registration has been made, and is in use. Gives back one to be ended in its stead.
+    pub(crate) fn made(&mut self, rail: Rail, buffer: &Buffer, key: RemoteKey) -> Option<(Rail, RemoteKey)> {
+        let base = buffer.as_ptr().filter(|_| self.count_max > 0)? as usize;
+        self.clock += 1;
+        let used_at = self.clock;
+        let len = buffer.len();
+        self.entries.push(Entry { rail, base, len, key, users: 1, stale: false, used_at });
+        if self.entries.len() <= self.count_max {
+            return None;
+        }
+        let idle = self.entries.iter().enumerate().filter(|(_, entry)| entry.users == 0);
+        let (oldest, _) = idle.min_by_key(|(_, entry)| entry.used_at)?;
+        let entry = self.entries.swap_remove(oldest);
+        Some((entry.rail, entry.key))
+    }
+
+    /// A message is over. Whether its registration has to be ended.
+    pub(crate) fn release(&mut self, rail: Rail, key: RemoteKey) -> bool {
+        let is_it = |entry: &Entry| entry.rail == rail && entry.key == key;
+        let Some(at) = self.entries.iter().position(is_it) else { return true };
+        let entry = &mut self.entries[at];
+        entry.users -= 1;
+        // One too many, because all were in use when it was made, goes as well.
+        let ends = entry.users == 0 && (entry.stale || self.entries.len() > self.count_max);
+        if ends {
+            self.entries.swap_remove(at);
+        }
+        ends
+    }
+
+    /// Memory is unmapped: gives back the registrations to be ended now.
+    pub(crate) fn invalidate(&mut self, base: usize, len: usize) -> Vec<(Rail, RemoteKey)> {
+        let end = base.saturating_add(len);
+        let mut gone = Vec::new();
+        self.entries.retain_mut(|entry| {
+            if entry.base >= end || entry.base.saturating_add(entry.len) <= base {
+                return true;
+            }
+            entry.stale = true;
+            if entry.users == 0 {
+                gone.push((entry.rail, entry.key));
+            }
+            entry.users > 0
+        });
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(word: u64) -> RemoteKey {
+        RemoteKey { words: [word, 0] }
+    }
+
+    const RAIL: Rail = Rail(1);
+
+    #[test]
+    fn memory_is_registered_once_and_ended_when_it_is_unmapped() {
+        let memory = Buffer::leaked(1000);
+        let base = memory.as_ptr().unwrap() as usize;
+        let mut cache = Registrations::new(4);
+        assert_eq!(cache.find(RAIL, &memory), None);
+        assert_eq!(cache.made(RAIL, &memory, key(1)), None);
+        assert!(!cache.release(RAIL, key(1)));
+        assert_eq!(cache.find(RAIL, &memory.part(0, 500)), Some(key(1)));
+        assert_eq!(cache.find(RAIL, &memory.part(1, 500)), None);
+        assert_eq!(cache.find(Rail(0), &memory), None);
+        assert_eq!(cache.invalidate(base + 1000, 10), []);
+        // In use: ended with its message, and found by no other.
+        assert_eq!(cache.invalidate(base + 999, 1), []);
+        assert_eq!(cache.find(RAIL, &memory), None);
+        assert!(cache.release(RAIL, key(1)));
+        assert_eq!(cache.made(RAIL, &memory, key(2)), None);
+        assert!(!cache.release(RAIL, key(2)));
+        assert_eq!(cache.invalidate(base, 1), [(RAIL, key(2))]);
+        assert!(cache.entries.is_empty());
+    }
+
+    #[test]
+    fn the_longest_unused_goes_when_there_are_too_many() {
+        let memory = Buffer::leaked(100);
+        let mut cache = Registrations::new(2);
+        for word in 0..3 {
+            let part = memory.part(word * 10, 10);
+            let ended = cache.made(RAIL, &part, key(word as u64));
+            assert_eq!(ended, (word == 2).then_some((RAIL, key(0))));
+            cache.release(RAIL, key(word as u64));
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_unless_memory_is_watched_and_real() {
+        let mut cache = Registrations::new(0);
+        let memory = Buffer::leaked(10);
+        assert_eq!(cache.made(RAIL, &memory, key(1)), None);
+        assert!(cache.release(RAIL, key(1)));
+        let mut cache = Registrations::new(2);
+        assert_eq!(cache.made(RAIL, &Buffer::virtual_of(10), key(1)), None);
+        assert!(cache.release(RAIL, key(1)));
+    }
+}
