@@ -152,6 +152,8 @@ fn split(comm: MPI_Comm, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>)
     if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(engine.device.shm(), made)) {
         let told = engine.begin_barrier(id)?;
         crate::runtime::complete(process, told, comm)?;
+    } else {
+        drop(process);
     }
     finish_part(comm, Some((id, Posted::Done(Completion::EMPTY))), newcomm)
 }
