@@ -21,6 +21,12 @@ pub(crate) struct Options {
     /// Also measure: ping-pong beside raw sockets, bandwidth of shaped rails, the peers
     #[arg(long)]
     measure: bool,
+    /// How many times a rail is cut and restored under traffic
+    #[arg(long, default_value_t = 10)]
+    cuts: u32,
+    /// Seed of the cuts
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Only the conformance programs whose name contains this
     #[arg(long)]
     only: Option<String>,
@@ -124,6 +130,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut failures = Vec::new();
     conform(&prefix, options, &mut failures)?;
     endure(&prefix, &mut failures)?;
+    cut(&prefix, options, &mut failures)?;
     if options.measure {
         measure(&prefix)?;
     }
@@ -210,6 +217,47 @@ fn endure(prefix: &Path, failures: &mut Vec<String>) -> Result<()> {
     let outcome = process::capture(&mut nothing, LIMIT)?;
     if outcome.success() || !outcome.stderr.contains("rail0 (not among --rails)") {
         failures.push(format!("a rail that is not there: {}", outcome.stderr));
+    }
+    Ok(())
+}
+
+/// Rails go down and come back at random moments, one of them always stays; every word that arrives is looked at.
+fn cut(prefix: &Path, options: &Options, failures: &mut Vec<String>) -> Result<()> {
+    const RAILS: usize = 4;
+    if options.cuts == 0 {
+        return Ok(());
+    }
+    let network = Network::new(RAILS)?;
+    for rail in 0..RAILS {
+        network.shape(rail, 2000)?;
+    }
+    let program = build(prefix, &paths::root().join("tests/net/verify.c"))?;
+    let seconds = 2 + options.cuts;
+    let mut job = network.job(prefix, 2, &[], &program);
+    job.arg(seconds.to_string());
+    let hosts = network.hosts.clone();
+    let (cuts, mut state) = (options.cuts, options.seed);
+    let cutter = std::thread::spawn(move || {
+        let mut random = move |bound: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % bound
+        };
+        std::thread::sleep(Duration::from_millis(500));
+        for _ in 0..cuts {
+            // The last rail stays.
+            let (host, rail) = (&hosts[random(2) as usize], random(RAILS as u64 - 1));
+            let _ = ip(&format!("-n {host} link set rail{rail} down"));
+            std::thread::sleep(Duration::from_millis(100 + random(700)));
+            let _ = ip(&format!("-n {host} link set rail{rail} up"));
+            std::thread::sleep(Duration::from_millis(random(200)));
+        }
+    });
+    let outcome = process::capture(&mut job, LIMIT + Duration::from_secs(seconds.into()))?;
+    let _ = cutter.join();
+    let said = outcome.stderr.trim().lines().next_back().unwrap_or_default().to_owned();
+    println!("== net-test: {} cuts (seed {}): {said}", options.cuts, options.seed);
+    if !outcome.success() || outcome.stdout.trim() != "No Errors" {
+        failures.push(format!("cuts with seed {}: {}", options.seed, outcome.reason()));
     }
     Ok(())
 }

@@ -229,6 +229,30 @@ impl Client {
         self.done(Request::BarrierIn, Answer::Barrier, "waiting for the other processes")
     }
 
+    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are here.
+    ///
+    /// # Errors
+    /// As for every request; what `meanwhile` answers.
+    pub fn barrier_while<E: From<Error>>(
+        &mut self,
+        interval: std::time::Duration,
+        mut meanwhile: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let doing = "waiting for the other processes";
+        self.send(Request::BarrierIn, doing)?;
+        while !sys::is_readable(&self.stream, interval) {
+            meanwhile()?;
+        }
+        let range = self.receive(doing)?;
+        match Reply::parse(&self.received[range]).map_err(|source| Error::Wire { doing, source })? {
+            Reply::Done(Answer::Barrier) => Ok(()),
+            Reply::Failed { rc, msg, .. } => {
+                Err(Error::Refused { doing, rc, msg: msg.map(str::to_owned) }.into())
+            }
+            other => Err(out_of_step(doing, other).into()),
+        }
+    }
+
     /// Publishes where a service is (`MPI_Publish_name`).
     ///
     /// # Errors

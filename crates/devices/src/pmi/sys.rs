@@ -31,3 +31,12 @@ pub(crate) fn is_open(fd: RawFd) -> bool {
     // SAFETY: F_GETFD takes integers only.
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
+
+/// Whether there is something to read, or the end, within `timeout`.
+pub(crate) fn is_readable(fd: &impl std::os::fd::AsFd, timeout: std::time::Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    // A wait that fails is over: reading then says why.
+    !matches!(poll(&mut fds, Some(&timeout)), Ok(0) | Err(rustix::io::Errno::INTR))
+}

@@ -474,10 +474,15 @@ impl Device for Tcp {
 
     #[inline]
     fn poll(&mut self) -> Option<Event> {
-        if self.current != NONE
-            && let Some(event) = self.next_packet()
-        {
-            return Some(event);
+        if self.current != NONE {
+            if let Some(event) = self.next_packet() {
+                return Some(event);
+            }
+            // What was read is handed over. Before the kernel is asked again, which takes its time and is likely to be in
+            // vain, the caller looks at what it got.
+            if !self.has_more() {
+                return None;
+            }
         }
         if let Some(event) = self.events.pop_front() {
             return Some(event);

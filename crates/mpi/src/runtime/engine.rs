@@ -28,8 +28,8 @@ pub(crate) struct Engine {
     pub(crate) device: Net,
     /// Collective operations in shared memory.
     pub(crate) node: Node,
-    /// When the core's time began.
-    pub(crate) clock: Instant,
+    /// The core's time.
+    pub(crate) clock: Clock,
     /// The choices of algorithms for collective operations.
     pub(crate) selectors: Selectors,
 }
@@ -38,22 +38,56 @@ pub(crate) struct Engine {
 /// and nobody wakes it then.
 const SHARED_NAP: Duration = Duration::from_micros(50);
 
-/// The core's time.
-fn now(clock: Instant) -> time::Instant {
-    let passed = clock.elapsed();
-    time::Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000)
+/// The core's time: as exact as it has to be, since reading a clock takes a tenth of a look at a socket.
+pub(crate) struct Clock {
+    began: Instant,
+    rounds_count: u32,
+}
+
+/// Of so many rounds that find nothing, some 250 ns each at least, one reads the clock; and so does each after one that
+/// found something, when nobody waits for it.
+const ROUNDS_PER_READING: u32 = 16;
+
+impl Clock {
+    /// Begins now.
+    pub(crate) fn start() -> Self {
+        Self { began: Instant::now(), rounds_count: 0 }
+    }
+
+    fn now(&self) -> time::Instant {
+        let passed = self.began.elapsed();
+        time::Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000)
+    }
+
+    /// The time, if it is time to look.
+    #[inline]
+    fn tick(&mut self) -> Option<time::Instant> {
+        self.rounds_count = self.rounds_count.wrapping_add(1);
+        self.rounds_count.is_multiple_of(ROUNDS_PER_READING).then(|| self.now())
+    }
+
+    /// Much has happened, or time has passed in sleep: look at the next round.
+    fn hurry(&mut self) {
+        self.rounds_count = ROUNDS_PER_READING - 1;
+    }
 }
 
 /// One round of progress. Whether anything happened.
 #[inline]
-fn advance(core: &mut ayatori_core::Process, device: &mut Net, clock: Instant) -> bool {
+fn advance(core: &mut ayatori_core::Process, device: &mut Net, clock: &mut Clock) -> bool {
     match device {
         Net::Shm(device) => core.progress(device),
         Net::Composite(device) => {
-            if core.wants_time() {
-                core.handle_timeout(now(clock));
+            if core.wants_time()
+                && let Some(now) = clock.tick()
+            {
+                core.handle_timeout(now);
             }
-            core.progress(&mut **device)
+            let worked = core.progress(&mut **device);
+            if worked {
+                clock.hurry();
+            }
+            worked
         }
     }
 }
@@ -62,12 +96,12 @@ impl Engine {
     /// One round of progress. Whether anything happened.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
-        advance(&mut self.core, &mut self.device, self.clock)
+        advance(&mut self.core, &mut self.device, &mut self.clock)
     }
 
     /// How long to sleep at most: until the core wants to be called.
     fn sleep_max(&self) -> Option<Duration> {
-        let left = self.core.poll_timeout()?.since(now(self.clock));
+        let left = self.core.poll_timeout()?.since(self.clock.now());
         Some(Duration::from_nanos(left.as_ps() / 1_000))
     }
 
@@ -90,6 +124,7 @@ impl Engine {
                 if self.device.arm() == Armed::Armed {
                     let most = self.sleep_max();
                     self.device.wait(most);
+                    self.clock.hurry();
                 }
             }
         }
@@ -191,7 +226,7 @@ pub(crate) fn wait_for_node(
             }
             std::hint::spin_loop();
         }
-        advance(core, device, *clock);
+        advance(core, device, clock);
         if let Some(ProcessEvent::PeerLost(_, error)) = core.poll_event() {
             return Err(error.into());
         }

@@ -14,7 +14,7 @@ use std::fmt::Display;
 
 use super::Net;
 use super::cluster;
-use super::engine::Engine;
+use super::engine::{Clock, Engine};
 
 /// A process in its job.
 pub(crate) struct Job {
@@ -130,7 +130,7 @@ fn engine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric) 
         node: Node::new(crowd),
         core: ayatori_core::Process::new(id, count, Config::default()),
         device,
-        clock: std::time::Instant::now(),
+        clock: Clock::start(),
         selectors: Selectors::new(fabric),
     }
 }

@@ -91,6 +91,24 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
     Ok(required)
 }
 
+/// How long a process that ends waits for its peers to acknowledge the last it sent. They have it: they all are in the
+/// last barrier; only an acknowledgement may be lost with its rail.
+const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+/// How often it looks for what others send meanwhile.
+const ANSWER_INTERVAL: std::time::Duration = std::time::Duration::from_micros(500);
+
+/// Why the last barrier ended early.
+enum Leaving {
+    Fault(Fault),
+    Launcher(ayatori_devices::pmi::Error),
+}
+
+impl From<ayatori_devices::pmi::Error> for Leaving {
+    fn from(error: ayatori_devices::pmi::Error) -> Self {
+        Self::Launcher(error)
+    }
+}
+
 /// `MPI_Finalize`
 pub(crate) fn finish() -> Result<(), Fault> {
     // Attributes of MPI_COMM_SELF first, while MPI still works (MPI-5.0 §11.4.1).
@@ -101,11 +119,24 @@ pub(crate) fn finish() -> Result<(), Fault> {
     // Nobody leaves while another may need its answers.
     let posted = state::process()?.engine().begin_barrier(CommId::WORLD)?;
     wait(state::process()?, posted)?;
-    // From here on nobody polls: what was taken has to be on its way.
-    wait_until(|process| Ok(process.engine().device.is_flushed().then_some(())))?;
+    let settled = std::time::Instant::now() + SETTLE_MAX;
+    wait_until(|process| {
+        let engine = process.engine();
+        let is_settled = engine.core.is_quiet() && engine.device.is_flushed();
+        Ok((is_settled || std::time::Instant::now() > settled).then_some(()))
+    })?;
     if let Some(mut client) = launcher().take() {
         let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
-        client.barrier().map_err(unreachable)?;
+        // Others may still wait for acknowledgements of what they sent last.
+        let answer = || -> Result<(), Leaving> {
+            state::process().map_err(Leaving::Fault)?.progress();
+            Ok(())
+        };
+        match client.barrier_while(ANSWER_INTERVAL, answer) {
+            Ok(()) => {}
+            Err(Leaving::Fault(fault)) => return Err(fault),
+            Err(Leaving::Launcher(error)) => return Err(unreachable(error)),
+        }
         client.finalize().map_err(unreachable)?;
     }
     state::process()?.engine().device.detach();
