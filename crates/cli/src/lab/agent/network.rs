@@ -106,11 +106,15 @@ pub(super) fn wait_for_lags(lags: &[LagWait], timeout: Duration) -> anyhow::Resu
     Ok(())
 }
 
-/// The cables of the active aggregator in `/proc/net/bonding/NAME`: `Number of ports: 2`.
+/// The cables over which both ends pass frames, from `/proc/net/bonding/NAME`. How many ports the aggregator has says
+/// less: one end has them before the other passes what it sends.
 fn lag_cable_count(text: &str) -> usize {
-    let count =
-        text.lines().find_map(|line| line.trim().strip_prefix("Number of ports:")?.trim().parse().ok());
-    count.unwrap_or(0)
+    // IEEE 802.1AX, actor and partner state: synchronized, collecting, distributing.
+    const PASSES: u8 = 0x08 | 0x10 | 0x20;
+    let states = text.lines().filter_map(|line| line.trim().strip_prefix("port state:"));
+    let passing = states.filter(|state| state.trim().parse::<u8>().is_ok_and(|bits| bits & PASSES == PASSES));
+    // A state of ours and one of the partner's for every cable.
+    passing.count() / 2
 }
 
 /// Runs `work` in a thread that has moved into the namespace of `node`: sockets made there stay there.
@@ -158,10 +162,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_active_aggregator_says_how_many_cables_it_has() {
-        let text = "802.3ad info\nActive Aggregator Info:\n\tAggregator ID: 1\n\tNumber of ports: 2\n\
-                    Slave Interface: swp1\nNumber of ports: 9\n";
-        assert_eq!(lag_cable_count(text), 2);
+    fn a_cable_counts_when_both_ends_pass_frames() {
+        let cable = |ours: u8, theirs: u8| {
+            format!(
+                "Slave Interface: swp1\ndetails actor lacp pdu:\n    port state: {ours}\n\
+                 details partner lacp pdu:\n    port state: {theirs}\n"
+            )
+        };
+        assert_eq!(lag_cable_count(&[cable(63, 63), cable(63, 61)].concat()), 2);
+        assert_eq!(lag_cable_count(&[cable(63, 63), cable(63, 7)].concat()), 1);
         assert_eq!(lag_cable_count("Bonding Mode: load balancing (xor)\n"), 0);
     }
 }
