@@ -12,7 +12,8 @@ impl NodeCollectives {
     pub(super) fn lend(&mut self, buffer: Buffer) {
         let address = buffer.as_ptr().filter(|_| self.kernel_copy).map_or(0, |at| at.expose_provenance());
         self.room.lend(self.round, address as u64, buffer.len() as u64);
-        self.publish();
+        self.publish(1);
+        self.wake_members();
         self.arrive_and(Stage::Lent);
     }
 

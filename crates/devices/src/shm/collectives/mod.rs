@@ -35,6 +35,7 @@ use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::{ContextId, ProcessId};
 use choice::Crowd;
 use room::{Room, line_multiple};
+use std::ops::Range;
 
 /// Rooms in a segment: communicators that can have one at a time. The first is `MPI_COMM_WORLD`'s where all
 /// of the job is on this host.
@@ -43,14 +44,8 @@ pub(crate) const ROOMS_COUNT: usize = 32;
 /// Up to this length the last to arrive folds all contributions; above, each member folds a part.
 const FOLD_BY_LAST_BYTES_MAX: usize = 2 << 10;
 
-/// Segments of a long broadcast, so that copying in and copying out overlap. Where ranks outnumber CPUs a
-/// segment costs a turn on a CPU, and there are none.
-const BCAST_SEGMENT_BYTES: usize = 16 << 10;
-
-/// From this length on a broadcast goes by the kernel's copy where each rank has a CPU: of 64 KiB to 2 ranks 5 µs
-/// instead of 12. With more ranks than CPUs it gains nothing (4 and 7 ranks on 2 CPUs: 22 and 43 µs instead of 18
-/// and 32).
-const LEND_BYTES_MIN: usize = 8 << 10;
+/// A broadcast is written and read a piece at a time, so that copying in on one CPU and out on another overlap.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// One collective call. Lengths are those of the buffers; all members give the same ones, and the same root.
 #[derive(Clone, Copy, Debug)]
@@ -166,6 +161,10 @@ pub struct NodeCollectives {
     stage: Stage,
     /// Bytes that segments before this one have done.
     done_bytes: usize,
+    /// Bytes of the segment of a broadcast that are read.
+    read_bytes: usize,
+    /// Lengths of broadcasts that go by the kernel's copy; the same at all members.
+    lent_lengths: Range<usize>,
     /// Whether this process may use the kernel's copy, as far as it knows.
     kernel_copy: bool,
 }
@@ -203,10 +202,12 @@ impl Shm {
             rooms(0).claim(key_of(context));
         }
         let room = (0..ROOMS_COUNT).map(rooms).find(|room| room.is(key_of(context)))?;
+        let size = locals.len() as u32;
         Some(NodeCollectives {
             room,
             rank,
-            size: locals.len() as u32,
+            size,
+            lent_lengths: choice::lent_lengths(size, crowd),
             members: locals.iter().map(|&local| &self.segment.controls()[local as usize]).collect(),
             waker: self.sleeper.waker(),
             is_crowded: crowd.is_crowded(),
@@ -215,6 +216,7 @@ impl Shm {
             call: Call::Barrier,
             stage: Stage::Idle,
             done_bytes: 0,
+            read_bytes: 0,
             kernel_copy: self.rails[0].get,
         })
     }
@@ -257,7 +259,7 @@ impl NodeCollectives {
             let goes_on = match self.stage {
                 Stage::Idle => return true,
                 Stage::Enter => self.room.may_enter(self.round) && self.on_enter(reduce),
-                Stage::Published => self.room.is_published(self.round) && self.on_published(),
+                Stage::Published => self.room.pieces(self.round) > 0 && self.on_published(),
                 Stage::Released => self.room.is_released(self.round) && self.on_released(reduce),
                 Stage::Folded => self.room.is_released(self.round) && self.on_folded(),
                 Stage::Lent => self.serve(self.lent()),
@@ -281,9 +283,8 @@ impl NodeCollectives {
             Call::Barrier => self.arrive_and(Stage::Released),
             Call::Bcast { buffer, .. } if self.is_lent(buffer.len()) => self.lend(buffer),
             Call::Bcast { buffer, .. } => {
-                let len = self.segment_bytes(buffer.len() - done);
-                self.room.write(round, self.room.result_at(), &buffer, done, len);
-                self.publish();
+                let len = self.block_segment_bytes(buffer.len() - done);
+                self.write_pieces(buffer, len);
                 self.arrive_and(Stage::Idle);
                 self.next_segment(len, buffer.len(), Stage::Enter);
             }
@@ -294,7 +295,8 @@ impl NodeCollectives {
                     self.room.write(round, rank * stride, &send, rank * block + done, len);
                 }
                 receive.copy_from(done, &send, self.rank as usize * block + done, len);
-                self.publish();
+                self.publish(1);
+                self.wake_members();
                 self.arrive_and(Stage::Idle);
                 self.next_segment(len, block, Stage::Enter);
             }
@@ -332,8 +334,16 @@ impl NodeCollectives {
         match self.call {
             Call::Bcast { buffer, root } if self.is_lent(buffer.len()) => self.borrow(root, buffer),
             Call::Bcast { buffer, .. } => {
-                let len = self.segment_bytes(buffer.len() - done);
-                self.room.read(round, at, &buffer, done, len);
+                let len = self.block_segment_bytes(buffer.len() - done);
+                let (from, to) = (self.read_bytes, len.min(self.room.pieces(round) * PIECE_BYTES));
+                if from < to {
+                    self.room.read(round, at + from, &buffer, done + from, to - from);
+                    self.read_bytes = to;
+                }
+                if to < len {
+                    return false;
+                }
+                self.read_bytes = 0;
                 self.arrive_and(Stage::Idle);
                 self.next_segment(len, buffer.len(), Stage::Published);
             }
@@ -412,10 +422,9 @@ impl NodeCollectives {
         true
     }
 
-    /// Whether a broadcast of this length goes by the kernel's copy. Not where ranks outnumber CPUs: the data are
-    /// then copied to and from the room by the same CPUs, whose caches keep it.
+    /// Whether a broadcast of this length goes by the kernel's copy.
     fn is_lent(&self, len: usize) -> bool {
-        !self.is_crowded && len >= LEND_BYTES_MIN
+        self.lent_lengths.contains(&len)
     }
 
     /// What is lent.
@@ -424,6 +433,22 @@ impl NodeCollectives {
             Call::Bcast { buffer, .. } => buffer,
             _ => unreachable!("only a broadcast lends"),
         }
+    }
+
+    /// The root writes a segment of a broadcast; who waits on another CPU reads along.
+    fn write_pieces(&self, buffer: Buffer, len: usize) {
+        let mut written = 0;
+        for pieces in 1.. {
+            let piece = PIECE_BYTES.min(len - written);
+            let at = self.room.result_at() + written;
+            self.room.write(self.round, at, &buffer, self.done_bytes + written, piece);
+            self.publish(pieces);
+            written += piece;
+            if written == len {
+                break;
+            }
+        }
+        self.wake_members();
     }
 
     fn deposit(&self, send: Buffer, len: usize) {
@@ -529,10 +554,6 @@ impl NodeCollectives {
         if self.is_crowded { len.next_multiple_of(16) } else { line_multiple(len) }
     }
 
-    fn segment_bytes(&self, rest: usize) -> usize {
-        rest.min(if self.is_crowded { self.area_bytes } else { BCAST_SEGMENT_BYTES.min(self.area_bytes) })
-    }
-
     fn block_segment_bytes(&self, rest: usize) -> usize {
         rest.min(self.area_bytes)
     }
@@ -563,9 +584,8 @@ impl NodeCollectives {
         self.stage = if self.done_bytes < total { stage } else { Stage::Idle };
     }
 
-    fn publish(&self) {
-        self.room.publish(self.round);
-        self.wake_members();
+    fn publish(&self, pieces: usize) {
+        self.room.publish(self.round, pieces);
     }
 
     fn release(&self) {

@@ -19,7 +19,7 @@
 //! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. Everybody arrived
 //!    there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
 //! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
-//!    releases; or the root of a round that publishes, before it stores `published` = e + 1 with release (it
+//!    releases; or the root of a round that publishes, each piece before it counts that in `published` with release (it
 //!    may write the deposits too: the others write none then); or each member its own part, before it arrives; or each member a part that it alone reads, between release
 //!    and arriving at e + 1.
 //! 5. In a round that publishes the root may *lend* its memory instead of writing the result: it states the
@@ -50,6 +50,12 @@ pub(crate) struct Header {
 #[repr(C, align(128))]
 struct Counter(AtomicU32);
 
+#[repr(C, align(128))]
+struct Published(AtomicU64);
+
+/// Bits of the number of pieces; a round's data are some at most.
+const PIECES_BITS: u32 = 16;
+
 /// What the root of a round lends.
 #[repr(C, align(128))]
 struct Lent {
@@ -70,7 +76,8 @@ pub(crate) struct Mail {
 #[repr(C)]
 struct Step {
     arrived: Counter,
-    published: Counter,
+    /// Round + 1, and below [`PIECES_BITS`] how many pieces are there.
+    published: Published,
     released: Counter,
     lent: Lent,
 }
@@ -144,9 +151,9 @@ impl Room {
             return;
         }
         for step in self.steps {
-            for counter in [&step.arrived, &step.published, &step.released] {
-                counter.0.store(0, Ordering::Relaxed);
-            }
+            step.arrived.0.store(0, Ordering::Relaxed);
+            step.published.0.store(0, Ordering::Relaxed);
+            step.released.0.store(0, Ordering::Relaxed);
         }
         self.header.left_count.store(0, Ordering::Relaxed);
         self.header.key.store(0, Ordering::Release);
@@ -167,13 +174,21 @@ impl Room {
         self.step(round).released.0.load(Ordering::Acquire) == round as u32 + 1
     }
 
+    /// How many pieces the root has published in `round`.
     #[inline]
-    pub(crate) fn is_published(&self, round: u64) -> bool {
-        self.step(round).published.0.load(Ordering::Acquire) == round as u32 + 1
+    pub(crate) fn pieces(&self, round: u64) -> usize {
+        let published = self.step(round).published.0.load(Ordering::Acquire);
+        if published >> PIECES_BITS == round + 1 {
+            (published & ((1 << PIECES_BITS) - 1)) as usize
+        } else {
+            0
+        }
     }
 
-    pub(crate) fn publish(&self, round: u64) {
-        self.step(round).published.0.store(round as u32 + 1, Ordering::Release);
+    /// The root has written so many pieces.
+    pub(crate) fn publish(&self, round: u64, pieces: usize) {
+        let published = (round + 1) << PIECES_BITS | pieces as u64;
+        self.step(round).published.0.store(published, Ordering::Release);
     }
 
     /// Arrives at `round`; whether this was the last member, who then calls [`release`](Self::release).
