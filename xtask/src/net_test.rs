@@ -71,7 +71,28 @@ impl Network {
                 ip(&format!("-n {host} link set rail{rail} up"))?;
             }
         }
+        network.settle()?;
         Ok(network)
+    }
+
+    /// Waits until the kernel has noticed every carrier, which it does within a second.
+    fn settle(&self) -> Result<()> {
+        let begin = Instant::now();
+        for host in &self.hosts {
+            loop {
+                let links =
+                    process::capture(Command::new("ip").args(["-n", host, "-o", "link", "show"]), LIMIT)?;
+                let is_pending = |line: &str| !line.contains(" lo:") && !line.contains("state UP");
+                if !links.stdout.lines().any(is_pending) {
+                    break;
+                }
+                if begin.elapsed() > Duration::from_secs(10) {
+                    bail!("{host}: a link does not come up: {}", links.stdout);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
     }
 
     /// Limits a rail to so many Mbit/s, both ways.
@@ -181,18 +202,23 @@ fn conform(prefix: &Path, options: &Options, failures: &mut Vec<String>) -> Resu
     Ok(())
 }
 
+/// An interface with a carrier and an address, and nobody behind it: a cable whose other end is in the same host.
+fn blind(host: &str, name: &str, address: &str) -> Result<()> {
+    ip(&format!("-n {host} link add {name} type veth peer name {name}x"))?;
+    ip(&format!("-n {host} addr add {address} dev {name}"))?;
+    ip(&format!("-n {host} link set {name} up"))?;
+    ip(&format!("-n {host} link set {name}x up"))
+}
+
 /// Interfaces as real machines have them.
 fn endure(prefix: &Path, failures: &mut Vec<String>) -> Result<()> {
     let network = Network::new(2)?;
     for host in &network.hosts {
         // docker0: the same address on every host, and nobody behind it; a network that leads nowhere.
-        ip(&format!("-n {host} link add docker0 type dummy"))?;
-        ip(&format!("-n {host} addr add 172.17.0.1/16 dev docker0"))?;
-        ip(&format!("-n {host} link set docker0 up"))?;
+        blind(host, "docker0", "172.17.0.1/16")?;
     }
-    ip(&format!("-n {} link add virbr0 type dummy", network.hosts[0]))?;
-    ip(&format!("-n {} addr add 192.168.122.1/24 dev virbr0", network.hosts[0]))?;
-    ip(&format!("-n {} link set virbr0 up", network.hosts[0]))?;
+    blind(&network.hosts[0], "virbr0", "192.168.122.1/24")?;
+    network.settle()?;
     let hello = build(prefix, &paths::root().join("conformance/c/coll_pairs.c"))?;
     for (what, options) in [
         ("docker0 and virbr0 beside the rails", &[][..]),
