@@ -66,20 +66,30 @@ static void truncation(int bytes)
     free(in);
 }
 
-/* Waitall of a good and a bad one: MPI_ERR_IN_STATUS, and each status says its own. */
+/* Waitall of good ones around a bad one: MPI_ERR_IN_STATUS, and each status says its own. */
 static void error_in_status(void)
 {
-    int in[2] = {0}, out[2] = {4, 5}, class = 0;
-    MPI_Request requests[2];
-    MPI_Status statuses[2];
-    OK(MPI_Irecv(&in[0], 1, MPI_INT, check_rank, 8, MPI_COMM_WORLD, &requests[0]));
-    OK(MPI_Irecv(&in[1], 1, MPI_INT, check_rank, 9, MPI_COMM_WORLD, &requests[1]));
-    OK(MPI_Send(&out[0], 1, MPI_INT, check_rank, 8, MPI_COMM_WORLD));
-    OK(MPI_Send(out, 2, MPI_INT, check_rank, 9, MPI_COMM_WORLD));
-    FAILS(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
-    CHECK(statuses[0].MPI_ERROR == MPI_SUCCESS && in[0] == 4, "the good one says %d", statuses[0].MPI_ERROR);
+    int in[3] = {0}, out[3] = {4, 5, 6}, class = 0;
+    MPI_Request requests[3], stale;
+    MPI_Status statuses[3];
+    for (int i = 0; i < 3; i++) {
+        OK(MPI_Irecv(&in[i], 1, MPI_INT, check_rank, 8 + i, MPI_COMM_WORLD, &requests[i]));
+        statuses[i].MPI_ERROR = 77;
+    }
+    stale = requests[2];
+    for (int i = 0; i < 3; i++)
+        OK(MPI_Send(&out[i], i == 1 ? 2 : 1, MPI_INT, check_rank, 8 + i, MPI_COMM_WORLD));
+    FAILS(MPI_Waitall(3, requests, statuses), MPI_ERR_IN_STATUS);
+    for (int i = 0; i < 3; i += 2)
+        CHECK(statuses[i].MPI_ERROR == MPI_SUCCESS && in[i] == 4 + i, "good one %d says %d", i, statuses[i].MPI_ERROR);
     OK(MPI_Error_class(statuses[1].MPI_ERROR, &class));
     CHECK(class == MPI_ERR_TRUNCATE, "the bad one's class is %d", class);
+    for (int i = 0; i < 3; i++) CHECK(requests[i] == MPI_REQUEST_NULL, "request %d is not null", i);
+    /* A handle kept from before is found out. */
+    FAILS(MPI_Wait(&stale, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+    FAILS(MPI_Test(&stale, &class, MPI_STATUS_IGNORE), MPI_ERR_REQUEST);
+    FAILS(MPI_Cancel(&stale), MPI_ERR_REQUEST);
+    FAILS(MPI_Request_free(&stale), MPI_ERR_REQUEST);
 }
 
 static void collectives(void)

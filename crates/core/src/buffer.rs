@@ -208,9 +208,9 @@ impl Buffer {
         let target = self.part(offset, piece.len());
         if let (Some(base), Piece::Bytes(bytes)) = (target.base, piece) {
             // SAFETY: in bounds (checked by `part`), valid for writes and not aliased by another live
-            // reference (`from_raw_parts`); `copy` and not `copy_nonoverlapping`, because a program may
-            // send from and receive into overlapping memory by mistake, which must not be undefined here.
-            unsafe { core::ptr::copy(bytes.as_ptr(), base.as_ptr(), bytes.len()) }
+            // reference (`from_raw_parts`). Overlapping is allowed: a program may send from and receive into
+            // overlapping memory by mistake, which must not be undefined here.
+            unsafe { copy(bytes.as_ptr(), base.as_ptr(), bytes.len()) }
         }
     }
 
@@ -276,6 +276,37 @@ impl Scratch {
         // SAFETY: the vector is never resized and lives until the requests have ended (see the type), so the
         // memory stays valid; nobody else knows the address.
         unsafe { Buffer::from_raw_parts(self.words.as_mut_ptr().cast(), len) }
+    }
+}
+
+/// `memmove`, but the lengths that short messages have are not worth its call: their bytes are read whole, then written.
+///
+/// # Safety
+/// `len` bytes are readable at `from` and writable at `to`.
+#[inline(always)]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    /// Copies a length between the size of `T` and twice that, as two words that may overlap.
+    ///
+    /// # Safety
+    /// As for [`copy`], with `len` at least the size of `T` and at most twice that.
+    #[inline(always)]
+    unsafe fn two<T>(from: *const u8, to: *mut u8, len: usize) {
+        let last = len - size_of::<T>();
+        // SAFETY: both words lie in the `len` bytes.
+        unsafe {
+            let (first, second) =
+                (from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned());
+            to.cast::<T>().write_unaligned(first);
+            to.add(last).cast::<T>().write_unaligned(second);
+        }
+    }
+    // SAFETY: by the contract, and each length is what `two` asks for.
+    unsafe {
+        match len {
+            8..=16 => two::<u64>(from, to, len),
+            4..=7 => two::<u32>(from, to, len),
+            _ => core::ptr::copy(from, to, len),
+        }
     }
 }
 

@@ -124,6 +124,24 @@ impl RequestId {
     pub const fn from_bits(bits: u64) -> Self {
         Self { index: bits as u32, generation: (bits >> 32) as u32 }
     }
+
+    /// Bits of a [`name`](Self::name).
+    pub const NAME_BITS: u32 = 29;
+    const NAME_INDEX_BITS: u32 = 22;
+
+    /// A short name, for handles of 32 bits: the index and the last bits of the generation, so that an old name is
+    /// found out unless its slot was used 128 times since. `None`: four million requests are alive.
+    #[inline]
+    pub const fn name(self) -> Option<u32> {
+        let shifted = self.generation << Self::NAME_INDEX_BITS & ((1 << Self::NAME_BITS) - 1);
+        if self.index >> Self::NAME_INDEX_BITS == 0 { Some(shifted | self.index) } else { None }
+    }
+
+    /// The slot that a name is about.
+    #[inline]
+    pub(crate) const fn index_of(name: u32) -> u32 {
+        name & ((1 << Self::NAME_INDEX_BITS) - 1)
+    }
 }
 
 /// A communicator of one [`Process`](crate::Process).

@@ -6,7 +6,8 @@
 //! by, in order of arrival; a receive looks at one. So both directions take constant time with any number of
 //! entries, and order is exact: `stamp` counts posts, lists count arrivals.
 //!
-//! Not here: what is done with a match. Entries are `u32` handles of their owner.
+//! Not here: what is done with a match. A posted receive is named by its owner's slot, and its place in the lists has
+//! the same number; an unexpected message by any number.
 
 use crate::ids::{ContextId, Rank, Source, Tag, TagSelector};
 use crate::wire::Envelope;
@@ -77,18 +78,19 @@ impl Key {
     }
 }
 
-/// A place in a list; stays valid until removed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NodeId(u32);
-
 #[derive(Clone, Copy)]
 struct Node {
     list: u32,
     prev: u32,
-    /// Next in the list, or in the free list.
     next: u32,
+    /// Whose it is, for unexpected messages.
     value: u32,
+    /// When it was posted, for receives.
     stamp: u64,
+}
+
+impl Node {
+    const UNUSED: Self = Self { list: NONE, prev: NONE, next: NONE, value: 0, stamp: 0 };
 }
 
 struct List {
@@ -97,13 +99,12 @@ struct List {
     tail: u32,
 }
 
-/// FIFO lists by key.
+/// FIFO lists by key. Which node is free the owner knows.
 struct Lists {
     /// Open addressing with linear probing: indices into `lists`, or NONE. A power of two long.
     table: Vec<u32>,
     lists: Vec<List>,
     nodes: Vec<Node>,
-    free: u32,
     len: usize,
     /// The list used last: programs repeat themselves.
     recent: u32,
@@ -111,16 +112,21 @@ struct Lists {
 
 impl Lists {
     fn new() -> Self {
-        Self { table: vec![NONE; 16], lists: Vec::new(), nodes: Vec::new(), free: NONE, len: 0, recent: NONE }
+        Self { table: vec![NONE; 16], lists: Vec::new(), nodes: Vec::new(), len: 0, recent: NONE }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, key: &Key) -> Option<u32> {
         if let Some(list) = self.lists.get(self.recent as usize)
             && list.key == *key
         {
             return Some(self.recent);
         }
+        self.look_up(key)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, key: &Key) -> Option<u32> {
         let mask = self.table.len() - 1;
         let mut at = (key.hash() >> 32) as usize & mask;
         loop {
@@ -136,10 +142,8 @@ impl Lists {
         }
     }
 
-    fn find_or_insert(&mut self, key: &Key) -> u32 {
-        if let Some(index) = self.find(key) {
-            return index;
-        }
+    #[inline(never)]
+    fn insert(&mut self, key: &Key) -> u32 {
         if (self.lists.len() + 1) * 2 > self.table.len() {
             self.rebuild();
         }
@@ -184,55 +188,51 @@ impl Lists {
         self.recent = NONE;
     }
 
-    #[inline]
-    fn push(&mut self, key: &Key, value: u32, stamp: u64) -> NodeId {
-        let list = self.find_or_insert(key);
-        let tail = self.lists[list as usize].tail;
-        let node = Node { list, prev: tail, next: NONE, value, stamp };
-        let id = if self.free == NONE {
-            self.nodes.push(node);
-            self.nodes.len() as u32 - 1
-        } else {
-            let id = self.free;
-            self.free = self.nodes[id as usize].next;
-            self.nodes[id as usize] = node;
-            id
+    /// Puts node `id` at the end of the key's list.
+    #[inline(always)]
+    fn push(&mut self, key: &Key, id: u32, (value, stamp): (u32, u64)) {
+        let index = match self.find(key) {
+            Some(index) => index,
+            None => self.insert(key),
         };
-        if tail == NONE {
-            self.lists[list as usize].head = id;
-        } else {
-            self.nodes[tail as usize].next = id;
+        if self.nodes.len() <= id as usize {
+            self.grow(id);
         }
-        self.lists[list as usize].tail = id;
+        let list = &mut self.lists[index as usize];
+        let tail = core::mem::replace(&mut list.tail, id);
+        match tail {
+            NONE => list.head = id,
+            _ => self.nodes[tail as usize].next = id,
+        }
+        self.nodes[id as usize] = Node { list: index, prev: tail, next: NONE, value, stamp };
         self.len += 1;
-        NodeId(id)
     }
 
-    #[inline]
-    fn front(&mut self, key: &Key) -> Option<(NodeId, &Node)> {
+    #[cold]
+    fn grow(&mut self, id: u32) {
+        self.nodes.resize(id as usize + 1, Node::UNUSED);
+    }
+
+    #[inline(always)]
+    fn front(&mut self, key: &Key) -> Option<u32> {
         let list = self.find(key)?;
         let head = self.lists[list as usize].head;
-        (head != NONE).then(|| (NodeId(head), &self.nodes[head as usize]))
+        (head != NONE).then_some(head)
     }
 
-    #[inline]
-    fn remove(&mut self, id: NodeId) -> u32 {
-        let Node { list, prev, next, value, .. } = self.nodes[id.0 as usize];
+    #[inline(always)]
+    fn remove(&mut self, id: u32) {
+        let Node { list, prev, next, .. } = self.nodes[id as usize];
         let list = &mut self.lists[list as usize];
-        if prev == NONE {
-            list.head = next;
-        } else {
-            self.nodes[prev as usize].next = next;
+        match prev {
+            NONE => list.head = next,
+            _ => self.nodes[prev as usize].next = next,
         }
-        if next == NONE {
-            list.tail = prev;
-        } else {
-            self.nodes[next as usize].prev = prev;
+        match next {
+            NONE => list.tail = prev,
+            _ => self.nodes[next as usize].prev = prev,
         }
-        self.nodes[id.0 as usize].next = self.free;
-        self.free = id.0;
         self.len -= 1;
-        value
     }
 }
 
@@ -249,41 +249,54 @@ impl Posted {
         Self { lists: Lists::new(), stamp: 0, by_class: [0; 4] }
     }
 
-    /// Posts a receive; `value` comes back when it is matched.
-    #[inline]
-    pub(crate) fn post(&mut self, key: Key, value: u32) -> NodeId {
+    /// Posts the receive in its owner's slot `slot`.
+    #[inline(always)]
+    pub(crate) fn post(&mut self, key: Key, slot: u32) {
         self.stamp += 1;
         self.by_class[key.class()] += 1;
-        self.lists.push(&key, value, self.stamp)
+        self.lists.push(&key, slot, (0, self.stamp));
     }
 
-    /// Takes the receive that a message matches: of all that do, the one posted first.
-    #[inline]
+    /// Takes the receive that a message matches, by its slot: of all that do, the one posted first.
+    #[inline(always)]
     pub(crate) fn take_match(&mut self, envelope: &Envelope) -> Option<u32> {
         if self.lists.len == 0 {
             return None;
         }
+        if self.by_class[0] != self.lists.len {
+            return self.take_among_wildcards(envelope);
+        }
+        let slot = self.lists.front(&Key::exact(envelope))?;
+        self.by_class[0] -= 1;
+        self.lists.remove(slot);
+        Some(slot)
+    }
+
+    #[inline(never)]
+    fn take_among_wildcards(&mut self, envelope: &Envelope) -> Option<u32> {
         let exact = Key::exact(envelope);
-        let mut best: Option<(NodeId, u64, usize)> = None;
+        let mut best: Option<(u32, u64, usize)> = None;
         for class in 0..4 {
             if self.by_class[class] == 0 {
                 continue;
             }
-            if let Some((id, node)) = self.lists.front(&exact.with_wildcards(class))
-                && best.is_none_or(|(_, stamp, _)| node.stamp < stamp)
-            {
-                best = Some((id, node.stamp, class));
+            if let Some(slot) = self.lists.front(&exact.with_wildcards(class)) {
+                let stamp = self.lists.nodes[slot as usize].stamp;
+                if best.is_none_or(|(_, first, _)| stamp < first) {
+                    best = Some((slot, stamp, class));
+                }
             }
         }
-        let (id, _, class) = best?;
+        let (slot, _, class) = best?;
         self.by_class[class] -= 1;
-        Some(self.lists.remove(id))
+        self.lists.remove(slot);
+        Some(slot)
     }
 
     /// Withdraws a posted receive.
-    pub(crate) fn withdraw(&mut self, key: Key, node: NodeId) {
+    pub(crate) fn withdraw(&mut self, key: Key, slot: u32) {
         self.by_class[key.class()] -= 1;
-        self.lists.remove(node);
+        self.lists.remove(slot);
     }
 
     /// How many are posted.
@@ -294,37 +307,50 @@ impl Posted {
 
 /// Where an unexpected message stands in the lists.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places([NodeId; 4]);
+pub(crate) struct Places([u32; 4]);
 
 /// Messages that arrived before their receive.
 pub(crate) struct Unexpected {
     lists: Lists,
+    /// Nodes to be used again.
+    free: Vec<u32>,
 }
 
 impl Unexpected {
     pub(crate) fn new() -> Self {
-        Self { lists: Lists::new() }
+        Self { lists: Lists::new(), free: Vec::new() }
     }
 
     /// Adds a message.
     pub(crate) fn add(&mut self, envelope: &Envelope, value: u32) -> Places {
         let exact = Key::exact(envelope);
-        Places(core::array::from_fn(|class| self.lists.push(&exact.with_wildcards(class), value, 0)))
+        Places(core::array::from_fn(|class| {
+            let node = self.free.pop().unwrap_or(self.lists.nodes.len() as u32);
+            self.lists.push(&exact.with_wildcards(class), node, (value, 0));
+            node
+        }))
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lists.len == 0
     }
 
     /// The first message, in order of arrival, that a receive would match.
     #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<u32> {
-        if self.lists.len == 0 {
+        if self.is_empty() {
             return None;
         }
-        self.lists.front(key).map(|(_, node)| node.value)
+        self.lists.front(key).map(|node| self.lists.nodes[node as usize].value)
     }
 
     /// Takes a message out.
     pub(crate) fn remove(&mut self, places: Places) {
         for node in places.0 {
             self.lists.remove(node);
+            self.free.push(node);
         }
     }
 
@@ -401,7 +427,7 @@ mod tests {
             assert_eq!(posted.take_match(&envelope(1, tag)), Some(tag as u32));
         }
         for tag in 100_000..400_000 {
-            posted.post(key(Some(1), Some(tag)), 0);
+            posted.post(key(Some(1), Some(tag)), 7);
             assert!(posted.take_match(&envelope(1, tag)).is_some());
         }
         assert!(posted.lists.lists.len() <= 200_000, "empty lists pile up: {}", posted.lists.lists.len());

@@ -23,7 +23,7 @@ use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::link::LinkIndex;
 use crate::link::spread::{Gather, Spread};
 use crate::link::trunk::Placed;
-use crate::matching::{Key, NodeId};
+use crate::matching::Key;
 use crate::process::collective::Running;
 use crate::time::Instant;
 use crate::wire::Keys;
@@ -144,7 +144,7 @@ pub(crate) struct Transfer {
 
 pub(crate) enum State {
     /// A receive waiting for its message; from `peer` only, if given.
-    Posted { key: Key, node: NodeId, peer: Option<ProcessId> },
+    Posted { key: Key, peer: Option<ProcessId> },
     /// An eager send in the link's queue.
     Queued,
     /// An eager synchronous send waiting to be matched.
@@ -210,6 +210,12 @@ impl Request {
     #[inline]
     pub(crate) fn new(state: State, buffer: Buffer, link: Option<LinkIndex>) -> Self {
         Self { state, buffer, link, detached: false, parent: None, extra: None }
+    }
+
+    /// Whether its completion concerns more than itself.
+    #[inline]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.detached || self.parent.is_some() || self.extra.is_some()
     }
 
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {

@@ -19,16 +19,36 @@ impl<T> Slab<T> {
         Self { slots: Vec::new(), free: Vec::new() }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, value: T) -> RequestId {
-        if let Some(index) = self.free.pop() {
-            let slot = &mut self.slots[index as usize];
-            slot.value = Some(value);
-            RequestId { index, generation: slot.generation }
-        } else {
-            self.slots.push(Slot { generation: 0, value: Some(value) });
-            RequestId { index: self.slots.len() as u32 - 1, generation: 0 }
-        }
+        let id = self.reserve();
+        self.put(id, value);
+        id
+    }
+
+    /// A vacant slot, to be filled by [`put`](Self::put) before anything else is asked of the slab: so a value can
+    /// hold what its id was needed to make.
+    #[inline(always)]
+    pub(crate) fn reserve(&mut self) -> RequestId {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => self.grow(),
+        };
+        RequestId { index, generation: self.slots[index as usize].generation }
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.slots.push(Slot { generation: 0, value: None });
+        self.slots.len() as u32 - 1
+    }
+
+    /// Fills a reserved slot.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, id: RequestId, value: T) {
+        let slot = &mut self.slots[id.index as usize];
+        debug_assert!(slot.value.is_none() && slot.generation == id.generation, "not reserved");
+        slot.value = Some(value);
     }
 
     #[inline]
@@ -53,6 +73,45 @@ impl<T> Slab<T> {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.index);
         Some(value)
+    }
+
+    /// As [`remove`](Self::remove), for a value nobody wants: it need not be moved.
+    #[inline]
+    pub(crate) fn discard(&mut self, id: RequestId) {
+        if let Some(slot) = self.slots.get_mut(id.index as usize)
+            && slot.generation == id.generation
+            && slot.value.is_some()
+        {
+            slot.value = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(id.index);
+        }
+    }
+
+    /// As [`discard`](Self::discard) of a live value that owns nothing, which the caller knows and the compiler cannot.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        let slot = &mut self.slots[id.index as usize];
+        debug_assert!(slot.generation == id.generation, "alive");
+        core::mem::forget(slot.value.take());
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(id.index);
+    }
+
+    /// A live value and its id by index alone.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> Option<(RequestId, &T)> {
+        let slot = self.slots.get(index as usize)?;
+        let id = RequestId { index, generation: slot.generation };
+        slot.value.as_ref().map(|value| (id, value))
+    }
+
+    /// As [`at`](Self::at), to change it.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<(RequestId, &mut T)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        let id = RequestId { index, generation: slot.generation };
+        slot.value.as_mut().map(|value| (id, value))
     }
 
     /// The id of a live slot by index alone.

@@ -414,7 +414,7 @@ pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation) -> Result<()
                 crate::api::info::with(info, |_| Ok(()))?;
             }
             let persistent = Persistent { operation, comm: id, running: None };
-            (process.new_request(What::Collective(Box::new(persistent)), comm)?, request)
+            (process.table_request(What::Collective(Box::new(persistent)), comm)?, request)
         }
     };
     request.set("request", handle)

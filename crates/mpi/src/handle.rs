@@ -6,6 +6,7 @@
 //! ```text
 //! predefined      0x001 … 0xfff, the ABI's own values
 //! made by us      30..27 kind   26..20 generation   19..0 index
+//! of the core     30..29 ones   28..22 generation   21..0 index in the core, see `request.rs`
 //! ```
 //!
 //! The index counts from the kind's first predefined value, so both sorts find their slot by the same mask and
@@ -186,15 +187,6 @@ impl<H: Handle, T> Table<H, T> {
             return Ok(object);
         }
         Err(bad(handle, name))
-    }
-
-    /// Drops the object of a handle that [`get`](Self::get) has found and that is not predefined.
-    #[inline]
-    pub(crate) fn discard(&mut self, handle: H) {
-        let index = Self::index(handle);
-        let generation = ((handle.bits() >> INDEX_BITS) + 1) & ((1 << GENERATION_BITS) - 1);
-        self.slots[index] = Self::vacant_slot(index, generation);
-        self.vacant.push(index as u32);
     }
 }
 

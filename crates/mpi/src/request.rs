@@ -1,19 +1,23 @@
-//! What is behind an `MPI_Request`.
+//! What is behind an `MPI_Request`: a request of the core, named by the handle itself, or an object of ours in a table.
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::collective::Persistent;
-use crate::handle::Table;
+use crate::handle::{Table, bad};
 use crate::state::{Process, process};
 use ayatori_core::ids::RequestId;
-use ayatori_core::request::{Completion, Posted};
+use ayatori_core::request::{Completion, Posted, Status};
 use std::ffi::c_int;
 
 /// The request of every short send that left at once: the first handle of the table, inserted at the start and
 /// never taken out, so that such a send makes and ends no object.
 pub(crate) const SENT: MPI_Request = Table::<MPI_Request, Request>::FIRST;
 
-/// A request of the user.
+/// The highest bits of a handle that names a request of the core; the others are the core's name for it. The kinds of
+/// `handle.rs` stay below.
+const CORE: usize = 0b11;
+
+/// A request of the user that is more, or less, than one of the core.
 pub(crate) struct Request {
     /// What goes on.
     pub(crate) what: What,
@@ -23,10 +27,8 @@ pub(crate) struct Request {
 
 /// What a request stands for.
 pub(crate) enum What {
-    /// An operation of the core.
-    Core(RequestId),
-    /// An operation that was over at once.
-    Done(Completion),
+    /// The send of [`SENT`].
+    Sent,
     /// A receive and a send (`MPI_Isendrecv`); the status is the receive's.
     Both(Half, Half, Option<Box<[u8]>>),
     /// A persistent collective operation (MPI-5.0 §6.13).
@@ -51,15 +53,6 @@ impl From<Posted> for Half {
         match posted {
             Posted::Done(completion) => Self::Over(completion),
             Posted::Pending(id) => Self::Going(id),
-        }
-    }
-}
-
-impl From<Posted> for What {
-    fn from(posted: Posted) -> Self {
-        match posted {
-            Posted::Done(completion) => Self::Done(completion),
-            Posted::Pending(id) => Self::Core(id),
         }
     }
 }
@@ -89,14 +82,54 @@ pub(crate) enum Tested {
 }
 
 impl Process {
-    /// A handle for an operation.
+    /// A handle for an operation of the core.
     #[inline]
-    pub(crate) fn new_request(
-        &mut self,
-        what: impl Into<What>,
-        comm: MPI_Comm,
-    ) -> Result<MPI_Request, Fault> {
-        self.requests.insert(Request { what: what.into(), comm })
+    pub(crate) fn new_request(&mut self, posted: Posted, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+        let id = match posted {
+            Posted::Pending(id) => id,
+            Posted::Done(completion) => self.engine().core.park(completion),
+        };
+        self.core_request(id, comm)
+    }
+
+    /// A handle for a request of the core. It is given up where there are too many.
+    #[inline(always)]
+    pub(crate) fn core_request(&mut self, id: RequestId, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+        let Some(name) = id.name() else { return Err(self.too_many(id)) };
+        match self.core_comms.get_mut(id.index as usize) {
+            Some(place) => *place = comm,
+            None => self.grow_core_comms(id, comm),
+        }
+        Ok(MPI_Request(CORE << RequestId::NAME_BITS | name as usize))
+    }
+
+    #[cold]
+    fn grow_core_comms(&mut self, id: RequestId, comm: MPI_Comm) {
+        self.core_comms.resize(id.index as usize, MPI_COMM_NULL);
+        self.core_comms.push(comm);
+    }
+
+    #[cold]
+    fn too_many(&mut self, id: RequestId) -> Fault {
+        let freed = self.engine().core.free(id);
+        debug_assert!(freed.is_ok(), "just made");
+        fault(MPI_ERR_NO_MEM, format_args!("{} requests are alive", id.index))
+    }
+
+    /// A handle for an operation that is not one of the core.
+    pub(crate) fn table_request(&mut self, what: What, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+        self.requests.insert(Request { what, comm })
+    }
+
+    /// The core's request that a handle names. `None`: such a handle is in the table.
+    #[inline(always)]
+    pub(crate) fn core_id(&self, handle: MPI_Request, name: &str) -> Result<Option<RequestId>, Fault> {
+        if handle.0 >> RequestId::NAME_BITS != CORE {
+            return Ok(None);
+        }
+        let core = &self.engine.as_ref().expect("MPI runs").core;
+        let core_name = handle.0 as u32 & ((1 << RequestId::NAME_BITS) - 1);
+        core.named(core_name).map(Some).ok_or_else(|| bad(handle, name))
     }
 
     /// Looks at a request, and ends it if it is over. No progress is made here.
@@ -107,20 +140,13 @@ impl Process {
             SENT => return Ok(Tested::Over { completion: Completion::EMPTY, keeps: false }),
             _ => {}
         }
+        if let Some(id) = self.core_id(handle, name)? {
+            return self.test_core(id);
+        }
         let engine = self.engine.as_mut().expect("MPI runs");
         let request = self.requests.get_mut(handle, name)?;
         let completion = match &mut request.what {
-            What::Core(id) => {
-                if engine.core.is_inactive(*id) {
-                    return Ok(Tested::Nothing);
-                }
-                let Some(completion) = engine.core.take(*id)? else { return Ok(Tested::Going) };
-                if engine.core.is_request(*id) {
-                    return Ok(Tested::Over { completion, keeps: true });
-                }
-                completion
-            }
-            What::Done(completion) => *completion,
+            What::Sent => Completion::EMPTY,
             What::Both(receive, send, _) => {
                 for half in [&mut *receive, &mut *send] {
                     if let Half::Going(id) = half
@@ -154,27 +180,33 @@ impl Process {
         Ok(Tested::Over { completion, keeps: false })
     }
 
-    /// Ends a request whose status nobody wants, if it has completed without error and its handle becomes null:
-    /// `true`. The rest is [`test`](Self::test)'s.
-    #[inline]
-    pub(crate) fn end_quietly(&mut self, handle: MPI_Request) -> bool {
+    fn test_core(&mut self, id: RequestId) -> Result<Tested, Fault> {
+        let core = &mut self.engine().core;
+        if core.is_inactive(id) {
+            return Ok(Tested::Nothing);
+        }
+        let Some(completion) = core.take(id)? else { return Ok(Tested::Going) };
+        Ok(Tested::Over { completion, keeps: core.is_request(id) })
+    }
+
+    /// Ends a request that has completed without error and whose handle becomes null; its status. The rest is
+    /// [`test`](Self::test)'s.
+    #[inline(always)]
+    pub(crate) fn end_plain(&mut self, handle: MPI_Request) -> Option<Status> {
         if handle == SENT || handle == MPI_REQUEST_NULL {
-            return true;
+            return Some(Status::EMPTY);
         }
-        let Ok(Request { what: What::Core(id), .. }) = self.requests.get(handle, "request") else {
-            return false;
-        };
-        let id = *id;
-        let ended = self.engine().core.take_quietly(id);
-        if ended {
-            self.requests.discard(handle);
-        }
-        ended
+        let id = self.core_id(handle, "request").ok()??;
+        self.engine().core.take_plain(id)
     }
 
     /// The communicator whose error handler hears of a request's errors.
     pub(crate) fn comm_of(&self, handle: MPI_Request) -> MPI_Comm {
-        self.requests.get(handle, "request").map_or(MPI_COMM_SELF, |request| request.comm)
+        match self.core_id(handle, "request") {
+            Ok(Some(id)) => self.core_comms[id.index as usize],
+            Ok(None) => self.requests.get(handle, "request").map_or(MPI_COMM_SELF, |request| request.comm),
+            Err(_) => MPI_COMM_SELF,
+        }
     }
 }
 
@@ -265,14 +297,16 @@ impl Process {
         }
         self.progress();
         let core = &self.engine.as_ref().expect("MPI runs").core;
+        if let Some(id) = self.core_id(handle, "request")? {
+            return Ok(Looked::Core(core.peek(id)?));
+        }
         let request = self.requests.get(handle, "request")?;
         let half = |half: &Half| match half {
             Half::Over(completion) => Ok(Some(*completion)),
             Half::Going(id) => core.peek(*id),
         };
         Ok(Looked::Core(match &request.what {
-            What::Core(id) => core.peek(*id)?,
-            What::Done(completion) => Some(*completion),
+            What::Sent => Some(Completion::EMPTY),
             What::Both(receive, send, _) => match (half(receive)?, half(send)?) {
                 (Some(receive), Some(_)) => Some(receive),
                 _ => None,

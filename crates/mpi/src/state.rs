@@ -28,7 +28,6 @@ use crate::request::{Request, SENT, What};
 use crate::runtime::Engine;
 use ayatori_core::group::Group;
 use ayatori_core::ids::ProcessId;
-use ayatori_core::request::Completion;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -40,8 +39,10 @@ pub(crate) struct Process {
     pub(crate) comms: Table<MPI_Comm, Comm>,
     /// Groups.
     pub(crate) groups: Table<MPI_Group, Group>,
-    /// Requests.
+    /// Requests that are not simply the core's.
     pub(crate) requests: Table<MPI_Request, Request>,
+    /// Whose error handler hears of the errors of the core's requests, by their slots.
+    pub(crate) core_comms: Vec<MPI_Comm>,
     /// Messages held by matched probes.
     pub(crate) messages: Table<MPI_Message, Message>,
     /// What moves messages; there from start to end.
@@ -63,6 +64,7 @@ impl Process {
             comms: Table::new(),
             groups: Table::new(),
             requests: Table::new(),
+            core_comms: Vec::new(),
             messages: Table::new(),
             engine: None,
             id: ProcessId(0),
@@ -73,8 +75,7 @@ impl Process {
     pub(crate) fn join(&mut self, id: ProcessId, engine: Engine) {
         self.id = id;
         self.engine = Some(engine);
-        let sent = Request { what: What::Done(Completion::EMPTY), comm: MPI_COMM_SELF };
-        let handle = self.requests.insert(sent);
+        let handle = self.table_request(What::Sent, MPI_COMM_SELF);
         debug_assert!(matches!(handle, Ok(SENT)), "the table was not empty");
     }
 

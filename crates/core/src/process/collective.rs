@@ -183,8 +183,8 @@ impl Process {
             let request = self.requests.get_mut(id).expect("just listed");
             request.parent = None;
             request.detached = true;
-            if let State::Posted { key, node, .. } = request.state {
-                self.posted.withdraw(key, node);
+            if let State::Posted { key, .. } = request.state {
+                self.posted.withdraw(key, id.index);
                 self.requests.remove(id);
             }
         }

@@ -194,6 +194,51 @@ impl Process {
         Ok(posted)
     }
 
+    /// As [`irecv`](Self::irecv), with a request in any case: for callers that must hand one out.
+    #[inline(always)]
+    pub fn irecv_request<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        source: Source,
+        tag: TagSelector,
+    ) -> Result<RequestId, Error> {
+        if self.unexpected.is_empty()
+            && self.lost.is_empty()
+            && let Some((key, peer)) = self.receive_key(comm, source, tag)?
+        {
+            // The usual case of a receive that is posted early.
+            let id = self.post_receive(key, peer, buffer);
+            self.transmit_if_wanted(device);
+            return Ok(id);
+        }
+        self.irecv_request_late(device, comm, buffer, source, tag)
+    }
+
+    #[inline(never)]
+    fn irecv_request_late<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        source: Source,
+        tag: TagSelector,
+    ) -> Result<RequestId, Error> {
+        Ok(match self.irecv(device, comm, buffer, source, tag)? {
+            Posted::Pending(id) => id,
+            Posted::Done(completion) => self.park(completion),
+        })
+    }
+
+    #[inline(always)]
+    fn post_receive(&mut self, key: Key, peer: Option<ProcessId>, buffer: Buffer) -> RequestId {
+        let id = self.requests.reserve();
+        self.posted.post(key, id.index);
+        self.requests.put(id, Request::new(State::Posted { key, peer }, buffer, None));
+        id
+    }
+
     /// Receives on any context. What that makes to be sent waits for [`poll_transmit`](Self::poll_transmit).
     #[inline]
     pub(crate) fn receive_message(
@@ -208,10 +253,7 @@ impl Process {
         if let Some(error) = self.failure_of(peer) {
             return Err(error);
         }
-        let id = self.requests.insert(Request::new(State::Inactive, buffer, None));
-        let node = self.posted.post(key, id.index);
-        self.requests.get_mut(id).expect("just made").state = State::Posted { key, node, peer };
-        Ok(Posted::Pending(id))
+        Ok(Posted::Pending(self.post_receive(key, peer, buffer)))
     }
 
     /// Receives the first unexpected message that matches.
@@ -348,6 +390,7 @@ impl Process {
     }
 
     /// Owes credit for a consumed eager message and tells a synchronous sender.
+    #[inline(always)]
     pub(super) fn acknowledge(&mut self, index: LinkIndex, cells: u32, sync: Option<RequestId>) {
         self.owe(index, cells);
         if let Some(sender) = sync {
@@ -362,7 +405,7 @@ impl Process {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn owe(&mut self, index: LinkIndex, cells: u32) {
         let link = self.links.get_mut(index);
         link.owed += cells;
@@ -398,7 +441,7 @@ impl Process {
 }
 
 /// The completion of a message matched with a buffer.
-#[inline]
+#[inline(always)]
 pub(super) fn completion_of(envelope: &Envelope, message_bytes: u64, buffer: &Buffer) -> Completion {
     let fits = message_bytes.min(buffer.len() as u64);
     let status = Status {
@@ -413,7 +456,7 @@ pub(super) fn completion_of(envelope: &Envelope, message_bytes: u64, buffer: &Bu
 }
 
 /// Copies a message into a buffer; its completion.
-#[inline]
+#[inline(always)]
 pub(super) fn settle(envelope: &Envelope, payload: Payload<'_>, buffer: &Buffer) -> Completion {
     let length = payload_len(&payload);
     let fits = length.min(buffer.len());
@@ -493,7 +536,7 @@ impl Process {
         let request = self.requests.get_mut(id).ok_or(Error::Request)?;
         match request.state {
             State::Complete(completion) => {
-                self.requests.remove(id);
+                self.requests.discard(id);
                 Ok(Some(completion))
             }
             State::Inactive => Ok(Some(Completion::EMPTY)),
@@ -512,18 +555,17 @@ impl Process {
         }
     }
 
-    /// Ends a request that has completed without error and is not persistent, and tells nothing about it:
-    /// for callers that ignore the status. `false`: it goes on, or [`take`](Self::take) has to say more.
-    #[inline]
-    pub fn take_quietly(&mut self, id: RequestId) -> bool {
-        let is_plain = matches!(
-            self.requests.get(id),
-            Some(Request { state: State::Complete(Completion { error: None, .. }), .. })
-        );
-        if is_plain {
-            self.requests.remove(id);
+    /// Ends a request that has completed without error and is not persistent: the short way of
+    /// [`take`](Self::take), which has to say more about all others (`None`).
+    #[inline(always)]
+    pub fn take_plain(&mut self, id: RequestId) -> Option<Status> {
+        match *self.requests.get(id)? {
+            Request { state: State::Complete(Completion { status, error: None }), extra: None, .. } => {
+                self.requests.forget(id);
+                Some(status)
+            }
+            _ => None,
         }
-        is_plain
     }
 
     /// The completion of a complete request, left in place (`MPI_Request_get_status`).
@@ -559,8 +601,8 @@ impl Process {
         match request.state {
             State::Started(Posted::Pending(child)) => return self.cancel(device, child),
             State::Inactive => return Err(Error::Request),
-            State::Posted { key, node, .. } => {
-                self.posted.withdraw(key, node);
+            State::Posted { key, .. } => {
+                self.posted.withdraw(key, id.index);
                 self.complete_cancelled(id);
             }
             State::Queued => {

@@ -35,7 +35,7 @@ impl Process {
     }
 
     /// Handles one report of a device. Replies wait for [`poll_transmit`](Self::poll_transmit).
-    #[inline]
+    #[inline(always)]
     pub fn handle_event<D: Device>(&mut self, device: &mut D, event: Event) {
         match event {
             Event::Packet(incoming) => {
@@ -110,8 +110,8 @@ impl Process {
             .map(|(id, _)| id)
             .collect();
         for id in concerned {
-            if let Some(Request { state: State::Posted { key, node, .. }, .. }) = self.requests.get(id) {
-                self.posted.withdraw(*key, *node);
+            if let Some(Request { state: State::Posted { key, .. }, .. }) = self.requests.get(id) {
+                self.posted.withdraw(*key, id.index);
             }
             self.complete(id, Completion::failed(error));
         }
@@ -135,8 +135,8 @@ impl Process {
             return Err(Blame("more credit returned than was spent"));
         }
         match header {
-            Header::Eager(envelope) => self.on_eager(index, envelope, payload, None),
-            Header::EagerSync(envelope, sender) => self.on_eager(index, envelope, payload, Some(sender)),
+            Header::Eager(envelope) => self.on_eager(index, &envelope, payload, None),
+            Header::EagerSync(envelope, sender) => self.on_eager_sync(index, envelope, payload, sender),
             Header::Rts { envelope, sender, length, keys } => {
                 self.on_rts(index, envelope, sender, length, keys);
                 Ok(())
@@ -156,21 +156,43 @@ impl Process {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_eager(
+        &mut self,
+        index: LinkIndex,
+        envelope: &Envelope,
+        payload: Payload<'_>,
+        sync: Option<RequestId>,
+    ) -> Result<(), Blame> {
+        if self.deliver(envelope, payload) {
+            self.acknowledge(index, cells_of(payload_len(&payload)), sync);
+            return Ok(());
+        }
+        self.on_unexpected(index, envelope, payload, sync)
+    }
+
+    #[inline(never)]
+    fn on_eager_sync(
         &mut self,
         index: LinkIndex,
         envelope: Envelope,
         payload: Payload<'_>,
+        sender: RequestId,
+    ) -> Result<(), Blame> {
+        self.on_eager(index, &envelope, payload, Some(sender))
+    }
+
+    #[inline(never)]
+    fn on_unexpected(
+        &mut self,
+        index: LinkIndex,
+        envelope: &Envelope,
+        payload: Payload<'_>,
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
-        if self.deliver(&envelope, payload) {
-            self.acknowledge(index, cells_of(payload_len(&payload)), sync);
-        } else {
-            self.check_unexpected_room(index, payload_len(&payload))?;
-            let data = self.store(payload);
-            self.add_arrival(envelope, Some(index), Body::Eager { data, sync });
-        }
+        self.check_unexpected_room(index, payload_len(&payload))?;
+        let data = self.store(payload);
+        self.add_arrival(*envelope, Some(index), Body::Eager { data, sync });
         Ok(())
     }
 
@@ -185,13 +207,19 @@ impl Process {
     }
 
     /// Copies a message into the receive that it matches. `false`: there is none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn deliver(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
         if let Some(index) = self.posted.take_match(envelope) {
-            let id = self.requests.id_at(index).expect("a posted receive is a request");
-            let request = self.requests.get(id).expect("a posted receive is a request");
+            let (id, request) = self.requests.at_mut(index).expect("a posted receive is a request");
             let completion = settle(envelope, payload, &request.buffer);
-            self.complete(id, completion);
+            let before = core::mem::replace(&mut request.state, State::Complete(completion));
+            // Nothing to drop, which the compiler cannot know.
+            debug_assert!(matches!(before, State::Posted { .. }), "posted, not complete");
+            core::mem::forget(before);
+            self.completion_count += 1;
+            if request.is_watched() {
+                self.clear_away(id, &completion);
+            }
             return true;
         }
         let takes = self.direct_takes(envelope);

@@ -268,6 +268,14 @@ impl Process {
         matches!(self.requests.get(id).map(|request| &request.state), Some(State::Inactive))
     }
 
+    /// The request with a [name](RequestId::name), if it is alive, the user's and not part of another.
+    #[inline]
+    pub fn named(&self, name: u32) -> Option<RequestId> {
+        let (id, request) = self.requests.at(RequestId::index_of(name))?;
+        let is_users = request.parent.is_none() && !request.detached;
+        (is_users && id.name() == Some(name)).then_some(id)
+    }
+
     /// Whether there is such a request.
     pub fn is_request(&self, id: RequestId) -> bool {
         self.requests.get(id).is_some()
@@ -316,7 +324,7 @@ impl Process {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.state = State::Complete(completion);
         self.completion_count += 1;
-        if request.detached || request.parent.is_some() || request.extra.is_some() {
+        if request.is_watched() {
             self.clear_away(id, &completion);
         }
     }

@@ -430,7 +430,7 @@ impl Device for Shm {
         sent
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll(&mut self) -> Option<Event> {
         if self.is_armed {
             self.is_armed = false;
@@ -442,13 +442,13 @@ impl Device for Shm {
         self.poll_others()
     }
 
-    #[inline]
+    #[inline(always)]
     fn packet(&self, incoming: &Incoming) -> Packet<'_> {
         let (header, payload) = self.peers[incoming.slot as usize].receiver.front();
         Packet { header, payload: Piece::Bytes(payload) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, incoming: Incoming) {
         let peer = &mut self.peers[incoming.slot as usize];
         if peer.receiver.release() {

@@ -48,6 +48,9 @@ pub(crate) const SLOT_BYTES: usize = LINE_BYTES - 8;
 /// 8 KiB, the longest message for which the copy through the ring is the best way.
 const PREFETCH_LINES_MAX: u32 = 128;
 
+/// In a burst the reader fetches the slot so many packets ahead while it works on this one.
+const AHEAD_SLOTS: u32 = 2;
+
 /// One packet's word, header, and payload if all that fits.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
@@ -271,6 +274,8 @@ impl Receiver {
             return Err(Corrupt);
         }
         self.word = word;
+        let ahead = self.next.wrapping_add(AHEAD_SLOTS) & self.ring.slot_mask();
+        sys::prefetch(&self.ring.slots[ahead as usize]);
         Ok(true)
     }
 
@@ -283,7 +288,7 @@ impl Receiver {
     /// The packet at the front, as header and payload. Only after [`poll`](Self::poll) said yes and before
     /// [`release`](Self::release).
     #[cfg(not(loom))]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn front(&self) -> (&[u8], &[u8]) {
         let (header_bytes, payload_bytes) = lengths(self.word);
         let slot = &self.ring.slots[(self.next & self.ring.slot_mask()) as usize];
@@ -327,27 +332,37 @@ impl Receiver {
 
     /// Gives the packet at the front back to the writer. Answers whether the writer was told of it (then a
     /// writer that sleeps for want of room should be woken).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self) -> bool {
+        let (header_bytes, payload_bytes) = lengths(self.word);
+        self.next = self.next.wrapping_add(1);
+        let slots = self.next.wrapping_sub(self.published_slots);
+        if header_bytes + payload_bytes <= SLOT_BYTES && slots < self.ring.slots.len() as u32 / 4 {
+            return false;
+        }
+        self.release_lines()
+    }
+
+    #[inline(never)]
+    fn release_lines(&mut self) -> bool {
         let (start, need) = self.run_counts();
         if need > 0 {
             self.next_line = start.wrapping_add(need);
         }
-        self.next = self.next.wrapping_add(1);
         let slots = self.next.wrapping_sub(self.published_slots);
         let lines = self.next_line.wrapping_sub(self.published_lines);
-        if slots >= self.ring.slots.len() as u32 / 4 || lines >= self.ring.lines.len() as u32 / 4 {
-            self.published_slots = self.next;
-            self.published_lines = self.next_line;
-            let released = ((self.next_line as u64) << 32) | self.next as u64;
-            self.ring.released.0.store(released, Ordering::Release);
-            return true;
+        if slots < self.ring.slots.len() as u32 / 4 && lines < self.ring.lines.len() as u32 / 4 {
+            return false;
         }
-        false
+        self.published_slots = self.next;
+        self.published_lines = self.next_line;
+        let released = ((self.next_line as u64) << 32) | self.next as u64;
+        self.ring.released.0.store(released, Ordering::Release);
+        true
     }
 }
 
-#[inline]
+#[inline(always)]
 fn lengths(word: u64) -> (usize, usize) {
     ((word >> 24) as usize & 0xff, word as usize & 0xff_ffff)
 }

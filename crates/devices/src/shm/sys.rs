@@ -309,3 +309,15 @@ pub(crate) fn prefetch_for_write<T>(at: &T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
 }
+
+/// As [`prefetch_for_write`], for reading.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint without effect on memory.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(std::ptr::from_ref(at).cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}

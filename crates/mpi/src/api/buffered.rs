@@ -64,7 +64,7 @@ api! {
 
     /// As `MPI_Buffer_flush`, without waiting.
     fn MPI_Buffer_iflush(request: Out<MPI_Request>) {
-        let handle = process()?.new_request(What::Flush, MPI_COMM_SELF)?;
+        let handle = process()?.table_request(What::Flush, MPI_COMM_SELF)?;
         request.set("request", handle)
     }
 }

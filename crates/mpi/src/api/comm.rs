@@ -6,7 +6,6 @@ use crate::boundary::{Fault, fault};
 use crate::comm::{Comm, known_hints};
 use crate::errhandler::Kind;
 use crate::handle::bad;
-use crate::request::What;
 use crate::runtime::{Engine, wait};
 use crate::state::{Process, process, registry};
 use ayatori_core::group::{Comparison, Group};
@@ -113,7 +112,7 @@ fn iduplicate(
 ) -> Result<(), Fault> {
     let (handle, posted) = begin_duplicate(comm, hints)?;
     newcomm.set("newcomm", handle)?;
-    let handle = process()?.new_request(What::from(posted), comm)?;
+    let handle = process()?.new_request(posted, comm)?;
     request.set("request", handle)
 }
 

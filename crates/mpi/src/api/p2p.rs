@@ -80,6 +80,18 @@ impl Receive {
         Ok(on_device!(&mut engine.device, |device| engine.core.irecv(device, comm, buffer, source, tag))?)
     }
 
+    /// As [`start`](Self::start), with a request in any case.
+    #[inline(always)]
+    fn start_request(self, process: &mut Process) -> Result<RequestId, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        let engine = process.engine();
+        Ok(on_device!(&mut engine.device, |device| {
+            engine.core.irecv_request(device, comm, buffer, source, tag)
+        })?)
+    }
+
     /// Receives with nobody else calling.
     #[inline(always)]
     fn wait_alone(self, process: &mut Process) -> Result<Completion, Fault> {
@@ -128,7 +140,7 @@ fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
 fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
     let id = args.init(&mut process)?;
-    let handle = process.new_request(What::Core(id), args.comm)?;
+    let handle = process.core_request(id, args.comm)?;
     request.set("request", handle)
 }
 
@@ -239,7 +251,7 @@ fn isendrecv(
 ) -> Result<(), Fault> {
     let mut process = process()?;
     let (received, sent) = start_both(&mut process, send, receive)?;
-    let handle = process.new_request(What::Both(received, sent, kept), send.comm)?;
+    let handle = process.table_request(What::Both(received, sent, kept), send.comm)?;
     request.set("request", handle)
 }
 
@@ -304,15 +316,15 @@ macro_rules! counted {
             /// MPI-5.0 §3.7.2
             fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
-                let posted = Receive { buf, count: count.into(), datatype, source, tag, comm }.start(&mut process)?;
-                let handle = process.new_request(posted, comm)?;
+                let id = Receive { buf, count: count.into(), datatype, source, tag, comm }.start_request(&mut process)?;
+                let handle = process.core_request(id, comm)?;
                 request.set("request", handle)
             }
             /// MPI-5.0 §3.9
             fn $init(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
                 let id = Receive { buf, count: count.into(), datatype, source, tag, comm }.init(&mut process)?;
-                let handle = process.new_request(What::Core(id), comm)?;
+                let handle = process.core_request(id, comm)?;
                 request.set("request", handle)
             }
             /// MPI-5.0 §3.8.3

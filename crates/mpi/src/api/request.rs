@@ -171,13 +171,25 @@ fn give_statuses<'a>(
     for (at, ended) in all.enumerate() {
         store(statuses, at, ended.status, failed.map(|_| code(&ended.completion)));
     }
-    match failed {
-        None => Ok(()),
-        Some(ended) => {
-            let detail =
-                check(&ended.completion, ended.comm).err().map_or_else(String::new, |f| format!("{f:?}"));
-            Err(fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(ended.comm))
-        }
+    failed.map_or(Ok(()), |ended| Err(in_status(ended)))
+}
+
+/// The fault of a call for several requests one of which has failed.
+#[cold]
+fn in_status(ended: &Ended) -> Fault {
+    let detail = check(&ended.completion, ended.comm).err().map_or_else(String::new, |f| format!("{f:?}"));
+    fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(ended.comm)
+}
+
+/// Sets the error fields of statuses to success.
+#[cold]
+fn clear_errors(statuses: Out<MPI_Status>, count: usize) {
+    if statuses.as_ptr().is_null() {
+        return;
+    }
+    for at in 0..count {
+        // SAFETY: not null, so by the promise of `Out` there is a status for each request.
+        unsafe { (*statuses.as_ptr().add(at)).error = MPI_SUCCESS };
     }
 }
 
@@ -195,17 +207,47 @@ fn end_all(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Vec<Ende
     Ok(Some(all))
 }
 
-/// Ends requests from the front of an array as long as they have completed without error; how many.
+/// Ends requests of an array from `first` on as long as they have completed without error; the first that has not.
 #[inline]
-fn end_leading(requests: InOut<MPI_Request>, count: usize) -> Result<usize, Fault> {
+fn end_leading(
+    requests: InOut<MPI_Request>,
+    (first, count): (usize, usize),
+    statuses: Out<MPI_Status>,
+) -> Result<usize, Fault> {
     let mut process = process()?;
-    for at in 0..count {
-        if !process.end_quietly(requests.get_at("array_of_requests", at)?) {
+    for at in first..count {
+        let Some(status) = process.end_plain(requests.get_at("array_of_requests", at)?) else {
             return Ok(at);
-        }
+        };
         requests.set_at("array_of_requests", at, MPI_REQUEST_NULL)?;
+        if !statuses.as_ptr().is_null() {
+            store(statuses, at, message::status(&Completion { status, error: None }), None);
+        }
     }
     Ok(count)
+}
+
+/// Waits for all requests of an array.
+fn wait_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status>) -> Result<(), Fault> {
+    let mut failed = None;
+    let mut at = 0;
+    loop {
+        at = end_leading(requests, (at, count), statuses)?;
+        if at == count {
+            return failed.map_or(Ok(()), |ended| Err(in_status(&ended)));
+        }
+        let ended = wait_for(requests, at)?;
+        let error = ended.completion.error.map(|_| code(&ended.completion));
+        if error.is_some() && failed.is_none() {
+            // From the first error on, the error fields of all statuses count.
+            clear_errors(statuses, count);
+        }
+        store(statuses, at, ended.status, error);
+        if error.is_some() {
+            failed.get_or_insert(ended);
+        }
+        at += 1;
+    }
 }
 
 /// Waits for one request of an array and ends it.
@@ -227,7 +269,7 @@ fn wait_for(requests: InOut<MPI_Request>, at: usize) -> Result<Ended, Fault> {
 api! {
     /// MPI-5.0 §3.7.3
     fn MPI_Wait(request: InOut<MPI_Request>, status: Out<MPI_Status>) {
-        if status.as_ptr().is_null() && end_leading(request, 1)? == 1 {
+        if end_leading(request, (0, 1), status)? == 1 {
             return Ok(());
         }
         let ended = wait_for(request, 0)?;
@@ -257,23 +299,7 @@ api! {
 
     /// MPI-5.0 §3.7.5
     fn MPI_Waitall(count: c_int, array_of_requests: InOut<MPI_Request>, array_of_statuses: Out<MPI_Status>) {
-        let count = length("count", count)?;
-        if array_of_statuses.as_ptr().is_null() {
-            // The common case keeps no list.
-            let mut failed = None;
-            let mut at = end_leading(array_of_requests, count)?;
-            while at < count {
-                let ended = wait_for(array_of_requests, at)?;
-                at += 1;
-                at += end_leading(array_of_requests.from(at), count - at)?;
-                if ended.completion.error.is_some() {
-                    failed.get_or_insert(ended);
-                }
-            }
-            return failed.map_or(Ok(()), |ended| give_statuses(std::iter::once(&ended), array_of_statuses));
-        }
-        let ended: Vec<Ended> = (0..count).map(|at| wait_for(array_of_requests, at)).collect::<Result<_, _>>()?;
-        give_statuses(ended.iter(), array_of_statuses)
+        wait_all(array_of_requests, length("count", count)?, array_of_statuses)
     }
 
     /// MPI-5.0 §3.7.5
@@ -416,7 +442,7 @@ api! {
     /// MPI-5.0 §13.2
     fn MPI_Grequest_start(query_fn: Callback, free_fn: Callback, cancel_fn: Callback, extra_state: UserPointer, request: Out<MPI_Request>) {
         let general = General { query: query_fn, free: free_fn, cancel: cancel_fn, extra_state, is_complete: false, is_freed: false };
-        let handle = process()?.new_request(What::General(Box::new(general)), MPI_COMM_SELF)?;
+        let handle = process()?.table_request(What::General(Box::new(general)), MPI_COMM_SELF)?;
         request.set("request", handle)
     }
 
@@ -441,6 +467,10 @@ api! {
 /// Gives a request up. A generalized one that is over comes back: its free function is to be called, unlocked.
 fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
     let mut process = process()?;
+    if let Some(id) = process.core_id(handle, "request")? {
+        process.engine().core.free(id)?;
+        return Ok(None);
+    }
     if let What::General(general) = &mut process.requests.get_mut(handle, "request")?.what
         && !general.is_complete
     {
@@ -454,7 +484,6 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
     let Request { what, .. } = process.requests.remove(handle, "request")?;
     let core = &mut process.engine().core;
     match what {
-        What::Core(id) => core.free(id)?,
         What::Both(receive, send, kept) => {
             for half in [receive, send] {
                 if let Half::Going(id) = half {
@@ -464,7 +493,7 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
             // Still being sent from; a few bytes for a call that nobody makes.
             std::mem::forget(kept);
         }
-        What::Done(_) | What::Flush => {}
+        What::Sent | What::Flush => {}
         What::Collective(persistent) if persistent.is_inactive() => {}
         What::Collective(_) => {
             return Err(fault(
@@ -481,10 +510,13 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
 fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
     let mut process = process()?;
     let process = &mut *process;
-    let engine = process.engine.as_mut().expect("MPI runs");
+    if let Some(id) = process.core_id(handle, "request")? {
+        let engine = process.engine();
+        engine.core.cancel(&mut engine.device, id)?;
+        return Ok(None);
+    }
     match &process.requests.get(handle, "request")?.what {
-        What::Core(id) => engine.core.cancel(&mut engine.device, *id)?,
-        What::Done(_) | What::Flush => {}
+        What::Sent | What::Flush => {}
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }
@@ -501,9 +533,10 @@ fn is_nothing(handle: MPI_Request) -> Result<bool, Fault> {
         return Ok(true);
     }
     let process = process()?;
-    let core = &process.engine.as_ref().expect("MPI runs").core;
+    if let Some(id) = process.core_id(handle, "array_of_requests")? {
+        return Ok(process.engine.as_ref().expect("MPI runs").core.is_inactive(id));
+    }
     Ok(match &process.requests.get(handle, "array_of_requests")?.what {
-        What::Core(id) => core.is_inactive(*id),
         What::Collective(persistent) => persistent.is_inactive(),
         _ => false,
     })
@@ -513,13 +546,15 @@ fn start(requests: InOut<MPI_Request>, at: usize) -> Result<(), Fault> {
     let handle = requests.get_at("request", at)?;
     let mut process = process()?;
     let process = &mut *process;
+    let core_id = process.core_id(handle, "request")?;
     let engine = process.engine.as_mut().expect("MPI runs");
+    if let Some(id) = core_id {
+        let comm = process.core_comms[id.index as usize];
+        return engine.core.start(&mut engine.device, id).map_err(|error| Fault::from(error).on(comm));
+    }
     let request = process.requests.get_mut(handle, "request")?;
     match &mut request.what {
         What::Collective(persistent) => persistent.start(engine).map_err(|fault| fault.on(request.comm)),
-        What::Core(id) => {
-            engine.core.start(&mut engine.device, *id).map_err(|error| Fault::from(error).on(request.comm))
-        }
         _ => Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not a persistent request"))),
     }
 }
