@@ -52,6 +52,11 @@ impl Communicator {
         self.group.size()
     }
 
+    /// How many collective operations were started, modulo 2^32.
+    pub fn collectives_count(&self) -> u32 {
+        self.collective_count
+    }
+
     /// The tag of the next collective operation: members start them in the same order, so they agree.
     pub(crate) fn next_collective_tag(&mut self) -> i32 {
         let tag = self.collective_count & i32::MAX as u32;

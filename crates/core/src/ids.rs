@@ -99,6 +99,16 @@ impl ContextId {
         Self(((leader.0 as u64) << 32) | ((counter as u64) << 1))
     }
 
+    /// Whether it is a space for collective traffic.
+    pub const fn is_collective(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The same communicator's space for point-to-point traffic.
+    pub const fn point_to_point(self) -> Self {
+        Self(self.0 & !1)
+    }
+
     /// The same communicator's space for collective traffic.
     pub const fn collective(self) -> Self {
         Self(self.0 | 1)

@@ -23,6 +23,7 @@ pub mod comm;
 pub mod datatype;
 pub mod device;
 pub mod error;
+pub mod explain;
 pub mod group;
 pub mod ids;
 pub mod link;

@@ -42,6 +42,15 @@ impl Key {
         Self { context, source, tag }
     }
 
+    pub(crate) fn context(&self) -> ContextId {
+        self.context
+    }
+
+    /// `None`: any.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        (self.tag != ANY_TAG).then_some(self.tag)
+    }
+
     /// Whether a message is what is asked for.
     #[inline]
     pub(crate) fn matches(&self, envelope: &Envelope) -> bool {

@@ -17,6 +17,7 @@
 
 use super::engine::State;
 use crate::buffer::{Buffer, Scratch};
+use crate::explain::Label;
 use crate::ids::Rank;
 use crate::op::Reducer;
 use alloc::vec::Vec;
@@ -99,9 +100,20 @@ pub struct Schedule {
     scratch_used: usize,
     pub(super) reducer: Option<Reducer>,
     pub(super) state: State,
+    label: Option<Label>,
 }
 
 impl Schedule {
+    /// Says what it is, for those who ask what a process waits for.
+    pub fn set_label(&mut self, label: Label) {
+        self.label = Some(label);
+    }
+
+    /// What it is, if that was said.
+    pub fn label(&self) -> Option<Label> {
+        self.label
+    }
+
     /// How many steps it has.
     pub fn step_count(&self) -> usize {
         self.steps.len()
@@ -148,6 +160,7 @@ impl Pool {
         schedule.steps.clear();
         schedule.edges.clear();
         schedule.reducer = None;
+        schedule.label = None;
         schedule.scratch_used = 0;
         schedule.state = State::default();
         if schedule.scratch_bytes() > Self::KEPT_SCRATCH_BYTES_MAX {

@@ -9,6 +9,7 @@ use crate::buffer::Buffer;
 use crate::coll::{self, Schedule, StepId, Transport};
 use crate::device::Device;
 use crate::error::Error;
+use crate::explain::Label;
 use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::matching::Key;
@@ -32,6 +33,20 @@ pub(crate) struct Running {
     span: Span,
     /// What is done at the end: a communicator may come of it.
     making: Option<Making>,
+}
+
+impl Running {
+    pub(super) fn context(&self) -> ContextId {
+        self.span.context
+    }
+
+    pub(super) fn tag(&self) -> Tag {
+        self.span.tag
+    }
+
+    pub(super) fn label(&self) -> Option<Label> {
+        self.schedule.label()
+    }
 }
 
 /// The end of a child: whose, which step, how.

@@ -3,6 +3,7 @@
 pub(crate) mod collective;
 mod commands;
 mod direct;
+mod explain;
 mod inputs;
 mod make_comm;
 mod outputs;

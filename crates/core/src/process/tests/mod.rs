@@ -2,6 +2,7 @@
 
 mod collective;
 mod directed;
+mod explain;
 mod model;
 mod net;
 mod paced;

@@ -1,0 +1,240 @@
+//! What a process waits for, as plain data: what `ayatori why` is made of.
+//!
+//! [`Process::explain`](crate::Process::explain) tells what a process has: communicators, posted receives, unexpected
+//! messages, links. [`Process::need`](crate::Process::need) tells what a request needs to end. The runtime adds which call
+//! of the user waits for which requests, and gives all of it away as a [`Snapshot`]; whoever has those of all processes
+//! can say who waits for whom. Nothing here costs anything before somebody asks.
+//!
+//! Lists are cut at [`LIST_MAX`] and say how many there were. Bytes are made and read by the trait [`Plain`]: what a
+//! foreign process wrote is refused and never trusted.
+
+mod plain;
+#[cfg(test)]
+mod tests;
+
+pub use plain::Plain;
+
+use crate::coll::Collective;
+use crate::ids::{ContextId, ProcessId, Rank, RequestId, Tag};
+use crate::link::Health;
+use alloc::string::String;
+use alloc::vec::Vec;
+use plain::plain_struct;
+
+/// How many entries of a list are told at most: a job has gone wrong by more than a list shows.
+pub const LIST_MAX: usize = 32;
+/// The same for links, of which there may be one to each process.
+pub const LINKS_MAX: usize = 2048;
+/// Longest snapshot in bytes.
+pub const SNAPSHOT_BYTES_MAX: usize = 64 << 10;
+
+/// The beginning of a list, and how long it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed<T> {
+    /// How many there are.
+    pub count: u64,
+    /// The first of them.
+    pub first: Vec<T>,
+}
+
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Self { count: 0, first: Vec::new() }
+    }
+}
+
+impl<T> Listed<T> {
+    pub(crate) fn push(&mut self, value: T) {
+        self.count += 1;
+        if self.first.len() < LIST_MAX {
+            self.first.push(value);
+        }
+    }
+
+    /// Whether the list was cut.
+    pub fn is_cut(&self) -> bool {
+        self.count > self.first.len() as u64
+    }
+}
+
+plain_struct! {
+    /// What a process has, when it was asked.
+    #[derive(Clone, PartialEq, Eq, Default, Debug)]
+    pub struct Explanation {
+        /// Its index in the job.
+        pub process: u32,
+        /// Its communicators.
+        pub comms: Vec<CommState>,
+        /// Receives of the user whose message has not come.
+        pub posted: Listed<PostedReceive>,
+        /// Messages for the user that no receive has asked for.
+        pub unexpected: Listed<UnexpectedMessage>,
+        /// The peers it has talked to.
+        pub links: Vec<LinkState>,
+    }
+
+    /// A communicator.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct CommState {
+        /// The same at all members.
+        pub context: ContextId,
+        /// Its members' processes as sorted ranges, both ends included.
+        pub members: Vec<(u32, u32)>,
+        /// Collective operations begun on it: as messages, and in the node's shared memory.
+        pub collectives_count: (u64, u64),
+        /// The user's name for it; empty if there is none.
+        pub name: String,
+    }
+
+    /// A posted receive, or what a probe looks for.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct PostedReceive {
+        /// The communicator's.
+        pub context: ContextId,
+        /// From whom; `None`: anybody.
+        pub source: Option<ProcessId>,
+        /// `None`: any.
+        pub tag: Option<Tag>,
+        /// Length of its buffer.
+        pub bytes: u64,
+    }
+
+    /// A message that nobody has asked for.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct UnexpectedMessage {
+        /// The communicator's.
+        pub context: ContextId,
+        /// Who sent it.
+        pub source: ProcessId,
+        /// Its tag.
+        pub tag: Tag,
+        /// Its length.
+        pub bytes: u64,
+        /// The sender's request, where the sender waits for the match.
+        pub sender: Option<RequestId>,
+    }
+
+    /// A peer.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct LinkState {
+        /// Who.
+        pub peer: ProcessId,
+        /// Packets given to the device, modulo 2^32. In order, as those received.
+        pub sent_count: u32,
+        /// Packets handled.
+        pub received_count: u32,
+        /// Packets the device has not taken yet.
+        pub queued_count: u32,
+        /// Nothing goes over it any more.
+        pub has_failed: bool,
+        /// The health of its rails, where they can break.
+        pub rails: Vec<(u8, Health)>,
+    }
+
+    /// What a collective operation is, as far as members must agree.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Label {
+        /// Which.
+        pub collective: Collective,
+        /// The length that its algorithm depends on.
+        pub bytes: u64,
+        /// Its root, of those that have one.
+        pub root: Option<Rank>,
+    }
+
+    /// A collective operation under way, as messages.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct CollectiveState {
+        /// The communicator's; of one that is being made, the old one's.
+        pub context: ContextId,
+        /// How many were begun as messages on the communicator before it; negative: outside of that order.
+        pub number: i64,
+        /// `None`: it makes a communicator, or starts or ends MPI.
+        pub label: Option<Label>,
+        /// What its steps that are under way need, all of them.
+        pub needs: Vec<Need>,
+    }
+
+    /// A collective operation in the node's shared memory.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct NodeState {
+        /// The communicator's.
+        pub context: ContextId,
+        /// How many were begun there on the communicator before it.
+        pub number: u64,
+        /// What it is.
+        pub label: Label,
+        /// Who has to come; `None`: all members.
+        pub awaited: Option<ProcessId>,
+    }
+
+    /// A thread of the process that waits in a call.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Blocked {
+        /// The kernel's id of the thread.
+        pub thread: u32,
+        /// The function's name.
+        pub call: String,
+        /// For how long it has been asleep in it, in milliseconds.
+        pub waited_ms: u64,
+        /// One of its needs is enough; else it is all of them.
+        pub is_any: bool,
+        /// What it needs.
+        pub needs: Vec<Need>,
+    }
+
+    /// All that a process tells.
+    #[derive(Clone, PartialEq, Eq, Default, Debug)]
+    pub struct Snapshot {
+        /// What it has.
+        pub state: Explanation,
+        /// Its threads that wait. None: it was asked on its way into a call.
+        pub blocked: Vec<Blocked>,
+        /// Its threads may call at the same time, so others may do what these wait for.
+        pub is_threaded: bool,
+        /// The rails' names, by index.
+        pub rail_names: Vec<String>,
+    }
+}
+
+/// What something waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// Nothing: it is over.
+    Nothing,
+    /// A message.
+    Message(PostedReceive),
+    /// That a message be received: its sender's request, and to whom it went.
+    Match {
+        /// The receiver.
+        to: ProcessId,
+        /// The sender's request, by which the receiver knows it.
+        request: RequestId,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Data or packets are being moved: this process has only to be inside MPI, or to look in.
+    Progress {
+        /// Who.
+        peer: ProcessId,
+    },
+    /// The messages of a collective operation.
+    Collective(CollectiveState),
+    /// Members in the node's shared memory.
+    Node(NodeState),
+    /// Something that is not a matter between processes: user code, the launcher.
+    Other(String),
+}
+
+/// Runs of consecutive numbers in a sorted list.
+pub fn ranges(mut numbers: Vec<u32>) -> Vec<(u32, u32)> {
+    numbers.sort_unstable();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if number <= last.saturating_add(1) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    ranges
+}

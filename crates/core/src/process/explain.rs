@@ -1,0 +1,130 @@
+//! What a process has and what its requests wait for, told as plain data. Looks and changes nothing.
+
+use super::direct::Direct;
+use super::{Arrival, Body, CommSlot, Process};
+use crate::explain::{
+    CollectiveState, CommState, Explanation, LINKS_MAX, LIST_MAX, LinkState, Need, PostedReceive,
+    UnexpectedMessage, ranges,
+};
+use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
+use crate::matching::Key;
+use crate::process::collective::Running;
+use crate::request::{Posted, Request, State};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Getters.
+impl Process {
+    /// What this process has: for people, when something waits too long.
+    pub fn explain(&self) -> Explanation {
+        let mut told = Explanation { process: self.me.0, ..Explanation::default() };
+        for slot in self.comms.iter().take(2 * LIST_MAX) {
+            let CommSlot::Live(comm) = slot else { continue };
+            told.comms.push(CommState {
+                context: comm.context(),
+                members: ranges(comm.group().iter().map(|process| process.0).collect()),
+                collectives_count: (u64::from(comm.collectives_count()), 0),
+                name: String::new(),
+            });
+        }
+        for (_, request) in self.requests.iter() {
+            if let State::Posted { key, peer, .. } = &request.state
+                && !key.context().is_collective()
+            {
+                told.posted.push(posted(key, *peer, request.buffer.len()));
+            }
+        }
+        if let Some(Need::Message(wanted)) = self.need_of_direct() {
+            told.posted.push(wanted);
+        }
+        for (_, arrival) in self.arrivals.iter() {
+            if arrival.places.is_some() && !arrival.envelope.context.is_collective() {
+                told.unexpected.push(self.unexpected_message(arrival));
+            }
+        }
+        told.links = self.explain_links();
+        told
+    }
+
+    fn explain_links(&self) -> Vec<LinkState> {
+        let state = |link: &crate::link::Link| LinkState {
+            peer: link.peer,
+            sent_count: link.send_sequence,
+            received_count: link.receive_sequence,
+            queued_count: link.pending.len() as u32,
+            has_failed: link.failed.is_some(),
+            rails: link.trunk.as_ref().map(|trunk| trunk.health().map(|(rail, health)| (rail.0, health)).collect()).unwrap_or_default(),
+        };
+        self.links.iter().take(LINKS_MAX).map(state).collect()
+    }
+
+    fn unexpected_message(&self, arrival: &Arrival) -> UnexpectedMessage {
+        let sender = match &arrival.body {
+            Body::Eager { sync, .. } => *sync,
+            Body::Rts { sender, .. } => Some(*sender),
+            Body::Local { request, .. } => Some(*request),
+        };
+        UnexpectedMessage {
+            context: arrival.envelope.context,
+            source: arrival.link.map_or(self.me, |index| self.links.get(index).peer),
+            tag: arrival.envelope.tag,
+            bytes: arrival.length(),
+            sender,
+        }
+    }
+
+    /// What the receive that its caller waits for needs; `None`: there is none.
+    pub fn need_of_direct(&self) -> Option<Need> {
+        match &self.direct {
+            Direct::None => None,
+            Direct::Done(_) => Some(Need::Nothing),
+            Direct::Moving(id) => Some(self.need(*id)),
+            Direct::Waiting { key, peer, buffer } => Some(Need::Message(posted(key, *peer, buffer.len()))),
+        }
+    }
+
+    /// What a probe for a message needs.
+    pub fn need_of_probe(&self, comm: CommId, source: Source, tag: TagSelector) -> Need {
+        match self.receive_key(comm, source, tag) {
+            Ok(Some((key, peer))) => Need::Message(posted(&key, peer, 0)),
+            _ => Need::Nothing,
+        }
+    }
+
+    /// What a request needs to end.
+    pub fn need(&self, id: RequestId) -> Need {
+        let Some(request) = self.requests.get(id) else { return Need::Nothing };
+        let peer = request.link.map_or(self.me, |index| self.links.get(index).peer);
+        match &request.state {
+            State::Posted { key, peer, .. } => Need::Message(posted(key, *peer, request.buffer.len())),
+            State::AwaitMatch | State::Offered | State::Local => {
+                Need::Match { to: peer, request: id, bytes: request.buffer.len() as u64 }
+            }
+            State::Started(Posted::Pending(child)) => self.need(*child),
+            State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => Need::Nothing,
+            State::Collective(running) => Need::Collective(self.explain_collective(id, running)),
+            State::Elsewhere => Need::Other("its next step".into()),
+            _ => Need::Progress { peer },
+        }
+    }
+
+    fn explain_collective(&self, id: RequestId, running: &Running) -> CollectiveState {
+        let is_child = |request: &Request| matches!(request.parent, Some((parent, _)) if parent == id);
+        let children = self.requests.iter().filter(|(_, request)| is_child(request));
+        CollectiveState {
+            context: running.context().point_to_point(),
+            number: i64::from(running.tag()),
+            label: running.label(),
+            needs: children.take(LIST_MAX).map(|(child, _)| self.need(child)).collect(),
+        }
+    }
+
+    /// The context of a communicator.
+    pub fn context_of(&self, comm: CommId) -> Option<ContextId> {
+        self.comm(comm).ok().map(crate::comm::Communicator::context)
+    }
+}
+
+fn posted(key: &Key, source: Option<ProcessId>, bytes: usize) -> PostedReceive {
+    PostedReceive { context: key.context(), source, tag: key.tag(), bytes: bytes as u64 }
+}
