@@ -43,7 +43,13 @@ fn snapshot() -> Snapshot {
             unexpected: Listed { count: 1, first: vec![message] },
             links: vec![link],
         },
-        blocked: vec![Blocked { thread: 77, call: "MPI_Waitany".into(), waited_ms: 5, is_any: true, needs: all }],
+        blocked: vec![Blocked {
+            thread: 77,
+            call: "MPI_Waitany".into(),
+            waited_ms: 5,
+            is_any: true,
+            needs: all,
+        }],
         is_threaded: true,
         rail_names: vec!["shm".into()],
     }

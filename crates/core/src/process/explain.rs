@@ -53,7 +53,11 @@ impl Process {
             received_count: link.receive_sequence,
             queued_count: link.pending.len() as u32,
             has_failed: link.failed.is_some(),
-            rails: link.trunk.as_ref().map(|trunk| trunk.health().map(|(rail, health)| (rail.0, health)).collect()).unwrap_or_default(),
+            rails: link
+                .trunk
+                .as_ref()
+                .map(|trunk| trunk.health().map(|(rail, health)| (rail.0, health)).collect())
+                .unwrap_or_default(),
         };
         self.links.iter().take(LINKS_MAX).map(state).collect()
     }

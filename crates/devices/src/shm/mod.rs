@@ -24,11 +24,13 @@ mod segment;
 mod sleep;
 mod sys;
 mod wait;
+mod watch;
 
 pub use collectives::choice::{Crowd, fabric, is_direct};
 pub use collectives::{Call, NodeCollectives};
 pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
 pub use wait::{Wait, WaitPolicy, WaitStep};
+pub use watch::{CallWords, Observer, Sight, Stage};
 
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
@@ -91,6 +93,8 @@ pub struct Shm {
     scan_next: u32,
     is_armed: bool,
     segment: Segment,
+    /// Open, so that onlookers find it (`watch.rs`).
+    file: std::os::fd::OwnedFd,
     sleeper: Sleeper,
     waker: Waker,
     events: VecDeque<Event>,
@@ -122,7 +126,7 @@ impl Shm {
         let local_size = u32::try_from(config.processes.len()).unwrap_or(u32::MAX);
         assert!(config.local_rank < local_size, "local rank {} of {local_size}", config.local_rank);
         let ring = config.ring.unwrap_or_else(|| RingSize::for_ranks(local_size));
-        let segment = Segment::attach(source, local_size, ring)?;
+        let (segment, file) = Segment::attach_to_file(source, local_size, ring)?;
         let me = config.local_rank;
         let is_crowded = local_size > config.cpus_count;
         if is_crowded {
@@ -130,6 +134,7 @@ impl Shm {
         }
         let sleeper = Sleeper::new(&segment, me, is_crowded);
         let control = &segment.controls()[me as usize];
+        control.told.introduce(config.processes[me as usize].0);
         control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
         control.state.store(STATE_ATTACHED, Ordering::Release);
         segment.attached_count().fetch_add(1, Ordering::AcqRel);
@@ -163,6 +168,7 @@ impl Shm {
             scan_next: 0,
             is_armed: false,
             segment,
+            file,
             waker: sleeper.waker(),
             sleeper,
             events: VecDeque::new(),

@@ -6,6 +6,7 @@
 //! released    one per ordered pair: see ring.rs
 //! rings       one per ordered pair: slots, then data lines; page-aligned
 //! rooms       for communicators' collectives: see collectives/room.rs
+//! answers     one per rank, and the names of functions: see watch.rs
 //! ```
 //!
 //! Invariants: every byte starts as zero and zero is the valid initial state of everything, so nobody
@@ -17,6 +18,7 @@ use super::collectives::ROOMS_COUNT;
 use super::collectives::room::RoomLayout;
 use super::ring::{LINE_BYTES, Line, Released, Ring, Slot};
 use super::sys::{self, Mapping};
+use super::watch::{ANSWER_BYTES, CallWords, NAMES_BYTES, Told, Words};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const LOCAL_SIZE_MAX: u32 = 1024;
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -92,6 +94,9 @@ pub(crate) struct Control {
     /// Somebody could not ring the bell: it must look by itself now and then.
     pub(crate) is_deaf: AtomicU32,
     more: [AtomicU32; 28],
+    /// What it is doing.
+    pub(crate) words: CallWords,
+    pub(crate) told: Told,
 }
 
 /// Runs, or is about to: needs no wake-up.
@@ -154,6 +159,7 @@ struct Layout {
     rings_at: usize,
     room: RoomLayout,
     rooms_at: usize,
+    answers_at: usize,
     bytes: usize,
 }
 
@@ -165,8 +171,20 @@ impl Layout {
         let rings_at = (released_at + n * n * size_of::<Released>()).next_multiple_of(PAGE_BYTES);
         let rooms_at = rings_at + n * n * ring.bytes();
         let room = RoomLayout::new(local_size);
-        let bytes = rooms_at + ROOMS_COUNT * room.bytes();
-        Self { local_size, ring, controls_at, released_at, rings_at, room, rooms_at, bytes }
+        let answers_at = (rooms_at + ROOMS_COUNT * room.bytes()).next_multiple_of(PAGE_BYTES);
+        let bytes = answers_at + n * ANSWER_BYTES + NAMES_BYTES;
+        Self { local_size, ring, controls_at, released_at, rings_at, room, rooms_at, answers_at, bytes }
+    }
+
+    /// What a fingerprint tells; `None`: it is not one of this version.
+    fn of_fingerprint(fingerprint: u64) -> Option<Self> {
+        let local_size = (fingerprint >> 40) as u32 & 0xffff;
+        let power = |shift: u32| 1u32.checked_shl((fingerprint >> shift) as u32 & 0xff);
+        let ring = RingSize { slots_count: power(8)?, lines_count: power(0)? };
+        let is_possible = (1..=LOCAL_SIZE_MAX).contains(&local_size)
+            && [ring.slots_count, ring.lines_count].iter().all(|count| (4..=1 << 20).contains(count));
+        let layout = is_possible.then(|| Self::new(local_size, ring))?;
+        (layout.fingerprint() == fingerprint).then_some(layout)
     }
 
     /// Never 0.
@@ -237,7 +255,17 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Maps the segment for `local_size` ranks; the file gets the length that this takes.
+    #[cfg(test)]
     pub(crate) fn attach(source: &Source, local_size: u32, ring: RingSize) -> Result<Self, ShmError> {
+        Self::attach_to_file(source, local_size, ring).map(|(segment, _)| segment)
+    }
+
+    /// The same, and the file itself: as long as a rank has it open, onlookers find the segment.
+    pub(crate) fn attach_to_file(
+        source: &Source,
+        local_size: u32,
+        ring: RingSize,
+    ) -> Result<(Self, OwnedFd), ShmError> {
         if local_size == 0 || local_size > LOCAL_SIZE_MAX {
             return Err(ShmError::TooManyRanks(local_size as usize));
         }
@@ -251,10 +279,52 @@ impl Segment {
         let ours = layout.fingerprint();
         let fingerprint = &segment.header().fingerprint;
         match fingerprint.compare_exchange(0, ours, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(segment),
-            Err(found) if found == ours => Ok(segment),
+            Ok(_) => Ok((segment, fd)),
+            Err(found) if found == ours => Ok((segment, fd)),
             Err(found) => Err(ShmError::Mismatch { found, ours }),
         }
+    }
+
+    /// Bytes from which on a file may be a segment.
+    pub(crate) const HEADER_BYTES: usize = size_of::<Header>();
+
+    /// The fingerprint in a file of at least so many bytes; 0: there is none yet.
+    pub(crate) fn fingerprint_in(file: &OwnedFd) -> Result<u64, ShmError> {
+        let mapping = Mapping::new(file.as_fd(), Self::HEADER_BYTES).map_err(system("map the segment"))?;
+        // SAFETY: atomics.
+        let header: &[Header] = unsafe { mapping.slice(0, 1) };
+        Ok(header[0].fingerprint.load(Ordering::Acquire))
+    }
+
+    /// Maps the segment that the file of `length` bytes says it is.
+    pub(crate) fn of_fingerprint(file: &OwnedFd, fingerprint: u64, length: usize) -> Result<Self, ShmError> {
+        let layout = Layout::of_fingerprint(fingerprint).filter(|layout| layout.bytes <= length);
+        let ours = VERSION << 56;
+        let layout = layout.ok_or(ShmError::Mismatch { found: fingerprint, ours })?;
+        let mapping = Mapping::new(file.as_fd(), layout.bytes).map_err(system("map the segment"))?;
+        Ok(Self { mapping, layout })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.layout.fingerprint()
+    }
+
+    /// Where a rank's answer lies.
+    pub(crate) fn answer_at(&self, local_rank: u32) -> usize {
+        self.layout.answers_at + local_rank as usize * ANSWER_BYTES
+    }
+
+    /// Where the functions' names lie.
+    pub(crate) fn names(&self) -> Words {
+        self.words(self.layout.bytes - NAMES_BYTES, NAMES_BYTES)
+    }
+
+    /// Bytes of answers or names.
+    pub(crate) fn words(&self, at: usize, len: usize) -> Words {
+        assert!(at >= self.layout.answers_at, "not an answer's");
+        // SAFETY: atomics.
+        Words(unsafe { self.mapping.slice(at, len / size_of::<AtomicU64>()) })
     }
 
     fn header(&self) -> &'static Header {
@@ -316,7 +386,9 @@ mod tests {
             let layout = Layout::new(n, RingSize::for_ranks(n));
             assert!(layout.rings_at >= layout.released_at + (n * n) as usize * size_of::<Released>());
             assert_eq!(layout.rooms_at, layout.rings_at + (n * n) as usize * layout.ring.bytes());
-            assert_eq!(layout.bytes, layout.rooms_at + ROOMS_COUNT * layout.room.bytes());
+            assert!(layout.answers_at >= layout.rooms_at + ROOMS_COUNT * layout.room.bytes());
+            assert_eq!(layout.bytes, layout.answers_at + n as usize * ANSWER_BYTES + NAMES_BYTES);
+            assert_eq!(Layout::of_fingerprint(layout.fingerprint()).map(|l| l.bytes), Some(layout.bytes));
             assert_ne!(layout.fingerprint(), 0);
         }
     }

@@ -140,6 +140,14 @@ impl Waker {
     }
 }
 
+/// Wakes a rank if it sleeps, after something changed that it looks at when it wakes: for onlookers.
+pub(super) fn rouse(peer: &Control) {
+    fence(Ordering::SeqCst);
+    if peer.sleep.load(Ordering::Relaxed) != AWAKE {
+        wake(peer);
+    }
+}
+
 #[cold]
 fn wake(peer: &Control) {
     let slept = peer.sleep.swap(AWAKE, Ordering::SeqCst);

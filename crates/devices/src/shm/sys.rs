@@ -93,6 +93,15 @@ pub(crate) fn reserve(fd: BorrowedFd<'_>, len: usize) -> io::Result<()> {
     }
 }
 
+/// As [`reserve`], for `len` bytes from `at` on.
+pub(crate) fn reserve_at(fd: BorrowedFd<'_>, at: usize, len: usize) -> io::Result<()> {
+    // SAFETY: integers only.
+    match unsafe { libc::posix_fallocate(fd.as_raw_fd(), at as libc::off_t, len as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
 /// Sleeps while `*word == expected`, at most `timeout`. Returns for any reason.
 pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     let time = timeout.map(|t| libc::timespec {

@@ -33,12 +33,8 @@ fn a_receive_waits_for_a_message_and_the_message_that_is_there_is_told() {
         let _ = process.isend(port, CommId::WORLD, buffer(len), 0, 6, mode).unwrap();
     }
     net.settle();
-    let wanted = PostedReceive {
-        context: ContextId::WORLD,
-        source: Some(ProcessId(1)),
-        tag: Some(5),
-        bytes: 8,
-    };
+    let wanted =
+        PostedReceive { context: ContextId::WORLD, source: Some(ProcessId(1)), tag: Some(5), bytes: 8 };
     let [receiver, sender] = &net.nodes[..] else { panic!("two") };
     assert_eq!(receiver.0.need(receive), Need::Message(wanted));
     let told = receiver.0.explain();

@@ -24,6 +24,7 @@
 //! ```
 
 pub(super) mod choice;
+mod explain;
 mod lend;
 pub(crate) mod room;
 
@@ -157,6 +158,7 @@ pub struct NodeCollectives {
     is_crowded: bool,
     area_bytes: usize,
     round: u64,
+    calls_count: u64,
     call: Call,
     stage: Stage,
     /// Bytes that segments before this one have done.
@@ -213,6 +215,7 @@ impl Shm {
             is_crowded: crowd.is_crowded(),
             area_bytes: self.segment.room_layout().area_bytes,
             round: 0,
+            calls_count: 0,
             call: Call::Barrier,
             stage: Stage::Idle,
             done_bytes: 0,
@@ -244,6 +247,7 @@ impl NodeCollectives {
     pub fn start(&mut self, call: Call) {
         assert!(self.stage == Stage::Idle, "{call:?} at {:?}", self.stage);
         self.call = call;
+        self.calls_count += 1;
         self.done_bytes = 0;
         self.stage = match call {
             Call::Bcast { root, .. } | Call::Scatter { root, .. } if root != self.rank => Stage::Published,

@@ -1,0 +1,455 @@
+//! What a rank is doing, for those who look on: the launcher, and `ayatori why`.
+//!
+//! A rank writes two words at every call, on lines that nobody else writes: which function it is in, and how many it has
+//! called ([`CallWords`]). That is two stores and a look at a word that is 0 as long as nobody asks. All else is told on
+//! request only:
+//!
+//! ```text
+//! asker                                   rank
+//!   inquiry += 1, asked = inquiry
+//!   wakes it if it sleeps                   sees `asked` in its next call, or when it wakes in the one it is in
+//!                                           version += 1, bytes, version += 1
+//!   answered ≥ inquiry: reads bytes  ◄───   answered = inquiry, asked = 0
+//!   (again if `version` is odd or changed)
+//! ```
+//!
+//! No signal is involved, so no system call of the user's is interrupted; and a rank that neither calls MPI nor wakes (it
+//! computes, or is stopped) owes no answer: its words tell what can be known. The asker asks again now and then, which
+//! makes up for a rank that fell asleep just then, or answered somebody else.
+
+use super::Shm;
+use super::segment::{Control, STATE_DETACHED, Segment, ShmError, system};
+use super::{sleep, sys};
+use rustix::time::{ClockId, clock_gettime};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Longest answer in bytes.
+pub(crate) const ANSWER_BYTES: usize = ayatori_core::explain::SNAPSHOT_BYTES_MAX;
+/// Memory for the functions' names, in bytes; the first two words are its state and length.
+pub(crate) const NAMES_BYTES: usize = 32 << 10;
+const NAMES_HEAD_WORDS: usize = 2;
+
+/// What a rank writes at every call.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct CallWords {
+    /// The function, from 1; 0: none.
+    call: AtomicU32,
+    calls_count: AtomicU32,
+    /// An inquiry that is not answered.
+    asked: AtomicU32,
+}
+
+impl CallWords {
+    /// Words that nobody reads.
+    pub const fn nowhere() -> Self {
+        Self { call: AtomicU32::new(0), calls_count: AtomicU32::new(0), asked: AtomicU32::new(0) }
+    }
+
+    /// The rank is in a function from now on; gives the one that has called it, or 0.
+    #[inline(always)]
+    pub fn enter(&self, call: u32) -> u32 {
+        let outer = self.call.load(Ordering::Relaxed);
+        self.call.store(call, Ordering::Relaxed);
+        // Only this process writes it; with threads that call at once some calls may go uncounted.
+        self.calls_count.store(self.calls_count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        outer
+    }
+
+    /// It is back in the one before.
+    #[inline(always)]
+    pub fn leave(&self, outer: u32) {
+        self.call.store(outer, Ordering::Relaxed);
+    }
+
+    /// Whether somebody waits for an answer.
+    #[inline(always)]
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) != 0
+    }
+
+    /// The function the rank is in.
+    pub fn call(&self) -> u32 {
+        self.call.load(Ordering::Relaxed)
+    }
+
+    /// How many it has called.
+    pub fn calls_count(&self) -> u32 {
+        self.calls_count.load(Ordering::Relaxed)
+    }
+}
+
+/// What is about a rank and seldom written.
+#[repr(C, align(128))]
+pub(crate) struct Told {
+    /// Its index in the job, and 1.
+    process: AtomicU32,
+    /// How many processes the job has; 0: not known.
+    world_count: AtomicU32,
+    inquiry: AtomicU32,
+    answered: AtomicU32,
+    /// Odd while an answer is being written.
+    version: AtomicU32,
+    answer_bytes: AtomicU32,
+    /// Call and count, when somebody last looked and found them changed; and when that was.
+    seen: AtomicU64,
+    seen_at_ms: AtomicU64,
+}
+
+/// The rank's side.
+impl Shm {
+    /// The words to be written at every call. They stay for the life of the process.
+    pub fn call_words(&self) -> &'static CallWords {
+        &self.own_control().words
+    }
+
+    /// Tells onlookers how large the job is, and the functions' names, a line each, if nobody has yet.
+    pub fn announce(&self, world_count: u32, names: &str) {
+        self.own_control().told.world_count.store(world_count, Ordering::Relaxed);
+        self.segment.publish_names(names);
+    }
+
+    /// The inquiry that was made last; 0: none.
+    pub fn inquiry(&self) -> u32 {
+        self.own_control().told.inquiry.load(Ordering::Acquire)
+    }
+
+    /// Answers the inquiry. `false`: there is no memory for it. One thread at a time.
+    pub fn answer(&self, inquiry: u32, bytes: &[u8]) -> bool {
+        let Control { told, words, .. } = self.own_control();
+        let at = self.segment.answer_at(self.local_rank);
+        // Memory now, instead of SIGBUS later.
+        if bytes.len() > ANSWER_BYTES || sys::reserve_at(self.file.as_fd(), at, ANSWER_BYTES).is_err() {
+            words.asked.store(0, Ordering::Relaxed);
+            return false;
+        }
+        told.version.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        self.segment.words(at, ANSWER_BYTES).write(bytes);
+        told.answer_bytes.store(bytes.len() as u32, Ordering::Relaxed);
+        told.version.fetch_add(1, Ordering::Release);
+        words.asked.store(0, Ordering::Relaxed);
+        told.answered.store(inquiry, Ordering::Release);
+        true
+    }
+
+    fn own_control(&self) -> &'static Control {
+        &self.segment.controls()[self.local_rank as usize]
+    }
+}
+
+impl Told {
+    /// Which process the rank is.
+    pub(crate) fn introduce(&self, process: u32) {
+        self.process.store(process + 1, Ordering::Relaxed);
+    }
+}
+
+/// Bytes in the segment that are read while they may be written.
+pub(crate) struct Words(pub(crate) &'static [AtomicU64]);
+
+impl Words {
+    /// As many of the bytes as there is room for.
+    fn write(&self, bytes: &[u8]) {
+        for (word, chunk) in self.0.iter().zip(bytes.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self, len: usize) -> Vec<u8> {
+        let words = self.0.iter().take(len.div_ceil(8));
+        let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+impl Segment {
+    fn publish_names(&self, names: &str) {
+        let words = self.names();
+        let room = (NAMES_BYTES / 8 - NAMES_HEAD_WORDS) * 8;
+        let is_first = || words.0[0].compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if names.len() > room || words.0[0].load(Ordering::Relaxed) != 0 || !is_first() {
+            return;
+        }
+        Words(&words.0[NAMES_HEAD_WORDS..]).write(names.as_bytes());
+        words.0[1].store(names.len() as u64, Ordering::Relaxed);
+        words.0[0].store(2, Ordering::Release);
+    }
+
+    fn read_names(&self) -> Vec<String> {
+        let words = self.names();
+        if words.0[0].load(Ordering::Acquire) != 2 {
+            return Vec::new();
+        }
+        let len = (words.0[1].load(Ordering::Relaxed) as usize).min(NAMES_BYTES);
+        let bytes = Words(&words.0[NAMES_HEAD_WORDS..]).read(len);
+        String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+    }
+}
+
+/// How far a rank is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// It has not joined the job: `MPI_Init` is still to come, or under way.
+    Absent,
+    /// In the job.
+    Present,
+    /// `MPI_Finalize` has ended.
+    Left,
+}
+
+/// A rank as others see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sight {
+    /// Its process id; 0 before it has joined.
+    pub pid: i32,
+    /// Its index in the job; none before it has joined.
+    pub process: Option<u32>,
+    /// How many processes the job has, as the rank says.
+    pub world_count: Option<u32>,
+    /// How far it is.
+    pub stage: Stage,
+    /// The function it is in; `None`: it is in none.
+    pub call: Option<String>,
+    /// How many it has called, modulo 2^32.
+    pub calls_count: u32,
+    /// For how long both have been so, in milliseconds, as far as anybody has looked.
+    pub unchanged_ms: Option<u64>,
+}
+
+/// Looks on at the ranks of a host. The mapping stays for the life of the process: keep an observer rather than make many.
+pub struct Observer {
+    segment: Segment,
+    _file: OwnedFd,
+}
+
+impl Observer {
+    /// An observer of the segment. `None`: no rank has joined yet.
+    ///
+    /// # Errors
+    /// It is no segment of this version, or cannot be mapped.
+    pub fn open(file: OwnedFd) -> Result<Option<Self>, ShmError> {
+        let segment = Segment::observe(&file)?;
+        Ok(segment.map(|segment| Self { segment, _file: file }))
+    }
+
+    /// How many ranks the segment is for.
+    pub fn ranks_count(&self) -> u32 {
+        self.segment.controls().len() as u32
+    }
+
+    /// All ranks by local rank.
+    pub fn look(&self) -> Vec<Sight> {
+        let (names, now) = (self.segment.read_names(), now_ms());
+        let sight = |control: &Control| {
+            let Control { pid, state, words, told, .. } = control;
+            let (call, calls_count) = (words.call(), words.calls_count());
+            let pid = pid.load(Ordering::Relaxed) as i32;
+            let (seen, at) = (told.seen.load(Ordering::Relaxed), told.seen_at_ms.load(Ordering::Relaxed));
+            Sight {
+                pid,
+                process: told.process.load(Ordering::Relaxed).checked_sub(1),
+                world_count: Some(told.world_count.load(Ordering::Relaxed)).filter(|&count| count > 0),
+                stage: match (pid, state.load(Ordering::Acquire)) {
+                    (0, _) => Stage::Absent,
+                    (_, STATE_DETACHED) => Stage::Left,
+                    _ => Stage::Present,
+                },
+                call: (call > 0).then(|| match names.get(call as usize - 1) {
+                    Some(name) => name.clone(),
+                    None => format!("function {call}"),
+                }),
+                calls_count,
+                unchanged_ms: (at > 0 && seen == both(call, calls_count)).then(|| now.saturating_sub(at)),
+            }
+        };
+        self.segment.controls().iter().map(sight).collect()
+    }
+
+    /// Notes what every rank is doing: called now and then, it lets later looks say since when.
+    pub fn note(&self) {
+        let now = now_ms();
+        for Control { words, told, .. } in self.segment.controls() {
+            let seen = both(words.call(), words.calls_count());
+            if told.seen_at_ms.load(Ordering::Relaxed) == 0 || told.seen.load(Ordering::Relaxed) != seen {
+                told.seen.store(seen, Ordering::Relaxed);
+                told.seen_at_ms.store(now, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Begins to ask a rank; gives the number of the inquiry.
+    ///
+    /// # Panics
+    /// If there is no such local rank.
+    pub fn ask(&self, local: u32) -> u32 {
+        let told = &self.segment.controls()[local as usize].told;
+        let inquiry = told.inquiry.fetch_add(1, Ordering::AcqRel).wrapping_add(1).max(1);
+        self.ask_again(local, inquiry);
+        inquiry
+    }
+
+    /// Asks again what was not answered.
+    ///
+    /// # Panics
+    /// If there is no such local rank.
+    pub fn ask_again(&self, local: u32, inquiry: u32) {
+        let control = &self.segment.controls()[local as usize];
+        control.words.asked.store(inquiry, Ordering::SeqCst);
+        sleep::rouse(control);
+    }
+
+    /// The answer to an inquiry, or to a later one, if it is there.
+    ///
+    /// # Panics
+    /// If there is no such local rank.
+    pub fn answer(&self, local: u32, inquiry: u32) -> Option<Vec<u8>> {
+        let told = &self.segment.controls()[local as usize].told;
+        let is_later = |answered: u32| answered.wrapping_sub(inquiry) < 1 << 31;
+        if !is_later(told.answered.load(Ordering::Acquire)) {
+            return None;
+        }
+        let words = self.segment.words(self.segment.answer_at(local), ANSWER_BYTES);
+        let version = told.version.load(Ordering::Acquire);
+        let len = (told.answer_bytes.load(Ordering::Relaxed) as usize).min(ANSWER_BYTES);
+        let bytes = words.read(len);
+        fence(Ordering::Acquire);
+        (version.is_multiple_of(2) && told.version.load(Ordering::Relaxed) == version).then_some(bytes)
+    }
+}
+
+fn both(call: u32, calls_count: u32) -> u64 {
+    u64::from(call) << 32 | u64::from(calls_count)
+}
+
+/// Milliseconds of the host's steady clock.
+fn now_ms() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
+}
+
+impl Segment {
+    /// Maps a segment that others have made. `None`: nobody has yet.
+    fn observe(file: &OwnedFd) -> Result<Option<Self>, ShmError> {
+        let length =
+            rustix::fs::fstat(file).map_err(|error| system("look at the segment")(error.into()))?.st_size;
+        let length = usize::try_from(length).unwrap_or(0);
+        if length < Self::HEADER_BYTES {
+            return Ok(None);
+        }
+        let fingerprint = Self::fingerprint_in(file)?;
+        if fingerprint == 0 {
+            return Ok(None);
+        }
+        Self::of_fingerprint(file, fingerprint, length).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::{ShmConfig, Source};
+    use ayatori_core::ids::ProcessId;
+
+    fn job() -> (Source, Vec<Shm>, Observer) {
+        let source = Source::create().unwrap();
+        let Source::File(file) = &source else { panic!("a file") };
+        let file = file.try_clone().unwrap();
+        assert!(Observer::open(file.try_clone().unwrap()).unwrap().is_none(), "nobody is there");
+        let processes = vec![ProcessId(4), ProcessId(7)];
+        let attach = |rank| Shm::attach(&source, &ShmConfig::new(rank, processes.clone())).unwrap();
+        let ranks = vec![attach(0), attach(1)];
+        let observer = Observer::open(file).unwrap().expect("a segment");
+        (source, ranks, observer)
+    }
+
+    #[test]
+    fn an_onlooker_sees_which_function_each_rank_is_in() {
+        let (_source, mut ranks, observer) = job();
+        ranks[0].announce(9, "MPI_A\nMPI_B\n");
+        let words = ranks[0].call_words();
+        assert_eq!((words.enter(2), words.enter(1)), (0, 2));
+        words.leave(2);
+        ranks[1].detach();
+        let [first, second] = &observer.look()[..] else { panic!("two ranks") };
+        assert_eq!((first.call.as_deref(), first.calls_count), (Some("MPI_B"), 2));
+        assert_eq!((first.process, first.world_count, first.stage), (Some(4), Some(9), Stage::Present));
+        assert_eq!((second.call.as_deref(), second.process, second.stage), (None, Some(7), Stage::Left));
+        assert_eq!(first.pid, std::process::id() as i32);
+    }
+
+    #[test]
+    fn a_rank_is_unchanged_since_somebody_last_saw_it_change() {
+        let (_source, ranks, observer) = job();
+        assert_eq!(observer.look()[0].unchanged_ms, None);
+        observer.note();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        observer.note();
+        assert!(observer.look()[0].unchanged_ms.unwrap() >= 20);
+        ranks[0].call_words().enter(1);
+        assert_eq!(observer.look()[0].unchanged_ms, None);
+    }
+
+    #[test]
+    fn an_answer_comes_to_the_inquiry_it_is_for_and_to_earlier_ones() {
+        let (_source, ranks, observer) = job();
+        let (first, second) = (observer.ask(1), observer.ask(1));
+        assert!(ranks[1].call_words().is_asked() && !ranks[0].call_words().is_asked());
+        assert_eq!(observer.answer(1, first), None);
+        let long: Vec<u8> = (0..ANSWER_BYTES).map(|at| at as u8).collect();
+        for bytes in [&b"an answer"[..], b"", &long] {
+            assert!(ranks[1].answer(ranks[1].inquiry(), bytes));
+            assert_eq!(observer.answer(1, first).as_deref(), Some(bytes));
+            assert_eq!(observer.answer(1, second).as_deref(), Some(bytes));
+        }
+        assert!(!ranks[1].call_words().is_asked());
+        let third = observer.ask(1);
+        assert_eq!(observer.answer(1, third), None, "the old answer is not the new one's");
+        assert!(!ranks[1].answer(third, &vec![0; ANSWER_BYTES + 1]), "too long");
+    }
+
+    #[test]
+    fn a_rank_that_sleeps_is_woken_to_answer() {
+        use ayatori_core::device::{Armed, Device};
+        let (_source, mut ranks, observer) = job();
+        let mut sleeper = ranks.remove(0);
+        let (began, asleep) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let since = std::time::Instant::now();
+            while !sleeper.call_words().is_asked() {
+                if sleeper.arm() == Armed::Armed {
+                    let _ = began.send(());
+                    sleeper.wait(None);
+                }
+                while sleeper.poll().is_some() {}
+            }
+            assert!(sleeper.answer(sleeper.inquiry(), b"awake"));
+            since.elapsed()
+        });
+        asleep.recv().unwrap();
+        let inquiry = observer.ask(0);
+        while observer.answer(0, inquiry).is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            observer.ask_again(0, inquiry);
+        }
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_no_segment_is_refused() {
+        let file = sys::memory_file().unwrap();
+        rustix::io::write(&file, &[0x5a; 8192]).unwrap();
+        assert!(Observer::open(file).is_err());
+        let short = sys::memory_file().unwrap();
+        // A fingerprint of this version, and no room for what it says.
+        let (_source, _ranks, observer) = job();
+        let mut header = vec![0; 8192];
+        header[..8].copy_from_slice(&observer.segment.fingerprint().to_le_bytes());
+        rustix::io::write(&short, &header).unwrap();
+        assert!(Observer::open(short).is_err());
+    }
+}
