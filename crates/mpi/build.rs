@@ -144,6 +144,26 @@ fn signatures(functions: &[Function], implemented: &[String]) -> String {
     out
 }
 
+/// The functions' names and, as constants, their numbers.
+fn calls(functions: &[Function]) -> String {
+    let mut out = String::from("/// A line each.\npub(super) const NAMES: &str = \"");
+    functions.iter().for_each(|f| write!(out, "{}\\n", f.name).unwrap());
+    out.push_str(
+        "\";\n/// The name of a number; empty for none.\npub(super) fn name(call: u32) -> &'static str {\n",
+    );
+    out.push_str(
+        "    (call as usize).checked_sub(1).and_then(|at| NAMES.lines().nth(at)).unwrap_or_default()\n}\n",
+    );
+    out.push_str(
+        "#[allow(dead_code, non_upper_case_globals, reason = \"MPI's own names\")]\npub(crate) mod ids {\n",
+    );
+    for (at, f) in functions.iter().enumerate() {
+        writeln!(out, "    pub(crate) const {}: u32 = {};", f.name, at + 1).unwrap();
+    }
+    out.push_str("}\n");
+    out
+}
+
 fn main() {
     let dir = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
     let out = env::var("OUT_DIR").expect("set by cargo");
@@ -168,6 +188,7 @@ fn main() {
         fs::write(Path::new(&out).join(name), text).expect("OUT_DIR can be written")
     };
     write("constants.rs", constants(&items));
+    write("calls.rs", calls(&functions));
     write("forms.rs", forms(&functions, &sources));
     write("stubs.rs", stubs(&functions, &implemented));
     write("signatures.rs", signatures(&functions, &written));

@@ -17,12 +17,15 @@
 //! names the object whose handler gets the fault, and where it is left out that is `MPI_COMM_SELF` (§9.3).
 //! A second form, `fn MPI_Wtime() -> f64 { … }`, is for the few functions that return no error code.
 //!
+//! Each call writes on entry which function it is, and on leaving that it is none: see `why.rs`.
+//!
 //! A panic becomes `MPI_ERR_INTERN`: `catch_unwind` costs nothing where nothing is thrown (the body is inlined into
 //! the function and only the unwinder's tables know of it). The functions are `C-unwind` so that a C++ exception
 //! which an error handler throws passes through.
 
 use crate::abi::*;
 use crate::errhandler::{self, Action};
+use crate::why;
 use std::ffi::c_int;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,11 +119,12 @@ impl From<MPI_Session> for Object {
 /// Runs the body of function `name` and turns what comes out into its return value.
 #[inline(always)]
 pub(crate) fn enter(
-    name: &'static str,
+    (call, name): (u32, &'static str),
     on: impl FnOnce() -> Object,
     body: impl FnOnce() -> Result<(), Fault>,
 ) -> c_int {
-    match catch_unwind(AssertUnwindSafe(body)) {
+    let outer = why::enter(call);
+    let code = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => MPI_SUCCESS,
         Ok(Err(fault)) => raise(name, on(), fault),
         Err(panic) => {
@@ -128,7 +132,9 @@ pub(crate) fn enter(
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             raise(name, on(), fault(MPI_ERR_INTERN, format_args!("this is a bug of the library: {text}")))
         }
-    }
+    };
+    why::words().leave(outer);
+    code
 }
 
 /// Gives the fault of function `name` to its handler; what comes back is the function's return value.
@@ -180,7 +186,7 @@ macro_rules! api_function {
         #[allow(clippy::too_many_arguments, reason = "the standard's arguments")]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> ::std::ffi::c_int {
             $crate::boundary::enter(
-                stringify!($name),
+                ($crate::why::ids::$name, stringify!($name)),
                 || object!($($on)?),
                 move || -> Result<(), $crate::boundary::Fault> { $body },
             )

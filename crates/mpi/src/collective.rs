@@ -9,6 +9,7 @@ use crate::runtime::{self, Engine};
 use crate::state::{Guard, Process, process};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
+use ayatori_core::explain::Label;
 use ayatori_core::ids::{CommId, Rank};
 use ayatori_core::op::Reducer;
 use ayatori_core::request::{Completion, Posted};
@@ -166,6 +167,17 @@ impl Operation {
         }
     }
 
+    /// The root, of those that have one.
+    fn root(&self) -> Option<Rank> {
+        match self {
+            Self::Bcast { root, .. }
+            | Self::Gather { root, .. }
+            | Self::Scatter { root, .. }
+            | Self::Reduce { root, .. } => Some(*root),
+            _ => None,
+        }
+    }
+
     /// The schedule of one process.
     fn schedule(
         &self,
@@ -294,6 +306,11 @@ impl Persistent {
         self.running.is_none()
     }
 
+    /// The run under way.
+    pub(crate) fn running(&self) -> Option<Half> {
+        self.running
+    }
+
     /// Begins a run.
     pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), Fault> {
         if self.running.is_some() {
@@ -367,7 +384,9 @@ fn begin(engine: &mut Engine, comm: CommId, operation: &Operation) -> Result<Pos
     let Engine { core, device, selectors, .. } = engine;
     let communicator = core.comm(comm)?;
     let at = Context { rank: communicator.rank(), size: communicator.size() };
-    let schedule = operation.schedule(core.schedule_pool(), at, selectors.of_size(at.size))?;
+    let mut schedule = operation.schedule(core.schedule_pool(), at, selectors.of_size(at.size))?;
+    let (collective, bytes) = operation.question(at.size);
+    schedule.set_label(Label { collective, bytes: bytes as u64, root: operation.root() });
     Ok(core.start_collective(device, comm, schedule)?)
 }
 

@@ -160,6 +160,11 @@ impl<H: Handle, T> Table<H, T> {
         Err(bad(handle, name))
     }
 
+    /// All objects.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| slot.object.as_ref())
+    }
+
     /// As [`get`](Self::get), to change it.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, handle: H, name: &str) -> Result<&mut T, Fault> {

@@ -37,3 +37,4 @@ mod request;
 mod runtime;
 mod state;
 mod topology;
+mod why;

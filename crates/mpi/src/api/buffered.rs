@@ -6,6 +6,7 @@ use crate::boundary::{Fault, fault};
 use crate::request::What;
 use crate::runtime::wait_until;
 use crate::state::process;
+use crate::why::Waits;
 use ayatori_core::buffer::Buffer;
 use std::ffi::{c_int, c_void};
 
@@ -20,9 +21,11 @@ fn attach(memory: *mut c_void, size: MPI_Count) -> Result<(), Fault> {
     Ok(process()?.engine().core.attach_buffer(buffer)?)
 }
 
+const DRAINS: Waits = Waits::Other("the attached buffer to drain");
+
 /// Waits until the buffer is drained; its address and size.
 fn detach() -> Result<(*mut c_void, usize), Fault> {
-    let detached = wait_until(|process| {
+    let detached = wait_until(DRAINS, |process| {
         let core = &mut process.engine().core;
         Ok(core.attached_is_drained().then(|| core.detach_buffer()))
     })?;
@@ -59,7 +62,7 @@ api! {
 
     /// Waits until all buffered messages have left; the buffer stays.
     fn MPI_Buffer_flush() {
-        wait_until(|process| Ok(process.engine().core.attached_is_drained().then_some(())))
+        wait_until(DRAINS, |process| Ok(process.engine().core.attached_is_drained().then_some(())))
     }
 
     /// As `MPI_Buffer_flush`, without waiting.

@@ -6,8 +6,9 @@ use crate::abi::*;
 use crate::boundary::Fault;
 use crate::message::{self, give_status};
 use crate::request::{Half, SENT, What};
-use crate::runtime::{complete, on_device, wait, wait_until};
+use crate::runtime::{complete, on_device, wait, wait_direct, wait_until};
 use crate::state::{Guard, Process, process};
+use crate::why::Waits;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::RequestId;
 use ayatori_core::process::MessageId;
@@ -104,7 +105,7 @@ impl Receive {
         });
         match begun? {
             Some(completion) => Ok(completion),
-            None => engine.wait_direct(),
+            None => wait_direct(process),
         }
     }
 
@@ -228,7 +229,9 @@ fn finish_both(process: Guard<'static, Process>, (receive, send): (Half, Half)) 
     drop(process);
     let end = |half| match half {
         Half::Over(completion) => Ok(completion),
-        Half::Going(id) => wait_until(|process| Ok(process.engine().core.take(id)?)),
+        Half::Going(id) => {
+            wait_until(Waits::Both(receive, send), |process| Ok(process.engine().core.take(id)?))
+        }
     };
     let received = end(receive)?;
     let sent = end(send)?;
@@ -382,7 +385,8 @@ counted! {
 api! {
     /// MPI-5.0 §3.8.1
     fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-        let (_, found) = wait_until(|process| probe_once(process, (source, tag, comm), false))?;
+        let waits = Waits::Probe(comm, message::source(source)?, message::tag_selector(tag)?);
+        let (_, found) = wait_until(waits, |process| probe_once(process, (source, tag, comm), false))?;
         give_status(status, &probed(found));
         Ok(())
     }
@@ -400,7 +404,8 @@ api! {
 
     /// MPI-5.0 §3.8.2
     fn MPI_Mprobe(source: c_int, tag: c_int, comm: MPI_Comm, message: Out<MPI_Message>, status: Out<MPI_Status>) on comm {
-        let (handle, found) = wait_until(|process| probe_once(process, (source, tag, comm), true))?;
+        let waits = Waits::Probe(comm, message::source(source)?, message::tag_selector(tag)?);
+        let (handle, found) = wait_until(waits, |process| probe_once(process, (source, tag, comm), true))?;
         give_status(status, &probed(found));
         message.set("message", handle)
     }

@@ -6,6 +6,7 @@ use crate::message;
 use crate::request::{General, Half, Request, SENT, Tested, What, check, peek};
 use crate::runtime::wait_until;
 use crate::state::{Process, process};
+use crate::why::Waits;
 use ayatori_core::request::Completion;
 use std::ffi::c_int;
 
@@ -202,7 +203,7 @@ fn end_all(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Vec<Ende
     }
     let mut all = Vec::with_capacity(count);
     for at in 0..count {
-        all.push(wait_for(requests, at)?);
+        all.push(wait_for(requests, at, count)?);
     }
     Ok(Some(all))
 }
@@ -236,7 +237,7 @@ fn wait_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status
         if at == count {
             return failed.map_or(Ok(()), |ended| Err(in_status(&ended)));
         }
-        let ended = wait_for(requests, at)?;
+        let ended = wait_for(requests, at, count)?;
         let error = ended.completion.error.map(|_| code(&ended.completion));
         if error.is_some() && failed.is_none() {
             // From the first error on, the error fields of all statuses count.
@@ -250,8 +251,8 @@ fn wait_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status
     }
 }
 
-/// Waits for one request of an array and ends it.
-fn wait_for(requests: InOut<MPI_Request>, at: usize) -> Result<Ended, Fault> {
+/// Waits for one request of an array, all of which the caller waits for, and ends it.
+fn wait_for(requests: InOut<MPI_Request>, at: usize, count: usize) -> Result<Ended, Fault> {
     let handle = requests.get_at("request", at)?;
     if handle == MPI_REQUEST_NULL {
         let completion = Completion::EMPTY;
@@ -261,7 +262,7 @@ fn wait_for(requests: InOut<MPI_Request>, at: usize) -> Result<Ended, Fault> {
     let first = look(&mut *process()?, handle, "request")?;
     let found = match first {
         Some(found) => found,
-        None => wait_until(|process| look(process, handle, "request"))?,
+        None => wait_until(Waits::All(requests, count), |process| look(process, handle, "request"))?,
     };
     end(found, requests, at)
 }
@@ -272,7 +273,7 @@ api! {
         if end_leading(request, (0, 1), status)? == 1 {
             return Ok(());
         }
-        let ended = wait_for(request, 0)?;
+        let ended = wait_for(request, 0, 1)?;
         store(status, 0, ended.status, None);
         check(&ended.completion, ended.comm)
     }
@@ -315,7 +316,7 @@ api! {
         let count = length("count", count)?;
         let mut ended = end_any(array_of_requests, count)?;
         if ended.is_none() {
-            ended = Some(crate::runtime::wait_for_any(|| end_any(array_of_requests, count))?);
+            ended = Some(crate::runtime::wait_for_any(Waits::Any(array_of_requests, count), || end_any(array_of_requests, count))?);
         }
         give_any(ended.flatten(), indx, status)
     }
@@ -339,7 +340,7 @@ api! {
         let count = length("incount", incount)?;
         let mut ended = end_some(array_of_requests, count)?;
         if ended.is_none() {
-            ended = Some(crate::runtime::wait_for_any(|| end_some(array_of_requests, count))?);
+            ended = Some(crate::runtime::wait_for_any(Waits::Any(array_of_requests, count), || end_some(array_of_requests, count))?);
         }
         give_some(ended.flatten(), outcount, array_of_indices, array_of_statuses)
     }

@@ -9,9 +9,10 @@ use crate::boundary::Fault;
 use crate::collective::Selectors;
 use crate::node::Node;
 use crate::state::{self, Guard, Process};
+use crate::why::{self, Asleep, Waits};
 use ayatori_core::coll;
 use ayatori_core::device::{Armed, Device};
-use ayatori_core::ids::{CommId, RequestId};
+use ayatori_core::ids::CommId;
 use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted};
 use ayatori_core::time;
@@ -114,52 +115,42 @@ impl Engine {
         Ok(self.core.start_collective(&mut self.device, comm, schedule)?)
     }
 
-    /// Lets time pass after a round in which nothing happened.
+    /// Lets time pass after a round in which nothing happened. `true`: somebody asks what this process waits for.
     #[inline]
-    fn pause(&mut self, wait: &mut Wait) {
+    fn pause(&mut self, wait: &mut Wait, asleep: &mut Asleep) -> bool {
         match wait.step() {
             WaitStep::Spin => std::hint::spin_loop(),
             WaitStep::Yield => self.device.yield_now(),
             WaitStep::Sleep => {
+                asleep.get_or_insert_with(Instant::now);
                 if self.device.arm() == Armed::Armed {
                     let most = self.sleep_max();
                     self.device.wait(most);
                     self.clock.hurry();
                 }
+                return why::words().is_asked();
             }
         }
+        false
     }
 
-    /// Waits for the receive begun by `receive_direct`, with nobody else calling.
-    #[inline]
-    pub(crate) fn wait_direct(&mut self) -> Result<Completion, Fault> {
+    /// Waits with nobody else calling until `done` gives something. `None`: somebody asks.
+    #[inline(always)]
+    fn wait_alone<R>(
+        &mut self,
+        asleep: &mut Asleep,
+        mut done: impl FnMut(&mut ayatori_core::Process) -> Result<Option<R>, ayatori_core::Error>,
+    ) -> Result<Option<R>, Fault> {
         let mut wait = self.device.policy().start();
         loop {
             let worked = self.progress();
-            if let Some(completion) = self.core.poll_direct()? {
-                return Ok(completion);
+            if let Some(result) = done(&mut self.core)? {
+                return Ok(Some(result));
             }
             if worked {
                 wait = self.device.policy().start();
-            } else {
-                self.pause(&mut wait);
-            }
-        }
-    }
-
-    /// Waits for a request with nobody else calling.
-    #[inline]
-    fn wait_alone(&mut self, id: RequestId) -> Result<Completion, Fault> {
-        let mut wait = self.device.policy().start();
-        loop {
-            let worked = self.progress();
-            if let Some(completion) = self.core.take(id)? {
-                return Ok(completion);
-            }
-            if worked {
-                wait = self.device.policy().start();
-            } else {
-                self.pause(&mut wait);
+            } else if self.pause(&mut wait, asleep) {
+                return Ok(None);
             }
         }
     }
@@ -179,15 +170,35 @@ impl Process {
     }
 }
 
+/// Waits for the receive begun by `receive_direct`, with nobody else calling.
+#[inline]
+pub(crate) fn wait_direct(process: &mut Process) -> Result<Completion, Fault> {
+    let mut asleep = None;
+    loop {
+        if let Some(completion) = process.engine().wait_alone(&mut asleep, |core| core.poll_direct())? {
+            return Ok(completion);
+        }
+        why::answer(process, Waits::Direct, asleep);
+    }
+}
+
 /// Waits for what a blocking call has started, and gives its completion; an error is raised by the caller.
 #[inline]
 pub(crate) fn wait(mut process: Guard<'static, Process>, posted: Posted) -> Result<Completion, Fault> {
     match posted {
         Posted::Done(completion) => Ok(completion),
-        Posted::Pending(id) if !process.is_shared() => process.engine().wait_alone(id),
+        Posted::Pending(id) if !process.is_shared() => {
+            let mut asleep = None;
+            loop {
+                if let Some(completion) = process.engine().wait_alone(&mut asleep, |core| core.take(id))? {
+                    return Ok(completion);
+                }
+                why::answer(&mut process, Waits::Request(id), asleep);
+            }
+        }
         Posted::Pending(id) => {
             drop(process);
-            wait_until(|process| Ok(process.engine().core.take(id)?))
+            wait_until(Waits::Request(id), |process| Ok(process.engine().core.take(id)?))
         }
     }
 }
@@ -215,6 +226,7 @@ pub(crate) fn wait_for_node(
 ) -> Result<(), Fault> {
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
+    let mut nap = Nap::default();
     loop {
         let Engine { core, device, node, clock, .. } = process.engine();
         let node = node.opened(comm).expect("it has begun an operation");
@@ -231,30 +243,36 @@ pub(crate) fn wait_for_node(
             return Err(error.into());
         }
         if is_shared {
-            drop(process);
-            nap(&mut wait);
-            process = state::process()?;
+            process = nap.rest(process, &mut wait, Waits::Node(comm))?;
             continue;
         }
         match wait.step() {
             WaitStep::Spin => {}
             WaitStep::Yield => device.yield_now(),
             WaitStep::Sleep => {
-                if device.arm() == Armed::Armed && !node.advance(&mut reduce) {
+                nap.asleep.get_or_insert_with(Instant::now);
+                if device.arm() == Armed::Armed {
+                    if node.advance(&mut reduce) {
+                        return Ok(());
+                    }
                     device.wait(None);
                 }
+                why::answer_if_asked(&mut process, Waits::Node(comm), nap.asleep);
             }
         }
     }
 }
 
-/// Makes progress until `done` gives something. The lock is held while `done` runs and not in between.
+/// Makes progress until `done` gives something. The lock is held while `done` runs and not in between. `waits` says what
+/// for, to those who ask.
 pub(crate) fn wait_until<R>(
+    waits: Waits,
     mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
 ) -> Result<R, Fault> {
     let mut wait = None;
+    let mut nap = Nap::default();
+    let mut process = state::process()?;
     loop {
-        let mut process = state::process()?;
         let worked = process.progress();
         if let Some(result) = done(&mut process)? {
             return Ok(result);
@@ -264,25 +282,23 @@ pub(crate) fn wait_until<R>(
             wait = None;
         }
         let wait = wait.get_or_insert_with(|| policy.start());
-        if !process.is_shared() {
-            process.engine().pause(wait);
-            continue;
-        }
-        drop(process);
-        nap(wait);
+        process = nap.pause(process, wait, waits)?;
     }
 }
 
 /// Looks again and again until `look`, which makes progress and takes the lock itself, gives something.
-pub(crate) fn wait_for_any<R>(mut look: impl FnMut() -> Result<Option<R>, Fault>) -> Result<R, Fault> {
+pub(crate) fn wait_for_any<R>(
+    waits: Waits,
+    mut look: impl FnMut() -> Result<Option<R>, Fault>,
+) -> Result<R, Fault> {
     let mut last = None;
     let mut wait = None;
+    let mut nap = Nap::default();
     loop {
         if let Some(result) = look()? {
             return Ok(result);
         }
         let mut process = state::process()?;
-        let is_shared = process.is_shared();
         let engine = process.engine();
         let completions = Some(engine.core.completion_count());
         if completions != last {
@@ -291,20 +307,59 @@ pub(crate) fn wait_for_any<R>(mut look: impl FnMut() -> Result<Option<R>, Fault>
         }
         let policy = engine.device.policy();
         let wait = wait.get_or_insert_with(|| policy.start());
-        if is_shared {
-            drop(process);
-            nap(wait);
-        } else {
-            engine.pause(wait);
-        }
+        drop(nap.pause(process, wait, waits)?);
     }
 }
 
-/// Lets time pass without the lock.
-fn nap(wait: &mut Wait) {
-    match wait.step() {
-        WaitStep::Spin => std::hint::spin_loop(),
-        WaitStep::Yield => std::thread::yield_now(),
-        WaitStep::Sleep => std::thread::sleep(SHARED_NAP),
+/// The pauses of one waiting call.
+#[derive(Default)]
+struct Nap {
+    asleep: Asleep,
+    /// The inquiry that was answered last.
+    answered: u32,
+}
+
+impl Nap {
+    /// Lets time pass after a round in which nothing happened; without the lock, if others may call.
+    fn pause(
+        &mut self,
+        mut process: Guard<'static, Process>,
+        wait: &mut Wait,
+        waits: Waits,
+    ) -> Result<Guard<'static, Process>, Fault> {
+        if process.is_shared() {
+            return self.rest(process, wait, waits);
+        }
+        if process.engine().pause(wait, &mut self.asleep) {
+            why::answer(&mut process, waits, self.asleep);
+        }
+        Ok(process)
+    }
+
+    /// Lets time pass without the lock.
+    fn rest(
+        &mut self,
+        process: Guard<'static, Process>,
+        wait: &mut Wait,
+        waits: Waits,
+    ) -> Result<Guard<'static, Process>, Fault> {
+        drop(process);
+        let step = wait.step();
+        match step {
+            WaitStep::Spin => std::hint::spin_loop(),
+            WaitStep::Yield => std::thread::yield_now(),
+            WaitStep::Sleep => std::thread::sleep(SHARED_NAP),
+        }
+        let mut process = state::process()?;
+        if step == WaitStep::Sleep {
+            self.asleep.get_or_insert_with(Instant::now);
+            // Each thread adds its part, so it is not enough that one has answered.
+            let inquiry = process.engine().device.shm().inquiry();
+            if inquiry != self.answered {
+                self.answered = inquiry;
+                why::answer(&mut process, waits, self.asleep);
+            }
+        }
+        Ok(process)
     }
 }

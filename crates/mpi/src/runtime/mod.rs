@@ -7,13 +7,14 @@ mod engine;
 mod launch;
 mod net;
 
-pub(crate) use engine::{Engine, complete, wait, wait_for_any, wait_for_node, wait_until};
+pub(crate) use engine::{Engine, complete, wait, wait_direct, wait_for_any, wait_for_node, wait_until};
 pub(crate) use net::{Net, on_device};
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::comm::Comm;
 use crate::state::{self, Phase};
+use crate::why::{self, Waits};
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use ayatori_devices::pmi::Client;
@@ -75,6 +76,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
     process.join(job.id, job.engine);
     let (world, only) = (Group::world(job.count), Group::single(job.id));
     let rank = job.id.0;
+    why::begin(process.engine().device.shm(), job.count, required == MPI_THREAD_MULTIPLE);
     process
         .comms
         .insert_predefined(MPI_COMM_WORLD, Comm::new(CommId::WORLD, world, rank, "MPI_COMM_WORLD", handler));
@@ -115,12 +117,13 @@ pub(crate) fn finish() -> Result<(), Fault> {
     let attributes = std::mem::take(&mut state::process()?.comms.get_mut(MPI_COMM_SELF, "comm")?.attributes);
     crate::attribute::delete_all(MPI_COMM_SELF.0, attributes)?;
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
-    wait_until(|process| Ok((!process.engine().core.wants_transmit()).then_some(())))?;
+    let left = Waits::Other("its last messages to leave");
+    wait_until(left, |process| Ok((!process.engine().core.wants_transmit()).then_some(())))?;
     // Nobody leaves while another may need its answers.
     let posted = state::process()?.engine().begin_barrier(CommId::WORLD)?;
     wait(state::process()?, posted)?;
     let settled = std::time::Instant::now() + SETTLE_MAX;
-    wait_until(|process| {
+    wait_until(Waits::Other("acknowledgements"), |process| {
         let engine = process.engine();
         let is_settled = engine.core.is_quiet() && engine.device.is_flushed();
         Ok((is_settled || std::time::Instant::now() > settled).then_some(()))
@@ -129,7 +132,9 @@ pub(crate) fn finish() -> Result<(), Fault> {
         let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
         // Others may still wait for acknowledgements of what they sent last.
         let answer = || -> Result<(), Leaving> {
-            state::process().map_err(Leaving::Fault)?.progress();
+            let mut process = state::process().map_err(Leaving::Fault)?;
+            process.progress();
+            why::answer_if_asked(&mut process, Waits::Other("the others, in MPI_Finalize"), None);
             Ok(())
         };
         match client.barrier_while(ANSWER_INTERVAL, answer) {

@@ -1,0 +1,235 @@
+//! What this process is doing and what it waits for, for those who ask (`ayatori why`).
+//!
+//! Every call writes which function it is, by `boundary::enter`, into words that the launcher can see
+//! (`devices::shm::CallWords`). What a call waits for is put together only when somebody asks: a call that is about to
+//! sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so does a call on its way in. Who
+//! computes answers nothing: its words say so.
+//!
+//! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
+
+use crate::abi::{InOut, MPI_Comm, MPI_Request};
+use crate::request::{Half, What};
+use crate::runtime::Engine;
+use crate::state::{self, Phase, Process};
+use ayatori_core::explain::{Blocked, Explanation, Need, NodeState, Plain, SNAPSHOT_BYTES_MAX, Snapshot};
+use ayatori_core::ids::{CommId, RequestId, Source, TagSelector};
+use ayatori_devices::shm::{CallWords, Shm};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// The names of the functions and, in `ids`, their numbers; build.rs writes this.
+mod names {
+    include!(concat!(env!("OUT_DIR"), "/calls.rs"));
+}
+pub(crate) use names::ids;
+
+static NOWHERE: CallWords = CallWords::nowhere();
+static WORDS: AtomicPtr<CallWords> = AtomicPtr::new((&raw const NOWHERE).cast_mut());
+/// Calls may overlap: the words tell only of the last that began.
+static IS_THREADED: AtomicBool = AtomicBool::new(false);
+
+/// Where calls are written.
+#[inline(always)]
+pub(crate) fn words() -> &'static CallWords {
+    // SAFETY: it points to a static, or to words in a mapping that is never unmapped.
+    unsafe { &*WORDS.load(Ordering::Relaxed) }
+}
+
+/// From now on others can see what this process does.
+pub(crate) fn begin(shm: &Shm, world_count: u32, is_threaded: bool) {
+    shm.announce(world_count, names::NAMES);
+    IS_THREADED.store(is_threaded, Ordering::Relaxed);
+    let words = shm.call_words();
+    words.enter(ids::MPI_Init);
+    WORDS.store(std::ptr::from_ref(words).cast_mut(), Ordering::Relaxed);
+}
+
+/// Somebody asks, and this process is on its way into a call.
+#[cold]
+#[inline(never)]
+fn on_entry() {
+    if state::phase() == Phase::Running
+        && let Ok(mut process) = state::process()
+    {
+        answer(&mut process, Waits::Nothing, None);
+    }
+}
+
+/// What a call waits for. Made where it waits: a few words.
+#[derive(Clone, Copy)]
+pub(crate) enum Waits {
+    /// Nothing: it is on its way in.
+    Nothing,
+    /// The receive that has no request.
+    Direct,
+    /// One request of the core.
+    Request(RequestId),
+    /// What is left of two operations.
+    Both(Half, Half),
+    /// All of the requests in an array.
+    All(InOut<MPI_Request>, usize),
+    /// Any of them.
+    Any(InOut<MPI_Request>, usize),
+    /// A message that is probed for.
+    Probe(MPI_Comm, Source, TagSelector),
+    /// An operation in the node's shared memory.
+    Node(CommId),
+    /// Something that is not a matter between processes.
+    Other(&'static str),
+}
+
+/// Since when a call sleeps: none before it first does.
+pub(crate) type Asleep = Option<Instant>;
+
+/// Answers if somebody asks.
+#[inline]
+pub(crate) fn answer_if_asked(process: &mut Process, waits: Waits, asleep: Asleep) {
+    if words().is_asked() {
+        answer(process, waits, asleep);
+    }
+}
+
+/// Answers of threads to one inquiry.
+static PARTS: Mutex<(u32, Vec<Blocked>)> = Mutex::new((0, Vec::new()));
+
+/// Tells what this process has, and what this thread waits for.
+#[cold]
+#[inline(never)]
+pub(crate) fn answer(process: &mut Process, waits: Waits, asleep: Asleep) {
+    let is_threaded = IS_THREADED.load(Ordering::Relaxed);
+    let state = explanation(process);
+    let own = (!matches!(waits, Waits::Nothing)).then(|| blocked(process, waits, asleep, is_threaded));
+    let shm = process.engine().device.shm();
+    let inquiry = shm.inquiry();
+    let mut parts = PARTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if parts.0 != inquiry || !is_threaded {
+        *parts = (inquiry, Vec::new());
+    }
+    if let Some(own) = own {
+        parts.1.retain(|part| part.thread != own.thread);
+        parts.1.push(own);
+    }
+    let mut told = Snapshot { state, blocked: parts.1.clone(), is_threaded, rail_names: Vec::new() };
+    let mut bytes = told.to_bytes();
+    if bytes.len() > SNAPSHOT_BYTES_MAX {
+        // What it waits for counts more than what it has.
+        told.state.links.clear();
+        told.state.comms.truncate(1);
+        bytes = told.to_bytes();
+    }
+    shm.answer(inquiry, &bytes);
+}
+
+/// What the core has, with names.
+fn explanation(process: &mut Process) -> Explanation {
+    let Process { comms, engine, .. } = process;
+    let engine = engine.as_mut().expect("MPI runs");
+    let mut told = engine.core.explain();
+    for comm in comms.iter() {
+        let Some(context) = engine.core.context_of(comm.id()) else { continue };
+        if let Some(known) = told.comms.iter_mut().find(|known| known.context == context) {
+            known.name = String::from_utf8_lossy(&comm.name).into_owned();
+            known.collectives_count.1 = engine.node.opened(comm.id()).map_or(0, |room| room.calls_count());
+        }
+    }
+    told
+}
+
+fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: bool) -> Blocked {
+    // SAFETY: gettid has no preconditions.
+    let thread = unsafe { libc::gettid() } as u32;
+    let waited_ms = asleep.map_or(0, |since| since.elapsed().as_millis() as u64);
+    let needs = match waits {
+        Waits::Nothing => Vec::new(),
+        Waits::Direct => process.engine().core.need_of_direct().into_iter().collect(),
+        Waits::Request(id) => vec![process.engine().core.need(id)],
+        Waits::Both(first, second) => vec![need_of_half(process, first), need_of_half(process, second)],
+        Waits::All(requests, count) | Waits::Any(requests, count) => needs_of(process, requests, count),
+        Waits::Probe(comm, source, tag) => {
+            let id = process.comms.get(comm, "comm").map(|comm| comm.id());
+            id.map(|id| process.engine().core.need_of_probe(id, source, tag)).into_iter().collect()
+        }
+        Waits::Node(comm) => need_of_node(process.engine(), comm).into_iter().collect(),
+        Waits::Other(what) => vec![Need::Other(what.to_owned())],
+    };
+    let call = if is_threaded { kind_of_call(waits, &needs) } else { names::name(words().call()) };
+    let is_any = matches!(waits, Waits::Any(..));
+    Blocked { thread, call: call.to_owned(), waited_ms, is_any, needs }
+}
+
+/// How many requests of an array are told of.
+const NEEDS_MAX: usize = 256;
+
+/// What those requests of an array need that are not over.
+fn needs_of(process: &mut Process, requests: InOut<MPI_Request>, count: usize) -> Vec<Need> {
+    let handles = (0..count).filter_map(|at| requests.get_at("array_of_requests", at).ok());
+    let needs = handles.map(|handle| need_of_request(process, handle));
+    needs.filter(|need| *need != Need::Nothing).take(NEEDS_MAX).collect()
+}
+
+fn need_of_half(process: &mut Process, half: Half) -> Need {
+    match half {
+        Half::Over(_) => Need::Nothing,
+        Half::Going(id) => process.engine().core.need(id),
+    }
+}
+
+fn need_of_request(process: &mut Process, handle: MPI_Request) -> Need {
+    let Ok(request) = process.requests.get(handle, "request") else { return Need::Nothing };
+    match &request.what {
+        What::Core(id) => {
+            let id = *id;
+            process.engine().core.need(id)
+        }
+        What::Done(_) => Need::Nothing,
+        What::Both(receive, send, _) => {
+            let (receive, send) = (*receive, *send);
+            match need_of_half(process, receive) {
+                Need::Nothing => need_of_half(process, send),
+                need => need,
+            }
+        }
+        What::Collective(persistent) => match persistent.running() {
+            Some(half) => need_of_half(process, half),
+            None => Need::Nothing,
+        },
+        What::Flush => Need::Other("the attached buffer to drain".into()),
+        What::General(_) => Need::Other("a generalized request, which the program completes".into()),
+    }
+}
+
+fn need_of_node(engine: &mut Engine, comm: CommId) -> Option<Need> {
+    let context = engine.core.context_of(comm)?;
+    let room = engine.node.opened(comm)?;
+    let (number, label, awaited) = (room.calls_count().saturating_sub(1), room.label(), room.awaited());
+    let group = engine.core.comm(comm).ok()?.group();
+    let awaited = awaited.and_then(|rank| group.process(rank));
+    Some(Need::Node(NodeState { context, number, label, awaited }))
+}
+
+/// The number of the call under way, of this thread.
+#[inline(always)]
+pub(crate) fn enter(call: u32) -> u32 {
+    let words = words();
+    let outer = words.enter(call);
+    if words.is_asked() {
+        on_entry();
+    }
+    outer
+}
+
+/// What kind of call waits so, where the words may be another thread's.
+fn kind_of_call(waits: Waits, needs: &[Need]) -> &'static str {
+    match (waits, needs) {
+        (Waits::Direct | Waits::Request(_), [Need::Message(_)]) => "MPI_Recv",
+        (Waits::Request(_), [Need::Match { .. }]) => "MPI_Send",
+        (Waits::Request(_), [Need::Collective(_)]) | (Waits::Node(_), _) => "a collective operation",
+        (Waits::Both(..), _) => "MPI_Sendrecv",
+        (Waits::All(_, 1), _) => "MPI_Wait",
+        (Waits::All(..), _) => "MPI_Waitall",
+        (Waits::Any(..), _) => "MPI_Waitany",
+        (Waits::Probe(..), _) => "MPI_Probe",
+        _ => "a call",
+    }
+}
