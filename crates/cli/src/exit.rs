@@ -5,6 +5,7 @@
 //! | 0       | done                                                                          |
 //! | 1       | failed; the message on standard error says why                                |
 //! | 2       | the command line is wrong                                                     |
+//! | 3       | `why`: ranks of the job can never go on                                       |
 //! | 124     | `run --timeout` ran out (as timeout(1) answers)                               |
 //! | 126,127 | `run`: the program cannot be executed, is not found (as the shell answers)    |
 //! | other   | `run`: the code of the rank that ended the job; 128 + N where signal N did it |

@@ -8,6 +8,7 @@
 mod commands;
 mod exit;
 mod lab;
+mod why;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -37,6 +38,8 @@ enum Command {
     Agent(commands::run::AgentArgs),
     /// Show the version, this machine's devices and limits, and why a protocol is chosen
     Info(commands::info::Args),
+    /// Say what the ranks of a running job wait for, and whether it is a deadlock
+    Why(commands::why::Args),
     /// Plan VLANs for a cluster of cheap switches, and write the switches' and hosts' configuration
     Plan(commands::plan::Args),
     /// Build the described cluster on this machine, in a small virtual machine, and run in it
@@ -52,6 +55,7 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
         Command::Run(args) => commands::run::run(args),
         Command::Agent(args) => commands::run::run_agent(args),
         Command::Info(args) => commands::info::run(args),
+        Command::Why(args) => commands::why::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Lab(args) => commands::lab::run(args),
         Command::Sim(args) => commands::sim::run(args),

@@ -9,3 +9,4 @@ mod sim_bench;
 pub(crate) mod sim_fuzz;
 mod sim_progress;
 pub(crate) mod study;
+pub(crate) mod why;

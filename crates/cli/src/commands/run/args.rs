@@ -133,6 +133,15 @@ impl JobSpec {
         self.apps.iter().map(|app| app.ranks_count).sum()
     }
 
+    /// The programs, as typed.
+    pub(super) fn programs(&self) -> String {
+        let names = self.apps.iter().map(|app| {
+            let words = std::iter::once(&app.name).chain(&app.args);
+            words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        });
+        names.collect::<Vec<_>>().join(" : ")
+    }
+
     pub(super) fn from_args(args: Args) -> anyhow::Result<Self> {
         let cluster = cluster(&args)?;
         let slots_count = cluster.as_ref().map(|c| c.hosts.iter().map(|host| host.slots).sum());

@@ -16,9 +16,11 @@ use super::output::{Outputs, StreamId, Which, is_stdin_terminal};
 use super::place::{Placement, format_cpus};
 use super::pmi::{Event, Phase, Server};
 use super::signals::{Signals, is_ending};
-use super::spawn::{Spawner, Started};
+use super::spawn::{Spawner, Started, check_count};
 use super::stdin::{Forward, Wait};
+use super::why::{Printing, Watcher, catches};
 use crate::exit::Exit;
+use crate::why::show::Heading;
 use anyhow::Context;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -26,7 +28,7 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
 };
-use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGUSR1};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -61,6 +63,7 @@ enum Token {
     OurOutput,
     Stream(StreamId),
     Pmi(usize),
+    Why,
 }
 
 impl Token {
@@ -73,6 +76,7 @@ impl Token {
             Token::Stream(StreamId { rank, which: Which::Out }) => (4, rank),
             Token::Stream(StreamId { rank, which: Which::Err }) => (5, rank),
             Token::Pmi(rank) => (6, rank),
+            Token::Why => (7, 0),
         };
         epoll::EventData::new_u64((rank as u64) << 8 | kind)
     }
@@ -86,6 +90,7 @@ impl Token {
             3 => Token::OurOutput,
             4 => Token::Stream(StreamId { rank, which: Which::Out }),
             5 => Token::Stream(StreamId { rank, which: Which::Err }),
+            7 => Token::Why,
             _ => Token::Pmi(rank),
         }
     }
@@ -101,6 +106,10 @@ struct Job<'s> {
     ranks: Vec<Rank>,
     running_count: usize,
     guard: Option<Guard>,
+    id: String,
+    watcher: Option<Watcher>,
+    /// SIGUSR1 has come: what ranks do is to be printed.
+    printing: Option<Printing>,
     forward: Option<Forward>,
     /// Streams not read for now because our own output is full.
     parked: Vec<StreamId>,
@@ -127,6 +136,7 @@ pub(super) fn run(spec: &JobSpec) -> anyhow::Result<Exit> {
     if let Some(cluster) = &spec.cluster {
         return super::cluster::run(spec, cluster, &id);
     }
+    check_count(spec.ranks_count())?;
     let placement = Placement::new(spec.binding, spec.ranks_count())?;
     let mut job = Job::new(spec, &id, started)?;
     let outcome = job.start(&id, &placement);
@@ -170,6 +180,9 @@ impl<'s> Job<'s> {
             ranks: Vec::with_capacity(spec.ranks_count()),
             running_count: 0,
             guard: None,
+            id: id.to_owned(),
+            watcher: None,
+            printing: None,
             forward: None,
             parked: Vec::new(),
             is_output_watched: false,
@@ -192,10 +205,14 @@ impl<'s> Job<'s> {
         let is_terminal = is_stdin_terminal();
         let count = self.spec.ranks_count();
         let spawner = Spawner::new(self.spec, placement, id, is_terminal, std::env::vars_os(), count)?;
+        let mut watcher = Watcher::new(spawner.segment()?).context("watching the ranks")?;
+        epoll::add(&self.epoll, watcher.fd(), Token::Why.encode(), epoll::EventFlags::IN)
+            .context("watching the ranks")?;
         for (appnum, app) in self.spec.apps.iter().enumerate() {
             for _ in 0..app.ranks_count {
                 let rank = self.ranks.len();
                 let started = spawner.start(rank, rank, appnum)?;
+                watcher.admit(rank, started.pid);
                 self.admit(started, appnum)?;
                 if self.spec.is_verbose {
                     let cpus = placement.cpus.get(rank).map_or("any".to_owned(), |cpus| format_cpus(cpus));
@@ -204,6 +221,7 @@ impl<'s> Job<'s> {
                 }
             }
         }
+        self.watcher = Some(watcher);
         if let Some(guard) = &mut self.guard {
             guard.watch(self.ranks.iter().map(|rank| rank.pid));
         }
@@ -276,6 +294,7 @@ impl<'s> Job<'s> {
                 self.unpark();
             }
             Token::Stream(stream) => self.read_stream(stream),
+            Token::Why => self.print_why(),
             Token::Pmi(rank) => {
                 if !self.ranks[rank].unsent.is_empty() {
                     self.send_pmi(rank, Vec::new());
@@ -289,6 +308,9 @@ impl<'s> Job<'s> {
     /// Everything that is due.
     fn handle_time(&mut self, now: Instant) {
         self.outputs.handle_timeout(now);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.note(now);
+        }
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if let Some(limit) = self.spec.timeout
             && self.cause.is_none()
@@ -324,7 +346,9 @@ impl<'s> Job<'s> {
         let limit = self.spec.timeout.filter(|_| self.cause.is_none() && self.running_count > 0);
         let drained_at = self.drained_at.filter(|_| self.has_open_streams());
         let hung_up = self.hung_up.first().map(|(_, at)| *at);
+        let note_at = self.watcher.as_ref().filter(|_| self.running_count > 0).map(Watcher::note_at);
         let all = [
+            note_at,
             limit.map(|limit| self.started + limit),
             self.kill_at,
             self.give_up_at,
@@ -363,6 +387,11 @@ impl<'s> Job<'s> {
                 self.kill_at = Some(Instant::now());
                 continue;
             }
+            if signal == SIGUSR1 {
+                self.ask_why();
+                self.pass_to_those_who_catch(named);
+                continue;
+            }
             self.kill_everything(named);
             if is_ending(signal) {
                 self.passed_on = Some(signal);
@@ -374,6 +403,43 @@ impl<'s> Job<'s> {
             if signal == SIGCONT && self.forward.is_some() {
                 self.await_stdin(Wait::Source);
             }
+        }
+    }
+
+    /// Begins to look what the ranks do; [`print_why`](Self::print_why) says it.
+    fn ask_why(&mut self) {
+        if let (Some(watcher), None) = (&self.watcher, &self.printing) {
+            self.printing = Some(Printing::default());
+            watcher.start(0);
+        }
+    }
+
+    /// Says what the ranks do, or has them looked at once more.
+    fn print_why(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for (_, report) in watcher.take() {
+            let heading = Heading {
+                job: self.id.clone(),
+                program: self.spec.programs(),
+                age_ms: u64::try_from(self.started.elapsed().as_millis()).ok(),
+                ranks_count: u32::try_from(self.ranks.len()).ok(),
+                limits: Vec::new(),
+            };
+            let Some(printing) = &mut self.printing else { continue };
+            match printing.on_reports(vec![report], &heading) {
+                None => watcher.start(0),
+                Some(text) => {
+                    self.printing = None;
+                    self.outputs.message(text.trim_end());
+                }
+            }
+        }
+    }
+
+    /// Sends a signal to the groups of ranks that do something of their own on it; the others would die.
+    fn pass_to_those_who_catch(&self, signal: Signal) {
+        for rank in self.ranks.iter().filter(|rank| catches(rank.pid, signal.as_raw())) {
+            let _ = kill_process_group(rank.pid, signal);
         }
     }
 

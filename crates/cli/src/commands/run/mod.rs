@@ -27,6 +27,7 @@ mod pmi;
 mod signals;
 mod spawn;
 mod stdin;
+mod why;
 
 pub(crate) use args::{Args, normalise};
 pub(crate) use cluster::{AgentArgs, run_agent};

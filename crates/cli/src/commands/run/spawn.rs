@@ -84,6 +84,14 @@ impl<'s> Spawner<'s> {
         Ok(Spawner { spec, placement, base_environment, segment, open_files, is_stdin_forwarded, parent })
     }
 
+    /// The segment of the ranks of this host.
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub(super) fn segment(&self) -> std::io::Result<OwnedFd> {
+        self.segment.try_clone()
+    }
+
     /// Starts `rank`, a process of program `appnum`, the `local`-th of this host.
     ///
     /// # Errors
@@ -156,19 +164,25 @@ pub(crate) fn ranks_max() -> Option<u64> {
     getrlimit(Resource::Nofile).maximum.map(|hard| hard.saturating_sub(FDS_OWN) / FDS_PER_RANK)
 }
 
-/// Makes room for the descriptors of so many ranks; answers the limits that the programs are to have when ours
-/// had to be changed.
-fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
-    let needed = (ranks_count as u64).saturating_mul(FDS_PER_RANK).saturating_add(FDS_OWN);
+/// Refuses so many ranks on this host before anything is made for them.
+///
+/// # Errors
+/// This machine does not allow so many processes, or open files.
+pub(super) fn check_count(ranks_count: usize) -> anyhow::Result<()> {
+    let needed = descriptors(ranks_count);
     let limit = getrlimit(Resource::Nofile);
-    let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
-    let pid_max =
-        std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|n| n.trim().parse().ok());
-    let processes_max =
-        getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX).min(pid_max.unwrap_or(u64::MAX));
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|n| n.trim().parse::<u64>().ok());
+    let limits = [
+        getrlimit(Resource::Nproc).current,
+        number("/proc/sys/kernel/pid_max"),
+        number("/proc/sys/kernel/threads-max"),
+    ];
+    let processes_max = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
     if ranks_count as u64 >= processes_max {
         return Err(Coded::usage(format!(
-            "-n {ranks_count}: this machine allows {processes_max} processes (ulimit -u, kernel.pid_max)"
+            "-n {ranks_count}: this machine allows {processes_max} processes (ulimit -u, kernel.pid_max, \
+             kernel.threads-max)"
         )));
     }
     if needed > hard {
@@ -177,6 +191,21 @@ fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
             ranks_max().unwrap_or(u64::MAX)
         )));
     }
+    Ok(())
+}
+
+/// Open files of the launcher for so many ranks.
+fn descriptors(ranks_count: usize) -> u64 {
+    (ranks_count as u64).saturating_mul(FDS_PER_RANK).saturating_add(FDS_OWN)
+}
+
+/// Makes room for the descriptors of so many ranks; answers the limits that the programs are to have when ours
+/// had to be changed.
+fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
+    check_count(ranks_count)?;
+    let needed = descriptors(ranks_count);
+    let limit = getrlimit(Resource::Nofile);
+    let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
     if needed <= soft {
         return Ok(None);
     }

@@ -10,6 +10,7 @@ use super::super::guard::Guard;
 use super::super::place::Placement;
 use super::super::signals::{Signals, is_ending};
 use super::super::spawn::{Spawner, Started};
+use super::super::why::{Watcher, catches};
 use super::channel::{Channel, Inflow};
 use super::wire::{CHUNK_BYTES, Message, Order, PREAMBLE};
 use super::{HEARTBEAT, SILENCE_MAX};
@@ -21,7 +22,7 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
 };
-use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::{SIGCHLD, SIGUSR1};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -50,6 +51,7 @@ struct Rank {
 const LAUNCHER: u64 = 0;
 const OUTPUT: u64 = 1;
 const SIGNALS: u64 = 2;
+const WHY: u64 = 3;
 const FIRST_RANK: u64 = 4;
 /// Streams of a rank in the tokens.
 const STREAMS: u64 = 4;
@@ -60,6 +62,7 @@ struct Agent {
     signals: Signals,
     ranks: Vec<Rank>,
     guard: Option<Guard>,
+    watcher: Option<Watcher>,
     stdin: Vec<u8>,
     is_stdin_over: bool,
     heard: Instant,
@@ -89,6 +92,7 @@ pub(crate) fn run(_: AgentArgs) -> anyhow::Result<Exit> {
         signals,
         ranks: Vec::new(),
         guard: None,
+        watcher: None,
         stdin: Vec::new(),
         is_stdin_over: false,
         heard: Instant::now(),
@@ -117,6 +121,10 @@ impl Agent {
                         true
                     }
                     SIGNALS => self.handle_signals(),
+                    WHY => {
+                        self.report();
+                        true
+                    }
                     other => {
                         let place = ((other - FIRST_RANK) / STREAMS) as usize;
                         self.handle_stream(place, (other - FIRST_RANK) % STREAMS);
@@ -128,6 +136,9 @@ impl Agent {
                 }
             }
             let now = Instant::now();
+            if let Some(watcher) = &mut self.watcher {
+                watcher.note(now);
+            }
             if now.duration_since(self.heard) > SILENCE_MAX {
                 return;
             }
@@ -166,6 +177,16 @@ impl Agent {
                 if let Some(place) = self.ranks.iter().position(|rank| rank.number == number) {
                     self.ranks[place].to_pmi.extend_from_slice(&bytes);
                     self.send_pmi(place);
+                }
+            }
+            Message::Ask(number) => {
+                if let Some(watcher) = &self.watcher {
+                    watcher.start(number);
+                }
+            }
+            Message::Signal(SIGUSR1) => {
+                for rank in self.ranks.iter().filter(|rank| catches(rank.pid, SIGUSR1)) {
+                    let _ = kill_process_group(rank.pid, Signal::USR1);
                 }
             }
             Message::Signal(signal) => {
@@ -214,15 +235,28 @@ impl Agent {
         self.guard = Some(Guard::start(&order.job).context("starting the guard process")?);
         let environment = order.environment.clone().into_iter();
         let spawner = Spawner::new(&spec, &placement, &order.job, true, environment, order.world_count)?;
+        let mut watcher = Watcher::new(spawner.segment()?).context("watching the ranks")?;
+        epoll::add(&self.epoll, watcher.fd(), epoll::EventData::new_u64(WHY), epoll::EventFlags::IN)
+            .context("watching the ranks")?;
         for (local, &(number, appnum)) in order.ranks.iter().enumerate() {
             let started = spawner.start(number, local, appnum)?;
+            watcher.admit(number, started.pid);
             self.admit(number, started)?;
         }
+        self.watcher = Some(watcher);
         let pids: Vec<Pid> = self.ranks.iter().map(|rank| rank.pid).collect();
         if let Some(guard) = &mut self.guard {
             guard.watch(pids.into_iter());
         }
         Ok(())
+    }
+
+    /// Tells what was seen of the ranks.
+    fn report(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        for (number, report) in watcher.take() {
+            self.channel.send(&Message::Report(number, Box::new(report)));
+        }
     }
 
     fn admit(&mut self, number: usize, started: Started) -> anyhow::Result<()> {

@@ -13,10 +13,12 @@
 mod agent;
 mod channel;
 mod hosts;
+mod inquiry;
 mod wire;
 
 pub(crate) use agent::{AgentArgs, run as run_agent};
 pub(crate) use hosts::HostSpec;
+use inquiry::Inquiries;
 
 use super::args::{Binding, JobSpec};
 use super::ending::{Cause, Status, describe_status};
@@ -24,13 +26,14 @@ use super::output::{Outputs, StreamId, Which, is_stdin_terminal};
 use super::pmi::{Event, Phase, Server};
 use super::signals::{Signals, is_ending};
 use crate::exit::{Coded, Exit};
+use crate::why::report::HostReport;
 use anyhow::Context;
 use ayatori_devices::launch::KEY_OF_JOB;
 use ayatori_devices::tcp::{ENV_NO_RAILS, ENV_RAILS, Key};
 use channel::{Channel, Inflow};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
-use signal_hook::consts::{SIGCHLD, SIGCONT, SIGKILL, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -81,6 +84,7 @@ struct Rank {
 const SIGNALS: u64 = 0;
 const OUR_OUTPUT: u64 = 1;
 const STDIN: u64 = 2;
+const WHY: u64 = 3;
 const FIRST_HOST: u64 = 4;
 
 struct Run<'s> {
@@ -104,6 +108,7 @@ struct Run<'s> {
     kill_at: Option<Instant>,
     give_up_at: Option<Instant>,
     hung_up: Vec<(usize, Instant)>,
+    inquiries: Inquiries,
     scratch: Vec<u8>,
 }
 
@@ -155,8 +160,13 @@ pub(super) fn run(spec: &JobSpec, cluster: &Cluster, job: &str) -> anyhow::Resul
         kill_at: None,
         give_up_at: None,
         hung_up: Vec::new(),
+        inquiries: Inquiries::new(job),
         scratch: vec![0; CHUNK_BYTES],
     };
+    if let Some(door) = run.inquiries.fd() {
+        epoll::add(&run.epoll, door, epoll::EventData::new_u64(WHY), epoll::EventFlags::IN)
+            .context("listening for `ayatori why`")?;
+    }
     let started = run.start(cluster, &shares, job);
     if started.is_ok() {
         run.serve();
@@ -281,6 +291,7 @@ impl Run<'_> {
                     SIGNALS => self.handle_signals(),
                     OUR_OUTPUT => self.outputs.flush(),
                     STDIN => self.read_stdin(),
+                    WHY => self.hear_askers(),
                     other => {
                         let host = ((other - FIRST_HOST) / 2) as usize;
                         if (other - FIRST_HOST).is_multiple_of(2) {
@@ -302,6 +313,7 @@ impl Run<'_> {
             self.kill_at,
             self.give_up_at,
             self.hung_up.first().map(|(_, at)| *at),
+            self.inquiries.poll_timeout(),
             self.outputs.poll_timeout(),
         ];
         all.into_iter().flatten().fold(self.spoken + HEARTBEAT, Instant::min)
@@ -309,6 +321,7 @@ impl Run<'_> {
 
     fn handle_time(&mut self, now: Instant) {
         self.outputs.handle_timeout(now);
+        self.answer_askers(now);
         if let Some(limit) = self.spec.timeout
             && self.cause.is_none()
             && now >= self.started + limit
@@ -472,6 +485,11 @@ impl Run<'_> {
             {
                 self.hung_up.push((rank, now + HANG_UP_PATIENCE));
             }
+            Message::Report(number, report) => {
+                let name = self.hosts[host].name.clone();
+                self.inquiries.on_report(number, host, HostReport { host: name, ..*report });
+                self.answer_askers(now);
+            }
             Message::Ended(rank, status) if is_its(rank) && self.ranks[rank].status.is_none() => {
                 self.handle_end(rank, status);
             }
@@ -573,6 +591,9 @@ impl Run<'_> {
                 }
                 self.kill_at = Some(Instant::now());
                 continue;
+            }
+            if signal == SIGUSR1 {
+                self.print_why();
             }
             self.signal_all(signal);
             if is_ending(signal) {

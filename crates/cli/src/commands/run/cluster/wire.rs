@@ -8,6 +8,7 @@
 //! trustworthy as what carries it (ssh, or this host); lengths are bounded all the same.
 
 use super::super::ending::Status;
+use crate::why::report::HostReport;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
@@ -46,6 +47,10 @@ pub(super) enum Message {
     PmiClosed(usize),
     /// From the agent: a rank has ended, and all it printed was sent before.
     Ended(usize, Status),
+    /// To the agent: look what the ranks do, under this number.
+    Ask(u32),
+    /// From the agent: what they do.
+    Report(u32, Box<HostReport>),
 }
 
 /// What an agent is to start.
@@ -104,6 +109,8 @@ impl Message {
                 };
                 put(11, *rank, &[&[kind][..], &value.to_le_bytes()].concat());
             }
+            Message::Ask(number) => put(12, *number as usize, &[]),
+            Message::Report(number, report) => put(13, *number as usize, &fitting(report)),
         }
         debug_assert!(out.len() - start <= FRAME_BYTES_MAX + 4);
     }
@@ -147,10 +154,27 @@ impl Message {
                     },
                 )
             }
+            12 => Message::Ask(rank as u32),
+            13 => {
+                let report = serde_json::from_slice(body).map_err(|_| Nonsense("a report that is none"))?;
+                Message::Report(rank as u32, Box::new(report))
+            }
             _ => return Err(Nonsense("a frame of an unknown kind")),
         };
         Ok(Some((message, length + 4)))
     }
+}
+
+/// A report as bytes that fit a frame: too long, it goes without what ranks have told.
+fn fitting(report: &HostReport) -> Vec<u8> {
+    let whole = serde_json::to_vec(report).unwrap_or_default();
+    if whole.len() < FRAME_BYTES_MAX - HEAD_BYTES {
+        return whole;
+    }
+    let mut short = report.clone();
+    short.ranks.iter_mut().for_each(|rank| rank.answer = None);
+    short.problem = Some("its ranks told more than can be passed on".to_owned());
+    serde_json::to_vec(&short).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -180,6 +204,8 @@ mod tests {
             Message::PmiClosed(9),
             Message::Ended(1, Status::Exited(-1)),
             Message::Ended(1, Status::Killed { signal: 9, is_core_dumped: true }),
+            Message::Ask(7),
+            Message::Report(7, Box::new(HostReport { host: "a".into(), ..HostReport::default() })),
         ]
     }
 
