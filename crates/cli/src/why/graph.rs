@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many members of a stuck set a shortest cycle is looked for from.
 const STARTS_MAX: usize = 64;
+/// How many cycles are told of.
+const CYCLES_MAX: usize = 4;
 
 /// Why a rank does not go on: a need that is not met, and whose doing that is.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,8 +30,8 @@ pub(crate) struct Edge {
 pub(crate) struct Verdict {
     /// Ranks that can never go on.
     pub(crate) stuck: BTreeSet<u32>,
-    /// Some of them, each waiting for the next and the last for the first; empty if they wait for ranks that have ended.
-    pub(crate) cycle: Vec<u32>,
+    /// Some of them, each waiting for the next and the last for the first; none if they wait for ranks that have ended.
+    pub(crate) cycles: Vec<Vec<u32>>,
     /// Ranks that have left or ended and are waited for.
     pub(crate) missing: BTreeSet<u32>,
     /// Ranks that wait and can still go on.
@@ -228,9 +230,9 @@ impl<'r> Graph<'r> {
         let is_missing = |rank: &u32| matches!(self.activity(*rank), Some(Activity::Left | Activity::Ended));
         let missing = next.values().flatten().copied().filter(is_missing).collect();
         let is_threaded = stuck.iter().any(|&rank| self.told(rank).is_some_and(|told| told.is_threaded));
-        let cycle = shortest_cycle(&next);
+        let cycles = cycles(next);
         let awaited = self.awaited(&waiting);
-        Verdict { stuck, cycle, missing, waiting, awaited, is_threaded }
+        Verdict { stuck, cycles, missing, waiting, awaited, is_threaded }
     }
 
     /// The ranks that do not wait themselves and that those wait for.
@@ -281,6 +283,31 @@ impl<'r> Graph<'r> {
             Some((context, messages + node, label, blocked.call.clone()))
         })
     }
+}
+
+/// Cycles of a graph none of which waits for another.
+fn cycles(mut next: BTreeMap<u32, BTreeSet<u32>>) -> Vec<Vec<u32>> {
+    let mut all = Vec::new();
+    while all.len() < CYCLES_MAX {
+        let cycle = shortest_cycle(&next);
+        if cycle.is_empty() {
+            break;
+        }
+        // What waits for it is explained by it.
+        let mut explained: BTreeSet<u32> = cycle.iter().copied().collect();
+        loop {
+            let is_behind = |to: &BTreeSet<u32>| !to.is_disjoint(&explained);
+            let more: Vec<u32> = next.iter().filter(|(_, to)| is_behind(to)).map(|(&rank, _)| rank).collect();
+            more.iter().for_each(|rank| drop(next.remove(rank)));
+            if more.is_empty() {
+                break;
+            }
+            explained.extend(more);
+        }
+        next.retain(|rank, _| !explained.contains(rank));
+        all.push(cycle);
+    }
+    all
 }
 
 /// A shortest cycle in a graph, its lowest rank first. Empty: there is none.

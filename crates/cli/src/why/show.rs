@@ -3,6 +3,7 @@
 use super::graph::{Graph, Verdict};
 use super::report::{Activity, HostReport, RankState, Ranks};
 use super::words;
+use ayatori_core::explain::Need;
 use ayatori_core::link::Health;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -136,8 +137,14 @@ fn unmatched(graph: &Graph<'_>) -> Vec<String> {
                 message.tag
             ));
         }
-        for wanted in &told.posted.first {
-            let need = ayatori_core::explain::Need::Message(*wanted);
+        // What a call waits for stands in the table.
+        let is_in_table = |wanted: &&ayatori_core::explain::PostedReceive| {
+            let Activity::Blocked(told) = &state.activity else { return false };
+            let need = Need::Message(**wanted);
+            told.blocked.iter().any(|blocked| blocked.needs.contains(&need))
+        };
+        for wanted in told.posted.first.iter().filter(|wanted| !is_in_table(wanted)) {
+            let need = Need::Message(*wanted);
             lines.push(format!("rank {rank} has posted a receive from {}", words::need(graph, rank, &need)));
         }
         let left = (told.unexpected.count - told.unexpected.first.len() as u64)
@@ -178,20 +185,12 @@ fn rails(ranks: &Ranks) -> (Vec<String>, usize) {
 /// The verdict in words: the first line says it, the others why.
 fn verdict(graph: &Graph<'_>, verdict: &Verdict) -> Vec<String> {
     let mut lines = Vec::new();
-    let Verdict { stuck, cycle, missing, waiting, awaited, is_threaded } = verdict;
-    if !cycle.is_empty() {
+    let Verdict { stuck, cycles, missing, waiting, awaited, is_threaded } = verdict;
+    if !cycles.is_empty() {
         lines.push(format!("DEADLOCK: {} can never go on.", words::ranks(stuck)));
-        for (at, &rank) in cycle.iter().enumerate() {
-            let next = cycle[(at + 1) % cycle.len()];
-            let edges = graph.edges(rank);
-            lines.extend(
-                edges
-                    .iter()
-                    .find(|edge| edge.to.contains(&next))
-                    .map(|edge| format!("  {}", words::edge(graph, rank, edge))),
-            );
-        }
-        let behind: BTreeSet<u32> = stuck.iter().filter(|rank| !cycle.contains(rank)).copied().collect();
+        cycles.iter().for_each(|cycle| lines.extend(around(graph, cycle)));
+        let behind: BTreeSet<u32> =
+            stuck.iter().filter(|rank| !cycles.iter().flatten().any(|one| one == *rank)).copied().collect();
         if !behind.is_empty() {
             lines.push(format!("  behind them: {}", words::ranks(&behind)));
         }
@@ -229,6 +228,22 @@ fn verdict(graph: &Graph<'_>, verdict: &Verdict) -> Vec<String> {
             words::ranks(awaited)
         ));
         lines.extend(what_they_do(graph.ranks, awaited));
+    }
+    lines
+}
+
+/// Who waits for whom around a cycle, as far as a page is long.
+fn around(graph: &Graph<'_>, cycle: &[u32]) -> Vec<String> {
+    const MAX: usize = 16;
+    let step = |(at, &rank): (usize, &u32)| {
+        let next = cycle[(at + 1) % cycle.len()];
+        let edges = graph.edges(rank);
+        let edge = edges.iter().find(|edge| edge.to.contains(&next))?;
+        Some(format!("  {}", words::edge(graph, rank, edge)))
+    };
+    let mut lines: Vec<String> = cycle.iter().enumerate().take(MAX).filter_map(step).collect();
+    if cycle.len() > MAX {
+        lines.push(format!("  … and so on around {} ranks, back to rank {}", cycle.len(), cycle[0]));
     }
     lines
 }
@@ -326,7 +341,7 @@ struct Json<'a> {
     problems: Vec<String>,
     is_stuck: bool,
     stuck: BTreeSet<u32>,
-    cycle: Vec<u32>,
+    cycles: Vec<Vec<u32>>,
     missing: BTreeSet<u32>,
     waiting: BTreeSet<u32>,
     awaited: BTreeSet<u32>,
@@ -353,7 +368,7 @@ pub(crate) fn json(heading: &Heading, reports: &[HostReport], ranks: &Ranks) -> 
         misfits: words::misfits(&graph),
         verdict,
         stuck: found.stuck,
-        cycle: found.cycle,
+        cycles: found.cycles,
         missing: found.missing,
         waiting: found.waiting,
         awaited: found.awaited,

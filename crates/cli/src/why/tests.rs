@@ -108,7 +108,7 @@ fn says(ranks: &Ranks, what: &[&str]) {
 fn two_that_receive_from_each_other_are_a_cycle_and_named() {
     let ranks =
         waiting(vec![("MPI_Recv", false, vec![receive(1, 5)]), ("MPI_Recv", false, vec![receive(0, 6)])]);
-    assert_eq!(verdict(&ranks).cycle, [0, 1]);
+    assert_eq!(verdict(&ranks).cycles, [[0, 1]]);
     says(
         &ranks,
         &[
@@ -124,8 +124,16 @@ fn who_waits_for_one_of_a_cycle_is_stuck_and_not_part_of_it() {
     let recv = |from| ("MPI_Recv", false, vec![receive(from, 0)]);
     let ranks = waiting(vec![recv(1), recv(2), recv(3), recv(1), recv(0)]);
     let found = verdict(&ranks);
-    assert_eq!((found.cycle, found.stuck), (vec![1, 2, 3], BTreeSet::from([0, 1, 2, 3, 4])));
+    assert_eq!((found.cycles, found.stuck), (vec![vec![1, 2, 3]], BTreeSet::from([0, 1, 2, 3, 4])));
     says(&ranks, &["behind them: ranks 0,4"]);
+}
+
+#[test]
+fn cycles_that_have_nothing_to_do_with_each_other_are_each_named() {
+    let recv = |from| ("MPI_Recv", false, vec![receive(from, 0)]);
+    let ranks = waiting(vec![recv(1), recv(0), recv(3), recv(2), recv(3)]);
+    assert_eq!(verdict(&ranks).cycles, [[0, 1], [2, 3]]);
+    says(&ranks, &["behind them: rank 4"]);
 }
 
 #[test]
@@ -208,7 +216,7 @@ fn a_synchronous_send_waits_as_long_as_its_message_lies_unmatched() {
         UnexpectedMessage { context: WORLD, source: ProcessId(0), tag: 5, bytes: 8, sender: Some(REQUEST) };
     told_mut(&mut ranks, 1).unexpected = Listed { count: 1, first: vec![message] };
     sync(&mut ranks);
-    assert_eq!(verdict(&ranks).cycle, [0, 1]);
+    assert_eq!(verdict(&ranks).cycles, [[0, 1]]);
     says(
         &ranks,
         &[
@@ -224,7 +232,8 @@ fn who_waits_for_a_rank_that_has_left_hangs_without_a_cycle() {
     let mut ranks = waiting(vec![("MPI_Recv", false, vec![receive(1, 0)]), ("MPI_Recv", false, vec![])]);
     ranks.insert(1, state(1, Activity::Ended));
     let found = verdict(&ranks);
-    assert_eq!((found.stuck, found.missing, found.cycle), (BTreeSet::from([0]), BTreeSet::from([1]), vec![]));
+    assert_eq!((found.stuck, found.missing), (BTreeSet::from([0]), BTreeSet::from([1])));
+    assert!(found.cycles.is_empty());
     says(&ranks, &["HANGS: rank 0 can never go on.", "rank 1 has left MPI or ended"]);
 }
 
@@ -244,8 +253,8 @@ fn a_collective_operation_in_shared_memory_waits_for_those_who_have_not_come() {
     }
     told_mut(&mut ranks, 2).comms[0].collectives_count = (0, 16);
     sync(&mut ranks);
-    assert_eq!(verdict(&ranks).cycle, [0, 2]);
-    says(&ranks, &["rank 0 waits in MPI_Allreduce for rank 2 in MPI_Allreduce (MPI_COMM_WORLD)"]);
+    assert_eq!(verdict(&ranks).cycles, [[0, 2]]);
+    says(&ranks, &["rank 0 waits in MPI_Allreduce for rank 2's part in MPI_Allreduce (MPI_COMM_WORLD)"]);
     ranks.insert(2, state(2, Activity::UserCode));
     assert!(verdict(&ranks).stuck.is_empty());
     says(&ranks, &["No deadlock: ranks 0,1 wait for rank 2"]);
@@ -357,7 +366,7 @@ fn as_json_the_verdict_is_data() {
     let (text, is_stuck) = show::json(&Heading::default(), &[], &ranks);
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(is_stuck);
-    assert_eq!(value["cycle"], serde_json::json!([0, 1]));
+    assert_eq!(value["cycles"], serde_json::json!([[0, 1]]));
     assert_eq!(value["ranks"][0]["waits_for"], "rank 1 (tag 5, MPI_COMM_WORLD)");
     assert_eq!(value["is_stuck"], true);
 }

@@ -112,30 +112,21 @@ pub(super) fn need(graph: &Graph<'_>, me: u32, need: &Need) -> String {
             }
         }
         Need::Progress { peer } => format!("data under way to or from rank {}", peer.0),
-        Need::Collective(state) => {
-            let to = graph.targets_of(me, need);
-            let what = what(state.label);
-            let comm = comm(graph, me, state.context);
-            if to.is_empty() {
-                format!("the next step of {what} ({comm})")
-            } else {
-                format!("{} in {what} ({comm})", ranks(&to))
-            }
-        }
-        Need::Node(state) => {
-            let to = graph.targets_of(me, need);
-            let (what, comm) = (what(Some(state.label)), comm(graph, me, state.context));
-            if to.is_empty() {
-                format!("the others in {what} ({comm})")
-            } else {
-                format!("{} in {what} ({comm})", ranks(&to))
-            }
-        }
+        Need::Collective(state) => part(graph, me, need, (state.context, state.label)),
+        Need::Node(state) => part(graph, me, need, (state.context, Some(state.label))),
     }
 }
 
-fn what(label: Option<Label>) -> String {
-    label.map_or("a step of its own".into(), |label| function(label.collective))
+/// `rank 2's part in MPI_Allreduce (MPI_COMM_WORLD)`
+fn part(graph: &Graph<'_>, me: u32, need: &Need, (context, label): (ContextId, Option<Label>)) -> String {
+    let to = graph.targets_of(me, need);
+    let what = label.map_or("it".into(), |label| function(label.collective));
+    let comm = comm(graph, me, context);
+    match to.len() {
+        0 => format!("the others' parts in {what} ({comm})"),
+        1 => format!("{}'s part in {what} ({comm})", ranks(&to)),
+        _ => format!("the parts of {} in {what} ({comm})", ranks(&to)),
+    }
 }
 
 /// What all blocked calls of a rank wait for.
