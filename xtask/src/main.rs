@@ -21,6 +21,7 @@ mod run;
 mod stage;
 mod test;
 mod tidy;
+mod why_test;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,8 @@ enum Command {
     Conformance(conformance::Options),
     /// Kill a random rank at a random moment, again and again.
     Killtest(killtest::Options),
+    /// Start jobs that hang and check what `ayatori why` says of them.
+    WhyTest(why_test::Options),
     /// Run the protocol engine in random worlds with faults.
     Fuzz(fuzz::Options),
     /// Break the protocol engine's source in a copy, one bug at a time: fault runs must find each.
@@ -86,6 +89,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Ci => ci::run(),
         Command::Conformance(options) => conformance::run(options),
         Command::Killtest(options) => killtest::run(options),
+        Command::WhyTest(options) => why_test::run(options),
         Command::Fuzz(options) => fuzz::run(options),
         Command::Mutants(options) => mutants::run(options),
         Command::LabTest(options) => lab_test::run(options),

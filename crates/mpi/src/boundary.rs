@@ -123,7 +123,7 @@ pub(crate) fn enter(
     on: impl FnOnce() -> Object,
     body: impl FnOnce() -> Result<(), Fault>,
 ) -> c_int {
-    let outer = why::enter(call);
+    why::enter(call);
     let code = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => MPI_SUCCESS,
         Ok(Err(fault)) => raise(name, on(), fault),
@@ -133,7 +133,7 @@ pub(crate) fn enter(
             raise(name, on(), fault(MPI_ERR_INTERN, format_args!("this is a bug of the library: {text}")))
         }
     };
-    why::words().leave(outer);
+    why::words().leave();
     code
 }
 

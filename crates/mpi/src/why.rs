@@ -176,13 +176,12 @@ fn need_of_half(process: &mut Process, half: Half) -> Need {
 }
 
 fn need_of_request(process: &mut Process, handle: MPI_Request) -> Need {
+    if let Ok(Some(id)) = process.core_id(handle, "request") {
+        return process.engine().core.need(id);
+    }
     let Ok(request) = process.requests.get(handle, "request") else { return Need::Nothing };
     match &request.what {
-        What::Core(id) => {
-            let id = *id;
-            process.engine().core.need(id)
-        }
-        What::Done(_) => Need::Nothing,
+        What::Sent => Need::Nothing,
         What::Both(receive, send, _) => {
             let (receive, send) = (*receive, *send);
             match need_of_half(process, receive) {
@@ -208,15 +207,25 @@ fn need_of_node(engine: &mut Engine, comm: CommId) -> Option<Need> {
     Some(Need::Node(NodeState { context, number, label, awaited }))
 }
 
-/// The number of the call under way, of this thread.
+/// Function `call` begins.
 #[inline(always)]
-pub(crate) fn enter(call: u32) -> u32 {
+pub(crate) fn enter(call: u32) {
     let words = words();
-    let outer = words.enter(call);
-    if words.is_asked() {
+    words.enter(call);
+    // Known when this is compiled.
+    if !is_frequent(call) && words.is_asked() {
         on_entry();
     }
-    outer
+}
+
+/// Functions that are called for every message and are no place to look up: who asks sees that they are called, and
+/// when they wait they answer.
+#[inline(always)]
+const fn is_frequent(call: u32) -> bool {
+    matches!(
+        call,
+        ids::MPI_Send | ids::MPI_Recv | ids::MPI_Isend | ids::MPI_Irecv | ids::MPI_Wait | ids::MPI_Waitall
+    )
 }
 
 /// What kind of call waits so, where the words may be another thread's.

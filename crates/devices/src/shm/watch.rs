@@ -47,20 +47,19 @@ impl CallWords {
         Self { call: AtomicU32::new(0), calls_count: AtomicU32::new(0), asked: AtomicU32::new(0) }
     }
 
-    /// The rank is in a function from now on; gives the one that has called it, or 0.
+    /// The rank is in a function from now on.
     #[inline(always)]
-    pub fn enter(&self, call: u32) -> u32 {
-        let outer = self.call.load(Ordering::Relaxed);
+    pub fn enter(&self, call: u32) {
         self.call.store(call, Ordering::Relaxed);
         // Only this process writes it; with threads that call at once some calls may go uncounted.
         self.calls_count.store(self.calls_count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        outer
     }
 
-    /// It is back in the one before.
+    /// It is in none any more; also where the user's code was called back and has called MPI, for the rest of the outer
+    /// call.
     #[inline(always)]
-    pub fn leave(&self, outer: u32) {
-        self.call.store(outer, Ordering::Relaxed);
+    pub fn leave(&self) {
+        self.call.store(0, Ordering::Relaxed);
     }
 
     /// Whether somebody waits for an answer.
@@ -372,8 +371,10 @@ mod tests {
         let (_source, mut ranks, observer) = job();
         ranks[0].announce(9, "MPI_A\nMPI_B\n");
         let words = ranks[0].call_words();
-        assert_eq!((words.enter(2), words.enter(1)), (0, 2));
-        words.leave(2);
+        words.enter(1);
+        words.leave();
+        assert_eq!(observer.look()[0].call, None);
+        words.enter(2);
         ranks[1].detach();
         let [first, second] = &observer.look()[..] else { panic!("two ranks") };
         assert_eq!((first.call.as_deref(), first.calls_count), (Some("MPI_B"), 2));
