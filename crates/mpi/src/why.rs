@@ -2,8 +2,8 @@
 //!
 //! Every call writes which function it is, by `boundary::enter`, into words that the launcher can see
 //! (`devices::shm::CallWords`). What a call waits for is put together only when somebody asks: a call that is about to
-//! sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so does a call on its way in. Who
-//! computes answers nothing: its words say so.
+//! sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so does a call that polls, on its way
+//! in. Who computes answers nothing: its words say so.
 //!
 //! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
 
@@ -213,19 +213,26 @@ pub(crate) fn enter(call: u32) {
     let words = words();
     words.enter(call);
     // Known when this is compiled.
-    if !is_frequent(call) && words.is_asked() {
+    if is_polling(call) && words.is_asked() {
         on_entry();
     }
 }
 
-/// Functions that are called for every message and are no place to look up: who asks sees that they are called, and
-/// when they wait they answer.
+/// Functions by which programs look again and again whether something has come. They answer on their way in; all others
+/// where they wait. Not one of them may be called by a reduction function of the user, which runs while the process is
+/// locked.
 #[inline(always)]
-const fn is_frequent(call: u32) -> bool {
-    matches!(
+const fn is_polling(call: u32) -> bool {
+    let tests = matches!(call, ids::MPI_Test | ids::MPI_Testall | ids::MPI_Testany | ids::MPI_Testsome);
+    let probes = matches!(call, ids::MPI_Iprobe | ids::MPI_Improbe);
+    let looks = matches!(
         call,
-        ids::MPI_Send | ids::MPI_Recv | ids::MPI_Isend | ids::MPI_Irecv | ids::MPI_Wait | ids::MPI_Waitall
-    )
+        ids::MPI_Request_get_status
+            | ids::MPI_Request_get_status_all
+            | ids::MPI_Request_get_status_any
+            | ids::MPI_Request_get_status_some
+    );
+    tests || probes || looks
 }
 
 /// What kind of call waits so, where the words may be another thread's.

@@ -4,3 +4,4 @@ mod hosts;
 mod info;
 mod run;
 mod sim;
+mod why;

@@ -1,13 +1,12 @@
 //! What a rank is doing, for those who look on: the launcher, and `ayatori why`.
 //!
 //! A rank writes two words at every call, on lines that nobody else writes: which function it is in, and how many it has
-//! called ([`CallWords`]). That is two stores and a look at a word that is 0 as long as nobody asks. All else is told on
-//! request only:
+//! called ([`CallWords`]). That is three stores a call. All else is told on request only:
 //!
 //! ```text
 //! asker                                   rank
 //!   inquiry += 1, asked = inquiry
-//!   wakes it if it sleeps                   sees `asked` in its next call, or when it wakes in the one it is in
+//!   wakes it if it sleeps                   sees `asked` when it wakes, or polls
 //!                                           version += 1, bytes, version += 1
 //!   answered ≥ inquiry: reads bytes  ◄───   answered = inquiry, asked = 0
 //!   (again if `version` is odd or changed)

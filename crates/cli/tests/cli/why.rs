@@ -1,0 +1,98 @@
+//! `ayatori why`, from outside, on programs that do not use MPI. What MPI programs wait for is `cargo xtask why-test`'s.
+
+use std::io::Read;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn ayatori(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));
+    command.args(args).stdin(Stdio::null()).env_remove("OMP_NUM_THREADS");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A job of two ranks that sleep.
+fn sleepers() -> Child {
+    let mut command = ayatori(&["run", "-n", "2", "sleep", "600"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("ayatori runs")
+}
+
+/// Asks until the answer holds `words`.
+fn ask_until(args: &[&str], words: &str) -> Output {
+    let begin = Instant::now();
+    loop {
+        let output = ayatori(args).output().expect("ayatori runs");
+        let said = text(&output.stdout);
+        if said.contains(words) {
+            return output;
+        }
+        assert!(
+            begin.elapsed() < Duration::from_secs(10),
+            "not said: {words}\n{said}{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+fn signal(child: &Child, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a process id");
+    rustix::process::kill_process(pid, signal).expect("it runs");
+}
+
+#[test]
+fn ranks_that_have_not_come_to_mpi_are_listed_by_the_launchers_pid() {
+    let mut job = sleepers();
+    let pid = job.id().to_string();
+    let output = ask_until(&["why", &pid], "1     ");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("not in MPI yet").count(), 2, "{said}");
+    assert!(
+        said.contains("sleep 600 (2 ranks") && said.contains("No deadlock: no rank waits in MPI."),
+        "{said}"
+    );
+    let json = ayatori(&["why", &pid, "--json"]).output().expect("ayatori runs");
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!((value["ranks_count"].as_u64(), value["is_stuck"].as_bool()), (Some(2), Some(false)));
+    signal(&job, rustix::process::Signal::TERM);
+    job.wait().expect("it ends");
+}
+
+#[test]
+fn sigusr1_prints_the_table_and_spares_ranks_that_do_not_catch_it() {
+    let mut job = sleepers();
+    ask_until(&["why", &job.id().to_string()], "1     ");
+    signal(&job, rustix::process::Signal::USR1);
+    let mut said = String::new();
+    let mut from = job.stderr.take().expect("a pipe");
+    let mut chunk = [0; 4096];
+    while !said.contains("No deadlock") {
+        let count = from.read(&mut chunk).expect("a pipe");
+        assert!(count > 0, "the job has ended: {said}");
+        said += &text(&chunk[..count]);
+    }
+    assert!(said.contains("not in MPI yet"), "{said}");
+    assert!(job.try_wait().expect("a child").is_none(), "it lives on");
+    signal(&job, rustix::process::Signal::TERM);
+    job.wait().expect("it ends");
+}
+
+#[test]
+fn what_is_no_job_is_named() {
+    let output = ayatori(&["why", "no-such-job"]).output().expect("ayatori runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("'no-such-job'"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn more_ranks_than_the_machine_allows_are_refused_at_once() {
+    let begin = Instant::now();
+    let output = ayatori(&["run", "-n", "99999999", "true"]).output().expect("ayatori runs");
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("-n 99999999") && said.contains("allows"), "{said}");
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+}
