@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How long ranks may take to answer. One that sleeps does it at once, if it gets a CPU.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// After so long nobody expects an answer of a rank that has been in the program's own code all the time.
+/// After so long nobody expects an answer of a rank that is in the program's own code, or makes calls.
 const USER_CODE_PATIENCE: Duration = Duration::from_millis(60);
 /// A look takes so long at least, to see who makes calls.
 const LOOK_MIN: Duration = Duration::from_millis(40);
@@ -97,7 +97,7 @@ fn hear(observer: &Observer, all: &mut BTreeMap<u32, Looked>, begin: Instant) {
             if let Some(bytes) = observer.answer(local, inquiry) {
                 report.answer = Some(to_hex(&bytes));
                 *asked = None;
-            } else if is_late && report.call.is_none() && !report.is_moving {
+            } else if is_late && (report.call.is_none() || report.is_moving) {
                 *asked = None;
             } else if asks_again {
                 observer.ask_again(local, inquiry);
