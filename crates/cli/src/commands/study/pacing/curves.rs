@@ -5,6 +5,8 @@ use super::experiment::Outcome;
 
 /// Less than this is no effect: 2 %.
 pub(super) const NOTHING: f64 = 0.02;
+/// Where start times are drawn, 5 %: other draws move a mean over them by so much.
+pub(super) const NOTHING_OF_DRAWS: f64 = 0.05;
 
 /// The runs of one traffic, length and network, in order of gap.
 #[derive(Debug)]
@@ -60,6 +62,26 @@ impl Curve {
         matches!(self.case.traffic, Traffic::AllToAll(_, Partner::Xor)) && self.case.start_spread_ns <= 5
     }
 
+    /// Whether this is all-to-all as the paper's program does it, by one-sided writes, ranks beginning at once or apart.
+    pub(super) fn is_one_sided(&self) -> bool {
+        matches!(self.case.traffic, Traffic::AllToAll(_, Partner::OneSided))
+    }
+
+    /// Whether start times are spread over more than the few ns of NSIM.
+    pub(super) fn is_apart(&self) -> bool {
+        self.case.start_spread_ns > 5
+    }
+
+    /// Whether some gap is better than none.
+    pub(super) fn gains(&self) -> bool {
+        self.best().1 < 1.0 - if self.case.start_count > 1 { NOTHING_OF_DRAWS } else { NOTHING }
+    }
+
+    /// The effect at a gap that was run.
+    pub(super) fn effect_at(&self, gap: f64) -> Option<f64> {
+        self.points.iter().find(|point| (point.0 - gap).abs() < 1e-9).map(|point| point.1)
+    }
+
     pub(super) fn nodes(&self) -> u32 {
         self.case.shape.node_count()
     }
@@ -97,6 +119,15 @@ pub(super) fn of(grid: &[Case], results: &[(Case, Outcome)]) -> Vec<Curve> {
     curves
 }
 
+/// A spread of start times for people.
+pub(super) fn spread(ns: u32) -> String {
+    match ns {
+        0..=5 => "a few ns".into(),
+        6..1_000 => format!("{ns} ns"),
+        _ => format!("{} µs", f64::from(ns) / 1_000.0),
+    }
+}
+
 /// A length for people.
 pub(super) fn length(bytes: u64) -> String {
     if bytes >= 1 << 20 { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
@@ -120,6 +151,7 @@ pub(super) mod tests {
             traffic: Traffic::Ring,
             bytes,
             start_spread_ns: 5,
+            start_count: 1,
             pacing: Pacing::Fixed(0),
         };
         Curve { case, unpaced_ps: 1_000, points: points.to_vec(), beyond: Vec::new() }

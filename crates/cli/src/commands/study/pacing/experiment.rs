@@ -98,6 +98,18 @@ impl Experiment {
     /// # Errors
     /// The machine cannot be simulated, or the run comes to a standstill.
     pub(super) fn run(&self, case: &Case) -> anyhow::Result<Outcome> {
+        let mut all = Outcome { gap: 0.0, time_ps: 0, packet_hop_count: 0 };
+        for start in 0..u64::from(case.start_count) {
+            let one = self.run_once(case, self.seed + start)?;
+            all.gap = one.gap;
+            all.time_ps += one.time_ps;
+            all.packet_hop_count += one.packet_hop_count;
+        }
+        all.time_ps /= u64::from(case.start_count);
+        Ok(all)
+    }
+
+    fn run_once(&self, case: &Case, start_seed: u64) -> anyhow::Result<Outcome> {
         let (machine, network) = self.network(case.shape, case.nic_count)?;
         let processes_per_host = match case.traffic {
             Traffic::Ring => RING_PROCESSES_PER_NODE,
@@ -107,7 +119,7 @@ impl Experiment {
         let paced = plan.pacing(case, &network)?;
         let config = Config {
             start_spread_ps: u64::from(case.start_spread_ns) * 1_000,
-            seed: self.seed,
+            seed: start_seed,
             nic_use: NicUse::OneEach,
             // So that the shortest message of the ring is paced too: a gap is for the data of long messages.
             eager_bytes_max: 8 << 10,

@@ -30,7 +30,7 @@ use store::Store;
 
 /// Random ring and all-to-all with gaps between packets, on the paper's FX10.
 ///
-/// Writes results.csv, table.txt, random-ring.svg, all-to-all.svg and report.md. Finished runs are kept: the same command
+/// Writes results.csv, table.txt, figures and report.md. Finished runs are kept: the same command
 /// goes on where it was stopped.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -85,6 +85,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             ("report.md", &page),
             ("random-ring.svg", &svg::panels("Random ring", &report::ring_panels(&curves), (0.0, 2.0))),
             ("all-to-all.svg", &svg::panels("All-to-all", &report::exchange_panels(&curves), (0.8, 1.2))),
+            (
+                "all-to-all-apart.svg",
+                &svg::panels("All-to-all, ranks apart", &report::apart_panels(&curves), (0.6, 1.4)),
+            ),
         ],
     )?;
     let mut stdout = std::io::stdout().lock();
@@ -126,6 +130,7 @@ fn origin(args: &Args, experiment: &Experiment) -> anyhow::Result<String> {
         traffic: Traffic::Ring,
         bytes: 16 << 10,
         start_spread_ns: 5,
+        start_count: 1,
         pacing: Pacing::PerHop(500),
     };
     let exchange = Case { nic_count: 1, traffic: Traffic::AllToAll([0, 1, 2], Partner::Xor), ..case };

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::cases::{Case, ORDERS, Pacing, Partner, Shape, Traffic};
-use super::curves::{Curve, NOTHING, length};
+use super::curves::{Curve, NOTHING, NOTHING_OF_DRAWS, length, spread};
 use super::experiment::Limits;
 use super::findings::{self, Verdict};
 
@@ -34,11 +34,12 @@ pub(super) fn page(input: &Input<'_>) -> String {
          machines/fx10.toml. *Effect*: time over time without gap; lower is better. *Gap*: silence of a NIC after each \
          packet, in packet times. The paper: H. Shibamura, \"Performance evaluation of communication applications using \
          packet pacing on Fujitsu FX10\", IPSJ SIG HPC, 2014. Its plots are not in numbers, so shapes are compared, not \
-         values. Less than {:.0} % is called no effect.\n",
+         values. Less than {:.0} % is called no effect ({:.0} % where start times are drawn).\n",
         input.command,
         input.origin,
         if done < all { "; what is missing was not run (the command goes on where it stopped)" } else { "" },
-        NOTHING * 100.0
+        NOTHING * 100.0,
+        NOTHING_OF_DRAWS * 100.0
     );
     findings_table(&mut out, input);
     differences(&mut out, input);
@@ -79,14 +80,9 @@ fn differences(out: &mut String, input: &Input<'_>) {
              FX10 hide the network from short messages, are small here (below 1 µs a message).\n\n",
         );
     }
-    if differs(5) || differs(6) {
+    if differs(5) || differs(6) || differs(7) {
         orders(&mut text, input);
-    }
-    if differs(8) {
-        text.push_str(
-            "**Imbalance.** Pairwise exchange waits for its partner in every step, so that ranks that begin late hold their \
-             partners and the steps stay in line after a few of them.\n\n",
-        );
+        apart(&mut text, input);
     }
     if !text.is_empty() {
         out.push_str("## Where ours differs, and why\n\n");
@@ -175,12 +171,64 @@ fn orders(out: &mut String, input: &Input<'_>) {
     if first.is_some() && by_xor.all(|other| Some(other) == first) {
         out.push_str(
             " With `rank XOR step` on axes of 4, 2 and 8 another rank order does the same 63 steps in another order: their \
-             link loads are the same, number for number, so that orders can differ only by how one step runs into the next. \
-             That Z first is special on FX10 must come from something else than which links a step uses; the paper does not \
-             give its program (with `rank ± step`, as Open MPI has it, orders do differ: see below where it was run).",
+             link loads are the same, number for number. So while all ranks are in the same step, orders cannot differ; they \
+             do when ranks are apart, and one step runs into the next.",
         );
     }
     out.push_str("\n\n");
+}
+
+/// What a gap does to ranks that are not in the same step.
+fn apart(out: &mut String, input: &Input<'_>) {
+    let together = |case: &Case| {
+        let same = |curve: &&Curve| {
+            let other = &curve.case;
+            curve.is_one_sided()
+                && !curve.is_apart()
+                && (other.traffic, other.bytes) == (case.traffic, case.bytes)
+        };
+        input.curves.iter().find(same)
+    };
+    let own: Vec<&Curve> =
+        input.curves.iter().filter(|curve| curve.is_one_sided() && curve.is_apart()).collect();
+    if own.is_empty() {
+        return;
+    }
+    out.push_str(
+        "**Ranks apart.** The paper's program writes one-sided and waits for nobody in between, and nothing brings its ranks \
+         together but the job's start or a barrier of software: they begin microseconds apart (NSIM was given a few ns). Means \
+         over four draws:\n\n\
+         | rank order | length | starts within | without gap, ms | if all begin at once | best gap below 1 | time there, ms | if all begin at once |\n\
+         |---|---|---|---|---|---|---|---|\n",
+    );
+    for curve in own {
+        let below_one = curve.points.iter().filter(|point| point.0 > 0.0 && point.0 < 1.0);
+        let Some(&(gap, effect)) = below_one.min_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+        let ms = |curve: &Curve, effect: f64| curve.unpaced_ps as f64 / 1e9 * effect;
+        let at_once = |gap: f64| {
+            let other = together(&curve.case)?;
+            other.effect_at(gap).map(|effect| format!("{:.2}", ms(other, effect)))
+        };
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {:.2} | {} | {gap} | {:.2} | {} |",
+            curve.case.order_name(),
+            length(curve.case.bytes),
+            spread(curve.case.start_spread_ns),
+            ms(curve, 1.0),
+            at_once(0.0).unwrap_or_default(),
+            ms(curve, effect),
+            at_once(gap).unwrap_or_default()
+        );
+    }
+    out.push_str(
+        "\nWithout gap ranks that are apart stay so: messages of different steps share links that each step alone would leave \
+         to one or two, and the run takes half as long again. Where a gap below 1 helps, its time is near what ranks that begin \
+         at once need with that gap: the gap brings ranks back into step. A message that has a link to itself is slowed down \
+         by the gap, two that share one hardly are, so that those ahead lose and those behind catch up; from gap 1 on two \
+         messages pass a shared link without touching, and nothing pulls any more. Where Z varies fastest the first steps go \
+         along the ring of eight, where messages do share links, before any rank is far off.\n\n",
+    );
 }
 
 fn order_name(order: [usize; 3]) -> String {
@@ -219,6 +267,22 @@ fn exchange_section(out: &mut String, input: &Input<'_>) {
     );
     for curve in input.curves.iter().filter(|curve| curve.is_main_exchange()) {
         curve_row(out, &curve.case.order_name(), curve);
+    }
+    let mut apart = input.curves.iter().filter(|curve| curve.is_one_sided() && curve.is_apart()).peekable();
+    if apart.peek().is_some() {
+        let _ = write!(
+            out,
+            "\n### Ranks apart\n\nThe same steps by one-sided writes, which wait for nobody, by ranks that begin apart; means of \
+             four draws. The figure is of starts within {}.\n\n![all-to-all, ranks apart](all-to-all-apart.svg)\n\n\
+             | rank order | length | without gap, ms | best gap | effect there | worst before it | effect at the largest gap |\n\
+             |---|---|---|---|---|---|---|\n",
+            spread(super::cases::SPREAD_OF_ALL_LENGTHS_NS)
+        );
+    }
+    for curve in apart {
+        let name =
+            format!("{}, starts within {}", curve.case.order_name(), spread(curve.case.start_spread_ns));
+        curve_row(out, &name, curve);
     }
     out.push('\n');
 }
@@ -325,25 +389,26 @@ fn ways_table(out: &mut String, what: &str, curves: &[&Curve]) {
 
 fn variants_section(out: &mut String, input: &Input<'_>) {
     let others: Vec<&Curve> =
-        input.curves.iter().filter(|curve| !curve.is_main_ring() && !curve.is_main_exchange()).collect();
+        input.curves.iter().filter(|curve| !(curve.is_main_ring() || curve.is_main_exchange())).collect();
+    let others: Vec<&Curve> =
+        others.into_iter().filter(|curve| !(curve.is_one_sided() && curve.is_apart())).collect();
     if others.is_empty() {
         return;
     }
     out.push_str(
         "## What other assumptions change\n\nThe machine's own 6-D network (`tofu`, units of 2x3x2) in place of the torus that \
-         programs see; one NIC a node in place of four; `rank ± step` in place of `rank XOR step`; start times spread \
-         wider.\n\n| | length | without gap, ms | best gap | effect there | worst before it | effect at the largest gap |\n\
+         programs see; one NIC a node in place of four; `rank ± step` in place of `rank XOR step`; one-sided in place of both \
+         sides waiting; start times spread wider.\n\n| | length | without gap, ms | best gap | effect there | worst before it | effect at the largest gap |\n\
          |---|---|---|---|---|---|---|\n",
     );
     for curve in others {
         let case = &curve.case;
+        let traffic = case.columns().split(',').next().unwrap_or_default().to_string();
         let name = match (case.traffic, case.shape) {
             (Traffic::Ring, Shape::Tofu(_)) => format!("ring, {} nodes, {}", curve.nodes(), case.shape),
             (Traffic::Ring, _) => format!("ring, {} nodes, {} NIC", curve.nodes(), case.nic_count),
-            (Traffic::AllToAll(_, Partner::Shift), _) => {
-                format!("all-to-all {}, rank ± step", case.order_name())
-            }
-            _ => format!("all-to-all {}, starts spread over {} ns", case.order_name(), case.start_spread_ns),
+            _ if curve.is_apart() => format!("{traffic}, starts within {}", spread(case.start_spread_ns)),
+            _ => traffic,
         };
         curve_row(out, &name, curve);
     }
@@ -375,8 +440,8 @@ pub(super) fn table(curves: &[Curve]) -> String {
         let traffic = columns.split(',').next().unwrap_or_default();
         let name = match curve.is_ring() {
             true => format!("ring {} {} NICs", curve.case.shape, curve.case.nic_count),
-            false if curve.case.start_spread_ns > 5 => {
-                format!("{traffic}, {} ns", curve.case.start_spread_ns)
+            false if curve.is_apart() => {
+                format!("{traffic}, {}", spread(curve.case.start_spread_ns))
             }
             false => traffic.to_string(),
         };
@@ -398,8 +463,19 @@ pub(super) fn ring_panels(curves: &[Curve]) -> Vec<super::svg::Panel<'_>> {
 
 /// Panels of the main all-to-all: a rank order each, in the paper's order.
 pub(super) fn exchange_panels(curves: &[Curve]) -> Vec<super::svg::Panel<'_>> {
-    let mut panels =
-        group(curves.iter().filter(|curve| curve.is_main_exchange()), |curve| curve.case.order_name());
+    order_panels(curves.iter().filter(|curve| curve.is_main_exchange()))
+}
+
+/// The same with one-sided writes by ranks that begin apart, at the spread that was run with all lengths.
+pub(super) fn apart_panels(curves: &[Curve]) -> Vec<super::svg::Panel<'_>> {
+    let is_shown = |curve: &&Curve| {
+        curve.is_one_sided() && curve.case.start_spread_ns == super::cases::SPREAD_OF_ALL_LENGTHS_NS
+    };
+    order_panels(curves.iter().filter(is_shown))
+}
+
+fn order_panels<'a>(curves: impl Iterator<Item = &'a Curve>) -> Vec<super::svg::Panel<'a>> {
+    let mut panels = group(curves, |curve| curve.case.order_name());
     panels.sort_by_key(|panel| ORDERS.iter().position(|&order| order_name(order) == panel.0));
     panels
 }
