@@ -139,7 +139,8 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
         return Ok(Routing::Table(Table::up_down(graph, None)?));
     };
     // With credits a dateline costs nothing; Ethernet has one lane only.
-    let dateline = machine.graph.switches().all(|switch| machine.switch_model(switch).router.is_some());
+    let routers = || machine.graph.switches().map(|switch| machine.switch_model(switch).router.as_ref());
+    let dateline = routers().all(|router| router.is_some_and(|router| router.virtual_channel_count > 1));
     if let (Some(grid), Asked::Auto | Asked::DimensionOrder | Asked::NoWrapTransit) = (topology.grid(), asked)
     {
         let given = &machine.options.dimension_order;
@@ -149,6 +150,11 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
             notes.push("no-wrap-transit is simulated as plain dimension order".into());
         }
         let routing = DimensionOrder::with_order(&grid, &order, dateline, TieRule::Balanced);
+        // With ties at half the ring shared out, one of four has no circle yet.
+        let rings = grid.dimensions.iter().any(|dimension| dimension.wraps && dimension.extent > 4);
+        if !dateline && rings && routers().all(|router| router.is_some()) {
+            notes.push("with one virtual channel there is no dateline: rings can deadlock".into());
+        }
         return Ok(Routing::DimensionOrder(routing));
     }
     let method = match asked {

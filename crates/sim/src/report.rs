@@ -1,9 +1,11 @@
 //! What a run says about the network: utilisation, queueing, and the bottleneck in one line.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use ayatori_fabric::graph::{ChannelId, Graph, Node};
 
+use crate::cluster::{ClusterReport, Usage};
 use crate::network::{ChannelLoad, Network, Probe};
 
 /// A direction of a link and how busy it was.
@@ -20,7 +22,7 @@ pub struct BusyChannel {
 }
 
 /// Links of one kind taken together.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Group {
     /// Number of directions.
     pub channel_count: usize,
@@ -32,6 +34,8 @@ pub struct Group {
     pub mean_wait_ps: f64,
     /// Mean time that sending a packet took, ps.
     pub mean_transfer_ps: f64,
+    /// The busiest; `None` if nothing was sent.
+    pub busiest: Option<BusyChannel>,
 }
 
 /// See the module's documentation.
@@ -39,7 +43,7 @@ pub struct Group {
 pub struct LinkReport {
     /// Time looked at, ps.
     pub elapsed_ps: u64,
-    /// From hosts into the network.
+    /// From hosts into the network. How long packets waited in a NIC is not measured.
     pub injection: Group,
     /// Between switches.
     pub network: Group,
@@ -47,13 +51,63 @@ pub struct LinkReport {
     pub ejection: Group,
     /// The busiest between switches, busiest first.
     pub worst: Vec<BusyChannel>,
+    /// The link for which packets waited longest, all taken together.
+    pub waited_most: Option<BusyChannel>,
+    /// The NIC that was sending and receiving for the largest part of the time, the two added up: its link into the
+    /// network, and that sum.
+    pub busiest_nic: Option<(BusyChannel, f64)>,
 }
 
-/// A link busy for this part of the time limits the whole.
+/// How busy hosts were: what links do not tell.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HostReport {
+    /// The busiest rank.
+    pub rank: u32,
+    /// Part of the time that it was in the library or computing, 0 to 1.
+    pub software_max: f64,
+    /// Part of the time that it was computing.
+    pub computing: f64,
+    /// Part of the time that ranks were in the library or computing in the mean.
+    pub software_mean: f64,
+    /// The host with the busiest memory, by number.
+    pub host: u32,
+    /// Part of the time that its memory was busy with messages within the host.
+    pub memory_max: f64,
+}
+
+impl HostReport {
+    /// Looks at a run of a cluster.
+    pub fn of(report: &ClusterReport) -> HostReport {
+        let Usage { busy_ps, computing_ps, memory_busy_ps } = &report.usage;
+        let elapsed_ps = report.elapsed_ps.max(1) as f64;
+        let most = |values: &[u64]| {
+            let most = (0..values.len()).max_by_key(|&index| (values[index], std::cmp::Reverse(index)));
+            most.map_or((0, 0.0), |index| (index as u32, values[index] as f64 / elapsed_ps))
+        };
+        let ((rank, software_max), (host, memory_max)) = (most(busy_ps), most(memory_busy_ps));
+        let total_ps: u128 = busy_ps.iter().map(|&ps| u128::from(ps)).sum();
+        HostReport {
+            rank,
+            software_max,
+            computing: computing_ps.get(rank as usize).copied().unwrap_or(0) as f64 / elapsed_ps,
+            software_mean: total_ps as f64 / elapsed_ps / busy_ps.len().max(1) as f64,
+            host,
+            memory_max,
+        }
+    }
+}
+
+/// What is busy for this part of the time limits the whole.
 const SATURATED: f64 = 0.9;
+/// A NIC busy for this part of the time does more than whatever it waits for in between.
+const NEARLY_SATURATED: f64 = 0.7;
 /// Where packets wait at a hop for longer than sending this many of them takes, they stand in each other's way: buffers
 /// are full far back (tree saturation), even where no link is always busy.
 const CONTENDED_PACKET_TIMES: f64 = 1.0;
+
+fn percent(part: f64) -> String {
+    format!("{:.0} %", 100.0 * part)
+}
 
 impl LinkReport {
     /// Looks at a network that has run for `elapsed_ps` since it was built, and names the `worst_count` busiest links.
@@ -68,52 +122,117 @@ impl LinkReport {
                 _ => between.push(load),
             }
         }
-        let mut busiest = between.clone();
+        let named = |load: &ChannelLoad| busy_channel(graph, load, elapsed_ps);
+        let all = between.iter().chain(&ejection);
+        let waited_most = all.max_by_key(|load| (load.waited_ps, std::cmp::Reverse(load.channel)));
+        let received: HashMap<ChannelId, u64> =
+            ejection.iter().map(|load| (load.channel.reverse(), load.busy_ps)).collect();
+        let both = |load: &ChannelLoad| load.busy_ps + received.get(&load.channel).copied().unwrap_or(0);
+        let busiest_nic = injection.iter().max_by_key(|load| (both(load), std::cmp::Reverse(load.channel)));
+        let part = |load: &ChannelLoad| both(load) as f64 / elapsed_ps.max(1) as f64;
         // The number decides among equals, so that the same run names the same links.
+        let mut busiest = between.clone();
         busiest.sort_by_key(|load| (std::cmp::Reverse(load.busy_ps), load.channel));
-        let worst = busiest.iter().take(worst_count).map(|load| busy_channel(graph, load, elapsed_ps));
         LinkReport {
             elapsed_ps,
-            injection: group(&injection, elapsed_ps),
-            network: group(&between, elapsed_ps),
-            ejection: group(&ejection, elapsed_ps),
-            worst: worst.collect(),
+            worst: busiest.iter().filter(|load| load.busy_ps > 0).take(worst_count).map(named).collect(),
+            waited_most: waited_most.filter(|load| load.waited_ps > 0).map(named),
+            busiest_nic: busiest_nic.filter(|load| both(load) > 0).map(|load| (named(load), part(load))),
+            injection: group(graph, &injection, elapsed_ps),
+            network: group(graph, &between, elapsed_ps),
+            ejection: group(graph, &ejection, elapsed_ps),
         }
     }
 
     /// What limited the run, in one line.
-    pub fn bottleneck(&self) -> String {
-        let percent = |part: f64| format!("{:.0} %", 100.0 * part);
-        let Some(worst) = self.worst.first().filter(|worst| worst.utilisation > 0.0) else {
-            return "bottleneck: none; no packet went from switch to switch".into();
-        };
-        let (busiest, mean) = (percent(self.network.max), percent(self.network.mean));
-        if self.network.max >= SATURATED {
+    pub fn bottleneck(&self, hosts: &HostReport) -> String {
+        if let Some(text) = self.saturated(hosts) {
+            return text;
+        }
+        let nics = self.injection.max.max(self.ejection.max);
+        let (links, nics, software) = (percent(self.network.max), percent(nics), percent(hosts.software_max));
+        if let Some(most) = self.contended() {
+            let (wait_us, packets) =
+                (self.network.mean_wait_ps / 1e6, self.network.mean_wait_ps / self.network.mean_transfer_ps);
             return format!(
-                "bottleneck: link {}, busy {busiest} of the time (mean of all {mean}); packets waited {:.1} us for it",
-                worst.name,
-                worst.mean_wait_ps / 1e6
+                "contention: packets waited {wait_us:.1} us ({packets:.1} packet times) at a hop in the mean, longest for \
+                 {}, busy {}; links are busy {links} at most, NICs {nics}",
+                most.name,
+                percent(most.utilisation)
             );
         }
-        for (group, what) in [(self.ejection, "receiving"), (self.injection, "sending")] {
-            if group.max >= SATURATED {
-                return format!(
-                    "bottleneck: a {what} NIC, busy {} of the time; links at most {busiest}",
-                    percent(group.max)
-                );
-            }
+        if let Some(text) = self.nearly_all_nic() {
+            return text;
         }
-        if self.network.mean_wait_ps > CONTENDED_PACKET_TIMES * self.network.mean_transfer_ps {
-            return format!(
-                "bottleneck: contention; packets waited {:.1} us at a hop in the mean, the busiest link {} is busy {busiest}",
-                self.network.mean_wait_ps / 1e6,
-                worst.name
-            );
-        }
-        let nic = percent(self.injection.max.max(self.ejection.max));
         format!(
-            "bottleneck: not the network; links are busy {busiest} at most, NICs {nic}: latency or software"
+            "latency: ranks wait for each other's messages; software is busy {software} of the time at most, links \
+             {links}, NICs {nics}"
         )
+    }
+
+    /// The busiest thing, if something is always busy.
+    fn saturated(&self, hosts: &HostReport) -> Option<String> {
+        let links = percent(self.network.max);
+        let link = self.network.busiest.as_ref().map(|link| {
+            format!(
+                "link {}, busy {links} of the time (mean of all {}); packets waited {:.1} us for it",
+                link.name,
+                percent(self.network.mean),
+                link.mean_wait_ps / 1e6
+            )
+        });
+        let nic = |group: &Group, verb: &str| {
+            let nic = group.busiest.as_ref()?;
+            Some(format!(
+                "NIC {}, {verb} {} of the time; links at most {links}",
+                nic.name,
+                percent(group.max)
+            ))
+        };
+        let software = format!(
+            "software: rank {} is busy {} of the time ({} computing), the mean of all ranks {}",
+            hosts.rank,
+            percent(hosts.software_max),
+            percent(hosts.computing),
+            percent(hosts.software_mean)
+        );
+        let memory = format!(
+            "memory of host {}, busy {} of the time with messages within the host",
+            hosts.host,
+            percent(hosts.memory_max)
+        );
+        let mut found = [
+            (self.network.max, link),
+            (self.ejection.max, nic(&self.ejection, "receiving")),
+            (self.injection.max, nic(&self.injection, "sending")),
+            (hosts.memory_max, Some(memory)),
+            (hosts.software_max, Some(software)),
+        ];
+        // The sort is stable: among equals the link is named.
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let [(part, text), ..] = found;
+        text.filter(|_| part >= SATURATED)
+    }
+
+    /// A NIC that sends and receives in turn all the time, or is not far from saturated.
+    fn nearly_all_nic(&self) -> Option<String> {
+        let (nic, both) = self.busiest_nic.as_ref()?;
+        let (sends, receives) = (nic.utilisation, both - nic.utilisation);
+        let (name, parts) =
+            (&nic.name, format!("sends {} of the time and receives {}", percent(sends), percent(receives)));
+        if (SATURATED..2.0 - SATURATED).contains(both) {
+            Some(format!("the rate of NICs, with messages one after the other: {name} {parts}"))
+        } else if sends.max(receives) >= NEARLY_SATURATED {
+            Some(format!("the rate of NICs, with pauses between messages: {name} {parts}"))
+        } else {
+            None
+        }
+    }
+
+    /// Whether packets stood in each other's way, and where most.
+    fn contended(&self) -> Option<&BusyChannel> {
+        let Group { mean_wait_ps, mean_transfer_ps, .. } = self.network;
+        self.waited_most.as_ref().filter(|_| mean_wait_ps > CONTENDED_PACKET_TIMES * mean_transfer_ps)
     }
 }
 
@@ -126,7 +245,9 @@ fn busy_channel(graph: &Graph, load: &ChannelLoad, elapsed_ps: u64) -> BusyChann
     }
 }
 
-fn group(loads: &[ChannelLoad], elapsed_ps: u64) -> Group {
+fn group(graph: &Graph, loads: &[ChannelLoad], elapsed_ps: u64) -> Group {
+    let busiest = loads.iter().max_by_key(|load| (load.busy_ps, std::cmp::Reverse(load.channel)));
+    let busiest = busiest.filter(|load| load.busy_ps > 0).map(|load| busy_channel(graph, load, elapsed_ps));
     let elapsed_ps = elapsed_ps.max(1) as f64;
     let sum = |value: fn(&ChannelLoad) -> u64| loads.iter().map(|load| u128::from(value(load))).sum::<u128>();
     let (busy_ps, waited_ps) = (sum(|load| load.busy_ps), sum(|load| load.waited_ps));
@@ -137,6 +258,7 @@ fn group(loads: &[ChannelLoad], elapsed_ps: u64) -> Group {
         mean: busy_ps as f64 / elapsed_ps / loads.len().max(1) as f64,
         mean_wait_ps: waited_ps as f64 / packets.max(1) as f64,
         mean_transfer_ps: busy_ps as f64 / packets.max(1) as f64,
+        busiest,
     }
 }
 
@@ -147,19 +269,20 @@ impl fmt::Display for LinkReport {
             "{:<22}{:>8}{:>8}{:>8}{:>14}",
             "utilisation", "links", "max %", "mean %", "mean wait us"
         )?;
+        let wait = |group: &Group| format!("{:.3}", group.mean_wait_ps / 1e6);
         let groups = [
-            ("NIC to network", self.injection),
-            ("between switches", self.network),
-            ("network to NIC", self.ejection),
+            ("NIC to network", &self.injection, "-".into()),
+            ("between switches", &self.network, wait(&self.network)),
+            ("network to NIC", &self.ejection, wait(&self.ejection)),
         ];
-        for (name, Group { channel_count, max, mean, mean_wait_ps, .. }) in groups {
-            let (max, mean, wait) = (100.0 * max, 100.0 * mean, mean_wait_ps / 1e6);
-            writeln!(f, "{name:<22}{channel_count:>8}{max:>8.1}{mean:>8.1}{wait:>14.3}")?;
+        for (name, Group { channel_count, max, mean, .. }, wait) in groups {
+            let (max, mean) = (100.0 * max, 100.0 * mean);
+            writeln!(f, "{name:<22}{channel_count:>8}{max:>8.1}{mean:>8.1}{wait:>14}")?;
         }
         for BusyChannel { name, utilisation, mean_wait_ps, .. } in &self.worst {
-            writeln!(f, "  {name:<36}{:>8.1}{:>22.3}", 100.0 * utilisation, mean_wait_ps / 1e6)?;
+            writeln!(f, "  {name:<28}{:>8.1}{:>22.3}", 100.0 * utilisation, mean_wait_ps / 1e6)?;
         }
-        write!(f, "{}", self.bottleneck())
+        Ok(())
     }
 }
 
@@ -179,23 +302,48 @@ mod tests {
         LinkReport::of(&network, network.now_ps(), 3)
     }
 
+    fn line(report: &LinkReport) -> String {
+        report.bottleneck(&HostReport::default())
+    }
+
     #[test]
     fn the_link_that_two_flows_share_is_the_bottleneck() {
         // Both from s0.0 and s1.0 through s1.0:x+ to s2.0 and s3.0's neighbour.
         let report = after(&[(0, 2, 4_000_000), (1, 2, 4_000_000), (1, 6, 4_000_000)]);
         assert_eq!(report.worst[0].name, "s1.0:0 -> s2.0:1");
-        assert!(report.bottleneck().starts_with("bottleneck: link s1.0:0 -> s2.0:1, busy 100 %"), "{report}");
+        assert!(line(&report).starts_with("link s1.0:0 -> s2.0:1, busy 100 %"), "{}", line(&report));
     }
 
     #[test]
     fn many_senders_to_one_are_limited_by_its_nic() {
         let report = after(&[(1, 0, 1_000_000), (3, 0, 1_000_000), (4, 0, 1_000_000), (12, 0, 1_000_000)]);
-        assert!(report.bottleneck().starts_with("bottleneck: a receiving NIC"), "{report}");
+        let line = line(&report);
+        assert!(line.starts_with("NIC s0.0:4 -> h0:0, receiving 100 %"), "{line}");
+    }
+
+    #[test]
+    fn a_message_there_and_then_one_back_are_limited_by_the_rate_of_nics() {
+        let mut network = nsim_torus(&[4, 4], NoProbe).unwrap();
+        for (from, to) in [(NicId(0), NicId(1)), (NicId(1), NicId(0))] {
+            let bytes = 4_000_000;
+            network.send(Message { from, to, bytes, gap: Gap::NONE, token: 0, notify_injected: false });
+            while network.advance().unwrap().is_some() {}
+        }
+        let line = line(&LinkReport::of(&network, network.now_ps(), 0));
+        assert!(
+            line.starts_with("the rate of NICs") && line.contains("sends 50 % of the time and receives 50 %"),
+            "{line}"
+        );
     }
 
     #[test]
     fn an_idle_network_is_no_bottleneck() {
-        assert!(after(&[(0, 1, 100)]).bottleneck().starts_with("bottleneck: not the network"));
-        assert!(after(&[]).bottleneck().contains("no packet"));
+        for messages in [&[][..], &[(0, 1, 100)]] {
+            let line = line(&after(messages));
+            assert!(line.starts_with("latency"), "{line}");
+        }
+        let hosts = HostReport { rank: 3, software_max: 0.95, computing: 0.5, ..HostReport::default() };
+        let line = after(&[(0, 1, 100)]).bottleneck(&hosts);
+        assert!(line.starts_with("software: rank 3 is busy 95 % of the time (50 % computing)"), "{line}");
     }
 }

@@ -1,25 +1,94 @@
 //! A trace for Perfetto (<https://ui.perfetto.dev>), in Chrome's JSON format.
 //!
-//! A track for each NIC with a bar for every message under way and an arrow from its start to its arrival; a counter for
-//! each of the busiest links with its utilisation over time. Memory is bounded: beyond [`MESSAGE_COUNT_MAX`] messages only
-//! counters go on, and the trace says so; counters keep [`SLICE_COUNT`] to twice as many slices of time, doubling their
-//! length when the run gets longer.
+//! A track for each rank with slices for the time in the library and for computing (it waits in between), and a bar for
+//! every operation from its call to its completion. A track for each NIC with a bar for every message under way and an
+//! arrow from its start to its arrival. A counter for each of the busiest links with its utilisation over time.
+//!
+//! Memory is bounded: beyond [`RECORD_COUNT_MAX`] messages, slices or operations only counters go on, and the trace says
+//! so; counters keep [`SLICE_COUNT`] to twice as many slices of time, doubling their length when the run gets longer.
 
 use std::io::{self, Write};
 
+use ayatori_core::ids::Source;
 use ayatori_fabric::graph::{ChannelId, Graph, Node};
 
 use crate::network::{Message, Probe};
 
-/// Messages kept.
-pub const MESSAGE_COUNT_MAX: usize = 200_000;
+/// Messages kept; and as many slices of ranks, and operations.
+pub const RECORD_COUNT_MAX: usize = 200_000;
 /// Least number of slices of time, once a run is long enough to have them.
 const SLICE_COUNT: usize = 512;
 /// Length of a slice at first, ps: 100 ns.
 const FIRST_SLICE_PS: u64 = 100_000;
 
+/// What a rank is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// Calls of the library, copies.
+    Library,
+    /// The workload's own computing.
+    Computing,
+}
+
+/// What a rank has asked the library to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Sends a message.
+    Send {
+        /// To this rank.
+        to: u32,
+        /// So long.
+        bytes: u64,
+    },
+    /// Receives one.
+    Receive {
+        /// From this rank or any.
+        from: Source,
+        /// At most so long.
+        bytes: u64,
+    },
+    /// Takes part in a collective operation.
+    Collective {
+        /// Its name.
+        name: &'static str,
+        /// Length of the vector or block.
+        bytes: u64,
+    },
+}
+
+impl Operation {
+    fn name_and_bytes(&self) -> (String, u64) {
+        match *self {
+            Operation::Send { to, bytes } => (format!("send to {to}"), bytes),
+            Operation::Receive { from: Source::Rank(from), bytes } => (format!("receive from {from}"), bytes),
+            Operation::Receive { bytes, .. } => ("receive from any".into(), bytes),
+            Operation::Collective { name, bytes } => (name.into(), bytes),
+        }
+    }
+}
+
+/// Names an operation of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bar(u32);
+
 #[derive(Debug, Clone, Copy)]
-struct Bar {
+struct Slice {
+    start_ps: u64,
+    end_ps: u64,
+    rank: u32,
+    activity: Activity,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct OperationBar {
+    start_ps: u64,
+    end_ps: u64,
+    rank: u32,
+    operation: Operation,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct MessageBar {
     start_ps: u64,
     end_ps: u64,
     from: u32,
@@ -30,7 +99,11 @@ struct Bar {
 /// Collects while the network runs; see [`Trace::write`].
 #[derive(Debug)]
 pub struct Trace {
-    bars: Vec<Bar>,
+    slices: Vec<Slice>,
+    /// The last slice of each rank: what follows it at once makes it longer.
+    last_slice: Vec<u32>,
+    operations: Vec<OperationBar>,
+    bars: Vec<MessageBar>,
     /// Index into `bars` of the message with each handle.
     open: Vec<u32>,
     lost_count: u64,
@@ -42,6 +115,9 @@ pub struct Trace {
 impl Default for Trace {
     fn default() -> Trace {
         Trace {
+            slices: Vec::new(),
+            last_slice: Vec::new(),
+            operations: Vec::new(),
             bars: Vec::new(),
             open: Vec::new(),
             lost_count: 0,
@@ -77,14 +153,14 @@ impl Probe for Trace {
         if self.open.len() <= handle as usize {
             self.open.resize(handle as usize + 1, u32::MAX);
         }
-        if self.bars.len() == MESSAGE_COUNT_MAX {
+        if self.bars.len() == RECORD_COUNT_MAX {
             self.open[handle as usize] = u32::MAX;
             self.lost_count += 1;
             return;
         }
         self.open[handle as usize] = self.bars.len() as u32;
         let Message { from, to, bytes, .. } = *message;
-        self.bars.push(Bar { start_ps: time_ps, end_ps: u64::MAX, from: from.0, to: to.0, bytes });
+        self.bars.push(MessageBar { start_ps: time_ps, end_ps: u64::MAX, from: from.0, to: to.0, bytes });
     }
 
     fn on_delivered(&mut self, time_ps: u64, handle: u32, _message: &Message) {
@@ -102,7 +178,42 @@ impl Trace {
         }
     }
 
-    /// Messages that were left out because there were too many.
+    /// A rank is busy.
+    pub fn on_activity(&mut self, rank: u32, activity: Activity, start_ps: u64, end_ps: u64) {
+        if start_ps == end_ps {
+            return;
+        }
+        if self.last_slice.len() <= rank as usize {
+            self.last_slice.resize(rank as usize + 1, u32::MAX);
+        }
+        let is_full = self.slices.len() == RECORD_COUNT_MAX;
+        let last = &mut self.last_slice[rank as usize];
+        match self.slices.get_mut(*last as usize) {
+            Some(slice) if slice.end_ps == start_ps && slice.activity == activity => slice.end_ps = end_ps,
+            _ if is_full => self.lost_count += 1,
+            _ => {
+                *last = self.slices.len() as u32;
+                self.slices.push(Slice { start_ps, end_ps, rank, activity });
+            }
+        }
+    }
+
+    /// A rank has called for an operation. `None` if there are too many to keep.
+    pub fn begin_operation(&mut self, rank: u32, operation: Operation, start_ps: u64) -> Option<Bar> {
+        if self.operations.len() == RECORD_COUNT_MAX {
+            self.lost_count += 1;
+            return None;
+        }
+        self.operations.push(OperationBar { start_ps, end_ps: u64::MAX, rank, operation });
+        Some(Bar(self.operations.len() as u32 - 1))
+    }
+
+    /// The rank has seen its end.
+    pub fn end_operation(&mut self, bar: Bar, end_ps: u64) {
+        self.operations[bar.0 as usize].end_ps = end_ps;
+    }
+
+    /// Messages, slices and operations that were left out because there were too many.
     pub fn lost_count(&self) -> u64 {
         self.lost_count
     }
@@ -115,9 +226,11 @@ impl Trace {
         writeln!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let lost = match self.lost_count {
             0 => String::new(),
-            lost => format!(" ({lost} messages beyond {MESSAGE_COUNT_MAX} left out)"),
+            lost => {
+                format!(" ({lost} messages, slices and operations beyond {RECORD_COUNT_MAX} each left out)")
+            }
         };
-        writeln!(out, "{}", named(1, None, &format!("messages{lost}")))?;
+        writeln!(out, "{}", named(1, None, &format!("NICs: messages{lost}")))?;
         writeln!(out, ",{}", named(2, None, "link utilisation, %"))?;
         let mut nic = 0;
         for host in graph.hosts() {
@@ -130,8 +243,40 @@ impl Trace {
         for (id, bar) in self.bars.iter().enumerate().filter(|(_, bar)| bar.end_ps != u64::MAX) {
             write_bar(id, bar, out)?;
         }
+        self.write_ranks(out)?;
         self.write_counters(graph, link_count, out)?;
         writeln!(out, "]}}")
+    }
+
+    fn write_ranks(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.last_slice.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, ",{}", named(3, None, "ranks"))?;
+        for rank in 0..self.last_slice.len() as u32 {
+            writeln!(out, ",{}", named(3, Some(rank), &format!("rank {rank}")))?;
+        }
+        for Slice { start_ps, end_ps, rank, activity } in &self.slices {
+            let name = match activity {
+                Activity::Library => "library",
+                Activity::Computing => "computing",
+            };
+            let (start, length) = (micros(*start_ps), micros(end_ps - start_ps));
+            writeln!(
+                out,
+                ",{{\"ph\":\"X\",\"pid\":3,\"tid\":{rank},\"name\":\"{name}\",\"ts\":{start},\"dur\":{length}}}"
+            )?;
+        }
+        let ended = self.operations.iter().enumerate().filter(|(_, bar)| bar.end_ps != u64::MAX);
+        for (id, OperationBar { start_ps, end_ps, rank, operation }) in ended {
+            let (name, bytes) = operation.name_and_bytes();
+            let (start, end) = (micros(*start_ps), micros(*end_ps));
+            let common =
+                format!("\"cat\":\"operation\",\"id\":{id},\"pid\":3,\"tid\":{rank},\"name\":\"{name}\"");
+            writeln!(out, ",{{\"ph\":\"b\",{common},\"ts\":{start},\"args\":{{\"bytes\":{bytes}}}}}")?;
+            writeln!(out, ",{{\"ph\":\"e\",{common},\"ts\":{end}}}")?;
+        }
+        Ok(())
     }
 
     fn write_counters(&self, graph: &Graph, link_count: usize, out: &mut impl Write) -> io::Result<()> {
@@ -163,8 +308,8 @@ impl Trace {
 
 /// A bar of its own for a message (they overlap, so each is an asynchronous slice), and an arrow between the moments of
 /// sending and of arrival, which are slices of a nanosecond for the arrow to hold on to.
-fn write_bar(id: usize, bar: &Bar, out: &mut impl Write) -> io::Result<()> {
-    let Bar { start_ps, end_ps, from, to, bytes } = *bar;
+fn write_bar(id: usize, bar: &MessageBar, out: &mut impl Write) -> io::Result<()> {
+    let MessageBar { start_ps, end_ps, from, to, bytes } = *bar;
     let (start, end) = (micros(start_ps), micros(end_ps));
     let common = format!("\"cat\":\"message\",\"id\":{id},\"pid\":1,\"tid\":{from},\"name\":\"to {to}\"");
     writeln!(out, ",{{\"ph\":\"b\",{common},\"ts\":{start},\"args\":{{\"bytes\":{bytes}}}}}")?;

@@ -10,12 +10,12 @@ use ayatori_sim::cluster::{Cluster, ClusterReport, Config};
 use ayatori_sim::goal::{self, Schedule};
 use ayatori_sim::machine::{self, Simulated};
 use ayatori_sim::network::{Counters, Gap};
-use ayatori_sim::report::LinkReport;
+use ayatori_sim::report::{Group, HostReport, LinkReport};
 use ayatori_sim::trace::Trace;
 use ayatori_sim::workloads::{self, HaloGrid, RingOrder};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -39,9 +39,9 @@ enum Command {
 /// What `ayatori sim run` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Workloads: ping-pong (rank 0 and the last), random-ring, pairwise-exchange, halo (3-D), the collective operations \
-(barrier, bcast, allreduce, alltoall …; the library chooses the algorithm unless --algorithm names one), and GOAL files, \
-text or binary (a name with a dot or a slash).
+Workloads: ping-pong (rank 0 and the last), random-ring, pairwise-exchange, halo-2d, halo-3d (or halo), the collective \
+operations (barrier, bcast, allreduce, alltoall …; the library chooses the algorithm unless --algorithm names one), and \
+GOAL files, text or binary (a name with a dot or a slash).
 
 Examples:
   ayatori sim run machines/fx10.toml random-ring --bytes 1M --per-host 16 --gap 0.5
@@ -69,13 +69,13 @@ struct RunArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     per_host: u32,
     /// Silence of a NIC after each packet of long messages, in packet times
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     gap: f64,
     /// Algorithm of a collective operation
     #[arg(long)]
     algorithm: Option<String>,
     /// Processes start at times spread over so many nanoseconds
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000_000))]
     start_spread_ns: u64,
     /// Seed of random orders and start times
     #[arg(long, default_value_t = 1)]
@@ -106,6 +106,12 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
     let machine = load_machine(args)?;
     let work = Work::of(&args.workload)?;
     let process_count = process_count(args, &machine, &work)?;
+    check_workload(args, &work, process_count)?;
+    // A name that cannot be written is told before the run, not after it.
+    let trace_file = match &args.trace {
+        Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),
+        None => None,
+    };
     let probe = args.trace.is_some().then(Trace::default);
     let Simulated { network, mut notes } = machine::simulate(&machine, probe)
         .with_context(|| format!("{} cannot be simulated", args.machine.display()))?;
@@ -128,14 +134,13 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
     let wall_s = started.elapsed().as_secs_f64();
     let (links, counters) = cluster
         .with_network(|network| (LinkReport::of(network, report.elapsed_ps, args.worst), network.counters()));
-    if let Some(path) = &args.trace {
-        write_trace(&cluster, path).with_context(|| format!("cannot write {}", path.display()))?;
+    if let (Some(path), Some(file)) = (&args.trace, trace_file) {
+        write_trace(&cluster, file).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let text = if args.json {
-        json(args, &report, &links, &counters, process_count, wall_s)
-    } else {
-        summary(args, &report, &links, &counters, process_count, wall_s)
-    };
+    let hosts = HostReport::of(&report);
+    let outcome =
+        Outcome { args, report: &report, links: &links, hosts: &hosts, counters, process_count, wall_s };
+    let text = if args.json { outcome.json() } else { outcome.summary() };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(Exit::Success)
 }
@@ -149,7 +154,7 @@ enum Work {
 impl Work {
     /// No workload has a dot or a slash in its name; files have.
     fn of(workload: &str) -> anyhow::Result<Work> {
-        if !workload.contains(['.', std::path::MAIN_SEPARATOR]) {
+        if !workload.contains(['.', MAIN_SEPARATOR]) {
             return Ok(Work::Named(workload.into()));
         }
         Ok(Work::Goal(Rc::new(Schedule::load(Path::new(workload))?)))
@@ -197,7 +202,51 @@ fn process_count(args: &RunArgs, machine: &Machine, work: &Work) -> anyhow::Resu
             args.workload, args.per_host
         )));
     }
-    u32::try_from(count).with_context(|| format!("{count} processes are too many"))
+    let fits = u32::try_from(count).ok().filter(|&count| count <= PROCESS_COUNT_MAX);
+    fits.ok_or_else(|| {
+        Coded::usage(format!("{count} processes: at most {PROCESS_COUNT_MAX} can be simulated"))
+    })
+}
+
+/// More would take more memory than computers have (a process takes a few KiB).
+const PROCESS_COUNT_MAX: u32 = 1 << 22;
+
+/// The workloads that are no collective operation.
+const WORKLOADS: [&str; 6] = ["ping-pong", "random-ring", "pairwise-exchange", "halo-2d", "halo-3d", "halo"];
+
+/// What can be known to be wrong before anything runs.
+fn check_workload(args: &RunArgs, work: &Work, process_count: u32) -> anyhow::Result<()> {
+    let _ = parse_bytes(&args.bytes)?;
+    let operation = match work {
+        Work::Goal(_) => None,
+        Work::Named(name) => Collective::by_name(name),
+    };
+    if let (Work::Named(name), None) = (work, operation)
+        && !WORKLOADS.contains(&name.as_str())
+    {
+        let operations: Vec<&str> = Collective::ALL.iter().map(|operation| operation.name()).collect();
+        return Err(Coded::usage(format!(
+            "no workload '{name}': {}, a collective operation ({}) or a GOAL file (a name with a dot or a slash)",
+            WORKLOADS.join(", "),
+            operations.join(", ")
+        )));
+    }
+    if args.workload == "ping-pong" && process_count < 2 {
+        return Err(Coded::usage("ping-pong needs two processes: --nodes 2 or --per-host 2"));
+    }
+    let Some(algorithm) = &args.algorithm else { return Ok(()) };
+    let Some(operation) = operation else {
+        return Err(Coded::usage("--algorithm is for collective operations"));
+    };
+    let names: Vec<&str> = operation.algorithms().iter().map(|algorithm| algorithm.name()).collect();
+    if !names.contains(&algorithm.as_str()) {
+        return Err(Coded::usage(format!(
+            "--algorithm {algorithm}: {} has {}",
+            operation.name(),
+            names.join(", ")
+        )));
+    }
+    Ok(())
 }
 
 fn start(
@@ -207,9 +256,6 @@ fn start(
     process_count: u32,
 ) -> anyhow::Result<ClusterReport> {
     let (bytes, rounds) = (parse_bytes(&args.bytes)? as u64, args.rounds);
-    if args.algorithm.is_some() && Collective::by_name(&args.workload).is_none() {
-        return Err(Coded::usage("--algorithm is for collective operations"));
-    }
     let report = match work {
         Work::Goal(schedule) => cluster.run(|mpi| {
             let schedule = schedule.clone();
@@ -247,17 +293,16 @@ fn run_named(
             }
             Ok(())
         }),
-        "halo" => {
-            let grid = HaloGrid { extents: near_cube(process_count).into(), face_bytes: vec![bytes; 3] };
+        "halo" | "halo-3d" | "halo-2d" => {
+            let extents: Vec<u32> = match name {
+                "halo-2d" => near_square(process_count).into(),
+                _ => near_cube(process_count).into(),
+            };
+            let grid = HaloGrid { face_bytes: vec![bytes; extents.len()], extents };
             cluster.run(|mpi| workloads::halo_exchange(mpi, grid.clone(), 0, rounds))
         }
         name => {
-            let Some(operation) = Collective::by_name(name) else {
-                return Err(Coded::usage(format!(
-                    "no workload '{name}': ping-pong, random-ring, pairwise-exchange, halo, a collective operation or a \
-                     GOAL file"
-                )));
-            };
+            let operation = Collective::by_name(name).context("no such workload")?;
             cluster.run(|mpi| {
                 let algorithm = args.algorithm.clone();
                 async move {
@@ -272,19 +317,27 @@ fn run_named(
     Ok(report?)
 }
 
-/// Three factors of `count`, as near each other as can be.
-fn near_cube(count: u32) -> [u32; 3] {
-    let largest_up_to = |count: u32, limit: f64| {
-        (1..=limit.round() as u32).rev().find(|&factor| count.is_multiple_of(factor)).unwrap_or(1)
-    };
-    let first = largest_up_to(count, f64::from(count).cbrt());
-    let second = largest_up_to(count / first, f64::from(count / first).sqrt().floor());
-    [count / first / second, second, first]
+/// The largest factor of `count` that is at most `limit`.
+fn largest_factor(count: u32, limit: f64) -> u32 {
+    (1..=limit as u32).rev().find(|&factor| count.is_multiple_of(factor)).unwrap_or(1)
 }
 
-fn write_trace(cluster: &Cluster, path: &PathBuf) -> anyhow::Result<()> {
+/// Two factors of `count`, as near each other as can be, the larger first.
+fn near_square(count: u32) -> [u32; 2] {
+    let smaller = largest_factor(count, f64::from(count).sqrt().floor());
+    [count / smaller, smaller]
+}
+
+/// Three factors of `count`, near each other.
+fn near_cube(count: u32) -> [u32; 3] {
+    let first = largest_factor(count, f64::from(count).cbrt().round());
+    let [third, second] = near_square(count / first);
+    [third, second, first]
+}
+
+fn write_trace(cluster: &Cluster, file: File) -> anyhow::Result<()> {
     const COUNTED_LINKS: usize = 32;
-    let mut out = BufWriter::new(File::create(path)?);
+    let mut out = BufWriter::new(file);
     cluster.with_network(|network| match network.probe() {
         Some(trace) => trace.write(network.graph(), COUNTED_LINKS, &mut out),
         None => Ok(()),
@@ -293,62 +346,78 @@ fn write_trace(cluster: &Cluster, path: &PathBuf) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn summary(
-    args: &RunArgs,
-    report: &ClusterReport,
-    links: &LinkReport,
-    counters: &Counters,
+/// What is told of a run.
+struct Outcome<'a> {
+    args: &'a RunArgs,
+    report: &'a ClusterReport,
+    links: &'a LinkReport,
+    hosts: &'a HostReport,
+    counters: Counters,
     process_count: u32,
     wall_s: f64,
-) -> String {
-    let (microseconds, gigabytes) = (report.elapsed_ps as f64 / 1e6, counters.delivered_bytes as f64 / 1e9);
-    let rate = gigabytes / (report.elapsed_ps as f64 / 1e12);
-    let hops = counters.packet_hop_count as f64 / 1e6;
-    format!(
-        "{} on {process_count} processes: {microseconds:.3} us, {gigabytes:.3} GB through the network, {rate:.3} GB/s\n\
-         {links}\n\
-         simulated {hops:.2} M packet-hops in {wall_s:.2} s, {:.2} M/s\n",
-        args.workload,
-        hops / wall_s,
-    )
 }
 
-fn json(
-    args: &RunArgs,
-    report: &ClusterReport,
-    links: &LinkReport,
-    counters: &Counters,
-    process_count: u32,
-    wall_s: f64,
-) -> String {
-    let group = |group: ayatori_sim::report::Group| {
-        serde_json::json!({
-            "links": group.channel_count,
-            "utilisation_max": group.max,
-            "utilisation_mean": group.mean,
-            "wait_mean_ps": group.mean_wait_ps,
-        })
-    };
-    let worst = links.worst.iter().map(|link| {
-        serde_json::json!({
-            "link": link.name, "utilisation": link.utilisation, "wait_mean_ps": link.mean_wait_ps,
-        })
-    });
-    let value = serde_json::json!({
-        "workload": args.workload,
-        "processes": process_count,
-        "elapsed_ps": report.elapsed_ps,
-        "finished_ps": report.finished_ps,
-        "network_bytes": counters.delivered_bytes,
-        "packet_hops": counters.packet_hop_count,
-        "wall_s": wall_s,
-        "injection": group(links.injection),
-        "network": group(links.network),
-        "ejection": group(links.ejection),
-        "worst": worst.collect::<Vec<_>>(),
-        "bottleneck": links.bottleneck(),
-    });
-    format!("{value:#}\n")
+/// Nothing in no time is 0, not NaN.
+fn per(count: f64, time: f64) -> f64 {
+    if time > 0.0 { count / time } else { 0.0 }
+}
+
+impl Outcome<'_> {
+    fn summary(&self) -> String {
+        let Outcome { args, report, links, hosts, counters, process_count, wall_s } = self;
+        let (microseconds, gigabytes) =
+            (report.elapsed_ps as f64 / 1e6, counters.delivered_bytes as f64 / 1e9);
+        let rate = per(gigabytes, report.elapsed_ps as f64 / 1e12);
+        let hops = counters.packet_hop_count as f64 / 1e6;
+        let noun = if *process_count == 1 { "process" } else { "processes" };
+        format!(
+            "{} on {process_count} {noun}: {microseconds:.3} us, {gigabytes:.3} GB through the network, {rate:.3} GB/s\n\
+             {links}bottleneck: {}\n\
+             simulated {hops:.2} M packet-hops in {wall_s:.2} s, {:.2} M/s\n",
+            args.workload,
+            links.bottleneck(hosts),
+            per(hops, *wall_s),
+        )
+    }
+
+    fn json(&self) -> String {
+        let Outcome { args, report, links, hosts, counters, process_count, wall_s } = self;
+        let group = |group: &Group| {
+            serde_json::json!({
+                "links": group.channel_count,
+                "utilisation_max": group.max,
+                "utilisation_mean": group.mean,
+                "wait_mean_ps": group.mean_wait_ps,
+            })
+        };
+        let worst = links.worst.iter().map(|link| {
+            serde_json::json!({
+                "link": link.name, "utilisation": link.utilisation, "wait_mean_ps": link.mean_wait_ps,
+            })
+        });
+        // How long packets wait in a NIC is not measured.
+        let mut injection = group(&links.injection);
+        injection["wait_mean_ps"] = serde_json::Value::Null;
+        let value = serde_json::json!({
+            "workload": args.workload,
+            "processes": process_count,
+            "elapsed_ps": report.elapsed_ps,
+            "finished_ps": report.finished_ps,
+            "network_bytes": counters.delivered_bytes,
+            "bandwidth_bytes_per_s": per(counters.delivered_bytes as f64, report.elapsed_ps as f64 / 1e12),
+            "packet_hops": counters.packet_hop_count,
+            "wall_s": wall_s,
+            "injection": injection,
+            "network": group(&links.network),
+            "ejection": group(&links.ejection),
+            "software_max": hosts.software_max,
+            "software_mean": hosts.software_mean,
+            "memory_max": hosts.memory_max,
+            "worst": worst.collect::<Vec<_>>(),
+            "bottleneck": links.bottleneck(hosts),
+        });
+        format!("{value:#}\n")
+    }
 }
 
 #[cfg(test)]
@@ -360,8 +429,10 @@ mod tests {
         for (count, extents) in [(64, [4, 4, 4]), (12, [3, 2, 2]), (7, [7, 1, 1]), (1, [1, 1, 1])] {
             assert_eq!(near_cube(count), extents);
         }
+        assert_eq!([12, 7, 16].map(near_square), [[4, 3], [7, 1], [4, 4]]);
         for count in 1..500 {
             assert_eq!(near_cube(count).iter().product::<u32>(), count);
+            assert_eq!(near_square(count).iter().product::<u32>(), count);
         }
     }
 }

@@ -99,11 +99,83 @@ fn what_is_wrong_with_a_goal_file_is_named() {
     let (code, err) = refused(GOAL.as_bytes(), &["--nodes", "2"]);
     assert!(code == Some(2) && err.contains("has 3 ranks") && err.contains("--per-host 2 would do"), "{err}");
     let (code, err) = refused(b"num_ranks 2\nrank 0 {\nrecv 8b from 1\n}\nrank 1 {\n}\n", &[]);
-    assert!(code == Some(1) && err.contains("1 ranks wait for messages that nobody sends"), "{err}");
+    assert!(code == Some(1) && err.contains("rank 0 waits for messages that nobody sends"), "{err}");
     let (code, _, err) = sim(&["run", &fx10(), "no-such.goal"]);
     assert!(code == Some(1) && err.contains("no-such.goal: cannot be read"), "{err}");
     let (code, _, err) = sim(&["run", &fx10(), "no-such"]);
     assert!(code == Some(2) && err.contains("no workload 'no-such'"), "{err}");
+}
+
+#[test]
+fn what_cannot_work_is_said_before_anything_runs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let refused = |args: &[&str]| {
+        let (code, _, err) = sim(&[&["run", &fx10()], args].concat());
+        (code, err)
+    };
+    let (code, err) = refused(&["alltoall", "--algorithm", "no-such"]);
+    assert!(code == Some(2) && err.contains("alltoall has linear, bruck, pairwise"), "{err}");
+    let (code, err) = refused(&["ping-pong", "--nodes", "1"]);
+    assert!(code == Some(2) && err.contains("needs two processes"), "{err}");
+    let (code, err) = refused(&["barrier", "--per-host", "100000000"]);
+    assert!(code == Some(2) && err.contains("6400000000 processes: at most"), "{err}");
+    let nowhere = folder.path().join("no-such-folder/trace.json").display().to_string();
+    let (code, err) = refused(&["barrier", "--trace", &nowhere]);
+    assert!(code == Some(1) && err.contains("cannot write") && err.contains("no-such-folder"), "{err}");
+    let (code, err) = refused(&["barrier", "--gap", "-1"]);
+    assert!(code == Some(2) && err.contains("--gap -1: from 0"), "{err}");
+    let long = file(
+        &folder,
+        "long.goal",
+        b"num_ranks 1\nrank 0 {\ncalc 9999999999999999\ncalc 9999999999999999\n}\n",
+    );
+    let (code, err) = refused(&[&long]);
+    assert!(code == Some(1) && err.contains("rank 0 computes for longer than the 53 days"), "{err}");
+}
+
+#[test]
+fn the_bottleneck_is_what_the_workload_was_made_to_have() {
+    let line = |args: &[&str]| json(args)["bottleneck"].as_str().expect("a line").to_string();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let busy = file(&folder, "busy.goal", b"num_ranks 2\nrank 0 {\ncalc 100000\n}\nrank 1 {\ncalc 10\n}\n");
+    for (args, expected) in [
+        (&["scatter", "--bytes", "1M"][..], "NIC n0:0 -> s0.0.0:3, sending 100 %"),
+        (&["gather", "--bytes", "1M"], "NIC s0.0.0:3 -> n0:0, receiving 100 %"),
+        (
+            &["ping-pong", "--bytes", "16M", "--nodes", "2"],
+            "the rate of NICs, with messages one after the other",
+        ),
+        (&["ping-pong", "--bytes", "8"], "latency: ranks wait for each other's messages"),
+        (&["alltoall", "--bytes", "1M", "--per-host", "16", "--nodes", "1"], "memory of host 0, busy "),
+        (&["random-ring", "--bytes", "64K", "--per-host", "16"], "contention: packets waited "),
+        (&[&busy], "software: rank 0 is busy 100 % of the time (100 % computing)"),
+    ] {
+        let line = line(args);
+        assert!(line.starts_with(expected), "{args:?}: {line}");
+    }
+}
+
+#[test]
+fn a_torus_without_dateline_deadlocks_and_the_circle_is_shown() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let text = std::fs::read_to_string(fx10()).expect("fx10.toml");
+    let without = text.replace("virtual_channels = 2", "virtual_channels = 1");
+    assert_ne!(text, without);
+    let machine = file(&folder, "without.toml", without.as_bytes());
+    let args = ["random-ring", "--bytes", "1M", "--per-host", "16"];
+    let (code, _, err) = sim(&[&["run", &machine][..], &args].concat());
+    assert!(err.contains("note: with one virtual channel there is no dateline"), "{err}");
+    assert!(code == Some(1) && err.contains("deadlock at ") && err.contains("(virtual channel 0)"), "{err}");
+    let links: Vec<&str> = err.lines().filter(|line| line.contains(" -> ")).collect();
+    assert!(links.len() >= 5, "{err}");
+    assert_eq!(sim(&[&["run", &fx10()][..], &args].concat()).0, Some(0));
+}
+
+#[test]
+fn a_run_of_nothing_has_numbers_and_not_nan() {
+    let (code, out, _) = sim(&["run", &fx10(), "alltoall", "--bytes", "0", "--worst", "0"]);
+    assert!(code == Some(0) && !out.contains("NaN") && out.contains("0.000 GB/s"), "{out}");
+    assert_eq!(json(&["halo-2d", "--bytes", "4K", "--nodes", "12"])["processes"], 12);
 }
 
 #[test]
@@ -133,6 +205,22 @@ fn a_trace_has_what_perfetto_reads() {
             other => panic!("an event of phase {other}: {event}"),
         }
     }
+    // Every rank has a track, and slices of one track do not overlap.
+    let named = |event: &&serde_json::Value| event["pid"] == 3 && event["name"] == "thread_name";
+    assert_eq!(events.iter().filter(named).count(), 4);
+    let mut ends = std::collections::BTreeMap::new();
+    for slice in events.iter().filter(|event| event["pid"] == 3 && event["ph"] == "X") {
+        let (start, length) = (slice["ts"].as_f64().expect("ts"), slice["dur"].as_f64().expect("dur"));
+        let end = ends.entry(slice["tid"].as_u64()).or_insert(0.0);
+        assert!(start >= *end - 1e-9, "{slice}");
+        *end = start + length;
+    }
+    let begins = |name: &str| {
+        let is =
+            |event: &&serde_json::Value| event["pid"] == 3 && event["ph"] == "b" && event["name"] == name;
+        events.iter().filter(is).count()
+    };
+    assert_eq!((begins("send to 0"), begins("receive from 0")), (3, 3));
     assert!(!arrows.is_empty() && arrows.values().all(|ends| ends.len() == 2 && ends[0] < ends[1]));
     let last_us = report["elapsed_ps"].as_f64().expect("a time") / 1e6;
     assert!(arrows.values().all(|ends| ends[1] <= last_us), "an arrow ends after the run");

@@ -11,6 +11,7 @@ use ayatori_core::ids::CommId;
 use ayatori_core::op::{Operation, Reducer};
 
 use super::Mpi;
+use crate::trace;
 
 /// The rank that broadcasts, gathers, scatters and reduces.
 const ROOT: u32 = 0;
@@ -41,6 +42,7 @@ impl Mpi {
             let schedule = schedule(process.schedule_pool(), context, operation, bytes as usize, choice)?;
             process.start_collective(nic, CommId::WORLD, schedule)
         })?;
+        let request = self.traced(request, trace::Operation::Collective { name: operation.name(), bytes });
         self.wait(request).await.map(drop)
     }
 

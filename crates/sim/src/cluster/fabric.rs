@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, VecDeque};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token};
 
-use super::{Config, NicUse, Transfer};
+use super::{Config, NicUse, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence};
 use crate::slab::Slab;
-use crate::trace::Trace;
+use crate::trace::{Activity, Trace};
 
 /// Timer tokens carry two bits of kind.
 pub(super) const PROCESS_COUNT_MAX: u64 = 1 << 30;
@@ -21,6 +21,9 @@ const WAKE: u32 = 0;
 const LAUNCH: u32 = 1;
 const ARRIVE: u32 = 2;
 const DUE: u32 = 3;
+
+/// Clocks stop here, ps: 53 days. Whoever gets so far has computed for too long.
+pub(super) const TIME_MAX_PS: u64 = 1 << 62;
 
 /// The rail of messages within a host. The NICs follow.
 pub(super) const MEMORY_RAIL: u8 = 0;
@@ -81,6 +84,9 @@ pub(super) enum Arrived {
 struct Seat {
     /// When its software is done with what it has begun.
     clock_ps: u64,
+    /// How long it was busy in all, and for how much of that it computed.
+    busy_ps: u64,
+    computing_ps: u64,
     inbox: VecDeque<Arrived>,
     /// Whether it stands in the line of the runnable, or a timer will put it there.
     woken: bool,
@@ -105,8 +111,9 @@ pub(super) struct Fabric {
     seats: Vec<Seat>,
     /// By process, then rail.
     outboxes: Vec<Outbox>,
-    /// When each host's memory is done with what it has begun.
+    /// When each host's memory is done with what it has begun, and how long it was busy in all.
     memory_free_ps: Vec<u64>,
+    memory_busy_ps: Vec<u64>,
     pub(super) flights: Slab<Flight>,
     pub(super) registered: Slab<Option<Buffer>>,
     registered_count: usize,
@@ -149,6 +156,7 @@ impl Fabric {
             seats: (0..process_count).map(|_| Seat::default()).collect(),
             outboxes: (0..outbox_count).map(|_| Outbox::default()).collect(),
             memory_free_ps: vec![0; host_count],
+            memory_busy_ps: vec![0; host_count],
             flights: Slab::default(),
             registered: Slab::default(),
             registered_count: 0,
@@ -181,9 +189,35 @@ impl Fabric {
         self.seats[rank as usize].clock_ps.max(self.network.now_ps())
     }
 
-    /// The process is busy for so long.
+    /// The process is busy in the library for so long.
     pub(super) fn spend(&mut self, rank: u32, time_ps: u64) {
-        self.seats[rank as usize].clock_ps = self.clock_ps(rank) + time_ps;
+        self.occupy(rank, time_ps, Activity::Library);
+    }
+
+    /// The process computes for so long.
+    pub(super) fn compute(&mut self, rank: u32, time_ps: u64) {
+        self.seats[rank as usize].computing_ps += time_ps.min(TIME_MAX_PS);
+        self.occupy(rank, time_ps, Activity::Computing);
+    }
+
+    fn occupy(&mut self, rank: u32, time_ps: u64, activity: Activity) {
+        let start_ps = self.clock_ps(rank);
+        let end_ps = start_ps.saturating_add(time_ps).min(TIME_MAX_PS);
+        let seat = &mut self.seats[rank as usize];
+        seat.busy_ps += end_ps.saturating_sub(start_ps);
+        seat.clock_ps = end_ps;
+        if let Some(trace) = self.network.probe_mut() {
+            trace.on_activity(rank, activity, start_ps, end_ps);
+        }
+    }
+
+    /// What processes and memories have been busy with since the start.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            busy_ps: self.seats.iter().map(|seat| seat.busy_ps).collect(),
+            computing_ps: self.seats.iter().map(|seat| seat.computing_ps).collect(),
+            memory_busy_ps: self.memory_busy_ps.clone(),
+        }
     }
 
     pub(super) fn copy_ps(&self, bytes: usize) -> u64 {
@@ -293,8 +327,10 @@ impl Fabric {
             let now_ps = self.network.now_ps();
             let copy_ps = u128::from(bytes) * 1_000_000_000_000 / u128::from(self.config.memory_bytes_per_s);
             // One picosecond at least, so that what leaves first arrives first.
-            let done_ps = self.memory_free_ps[host].max(now_ps) + (copy_ps as u64).max(1);
+            let copy_ps = (copy_ps as u64).max(1);
+            let done_ps = self.memory_free_ps[host].max(now_ps) + copy_ps;
             self.memory_free_ps[host] = done_ps;
+            self.memory_busy_ps[host] += copy_ps;
             let arrive_ps = done_ps + self.config.memory_latency_ps;
             self.network.set_timer(arrive_ps, ARRIVE << KIND_BITS | flight);
             if is_packet {

@@ -145,6 +145,32 @@ pub struct ClusterReport {
     pub elapsed_ps: u64,
     /// When each rank's workload had returned, ps, by rank.
     pub finished_ps: Vec<u64>,
+    /// What processes and memories were busy with.
+    pub usage: Usage,
+}
+
+/// How long processes and memories were busy during a run, ps.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// By rank: in the library or computing.
+    pub busy_ps: Vec<u64>,
+    /// By rank: computing.
+    pub computing_ps: Vec<u64>,
+    /// By host: its memory, with messages within the host.
+    pub memory_busy_ps: Vec<u64>,
+}
+
+impl Usage {
+    /// What has been added since `before`.
+    fn since(mut self, before: &Usage) -> Usage {
+        let subtract = |now: &mut [u64], before: &[u64]| {
+            now.iter_mut().zip(before).for_each(|(now, before)| *now -= before);
+        };
+        subtract(&mut self.busy_ps, &before.busy_ps);
+        subtract(&mut self.computing_ps, &before.computing_ps);
+        subtract(&mut self.memory_busy_ps, &before.memory_busy_ps);
+        self
+    }
 }
 
 /// Why a run ended early, or did not begin.
@@ -161,6 +187,11 @@ pub enum ClusterError {
     },
     /// The network has deadlocked.
     Deadlock(Deadlock),
+    /// A rank has been busy for longer than simulated time can last.
+    TooLong {
+        /// The rank.
+        rank: u32,
+    },
     /// Ranks wait, and nothing is under way.
     Stuck {
         /// When the last thing happened, ps.
@@ -178,10 +209,24 @@ impl fmt::Display for ClusterError {
             ClusterError::Config(problem) => write!(f, "cluster: {problem}"),
             ClusterError::Workload { rank, error } => write!(f, "rank {rank}: {error}"),
             ClusterError::Deadlock(deadlock) => deadlock.fmt(f),
-            ClusterError::Stuck { time_ps, ranks, count } => write!(
-                f,
-                "{count} ranks wait for messages that nobody sends, from {time_ps} ps on; the first are {ranks:?}"
-            ),
+            ClusterError::TooLong { rank } => {
+                let days = fabric::TIME_MAX_PS / 1_000_000_000_000 / 86_400;
+                write!(f, "rank {rank} computes for longer than the {days} days that can be simulated")
+            }
+            ClusterError::Stuck { time_ps, ranks, count } => {
+                let names: Vec<String> = ranks.iter().map(u32::to_string).collect();
+                let names = names.join(", ");
+                let more = if *count > ranks.len() {
+                    format!(" and {} more", count - ranks.len())
+                } else {
+                    String::new()
+                };
+                let (noun, verb) = if *count == 1 { ("rank", "waits") } else { ("ranks", "wait") };
+                write!(
+                    f,
+                    "{noun} {names}{more} {verb} for messages that nobody sends or receives, from {time_ps} ps on"
+                )
+            }
         }
     }
 }
@@ -218,6 +263,9 @@ impl Cluster {
                 config.processes_per_host
             ));
         }
+        if config.start_spread_ps >= fabric::TIME_MAX_PS {
+            return wrong(format!("starts spread over {} ps", config.start_spread_ps));
+        }
         if config.copy_bytes_per_s == 0 || config.memory_bytes_per_s == 0 {
             return wrong("rates of memory and copies must not be 0".into());
         }
@@ -245,6 +293,7 @@ impl Cluster {
         F: Future<Output = Result<(), Error>> + 'static,
     {
         let start_ps = self.world.borrow().fabric.network.now_ps();
+        let before = self.world.borrow().fabric.usage();
         let mut run = Run {
             world: self.world.clone(),
             tasks: (0..self.process_count)
@@ -266,7 +315,8 @@ impl Cluster {
         }
         run.finish()?;
         let last_ps = run.finished_ps.iter().copied().max().unwrap_or(start_ps);
-        Ok(ClusterReport { elapsed_ps: last_ps - start_ps, finished_ps: run.finished_ps })
+        let usage = self.world.borrow().fabric.usage().since(&before);
+        Ok(ClusterReport { elapsed_ps: last_ps - start_ps, finished_ps: run.finished_ps, usage })
     }
 
     /// From now on the network publishes how far it is, for another thread to show.
@@ -338,6 +388,9 @@ impl Run {
             seen = Some(completion_count);
             let Some(task) = &mut self.tasks[rank as usize] else { return Ok(()) };
             let outcome = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if self.world.borrow().fabric.clock_ps(rank) >= fabric::TIME_MAX_PS {
+                return Err(ClusterError::TooLong { rank });
+            }
             if let Poll::Ready(result) = outcome {
                 self.tasks[rank as usize] = None;
                 self.unfinished_count -= 1;

@@ -12,6 +12,7 @@ use ayatori_core::{Error, Process};
 
 use super::fabric::Fabric;
 use super::{Nic, World};
+use crate::trace::{Bar, Operation};
 
 /// A rank's way into its process. Cheap to clone; all clones are the same rank.
 #[derive(Clone)]
@@ -24,7 +25,11 @@ pub struct Mpi {
 /// An operation under way; give it to [`Mpi::wait`].
 #[derive(Debug)]
 #[must_use]
-pub struct Request(Posted);
+pub struct Request {
+    posted: Posted,
+    /// Its bar in the trace.
+    bar: Option<Bar>,
+}
 
 impl Mpi {
     pub(super) fn new(world: Rc<RefCell<World>>, rank: u32, size: u32) -> Mpi {
@@ -48,7 +53,7 @@ impl Mpi {
 
     /// Computes for so long, without calling the library.
     pub fn compute(&self, time_ps: u64) {
-        self.world.borrow_mut().fabric.spend(self.rank, time_ps);
+        self.world.borrow_mut().fabric.compute(self.rank, time_ps);
     }
 
     /// Starts to send `bytes` bytes (`MPI_Isend`).
@@ -57,7 +62,9 @@ impl Mpi {
     /// As the library's: a rank that is none, a peer that is lost.
     pub fn isend(&self, to: u32, tag: i32, bytes: u64) -> Result<Request, Error> {
         let buffer = Buffer::virtual_of(bytes as usize);
-        self.call(|process, nic| process.isend(nic, CommId::WORLD, buffer, to, tag, SendMode::Standard))
+        let request =
+            self.call(|process, nic| process.isend(nic, CommId::WORLD, buffer, to, tag, SendMode::Standard))?;
+        Ok(self.traced(request, Operation::Send { to, bytes }))
     }
 
     /// Starts to receive up to `bytes` bytes from a rank (`MPI_Irecv`).
@@ -74,7 +81,8 @@ impl Mpi {
     /// As [`Mpi::isend`].
     pub fn irecv_any(&self, from: Source, tag: TagSelector, bytes: u64) -> Result<Request, Error> {
         let buffer = Buffer::virtual_of(bytes as usize);
-        self.call(|process, nic| process.irecv(nic, CommId::WORLD, buffer, from, tag))
+        let request = self.call(|process, nic| process.irecv(nic, CommId::WORLD, buffer, from, tag))?;
+        Ok(self.traced(request, Operation::Receive { from, bytes }))
     }
 
     /// Waits for an operation (`MPI_Wait`).
@@ -82,10 +90,11 @@ impl Mpi {
     /// # Errors
     /// What the operation ended with.
     pub async fn wait(&self, request: Request) -> Result<Status, Error> {
-        let Completion { status, error } = match request.0 {
+        let Completion { status, error } = match request.posted {
             Posted::Done(completion) => completion,
             Posted::Pending(id) => poll_fn(|_| self.take(id)).await?,
         };
+        self.end_bar(request.bar);
         error.map_or(Ok(status), Err)
     }
 
@@ -140,7 +149,25 @@ impl Mpi {
     ) -> Result<Request, Error> {
         let World { processes, fabric } = &mut *self.world.borrow_mut();
         let mut nic = Nic { fabric, me: self.rank };
-        command(&mut processes[self.rank as usize], &mut nic).map(Request)
+        let posted = command(&mut processes[self.rank as usize], &mut nic)?;
+        Ok(Request { posted, bar: None })
+    }
+
+    /// Notes in the trace, if there is one, that an operation has begun.
+    pub(super) fn traced(&self, request: Request, operation: Operation) -> Request {
+        let fabric = &mut self.world.borrow_mut().fabric;
+        let (posted, now_ps) = (request.posted, fabric.clock_ps(self.rank));
+        let bar = fabric.network.probe_mut().as_mut();
+        Request { posted, bar: bar.and_then(|trace| trace.begin_operation(self.rank, operation, now_ps)) }
+    }
+
+    fn end_bar(&self, bar: Option<Bar>) {
+        let Some(bar) = bar else { return };
+        let fabric = &mut self.world.borrow_mut().fabric;
+        let now_ps = fabric.clock_ps(self.rank);
+        if let Some(trace) = fabric.network.probe_mut() {
+            trace.end_operation(bar, now_ps);
+        }
     }
 
     fn take(&self, id: RequestId) -> Poll<Result<Completion, Error>> {

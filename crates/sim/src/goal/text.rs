@@ -54,7 +54,10 @@ pub(super) fn read(text: &str) -> Result<Schedule, Problem> {
                     ranks[rank] = Some(block.finish()?);
                 }
             }
-            (words, Some((_, block))) => block.statement(line, words).map_err(wrong)?,
+            (words, Some((_, block))) => {
+                let rank_count = ranks.as_ref().map_or(0, Vec::len) as u64;
+                block.statement(line, words, rank_count).map_err(wrong)?;
+            }
             (words, None) => {
                 let what = words.join(" ");
                 return Err(wrong(format!("'{what}' stands outside of 'rank R {{ … }}'")));
@@ -108,7 +111,7 @@ fn is_label(word: &str) -> bool {
 }
 
 impl Block {
-    fn statement(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
+    fn statement(&mut self, line: usize, words: &[&str], rank_count: u64) -> Result<(), String> {
         if let [who, verb @ ("requires" | "irequires"), on] = words {
             self.wishes.push((line, (*who).into(), (*on).into(), *verb == "irequires"));
             return Ok(());
@@ -117,7 +120,7 @@ impl Block {
             [first, rest @ ..] if first.ends_with(':') => (Some(first.trim_end_matches(':')), rest),
             _ => (None, words),
         };
-        let operation = operation(words)?;
+        let operation = operation(words, rank_count)?;
         let index = self.operations.len() as u32;
         self.operations.push(operation);
         if let Some(label) = label {
@@ -147,14 +150,18 @@ impl Block {
     }
 }
 
-fn operation(words: &[&str]) -> Result<Operation, String> {
+fn operation(words: &[&str], rank_count: u64) -> Result<Operation, String> {
     let size = |word: &str| {
         let digits = word.strip_suffix('b').ok_or(format!("'{word}' is no length: a number and 'b'"))?;
         number(digits, "length")
     };
     let peer = |word: &str| {
         let rank = number(word, "rank")?;
-        u32::try_from(rank).map_err(|_| format!("rank {rank} is too large"))
+        if rank < rank_count {
+            Ok(rank as u32)
+        } else {
+            Err(format!("rank {rank} is none of the {rank_count}"))
+        }
     };
     let (mut kind, options) = match words {
         ["send", bytes, "to", to, options @ ..] => {

@@ -1,16 +1,15 @@
 //! Who sends what to whom in which round.
 
 use super::rounds::{Pattern, Transfer};
-use crate::random::Random;
+use crate::workloads::{RingOrder, pairwise_partners};
 
 /// Processes in rings of random order; each sends to both neighbours at once and receives from both. The "randomly
 /// ordered ring" of b_eff (R. Rabenseifner, A. Koniges, "Effective communication and file-I/O bandwidth benchmarks",
 /// 2001), as in the HPC Challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RandomRing {
-    /// Place in the ring of each process, and the process at each place.
-    place_of: Vec<u32>,
-    at_place: Vec<u32>,
+    order: RingOrder,
+    process_count: u32,
     message_bytes: u64,
     repeat_count: u32,
 }
@@ -18,19 +17,13 @@ pub struct RandomRing {
 impl RandomRing {
     /// A ring of `process_count` processes in the order that `seed` gives, `repeat_count` times around.
     pub fn new(process_count: u32, message_bytes: u64, seed: u64, repeat_count: u32) -> RandomRing {
-        let mut at_place: Vec<u32> = (0..process_count).collect();
-        Random::new(seed).shuffle(&mut at_place);
-        let mut place_of = vec![0; process_count as usize];
-        for (place, &process) in at_place.iter().enumerate() {
-            place_of[process as usize] = place as u32;
-        }
-        RandomRing { place_of, at_place, message_bytes, repeat_count }
+        RandomRing { order: RingOrder::new(process_count, seed), process_count, message_bytes, repeat_count }
     }
 }
 
 impl Pattern for RandomRing {
     fn process_count(&self) -> u32 {
-        self.at_place.len() as u32
+        self.process_count
     }
 
     fn round_count(&self) -> u32 {
@@ -38,10 +31,8 @@ impl Pattern for RandomRing {
     }
 
     fn sends(&self, process: u32, _round: u32, sends: &mut Vec<Transfer>) {
-        let (count, place) = (self.process_count(), self.place_of[process as usize]);
-        for neighbour in [(place + count - 1) % count, (place + 1) % count] {
-            sends.push(Transfer { to: self.at_place[neighbour as usize], bytes: self.message_bytes });
-        }
+        let (left, right) = self.order.neighbours(process);
+        sends.extend([left, right].map(|to| Transfer { to, bytes: self.message_bytes }));
     }
 
     fn receive_count(&self, _process: u32, _round: u32) -> u32 {
@@ -49,8 +40,7 @@ impl Pattern for RandomRing {
     }
 }
 
-/// All-to-all by pairwise exchange: in round `r` (from 1) a process exchanges with `rank XOR r` where the number of
-/// processes is a power of two, else sends to `rank + r` and receives from `rank - r`.
+/// All-to-all by pairwise exchange, with [`pairwise_partners`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairwiseExchange {
     /// The process that has each rank, and the rank of each process.
@@ -75,8 +65,7 @@ impl PairwiseExchange {
     }
 
     fn partner(&self, rank: u32, round: u32) -> u32 {
-        let count = self.process_count();
-        if count.is_power_of_two() { rank ^ (round + 1) } else { (rank + round + 1) % count }
+        pairwise_partners(rank, round + 1, self.process_count()).0
     }
 }
 

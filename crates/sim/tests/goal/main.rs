@@ -74,7 +74,7 @@ fn mistakes_are_named_with_their_line() {
         ("num_ranks 1\nrank 0 {\ncalc 1\na requires b\n}", "x.goal:4: no operation 'a' in this rank"),
         ("num_ranks 1\nrank 0 {\na: calc 1\na: calc 2\n}", "x.goal:4: label 'a' comes twice"),
         ("num_ranks 1\nrank 0 {\ncalc 1", "x.goal:3: the block of rank 0 is not closed"),
-        ("num_ranks 1\nrank 0 {\nsend 8b to 4\n}", "x.goal: rank 0, operation 0: rank 4 is none of the 1"),
+        ("num_ranks 1\nrank 0 {\nsend 8b to 4\n}", "x.goal:3: rank 4 is none of the 1"),
         ("num_ranks 1\nrank 0 {\na: calc 1\na requires a\n}", "x.goal: rank 0, operation 0: requires itself"),
         ("num_ranks 99999999999\n", "x.goal:1: 99999999999 ranks"),
         ("num_ranks 1\nrank 0 {\nsend 8b to 0 tag\n}", "x.goal:3: 'tag' without a value"),
