@@ -10,7 +10,8 @@ use crate::{paths, process};
 /// What to try.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also the larger machines: 64 hosts on eight switches, 12 and 66 on six, and hosts that tag (long)
+    /// Also larger and other machines: 64 hosts on eight switches, 12 and 66 on six, hosts that tag, hosts with two
+    /// NICs, three hosts without a switch (long)
     #[arg(long)]
     all: bool,
     /// Where QEMU or a kernel is missing, say so and succeed; download nothing
@@ -18,12 +19,15 @@ pub(crate) struct Options {
     if_possible: bool,
 }
 
-/// A machine, the hosts at each of its switches, and a line more for its `[plan]`.
+/// A machine, the hosts at each of its switches, and a line in the place of its own, or added to its `[plan]`.
 type Case = (&'static str, u32, &'static str);
 const SMALL: [Case; 1] = [("lab-torus", 2, "")];
-const LARGE: [Case; 6] = [
+const LARGE: [Case; 9] = [
     ("lab-ring", 1, ""),
     ("lab-torus", 2, "tagging = \"host\""),
+    ("lab-rails", 2, ""),
+    ("lab-rails", 2, "tagging = \"host\""),
+    ("lab-rails", 2, "nics_as = \"bond\""),
     ("lab-complete", 2, ""),
     ("lab-complete", 2, "tagging = \"host\""),
     ("lab-torus", 8, ""),
@@ -111,16 +115,23 @@ fn has_kernel() -> bool {
     roots.iter().flatten().any(has_image)
 }
 
-/// The machine's description with so many hosts at each switch and a line more in its last section, `[plan]`.
+/// The machine's description with so many hosts at each switch, and a line in the place of the one with the same key or
+/// at the end, in its last section, `[plan]`.
 fn described(name: &str, hosts: u32, option: &str) -> Result<std::path::PathBuf> {
     let source = paths::root().join(format!("machines/{name}.toml"));
     let text =
         std::fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
     let folder = paths::target_dir().join("lab");
     std::fs::create_dir_all(&folder)?;
-    let tag = if option.is_empty() { "" } else { "-host-tagged" };
-    let file = folder.join(format!("{name}-{hosts}{tag}.toml"));
+    let word: String = option.chars().filter(char::is_ascii_alphanumeric).collect();
+    let file = folder.join(format!("{name}-{hosts}{word}.toml"));
     let text = text.replace("per_switch = 2", &format!("per_switch = {hosts}"));
-    std::fs::write(&file, format!("{text}{option}\n"))?;
+    let key = option.split(' ').next().unwrap_or_default();
+    let mut lines: Vec<&str> = text.lines().collect();
+    match lines.iter_mut().find(|line| !key.is_empty() && line.starts_with(key)) {
+        Some(line) => *line = option,
+        None => lines.push(option),
+    }
+    std::fs::write(&file, lines.join("\n") + "\n")?;
     Ok(file)
 }

@@ -37,6 +37,9 @@ pub fn interfaces(plan: &Plan, host: &HostPlan) -> ConfigFile {
             write_routes(&mut script, plan, attachment);
         }
     }
+    if host.attachments.len() > 1 {
+        write_arp_filter(&mut script, plan, host);
+    }
     ConfigFile { name: format!("hosts/{}.sh", host.name), text: script, executable: true }
 }
 
@@ -135,6 +138,24 @@ fn write_routes(script: &mut String, plan: &Plan, own: &Attachment) {
     *script += "ROUTES\n";
 }
 
+/// Rails are in the same VLANs, so each hears the questions for the others' addresses.
+fn write_arp_filter(script: &mut String, plan: &Plan, host: &HostPlan) {
+    let names: Vec<String> = host
+        .attachments
+        .iter()
+        .flat_map(|own| match plan.tagging {
+            Tagging::Switch => vec![own.interface.clone()],
+            Tagging::Host => plan.vlan_interfaces(own).map(|on_vlan| on_vlan.name).collect(),
+        })
+        .collect();
+    let _ = write!(
+        script,
+        "\n# Every rail is in every VLAN and hears every question: it is to answer for its own address only.\n\
+         for name in {}; do\n\techo 1 >/proc/sys/net/ipv4/conf/$name/arp_filter\ndone\n",
+        names.join(" ")
+    );
+}
+
 fn prime_script(plan: &Plan) -> String {
     let vids: Vec<String> = plan.vlans.iter().map(|vlan| vlan.vid.to_string()).collect();
     PRIME_SCRIPT
@@ -184,13 +205,14 @@ by_ping() { ping -b -n -c 1 -w 1 -I "$1" "$3"; }
 by_arping() { busybox arping -q -U -c 1 -w 1 -I "$1" "$2"; }
 
 if command -v python3 >/dev/null 2>&1; then
+	# Frames to 255.255.255.255 leave by the interface that has the address, also where two are on one VLAN.
 	echo "$list" | python3 -I -S -c 'import socket, sys
 for line in sys.stdin:
-    _, address, broadcast = line.split()
+    _, address, _ = line.split()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
     s.bind((address, 0))
-    s.sendto(b"ayatori", (broadcast, @PORT@))'
+    s.sendto(b"ayatori", ("255.255.255.255", @PORT@))'
 elif command -v ping >/dev/null 2>&1; then
 	each by_ping
 elif busybox arping --help >/dev/null 2>&1; then
@@ -236,6 +258,19 @@ mod tests {
         let plan = two_switches_and_four_hosts();
         let timer = &priming(&plan)[2];
         assert!(timer.text.contains("OnUnitActiveSec=50000s\n"), "{}", timer.text);
+    }
+
+    #[test]
+    fn of_two_rails_each_answers_for_its_own_address_only() {
+        let mut plan = two_switches_and_four_hosts();
+        assert!(!interfaces(&plan, &plan.hosts[0]).text.contains("arp_filter"), "one rail");
+        let first = plan.hosts[0].attachments[0].clone();
+        plan.hosts[0].attachments.push(Attachment { rail: 1, interface: "eth1".into(), number: 4, ..first });
+        let text = interfaces(&plan, &plan.hosts[0]).text;
+        assert!(text.contains("for name in eth0 eth1; do\n\techo 1 >"), "{text}");
+        plan.tagging = Tagging::Host;
+        let text = interfaces(&plan, &plan.hosts[0]).text;
+        assert!(text.contains("for name in eth0.101 eth0.102 eth1.101 eth1.102; do\n\techo 1 >"), "{text}");
     }
 
     #[test]

@@ -177,8 +177,7 @@ impl Layout {
         hosts
             .map(|host| {
                 let own = host.attachments.iter().flat_map(|own| self.plan.vlan_interfaces(own));
-                let interfaces = own.filter_map(|own| Some((own.address?, own.subnet.broadcast()))).collect();
-                Primed { node: host.name.clone(), interfaces }
+                Primed { node: host.name.clone(), addresses: own.filter_map(|own| own.address).collect() }
             })
             .collect()
     }

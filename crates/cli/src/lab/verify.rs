@@ -197,7 +197,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         }
     }
 
-    /// Once to each host; and no link carries it more often than it was sent, so nothing goes round.
+    /// Once to each interface of each host; and no link carries it more often than it was sent, so nothing goes round.
     fn broadcast(&mut self) -> anyhow::Result<()> {
         let plan = self.lab.plan().clone();
         let Some(own) = plan.hosts.first().and_then(|host| host.attachments.first()) else { return Ok(()) };
@@ -217,7 +217,8 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
             .iter()
             .zip(&heard)
             .skip(1)
-            .filter(|(_, count)| **count != BROADCAST_COUNT)
+            // All rails are in all VLANs: a host with two hears everything twice.
+            .filter(|(host, count)| **count != BROADCAST_COUNT * host.attachments.len() as u32)
             .map(|(host, count)| format!("{} heard {count}", host.name))
             .collect();
         let mut most = 0;
@@ -232,8 +233,9 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let limit = u64::from(BROADCAST_COUNT) + NOISE_MAX * 2;
         let detail = match wrong.first() {
             None => format!(
-                "{BROADCAST_COUNT} sent: {} hosts heard each once; at most {most} frames on any link",
-                heard.len().saturating_sub(1)
+                "{BROADCAST_COUNT} sent: {} hosts heard each once{}; at most {most} frames on any link",
+                heard.len().saturating_sub(1),
+                if hosts.iter().any(|host| host.attachments.len() > 1) { " at each interface" } else { "" }
             ),
             Some(first) => format!("{BROADCAST_COUNT} sent: {} hosts wrong; {first}", wrong.len()),
         };

@@ -39,11 +39,11 @@ pub(crate) struct LagWait {
     pub(crate) cable_count: usize,
 }
 
-/// A host's addresses on the VLANs, each with its subnet's broadcast address.
+/// A host's addresses on the VLANs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Primed {
     pub(crate) node: String,
-    pub(crate) interfaces: Vec<(Ipv4Addr, Ipv4Addr)>,
+    pub(crate) addresses: Vec<Ipv4Addr>,
 }
 
 /// What the agent is asked.
@@ -55,7 +55,7 @@ pub(crate) enum Request {
     Run { jobs: Vec<Job>, timeout_s: u64 },
     /// Wait until LACP has taken up every cable of these LAGs; answered by `Done`.
     WaitLags { lags: Vec<LagWait>, timeout_s: u64 },
-    /// One frame from each address to its broadcast address, as `ayatori plan prime` sends them; answered by `Done`.
+    /// One broadcast frame from each address, as `ayatori plan prime` sends them; answered by `Done`.
     Prime { hosts: Vec<Primed> },
     /// Read the counters of every port; answered by `Counters`.
     Counters,

@@ -112,6 +112,15 @@ fn two_rails_are_two_attachments() {
 }
 
 #[test]
+fn the_only_cabled_nic_of_a_bond_is_no_bond() {
+    let text = LISTED.replace("[[cable]]\nfrom = \"b:eth1\"\nto = \"right:2\"\n", "");
+    let plan = crate::vlan::plan(&read(&text)).unwrap();
+    let attachment = &plan.hosts[1].attachments[0];
+    assert_eq!((attachment.interface.as_str(), attachment.ports.as_slice()), ("eth0", [1].as_slice()));
+    assert!(plan.switches[1].ports[0].lag.is_none());
+}
+
+#[test]
 fn generated_hosts_fill_switches_as_in_figure_2_and_links_take_the_last_ports() {
     let machine = read(GENERATED);
     let counts = machine.attachment_counts();
@@ -308,6 +317,8 @@ fn every_bad_description_gives_one_clear_error() {
         let line = text.lines().nth(error.line - 1).unwrap_or("");
         assert!(line.contains(&*error.excerpt), "{change}\n{error}");
         assert!(error.to_string().starts_with(&format!("test.toml:{}: ", error.line)), "{error}");
+        // To be read by a person: `-- bad_description --nocapture`.
+        println!("{error}\n");
         count += 1;
     }
     assert!(count >= 40, "{count} cases");

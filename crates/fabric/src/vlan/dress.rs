@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::analysis::bisection::bisection;
-use crate::description::{DescriptionError, Machine, NicsAs};
+use crate::description::{DescriptionError, Machine};
 use crate::graph::{HostId, LinkId, SwitchId};
 use crate::plan::*;
 
@@ -200,8 +200,8 @@ fn interface_names(machine: &Machine, host: HostId, nics: &[PortNumber]) -> (Str
     match names.as_slice() {
         // The bridge inside the host is its interface.
         [] => ("br0".into(), vec!["br0".into()]),
-        [_] if model.nics_as == NicsAs::Rails || model.nics.len() == 1 => (names[0].clone(), names),
-        [_] => ("bond0".into(), names),
+        // Also the only cabled NIC of a bond: nothing is there to be bonded.
+        [_] => (names[0].clone(), names),
         _ => ("bond0".into(), names),
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                     )
                 })?;
                 if args.dry_run {
-                    writeln!(out, "{}: {address} to {}", interface.name, interface.subnet.broadcast())?;
+                    writeln!(out, "{}: {address} to everybody", interface.name)?;
                     continue;
                 }
                 send_from(host, &interface, address)?;
@@ -75,7 +75,7 @@ fn find_host<'a>(plan: &'a Plan, named: Option<&str>) -> anyhow::Result<&'a Host
 }
 
 fn send_from(host: &HostPlan, interface: &VlanInterface, address: Ipv4Addr) -> anyhow::Result<()> {
-    match send(address, interface.subnet.broadcast()) {
+    match send(address) {
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bail!(
             "{} does not have the address {address}: run this host's script of the plan first (hosts/{}.sh)",
             interface.name,
@@ -85,11 +85,12 @@ fn send_from(host: &HostPlan, interface: &VlanInterface, address: Ipv4Addr) -> a
     }
 }
 
-/// One frame from an address of ours to everybody on its subnet. The frame's source is all that counts, so nobody need
-/// listen at the port.
-pub(crate) fn send(address: Ipv4Addr, broadcast: Ipv4Addr) -> std::io::Result<()> {
+/// One frame from an address of ours to everybody. The frame's source is all that counts, so nobody need listen at the
+/// port. The kernel sends what goes to 255.255.255.255 out of the interface that has the socket's address; what goes to
+/// the subnet's broadcast address it would send out of the first of two rails on one VLAN, whichever was meant.
+pub(crate) fn send(address: Ipv4Addr) -> std::io::Result<()> {
     let socket = UdpSocket::bind((address, 0))?;
     socket.set_broadcast(true)?;
-    socket.send_to(b"ayatori", (broadcast, PRIMING_PORT))?;
+    socket.send_to(b"ayatori", (Ipv4Addr::BROADCAST, PRIMING_PORT))?;
     Ok(())
 }

@@ -143,9 +143,8 @@ pub(super) fn send(from: &HostAddress, to: &HostAddress, count: u32, bytes: u16)
 pub(super) fn prime(hosts: &[Primed]) -> anyhow::Result<()> {
     for host in hosts {
         in_node(&host.node, || -> anyhow::Result<()> {
-            for &(address, broadcast) in &host.interfaces {
-                prime::send(address, broadcast)
-                    .with_context(|| format!("cannot prime {} from {address}", host.node))?;
+            for &address in &host.addresses {
+                prime::send(address).with_context(|| format!("cannot prime {} from {address}", host.node))?;
             }
             Ok(())
         })??;
