@@ -1,13 +1,11 @@
 //! Puts a machine together from its sections: models, switches, hosts, cables, in this order.
 
-use std::collections::BTreeMap;
-
 use crate::graph::{HostId, LinkSpec, Port, SwitchId};
 use crate::plan::{MacAddr, PortNumber};
 use crate::topology::{Cable, Topology};
 
 use super::cables::Wiring;
-use super::models::{HostModel, NicsAs, SwitchModel, host_model, model_named, switch_model};
+use super::models::{HostModel, SwitchModel, host_model, model_named, switch_model};
 use super::options::{PlanOptions, options};
 use super::reader::{Located, Result, Section, check_name};
 use super::{Host, Machine, Places, Switch, shape};
@@ -97,7 +95,7 @@ fn listed_switch(s: Section<'_>, wiring: &mut Wiring, default: Option<usize>) ->
     let model = switch_model_named(&s, "model", wiring)?.or(default);
     let Some(model) = model else {
         let remedy = "add `model = \"NAME\"`, NAME being one of the [switch_models.NAME]";
-        return Err(s.error_here("a switch without a model", remedy));
+        return Err(s.error_here(format!("{} has no model", name.value), remedy));
     };
     let host_count = s.count("hosts", 0..=4096)?.map(|count| count as u32);
     let coordinates = s.counts("coordinates", 0..=u64::from(u32::MAX))?.map_or(Vec::new(), |list| list.value);
@@ -105,8 +103,9 @@ fn listed_switch(s: Section<'_>, wiring: &mut Wiring, default: Option<usize>) ->
         let problem = format!("there already is something called {:?}", name.value);
         return Err(s.error_at("name", &name, problem, "give every switch and host its own name"));
     }
-    wiring.graph.add_switch(&name.value, &coordinates);
+    let id = wiring.graph.add_switch(&name.value, &coordinates);
     wiring.add_switch_of(Switch { model, inside_host: None }, host_count);
+    wiring.set_place(id, s.place());
     s.finish()
 }
 
@@ -220,7 +219,7 @@ fn hosts(root: &Section<'_>, wiring: &mut Wiring) -> Result<()> {
     let Some(section) = root.section("hosts")? else { return Ok(()) };
     let Some(model) = host_model_named(&section, wiring)? else {
         let remedy = "add `model = \"NAME\"`, NAME being one of the [host_models.NAME]";
-        return Err(section.error("model", "hosts without a model", remedy));
+        return Err(section.error("model", "says of no model what the hosts are", remedy));
     };
     let count = section.count("count", 1..=HOSTS_MAX)?;
     let per_switch = section.count("per_switch", 1..=4096)?;
@@ -302,7 +301,7 @@ fn listed_host(s: Section<'_>, wiring: &mut Wiring) -> Result<()> {
     let name = s.name("name", "\"node0\"")?;
     let Some(model) = host_model_named(&s, wiring)? else {
         let remedy = "add `model = \"NAME\"`, NAME being one of the [host_models.NAME]";
-        return Err(s.error_here("a host without a model", remedy));
+        return Err(s.error_here(format!("{} has no model", name.value), remedy));
     };
     let mut macs = Vec::new();
     for text in s.texts("macs")?.unwrap_or_default() {
@@ -323,10 +322,11 @@ fn listed_host(s: Section<'_>, wiring: &mut Wiring) -> Result<()> {
     }
     let nic_count = wiring.host_models[model].nics.len();
     if macs.len() > nic_count {
-        let problem = format!("{} addresses for {nic_count} NICs", macs.len());
+        let problem = format!("{} addresses, more than the host has NICs ({nic_count})", macs.len());
         return Err(s.error("macs", problem, "give at most one a NIC, in the model's order"));
     }
-    add_host(&s, wiring, &name, model, macs)?;
+    let id = add_host(&s, wiring, &name, model, macs)?;
+    wiring.set_place(id, s.place());
     s.finish()
 }
 
@@ -336,15 +336,14 @@ fn add_host(
     name: &Located<String>,
     model: usize,
     mut macs: Vec<Option<MacAddr>>,
-) -> Result<()> {
+) -> Result<HostId> {
     if !wiring.claim_name(&name.value) {
         let problem = format!("there already is something called {:?}", name.value);
         return Err(s.error("name", problem, "give every switch and host its own name"));
     }
     macs.resize(wiring.host_models[model].nics.len(), None);
-    wiring.graph.add_host(&name.value);
     wiring.hosts.push(Host { model, macs, attachments: Vec::new() });
-    Ok(())
+    Ok(wiring.graph.add_host(&name.value))
 }
 
 fn check_options(
@@ -364,7 +363,8 @@ fn check_options(
     if let (false, Some(grid)) = (options.dimension_order.is_empty(), &grid)
         && options.dimension_order.len() != grid.dimensions.len()
     {
-        let problem = format!("{} dimensions of {}", options.dimension_order.len(), grid.dimensions.len());
+        let (named, count) = (options.dimension_order.len(), grid.dimensions.len());
+        let problem = format!("names {named} dimensions, and the topology has {count}");
         return Err(section.error("dimension_order", problem, "name every dimension once, from 0"));
     }
     if !options.dimension_order.is_empty() && grid.is_none() {
@@ -391,16 +391,5 @@ fn check_aging(section: &Section<'_>, options: &PlanOptions, wiring: &Wiring) ->
             let problem = format!("{} keeps addresses for {max} s at most", model.name);
             Err(section.error("aging_time_s", problem, format!("use at most {max}")))
         }
-    }
-}
-
-/// The attachments a host's cabled NICs make: one for a bond, one each for rails.
-pub(super) fn group_nics(
-    model: &HostModel,
-    cabled: &BTreeMap<usize, (SwitchId, PortNumber)>,
-) -> Vec<Vec<usize>> {
-    match model.nics_as {
-        NicsAs::Bond => vec![cabled.keys().copied().collect()],
-        NicsAs::Rails => cabled.keys().map(|&nic| vec![nic]).collect(),
     }
 }

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::graph::{Graph, HostId, LinkSpec, Node, SwitchId};
 use crate::plan::{MacAddr, PortNumber};
 
-use super::assembly::group_nics;
-use super::error::suggest;
-use super::models::{HostModel, PortNames, SwitchModel, Switching};
-use super::reader::{Located, Result, Section};
+use super::error::{DescriptionError, suggest};
+use super::models::{HostModel, NicsAs, PortNames, SwitchModel, Switching};
+use super::reader::{Located, Place, Result, Section};
 use super::{Host, HostLink, Switch};
 
 /// Problem and remedy, to be given a place by whoever knows it.
@@ -35,9 +34,20 @@ pub(super) struct Wiring {
     lag_counts: Vec<u32>,
     by_name: BTreeMap<String, Node>,
     /// NICs of hosts that are cabled to a switch, by host.
-    nic_cables: Vec<BTreeMap<usize, (SwitchId, PortNumber)>>,
+    nic_cables: Vec<BTreeMap<usize, NicCable>>,
+    /// Where switches and hosts are described one by one.
+    places: BTreeMap<Node, Place>,
     /// The bridge inside a host.
     bridges: BTreeMap<HostId, SwitchId>,
+}
+
+/// A cable from a host's NIC to a switch.
+#[derive(Debug, Clone)]
+struct NicCable {
+    switch: SwitchId,
+    port: PortNumber,
+    /// The `[[cable]]`; `None` for hosts of `[hosts]`.
+    place: Option<Place>,
 }
 
 /// One end of a `[[cable]]`.
@@ -66,6 +76,7 @@ impl Wiring {
             lag_counts: Vec::new(),
             by_name: BTreeMap::new(),
             nic_cables: Vec::new(),
+            places: BTreeMap::new(),
             bridges: BTreeMap::new(),
         }
     }
@@ -76,6 +87,11 @@ impl Wiring {
 
     pub(super) fn claim_mac(&mut self, mac: MacAddr) -> bool {
         self.macs.insert(mac)
+    }
+
+    /// Notes where a switch or host is described.
+    pub(super) fn set_place(&mut self, node: impl Into<Node>, place: Place) {
+        self.places.insert(node.into(), place);
     }
 
     pub(super) fn add_switch_of(&mut self, switch: Switch, host_count: Option<u32>) {
@@ -108,7 +124,8 @@ impl Wiring {
             (Some(&rate), 1) => Ok(rate),
             _ => {
                 let name = self.graph.name(switch.into());
-                let problem = format!("the LAG of ports {ports:?} of {name} has ports of unequal rates");
+                let numbers: Vec<String> = ports.iter().map(PortNumber::to_string).collect();
+                let problem = format!("ports {} of {name}, a LAG, have unequal rates", numbers.join(", "));
                 Err((problem, "use ports of one rate for a LAG: frames are spread evenly over them".into()))
             }
         }
@@ -130,7 +147,7 @@ impl Wiring {
         {
             let problem =
                 format!("a LAG of {port_count} ports at {name}, and {} takes {max} in one", model.name);
-            return Err((problem, format!("use at most {max} cables in a link")));
+            return Err((problem, format!("use no more cables in a link than {max}")));
         }
         let lags_max = model.lags_max;
         let model_name = model.name.clone();
@@ -138,8 +155,8 @@ impl Wiring {
         *count += 1;
         match lags_max {
             Some(max) if *count > u32::from(max) => {
-                let problem = format!("{name} needs more than the {max} LAGs {model_name} can have");
-                Err((problem, "join fewer switches by several cables".into()))
+                let problem = format!("LAG number {count} of {name}, and {model_name} can have {max}");
+                Err((problem, "use single cables here, or a switch that can have more LAGs".into()))
             }
             _ => Ok(()),
         }
@@ -216,11 +233,13 @@ impl Wiring {
         };
         let model = self.model(switch);
         if first == 0 || last > model.port_count {
-            let problem = format!("{} has ports 1 to {}", model.name, model.port_count);
-            return wrong(problem);
+            let problem = format!("{} has no port {}", model.name, if first == 0 { 0 } else { last });
+            let remedy = format!("use ports 1 to {}", model.port_count);
+            return Err(s.error_at(key, text, problem, remedy));
         }
         if first > last {
-            return wrong(format!("ports {first} to {last} are none"));
+            let remedy = format!("write \"{name}:{last}-{first}\"", name = self.graph.name(switch.into()));
+            return Err(s.error_at(key, text, format!("{first} to {last} are no ports"), remedy));
         }
         Ok((first..=last).collect())
     }
@@ -259,7 +278,9 @@ impl Wiring {
             return Err(s.error("to", problem, "cable it to another switch or host"));
         }
         if a.ports.len() != b.ports.len() {
-            let problem = format!("{} ports at one end, {} at the other", a.ports.len(), b.ports.len());
+            let count = |end: &CableEnd| end.ports.len();
+            let ports = if count(a) == 1 { "port" } else { "ports" };
+            let problem = format!("{} {ports} at one end, {} at the other", count(a), count(b));
             return Err(s.error("to", problem, "name as many ports at both ends: each cable has two"));
         }
         Ok(())
@@ -383,7 +404,8 @@ impl Wiring {
         let user = format!("the cable to {name}");
         self.take_port(s, switch, port, &user)?;
         let nic = usize::from(nic);
-        if self.nic_cables[host.index()].insert(nic, (switch, port)).is_some() {
+        let cable = NicCable { switch, port, place: Some(s.place()) };
+        if self.nic_cables[host.index()].insert(nic, cable).is_some() {
             let nic = &self.host_models[self.hosts[host.index()].model].nics[nic].name;
             let problem = format!("{nic} of {name} is cabled twice");
             return Err(s.error("from", problem, "a NIC takes one cable: use another NIC"));
@@ -393,24 +415,30 @@ impl Wiring {
 
     /// Gives the hosts of `[hosts]` the lowest free ports of their switches.
     pub(super) fn place_generated_hosts(&mut self, root: &Section<'_>) -> Result<()> {
-        for (host, switch) in std::mem::take(&mut self.generated_hosts) {
+        let generated = std::mem::take(&mut self.generated_hosts);
+        let free = |(index, used): (usize, &BTreeMap<PortNumber, String>)| {
+            usize::from(self.model(SwitchId(index as u32)).port_count) - used.len()
+        };
+        let free_counts: Vec<usize> = self.ports.iter().enumerate().map(free).collect();
+        for &(host, switch) in &generated {
             let nic_count = self.host_models[self.hosts[host.index()].model].nics.len();
             for nic in 0..nic_count {
                 let model = self.model(switch);
                 let used = &self.ports[switch.index()];
                 let free = (1..=model.port_count).find(|port| !used.contains_key(port));
                 let Some(port) = free else {
+                    let here = generated.iter().filter(|(_, at)| *at == switch).count();
                     let problem = format!(
-                        "the {} ports of {} are not enough for its hosts and cables",
-                        model.port_count,
-                        self.graph.name(switch.into())
+                        "{} has {} ports left for {here} hosts with {nic_count} NICs each",
+                        self.graph.name(switch.into()),
+                        free_counts[switch.index()],
                     );
                     let remedy = "use fewer hosts or `cables`, more switches, or switches with more ports";
                     return Err(root.error("hosts", problem, remedy));
                 };
                 let user = self.graph.name(host.into()).to_owned();
                 self.claim_port(switch, port, &user);
-                self.nic_cables[host.index()].insert(nic, (switch, port));
+                self.nic_cables[host.index()].insert(nic, NicCable { switch, port, place: None });
             }
         }
         Ok(())
@@ -434,32 +462,43 @@ impl Wiring {
             if cabled.is_empty() {
                 let problem = format!("host {} has no cable", self.graph.name(host.into()));
                 let remedy = "add a [[cable]] from one of its NICs to a switch";
-                return Err(root.error("host", problem, remedy));
+                return Err(self.error_of(root, host, problem, remedy));
             }
             let model = &self.host_models[self.hosts[host.index()].model];
-            for group in group_nics(model, &cabled) {
+            // One attachment for a bond, one each for rails.
+            let groups = match model.nics_as {
+                NicsAs::Bond => vec![cabled.keys().copied().collect()],
+                NicsAs::Rails => cabled.keys().map(|&nic| vec![nic]).collect(),
+            };
+            for group in groups {
                 self.attach_group(root, host, &group, &cabled)?;
             }
         }
         Ok(())
     }
 
+    /// A bond, or one rail.
     fn attach_group(
         &mut self,
         root: &Section<'_>,
         host: HostId,
         group: &[usize],
-        cabled: &BTreeMap<usize, (SwitchId, PortNumber)>,
+        cabled: &BTreeMap<usize, NicCable>,
     ) -> Result<()> {
-        let switch = cabled[&group[0]].0;
-        let name = self.graph.name(host.into()).to_owned();
-        if group.iter().any(|nic| cabled[nic].0 != switch) {
-            let problem = format!("the bond of {name} goes to two switches");
-            let remedy = "cable all its NICs to one switch, or use nics_as = \"rails\"";
-            return Err(root.error("host_models", problem, remedy));
+        let switch = cabled[&group[0]].switch;
+        let placed = |cable: &NicCable, (problem, remedy): Complaint| match &cable.place {
+            Some(place) => root.error_in(place, problem, remedy),
+            None => root.error("hosts", problem, remedy),
+        };
+        if let Some(other) = group.iter().map(|nic| &cabled[nic]).find(|cable| cable.switch != switch) {
+            let [name, a, b] = [host.into(), switch.into(), other.switch.into()].map(|n| self.graph.name(n));
+            let problem = format!("{name}'s NICs are one bond, and go to two switches, {a} and {b}");
+            let remedy = "cable all NICs of a bond to one switch, or use nics_as = \"rails\"";
+            return Err(placed(other, (problem, remedy.into())));
         }
-        let ports: Vec<PortNumber> = group.iter().map(|nic| cabled[nic].1).collect();
-        let placed = |(problem, remedy): Complaint| root.error("host_models", problem, remedy);
+        let ports: Vec<PortNumber> = group.iter().map(|nic| cabled[nic].port).collect();
+        let last = &cabled[&group[group.len() - 1]];
+        let placed = |complaint: Complaint| placed(last, complaint);
         let port_rate = self.common_rate(switch, &ports).map_err(placed)?;
         self.claim_lag(switch, ports.len()).map_err(placed)?;
         let nic_rate = self.host_models[self.hosts[host.index()].model].nics[group[0]].rate_bits_per_s;
@@ -495,10 +534,25 @@ impl Wiring {
         match self.graph.unreachable_switch() {
             None => Ok(()),
             Some(far) => {
-                let [far, first] = [far, SwitchId(0)].map(|id| self.graph.name(id.into()));
-                let problem = format!("switch {far} cannot be reached from {first}");
-                Err(root.error("cable", problem, "add a [[cable]] that joins the parts"))
+                let [name, first] = [far, SwitchId(0)].map(|id| self.graph.name(id.into()));
+                let problem = format!("switch {name} cannot be reached from {first}");
+                let remedy = "add a [[cable]] that joins the parts";
+                Err(self.error_of(root, far, problem, remedy))
             }
+        }
+    }
+
+    /// An error at the entry of a switch or host.
+    fn error_of(
+        &self,
+        root: &Section<'_>,
+        node: impl Into<Node>,
+        problem: String,
+        remedy: &str,
+    ) -> DescriptionError {
+        match self.places.get(&node.into()) {
+            Some(place) => root.error_in(place, problem, remedy),
+            None => root.error("cable", problem, remedy),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{DescriptionError, Source, suggest};
+use super::error::{DescriptionError, Source, nearest, suggest};
 
 pub(super) type Result<T> = std::result::Result<T, DescriptionError>;
 
@@ -28,11 +28,24 @@ pub(super) struct Located<T> {
     pub(super) span: Range<usize>,
 }
 
+/// Where a table stands, for errors that are found after it was read.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    path: String,
+    span: Range<usize>,
+}
+
 /// Reads text into its root table.
 pub(super) fn parse<'a>(source: &'a Source) -> Result<Spanned<DeTable<'a>>> {
     DeTable::parse(&source.text).map_err(|error| {
         let remedy = "write it as TOML 1.0: `key = value`, `[table]`, strings in double quotes";
-        source.error(error.span().unwrap_or(0..0), "", error.message().trim().replace('\n', "; "), remedy)
+        let problem = error.message().trim().replace('\n', "; ");
+        let remedy = if problem == "duplicate key" {
+            "it stands further up already: keep one of the two"
+        } else {
+            remedy
+        };
+        source.error(error.span().unwrap_or(0..0), "", problem, remedy)
     })
 }
 
@@ -77,6 +90,21 @@ impl<'a> Section<'a> {
         self.source.error(at.span.clone(), self.path_of(key), problem, remedy)
     }
 
+    /// Where this table stands.
+    pub(super) fn place(&self) -> Place {
+        Place { path: self.path.clone(), span: self.span.clone() }
+    }
+
+    /// An error at another table of the same file.
+    pub(super) fn error_in(
+        &self,
+        place: &Place,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> DescriptionError {
+        self.source.error(place.span.clone(), place.path.clone(), problem, remedy)
+    }
+
     fn find(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
@@ -102,10 +130,29 @@ impl<'a> Section<'a> {
             DeValue::Table(_) => "a table",
         };
         let problem = format!("is {found}, and {wanted} is needed");
-        self.source.error(value.span(), self.path_of(key), problem, format!("write {wanted}"))
+        let remedy = match value.get_ref() {
+            DeValue::String(text) if wanted.contains("number") && text.trim().parse::<f64>().is_ok() => {
+                format!("write {} without quotes", text.trim())
+            }
+            _ => format!("write {wanted}"),
+        };
+        self.source.error(value.span(), self.path_of(key), problem, remedy)
     }
 
     fn missing(&self, key: &str, example: &str) -> DescriptionError {
+        // Perhaps it is there, misspelt.
+        let near = self.table.iter().find(|(name, _)| nearest(name.get_ref(), [key]).is_some());
+        if let Some((name, _)) =
+            near.filter(|(name, _)| !self.known.borrow().iter().any(|k| *k == name.get_ref()))
+        {
+            let remedy = format!("did you mean `{key}`?");
+            return self.source.error(
+                name.span(),
+                self.path_of(name.get_ref()),
+                "is not a known key",
+                remedy,
+            );
+        }
         let at = if self.path.is_empty() { "the file".into() } else { format!("[{}]", self.path) };
         self.source.error(
             self.span.clone(),
@@ -230,8 +277,13 @@ impl<'a> Section<'a> {
             _ => return Err(self.mismatch(key, value, "a number")),
         };
         if !(min..=max).contains(&number) {
+            let text = match value.get_ref() {
+                DeValue::Integer(integer) => integer.to_string(),
+                DeValue::Float(float) => float.to_string(),
+                _ => String::new(),
+            };
             let remedy = format!("use a number from {min} to {max}");
-            return Err(self.error(key, "is out of range", remedy));
+            return Err(self.error(key, format!("{text} is out of range"), remedy));
         }
         Ok(Some(number))
     }

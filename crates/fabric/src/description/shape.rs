@@ -71,7 +71,7 @@ fn check(s: &Section<'_>, topology: &Topology) -> Result<()> {
         )
     })?;
     if generator.switch_count() > SWITCHES_MAX {
-        let problem = format!("{} switches", generator.switch_count());
+        let problem = format!("the topology has {} switches", generator.switch_count());
         return Err(s.error("kind", problem, format!("describe at most {SWITCHES_MAX}")));
     }
     Ok(())
