@@ -8,8 +8,8 @@
 use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
-use super::ios_family::{self, Members, Words};
-use super::text::{self, Interface, line};
+use super::ios_family::{self, Members, Words, write_vlans};
+use super::text::{Interface, line};
 use super::{Config, Dialect, Refusal};
 
 /// See the module's documentation.
@@ -35,7 +35,7 @@ impl Words for AristaEos {
     const MEMBERS: Members = Members::Bare;
 
     fn write_globals(out: &mut String, switch: &SwitchPlan) {
-        line(out, format_args!("!\n! The VLANs.\nvlan {}", text::carried(switch)));
+        write_vlans(out, switch, "");
         if let Some(aging_time_s) = switch.aging_time_s {
             *out += "!\n! Keep learned addresses as long as can be: priming, not traffic, teaches them.\n";
             line(out, format_args!("mac address-table aging-time {aging_time_s}"));
@@ -59,7 +59,7 @@ impl Words for AristaEos {
         vec![format!("flowcontrol send {state}"), format!("flowcontrol receive {state}")]
     }
 
-    fn no_spanning_tree(_carried: &VlanSet) -> String {
-        "spanning-tree mode none".into()
+    fn no_spanning_tree(_carried: &VlanSet) -> Option<String> {
+        Some("spanning-tree mode none".into())
     }
 }

@@ -7,7 +7,7 @@
 use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
-use super::ios_family::{self, Members, Words, write_aging, write_hashing};
+use super::ios_family::{self, Members, Words, write_aging, write_hashing, write_vlans};
 use super::text::{self, Interface, line};
 use super::{Config, Dialect, Refusal};
 
@@ -38,7 +38,7 @@ impl Words for CiscoIos {
             out,
             "! Models that also know ISL want `switchport trunk encapsulation dot1q` before each `mode trunk`.",
         );
-        line(out, format_args!("!\n! The VLANs.\nvlan {}\n exit", text::carried(switch)));
+        write_vlans(out, switch, "\n exit");
         let has_native = text::interfaces(switch).any(|interface| interface.membership().pvid.is_some());
         if !has_native {
             *out +=
@@ -57,7 +57,7 @@ impl Words for CiscoIos {
         vec![format!("flowcontrol receive {}", if is_on { "on" } else { "off" })]
     }
 
-    fn no_spanning_tree(carried: &VlanSet) -> String {
-        format!("no spanning-tree vlan {carried}")
+    fn no_spanning_tree(carried: &VlanSet) -> Option<String> {
+        (!carried.is_empty()).then(|| format!("no spanning-tree vlan {carried}"))
     }
 }

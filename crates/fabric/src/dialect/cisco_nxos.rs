@@ -7,8 +7,8 @@
 use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
-use super::ios_family::{self, Members, Words, write_aging, write_hashing};
-use super::text::{self, Interface, line};
+use super::ios_family::{self, Members, Words, write_aging, write_hashing, write_vlans};
+use super::text::Interface;
 use super::{Config, Dialect, Refusal};
 
 /// See the module's documentation.
@@ -37,7 +37,7 @@ impl Words for CiscoNxos {
         if switch.lags.iter().any(|lag| lag.lacp) {
             *out += "!\nfeature lacp\n";
         }
-        line(out, format_args!("!\n! The VLANs.\nvlan {}", text::carried(switch)));
+        write_vlans(out, switch, "");
         *out += "!\n! Trunks carry tagged frames only: untagged ones are dropped.\nvlan dot1q tag native\n";
         write_aging(out, switch);
         write_hashing(out, switch, "port-channel load-balance src-dst ip-l4port");
@@ -54,7 +54,7 @@ impl Words for CiscoNxos {
         vec![format!("flowcontrol receive {state}"), format!("flowcontrol send {state}")]
     }
 
-    fn no_spanning_tree(carried: &VlanSet) -> String {
-        format!("no spanning-tree vlan {carried}")
+    fn no_spanning_tree(carried: &VlanSet) -> Option<String> {
+        (!carried.is_empty()).then(|| format!("no spanning-tree vlan {carried}"))
     }
 }

@@ -60,7 +60,7 @@ impl Dialect for DellOs6 {
                 Interface::Port(port) => interface_line(is_powerconnect, &port.name),
             };
             line(&mut out, format_args!("!\n{heading}"));
-            write_interface(&mut out, plan, interface);
+            write_interface(&mut out, plan, interface, is_powerconnect);
         }
         out += &text::spanning_tree_last("!");
         out += "no spanning-tree\nexit\n";
@@ -80,11 +80,10 @@ fn write_globals(
     carried: &VlanSet,
     is_powerconnect: bool,
 ) {
-    *out += "!\n! The VLANs.\n";
-    if is_powerconnect {
-        *out += "vlan database\n";
+    if !carried.is_empty() {
+        let database = if is_powerconnect { "vlan database\n" } else { "" };
+        line(out, format_args!("!\n! The VLANs.\n{database}vlan {carried}\nexit"));
     }
-    line(out, format_args!("vlan {carried}\nexit"));
     if let Some(aging_time_s) = switch.aging_time_s {
         *out += "!\n! Keep learned addresses as long as can be: priming, not traffic, teaches them.\n";
         let command = if is_powerconnect { "bridge aging-time" } else { "mac address-table aging-time" };
@@ -94,7 +93,7 @@ fn write_globals(
     line(out, if plan.pause { "flowcontrol" } else { "no flowcontrol" });
 }
 
-fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>) {
+fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>, is_powerconnect: bool) {
     line(out, format_args!("description \"{}\"", text::reason(plan, interface.role())));
     if let Interface::Lag(_) = interface {
         // Mode 6: source and destination address and TCP/UDP port.
@@ -108,12 +107,23 @@ fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>) {
         && membership.pvid.is_none()
     {
         *out += "switchport mode trunk\n";
-        line(out, format_args!("switchport trunk allowed vlan remove {remove}"));
-        line(out, format_args!("switchport trunk allowed vlan add {}", membership.tagged));
+        write_trunk(out, &membership.tagged, &remove, is_powerconnect);
     } else {
         write_general(out, membership, &remove);
     }
     *out += "exit\n";
+}
+
+/// A trunk of a PowerConnect begins in no VLAN, one of OS6 in all: there the list is replaced.
+fn write_trunk(out: &mut String, tagged: &VlanSet, remove: &VlanSet, is_powerconnect: bool) {
+    match (is_powerconnect, tagged.is_empty()) {
+        (true, _) => line(out, format_args!("switchport trunk allowed vlan remove {remove}")),
+        (false, true) => line(out, format_args!("switchport trunk allowed vlan remove 1-{VLAN_MAX}")),
+        (false, false) => line(out, format_args!("switchport trunk allowed vlan {tagged}")),
+    }
+    if is_powerconnect && !tagged.is_empty() {
+        line(out, format_args!("switchport trunk allowed vlan add {tagged}"));
+    }
 }
 
 fn write_general(out: &mut String, membership: &Membership, remove: &VlanSet) {

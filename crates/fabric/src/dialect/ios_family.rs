@@ -42,8 +42,8 @@ pub(super) trait Words: Dialect {
     /// Lines that turn pause on or off.
     fn pause(interface: Interface<'_>, is_on: bool) -> Vec<String>;
 
-    /// The command that turns the spanning tree off on these VLANs.
-    fn no_spanning_tree(carried: &VlanSet) -> String;
+    /// The command that turns the spanning tree off on these VLANs; `None` where there is nothing to turn off.
+    fn no_spanning_tree(carried: &VlanSet) -> Option<String>;
 }
 
 /// The configuration of one switch.
@@ -76,8 +76,11 @@ pub(super) fn emit<W: Words>(words: &W, plan: &Plan, switch: SwitchId) -> Result
             write_lines::<W>(&mut out, [channel_group(switch, port)]);
         }
     }
-    out += &text::spanning_tree_last("!");
-    line(&mut out, format_args!("{}\nend", W::no_spanning_tree(&text::carried(switch))));
+    if let Some(command) = W::no_spanning_tree(&text::carried(switch)) {
+        out += &text::spanning_tree_last("!");
+        line(&mut out, command);
+    }
+    out += "end\n";
     let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
     Ok(Config { files: vec![file] })
 }
@@ -98,7 +101,10 @@ fn write_trunk<W: Words>(
     begin::<W>(out, &name, &text::reason(plan, interface.role()));
     write_lines::<W>(out, W::TRUNK);
     write_lines::<W>(out, W::native(native));
-    write_lines::<W>(out, [format!("switchport trunk allowed vlan {}", text::members(membership))]);
+    // A link that no tree uses carries nothing.
+    let members = text::members(membership);
+    let list = if members.is_empty() { "none".to_owned() } else { members.to_string() };
+    write_lines::<W>(out, [format!("switchport trunk allowed vlan {list}")]);
     write_lines::<W>(out, W::AFTER_VLANS);
     write_lines::<W>(out, W::pause(interface, plan.pause));
     write_lines::<W>(out, ["no shutdown"]);
@@ -120,6 +126,14 @@ fn channel_group(switch: &SwitchPlan, port: &PortPlan) -> String {
     let lag = switch.lags.iter().find(|lag| Some(lag.number) == port.lag);
     let mode = if lag.is_none_or(|lag| lag.lacp) { "active" } else { "on" };
     format!("channel-group {} mode {mode}", port.lag.unwrap_or_default())
+}
+
+/// The VLANs of the switch, if it carries any; `end` leaves their section.
+pub(super) fn write_vlans(out: &mut String, switch: &SwitchPlan, end: &str) {
+    let carried = text::carried(switch);
+    if !carried.is_empty() {
+        line(out, format_args!("!\n! The VLANs.\nvlan {carried}{end}"));
+    }
 }
 
 /// How long addresses are kept, where 0 means for ever.
