@@ -26,9 +26,9 @@ const PRIME_PERIOD_WITHOUT_AGING_S: u32 = 86_400;
 pub fn interfaces(plan: &Plan, host: &HostPlan) -> ConfigFile {
     let mut script = format!(
         "#!/bin/sh\n# {}: host of machine {}\n# Run as root on the host, any number of times.\n\
-         # Written by `ayatori plan` ({}).\nset -eu\n\nlinks=$(ip -o link show)\n\
+         # Written by `ayatori plan`.\nset -eu\n\nlinks=$(ip -o link show)\n\
          exists() {{ case \"$links\" in *\": $1: \"* | *\": $1@\"*) ;; *) return 1 ;; esac; }}\n",
-        host.name, plan.machine, plan.method
+        host.name, plan.machine
     );
     for attachment in &host.attachments {
         write_attachment(&mut script, plan, attachment);

@@ -1,6 +1,7 @@
 //! What a person sees of `plan check`, `plan prime` and `lab` when something is missing or wrong.
 
 use super::{ayatori, machine, text};
+use std::path::Path;
 
 fn torus() -> String {
     machine("lab-torus.toml").to_str().unwrap().to_owned()
@@ -90,4 +91,44 @@ fn plan_names_the_line_of_a_wrong_traffic() {
     std::fs::write(&file, "node0 node4 1000\n").unwrap();
     let lost = ayatori(&["plan", &torus(), "--without-switch", "s2.0", "--traffic", file.to_str().unwrap()]);
     assert!(text(&lost.stderr).contains("there is no route from node0 to node4"), "{}", text(&lost.stderr));
+}
+
+/// Names of files below a folder that the other has with another text.
+fn differing(one: &std::path::Path, other: &std::path::Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for folder in ["", "hosts"] {
+        for entry in std::fs::read_dir(one.join(folder)).unwrap() {
+            let name = Path::new(folder).join(entry.unwrap().file_name());
+            let texts = [one, other].map(|root| std::fs::read(root.join(&name)).ok());
+            if one.join(&name).is_file() && texts[0] != texts[1] {
+                names.push(name.display().to_string());
+            }
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn files_of_a_repaired_plan_differ_only_for_the_switches_that_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let [whole, repaired] = ["whole", "repaired"].map(|name| folder.path().join(name));
+    let write = |out: &Path, more: &[&str]| {
+        let output = ayatori(&[&["plan", &torus(), "--out", out.to_str().unwrap()], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    write(&whole, &[]);
+    write(&repaired, &["--without-link", "s0.0,s1.0"]);
+    let mut names = differing(&whole, &repaired);
+    assert_eq!(names.pop().as_deref(), Some("s1.1.sh"), "{names:?}");
+    assert_eq!(names.iter().filter(|name| *name != "plan.json").count(), 3, "{names:?}");
+
+    let output = ayatori(&["plan", &torus(), "--failures", "--json"]);
+    let plan: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let failures = plan["failures"].as_array().unwrap();
+    assert_eq!(failures.len(), 12 + 8);
+    assert_eq!(failures[0]["failure"], "link s0.0 - s1.0");
+    assert_eq!(failures[0]["changed_switch_count"], 4, "as many as files differ");
+    // Four of twelve links cross the middle; one of them is gone.
+    assert_eq!(failures[0]["bisection"]["bits_per_s"], 3_000_000_000_u64);
 }

@@ -26,6 +26,7 @@ pub fn two_switches_and_four_hosts() -> Plan {
         machine: "example".into(),
         tagging: Tagging::Switch,
         method: "one VLAN per source switch".into(),
+        is_repaired: false,
         pause: true,
         vlans: vlan_plans.to_vec(),
         links: vec![LinkPlan { id: LinkId(0), ends: [end(0), end(1)], rate_bits_per_s: 1_000_000_000 }],

@@ -39,6 +39,8 @@ pub struct Plan {
     pub tagging: Tagging,
     /// In words, how routes were chosen: `dimension order (1, 0), one VLAN per source switch`.
     pub method: String,
+    /// Whether it is the whole machine's plan, repaired after a failure: most of it stayed as it was.
+    pub is_repaired: bool,
     /// Whether IEEE 802.3x flow control (pause) is to be on.
     pub pause: bool,
     /// All VLANs, by ascending identifier.
@@ -436,8 +438,8 @@ pub struct CycleStep {
 /// A deadlock-free plan of the same machine, in short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Alternative {
-    /// What to write into `[plan]`, as a line of TOML: `routing = "up-down"`.
-    pub setting: String,
+    /// What to write into `[plan]`, lines of TOML: `routing = "up-down"`.
+    pub settings: Vec<String>,
     /// Number of VLANs it needs.
     pub vlan_count: usize,
     /// Mean path length over the shortest paths' mean: 1.0 is minimal.

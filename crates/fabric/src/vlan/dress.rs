@@ -34,6 +34,7 @@ pub(super) fn dress(
         machine: machine.name.clone(),
         tagging,
         method: judged.solution.method.clone(),
+        is_repaired: judged.solution.is_repaired,
         pause: machine.options.pause,
         vlans: vlans(network, judged, &vids, &subnets),
         links: links(machine),
@@ -75,12 +76,18 @@ fn fewer_vlans(machine: &Machine, chosen: &Chosen) -> String {
     if let Some(safe) = &chosen.alternative
         && safe.solution.trees.len() < chosen.best.solution.trees.len()
     {
-        ways.push(format!("`{}` ({} VLANs)", safe.solution.setting, safe.solution.trees.len()));
+        ways.push(format!("{} ({} VLANs)", quoted(&safe.solution.settings), safe.solution.trees.len()));
     }
     if machine.options.routing != Routing::SpanningTree {
         ways.push("`routing = \"spanning-tree\"` (1 VLAN)".to_owned());
     }
     format!("in [plan], try {}, or use a switch that has more", ways.join(" or "))
+}
+
+/// Lines to write, in a sentence.
+fn quoted(settings: &[String]) -> String {
+    let quoted: Vec<String> = settings.iter().map(|setting| format!("`{setting}`")).collect();
+    quoted.join(" and ")
 }
 
 fn check_vlan_limits(machine: &Machine, chosen: &Chosen, plan: &Plan) -> Result<(), DescriptionError> {
@@ -402,7 +409,7 @@ fn verdicts(
         CycleStep { link, from, to, vid, source: witness.source, destination: witness.destination }
     });
     let alternative = chosen.alternative.as_ref().map(|safe| Alternative {
-        setting: safe.solution.setting.clone(),
+        settings: safe.solution.settings.clone(),
         vlan_count: safe.solution.trees.len(),
         stretch: safe.evaluation.stretch(),
         link_load_max: safe.evaluation.busiest(network).map_or(0, |(_, flows)| flows),
@@ -455,7 +462,7 @@ fn deadlock_check(machine: &Machine, chosen: &Chosen, cycle: &[Witness]) -> Chec
         let remedy = chosen
             .alternative
             .as_ref()
-            .map(|safe| format!("in [plan], `{}` is free of deadlock", safe.solution.setting));
+            .map(|safe| format!("in [plan], {} is free of deadlock", quoted(&safe.solution.settings)));
         check("deadlock", Status::Fails, detail, remedy.or(Some("turn `pause` off".into())))
     } else {
         let detail = format!(

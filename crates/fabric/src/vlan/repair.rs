@@ -24,7 +24,7 @@ pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
     let is_source = |switch: usize| network.weight(switch as u32) > 0;
     let left = vlans.iter().enumerate().map(|(switch, &vlan)| if is_source(switch) { vlan } else { NONE });
     solution.choice = Choice::BySource(left.collect());
-    solution.method = format!("{}, repaired", whole.method);
+    solution.is_repaired = true;
     let mut joints: Vec<(usize, u32)> = Vec::new();
     for (vlan, tree) in solution.trees.iter_mut().enumerate() {
         tree.retain(|link| links.binary_search(link).is_ok());

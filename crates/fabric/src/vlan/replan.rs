@@ -1,15 +1,15 @@
-//! What becomes of a plan when one link or one switch fails: it is planned anew without it.
+//! What becomes of a plan when one link or one switch fails: it is repaired, or made anew without it.
 
 use serde::Serialize;
 
 use crate::description::{DescriptionError, Machine};
 use crate::graph::{LinkId, Node, SwitchId};
-use crate::plan::{Plan, SwitchPlan};
+use crate::plan::{Bisection, Plan, SwitchPlan};
 
 use super::network::{Failure, Network};
 use super::plan_without;
 
-/// A machine without one of its parts, planned anew.
+/// The plan of a machine without one of its parts.
 #[derive(Debug, Clone, Serialize)]
 pub struct Degraded {
     /// What failed, in words: `link s0.0 - s1.0`.
@@ -20,6 +20,8 @@ pub struct Degraded {
     pub vlan_count: usize,
     /// Most switches on a route.
     pub diameter_switches: u32,
+    /// Least bandwidth between two halves of what is left.
+    pub bisection: Bisection,
     /// Flows on the busiest link, one flow for every ordered pair of host interfaces left.
     pub link_load_max: u64,
     /// The same over what it was: above 1.0 is worse.
@@ -28,6 +30,8 @@ pub struct Degraded {
     pub is_deadlock_free: bool,
     /// How its paths are chosen.
     pub method: String,
+    /// Whether the plan in use was repaired, not made anew.
+    pub is_repaired: bool,
     /// Switches whose configuration changes.
     pub changed_switch_count: usize,
 }
@@ -66,11 +70,13 @@ fn degraded(machine: &Machine, whole: &Plan, failure: Failure) -> Result<Degrade
         hosts_lost_count: plan.hosts.iter().filter(is_lost).count(),
         vlan_count: plan.vlans.len(),
         diameter_switches: plan.figures.diameter_switches,
+        bisection: plan.figures.bisection,
         link_load_max: plan.figures.link_load_max,
         load_ratio: plan.figures.link_load_max as f64 / before as f64,
         is_deadlock_free: plan.verdicts.deadlock.is_free(),
         changed_switch_count: changed.filter(|(new, _)| !is_failed(new.id)).count(),
         method: plan.method,
+        is_repaired: plan.is_repaired,
     })
 }
 

@@ -12,8 +12,10 @@ use super::tree::{Parts, RootedTree, completed};
 pub(crate) struct Solution {
     /// How the paths were chosen, in words.
     pub(crate) method: String,
-    /// What to write into `[plan]` to get this.
-    pub(crate) setting: String,
+    /// What to write into `[plan]` to get this, line by line.
+    pub(crate) settings: Vec<String>,
+    /// Whether it is the whole machine's, repaired after a failure.
+    pub(crate) is_repaired: bool,
     /// Links of each VLAN, ascending.
     pub(crate) trees: Vec<Vec<u32>>,
     pub(crate) choice: Choice,
@@ -44,7 +46,8 @@ pub(crate) fn by_source(network: &Network, paths: Paths) -> Solution {
     let vlan_count_min = if shared.may_complete { 1 } else { shared.trees.len() };
     Solution {
         method: format!("{}, one VLAN per source switch", paths.method),
-        setting: paths.setting,
+        settings: paths.settings,
+        is_repaired: false,
         trees: shared.trees,
         choice: Choice::BySource(vlans),
         vlan_count_min,
@@ -129,7 +132,8 @@ pub(crate) fn by_pair(network: &Network, paths: &Paths, seed: u64) -> Solution {
     }
     Solution {
         method: format!("{}, one VLAN per pair of switches", paths.method),
-        setting: format!("{}, tagging = \"host\"", paths.setting),
+        settings: [paths.settings.as_slice(), &["tagging = \"host\"".into()]].concat(),
+        is_repaired: false,
         vlan_count_min: pair_lower_bound(network),
         trees: packed.trees,
         choice: Choice::ByPair(packed.vlans),

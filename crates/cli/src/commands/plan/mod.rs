@@ -14,7 +14,7 @@ use anyhow::{Context as _, bail};
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::{LinkId, Node, SwitchId};
 use ayatori_fabric::plan::Plan;
-use ayatori_fabric::vlan::{Failure, failures, plan_without, single_failures};
+use ayatori_fabric::vlan::{Degraded, Failure, failures, plan_without, single_failures};
 
 use crate::exit::{Exit, FAILURE};
 
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,
     /// Plan anew for every single link and switch that may fail, and say what degrades
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long)]
     failures: bool,
 }
 
@@ -62,16 +62,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let lost = lost(&machine, &args)?;
     let plan = plan_without(&machine, &lost)?;
     let traffic = args.traffic.as_deref().map(|file| Traffic::read(&plan, file)).transpose()?;
+    let degraded = if args.failures { Some(every_failure(&machine, &plan)?) } else { None };
     if args.json {
-        print_json(&plan, traffic.as_ref())?;
+        print_json(&plan, traffic.as_ref(), degraded.as_deref())?;
     } else {
         report::print(&report::summary(&machine, &plan))?;
         if let Some(traffic) = &traffic {
             report::print(&traffic.describe(&plan))?;
         }
-    }
-    if args.failures {
-        print_failures(&machine, &plan)?;
+        if let Some(degraded) = &degraded {
+            report::print(&report::failures(degraded))?;
+        }
     }
     let is_good = plan.verdicts.are_good();
     if let Some(folder) = &args.out {
@@ -87,22 +88,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(if is_good { Exit::Success } else { Exit::Code(FAILURE) })
 }
 
-/// The plan as JSON; with a traffic, its loads under `traffic`.
-fn print_json(plan: &Plan, traffic: Option<&Traffic>) -> anyhow::Result<()> {
+/// The plan as JSON; with a traffic, its loads under `traffic`; what failures do under `failures`.
+fn print_json(plan: &Plan, traffic: Option<&Traffic>, degraded: Option<&[Degraded]>) -> anyhow::Result<()> {
     let mut value = serde_json::to_value(plan)?;
-    if let (Some(traffic), Some(plan)) = (traffic, value.as_object_mut()) {
-        plan.insert("traffic".into(), serde_json::to_value(traffic)?);
+    if let Some(traffic) = traffic {
+        value["traffic"] = serde_json::to_value(traffic)?;
+    }
+    if let Some(degraded) = degraded {
+        value["failures"] = serde_json::to_value(degraded)?;
     }
     serde_json::to_writer_pretty(std::io::stdout().lock(), &value).map_err(std::io::Error::from)?;
     report::print("\n")?;
     Ok(())
 }
 
-fn print_failures(machine: &Machine, plan: &Plan) -> anyhow::Result<()> {
-    let which = single_failures(machine);
-    let degraded = failures(machine, plan, &which).context("planning anew after a failure")?;
-    report::print(&report::failures(&degraded))?;
-    Ok(())
+fn every_failure(machine: &Machine, plan: &Plan) -> anyhow::Result<Vec<Degraded>> {
+    failures(machine, plan, &single_failures(machine)).context("planning anew after a failure")
 }
 
 /// What `--without-link` and `--without-switch` name.

@@ -41,7 +41,8 @@ fn head(text: &mut String, machine: &Machine, plan: &Plan) -> std::fmt::Result {
         Tagging::Switch => "switches tag (hosts notice nothing)",
         Tagging::Host => "hosts tag (a switch port takes one untagged VLAN only, or it was asked for)",
     };
-    writeln!(text, "  {}; {who}\n", plan.method)
+    let repaired = if plan.is_repaired { ", repaired" } else { "" };
+    writeln!(text, "  {}{repaired}; {who}\n", plan.method)
 }
 
 fn figures(text: &mut String, plan: &Plan) -> std::fmt::Result {
@@ -151,8 +152,12 @@ fn checks(text: &mut String, plan: &Plan) -> std::fmt::Result {
     if let Some(safe) = &plan.verdicts.alternative {
         writeln!(
             text,
-            "\n  Free of deadlock: {}\n    {} VLANs, paths {:.3} x shortest, {} flows on the busiest link",
-            safe.setting, safe.vlan_count, safe.stretch, safe.link_load_max
+            "\n  Free of deadlock, with these lines in [plan]:\n    {}\n    {} VLANs, paths {:.3} x shortest, {} flows on \
+             the busiest link",
+            safe.settings.join("\n    "),
+            safe.vlan_count,
+            safe.stretch,
+            safe.link_load_max
         )?;
     }
     Ok(())
@@ -161,17 +166,19 @@ fn checks(text: &mut String, plan: &Plan) -> std::fmt::Result {
 /// What every single failure does.
 pub(super) fn failures(degraded: &[Degraded]) -> String {
     let mut text = String::from(
-        "\n  If this fails                 hosts lost  VLANs  path  busiest link  deadlock  switches to configure\n",
+        "\n  If this fails                 hosts lost  VLANs  path  bisection  busiest link  deadlock  switches to \
+         configure\n",
     );
     for case in degraded {
         let verdict = if case.is_deadlock_free { "free" } else { "CYCLE" };
         let _ = writeln!(
             text,
-            "  {:30}{:10}  {:5}  {:4}  {:4.2} x {:6}  {verdict:8}  {:21}",
+            "  {:30}{:10}  {:5}  {:4}  {:>9}  {:4.2} x {:6}  {verdict:8}  {:21}",
             case.failure,
             case.hosts_lost_count,
             case.vlan_count,
             case.diameter_switches,
+            gigabits(case.bisection.bits_per_s),
             case.load_ratio,
             case.link_load_max,
             case.changed_switch_count

@@ -35,11 +35,11 @@ pub(crate) fn dimension_order(
         WrapRule::Shortest => ("dimension order", "dimension-order"),
         WrapRule::NoTransit => ("dimension order without transit through coordinate 0", "no-wrap-transit"),
     };
-    Some(Paths {
-        method: format!("{words} {order:?}"),
-        setting: format!("routing = \"{name}\", dimension_order = {order:?}"),
-        trees: trees?,
-    })
+    let mut settings = vec![format!("routing = \"{name}\"")];
+    if order != shortest_first(grid) {
+        settings.push(format!("dimension_order = {order:?}"));
+    }
+    Some(Paths { method: format!("{words} {order:?}"), settings, trees: trees? })
 }
 
 /// Dimensions from the shortest to the longest: the order that the paper's numbers of VLANs imply (mesh and torus 4×2

@@ -61,7 +61,7 @@ pub(crate) fn balanced(network: &Network, spread: Spread) -> Paths {
         load.add(network, &tree);
         trees.push(tree);
     }
-    Paths { method: "shortest paths".into(), setting: "routing = \"minimal\"".into(), trees }
+    Paths { method: "shortest paths".into(), settings: vec!["routing = \"minimal\"".into()], trees }
 }
 
 /// What [`fewest`] found.
@@ -378,7 +378,7 @@ impl<'a> Search<'a> {
         }
         Paths {
             method: "shortest paths with few VLANs".into(),
-            setting: "routing = \"minimal\", vlans = \"fewest\"".into(),
+            settings: vec!["routing = \"minimal\"".into(), "vlans = \"fewest\"".into()],
             trees: trees.into_values().collect(),
         }
     }

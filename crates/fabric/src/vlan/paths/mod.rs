@@ -63,8 +63,8 @@ pub(super) fn subtree_weights(network: &Network, tree: &RootedTree) -> Vec<u64> 
 #[derive(Debug, Clone)]
 pub(super) struct Paths {
     pub(super) method: String,
-    /// What to write into `[plan]` to get them.
-    pub(super) setting: String,
+    /// What to write into `[plan]` to get them, line by line.
+    pub(super) settings: Vec<String>,
     /// One tree for every source, in order of the sources, without branches to no hosts.
     pub(super) trees: Vec<RootedTree>,
 }

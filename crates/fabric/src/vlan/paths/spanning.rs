@@ -22,7 +22,7 @@ pub(crate) fn spanning_tree(network: &Network) -> Paths {
     let links = best.map_or_else(Vec::new, |tree| tree.links());
     let adjacency = adjacency(network, &links);
     let trees = network.sources().map(|source| RootedTree::from_links(&adjacency, source)).collect();
-    Paths { method: "one spanning tree".into(), setting: "routing = \"spanning-tree\"".into(), trees }
+    Paths { method: "one spanning tree".into(), settings: vec!["routing = \"spanning-tree\"".into()], trees }
 }
 
 fn breadth_first(network: &Network, root: u32) -> RootedTree {

@@ -160,7 +160,7 @@ pub(crate) fn up_down(network: &Network, share: bool) -> Paths {
     };
     Paths {
         method: format!("up*/down* with switch number {root} at the top"),
-        setting: "routing = \"up-down\"".into(),
+        settings: vec!["routing = \"up-down\"".into()],
         trees,
     }
 }

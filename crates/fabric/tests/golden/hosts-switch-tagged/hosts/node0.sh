@@ -1,7 +1,7 @@
 #!/bin/sh
 # node0: host of machine example
 # Run as root on the host, any number of times.
-# Written by `ayatori plan` (one VLAN per source switch).
+# Written by `ayatori plan`.
 set -eu
 
 links=$(ip -o link show)
