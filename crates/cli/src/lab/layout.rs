@@ -224,17 +224,21 @@ impl Layout {
             .collect()
     }
 
-    /// `bridge -j … show` in every switch, in the order of the plan's switches.
-    pub(super) fn collect_jobs(&self, what: &str) -> Vec<Job> {
+    /// What shows a switch's state as `ayatori plan check` reads it from a file of this kind, for every switch in the
+    /// order of the plan's.
+    pub(super) fn collect_jobs(&self, file_kind: &str) -> Vec<Job> {
         let switches = self.plan.switches.iter();
         switches
             .map(|switch| {
                 let bridge = bridge_name(&self.plan, switch);
-                let filter = if what == "fdb" { vec!["br", bridge.as_str()] } else { Vec::new() };
-                let program = ["bridge", "-j", what, "show"].into_iter().chain(filter);
+                let program = match file_kind {
+                    "vlan.json" => vec!["bridge", "-j", "vlan", "show"],
+                    "link.json" => vec!["ip", "-j", "-d", "link", "show"],
+                    _ => vec!["bridge", "-j", "fdb", "show", "br", bridge.as_str()],
+                };
                 Job {
                     node: self.switch_node(switch.id).to_owned(),
-                    program: program.map(str::to_owned).collect(),
+                    program: program.into_iter().map(str::to_owned).collect(),
                     environment: Vec::new(),
                     input: String::new(),
                     own_sys: false,

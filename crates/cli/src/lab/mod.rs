@@ -298,8 +298,8 @@ impl Lab {
     /// A switch does not answer; the folder cannot be written.
     pub(crate) fn collect(&mut self, folder: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        for (what, file_kind) in [("vlan", "vlan.json"), ("fdb", "fdb.json")] {
-            let jobs = self.layout.collect_jobs(what);
+        for file_kind in ["vlan.json", "link.json", "fdb.json"] {
+            let jobs = self.layout.collect_jobs(file_kind);
             let names: Vec<String> = self.plan().switches.iter().map(|switch| switch.name.clone()).collect();
             for (name, outcome) in names.iter().zip(self.jobs(jobs)?) {
                 if outcome.code != Some(0) {

@@ -11,7 +11,7 @@ use super::wire::{End, HostAddress};
 use anyhow::Context;
 use ayatori_fabric::check::{self, Difference, Observed};
 use ayatori_fabric::description::Machine;
-use ayatori_fabric::dialect::lag_name;
+use ayatori_fabric::dialect::{bridge_name, lag_name};
 use ayatori_fabric::graph::{LinkId, SwitchId};
 use ayatori_fabric::plan::{Attachment, Plan, PortRole, Tagging, VlanId};
 use ayatori_fabric::vlan::{Failure, plan_without};
@@ -51,7 +51,7 @@ pub(crate) fn run(
     verifier.reach("reach")?;
     verifier.routes()?;
     verifier.broadcast()?;
-    verifier.wrong_membership()?;
+    verifier.wrong_settings()?;
     verifier.pulled_cable(machine)?;
     Ok(verifier.checks)
 }
@@ -244,32 +244,31 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
     }
 
     /// A membership put in by hand where no tree leads, and one taken out of a host port, are named by `plan check`;
-    /// the switch's own configuration mends both.
-    fn wrong_membership(&mut self) -> anyhow::Result<()> {
-        const NAME: &str = "wrong membership is named";
+    /// and so is an aging time; the switch's own configuration mends them.
+    fn wrong_settings(&mut self) -> anyhow::Result<()> {
+        const NAME: &str = "wrong settings are named";
         let plan = self.lab.plan().clone();
         let mut details = Vec::new();
         let mut has_passed = true;
-        for mistake in [stray_vlan(&plan), missing_vlan(&plan)].into_iter().flatten() {
+        for mistake in [stray_vlan(&plan), missing_vlan(&plan), short_aging(&plan)].into_iter().flatten() {
             let node = self.lab.switch_node(mistake.switch).to_owned();
             self.lab.shell(&node, &mistake.command)?;
             let name = &plan.switch(mistake.switch).name;
             let found = self.differences()?;
             let is_named = found.iter().any(|difference| {
                 difference.switch == *name
-                    && difference.port.as_deref() == Some(&mistake.port)
+                    && difference.port == mistake.port
                     && difference.what.contains(&mistake.words)
             });
             self.lab.apply_switch(&node)?;
             self.lab.prime()?;
             let left = self.differences()?;
             has_passed &= is_named && left.is_empty();
+            let place = mistake.port.as_ref().map_or(name.clone(), |port| format!("{name} {port}"));
             details.push(match (is_named, left.first()) {
-                (true, None) => format!("{name} {}: {}, mended", mistake.port, mistake.words),
-                (true, Some(left)) => format!("{name} {}: named, not mended: {left}", mistake.port),
-                (false, _) => {
-                    format!("{name} {}: `{}` is not named; found {found:?}", mistake.port, mistake.command)
-                }
+                (true, None) => format!("{place}: {}, mended", mistake.words),
+                (true, Some(left)) => format!("{place}: named, not mended: {left}"),
+                (false, _) => format!("{place}: `{}` is not named; found {found:?}", mistake.command),
             });
         }
         self.say(NAME, has_passed && !details.is_empty(), details.join("; "));
@@ -344,7 +343,8 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
 /// Something done to a switch by hand and what is to be said about it.
 struct Mistake {
     switch: SwitchId,
-    port: String,
+    /// `None`: the switch as a whole.
+    port: Option<String>,
     command: String,
     words: String,
 }
@@ -365,7 +365,7 @@ fn stray_vlan(plan: &Plan) -> Option<Mistake> {
     };
     Some(Mistake {
         switch: switch.id,
-        port: name,
+        port: Some(name),
         command: format!("bridge vlan add vid {} dev {interface}", vlan.vid),
         words: format!("carries VLAN {}", vlan.vid),
     })
@@ -382,9 +382,20 @@ fn missing_vlan(plan: &Plan) -> Option<Mistake> {
     let vlan: VlanId = port.membership.untagged.iter().chain(port.membership.tagged.iter()).last()?;
     Some(Mistake {
         switch: switch.id,
-        port: port.name.clone(),
+        port: Some(port.name.clone()),
         command: format!("bridge vlan del vid {vlan} dev {}", port.name),
         words: format!("lacks VLAN {vlan}"),
+    })
+}
+
+/// The kernel's own aging time, 300 s: addresses are gone before the next priming.
+fn short_aging(plan: &Plan) -> Option<Mistake> {
+    let switch = plan.switches.first()?;
+    Some(Mistake {
+        switch: switch.id,
+        port: None,
+        command: format!("ip link set dev {} type bridge ageing_time 30000", bridge_name(plan, switch)),
+        words: "addresses age after 300 s".into(),
     })
 }
 
@@ -464,7 +475,7 @@ mod tests {
         assert!(stray_vlan(&plan).is_none(), "every VLAN is on the only link");
         plan.vlans[1].tree.clear();
         let stray = stray_vlan(&plan).unwrap();
-        assert_eq!((stray.port.as_str(), stray.words.as_str()), ("LAG 1", "carries VLAN 102"));
+        assert_eq!((stray.port.as_deref(), stray.words.as_str()), (Some("LAG 1"), "carries VLAN 102"));
         let missing = missing_vlan(&plan).unwrap();
         assert_eq!(missing.command, "bridge vlan del vid 102 dev 1/g1");
     }

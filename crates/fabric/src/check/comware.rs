@@ -2,7 +2,7 @@
 
 use crate::plan::{Membership, VlanId, VlanSet};
 
-use super::observed::{InterfaceName, Observed, ObservedInterface};
+use super::observed::{InterfaceName, Observed, ObservedInterface, every_vlan};
 
 #[derive(Debug, Default)]
 struct Section {
@@ -14,6 +14,8 @@ struct Section {
     lost_default: bool,
     lag: Option<u16>,
     is_shut: bool,
+    /// Off unless a line says otherwise.
+    pause: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -40,9 +42,11 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
             }
             ["quit" | "return" | "#"] => is_inside = false,
             ["undo", "stp", "global", "enable"] | ["undo", "stp", "enable"] if !is_inside => {
-                observed.spanning_tree = Some(false);
+                observed.without_spanning_tree = Some(every_vlan());
             }
-            ["stp", "global", "enable"] => observed.spanning_tree = Some(true),
+            ["stp", "global", "enable"] | ["stp", "enable"] if !is_inside => {
+                observed.without_spanning_tree = Some(VlanSet::new());
+            }
             ["vlan", list @ ..] if !is_inside => {
                 if let Ok(vlans) = vlan_set(list) {
                     observed.declare(&vlans);
@@ -72,6 +76,8 @@ impl Section {
         match words {
             ["shutdown"] => self.is_shut = true,
             ["undo", "shutdown"] => self.is_shut = false,
+            ["flow-control"] => self.pause = true,
+            ["undo", "flow-control"] => self.pause = false,
             ["port", "link-aggregation", "group", number, ..] => self.lag = number.parse().ok(),
             ["port", "link-type", kind] => {
                 self.link_type = match *kind {
@@ -129,7 +135,7 @@ impl Section {
                 Membership { pvid: pvid.filter(is_member), untagged: self.untagged, tagged: self.tagged }
             }
         };
-        ObservedInterface { membership, lag: self.lag, is_shut: self.is_shut }
+        ObservedInterface { membership, lag: self.lag, is_shut: self.is_shut, pause: Some(self.pause) }
     }
 }
 

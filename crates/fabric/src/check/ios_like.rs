@@ -5,7 +5,7 @@
 
 use crate::plan::{Membership, VlanId, VlanSet};
 
-use super::observed::{InterfaceName, Observed, ObservedInterface};
+use super::observed::{InterfaceName, Observed, ObservedInterface, every_vlan};
 
 /// What a `switchport` section says, before it is known which of it counts.
 #[derive(Debug, Default)]
@@ -22,6 +22,26 @@ struct Section {
     tagged_only: bool,
     lag: Option<u16>,
     is_shut: bool,
+    pause: Pause,
+}
+
+/// `flowcontrol send on`, `flowcontrol receive on`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pause {
+    sends: Option<bool>,
+    receives: Option<bool>,
+}
+
+impl Pause {
+    /// Both where the switch has both; what is not said is `default`.
+    fn is_on(self, default: Option<bool>) -> Option<bool> {
+        match (self.sends, self.receives) {
+            (None, None) => default,
+            (Some(sends), None) => Some(sends && default != Some(false)),
+            (None, Some(receives)) => Some(receives && default != Some(false)),
+            (Some(sends), Some(receives)) => Some(sends && receives),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +51,12 @@ enum Mode {
     General,
 }
 
-pub(super) fn read(text: &str) -> Result<Observed, String> {
-    let mut observed = Observed { knows_lags: true, ..Observed::default() };
+/// `pause_default`: whether ports pause of which the configuration does not say it, where that is known.
+pub(super) fn read(text: &str, pause_default: Option<bool>) -> Result<Observed, String> {
+    // All these switches run a spanning tree unless told otherwise, and say nothing then.
+    let mut observed =
+        Observed { knows_lags: true, without_spanning_tree: Some(VlanSet::new()), ..Observed::default() };
+    let mut pause_default = pause_default;
     let mut sections: Vec<(InterfaceName, Section)> = Vec::new();
     let mut is_inside = false;
     let mut tag_native = false;
@@ -65,12 +89,16 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
                     observed.declare(&vlans);
                 }
             }
-            ["no", "spanning-tree", ..] | ["spanning-tree", "mode", "none"] => {
-                observed.spanning_tree = Some(false)
+            ["no", "spanning-tree"] | ["spanning-tree", "mode", "none"] => {
+                observed.without_spanning_tree = Some(every_vlan());
             }
-            ["spanning-tree", "mode", _] if observed.spanning_tree.is_none() => {
-                observed.spanning_tree = Some(true)
+            ["no", "spanning-tree", "vlan" | "vlan-id", list] => {
+                let off = observed.without_spanning_tree.get_or_insert_default();
+                vlan_set(list).map_err(at)?.iter().for_each(|vlan| off.insert(vlan));
             }
+            // Of the whole switch.
+            ["flowcontrol"] => pause_default = Some(true),
+            ["no", "flowcontrol"] => pause_default = Some(false),
             ["bridge" | "mac", rest @ ..] if rest.contains(&"aging-time") => {
                 observed.aging_time_s = rest.last().and_then(|seconds| seconds.parse().ok());
             }
@@ -81,14 +109,19 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
         return Err("has no `interface` section: is it a running configuration?".into());
     }
     for (name, section) in sections {
-        observed.interfaces.insert(name, section.finish(tag_native));
+        observed.interfaces.insert(name, section.finish(tag_native, pause_default));
     }
     Ok(observed)
 }
 
 /// Commands of an interface also start with these words; anything else ends up ignored either way.
 fn belongs_to_interface(words: &[&str]) -> bool {
-    matches!(words, ["switchport" | "channel-group" | "shutdown", ..] | ["no", "shutdown" | "switchport", ..])
+    matches!(
+        words,
+        ["switchport" | "channel-group" | "shutdown", ..]
+            | ["no", "shutdown" | "switchport", ..]
+            | ["flowcontrol" | "no", "flowcontrol" | "receive" | "send", ..]
+    )
 }
 
 impl Section {
@@ -96,6 +129,10 @@ impl Section {
         match words {
             ["shutdown"] => self.is_shut = true,
             ["no", "shutdown"] => self.is_shut = false,
+            ["flowcontrol", "send", state] => self.pause.sends = Some(*state == "on"),
+            ["flowcontrol", "receive", state] => self.pause.receives = Some(*state == "on"),
+            ["no", "flowcontrol", "send", ..] => self.pause.sends = Some(false),
+            ["no", "flowcontrol", "receive", ..] => self.pause.receives = Some(false),
             ["channel-group", number, ..] => self.lag = number.parse().ok(),
             ["switchport", "mode", mode] => {
                 self.mode = match *mode {
@@ -155,7 +192,8 @@ impl Section {
         Ok(())
     }
 
-    fn finish(self, tag_native: bool) -> ObservedInterface {
+    fn finish(self, tag_native: bool, pause_default: Option<bool>) -> ObservedInterface {
+        let pause = self.pause.is_on(pause_default);
         let default = VlanId::new(1);
         let membership = match self.mode {
             Some(Mode::Trunk) => {
@@ -180,7 +218,7 @@ impl Section {
                 Membership { pvid: vlan, untagged: vlan.into_iter().collect(), tagged: VlanSet::new() }
             }
         };
-        ObservedInterface { membership, lag: self.lag, is_shut: self.is_shut }
+        ObservedInterface { membership, lag: self.lag, is_shut: self.is_shut, pause }
     }
 }
 
@@ -192,10 +230,6 @@ fn interface_name(name: &str) -> InterfaceName {
     }
     let stripped = lower.strip_prefix("ethernet").filter(|rest| rest.contains('g'));
     InterfaceName::Port(stripped.map_or_else(|| name.to_owned(), str::to_owned))
-}
-
-fn every_vlan() -> VlanSet {
-    (1..=VlanId::MAX).filter_map(VlanId::new).collect()
 }
 
 fn vlan_id(word: &str) -> Result<VlanId, String> {

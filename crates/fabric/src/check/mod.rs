@@ -8,8 +8,11 @@ mod bridge_json;
 mod comware;
 mod ios_like;
 mod learned;
+mod networkd;
 mod observed;
 mod plan_json;
+#[cfg(test)]
+mod running_tests;
 mod sonic;
 #[cfg(test)]
 mod tests;
@@ -57,9 +60,10 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The state of one switch out of the folder it was collected into, `None` if nothing of it is there.
 ///
-/// A file's name is the switch's name and what it holds: `left.vlan.json` (`bridge -j vlan show`), `left.fdb.json`
-/// (`bridge -j fdb show`), `left.config_db.json` (SONiC), `left.json` (the `json` dialect), and for all others
-/// `left.cfg`, `left.conf` or `left.txt` (the running configuration, read by the switch's dialect).
+/// A file's name is the switch's name and what it holds: `left.vlan.json` (`bridge -j vlan show`), and beside it
+/// `left.link.json` (`ip -j -d link show`) and `left.fdb.json` (`bridge -j fdb show`); a folder `left` (systemd-networkd's
+/// files); `left.config_db.json` (SONiC), `left.json` (the `json` dialect), and for all others `left.cfg`, `left.conf` or
+/// `left.txt` (the running configuration, read by the switch's dialect).
 ///
 /// # Errors
 /// A file that cannot be read or understood.
@@ -69,6 +73,8 @@ pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, Read
     if let Some((file, text)) = load(named("vlan.json"))? {
         let state = bridge_json::vlans(&text, switch).map_err(|problem| ReadError { file, problem })?;
         observed = Some(state);
+    } else if folder.join(&switch.name).is_dir() {
+        observed = Some(networkd::read(&folder.join(&switch.name), switch)?);
     } else if let Some((file, text)) = load(named("config_db.json"))? {
         observed = Some(sonic::read(&text).map_err(|problem| ReadError { file, problem })?);
     } else if let Some((file, text)) = load(named("json"))? {
@@ -80,6 +86,17 @@ pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, Read
             observed = Some(state);
             break;
         }
+    }
+    if let Some((file, text)) = load(named("link.json"))? {
+        let state = bridge_json::links(&text, switch).map_err(|problem| ReadError { file, problem })?;
+        let Some(observed) = &mut observed else {
+            let problem = "tells no VLANs; collect `bridge -j vlan show` beside it".to_owned();
+            return Err(ReadError {
+                file: named("vlan.json"),
+                problem: format!("is missing: link.json {problem}"),
+            });
+        };
+        observed.add(state);
     }
     if let Some((file, text)) = load(named("fdb.json"))? {
         let table = bridge_json::table(&text, switch).map_err(|problem| ReadError { file, problem })?;
@@ -107,7 +124,9 @@ fn load(file: PathBuf) -> Result<Option<(PathBuf, String)>, ReadError> {
 fn running_config(text: &str, switch: &SwitchPlan) -> Result<Observed, String> {
     match switch.dialect.as_str() {
         "comware" => comware::read(text),
-        "dell-os6" | "arista-eos" | "cisco-nxos" | "cisco-ios" => ios_like::read(text),
+        // What the makers ship their ports with; Dell's and IOS' differ by model.
+        "arista-eos" | "cisco-nxos" => ios_like::read(text, Some(false)),
+        "dell-os6" | "cisco-ios" => ios_like::read(text, None),
         other => Err(format!(
             "the state of a {other} switch is not a running configuration; collect `bridge -j vlan show` into \
              {name}.vlan.json and `bridge -j fdb show` into {name}.fdb.json",
@@ -150,19 +169,24 @@ impl Report<'_> {
 
     fn compare_switch(&mut self, plan: &Plan, state: &Observed) {
         let switch = self.switch;
-        if state.spanning_tree == Some(true) {
-            self.say(None, "spanning tree is on: it blocks links the VLANs use".into());
+        let memberships = switch.ports.iter().map(|port| &port.membership);
+        let used: VlanSet = memberships.flat_map(|m| m.untagged.iter().chain(m.tagged.iter())).collect();
+        state.faults.iter().for_each(|fault| self.say(None, fault.clone()));
+        if let Some(without) = &state.without_spanning_tree {
+            let with = used.difference(without);
+            let vlans = if with == used { String::new() } else { format!(" in VLAN {with}") };
+            if !with.is_empty() {
+                self.say(None, format!("spanning tree is on{vlans}: it blocks links the VLANs use"));
+            }
         }
-        if let (Some(wanted), Some(found)) = (switch.aging_time_s, state.aging_time_s)
-            && found != 0
-            && found < wanted
+        if let Some(found) = state.aging_time_s.filter(|&found| found != 0)
+            && switch.aging_time_s.is_none_or(|wanted| found < wanted)
         {
-            let what = format!("addresses age after {found} s, planned {wanted} s: priming comes too late");
+            let wanted = switch.aging_time_s.map_or("never".into(), |wanted| format!("{wanted} s"));
+            let what = format!("addresses age after {found} s, planned {wanted}: priming comes too late");
             self.say(None, what);
         }
         if let Some(existing) = &state.vlans {
-            let memberships = switch.ports.iter().map(|port| &port.membership);
-            let used: VlanSet = memberships.flat_map(|m| m.untagged.iter().chain(m.tagged.iter())).collect();
             let missing = used.difference(existing);
             if !missing.is_empty() {
                 self.say(None, format!("has no VLAN {missing}: ports in it pass no frame of it"));
@@ -175,17 +199,25 @@ impl Report<'_> {
         }
         for port in &switch.ports {
             let found = state.interface(&InterfaceName::Port(port.name.clone()));
-            if port.lag.is_some() {
-                if let Some(found) = found.filter(|found| state.knows_lags && found.lag != port.lag) {
-                    let say = |lag: Option<u16>| lag.map_or("none".into(), |number| format!("LAG {number}"));
-                    self.say(
-                        Some(&port.name),
-                        format!("is in {}, planned {}", say(found.lag), say(port.lag)),
-                    );
-                }
-                continue;
+            let lag = found.and_then(|found| found.lag);
+            if state.knows_lags && lag != port.lag {
+                let say = |lag: Option<u16>| lag.map_or("no LAG".into(), |number| format!("LAG {number}"));
+                self.say(Some(&port.name), format!("is in {}, planned {}", say(lag), say(port.lag)));
             }
-            self.compare_membership(&port.name, &port.membership, port.role, found);
+            let is_shut = found.is_some_and(|found| found.is_shut);
+            match found.and_then(|found| found.pause) {
+                Some(is_on) if is_on != plan.pause && port.role != PortRole::Unused && !is_shut => {
+                    let what = if is_on { "is on, planned off" } else { "is off: full buffers drop frames" };
+                    self.say(Some(&port.name), format!("pause (802.3x) {what}"));
+                }
+                _ => {}
+            }
+            match port.lag {
+                // What it carries is said of its LAG.
+                Some(_) if is_shut => self.say(Some(&port.name), "is shut down".into()),
+                Some(_) => {}
+                None => self.compare_membership(&port.name, &port.membership, port.role, found),
+            }
         }
         self.compare_unknown(plan, state);
     }

@@ -16,10 +16,17 @@ pub struct Observed {
     pub knows_lags: bool,
     /// Aging time, s; 0 for never.
     pub aging_time_s: Option<u32>,
-    /// Whether a spanning tree protocol runs.
-    pub spanning_tree: Option<bool>,
+    /// VLANs in which no spanning tree protocol runs, if the source tells.
+    pub without_spanning_tree: Option<VlanSet>,
+    /// What is wrong whatever the plan: VLAN filtering that is off.
+    pub faults: Vec<String>,
     /// Learned addresses.
     pub table: Option<Vec<TableEntry>>,
+}
+
+/// Every VLAN there can be.
+pub(super) fn every_vlan() -> VlanSet {
+    (1..=VlanId::MAX).filter_map(VlanId::new).collect()
 }
 
 impl Observed {
@@ -27,6 +34,20 @@ impl Observed {
     pub(super) fn declare(&mut self, vlans: &VlanSet) {
         let known = self.vlans.get_or_insert_default();
         vlans.iter().for_each(|vlan| known.insert(vlan));
+    }
+
+    /// Takes over from another source of the same switch what it alone tells.
+    pub(super) fn add(&mut self, other: Observed) {
+        self.knows_lags |= other.knows_lags;
+        self.aging_time_s = self.aging_time_s.or(other.aging_time_s);
+        self.without_spanning_tree = self.without_spanning_tree.take().or(other.without_spanning_tree);
+        self.faults.extend(other.faults);
+        for (name, found) in other.interfaces {
+            let interface = self.interfaces.entry(name).or_default();
+            interface.lag = interface.lag.or(found.lag);
+            interface.is_shut |= found.is_shut;
+            interface.pause = interface.pause.or(found.pause);
+        }
     }
 
     /// An interface, however the source abbreviates its name.
@@ -71,6 +92,8 @@ pub struct ObservedInterface {
     pub lag: Option<u16>,
     /// Whether it is administratively down.
     pub is_shut: bool,
+    /// Whether pause frames (802.3x) are used, if the source tells.
+    pub pause: Option<bool>,
 }
 
 /// A learned address.

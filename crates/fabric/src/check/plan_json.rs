@@ -49,7 +49,7 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
         Observed { knows_lags: true, aging_time_s: file.switch.aging_time_s, ..Observed::default() };
     for port in file.switch.ports {
         let membership = membership(&port.membership)?;
-        let interface = ObservedInterface { membership, lag: port.lag, is_shut: false };
+        let interface = ObservedInterface { membership, lag: port.lag, ..Default::default() };
         observed.interfaces.insert(InterfaceName::Port(port.name), interface);
     }
     for lag in file.switch.lags {

@@ -31,7 +31,7 @@ fn words(differences: &[Difference]) -> Vec<String> {
 
 /// Dialects whose configuration is what a switch shows of itself.
 fn with_running_config() -> impl Iterator<Item = &'static dyn Dialect> {
-    ALL.iter().copied().filter(|dialect| !["linux-bridge", "systemd-networkd"].contains(&dialect.name()))
+    ALL.iter().copied().filter(|dialect| dialect.name() != "linux-bridge")
 }
 
 #[test]
@@ -41,6 +41,30 @@ fn what_a_dialect_writes_is_read_back_as_the_plan() {
         let folder = collected(dialect, &plan);
         let differences = compare(&plan, &read_all(folder.path(), &plan));
         assert_eq!(words(&differences), Vec::<String>::new(), "{}", dialect.name());
+    }
+}
+
+/// As after a failure: no tree leads over the only link any more.
+#[test]
+fn a_link_that_carries_nothing_is_written_and_read_back() {
+    for (dialect, port_name) in with_running_config()
+        .map(|dialect| (dialect, None))
+        .chain([(by_name("dell-os6").unwrap(), Some("Gi1/0/{port}"))])
+    {
+        let mut plan = example(dialect, port_name);
+        for switch in &mut plan.switches {
+            let links = switch.ports.iter_mut().filter(|port| matches!(port.role, PortRole::Link { .. }));
+            links.for_each(|port| port.membership = Membership::default());
+            switch.lags.iter_mut().for_each(|lag| lag.membership = Membership::default());
+        }
+        let folder = collected(dialect, &plan);
+        let differences = compare(&plan, &read_all(folder.path(), &plan));
+        assert_eq!(words(&differences), Vec::<String>::new(), "{}", dialect.name());
+        // Nor is there a command that lacks its list.
+        for file in dialect.emit(&plan, SwitchId(0)).unwrap().files {
+            let is_cut = |line: &str| line.trim_end().ends_with("vlan") || line.trim_end().ends_with("add");
+            assert!(!file.text.lines().any(is_cut), "{}:\n{}", dialect.name(), file.text);
+        }
     }
 }
 
@@ -62,7 +86,7 @@ fn a_change_of_any_membership_is_named_with_switch_port_and_vlan() {
         for name in states["left"].interfaces.keys() {
             let mut changed = states.clone();
             let interface = changed.get_mut("left").unwrap().interfaces.get_mut(name).unwrap();
-            let is_checked = interface.lag.is_none() && !interface.is_shut;
+            let is_checked = interface.lag.is_none() && !interface.is_shut && *name != InterfaceName::Own;
             interface.membership.tagged.insert(extra);
             let found = words(&compare(&plan, &changed));
             if is_checked {
@@ -76,7 +100,8 @@ fn a_change_of_any_membership_is_named_with_switch_port_and_vlan() {
 #[test]
 fn a_vlan_that_does_not_exist_on_the_switch_is_named() {
     // Linux bridges and `json` have no list of VLANs beside the ports'.
-    for dialect in with_running_config().filter(|dialect| dialect.name() != "json") {
+    let has_list = |dialect: &&dyn Dialect| !["json", "systemd-networkd"].contains(&dialect.name());
+    for dialect in with_running_config().filter(has_list) {
         let plan = example(dialect, None);
         let folder = collected(dialect, &plan);
         let mut states = read_all(folder.path(), &plan);
@@ -243,6 +268,87 @@ fn what_bridge_prints_is_read() {
     let compressed = r#"[{"ifname":"bond1","vlans":[{"vlan":101,"vlanEnd":104}]}]"#;
     let observed = bridge_json::vlans(compressed, left).unwrap();
     assert_eq!(observed.interfaces[&InterfaceName::Lag(1)].membership.tagged.to_string(), "101-104");
+}
+
+/// `ip -j -d link show` of `left`, with these settings of the bridge and this master of the LAG's second port.
+fn bridge_links(settings: &str, master: &str, flags: &str) -> String {
+    let port =
+        |name: &str, master: &str| format!(r#"{{"ifname":"{name}","flags":[{flags}],"master":"{master}"}}"#);
+    let bridge = format!(
+        r#"{{"ifname":"br0","flags":["UP"],"linkinfo":{{"info_kind":"bridge","info_data":{{{settings}}}}}}}"#
+    );
+    let rows =
+        [bridge, port("swp1", "br0"), port("swp2", "br0"), port("swp7", "bond1"), port("swp8", master)];
+    format!("[{{}},{},{}]", rows.join(","), r#"{"ifname":"bond1","flags":["UP"],"master":"br0"}"#)
+}
+
+#[test]
+fn what_a_bridge_itself_is_set_to_is_compared_too() {
+    const GOOD: &str = r#""vlan_filtering":1,"stp_state":0,"ageing_time":10000000"#;
+    let plan = bridge_plan();
+    let folder = tempfile::tempdir().unwrap();
+    let left = &plan.switches[0];
+    let found = |links: &str| {
+        std::fs::write(folder.path().join("left.link.json"), links).unwrap();
+        let mut states = bridge_states(&plan);
+        states.insert("left".into(), read(folder.path(), left).unwrap().unwrap());
+        words(&compare(&plan, &states)).join("\n")
+    };
+    let vlans = bridge_vlans(&plan, left.id).to_string();
+    std::fs::write(folder.path().join("left.vlan.json"), vlans).unwrap();
+    assert_eq!(found(&bridge_links(GOOD, "bond1", r#""UP""#)), "");
+    let cases = [
+        (GOOD.replace("filtering\":1", "filtering\":0"), "left: VLAN filtering is off"),
+        (GOOD.replace("state\":0", "state\":1"), "left: spanning tree is on"),
+        (GOOD.replace("10000000", "30000"), "left: addresses age after 300 s, planned 100000 s"),
+        (GOOD.replace("10000000", "0"), "left: its aging time is 0"),
+    ];
+    for (settings, wanted) in cases {
+        let found = found(&bridge_links(&settings, "bond1", r#""UP""#));
+        assert!(
+            found.starts_with(wanted) && found.lines().count() == 1,
+            "wanted {wanted:?}, found {found:?}"
+        );
+    }
+    let out = found(&bridge_links(GOOD, "br0", r#""UP""#));
+    assert_eq!(out, "left swp8: is in no LAG, planned LAG 1");
+    let down = found(&bridge_links(GOOD, "bond1", ""));
+    assert!(down.contains("left swp1: is shut down") && down.contains("left swp7: is shut down"), "{down}");
+    std::fs::remove_file(folder.path().join("left.vlan.json")).unwrap();
+    let error = read(folder.path(), left).unwrap_err().to_string();
+    assert!(error.contains("left.vlan.json: is missing"), "{error}");
+}
+
+#[test]
+fn a_wrong_line_in_networkds_files_is_named() {
+    let dialect = by_name("systemd-networkd").unwrap();
+    let plan = example(dialect, None);
+    let spoilt = |file: &str, from: &str, to: &str| {
+        let folder = collected(dialect, &plan);
+        let path = folder.path().join("left").join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{file}: {text}");
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        words(&compare(&plan, &read_all(folder.path(), &plan))).join("\n")
+    };
+    let cases = [
+        ("30-swp1.network", "PVID=101", "PVID=102", "left swp1: PVID is 102, planned 101"),
+        ("30-swp2.network", "VLAN=102\nEgressUntagged=102", "", "left swp2: lacks VLAN 102"),
+        ("30-bond1.network", "VLAN=101-102", "VLAN=101-109", "left LAG 1: carries VLAN 103-109"),
+        ("30-swp8.network", "Bond=bond1", "", "left swp8: is in no LAG, planned LAG 1"),
+        ("10-br0.netdev", "VLANFiltering=yes", "", "left: VLANFiltering is off"),
+        ("10-br0.netdev", "DefaultPVID=none", "", "left: DefaultPVID is not none"),
+        ("10-br0.netdev", "STP=no", "STP=yes", "left: spanning tree is on"),
+        ("10-br0.netdev", "=100000", "=300s", "left: addresses age after 300 s"),
+        ("40-swp1.link", "TxFlowControl=yes", "TxFlowControl=no", "left swp1: pause (802.3x) is off"),
+    ];
+    for (file, from, to, wanted) in cases {
+        let found = spoilt(file, from, to);
+        assert!(
+            found.starts_with(wanted) && found.lines().count() == 1,
+            "wanted {wanted:?}, found {found:?}"
+        );
+    }
 }
 
 #[test]

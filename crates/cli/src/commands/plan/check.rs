@@ -12,9 +12,10 @@ use std::path::PathBuf;
 /// What `ayatori plan check` takes.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "DIR holds, for each switch NAME: NAME.vlan.json (bridge -j vlan show) and NAME.fdb.json \
-    (bridge -j fdb show) of a Linux bridge; NAME.config_db.json of SONiC; NAME.json of the json dialect; NAME.cfg, .conf \
-    or .txt (the running configuration) of all others.\n\
+    after_help = "DIR holds, for each switch NAME: NAME.vlan.json (bridge -j vlan show) of a Linux bridge, and beside it \
+    NAME.link.json (ip -j -d link show) and NAME.fdb.json (bridge -j fdb show), or the folder NAME of systemd-networkd's \
+    files; NAME.config_db.json of SONiC; NAME.json of the json dialect; NAME.cfg, .conf or .txt (the running \
+    configuration) of all others.\n\
     Exit code: 0 as planned, 1 if something differs."
 )]
 pub(crate) struct Args {
@@ -56,6 +57,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         writeln!(out, "as planned: {} switches, {} VLANs", plan.switches.len(), plan.vlans.len())?;
         return Ok(Exit::Success);
     }
-    writeln!(out, "{} differences; apply the planned configuration again, then prime", differences.len())?;
+    let count = differences.len();
+    let noun = if count == 1 { "difference" } else { "differences" };
+    writeln!(out, "{count} {noun}; apply the planned configuration again, then prime")?;
     Ok(Exit::Code(1))
 }
