@@ -5,10 +5,11 @@ use super::{ayatori, machine, text};
 use serde_json::json;
 use std::path::Path;
 
-fn shown(name: &str, folder: &Path) -> std::path::PathBuf {
+fn shown(name: &str, folder: &Path, more: &[&str]) -> std::path::PathBuf {
     let page = folder.join("plan.html");
     let file = machine(name);
-    let output = ayatori(&["plan", "show", file.to_str().unwrap(), "--html", page.to_str().unwrap()]);
+    let show = ["plan", "show", file.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let output = ayatori(&[&show, more].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     page
 }
@@ -25,7 +26,7 @@ fn a_vlans_tree_and_the_routes_of_two_hosts_are_shown_on_hover_and_click() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let mut browser = Browser::open(program, &shown("lab-torus.toml", folder.path()));
+    let mut browser = Browser::open(program, &shown("lab-torus.toml", folder.path(), &[]));
     assert_eq!(browser.value("document.querySelectorAll('.switch').length"), json!(8));
     let link_count = browser.value("document.querySelectorAll('.link').length");
     assert_eq!(browser.value("document.querySelectorAll('.link.tree').length"), json!(0));
@@ -78,15 +79,36 @@ fn the_loads_on_the_page_add_up_to_all_routes() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let mut browser = Browser::open(program, &shown("misc.toml", folder.path()));
+    let mut browser = Browser::open(program, &shown("misc.toml", folder.path(), &[]));
     browser.screenshot(&picture("misc.png"));
     // 66 hosts, complete: each of the 6 x 5 directions carries 11 x 11 flows.
     let sum = browser.value("flows.flat().reduce((sum, count) => sum + count, 0)");
     assert_eq!(sum, json!(6 * 5 * 11 * 11));
     assert_eq!(browser.value("Math.max(...flows.flat())"), json!(121));
-    let drawn = shown("supernova.toml", folder.path());
+    let drawn = shown("supernova.toml", folder.path(), &[]);
     let mut browser = Browser::open(program, &drawn);
     browser.click("#vlan-101");
     browser.screenshot(&picture("supernova.png"));
     assert_eq!(browser.value("document.querySelectorAll('.link.tree').length"), json!(7));
+}
+
+#[test]
+fn a_given_traffic_is_shown_in_the_place_of_all_flows() {
+    let Some(program) = installed() else {
+        eprintln!("skipped: no Chromium on this machine (Debian: apt-get install chromium)");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job");
+    // node0 is at s0.0, node4 at s2.0: two links there.
+    std::fs::write(&file, "node0 node4 1500000\n").unwrap();
+    let page = shown("lab-torus.toml", folder.path(), &["--traffic", file.to_str().unwrap()]);
+    let mut browser = Browser::open(program, &page);
+    assert_eq!(browser.value("flows.flat().reduce((sum, count) => sum + count, 0)"), json!(3_000_000));
+    let title = browser.value("document.querySelector('#load-title').textContent");
+    assert!(title.as_str().unwrap().starts_with("Load of links - bytes of "), "{title}");
+    browser.click("#loads tr td");
+    let hint = browser.value("document.querySelector('#hint').textContent");
+    assert!(hint.as_str().unwrap().contains("1500000 bytes"), "{hint}");
+    browser.screenshot(&picture("torus-traffic.png"));
 }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
+use crate::analysis::LinkLoads;
 use crate::graph::Graph;
 use crate::plan::{Check, Plan, Tagging, VlanChoice};
 
@@ -25,6 +26,15 @@ struct Data<'a> {
     choice: Choice<'a>,
     checks: &'a [Check],
     cycle: Vec<String>,
+    /// In the place of one flow from each host to each other.
+    traffic: Option<Traffic<'a>>,
+}
+
+#[derive(Serialize)]
+struct Traffic<'a> {
+    name: &'a str,
+    /// Bytes of each link: leaving its first end, leaving its second.
+    bytes: Vec<&'a [u64]>,
 }
 
 #[derive(Serialize)]
@@ -55,8 +65,9 @@ struct Choice<'a> {
     vlans: &'a [Option<u16>],
 }
 
-/// The page. `graph` gives the switches' places where the topology has coordinates.
-pub fn html(plan: &Plan, graph: &Graph) -> String {
+/// The page. `graph` gives the switches' places where the topology has coordinates; `traffic` a name and what it puts on
+/// the links, to be shown in the place of one flow from each host to each other.
+pub fn html(plan: &Plan, graph: &Graph, traffic: Option<(&str, &LinkLoads)>) -> String {
     let places = places(plan, graph);
     let name_of = |id: crate::graph::SwitchId| plan.switch(id).name.as_str();
     let choice = match &plan.choice {
@@ -103,6 +114,8 @@ pub fn html(plan: &Plan, graph: &Graph) -> String {
             .iter()
             .map(|step| format!("{} to {} (VLAN {})", name_of(step.from), name_of(step.to), step.vid))
             .collect(),
+        traffic: traffic
+            .map(|(name, loads)| Traffic { name, bytes: loads.channel_bytes.chunks(2).collect() }),
     };
     // In a script element only `</` and `<!--` would end or change it.
     let json = serde_json::to_string(&data).expect("a plan can be written").replace('<', "\\u003c");
@@ -218,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_page_needs_nothing_from_elsewhere() {
-        let page = html(&two_switches_and_four_hosts(), &Graph::new());
+        let page = html(&two_switches_and_four_hosts(), &Graph::new(), None);
         for foreign in ["http://", "https://", "src=", "@import", "url(", "<link", "fetch("] {
             // Names of a namespace and of a marker of the page itself; neither is fetched.
             let page = page.replace("http://www.w3.org/2000/svg", "").replace("url(#arrow", "");
@@ -231,7 +244,8 @@ mod tests {
         let mut plan = two_switches_and_four_hosts();
         plan.machine = "</script><b>&".into();
         plan.hosts[0].name = "</script><script>alert(1)</script>".into();
-        let page = html(&plan, &Graph::new());
+        let loads = LinkLoads { channel_bytes: vec![1, 2], bottleneck: None };
+        let page = html(&plan, &Graph::new(), Some(("</script>", &loads)));
         assert_eq!(page.matches("</script>").count(), 1, "the page's own");
         assert!(page.contains("&lt;/script&gt;&lt;b&gt;&amp;"));
     }

@@ -1,5 +1,6 @@
 //! `ayatori plan show`: the plan as a page to look at.
 
+use super::traffic::Traffic;
 use crate::exit::Exit;
 use anyhow::Context;
 use ayatori_fabric::description::Machine;
@@ -15,13 +16,18 @@ pub(crate) struct Args {
     /// Write the page here; it needs nothing else to be opened in a browser
     #[arg(long, value_name = "OUT")]
     html: PathBuf,
+    /// Show the bytes that this traffic puts on the links, instead of one flow from each host to each other
+    #[arg(long, value_name = "FILE")]
+    traffic: Option<PathBuf>,
 }
 
 /// Writes the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::load(&args.file)?;
     let plan = vlan::plan(&machine)?;
-    let page = page::html(&plan, &machine.graph);
+    let traffic = args.traffic.as_deref().map(|file| Traffic::read(&plan, file)).transpose()?;
+    let loads = traffic.as_ref().map(|traffic| (traffic.file(), traffic.loads()));
+    let page = page::html(&plan, &machine.graph, loads);
     std::fs::write(&args.html, page).with_context(|| format!("cannot write {}", args.html.display()))?;
     writeln!(std::io::stdout(), "{}", args.html.display())?;
     Ok(Exit::Success)

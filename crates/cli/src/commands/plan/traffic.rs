@@ -24,6 +24,8 @@ pub(super) struct Traffic {
     local_bytes: u64,
     /// Channels that carry something, the slowest first.
     channels: Vec<ChannelLoad>,
+    #[serde(skip)]
+    loads: LinkLoads,
 }
 
 impl Traffic {
@@ -43,7 +45,18 @@ impl Traffic {
         let flow_count = flows.len();
         let loads =
             LinkLoads::of(plan, flows).with_context(|| format!("cannot route the traffic of {name}"))?;
-        Ok(Traffic { file: name, flow_count, bytes, local_bytes, channels: loads.busiest_first(plan) })
+        let channels = loads.busiest_first(plan);
+        Ok(Traffic { file: name, flow_count, bytes, local_bytes, channels, loads })
+    }
+
+    /// Where it was read from.
+    pub(super) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// What it puts on every link.
+    pub(super) fn loads(&self) -> &LinkLoads {
+        &self.loads
     }
 
     /// In words: the sum, and the busiest links.
