@@ -2,7 +2,7 @@
 //!
 //! Every call writes which function it is, by `boundary::enter`, into words that the launcher can see
 //! (`devices::shm::CallWords`). What a call waits for is put together only when somebody asks: a call that is about to
-//! sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so does a call that polls, on its way
+//! sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so do some calls on their way
 //! in. Who computes answers nothing: its words say so.
 //!
 //! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
@@ -212,27 +212,45 @@ fn need_of_node(engine: &mut Engine, comm: CommId) -> Option<Need> {
 pub(crate) fn enter(call: u32) {
     let words = words();
     words.enter(call);
-    // Known when this is compiled.
-    if is_polling(call) && words.is_asked() {
+    // The first is known when this is compiled.
+    if answers_on_entry(call) && words.is_asked() {
         on_entry();
     }
 }
 
-/// Functions by which programs look again and again whether something has come. They answer on their way in; all others
-/// where they wait. Not one of them may be called by a reduction function of the user, which runs while the process is
-/// locked.
+/// Functions that answer on their way in: those by which programs look again and again whether something has come, and
+/// such as a program that goes on comes to now and then. Not the shortest ways; and none that a reduction function of the
+/// user may call, which runs while the process is locked: all of these communicate.
 #[inline(always)]
-const fn is_polling(call: u32) -> bool {
-    let tests = matches!(call, ids::MPI_Test | ids::MPI_Testall | ids::MPI_Testany | ids::MPI_Testsome);
-    let probes = matches!(call, ids::MPI_Iprobe | ids::MPI_Improbe);
-    let looks = matches!(
+const fn answers_on_entry(call: u32) -> bool {
+    let polls = matches!(
         call,
-        ids::MPI_Request_get_status
+        ids::MPI_Test
+            | ids::MPI_Testall
+            | ids::MPI_Testany
+            | ids::MPI_Testsome
+            | ids::MPI_Iprobe
+            | ids::MPI_Improbe
+            | ids::MPI_Request_get_status
             | ids::MPI_Request_get_status_all
             | ids::MPI_Request_get_status_any
             | ids::MPI_Request_get_status_some
     );
-    tests || probes || looks
+    let waits = matches!(
+        call,
+        ids::MPI_Wait
+            | ids::MPI_Waitall
+            | ids::MPI_Waitany
+            | ids::MPI_Waitsome
+            | ids::MPI_Sendrecv
+            | ids::MPI_Barrier
+            | ids::MPI_Bcast
+            | ids::MPI_Reduce
+            | ids::MPI_Allreduce
+            | ids::MPI_Allgather
+            | ids::MPI_Alltoall
+    );
+    polls || waits
 }
 
 /// What kind of call waits so, where the words may be another thread's.

@@ -112,7 +112,8 @@ fn state(host: &str, seen: &RankReport) -> RankState {
         pid: seen.pid,
         status: seen.status,
         call: blocked.map(|blocked| blocked.call.clone()).or_else(|| seen.call.clone()),
-        for_ms: blocked.map(|blocked| blocked.waited_ms).or(seen.unchanged_ms),
+        // Of others it is known to a second.
+        for_ms: blocked.map(|blocked| blocked.waited_ms).or(seen.unchanged_ms.filter(|&ms| ms >= 1_000)),
         activity,
         told: told.map(Box::new),
     }
