@@ -117,6 +117,9 @@ pub struct RailCapabilities {
     pub put: bool,
     /// Whether [`Device::get`] works.
     pub get: bool,
+    /// A message shorter than this goes in packets though [`put`](Self::put) or [`get`](Self::get) could move it: both
+    /// sides copy at the same time, which is faster where a CPU is free on either side. In bytes; 0: none does.
+    pub transfer_bytes_min: usize,
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,
     /// Whether packets of one rail to one peer arrive in the order sent.
@@ -145,6 +148,7 @@ impl Default for RailCapabilities {
             eager_bytes_max: 4 << 10,
             put: false,
             get: false,
+            transfer_bytes_min: 0,
             transfer_bytes_max: 1 << 20,
             ordered: true,
             reliable: true,

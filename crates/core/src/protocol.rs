@@ -21,6 +21,8 @@ pub enum Protocol {
 pub fn select(length_bytes: usize, rail: &RailCapabilities, eager_bytes_max: Option<usize>) -> Protocol {
     if length_bytes <= eager_bytes_max.unwrap_or(rail.eager_bytes_max) {
         Protocol::Eager
+    } else if length_bytes < rail.transfer_bytes_min {
+        Protocol::RendezvousStream
     } else if rail.get {
         Protocol::RendezvousGet
     } else if rail.put {
@@ -48,9 +50,18 @@ pub fn explain(length_bytes: usize, rail: &RailCapabilities, eager_bytes_max: Op
             rail.transfer_bytes_max
         ),
         Protocol::RendezvousStream => format!(
-            "rendezvous by packets over {name}: {length_bytes} B is above the eager limit of {limit} B ({whose}) and {name} neither reads nor writes a peer's memory; RTS, CTS, packets of at most {} B, copied at both ends.",
+            "rendezvous by packets over {name}: {length_bytes} B is above the eager limit of {limit} B ({whose}) and {}; RTS, CTS, packets of at most {} B, copied at both ends.",
+            reason_for_packets(rail),
             rail.packet_bytes_max
         ),
+    }
+}
+
+fn reason_for_packets(rail: &RailCapabilities) -> String {
+    let name = rail.name;
+    match rail.get || rail.put {
+        true => format!("below {} B both sides copying at once is faster than one", rail.transfer_bytes_min),
+        false => format!("{name} neither reads nor writes a peer's memory"),
     }
 }
 
@@ -68,6 +79,10 @@ mod tests {
         rail.get = true;
         assert_eq!(select(4097, &rail, None), Protocol::RendezvousGet);
         assert_eq!(select(4096, &rail, Some(0)), Protocol::RendezvousGet);
+        rail.transfer_bytes_min = 9000;
+        assert_eq!(select(8999, &rail, None), Protocol::RendezvousStream);
+        assert!(explain(8999, &rail, None).contains("below 9000 B"));
+        assert_eq!(select(9000, &rail, None), Protocol::RendezvousGet);
         assert!(explain(4097, &rail, None).contains("above the eager limit of 4096 B"));
     }
 }

@@ -112,6 +112,12 @@ impl Process {
         }
     }
 
+    /// Whether the receive is over and not yet asked for.
+    #[inline(always)]
+    pub(super) fn direct_is_done(&self) -> bool {
+        matches!(self.direct, Direct::Done(_))
+    }
+
     /// Whether the receive waits for this message.
     #[inline]
     pub(super) fn direct_takes(&self, envelope: &Envelope) -> bool {

@@ -27,6 +27,10 @@ impl Process {
             let Some(event) = device.poll() else { break };
             worked = true;
             self.handle_event(device, event);
+            if self.direct_is_done() {
+                // Somebody waits for this and nothing else: no further look.
+                break;
+            }
         }
         if self.wants_transmit() {
             worked |= self.poll_transmit(device);

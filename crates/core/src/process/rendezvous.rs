@@ -2,7 +2,7 @@
 
 use super::{Process, inputs::Blame};
 use crate::buffer::{Buffer, Payload, payload_len};
-use crate::device::{Device, Full, Gap, RemoteRegion, Submitted, Token};
+use crate::device::{Device, Full, Gap, RailCapabilities, RemoteRegion, Submitted, Token};
 use crate::ids::{Rail, RequestId};
 use crate::link::LinkIndex;
 use crate::link::spread::Gather;
@@ -39,7 +39,10 @@ impl Process {
         self.pace(device, index, id);
         // Over several rails the sender puts where it can: it spreads better than one that gets.
         let is_trunk = self.links.get(index).trunk.is_some();
-        let keys = self.register(device, index, id, |rail| rail.get && !(is_trunk && rail.put));
+        let length = buffer.len();
+        let keys = self.register(device, index, id, |rail| {
+            rail.get && !(is_trunk && rail.put) && length >= rail.transfer_bytes_min
+        });
         let header = Header::Rts { envelope, sender: id, length: buffer.len() as u64, keys };
         self.offer_or_queue(device, index, header, Buffer::EMPTY);
         Posted::Pending(id)
@@ -51,7 +54,7 @@ impl Process {
         device: &mut D,
         index: LinkIndex,
         id: RequestId,
-        can: impl Fn(&crate::device::RailCapabilities) -> bool,
+        can: impl Fn(&RailCapabilities) -> bool,
     ) -> Keys {
         let rails = self.links.get(index).rails;
         let request = self.requests.get_mut(id).expect("the caller made it");
@@ -105,7 +108,8 @@ impl Process {
         } else {
             State::Receiving { total, received: 0 }
         };
-        let keys = if by_put { self.register(device, index, id, |rail| rail.put) } else { Keys::default() };
+        let can = |rail: &RailCapabilities| by_put && rail.put && total >= rail.transfer_bytes_min as u64;
+        let keys = self.register(device, index, id, can);
         let header = Header::Cts { sender, receiver: id, length: total, keys };
         self.offer_or_queue(device, index, header, Buffer::EMPTY);
     }

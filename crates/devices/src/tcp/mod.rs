@@ -589,6 +589,7 @@ fn capabilities(interface: &Interface) -> RailCapabilities {
         eager_bytes_max: frame::PAYLOAD_BYTES_MAX,
         put: false,
         get: false,
+        transfer_bytes_min: 0,
         transfer_bytes_max: 1 << 20,
         ordered: true,
         reliable: true,

@@ -136,6 +136,7 @@ impl Fabric {
             eager_bytes_max: config.eager_bytes_max,
             put: config.transfer == Transfer::Put,
             get: config.transfer == Transfer::Get,
+            transfer_bytes_min: 0,
             transfer_bytes_max: usize::MAX,
             bandwidth_bytes_per_s: config.memory_bytes_per_s,
             latency_ps: config.memory_latency_ps,
