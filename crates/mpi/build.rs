@@ -199,7 +199,7 @@ fn main() {
     let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
     if target("OS") == "linux" && target("ARCH") == "x86_64" {
         println!("cargo::rustc-cfg=weak_alias");
-        write("exports.map", "{ global: MPI_*; PMPI_*; };\n".into());
+        write("exports.map", "{ global: MPI_*; PMPI_*; MPIX_*; PMPIX_*; };\n".into());
         println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={out}/exports.map");
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");

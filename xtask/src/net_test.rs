@@ -2,6 +2,8 @@
 //!
 //! Needs root. The namespaces and their rails have names of their own and are removed at the end, whatever happens.
 
+mod away;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -152,6 +154,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     conform(&prefix, options, &mut failures)?;
     endure(&prefix, &mut failures)?;
     cut(&prefix, options, &mut failures)?;
+    away::pace(&prefix, &mut failures)?;
+    away::finish(&prefix, options.seed, &mut failures)?;
     if options.measure {
         measure(&prefix)?;
     }
@@ -378,6 +382,7 @@ fn measure(prefix: &Path) -> Result<()> {
         let rate = result(&outcome.stdout, "bandwidth", 1 << 20).with_context(|| outcome.reason())?;
         println!("== net-test: 1 MiB one way, one rail, unshaped: {rate:.2} GB/s");
     }
+    away::overlap(prefix)?;
     for (what, rates) in [
         ("2 Gbit/s", &[2000][..]),
         ("4 x 2 Gbit/s", &[2000, 2000, 2000, 2000]),

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! bin/      ayatori, mpiexec, mpirun (both the same program), mpicc, mpicxx, mpicc_abi, mpicxx_abi
-//! include/  mpi.h
+//! include/  mpi.h, mpi-ext.h
 //! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc
 //! ```
 
@@ -67,7 +67,9 @@ fn lay_out(prefix: &Path) -> Result<()> {
     link("ayatori", &bin.join("mpirun"))?;
     copy(&release.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"), 0o755)?;
     link("libmpi_abi.so.1", &lib.join("libmpi_abi.so"))?;
-    copy(&crate_dir.join("include/mpi.h"), &prefix.join("include/mpi.h"), 0o644)?;
+    for header in ["mpi.h", "mpi-ext.h"] {
+        copy(&crate_dir.join("include").join(header), &prefix.join("include").join(header), 0o644)?;
+    }
     for wrapper in ["mpicc", "mpicxx"] {
         copy(&crate_dir.join("wrappers").join(wrapper), &bin.join(wrapper), 0o755)?;
         link(wrapper, &bin.join(format!("{wrapper}_abi")))?;

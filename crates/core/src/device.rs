@@ -97,6 +97,7 @@
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::ids::{ProcessId, Rail, RailSet};
 use crate::time::Duration;
+use core::fmt;
 
 /// The longest header a packet may have, in bytes. Every device carries headers up to this.
 pub const HEADER_BYTES_MAX: usize = 128;
@@ -193,6 +194,48 @@ impl Gap {
     /// The rate that is left of `bytes_per_s`, for rails that pace by rate.
     pub const fn rate_of(self, bytes_per_s: u64) -> u64 {
         (bytes_per_s as u128 * 1_000 / (1_000 + self.milli_packets as u128)) as u64
+    }
+}
+
+/// Not a gap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotGap;
+
+impl fmt::Display for NotGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a gap is a number of packet times from 0 to 1000000, as 0.5")
+    }
+}
+
+impl core::error::Error for NotGap {}
+
+impl Gap {
+    /// A gap of so many packet times, as [`packets`](Self::packets), where that is one.
+    ///
+    /// # Errors
+    /// The number is negative, above a million, or none.
+    pub fn checked(packet_times: f64) -> Result<Self, NotGap> {
+        if (0.0..=1e6).contains(&packet_times) { Ok(Self::packets(packet_times)) } else { Err(NotGap) }
+    }
+}
+
+impl core::str::FromStr for Gap {
+    type Err = NotGap;
+    fn from_str(text: &str) -> Result<Self, NotGap> {
+        Self::checked(text.trim().parse().map_err(|_| NotGap)?)
+    }
+}
+
+impl fmt::Display for Gap {
+    /// In packet times.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.milli_packets / 1_000, self.milli_packets % 1_000);
+        match part {
+            0 => write!(f, "{whole}"),
+            part if part % 100 == 0 => write!(f, "{whole}.{}", part / 100),
+            part if part % 10 == 0 => write!(f, "{whole}.{:02}", part / 10),
+            part => write!(f, "{whole}.{part:03}"),
+        }
     }
 }
 

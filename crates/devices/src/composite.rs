@@ -6,6 +6,7 @@
 
 use crate::shm::{Shm, WaitPolicy};
 use crate::tcp::Tcp;
+use crate::threads::Nap;
 use ayatori_core::buffer::{Buffer, Payload};
 use ayatori_core::device::{
     Armed, Device, Event, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted,
@@ -65,6 +66,29 @@ impl Composite {
     pub fn wait(&mut self, timeout: Option<Duration>) {
         let most = self.shm.bell_timeout();
         self.tcp.wait(Some(timeout.map_or(most, |timeout| timeout.min(most))));
+        self.watch_if_due();
+    }
+
+    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).
+    pub fn arm_aside(&mut self) -> Armed {
+        self.arm()
+    }
+
+    /// Where to sleep after [`arm_aside`](Self::arm_aside).
+    ///
+    /// # Errors
+    /// No descriptors left.
+    pub fn nap(&self) -> std::io::Result<Nap> {
+        Nap::at_descriptor(self.tcp.as_fd().try_clone_to_owned()?)
+    }
+
+    /// How long a sleep aside may be.
+    pub fn nap_max(&self) -> Duration {
+        self.shm.bell_timeout()
+    }
+
+    /// After a sleep aside: reports peers that have died, if it is time to look after them.
+    pub fn watch_if_due(&mut self) {
         if self.has_local_peers {
             self.shm.watch_if_due();
         }

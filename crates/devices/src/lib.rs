@@ -7,4 +7,5 @@ pub mod loopback;
 pub mod pmi;
 pub mod shm;
 pub mod tcp;
+pub mod threads;
 pub mod trace;

@@ -3,10 +3,11 @@
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
+use crate::gate::Guard;
 use crate::message::buffer;
 use crate::request::{Half, What};
 use crate::runtime::{self, Engine};
-use crate::state::{Guard, Process, process};
+use crate::state::process;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
 use ayatori_core::explain::Label;
@@ -393,10 +394,10 @@ fn begin(engine: &mut Engine, comm: CommId, operation: &Operation) -> Result<Pos
 /// Runs a blocking operation in the node's shared memory. `Err` gives the lock back: it cannot be run there.
 #[inline]
 fn run_in_node(
-    mut process: Guard<'static, Process>,
+    mut process: Guard<'static>,
     comm: CommId,
     operation: &Operation,
-) -> Result<Result<(), Guard<'static, Process>>, Fault> {
+) -> Result<Result<(), Guard<'static>>, Fault> {
     let Engine { core, device, node, .. } = process.engine();
     if !node.start(core, device.shm(), comm, operation)? {
         return Ok(Err(process));

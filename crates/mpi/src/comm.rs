@@ -5,6 +5,7 @@ use crate::abi::{MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
 use crate::attribute::Attributes;
 use crate::boundary::Fault;
 use crate::info::Info;
+use ayatori_core::device::Gap;
 use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, Rank};
 
@@ -60,10 +61,21 @@ const HINTS: &[&str] = &[
     "mpi_assert_allow_overtaking",
 ];
 
+/// The hint that gives a communicator's messages a gap (`mpi-ext.h`).
+const GAP: &str = "ayatori_gap";
+
+/// Hints that communicators know.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    booleans: Vec<(&'static str, bool)>,
+    /// The gap of messages.
+    pub(crate) gap: Option<Gap>,
+}
+
 /// The hints of an info object that communicators know and whose values are good.
-pub(crate) fn known_hints(info: MPI_Info) -> Result<Vec<(&'static str, bool)>, Fault> {
+pub(crate) fn known_hints(info: MPI_Info) -> Result<Hints, Fault> {
     if info == MPI_INFO_NULL {
-        return Ok(Vec::new());
+        return Ok(Hints::default());
     }
     crate::api::info::with(info, |info| {
         let boolean = |value: &[u8]| match value {
@@ -72,21 +84,29 @@ pub(crate) fn known_hints(info: MPI_Info) -> Result<Vec<(&'static str, bool)>, F
             _ => None,
         };
         let hint = |key: &&'static str| Some((*key, boolean(info.get(key.as_bytes())?)?));
-        Ok(HINTS.iter().filter_map(hint).collect())
+        Ok(Hints { booleans: HINTS.iter().filter_map(hint).collect(), gap: gap_of(info) })
     })
+}
+
+fn gap_of(info: &Info) -> Option<Gap> {
+    std::str::from_utf8(info.get(GAP.as_bytes())?).ok()?.parse().ok()
 }
 
 impl Comm {
     /// The hints in use that mean something here.
-    pub(crate) fn hints(&self) -> Vec<(&'static str, bool)> {
+    pub(crate) fn hints(&self) -> Hints {
         let value = |key: &str| self.info.get(key.as_bytes()).map(|value| value == b"true");
-        HINTS.iter().filter_map(|key| Some((*key, value(key)?))).collect()
+        let booleans = HINTS.iter().filter_map(|key| Some((*key, value(key)?))).collect();
+        Hints { booleans, gap: gap_of(&self.info) }
     }
 
-    /// Takes hints over.
-    pub(crate) fn take_hints(&mut self, hints: Vec<(&'static str, bool)>) {
-        for (key, value) in hints {
+    /// Takes hints over. What the core has to know of them is the caller's to tell it.
+    pub(crate) fn take_hints(&mut self, hints: Hints) {
+        for (key, value) in hints.booleans {
             self.info.put(key, if value { "true" } else { "false" });
+        }
+        if let Some(gap) = hints.gap {
+            self.info.put(GAP, &gap.to_string());
         }
     }
 }

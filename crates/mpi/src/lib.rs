@@ -28,6 +28,7 @@ mod comm;
 mod datatype;
 mod errhandler;
 mod error;
+mod gate;
 mod handle;
 mod info;
 mod message;

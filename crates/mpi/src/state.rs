@@ -1,7 +1,8 @@
 //! Where the state of the process lives: three statics and the phase.
 //!
 //! - [`process`] is what exists between start and end of MPI: communicators, groups, requests, the engine. One lock
-//!   that is elided below `MPI_THREAD_MULTIPLE`, because the standard then promises that calls do not overlap.
+//!   (`gate.rs`) that is elided below `MPI_THREAD_MULTIPLE`, because the standard then promises that calls do not overlap,
+//!   and that the helper thread takes while none is inside.
 //! - [`types`] is datatypes and operations, apart because the user's reduction functions ask for datatypes while the
 //!   engine works. Predefined datatypes and operations are found without it.
 //! - [`registry`] is what the standard allows before the start, after the end and from any thread at any time
@@ -21,6 +22,7 @@ use crate::comm::Comm;
 use crate::datatype::{self, Datatype};
 use crate::errhandler::Errhandlers;
 use crate::error::ErrorCodes;
+use crate::gate::{self, Gate};
 use crate::handle::Table;
 use crate::info::Info;
 use crate::op::UserOp;
@@ -79,6 +81,12 @@ impl Process {
         debug_assert!(matches!(handle, Ok(SENT)), "the table was not empty");
     }
 
+    /// Whether something may have to be done while nobody calls.
+    #[inline(always)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.core.is_busy())
+    }
+
     /// This process' index in the job.
     pub(crate) fn id(&self) -> ProcessId {
         self.id
@@ -112,7 +120,7 @@ pub(crate) enum Phase {
 }
 
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
-static PROCESS: Elided<Process> = Elided::new(Process::new());
+static PROCESS: Gate = Gate::new(Process::new());
 static TYPES: Elided<Types> = Elided::new(Types { datatypes: Table::new(), ops: Table::new() });
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     infos: Table::new(),
@@ -139,7 +147,7 @@ pub(crate) fn set_phase(phase: Phase) {
 
 /// The state of the running process, locked. Before the start and after the end that is the caller's error.
 #[inline(always)]
-pub(crate) fn process() -> Result<Guard<'static, Process>, Fault> {
+pub(crate) fn process() -> Result<gate::Guard<'static>, Fault> {
     if phase() != Phase::Running {
         return Err(not_running());
     }
@@ -164,13 +172,18 @@ pub(crate) fn prepare_types() {
 }
 
 /// The state in whatever phase, for start, end and error handling.
-pub(crate) fn process_in_any_phase() -> Guard<'static, Process> {
+pub(crate) fn process_in_any_phase() -> gate::Guard<'static> {
     PROCESS.lock()
+}
+
+/// The lock itself, for the helper.
+pub(crate) fn gate() -> &'static Gate {
+    &PROCESS
 }
 
 /// From now on calls may overlap (`MPI_THREAD_MULTIPLE`, or the phases before and after), or they may not.
 pub(crate) fn set_concurrent(concurrent: bool) {
-    PROCESS.concurrent.store(concurrent, Ordering::Release);
+    PROCESS.set_concurrent(concurrent);
     TYPES.concurrent.store(concurrent, Ordering::Release);
 }
 
@@ -229,14 +242,6 @@ impl<T> Elided<T> {
 pub(crate) struct Guard<'a, T> {
     of: &'a Elided<T>,
     _held: Option<MutexGuard<'a, ()>>,
-}
-
-impl<T> Guard<'_, T> {
-    /// Whether other threads may call while this one holds no guard.
-    #[inline(always)]
-    pub(crate) fn is_shared(&self) -> bool {
-        self._held.is_some()
-    }
 }
 
 impl<T> Deref for Guard<'_, T> {

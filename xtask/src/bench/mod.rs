@@ -26,7 +26,7 @@ pub(crate) struct Options {
     /// Less time per figure and three runs: minutes instead of a quarter of an hour, and noisier.
     #[arg(long)]
     quick: bool,
-    /// Only these groups: pingpong, bandwidth, rate, sendrecv, collectives, startup, memory.
+    /// Only these groups: pingpong, bandwidth, rate, sendrecv, overlap, collectives, startup, memory.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Rank counts of the collectives.

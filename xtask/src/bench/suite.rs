@@ -17,14 +17,14 @@ pub(crate) struct Case {
 }
 
 /// The groups, in the order they run.
-pub(crate) const GROUPS: [&str; 7] =
-    ["pingpong", "bandwidth", "rate", "sendrecv", "collectives", "startup", "memory"];
+pub(crate) const GROUPS: [&str; 8] =
+    ["pingpong", "bandwidth", "rate", "sendrecv", "overlap", "collectives", "startup", "memory"];
 
 /// The cases of the chosen groups at the chosen rank counts (for the groups that take any).
 pub(crate) fn cases(only: &[String], ranks: &[usize], quick: bool) -> Vec<Case> {
     let wanted = |group: &str| only.is_empty() || only.iter().any(|name| name == group);
     let budget_ms = if quick { 10 } else { 40 };
-    let two = ["pingpong", "bandwidth", "rate", "sendrecv"];
+    let two = ["pingpong", "bandwidth", "rate", "sendrecv", "overlap"];
     let mut cases = Vec::new();
     for group in GROUPS.into_iter().filter(|group| wanted(group)) {
         let counts: Vec<usize> = match group {
@@ -43,7 +43,7 @@ pub(crate) fn cases(only: &[String], ranks: &[usize], quick: bool) -> Vec<Case> 
 
 /// Whether a bigger figure is the better one.
 pub(crate) fn higher_is_better(unit: &str) -> bool {
-    unit.ends_with("/s")
+    unit.ends_with("/s") || unit == "%"
 }
 
 /// The raw figure that bounds `benchmark` at `bytes`, as `(name, bytes)` of `bench/raw.c`'s output.

@@ -8,10 +8,10 @@ use crate::exit::{Coded, Exit};
 use anyhow::Context;
 use ayatori_core::coll::Collective;
 use ayatori_core::coll::select::{self, Question};
-use ayatori_core::device::{Device, RailCapabilities};
+use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::ProcessId;
-use ayatori_core::protocol;
-use ayatori_devices::launch::Launch;
+use ayatori_core::{link, protocol};
+use ayatori_devices::launch::{self, Launch};
 use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
 use ayatori_devices::tcp::{Interface, Settings};
 use rustix::process::{Resource, getrlimit};
@@ -223,7 +223,8 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
     let name = operation.to_ascii_lowercase();
     let name = name.strip_prefix("mpi_").unwrap_or(&name);
     if matches!(name, "send" | "isend" | "recv" | "irecv" | "sendrecv") {
-        return Ok(protocol::explain(bytes, &rail, None) + "\n");
+        let within = protocol::explain(bytes, &rail, None);
+        return Ok(format!("{within}\nbetween hosts: {}\n", between_hosts(bytes)?));
     }
     let name = name.strip_suffix("_block").unwrap_or(name);
     let collective = Collective::by_name(name)
@@ -246,6 +247,38 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
         let _ = writeln!(text, "({ranks} ranks share {cpus_count} CPUs, so work counts more than rounds)");
     }
     Ok(text)
+}
+
+/// How a message goes to another host, as far as this one knows: nothing is measured yet.
+fn between_hosts(bytes: usize) -> anyhow::Result<String> {
+    let settings = Settings::from_environment().map_err(Coded::usage)?;
+    let gaps = launch::gap_rule().map_err(Coded::usage)?;
+    let interfaces = Interface::list().context("listing the network interfaces")?;
+    let rails: Vec<RailCapabilities> = match settings.filter.choose(&interfaces) {
+        Ok(chosen) => chosen.iter().map(Interface::capabilities).collect(),
+        Err(error) => return Ok(error.to_string()),
+    };
+    let Some(rail) = rails.first() else { return Ok("no rails".to_owned()) };
+    let mut text = protocol::explain(bytes, rail, None);
+    if bytes > rail.eager_bytes_max {
+        let spread = link::explain(&rails, link::Policy::default(), bytes as u64);
+        let _ = write!(text, "\n  data: {spread}\n  gap: {}", pace(gaps.base, &rails));
+        if gaps.per_hop != Gap::NONE {
+            let _ = write!(text, ", and {} more a hop beyond {}", gaps.per_hop, gaps.free_hop_count);
+        }
+    }
+    Ok(text)
+}
+
+/// What is left of the rails' rates with a gap.
+fn pace(gap: Gap, rails: &[RailCapabilities]) -> String {
+    if gap == Gap::NONE {
+        return "none (--gap; docs/gaps.md)".to_owned();
+    }
+    let rate = |rail: &RailCapabilities| {
+        format!("{} at most {} MB/s", rail.name, gap.rate_of(rail.bandwidth_bytes_per_s) / 1_000_000)
+    };
+    format!("{gap} packet times: {}", rails.iter().map(rate).collect::<Vec<_>>().join(", "))
 }
 
 /// `65536`, `64K`, `64KiB`, `1M` …
@@ -296,6 +329,9 @@ mod tests {
         }
         assert!(explain("MPI_Send", "8", 2).expect("an explanation").starts_with("eager over shm"));
         assert!(explain("send", "4M", 2).expect("an explanation").starts_with("rendezvous"));
+        let rail =
+            RailCapabilities { name: "eth0", bandwidth_bytes_per_s: 125_000_000, ..shm_rail().unwrap() };
+        assert_eq!(pace("1".parse().unwrap(), &[rail]), "1 packet times: eth0 at most 62 MB/s");
         assert!(explain("MPI_Iallreduce", "8", 2).is_ok());
         let error = explain("frobnicate", "8", 2).expect_err("unknown").to_string();
         assert!(error.contains("'frobnicate'") && error.contains("allreduce"), "{error}");

@@ -34,6 +34,7 @@ fn it_explains_a_choice() {
     assert!(out.contains("allreduce of 64 KiB among 32 processes: "), "{out}");
     let (code, out, _) = info(&["--explain", "send", "8"]);
     assert!(code == Some(0) && out.starts_with("eager over shm"), "{out}");
+    assert!(out.contains("between hosts: "), "{out}");
 }
 
 #[test]

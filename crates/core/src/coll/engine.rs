@@ -5,6 +5,7 @@ use super::schedule::{Action, NONE, Schedule, StepId};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::ids::Rank;
+use crate::op::Reducer;
 
 /// How a message was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,6 +112,11 @@ impl Schedule {
             }
         }
         self.status()
+    }
+
+    /// Whether a step calls a function of the user's.
+    pub(crate) fn calls_user_function(&self) -> bool {
+        self.reducer.as_ref().is_some_and(Reducer::is_user_function)
     }
 
     /// How far the run is.

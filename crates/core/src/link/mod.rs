@@ -42,7 +42,7 @@ pub use stripe::Policy;
 pub(crate) use trunk::Trunk;
 
 use crate::buffer::Buffer;
-use crate::device::{Device, Gap};
+use crate::device::{Device, Gap, RailCapabilities};
 use crate::error::Error;
 use crate::ids::{ProcessId, Rail, RailSet, RequestId};
 use crate::time::Instant;
@@ -50,7 +50,18 @@ use crate::wire::trunk::TRUNK_PREFIX_BYTES;
 use crate::wire::{Envelope, Header, Prefix, eager_header};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
+
+/// How a message would be spread over these rails to one peer, as long as nothing is measured, in words.
+pub fn explain(rails: &[RailCapabilities], policy: Policy, total_bytes: u64) -> String {
+    let unit_bytes = trunk::unit_bytes(rails.iter().map(|rail| rail.packet_bytes_max).min());
+    let state = |(index, rail): (usize, &RailCapabilities)| rail::RailState::new(Rail(index as u8), rail);
+    let views: Vec<stripe::View> =
+        rails.iter().enumerate().map(state).map(|state| state.view(unit_bytes.into())).collect();
+    let names: Vec<&str> = rails.iter().map(|rail| rail.name).collect();
+    stripe::explain(policy, &views, total_bytes, &names)
+}
 
 /// Unit of eager credit in bytes: a cache line.
 pub const CELL_BYTES: usize = 64;

@@ -240,10 +240,9 @@ impl RailState {
         !self.sent.is_empty()
     }
 
-    /// When something has to be done for it.
+    /// When something has to be done for it, beside acknowledging.
     pub(super) fn deadline(&self) -> Instant {
-        let ack = self.arrived.due().unwrap_or(Instant::FAR_FUTURE);
-        self.probe_at.min(self.judge_at).min(ack)
+        self.probe_at.min(self.judge_at)
     }
 }
 

@@ -56,18 +56,23 @@ pub(crate) struct Trunk {
     views: Vec<View>,
 }
 
+/// What every rail's packets hold of a message's data, the shortest packet being of `packet_max` bytes.
+pub(super) fn unit_bytes(packet_max: Option<usize>) -> u32 {
+    let unit = packet_max.unwrap_or(0).saturating_sub(FRAGMENT_HEADER_BYTES).max(1);
+    u32::try_from(unit).unwrap_or(u32::MAX)
+}
+
 impl Trunk {
     pub(crate) fn new<D: Device>(device: &D, peer: ProcessId, rails: RailSet, config: TrunkConfig) -> Self {
         let states: Vec<RailState> =
             rails.iter().map(|rail| RailState::new(rail, &device.rails()[rail.0 as usize])).collect();
         let packet_max = rails.iter().map(|rail| device.rails()[rail.0 as usize].packet_bytes_max).min();
-        let unit = packet_max.unwrap_or(0).saturating_sub(FRAGMENT_HEADER_BYTES).max(1);
         Self {
             peer,
             config,
             views: Vec::with_capacity(states.len()),
             rails: states,
-            unit_bytes: u32::try_from(unit).unwrap_or(u32::MAX),
+            unit_bytes: unit_bytes(packet_max),
             stream: Stream::default(),
             held: Reorder::default(),
             placed: VecDeque::new(),
@@ -412,11 +417,13 @@ impl Trunk {
         state.probe_at = now + self.config.probe_interval;
     }
 
-    /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do.
-    pub(crate) fn deadline(&self) -> Instant {
+    /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do. `is_full`: the device has refused
+    /// what is due already.
+    pub(crate) fn deadline(&self, is_full: bool) -> Instant {
+        let ack = |state: &RailState| state.arrived.due().filter(|_| !is_full).unwrap_or(Instant::FAR_FUTURE);
         let rails = self.rails.iter().map(|state| match state.health {
-            Health::Up => state.deadline(),
-            Health::Silent => state.probe_at.min(state.arrived.due().unwrap_or(Instant::FAR_FUTURE)),
+            Health::Up => state.deadline().min(ack(state)),
+            Health::Silent => state.probe_at.min(ack(state)),
             Health::Down => Instant::FAR_FUTURE,
         });
         let give_up =

@@ -208,6 +208,11 @@ impl Reducer {
         self.commutative
     }
 
+    /// Whether the operation is a function of the user's.
+    pub(crate) const fn is_user_function(&self) -> bool {
+        matches!(self.function, Function::User(_))
+    }
+
     /// `inout[i] = input[i] op inout[i]` for all elements.
     ///
     /// # Panics

@@ -140,13 +140,20 @@ impl Process {
     }
 
     /// Goes on with the schedules whose messages have ended.
-    pub(super) fn advance_woken<D: Device>(&mut self, device: &mut D) {
-        while let Some(Woken { parent, step, result }) = self.woken.pop_front() {
+    /// Whether there was anything to do.
+    pub(super) fn advance_woken<D: Device>(&mut self, device: &mut D) -> bool {
+        let mut worked = false;
+        let mut put_off = Vec::new();
+        while let Some(woken) = self.woken.pop_front() {
+            let Woken { parent, step, result } = woken;
             let Some(request) = self.requests.get_mut(parent) else { continue };
             // One that has failed hears of its other messages too.
-            if !matches!(request.state, State::Collective(_)) {
+            let State::Collective(running) = &request.state else { continue };
+            if self.puts_off_user_functions && running.schedule.calls_user_function() {
+                put_off.push(woken);
                 continue;
             }
+            worked = true;
             let State::Collective(mut running) = core::mem::replace(&mut request.state, State::Elsewhere)
             else {
                 unreachable!("just looked")
@@ -158,6 +165,14 @@ impl Process {
                 self.complete(parent, completion);
             }
         }
+        self.woken.extend(put_off);
+        worked
+    }
+
+    /// From now on leaves steps that call a function of the user's where they are, or no longer: for a thread that is
+    /// not the user's.
+    pub fn put_off_user_functions(&mut self, are_put_off: bool) {
+        self.puts_off_user_functions = are_put_off;
     }
 
     /// Why collective operations among these cannot succeed any more, if so.

@@ -160,10 +160,12 @@ impl Process {
             }
         };
         self.comms[making.into.0 as usize] = made.map_or(CommSlot::Free, CommSlot::Live);
+        self.settle_early_gap(making.into);
     }
 
     pub(super) fn abandon_making(&mut self, making: Making) {
         self.comms[making.into.0 as usize] = CommSlot::Free;
+        self.settle_early_gap(making.into);
         // A message under way may still write there.
         core::mem::forget(making.memory);
     }

@@ -162,6 +162,8 @@ pub struct Process {
     /// The gap of the message being sent, and those of communicators that have one.
     message_gap: Option<Gap>,
     comm_gaps: Vec<(ContextId, Gap)>,
+    /// Those of communicators that are being made.
+    early_gaps: Vec<(CommId, Gap)>,
     registrations: Registrations,
     /// Registrations of requests that have ended.
     deregister: Vec<(Rail, RemoteKey)>,
@@ -174,6 +176,8 @@ pub struct Process {
     events: VecDeque<ProcessEvent>,
     buffered: crate::bsend::AttachedBuffer,
     completion_count: u64,
+    /// Steps of collective operations that call a function of the user's are left for later.
+    puts_off_user_functions: bool,
 }
 
 /// Getters.
@@ -201,6 +205,7 @@ impl Process {
             moving: VecDeque::new(),
             message_gap: None,
             comm_gaps: Vec::new(),
+            early_gaps: Vec::new(),
             registrations: Registrations::new(config.registrations_count_max),
             deregister: Vec::new(),
             woken: VecDeque::new(),
@@ -209,6 +214,7 @@ impl Process {
             events: VecDeque::new(),
             buffered: crate::bsend::AttachedBuffer::none(),
             completion_count: 0,
+            puts_off_user_functions: false,
         }
     }
 
@@ -223,6 +229,29 @@ impl Process {
     pub fn is_quiet(&self) -> bool {
         let trunk = |index: &LinkIndex| self.links.get(*index).trunk.as_ref();
         self.links.trunks().iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
+    }
+
+    /// Whether something may have to be done while nobody calls: there are requests (also those that are over and not
+    /// taken, or not started), packets that wait, or links that expect acknowledgements. Quick, and so not exact.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.has_output || self.requests.len() > 0 || !self.links.trunks().is_empty()
+    }
+
+    /// Whether data of long messages is on its way, out or in. Looks at every request: for who has nothing else to do.
+    pub fn is_moving_data(&self) -> bool {
+        let is_moving = |state: &State| {
+            matches!(
+                state,
+                State::Getting { .. }
+                    | State::Putting { .. }
+                    | State::Streaming { .. }
+                    | State::Receiving { .. }
+                    | State::Spreading { .. }
+                    | State::Gathering { .. }
+            )
+        };
+        self.requests.iter().any(|(_, request)| is_moving(&request.state))
     }
 
     /// The rails to a peer and their health; nothing if the link to it needs no such care.

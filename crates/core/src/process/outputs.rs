@@ -18,8 +18,7 @@ impl Process {
         if self.trunks_due {
             self.check_trunks(device);
         }
-        let mut worked = !self.woken.is_empty();
-        self.advance_woken(device);
+        let mut worked = !self.woken.is_empty() && self.advance_woken(device);
         for _ in 0..self.listed.len() {
             let Some(index) = self.listed.pop_front() else { break };
             let (took, empty) = self.flush_link(device, index);
@@ -81,11 +80,16 @@ impl Process {
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called, and a round of progress after it; `None`: not at
-    /// all. Looks at every link in trunk mode: for who is about to sleep.
+    /// all. Looks at every link in trunk mode: for who is about to sleep. What waits only because the device is full is
+    /// not counted: the device wakes who sleeps when it has room.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let trunks = self.links.trunks().iter().filter_map(|&index| self.links.get(index).trunk.as_ref());
-        let deadline = trunks.map(|trunk| trunk.deadline()).min()?;
-        (deadline < Instant::FAR_FUTURE).then_some(deadline)
+        let deadline_of = |&index: &LinkIndex| {
+            let link = self.links.get(index);
+            link.trunk.as_ref().map(|trunk| trunk.deadline(link.listed))
+        };
+        let deadline = self.links.trunks().iter().filter_map(deadline_of).min()?;
+        // Links are not looked after more often than that.
+        (deadline < Instant::FAR_FUTURE).then_some(deadline.max(self.next_check))
     }
 
     /// What happened that concerns no single request.

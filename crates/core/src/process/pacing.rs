@@ -59,6 +59,23 @@ impl Process {
         Ok(())
     }
 
+    /// The same of a communicator that may still be being made, for when it is.
+    pub fn set_comm_gap_early(&mut self, comm: CommId, gap: Gap) {
+        if self.set_comm_gap(comm, Some(gap)).is_err() {
+            self.early_gaps.retain(|entry| entry.0 != comm);
+            self.early_gaps.push((comm, gap));
+        }
+    }
+
+    /// A communicator has been made, or will not be.
+    pub(super) fn settle_early_gap(&mut self, comm: CommId) {
+        if let Some(at) = self.early_gaps.iter().position(|entry| entry.0 == comm) {
+            let (comm, gap) = self.early_gaps.swap_remove(at);
+            // An error: there is no communicator, nor will be.
+            let _ = self.set_comm_gap(comm, Some(gap));
+        }
+    }
+
     /// The gap set of a communicator's messages.
     pub fn comm_gap(&self, comm: CommId) -> Result<Option<Gap>, Error> {
         let context = self.comm(comm)?.context();
@@ -110,5 +127,16 @@ mod tests {
         assert_eq!(gap(1000).rate_of(1_000_000), 500_000);
         assert_eq!(Gap::packets(-1.0), Gap::NONE);
         assert_eq!(Gap::packets(0.3333), gap(333));
+    }
+
+    #[test]
+    fn gaps_are_read_and_written_in_packet_times() {
+        for (text, milli_packets) in [("0", 0), ("0.5", 500), ("2", 2000), ("0.25", 250), ("1.005", 1005)] {
+            let gap: Gap = text.parse().unwrap();
+            assert_eq!((gap.milli_packets, std::format!("{gap}").as_str()), (milli_packets, text));
+        }
+        for text in ["", "-1", "NaN", "inf", "1e9", "half"] {
+            assert!(text.parse::<Gap>().is_err(), "{text}");
+        }
     }
 }

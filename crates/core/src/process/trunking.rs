@@ -439,7 +439,7 @@ impl Process {
             let (index, now) = (self.links.trunks()[at], self.now);
             let link = self.links.get_mut(index);
             let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) else { continue };
-            if trunk.deadline() > now && !trunk.wants_flush(now) {
+            if trunk.deadline(false) > now && !trunk.wants_flush(now) {
                 continue;
             }
             if !trunk.check(device, now) {

@@ -41,8 +41,11 @@ pub mod spawn;
 pub(crate) mod sys;
 
 use crate::pmi::sys::{adopt, is_open};
+use ayatori_core::process::GapRule;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::os::fd::{OwnedFd, RawFd};
+use std::str::FromStr;
 
 /// Set to `singleton` this says: a launcher's environment may be there; run this process alone all the same.
 pub const ENV_LAUNCH: &str = "AYATORI_LAUNCH";
@@ -56,10 +59,38 @@ pub const ENV_SHM_FD: &str = "AYATORI_SHM_FD";
 pub const ENV_CPUS: &str = "AYATORI_CPUS";
 /// Each rank has a core for itself.
 pub const ENV_BOUND: &str = "AYATORI_BOUND";
+/// Who makes progress, and when: `inline` or `assisted`.
+pub const ENV_PROGRESS: &str = "AYATORI_PROGRESS";
+/// The gap of every message, in packet times.
+pub const ENV_GAP: &str = "AYATORI_GAP";
+/// As much more for each hop between switches.
+pub const ENV_GAP_PER_HOP: &str = "AYATORI_GAP_PER_HOP";
+/// So many hops add nothing.
+pub const ENV_GAP_FREE_HOPS: &str = "AYATORI_GAP_FREE_HOPS";
 /// Rank among the job's ranks on this host.
 pub const ENV_LOCAL_RANK: &str = "MPI_LOCALRANKID";
 /// The job's ranks on this host.
 pub const ENV_LOCAL_SIZE: &str = "MPI_LOCALNRANKS";
+
+/// What the environment says of gaps between packets.
+///
+/// # Errors
+/// A variable is neither empty nor what it should be: which, and why.
+pub fn gap_rule() -> Result<GapRule, String> {
+    fn read<T: FromStr<Err: Display> + Default>(name: &str) -> Result<T, String> {
+        let text = std::env::var_os(name).unwrap_or_default();
+        let text = text.to_string_lossy();
+        if text.is_empty() {
+            return Ok(T::default());
+        }
+        text.parse().map_err(|error| format!("{name} is \"{text}\": {error}"))
+    }
+    Ok(GapRule {
+        base: read(ENV_GAP)?,
+        per_hop: read(ENV_GAP_PER_HOP)?,
+        free_hop_count: read(ENV_GAP_FREE_HOPS)?,
+    })
+}
 
 /// How this process was started.
 #[derive(Debug, Clone, PartialEq, Eq)]

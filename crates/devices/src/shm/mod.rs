@@ -22,16 +22,18 @@ pub mod collectives;
 mod ring;
 mod segment;
 mod sleep;
-mod sys;
+pub(crate) mod sys;
 mod wait;
 mod watch;
 
 pub use collectives::choice::{Crowd, fabric, is_direct};
 pub use collectives::{Call, NodeCollectives};
 pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
+pub(crate) use sleep::Sleep;
 pub use wait::{Wait, WaitPolicy, WaitStep};
 pub use watch::{CallWords, Observer, Sight, Stage};
 
+use crate::threads::Nap;
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
     Armed, Device, Event, Full, HEADER_BYTES_MAX, Incoming, Pacing, Packet, RailCapabilities, RemoteKey,
@@ -198,8 +200,23 @@ impl Shm {
         self.watch_if_due();
     }
 
+    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).
+    pub fn arm_aside(&mut self) -> Armed {
+        self.fall_asleep(sleep::Place::Aside)
+    }
+
+    /// Where to sleep after [`arm_aside`](Self::arm_aside).
+    pub fn nap(&self) -> Nap {
+        Nap::at_futex(self.sleeper.place())
+    }
+
+    /// How long a sleep aside may be: peers are to be looked after.
+    pub fn nap_max(&self) -> Duration {
+        WATCH_INTERVAL
+    }
+
     /// Reports peers that have died, if it is time to look after them: for callers that sleep elsewhere.
-    pub(crate) fn watch_if_due(&mut self) {
+    pub fn watch_if_due(&mut self) {
         if self.sleeper.is_watch_due() {
             self.watch_peers();
         }
@@ -219,7 +236,7 @@ impl Shm {
     /// As [`Device::arm`], for a sleep at the bell.
     pub(crate) fn arm_at_bell(&mut self) -> Armed {
         debug_assert!(self.bell.is_some(), "there is a bell");
-        self.fall_asleep(true)
+        self.fall_asleep(sleep::Place::Bell)
     }
 
     /// How long a sleep at the bell may be: somebody may be unable to ring it.
@@ -228,9 +245,9 @@ impl Shm {
         if is_deaf { DEAF_NAP } else { WATCH_INTERVAL }
     }
 
-    fn fall_asleep(&mut self, at_bell: bool) -> Armed {
+    fn fall_asleep(&mut self, place: sleep::Place) -> Armed {
         let is_starved = self.peers.iter().any(|peer| peer.is_starved);
-        self.sleeper.arm(is_starved, at_bell);
+        self.sleeper.arm(is_starved, place);
         self.is_armed = true;
         if self.has_news() {
             self.is_armed = false;
@@ -504,7 +521,7 @@ impl Device for Shm {
     }
 
     fn arm(&mut self) -> Armed {
-        self.fall_asleep(false)
+        self.fall_asleep(sleep::Place::Here)
     }
 }
 

@@ -107,6 +107,8 @@ pub(crate) const ASLEEP: u32 = 1;
 pub(crate) const STARVED: u32 = 2;
 /// Added: it sleeps at its bell and not at the sleep word.
 pub(crate) const AT_BELL: u32 = 4;
+/// Added: not the thread that calls MPI sleeps, but one that looks after the process meanwhile.
+pub(crate) const ASIDE: u32 = 8;
 
 /// Attached and not gone.
 pub(crate) const STATE_ATTACHED: u32 = 1;

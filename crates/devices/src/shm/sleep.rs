@@ -27,7 +27,7 @@
 //! wakes rings its bell (`bell.rs`) instead.
 
 use super::bell;
-use super::segment::{ASLEEP, AT_BELL, AWAKE, Control, STARVED, Segment};
+use super::segment::{ASIDE, ASLEEP, AT_BELL, AWAKE, Control, STARVED, Segment};
 use super::sys;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
 use std::time::{Duration, Instant};
@@ -36,6 +36,41 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 pub(super) struct Waker {
     is_fenceless: bool,
+}
+
+/// Where a rank sleeps, for a thread that does not have the device.
+#[derive(Clone, Copy)]
+pub(crate) struct Sleep {
+    word: &'static AtomicU32,
+}
+
+impl Sleep {
+    /// Sleeps if the rank is still asleep aside. Once it is not, another thread of it may sleep at the same word: hence
+    /// the mark.
+    pub(crate) fn wait_aside(self, timeout: Duration) {
+        let word = self.word.load(Ordering::Acquire);
+        if word & ASIDE != 0 {
+            sys::futex_wait(self.word, word, Some(timeout));
+        }
+    }
+
+    /// The rank is awake: wakes who sleeps here.
+    pub(crate) fn end(self) {
+        if self.word.swap(AWAKE, Ordering::SeqCst) & ASIDE != 0 {
+            sys::futex_wake(self.word, 1);
+        }
+    }
+}
+
+/// Which thread of a rank sleeps, and where.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The one that has the device, at the futex.
+    Here,
+    /// Another, at the futex.
+    Aside,
+    /// At the bell.
+    Bell,
 }
 
 pub(super) struct Sleeper {
@@ -67,10 +102,18 @@ impl Sleeper {
         self.waker
     }
 
-    /// Says that this rank is about to sleep, here or at its bell; the caller looks into the rings after this.
-    pub(super) fn arm(&self, is_starved: bool, at_bell: bool) {
+    pub(super) fn place(&self) -> Sleep {
+        Sleep { word: self.word }
+    }
+
+    /// Says that this rank is about to sleep; the caller looks into the rings after this.
+    pub(super) fn arm(&self, is_starved: bool, place: Place) {
         let starved = if is_starved { STARVED } else { 0 };
-        let place = if at_bell { AT_BELL } else { 0 };
+        let place = match place {
+            Place::Here => 0,
+            Place::Aside => ASIDE,
+            Place::Bell => AT_BELL,
+        };
         self.word.store(ASLEEP | starved | place, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         if self.fenceless_count.load(Ordering::SeqCst) != 0 {

@@ -143,6 +143,21 @@ pub(crate) fn membarrier() {
     unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_GLOBAL_EXPEDITED, 0, 0) };
 }
 
+const MEMBARRIER_PRIVATE_EXPEDITED: i32 = 1 << 3;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
+
+/// Makes this process take part in [`membarrier_private`]. `false`: the kernel cannot.
+pub(crate) fn membarrier_private_register() -> bool {
+    // SAFETY: integers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 }
+}
+
+/// A full fence in every running thread of this process.
+pub(crate) fn membarrier_private() {
+    // SAFETY: integers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) };
+}
+
 /// This process' id.
 pub(crate) fn process_id() -> i32 {
     // SAFETY: no arguments; cannot fail.
@@ -179,6 +194,34 @@ pub(crate) fn spread(place: u32, places_count: u32) {
         // Failure is harmless: the process stays where it is.
         libc::sched_setaffinity(0, bytes, &raw const one);
         libc::sched_setaffinity(0, bytes, &raw const all);
+    }
+}
+
+/// `struct sched_attr` of the kernel, version 0.
+#[repr(C)]
+#[derive(Default)]
+struct SchedulingAttributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// Asks for slices of so many nanoseconds for this thread: it gets no more of the CPU, but when it wakes it need not wait
+/// for the end of another's longer slice (Linux 6.12; before, nothing changes).
+pub(crate) fn ask_for_slices_of(slice_ns: u64) {
+    let mut attributes = SchedulingAttributes::default();
+    let size = size_of::<SchedulingAttributes>();
+    // SAFETY: the kernel writes at most `size` bytes to `attributes`, and reads as many in the second call.
+    unsafe {
+        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) == 0 {
+            attributes.runtime_ns = slice_ns;
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! elsewhere is found not to work, in bounded time, while the others are in use.
 
 use super::sys;
+use ayatori_core::device::RailCapabilities;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -89,6 +90,11 @@ impl Interface {
     /// Its speed in bytes a second, or a guess.
     pub fn bandwidth_bytes_per_s(&self) -> u64 {
         u64::from(self.speed_mbit_per_s.unwrap_or(SPEED_UNKNOWN_MBIT_PER_S)) * 1_000_000 / 8
+    }
+
+    /// What a rail over it can do.
+    pub fn capabilities(&self) -> RailCapabilities {
+        super::capabilities(self)
     }
 
     /// The interfaces of this host (of this network namespace), by the kernel's number.

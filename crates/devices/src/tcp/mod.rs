@@ -30,7 +30,7 @@ mod handshake;
 mod interfaces;
 mod pairing;
 mod slots;
-mod sys;
+pub(crate) mod sys;
 mod wireup;
 
 pub use card::{Card, Door, NotCard};
@@ -102,6 +102,9 @@ struct Peer {
     rails: RailSet,
     /// By rail less the first one.
     connections: Vec<u32>,
+    /// The rate its rails are to keep to in bytes a second, by rail less the first one; `u64::MAX`: none. Also for
+    /// connections to come.
+    paces: Vec<u64>,
     /// Where it was last heard.
     last: u32,
     /// The doorman knows that we want it.
@@ -241,6 +244,9 @@ impl Tcp {
             return;
         }
         peer.connections[place] = index as u32;
+        if peer.paces[place] != u64::MAX {
+            sys::set_pacing_rate(socket.as_fd(), peer.paces[place]);
+        }
         peer.is_wanted = true;
         if peer.last == NONE {
             peer.last = index as u32;
@@ -524,9 +530,15 @@ impl Device for Tcp {
     fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
         let full = self.rails.get(usize::from(rail.0.saturating_sub(self.first_rail)));
         let Some(full_bytes_per_s) = full.map(|rail| rail.bandwidth_bytes_per_s) else { return };
+        let pace = if gap == Gap::NONE { u64::MAX } else { gap.rate_of(full_bytes_per_s).max(1) };
+        if let Some(place) = rail.0.checked_sub(self.first_rail)
+            && let Some(peer) = self.peer_mut(peer)
+            && let Some(kept) = peer.paces.get_mut(usize::from(place))
+        {
+            *kept = pace;
+        }
         if let Some(connection) = self.connection_to(peer, rail) {
-            let rate = if gap == Gap::NONE { u64::MAX } else { gap.rate_of(full_bytes_per_s).max(1) };
-            sys::set_pacing_rate(connection.socket.as_fd(), rate);
+            sys::set_pacing_rate(connection.socket.as_fd(), pace);
         }
     }
 

@@ -156,7 +156,7 @@ pub(super) fn far_end(socket: BorrowedFd<'_>) -> Option<FarEnd> {
 
 /// Runs `start` with every signal blocked in this thread, so that a thread started in it never runs a handler of the
 /// program's.
-pub(super) fn without_signals<R>(start: impl FnOnce() -> R) -> R {
+pub(crate) fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: a signal set is plain memory, which sigfillset and pthread_sigmask write.
     let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: as above.

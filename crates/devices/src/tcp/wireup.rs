@@ -276,7 +276,8 @@ fn peer(id: ProcessId, card: &Card, doors: &[Door], first_rail: u8) -> Result<Pe
         };
         return Err(TcpError::Unreachable { peer: id, theirs: names(&card.doors), ours: names(doors) });
     }
-    Ok(Peer { rails, connections: vec![NONE; plan.len()], last: NONE, is_wanted: false, is_over: false })
+    let (connections, paces) = (vec![NONE; plan.len()], vec![u64::MAX; plan.len()]);
+    Ok(Peer { rails, connections, paces, last: NONE, is_wanted: false, is_over: false })
 }
 
 /// A listener at one address, and its port.

@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::attribute::{Attributes, copy_all, delete_all};
 use crate::boundary::{Fault, fault};
-use crate::comm::{Comm, known_hints};
+use crate::comm::{Comm, Hints, known_hints};
 use crate::errhandler::Kind;
 use crate::handle::bad;
 use crate::runtime::{Engine, wait};
@@ -32,19 +32,19 @@ pub(crate) fn object_name(name: Text, argument: &str) -> Result<Vec<u8>, Fault> 
 struct Heritage {
     parent: MPI_Comm,
     attributes: Attributes,
-    hints: Vec<(&'static str, bool)>,
+    hints: Hints,
 }
 
 impl Heritage {
     /// A duplicate's: the copy functions of the attributes are called, without locks.
-    fn of_duplicate(parent: MPI_Comm, hints: Vec<(&'static str, bool)>) -> Result<Self, Fault> {
+    fn of_duplicate(parent: MPI_Comm, hints: Hints) -> Result<Self, Fault> {
         let list = process()?.comms.get(parent, "comm")?.attributes.list();
         Ok(Self { parent, attributes: copy_all(parent.0, &list)?, hints })
     }
 
     /// Of one with other members: the error handler only.
     fn of_part(parent: MPI_Comm) -> Self {
-        Self { parent, attributes: Attributes::default(), hints: Vec::new() }
+        Self { parent, attributes: Attributes::default(), hints: Hints::default() }
     }
 
     /// The new communicator's handle.
@@ -57,13 +57,16 @@ impl Heritage {
         let handler = registry().errhandlers.retain(handler, Kind::Comm)?;
         let mut comm = Comm::new(id, group, rank, "", handler);
         comm.attributes = self.attributes;
+        if let Some(gap) = self.hints.gap {
+            process.engine().core.set_comm_gap_early(id, gap);
+        }
         comm.take_hints(self.hints);
         process.comms.insert(comm)
     }
 }
 
 /// The hints of the communicator that is duplicated.
-fn own_hints(comm: MPI_Comm) -> Result<Vec<(&'static str, bool)>, Fault> {
+fn own_hints(comm: MPI_Comm) -> Result<Hints, Fault> {
     Ok(process()?.comms.get(comm, "comm")?.hints())
 }
 
@@ -82,7 +85,7 @@ fn with_room<R>(
 }
 
 /// Begins a duplicate. Members and rank are known at once, the context when the operation has completed.
-fn begin_duplicate(comm: MPI_Comm, hints: Vec<(&'static str, bool)>) -> Result<(MPI_Comm, Posted), Fault> {
+fn begin_duplicate(comm: MPI_Comm, hints: Hints) -> Result<(MPI_Comm, Posted), Fault> {
     let heritage = Heritage::of_duplicate(comm, hints)?;
     let mut process = process()?;
     let parent = process.comms.get(comm, "comm")?;
@@ -98,7 +101,7 @@ fn finish_making(posted: Posted, comm: MPI_Comm) -> Result<(), Fault> {
     crate::request::check(&completion, comm)
 }
 
-fn duplicate(comm: MPI_Comm, hints: Vec<(&'static str, bool)>, newcomm: Out<MPI_Comm>) -> Result<(), Fault> {
+fn duplicate(comm: MPI_Comm, hints: Hints, newcomm: Out<MPI_Comm>) -> Result<(), Fault> {
     let (handle, posted) = begin_duplicate(comm, hints)?;
     finish_making(posted, comm)?;
     newcomm.set("newcomm", handle)
@@ -106,7 +109,7 @@ fn duplicate(comm: MPI_Comm, hints: Vec<(&'static str, bool)>, newcomm: Out<MPI_
 
 fn iduplicate(
     comm: MPI_Comm,
-    hints: Vec<(&'static str, bool)>,
+    hints: Hints,
     newcomm: Out<MPI_Comm>,
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
@@ -314,9 +317,13 @@ api! {
 
     /// Hints the library does not know are ignored, so a program can be asked which were taken.
     fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) on comm {
-        process()?.comms.get(comm, "comm")?;
-        let hints = crate::comm::known_hints(info)?;
-        process()?.comms.get_mut(comm, "comm")?.take_hints(hints);
+        let id = process()?.comms.get(comm, "comm")?.id();
+        let hints = known_hints(info)?;
+        let mut process = process()?;
+        if let Some(gap) = hints.gap {
+            process.engine().core.set_comm_gap(id, Some(gap))?;
+        }
+        process.comms.get_mut(comm, "comm")?.take_hints(hints);
         Ok(())
     }
 

@@ -1,4 +1,5 @@
-//! The functions of the ABI, a file a chapter (the chapters of `abi/functions.txt`).
+//! The functions of the ABI, a file a chapter (the chapters of `abi/functions.txt`), and our own beside them
+//! (`extension.rs`).
 
 #![allow(non_snake_case, reason = "MPI's own names")]
 
@@ -10,6 +11,7 @@ pub(crate) mod comm;
 pub(crate) mod datatype;
 pub(crate) mod environment;
 pub(crate) mod error;
+pub(crate) mod extension;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod op;

@@ -4,12 +4,14 @@
 
 use crate::abi::*;
 use crate::boundary::Fault;
+use crate::gate::Guard;
 use crate::message::{self, give_status};
 use crate::request::{Half, SENT, What};
-use crate::runtime::{complete, on_device, wait, wait_direct, wait_until};
-use crate::state::{Guard, Process, process};
+use crate::runtime::{Engine, complete, on_device, wait, wait_direct, wait_until};
+use crate::state::{Process, process};
 use crate::why::Waits;
 use ayatori_core::buffer::Buffer;
+use ayatori_core::device::Gap;
 use ayatori_core::ids::RequestId;
 use ayatori_core::process::MessageId;
 use ayatori_core::request::{Completion, Posted, SendMode, Status};
@@ -138,6 +140,23 @@ fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     request.set("request", handle)
 }
 
+/// A send of standard mode whose data leaves with gaps of its own: see `extension.rs`.
+pub(crate) fn isend_paced(
+    (buf, count, datatype): (*const c_void, MPI_Count, MPI_Datatype),
+    (dest, tag, comm): (c_int, c_int, MPI_Comm),
+    gap: Gap,
+    request: Out<MPI_Request>,
+) -> Result<(), Fault> {
+    let mut process = process()?;
+    let id = process.comms.get(comm, "comm")?.id();
+    let buffer = message::buffer(buf, count, datatype, "buf")?;
+    let (dest, tag) = (message::destination(dest)?, message::tag(tag)?);
+    let Engine { core, device, .. } = process.engine();
+    let posted = core.isend_paced(device, id, buffer, dest, tag, SendMode::Standard, gap)?;
+    let handle = process.new_request(posted, comm)?;
+    request.set("request", handle)
+}
+
 fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
     let id = args.init(&mut process)?;
@@ -225,7 +244,7 @@ fn start_both(process: &mut Process, send: Send, receive: Receive) -> Result<(Ha
 }
 
 /// Waits for both halves; the receive's completion, with either's error.
-fn finish_both(process: Guard<'static, Process>, (receive, send): (Half, Half)) -> Result<Completion, Fault> {
+fn finish_both(process: Guard<'static>, (receive, send): (Half, Half)) -> Result<Completion, Fault> {
     drop(process);
     let end = |half| match half {
         Half::Over(completion) => Ok(completion),

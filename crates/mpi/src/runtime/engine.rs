@@ -2,13 +2,15 @@
 //!
 //! The thread that called MPI waits itself: it polls, yields, then says that it sleeps, looks once more and
 //! sleeps (MPI/DE, P2). How long each, the device's `WaitPolicy` says; with more ranks than CPUs there is no
-//! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call.
+//! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call. Who makes progress
+//! while nobody calls: `helper.rs`.
 
 use crate::abi::MPI_Comm;
 use crate::boundary::Fault;
 use crate::collective::Selectors;
+use crate::gate::Guard;
 use crate::node::Node;
-use crate::state::{self, Guard, Process};
+use crate::state::{self, Process};
 use crate::why::{self, Asleep, Waits};
 use ayatori_core::coll;
 use ayatori_core::device::{Armed, Device};
@@ -19,6 +21,7 @@ use ayatori_core::time;
 use ayatori_devices::shm::{Wait, WaitStep};
 use std::time::{Duration, Instant};
 
+use super::helper::{self, Resting};
 use super::net::Net;
 
 /// What moves messages.
@@ -100,8 +103,30 @@ impl Engine {
         advance(&mut self.core, &mut self.device, &mut self.clock)
     }
 
+    /// Whether a helper has to look after it while nobody calls.
+    pub(super) fn needs_watching(&self) -> bool {
+        let core = &self.core;
+        core.wants_transmit()
+            || core.counts().requests > 0
+            || !core.is_quiet()
+            || core.poll_timeout().is_some()
+            || !self.device.is_flushed()
+    }
+
+    /// Nobody waits for a message from somebody: look everywhere.
+    pub(super) fn expect_anybody(&mut self) {
+        self.device.expect(None);
+        self.clock.hurry();
+    }
+
+    /// A helper has slept, with the process in others' hands.
+    pub(super) fn after_nap(&mut self) {
+        self.device.watch_if_due();
+        self.clock.hurry();
+    }
+
     /// How long to sleep at most: until the core wants to be called.
-    fn sleep_max(&self) -> Option<Duration> {
+    pub(super) fn sleep_max(&self) -> Option<Duration> {
         let left = self.core.poll_timeout()?.since(self.clock.now());
         Some(Duration::from_nanos(left.as_ps() / 1_000))
     }
@@ -184,7 +209,7 @@ pub(crate) fn wait_direct(process: &mut Process) -> Result<Completion, Fault> {
 
 /// Waits for what a blocking call has started, and gives its completion; an error is raised by the caller.
 #[inline]
-pub(crate) fn wait(mut process: Guard<'static, Process>, posted: Posted) -> Result<Completion, Fault> {
+pub(crate) fn wait(mut process: Guard<'static>, posted: Posted) -> Result<Completion, Fault> {
     match posted {
         Posted::Done(completion) => Ok(completion),
         Posted::Pending(id) if !process.is_shared() => {
@@ -205,11 +230,7 @@ pub(crate) fn wait(mut process: Guard<'static, Process>, posted: Posted) -> Resu
 
 /// As [`wait`], with the completion's error as the fault of the call on `comm`.
 #[inline]
-pub(crate) fn complete(
-    process: Guard<'static, Process>,
-    posted: Posted,
-    comm: MPI_Comm,
-) -> Result<Completion, Fault> {
+pub(crate) fn complete(process: Guard<'static>, posted: Posted, comm: MPI_Comm) -> Result<Completion, Fault> {
     let completion = wait(process, posted)?;
     crate::request::check(&completion, comm)?;
     Ok(completion)
@@ -220,13 +241,13 @@ const NODE_LOOKS: u32 = 8;
 
 /// Waits for the operation that the node's collectives have begun on the communicator.
 pub(crate) fn wait_for_node(
-    mut process: Guard<'static, Process>,
+    mut process: Guard<'static>,
     comm: CommId,
     mut reduce: impl FnMut(&mut [u8], &[u8]),
 ) -> Result<(), Fault> {
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
-    let mut nap = Nap::default();
+    let mut nap = Nap::begin();
     loop {
         let Engine { core, device, node, clock, .. } = process.engine();
         let node = node.opened(comm).expect("it has begun an operation");
@@ -263,14 +284,14 @@ pub(crate) fn wait_for_node(
     }
 }
 
-/// Makes progress until `done` gives something. The lock is held while `done` runs and not in between. `waits` says what
-/// for, to those who ask.
+/// Makes progress until `done` gives something. The lock is held while `done` runs; in between only where no other
+/// thread may call. `waits` says what for, to those who ask.
 pub(crate) fn wait_until<R>(
     waits: Waits,
     mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
 ) -> Result<R, Fault> {
     let mut wait = None;
-    let mut nap = Nap::default();
+    let mut nap = Nap::begin();
     let mut process = state::process()?;
     loop {
         let worked = process.progress();
@@ -293,7 +314,7 @@ pub(crate) fn wait_for_any<R>(
 ) -> Result<R, Fault> {
     let mut last = None;
     let mut wait = None;
-    let mut nap = Nap::default();
+    let mut nap = Nap::begin();
     loop {
         if let Some(result) = look()? {
             return Ok(result);
@@ -312,21 +333,45 @@ pub(crate) fn wait_for_any<R>(
 }
 
 /// The pauses of one waiting call.
-#[derive(Default)]
 struct Nap {
     asleep: Asleep,
     /// The inquiry that was answered last.
     answered: u32,
+    /// Where somebody makes progress for threads that sleep.
+    resting: Option<Resting>,
+    /// Completions that had been told of before the last look.
+    seen: u32,
 }
 
 impl Nap {
+    /// To be called before the first look.
+    fn begin() -> Self {
+        Self { asleep: None, answered: 0, resting: None, seen: helper::completions_seen() }
+    }
+
+    /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a moment.
+    fn sleep(&mut self, waits: Waits) {
+        match (&self.resting, waits) {
+            (Some(resting), _) => resting.rest(self.seen),
+            // Nobody hears of what happens in shared memory.
+            (None, Waits::Node(_)) => std::thread::sleep(SHARED_NAP),
+            (None, _) => {
+                // One more look, then.
+                self.resting = Resting::begin();
+                if self.resting.is_none() {
+                    std::thread::sleep(SHARED_NAP);
+                }
+            }
+        }
+    }
+
     /// Lets time pass after a round in which nothing happened; without the lock, if others may call.
     fn pause(
         &mut self,
-        mut process: Guard<'static, Process>,
+        mut process: Guard<'static>,
         wait: &mut Wait,
         waits: Waits,
-    ) -> Result<Guard<'static, Process>, Fault> {
+    ) -> Result<Guard<'static>, Fault> {
         if process.is_shared() {
             return self.rest(process, wait, waits);
         }
@@ -339,17 +384,18 @@ impl Nap {
     /// Lets time pass without the lock.
     fn rest(
         &mut self,
-        process: Guard<'static, Process>,
+        process: Guard<'static>,
         wait: &mut Wait,
         waits: Waits,
-    ) -> Result<Guard<'static, Process>, Fault> {
+    ) -> Result<Guard<'static>, Fault> {
         drop(process);
         let step = wait.step();
         match step {
             WaitStep::Spin => std::hint::spin_loop(),
             WaitStep::Yield => std::thread::yield_now(),
-            WaitStep::Sleep => std::thread::sleep(SHARED_NAP),
+            WaitStep::Sleep => self.sleep(waits),
         }
+        self.seen = helper::completions_seen();
         let mut process = state::process()?;
         if step == WaitStep::Sleep {
             self.asleep.get_or_insert_with(Instant::now);

@@ -6,7 +6,7 @@ use crate::collective::Selectors;
 use crate::node::Node;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
-use ayatori_core::process::Config;
+use ayatori_core::process::{Config, GapRule};
 use ayatori_devices::launch::{Launch, Pmi1};
 use ayatori_devices::pmi::Client;
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
@@ -49,7 +49,7 @@ fn alone() -> Result<Job, Fault> {
     let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
     let crowd = Crowd { ranks_count: 1, cpus_count: online_cpus_count() };
     Ok(Job {
-        engine: engine(id, 1, Net::Shm(device), crowd, fabric(crowd)),
+        engine: engine(id, 1, Net::Shm(device), crowd, fabric(crowd), gap_rule()?),
         launcher: None,
         id,
         count: 1,
@@ -59,6 +59,7 @@ fn alone() -> Result<Job, Fault> {
 }
 
 fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
+    let gap = gap_rule()?;
     let mut client = Client::connect(pmi).map_err(failed("reach the launcher"))?;
     let (rank, count) = (client.rank(), client.size());
     let id = ProcessId(rank);
@@ -73,7 +74,7 @@ fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
     };
     let appnum = client.appnum().ok().filter(|&number| number >= 0);
     let universe_size = client.universe_size().ok().filter(|&size| size > 0);
-    let engine = engine(id, count, device, crowd, fabric);
+    let engine = engine(id, count, device, crowd, fabric, gap);
     Ok(Job { engine, launcher: Some(client), id, count, appnum, universe_size })
 }
 
@@ -125,10 +126,15 @@ fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
     }
 }
 
-fn engine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric) -> Engine {
+/// What the environment says of gaps between packets.
+fn gap_rule() -> Result<GapRule, Fault> {
+    ayatori_devices::launch::gap_rule().map_err(|error| fault(MPI_ERR_OTHER, format_args!("{error}")))
+}
+
+fn engine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric, gap: GapRule) -> Engine {
     Engine {
         node: Node::new(crowd),
-        core: ayatori_core::Process::new(id, count, Config::default()),
+        core: ayatori_core::Process::new(id, count, Config { gap, ..Config::default() }),
         device,
         clock: Clock::start(),
         selectors: Selectors::new(fabric),

@@ -1,9 +1,11 @@
 //! The runtime: start, end and abort of the process, waiting, progress.
 //!
-//! `launch.rs` and `cluster.rs` find the job, `engine.rs` moves messages and waits; here is what frames them.
+//! `launch.rs` and `cluster.rs` find the job, `engine.rs` moves messages and waits, `helper.rs` does so while nobody calls;
+//! here is what frames them.
 
 mod cluster;
 mod engine;
+pub(crate) mod helper;
 mod launch;
 mod net;
 
@@ -67,6 +69,8 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
             return Err(fault(MPI_ERR_OTHER, format_args!("MPI cannot be initialized after MPI_Finalize")));
         }
     }
+    let mode = helper::Mode::from_environment()?;
+    helper::register();
     let job = launch::join()?;
     *launcher() = job.launcher;
     UNIVERSE_SIZE.store(job.universe_size.unwrap_or(0), Ordering::Relaxed);
@@ -74,6 +78,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
     let handler = state::registry().errhandlers.initial;
     let mut process = state::process_in_any_phase();
     process.join(job.id, job.engine);
+    helper::prepare(&mut process, job.count == 1);
     let (world, only) = (Group::world(job.count), Group::single(job.id));
     let rank = job.id.0;
     why::begin(process.engine().device.shm(), job.count, required == MPI_THREAD_MULTIPLE);
@@ -89,6 +94,7 @@ pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
     THREAD_LEVEL.store(required, Ordering::Relaxed);
     MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
     state::set_concurrent(required == MPI_THREAD_MULTIPLE);
+    helper::set_mode(mode);
     state::set_phase(Phase::Running);
     Ok(required)
 }
@@ -144,6 +150,7 @@ pub(crate) fn finish() -> Result<(), Fault> {
         }
         client.finalize().map_err(unreachable)?;
     }
+    helper::stop();
     state::process()?.engine().device.detach();
     state::set_concurrent(true);
     state::set_phase(Phase::After);

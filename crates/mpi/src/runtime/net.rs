@@ -12,6 +12,7 @@ use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration as CoreDuration;
 use ayatori_devices::composite::Composite;
 use ayatori_devices::shm::{Shm, WaitPolicy};
+use ayatori_devices::threads::Nap;
 use std::time::Duration;
 
 /// The device. See the [module's docs](self).
@@ -62,6 +63,29 @@ impl Net {
     /// Sleeps until something arrives; after [`Device::arm`].
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) {
         on_device!(self, |device| device.wait(timeout));
+    }
+
+    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).
+    pub(crate) fn arm_aside(&mut self) -> Armed {
+        on_device!(self, |device| device.arm_aside())
+    }
+
+    /// Where to sleep then.
+    pub(crate) fn nap(&self) -> std::io::Result<Nap> {
+        match self {
+            Self::Shm(device) => Ok(device.nap()),
+            Self::Composite(device) => device.nap(),
+        }
+    }
+
+    /// How long at most.
+    pub(crate) fn nap_max(&self) -> Duration {
+        on_device_ref!(self, |device| device.nap_max())
+    }
+
+    /// After such a sleep.
+    pub(crate) fn watch_if_due(&mut self) {
+        on_device!(self, |device| device.watch_if_due());
     }
 
     /// Whether everything that was taken is on its way.

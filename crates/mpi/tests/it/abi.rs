@@ -46,13 +46,16 @@ fn the_ledger_is_current_and_with_the_implemented_functions_is_the_whole_abi() {
 
 #[test]
 fn mpi_h_is_valid_c_and_cxx_of_every_age() {
-    let header = support::crate_dir().join("include/mpi.h");
+    let include = support::crate_dir().join("include");
     for (language, standard) in [("c", "c99"), ("c", "c11"), ("c", "c2x"), ("c++", "c++98"), ("c++", "c++20")]
     {
-        let mut cc = Command::new("cc");
-        cc.args(["-x", language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]);
-        let output = support::run(cc.arg(format!("-std={standard}")).arg(&header));
-        assert!(output.status.success(), "{standard}: {}", support::text(&output));
+        for header in ["mpi.h", "mpi-ext.h"] {
+            let mut cc = Command::new("cc");
+            cc.args(["-x", language, "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", "-I"]);
+            cc.arg(&include).arg(format!("-std={standard}")).arg(include.join(header));
+            let output = support::run(&mut cc);
+            assert!(output.status.success(), "{standard}, {header}: {}", support::text(&output));
+        }
     }
 }
 
@@ -64,12 +67,23 @@ fn exports() -> Vec<(String, u64, bool)> {
     symbols.map(|s| (s.name().unwrap().to_string(), s.address(), s.is_weak())).collect()
 }
 
+/// The functions that `mpi-ext.h` declares.
+fn extensions() -> BTreeSet<String> {
+    let header = support::read("include/mpi-ext.h");
+    let functions = header.lines().filter_map(|line| line.strip_prefix("int MPIX_"));
+    functions.filter_map(|rest| Some(format!("MPIX_{}", rest.split_once('(')?.0))).collect()
+}
+
 #[test]
 fn the_library_exports_every_function_under_both_names_and_nothing_else() {
     let mut expected = BTreeSet::new();
     for function in functions() {
         expected.insert(format!("P{}", function.name));
         expected.insert(function.name);
+    }
+    for name in extensions() {
+        expected.insert(format!("P{name}"));
+        expected.insert(name);
     }
     let found: BTreeSet<_> = exports().into_iter().map(|(name, ..)| name).collect();
     let missing: Vec<_> = expected.difference(&found).collect();

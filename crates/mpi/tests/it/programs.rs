@@ -58,6 +58,25 @@ fn datatypes_operations_and_counts_are_those_of_c() {
 }
 
 #[test]
+fn progress_modes_and_gaps_can_be_set() {
+    passes("extension.c");
+}
+
+#[test]
+fn a_variable_that_makes_no_sense_is_named() {
+    let program = compile("groups.c");
+    for (name, value, why) in [
+        ("AYATORI_PROGRESS", "sometimes", "give `inline` or `assisted`"),
+        ("AYATORI_GAP", "wide", "a gap is a number of packet times"),
+        ("AYATORI_GAP_FREE_HOPS", "-1", "invalid digit"),
+    ] {
+        let output = support::run(Command::new(&program).env(name, value));
+        let text = support::text(&output);
+        assert!(!output.status.success() && text.contains(name) && text.contains(why), "{text}");
+    }
+}
+
+#[test]
 fn an_exception_of_an_error_handler_passes_through() {
     passes("throwing.cc");
 }

@@ -3,6 +3,8 @@
 use super::cluster::{Cluster, HostSpec, split_words};
 use crate::exit::Coded;
 use anyhow::Context;
+use ayatori_core::device::{Gap, NotGap};
+use ayatori_devices::launch;
 use ayatori_devices::tcp::RailFilter;
 use clap::{Parser, ValueEnum};
 use std::ffi::{OsStr, OsString};
@@ -50,6 +52,8 @@ pub(crate) struct Args {
     /// Interfaces and networks that may not
     #[arg(long, value_name = "RAIL,…")]
     no_rails: Option<String>,
+    #[command(flatten)]
+    library: LibraryArgs,
     /// Accepted for Open MPI's scripts; more ranks than CPUs are always allowed
     #[arg(long, hide = true)]
     oversubscribe: bool,
@@ -58,6 +62,53 @@ pub(crate) struct Args {
     allow_run_as_root: bool,
     #[command(flatten)]
     app: AppArgs,
+}
+
+/// What is passed on to the library in each rank's environment.
+#[derive(Debug, Clone, Default, clap::Args)]
+struct LibraryArgs {
+    /// Who makes progress with messages while a rank computes: nobody, or a thread of the library's [default: assisted]
+    #[arg(long, value_name = "WHO")]
+    progress: Option<Progress>,
+    /// Silence after each packet of a long message between hosts, in packet times: 1 is half of the rail's rate
+    #[arg(long, value_name = "PACKETS", value_parser = gap)]
+    gap: Option<Gap>,
+    /// As much more for each hop between switches on the way
+    #[arg(long, value_name = "PACKETS", value_parser = gap)]
+    gap_per_hop: Option<Gap>,
+    /// So many hops add nothing
+    #[arg(long, value_name = "HOPS")]
+    gap_free_hops: Option<u32>,
+}
+
+impl LibraryArgs {
+    /// As variables.
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let progress = self.progress.map(|progress| match progress {
+            Progress::Inline => "inline".to_owned(),
+            Progress::Assisted => "assisted".to_owned(),
+        });
+        let all = [
+            (launch::ENV_PROGRESS, progress),
+            (launch::ENV_GAP, self.gap.map(|gap| gap.to_string())),
+            (launch::ENV_GAP_PER_HOP, self.gap_per_hop.map(|gap| gap.to_string())),
+            (launch::ENV_GAP_FREE_HOPS, self.gap_free_hops.map(|hops| hops.to_string())),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into()))).collect()
+    }
+}
+
+/// Who makes progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Progress {
+    /// Only calls of MPI
+    Inline,
+    /// Calls of MPI, and a thread while there are none
+    Assisted,
+}
+
+fn gap(text: &str) -> Result<Gap, NotGap> {
+    text.parse()
 }
 
 /// What each program of a job takes.
@@ -145,7 +196,10 @@ impl JobSpec {
     pub(super) fn from_args(args: Args) -> anyhow::Result<Self> {
         let cluster = cluster(&args)?;
         let slots_count = cluster.as_ref().map(|c| c.hosts.iter().map(|host| host.slots).sum());
-        let genv = args.genv.iter().map(|pair| variable(pair)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut genv = args.library.environment();
+        for pair in &args.genv {
+            genv.push(variable(pair)?);
+        }
         let mut first = args.app;
         let words = std::mem::take(&mut first.command);
         let mut apps = Vec::new();
@@ -399,6 +453,17 @@ mod tests {
     }
 
     #[test]
+    fn what_the_library_is_told_stands_in_the_environment() {
+        let spec = spec("-n 2 --progress inline --gap 0.5 --gap-free-hops 2 true").expect("spec");
+        let env: Vec<String> = spec.apps[0]
+            .env
+            .iter()
+            .map(|(name, value)| format!("{}={}", name.display(), value.display()))
+            .collect();
+        assert_eq!(env, ["AYATORI_PROGRESS=inline", "AYATORI_GAP=0.5", "AYATORI_GAP_FREE_HOPS=2"]);
+    }
+
+    #[test]
     fn what_is_wrong_on_the_command_line_is_named() {
         for (line, part) in [
             ("-n 0 true", "at least one rank"),
@@ -410,6 +475,9 @@ mod tests {
             ("-n 2 --hosts a --agent ssh true", "no {host}"),
             ("-n 2 --agent x{host} true", "give --hosts"),
             ("-n 2 --rails 10.0.0.0/77 true", "'10.0.0.0/77' names no rail"),
+            ("-n 2 --progress never true", "invalid value 'never'"),
+            ("-n 2 --gap -1 true", "--gap"),
+            ("-n 2 --gap much true", "a gap is a number of packet times"),
             ("-n 2 --wdir /no/such/dir true", "no such directory"),
             ("-n 2 -x NOT_SET_HERE_7 true", "NOT_SET_HERE_7 is not set"),
             ("-n 2 true : -n 0 true", "at least one rank"),

@@ -365,6 +365,30 @@ fn an_idle_link_wants_nothing() {
 }
 
 #[test]
+fn who_waits_for_room_sleeps_until_there_is_some() {
+    let (lines, _) = mbit(&[1000]);
+    let mut wire = Wire::new(lines, 1);
+    let buffer = Buffer::virtual_of(4 << 20);
+    let (_, received) = (wire.send(0, buffer, 1), wire.receive(1, buffer, 1));
+    wire.run_until(ms(5));
+    // Full, and no word of why: acknowledgements are owed and cannot go.
+    wire.shared.borrow_mut().lines[0].mood = Mood::Cut;
+    let mut stuck_count = 0;
+    for millisecond in 6..100 {
+        wire.run_until(ms(millisecond));
+        for (process, _) in &wire.nodes {
+            stuck_count += u32::from(process.wants_transmit());
+            assert!(process.poll_timeout().is_none_or(|at| at > wire.now()), "it would not sleep");
+        }
+    }
+    assert!(stuck_count > 80, "something was to be sent ({stuck_count})");
+    wire.shared.borrow_mut().lines[0].mood = Mood::Works;
+    wire.run_until(ms(1_000));
+    let Posted::Pending(received) = received else { panic!() };
+    assert_eq!(wire.take(1, received).unwrap().error, None);
+}
+
+#[test]
 fn rails_that_register_carry_puts() {
     let rail = RailCapabilities { put: true, may_break: false, ..tcp() };
     for policy in [Policy::Even, Policy::Weighted, Policy::Adaptive] {

@@ -1,0 +1,151 @@
+//! What a second thread of the runtime needs: a signal to wait for, a fence in all threads at once, and a place to sleep
+//! for a device that others hold meanwhile.
+//!
+//! Entry types: [`Signal`], [`Nap`].
+
+use crate::shm::Sleep;
+use crate::shm::sys;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Something threads of this process wait for: a count that goes up.
+#[derive(Debug, Default)]
+pub struct Signal(AtomicU32);
+
+impl Signal {
+    /// Nothing has happened yet.
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// How often it has happened: to be read before the look after which one waits.
+    pub fn seen(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Sleeps until it happens again after it was `seen` so often, at most `timeout`. May return early.
+    pub fn wait(&self, seen: u32, timeout: Option<Duration>) {
+        sys::futex_wait(&self.0, seen, timeout);
+    }
+
+    /// It happens: wakes all who wait.
+    pub fn raise(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        sys::futex_wake(&self.0, i32::MAX);
+    }
+}
+
+/// Where a thread sleeps until a device has news, without holding the device: after
+/// [`arm_aside`](crate::shm::Shm::arm_aside) of the device answered `Armed`, and after it was let go.
+pub struct Nap(Place);
+
+enum Place {
+    /// The device wakes by a futex.
+    Futex(Sleep),
+    /// The device has one descriptor that becomes readable; the second one is ours, to be woken by [`Nap::end`].
+    Descriptors { ready: OwnedFd, bell: OwnedFd },
+}
+
+impl Nap {
+    pub(crate) fn at_futex(sleep: Sleep) -> Self {
+        Self(Place::Futex(sleep))
+    }
+
+    /// # Errors
+    /// No descriptors left.
+    pub(crate) fn at_descriptor(ready: OwnedFd) -> std::io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self(Place::Descriptors { ready, bell }))
+    }
+
+    /// Sleeps until the device has news or [`end`](Self::end) is called, at most `timeout`. May return early.
+    pub fn sleep(&self, timeout: Duration) {
+        match &self.0 {
+            Place::Futex(sleep) => sleep.wait_aside(timeout),
+            Place::Descriptors { ready, bell } => {
+                let most = Timespec {
+                    tv_sec: timeout.as_secs() as i64,
+                    tv_nsec: i64::from(timeout.subsec_nanos() as i32),
+                };
+                let mut fds = [ready, bell].map(|fd| PollFd::new(fd, PollFlags::IN));
+                // An interrupted sleep has returned early.
+                let _ = poll(&mut fds, Some(&most));
+                let _ = rustix::io::read(bell, &mut [0u8; 8]);
+            }
+        }
+    }
+
+    /// Ends the sleep, also one that is about to begin.
+    pub fn end(&self) {
+        match &self.0 {
+            Place::Futex(sleep) => sleep.end(),
+            Place::Descriptors { bell, .. } => {
+                let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// Makes this process take part in [`fence_all_threads`]; quick only before it has a second thread. `false`: the kernel
+/// cannot.
+pub fn register_fences() -> bool {
+    sys::membarrier_private_register()
+}
+
+/// A full fence in every running thread of this process.
+pub fn fence_all_threads() {
+    sys::membarrier_private();
+}
+
+/// The slices a thread asks for that works in short bursts, in nanoseconds: the shortest there are.
+const SLICE_NS: u64 = 100_000;
+
+/// Starts a thread that never runs a signal handler of the program's, and that the kernel lets run soon after it is woken,
+/// also where another computes.
+///
+/// # Errors
+/// The system has no room for a thread.
+pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+    let body = || {
+        sys::ask_for_slices_of(SLICE_NS);
+        body();
+    };
+    crate::tcp::sys::without_signals(|| builder.spawn(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    #[test]
+    fn a_signal_raised_before_the_wait_is_not_missed() {
+        let signal = Signal::new();
+        let seen = signal.seen();
+        signal.raise();
+        let begin = Instant::now();
+        signal.wait(seen, Some(Duration::from_secs(5)));
+        assert!(begin.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_nap_at_a_descriptor_ends_by_the_descriptor_or_by_a_word() {
+        let (ready, writing) = rustix::pipe::pipe().unwrap();
+        let nap = Arc::new(Nap::at_descriptor(ready).unwrap());
+        let begin = Instant::now();
+        nap.sleep(Duration::from_millis(20));
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        nap.end();
+        nap.sleep(Duration::from_secs(5));
+        let other = nap.clone();
+        let thread = start("test", move || other.sleep(Duration::from_secs(5))).unwrap();
+        rustix::io::write(&writing, b"x").unwrap();
+        thread.join().unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(2));
+    }
+}

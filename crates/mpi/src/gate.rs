@@ -1,0 +1,306 @@
+//! The lock around what moves messages, which costs the program's own calls no atomic operation.
+//!
+//! Two kinds of threads want the process: those of the program, which call MPI, and one of ours
+//! (`runtime/helper.rs`), which makes progress while none of them does. Below `MPI_THREAD_MULTIPLE` calls do not
+//! overlap, so among themselves they need no lock, and against the helper the cost is all on its side:
+//!
+//! ```text
+//! a call                                  the helper
+//!   calls += 1          (odd: inside)       lock.lock()
+//!   ── compiler fence ──                    flags |= HELD
+//!   flags & (HELD | AWAY) ?  wait by lock   ── membarrier: a fence in every thread ──
+//!   …                                       calls is odd ?  flags &= !HELD, try again later
+//!   calls += 1          (even: outside)     …
+//!   ── compiler fence ──                    flags &= !HELD; lock.unlock()
+//!   flags & DOZING and work left ?  wake
+//! ```
+//!
+//! Either the call sees `HELD` or the helper sees an odd count: the helper's fence falls before the call's store, which
+//! then comes before a load that finds the flag, or after it, and then the helper finds the store.
+//!
+//! | flag | meaning |
+//! |---|---|
+//! | `CONCURRENT` | calls may overlap: each takes the mutex, and so does the helper; the count says only that something happened |
+//! | `HELD` | the helper is at work |
+//! | `AWAY` | the helper sleeps at the device: the next call ends that |
+//! | `DOZING` | the helper sleeps until a call leaves work behind (or does not exist yet) |
+//!
+//! `AWAY` follows `HELD` without a moment between in which neither is set, so no further fence is needed. `DOZING` may
+//! be set at any time, followed by a fence: a call that is inside will see it when it leaves, and whether one has
+//! just left with work the helper finds out by taking the process once more.
+
+use crate::runtime::helper;
+use crate::state::Process;
+use ayatori_devices::threads;
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const CONCURRENT: u32 = 1;
+const HELD: u32 = 2;
+const AWAY: u32 = 4;
+const DOZING: u32 = 8;
+
+/// The lock. See the [module's docs](self).
+#[repr(align(64))]
+pub(crate) struct Gate {
+    /// Odd: a call is inside. Only the call itself changes it.
+    calls: AtomicU32,
+    flags: AtomicU32,
+    /// A call waits for the helper.
+    is_wanted: AtomicBool,
+    /// Whether a guard is alive, to find a call that overlaps another against its promise or locks twice.
+    #[cfg(debug_assertions)]
+    held: AtomicBool,
+    lock: Mutex<()>,
+    value: UnsafeCell<Process>,
+}
+
+// SAFETY: the value is reached through a guard only. Guards of calls exclude each other by the mutex while `CONCURRENT`,
+// and else because the thread level the user asked for promises that no two calls overlap; the helper's guard and
+// theirs exclude each other by the protocol above.
+unsafe impl Sync for Gate {}
+
+impl Gate {
+    pub(crate) const fn new(value: Process) -> Self {
+        Self {
+            calls: AtomicU32::new(0),
+            flags: AtomicU32::new(CONCURRENT),
+            is_wanted: AtomicBool::new(false),
+            #[cfg(debug_assertions)]
+            held: AtomicBool::new(false),
+            lock: Mutex::new(()),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// From now on calls may overlap, or they may not. No call is inside.
+    pub(crate) fn set_concurrent(&self, is_concurrent: bool) {
+        if is_concurrent {
+            self.flags.fetch_or(CONCURRENT, Ordering::SeqCst);
+        } else {
+            self.calls.store(0, Ordering::Relaxed);
+            self.flags.fetch_and(!CONCURRENT, Ordering::SeqCst);
+        }
+    }
+
+    /// The process, for a call.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        if self.flags.load(Ordering::Relaxed) & CONCURRENT != 0 {
+            return self.lock_concurrently();
+        }
+        let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);
+        self.calls.store(calls, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        if self.flags.load(Ordering::Acquire) & (HELD | AWAY) != 0 {
+            self.wait_for_helper(calls);
+        }
+        self.assert_alone();
+        Guard { of: self, held: None }
+    }
+
+    #[inline(never)]
+    fn lock_concurrently(&self) -> Guard<'_> {
+        let held = self.take_mutex();
+        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(2), Ordering::Relaxed);
+        self.end_away();
+        self.assert_alone();
+        Guard { of: self, held: Some(held) }
+    }
+
+    #[inline(always)]
+    fn assert_alone(&self) {
+        #[cfg(debug_assertions)]
+        assert!(!self.held.swap(true, Ordering::AcqRel), "two calls overlap, or one locks twice");
+    }
+
+    fn take_mutex(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The helper has the process, or watches the device in our place: waits, and sends it away.
+    #[cold]
+    #[inline(never)]
+    fn wait_for_helper(&self, calls: u32) {
+        self.calls.store(calls.wrapping_add(1), Ordering::Release);
+        self.is_wanted.store(true, Ordering::Relaxed);
+        let mutex = self.take_mutex();
+        self.is_wanted.store(false, Ordering::Relaxed);
+        // Before the mutex is free again: the helper then finds it odd.
+        self.calls.store(calls.wrapping_add(2), Ordering::Relaxed);
+        self.end_away();
+        drop(mutex);
+    }
+
+    /// With the mutex: ends the helper's sleep at the device.
+    fn end_away(&self) {
+        if self.flags.load(Ordering::Relaxed) & AWAY != 0 {
+            self.flags.fetch_and(!AWAY, Ordering::AcqRel);
+            helper::call_back();
+        }
+    }
+
+    /// A call leaves work behind, and the helper dozes.
+    #[cold]
+    #[inline(never)]
+    fn end_doze(&self) {
+        // Of several calls at once one wakes.
+        if self.flags.fetch_and(!DOZING, Ordering::AcqRel) & DOZING != 0 {
+            helper::wake();
+        }
+    }
+}
+
+/// The helper's side.
+impl Gate {
+    /// Changes whenever a call begins or ends; odd while one is inside, but not in concurrent mode.
+    pub(crate) fn calls(&self) -> u32 {
+        self.calls.load(Ordering::Acquire)
+    }
+
+    /// Whether a call waits for the helper to let go.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// The process, unless a call is inside.
+    pub(crate) fn try_take(&self) -> Option<HelperGuard<'_>> {
+        let mutex = self.take_mutex();
+        if self.flags.load(Ordering::Acquire) & CONCURRENT == 0 {
+            self.flags.fetch_or(HELD, Ordering::SeqCst);
+            threads::fence_all_threads();
+            if !self.calls.load(Ordering::Acquire).is_multiple_of(2) {
+                self.flags.fetch_and(!HELD, Ordering::Release);
+                return None;
+            }
+        }
+        self.assert_alone();
+        Some(HelperGuard { of: self, _mutex: mutex })
+    }
+
+    /// After a sleep at the device: the process, unless a call has come back meanwhile.
+    pub(crate) fn take_back(&self) -> Option<HelperGuard<'_>> {
+        let mutex = self.take_mutex();
+        let flags = self.flags.load(Ordering::Acquire);
+        if flags & AWAY == 0 {
+            return None;
+        }
+        // From `AWAY` to `HELD` in one step: no call can have come in between.
+        let held = if flags & CONCURRENT == 0 { HELD } else { 0 };
+        self.flags.fetch_xor(AWAY | held, Ordering::AcqRel);
+        self.assert_alone();
+        Some(HelperGuard { of: self, _mutex: mutex })
+    }
+
+    /// From now on a call that leaves work behind wakes the helper. `false`: one may have done so just before; look.
+    pub(crate) fn begin_doze(&self) -> bool {
+        self.flags.fetch_or(DOZING, Ordering::SeqCst);
+        threads::fence_all_threads();
+        // A call that is inside will see it when it leaves.
+        self.flags.load(Ordering::Acquire) & CONCURRENT == 0
+            && !self.calls.load(Ordering::Acquire).is_multiple_of(2)
+    }
+
+    /// There is no helper and shall be none.
+    pub(crate) fn forget_helper(&self) {
+        self.flags.fetch_and(!(DOZING | AWAY), Ordering::AcqRel);
+    }
+
+    /// The helper does not doze any more, whoever noticed first.
+    pub(crate) fn stop_doze(&self) {
+        self.flags.fetch_and(!DOZING, Ordering::AcqRel);
+    }
+}
+
+/// The right of a call to the process.
+pub(crate) struct Guard<'a> {
+    of: &'a Gate,
+    held: Option<MutexGuard<'a, ()>>,
+}
+
+impl Guard<'_> {
+    /// Whether other threads may call while this one holds no guard.
+    #[inline(always)]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.held.is_some()
+    }
+}
+
+impl Deref for Guard<'_> {
+    type Target = Process;
+    #[inline(always)]
+    fn deref(&self) -> &Process {
+        // SAFETY: guards exclude each other (see `Sync` above), so only this one refers to the value.
+        unsafe { &*self.of.value.get() }
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Process {
+        // SAFETY: as in `deref`, and `&mut self` makes the reference unique within this guard.
+        unsafe { &mut *self.of.value.get() }
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let is_busy = self.is_busy();
+        #[cfg(debug_assertions)]
+        self.of.held.store(false, Ordering::Release);
+        if self.held.is_some() {
+            helper::note_shared_call(self);
+        } else {
+            let calls = self.of.calls.load(Ordering::Relaxed);
+            self.of.calls.store(calls.wrapping_add(1), Ordering::Release);
+            compiler_fence(Ordering::SeqCst);
+        }
+        if self.of.flags.load(Ordering::Relaxed) & DOZING != 0 && is_busy {
+            self.of.end_doze();
+        }
+    }
+}
+
+/// The helper's right to the process.
+pub(crate) struct HelperGuard<'a> {
+    of: &'a Gate,
+    _mutex: MutexGuard<'a, ()>,
+}
+
+impl HelperGuard<'_> {
+    /// Lets go and has the next call end the sleep at the device that is to follow.
+    pub(crate) fn go_away(self) {
+        self.of.flags.fetch_or(AWAY, Ordering::AcqRel);
+    }
+
+    /// Lets go; a call that leaves work behind is to wake the helper.
+    pub(crate) fn doze(self) {
+        self.of.flags.fetch_or(DOZING, Ordering::AcqRel);
+    }
+}
+
+impl Deref for HelperGuard<'_> {
+    type Target = Process;
+    fn deref(&self) -> &Process {
+        // SAFETY: guards exclude each other (see `Sync` above), so only this one refers to the value.
+        unsafe { &*self.of.value.get() }
+    }
+}
+
+impl DerefMut for HelperGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Process {
+        // SAFETY: as in `deref`, and `&mut self` makes the reference unique within this guard.
+        unsafe { &mut *self.of.value.get() }
+    }
+}
+
+impl Drop for HelperGuard<'_> {
+    fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        self.of.held.store(false, Ordering::Release);
+        self.of.flags.fetch_and(!HELD, Ordering::Release);
+    }
+}

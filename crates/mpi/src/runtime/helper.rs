@@ -1,0 +1,326 @@
+//! Progress while the program computes: the mode in force, and the helper thread of mode *assisted*.
+//!
+//! A rendezvous needs both sides: a message of which the other side is to be told, or whose next piece is to be sent, stands
+//! still while the program that owns it computes. In mode *inline* it does; in mode *assisted*, the default, a thread of
+//! ours goes on with it. It must cost nothing as long as it is not needed, so it goes through three states:
+//!
+//! ```text
+//!            a call leaves work behind                    nobody called for TICK, there is work
+//!   dozing ─────────────────────────────► ticking ─────────────────────────────────────────────► watching
+//!     ▲ ▲   (the first one starts it)      │   ▲                                                   │   │
+//!     │ └──────────────────────────────────┘   └────────────────────── a call comes ───────────────┘   │
+//!     │      a call lasts, or work never stays                                                         │
+//!     └───────────────────────────────── nothing left to do ───────────────────────────────────────────┘
+//! ```
+//!
+//! *Watching* it makes progress until there is none to make, says to the device that the process sleeps, lets go of
+//! the process and sleeps where an arrival wakes it. The first call that comes sends it back to ticking. A program that
+//! only ever waits inside of its calls never starts it.
+//!
+//! It never runs a function of the user's (a reduction, say): the core puts such steps off until a call comes.
+//!
+//! With `MPI_THREAD_MULTIPLE` it also watches for threads that wait: these sleep until something completes
+//! ([`Resting`]), and the helper, which is woken by arrivals, tells them.
+//!
+//! The lock between calls and the helper is `gate.rs`.
+
+use crate::boundary::{Fault, fault};
+use crate::gate::{Guard, HelperGuard};
+use crate::state::{self, Process};
+use ayatori_core::device::Armed;
+use ayatori_devices::launch::ENV_PROGRESS;
+use ayatori_devices::threads::{self, Nap, Signal};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Who makes progress, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// Calls of MPI only.
+    Inline,
+    /// Calls of MPI, and a thread while there are none.
+    Assisted,
+}
+
+impl Mode {
+    /// Its number in `mpi-ext.h`.
+    pub(crate) fn number(self) -> c_int {
+        self as c_int
+    }
+
+    /// By its number in `mpi-ext.h`.
+    pub(crate) fn from_number(number: c_int) -> Option<Self> {
+        [Self::Inline, Self::Assisted].into_iter().find(|mode| mode.number() == number)
+    }
+
+    /// What the environment asks for.
+    pub(super) fn from_environment() -> Result<Self, Fault> {
+        match std::env::var(ENV_PROGRESS).as_deref() {
+            Err(_) | Ok("" | "assisted") => Ok(Self::Assisted),
+            Ok("inline") => Ok(Self::Inline),
+            Ok(other) => Err(fault(
+                crate::abi::MPI_ERR_OTHER,
+                format_args!("{ENV_PROGRESS} is \"{other}\": give `inline` or `assisted`"),
+            )),
+        }
+    }
+}
+
+/// How long nobody calls until the helper takes over, and how often it looks whether that is so.
+const TICK: Duration = Duration::from_micros(500);
+/// After so many ticks at each of which there had been calls it ticks at half that rate.
+const EAGER_TICKS: u32 = 8;
+/// After so many ticks at each of which there had been calls it dozes: the next call that leaves work wakes it.
+const BUSY_TICKS: u32 = 50;
+/// While data moves it looks again and again for so long before it sleeps: a wake-up for every acknowledgement would keep the
+/// other side waiting.
+const LOOKS_TIME: Duration = Duration::from_micros(50);
+/// How long a resting thread sleeps at most: for what nobody tells it of.
+const REST_MAX: Duration = Duration::from_millis(10);
+
+/// The mode in force.
+static MODE: AtomicU8 = AtomicU8::new(Mode::Inline as u8);
+/// The kernel can do what the lock needs, and there is somebody to talk to.
+static CAN_ASSIST: AtomicBool = AtomicBool::new(false);
+/// Wakes the helper.
+static SIGNAL: Signal = Signal::new();
+static IS_STOPPING: AtomicBool = AtomicBool::new(false);
+static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+/// Where it sleeps while it watches.
+static NAP: Mutex<Option<Arc<Nap>>> = Mutex::new(None);
+/// Threads that rest.
+static RESTING: AtomicU32 = AtomicU32::new(0);
+/// Something has completed.
+static COMPLETED: Signal = Signal::new();
+/// Completions when that was last said.
+static COMPLETED_COUNT: AtomicU64 = AtomicU64::new(0);
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The mode in force.
+pub(crate) fn mode() -> Mode {
+    if MODE.load(Ordering::Relaxed) == Mode::Assisted as u8 { Mode::Assisted } else { Mode::Inline }
+}
+
+/// MPI starts. To be called before there are more threads: later it takes the kernel milliseconds.
+pub(super) fn register() {
+    CAN_ASSIST.store(threads::register_fences(), Ordering::Relaxed);
+}
+
+/// The process has joined its job, in which it may be alone.
+pub(super) fn prepare(process: &mut Process, is_alone: bool) {
+    let nap = if is_alone { None } else { process.engine().device.nap().ok() };
+    if nap.is_none() {
+        CAN_ASSIST.store(false, Ordering::Relaxed);
+    }
+    *locked(&NAP) = nap.map(Arc::new);
+}
+
+/// Goes over to a mode; gives the one in force then: without the kernel's help, or alone, that is *inline*. No call is
+/// inside.
+pub(crate) fn set_mode(mode: Mode) -> Mode {
+    let mode = if CAN_ASSIST.load(Ordering::Relaxed) { mode } else { Mode::Inline };
+    match mode {
+        Mode::Inline => stop(),
+        // It begins to exist when the first call leaves work behind.
+        Mode::Assisted if locked(&THREAD).is_none() => {
+            state::gate().begin_doze();
+        }
+        Mode::Assisted => {}
+    }
+    MODE.store(mode as u8, Ordering::Relaxed);
+    mode
+}
+
+/// Ends the helper. No call is inside.
+pub(super) fn stop() {
+    MODE.store(Mode::Inline as u8, Ordering::Relaxed);
+    state::gate().forget_helper();
+    let Some(thread) = locked(&THREAD).take() else { return };
+    IS_STOPPING.store(true, Ordering::SeqCst);
+    SIGNAL.raise();
+    call_back();
+    // It has panicked, or not: it is gone.
+    let _ = thread.join();
+    IS_STOPPING.store(false, Ordering::SeqCst);
+    state::gate().forget_helper();
+}
+
+/// A call leaves work behind: the helper, which dozes or does not exist yet, is to look after it.
+#[cold]
+pub(crate) fn wake() {
+    SIGNAL.raise();
+    let mut thread = locked(&THREAD);
+    if thread.is_none() && mode() == Mode::Assisted {
+        match threads::start("mpi-progress", run) {
+            Ok(started) => *thread = Some(started),
+            Err(_) => MODE.store(Mode::Inline as u8, Ordering::Relaxed),
+        }
+    }
+}
+
+/// Ends the helper's sleep at the device: a call has come. With the gate's mutex.
+#[cold]
+pub(crate) fn call_back() {
+    if let Some(nap) = &*locked(&NAP) {
+        nap.end();
+    }
+}
+
+/// The thread.
+fn run() {
+    let Some(nap) = locked(&NAP).clone() else { return };
+    let gate = state::gate();
+    let (mut calls, mut busy_ticks) = (gate.calls(), 0);
+    while !IS_STOPPING.load(Ordering::SeqCst) {
+        let seen = SIGNAL.seen();
+        SIGNAL.wait(seen, Some(if busy_ticks < EAGER_TICKS { TICK } else { 2 * TICK }));
+        let before = std::mem::replace(&mut calls, gate.calls());
+        let has_rester = RESTING.load(Ordering::Relaxed) > 0 && SIGNAL.seen() != seen;
+        if calls != before && !has_rester {
+            busy_ticks += 1;
+            if busy_ticks == BUSY_TICKS {
+                busy_ticks = 0;
+                doze();
+            }
+            continue;
+        }
+        busy_ticks = 0;
+        if calls.is_multiple_of(2) {
+            watch(&nap);
+        } else {
+            // A call that waits by itself.
+            doze();
+        }
+        calls = gate.calls();
+    }
+}
+
+/// Sleeps until a call leaves work behind; not at all if one just has.
+fn doze() {
+    let gate = state::gate();
+    let seen = SIGNAL.seen();
+    let is_safe =
+        gate.begin_doze() || gate.try_take().is_some_and(|mut process| !needs_watching(&mut process));
+    if is_safe && !IS_STOPPING.load(Ordering::SeqCst) {
+        SIGNAL.wait(seen, None);
+    }
+    gate.stop_doze();
+}
+
+/// Makes progress, and sleeps where arrivals wake it, until a call comes or nothing is left to do.
+fn watch(nap: &Nap) {
+    let gate = state::gate();
+    let Some(mut process) = gate.try_take() else { return };
+    process.engine().expect_anybody();
+    let mut worked_at = Instant::now();
+    loop {
+        if advance(&mut process) {
+            worked_at = Instant::now();
+            tell_resting();
+            if gate.is_wanted() {
+                return;
+            }
+            continue;
+        }
+        if gate.is_wanted() || IS_STOPPING.load(Ordering::SeqCst) {
+            return;
+        }
+        if !needs_watching(&mut process) {
+            let seen = SIGNAL.seen();
+            process.doze();
+            if !IS_STOPPING.load(Ordering::SeqCst) {
+                SIGNAL.wait(seen, None);
+            }
+            gate.stop_doze();
+            return;
+        }
+        let engine = process.engine();
+        if engine.core.is_moving_data() && worked_at.elapsed() < LOOKS_TIME {
+            std::hint::spin_loop();
+            continue;
+        }
+        if engine.device.arm_aside() == Armed::NotYet {
+            continue;
+        }
+        let most = engine.device.nap_max();
+        let most = engine.sleep_max().map_or(most, |left| left.min(most));
+        process.go_away();
+        nap.sleep(most);
+        process = match gate.take_back() {
+            Some(process) => process,
+            None => return,
+        };
+        process.engine().after_nap();
+    }
+}
+
+/// One round, in which no function of the user's runs.
+fn advance(process: &mut HelperGuard<'_>) -> bool {
+    let engine = process.engine();
+    engine.core.put_off_user_functions(true);
+    let worked = engine.progress();
+    engine.core.put_off_user_functions(false);
+    worked
+}
+
+fn needs_watching(process: &mut HelperGuard<'_>) -> bool {
+    RESTING.load(Ordering::Relaxed) > 0 || process.engine().needs_watching()
+}
+
+/// A thread that waits while others may call: it sleeps until something completes.
+pub(crate) struct Resting(());
+
+impl Resting {
+    /// Begins; look once more before the first [`rest`](Self::rest). `None`: nobody would tell it of arrivals.
+    pub(crate) fn begin() -> Option<Self> {
+        if mode() == Mode::Inline {
+            return None;
+        }
+        RESTING.fetch_add(1, Ordering::SeqCst);
+        state::gate().stop_doze();
+        wake();
+        Some(Self(()))
+    }
+
+    /// Sleeps until something completes that had not when it was `seen`.
+    pub(crate) fn rest(&self, seen: u32) {
+        COMPLETED.wait(seen, Some(REST_MAX));
+    }
+}
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        RESTING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// To be read before the look after which a thread rests.
+pub(crate) fn completions_seen() -> u32 {
+    COMPLETED.seen()
+}
+
+fn tell_resting() {
+    if RESTING.load(Ordering::Relaxed) > 0 {
+        COMPLETED.raise();
+    }
+}
+
+/// A call among others ends: threads that rest are told if anything has completed.
+#[inline]
+pub(crate) fn note_shared_call(process: &Guard<'_>) {
+    if RESTING.load(Ordering::Relaxed) > 0
+        && let Some(engine) = &process.engine
+    {
+        let count = engine.core.completion_count();
+        if COMPLETED_COUNT.swap(count, Ordering::Relaxed) != count {
+            COMPLETED.raise();
+        }
+    }
+}
