@@ -144,10 +144,16 @@ fn signatures(functions: &[Function], implemented: &[String]) -> String {
     out
 }
 
+/// The names of our own functions, `fn MPIX_…` in a chapter's source.
+fn extensions(source: &str) -> impl Iterator<Item = String> {
+    let names = source.lines().filter_map(|line| line.trim_start().strip_prefix("fn MPIX_"));
+    names.map(|rest| format!("MPIX_{}", rest.split('(').next().unwrap_or(rest)))
+}
+
 /// The functions' names and, as constants, their numbers.
-fn calls(functions: &[Function]) -> String {
+fn calls(names: &[String]) -> String {
     let mut out = String::from("/// A line each.\npub(super) const NAMES: &str = \"");
-    functions.iter().for_each(|f| write!(out, "{}\\n", f.name).unwrap());
+    names.iter().for_each(|name| write!(out, "{name}\\n").unwrap());
     out.push_str(
         "\";\n/// The name of a number; empty for none.\npub(super) fn name(call: u32) -> &'static str {\n",
     );
@@ -157,8 +163,8 @@ fn calls(functions: &[Function]) -> String {
     out.push_str(
         "#[allow(dead_code, non_upper_case_globals, reason = \"MPI's own names\")]\npub(crate) mod ids {\n",
     );
-    for (at, f) in functions.iter().enumerate() {
-        writeln!(out, "    pub(crate) const {}: u32 = {};", f.name, at + 1).unwrap();
+    for (at, name) in names.iter().enumerate() {
+        writeln!(out, "    pub(crate) const {name}: u32 = {};", at + 1).unwrap();
     }
     out.push_str("}\n");
     out
@@ -188,7 +194,9 @@ fn main() {
         fs::write(Path::new(&out).join(name), text).expect("OUT_DIR can be written")
     };
     write("constants.rs", constants(&items));
-    write("calls.rs", calls(&functions));
+    let standard = functions.iter().map(|f| f.name.to_string());
+    let names: Vec<_> = standard.chain(sources.iter().flat_map(|source| extensions(source))).collect();
+    write("calls.rs", calls(&names));
     write("forms.rs", forms(&functions, &sources));
     write("stubs.rs", stubs(&functions, &implemented));
     write("signatures.rs", signatures(&functions, &written));
