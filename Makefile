@@ -2,13 +2,15 @@
 PREFIX ?= /usr/local
 export PREFIX
 
-.PHONY: run test bench bench-sim install tidy ci
+.PHONY: run test bench bench-net bench-sim install tidy ci
 run:
 	cargo xtask run
 test:
 	cargo xtask test
 bench:
 	cargo xtask bench
+bench-net:
+	cargo xtask net-test --measure
 bench-sim:
 	cargo run --release -p ayatori -- sim bench
 install:

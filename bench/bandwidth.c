@@ -1,4 +1,5 @@
-/* Windowed bandwidth: 16 messages in flight, then one small answer; one way and both ways. GB/s of payload. */
+/* Windowed bandwidth: 16 messages in flight, then one small answer; one way and both ways. GB/s of payload.
+ * BENCH_SIZE: only messages of so many bytes. */
 #include "bench.h"
 
 #define WINDOW 16
@@ -49,7 +50,9 @@ int main(int argc, char **argv)
     static const int sizes[] = {1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
+    const char *only = getenv("BENCH_SIZE");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (only && atoi(only) != sizes[i]) continue;
         size_t all = (size_t)sizes[i] * WINDOW;
         struct stream s = {bench_buffer(all), bench_buffer(all), sizes[i]};
         bench_result("bandwidth", (size_t)sizes[i], (double)all / bench_measure(one_way, &s) * 1e-9, "GB/s");

@@ -1,12 +1,15 @@
-/* Ping-pong over one TCP connection with no library: what `cargo xtask net-test` compares with.
+/* TCP connections with no library: what `cargo xtask net-test` compares with.
  *
- *   raw server|client ADDRESS BYTES
+ *   raw server|client pingpong BYTES ADDRESS
+ *   raw server|client stream SECONDS ADDRESS...       a connection each, all at once; the client sends
  *
- * Polls as an MPI library does. The client prints RESULT lines in the format of bench/bench.h. */
+ * Ping-pong polls as an MPI library does. RESULT lines in the format of bench/bench.h: of ping-pong from the client, of a
+ * stream, in GB/s of all connections together, from the server. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +19,10 @@
 
 #define SAMPLES 7
 #define PORT 7801
+#define CONNECTIONS_MAX 8
+#define CHUNK (256 << 10)
 
-static char data[1 << 22];
+static char data[16 << 20];
 
 static double now_s(void)
 {
@@ -50,29 +55,31 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv)
+static int open_one(const char *address, int is_server)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
-    double samples[SAMPLES];
-    int one = 1;
-    if (argc != 4 || inet_pton(AF_INET, argv[2], &address.sin_addr) != 1) return 2;
-    int is_server = !strcmp(argv[1], "server");
-    size_t bytes = (size_t)atol(argv[3]);
-    if (bytes == 0 || bytes > sizeof data) return 2;
-    alarm(60);
-    int s = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+    int one = 1, s = socket(AF_INET, SOCK_STREAM, 0);
+    if (inet_pton(AF_INET, address, &to.sin_addr) != 1) exit(2);
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (is_server) {
-        if (bind(s, (void *)&address, sizeof address) || listen(s, 1)) return perror("listen"), 1;
-        s = accept(s, NULL, NULL);
+        if (bind(s, (void *)&to, sizeof to) || listen(s, 1)) exit((perror("listen"), 1));
+        int accepted = accept(s, NULL, NULL);
+        close(s);
+        s = accepted;
     } else {
-        while (connect(s, (void *)&address, sizeof address)) {
+        while (connect(s, (void *)&to, sizeof to)) {
             close(s);
-            usleep(10000);
+            usleep(5000);
             s = socket(AF_INET, SOCK_STREAM, 0);
         }
     }
     setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return s;
+}
+
+static void ping_pong(int s, int is_server, size_t bytes)
+{
+    double samples[SAMPLES];
     int turns = bytes > 65536 ? 300 : 10000;
     for (int k = 0; k < SAMPLES; k++) {
         double begin = now_s();
@@ -84,5 +91,52 @@ int main(int argc, char **argv)
     }
     qsort(samples, SAMPLES, sizeof *samples, compare);
     if (!is_server) printf("RESULT pingpong %zu %.3f us\n", bytes, samples[SAMPLES / 2]);
+}
+
+static void stream(struct pollfd *polls, int count, int is_server, double seconds)
+{
+    size_t places[CONNECTIONS_MAX] = {0}, total = 0;
+    double begin = 0;
+    int open = count;
+    while (open > 0) {
+        if (begin > 0 && !is_server && now_s() - begin > seconds) return;
+        poll(polls, (nfds_t)count, 100);
+        for (int c = 0; c < count; c++) {
+            if (!(polls[c].revents & (POLLIN | POLLOUT | POLLHUP | POLLERR))) continue;
+            char *place = data + places[c];
+            ssize_t n = is_server ? recv(polls[c].fd, place, CHUNK, MSG_DONTWAIT) : send(polls[c].fd, place, CHUNK, MSG_DONTWAIT);
+            if (n < 0 && errno == EAGAIN) continue;
+            if (n <= 0) {
+                polls[c].fd = -1;
+                open--;
+                continue;
+            }
+            if (begin == 0) begin = now_s();
+            total += (size_t)n;
+            places[c] = (places[c] + CHUNK) % (sizeof data - CHUNK);
+        }
+    }
+    printf("RESULT stream 0 %.4f GB/s\n", (double)total / (now_s() - begin) * 1e-9);
+}
+
+int main(int argc, char **argv)
+{
+    struct pollfd polls[CONNECTIONS_MAX];
+    int count = argc - 4;
+    if (argc < 5 || count > CONNECTIONS_MAX) return 2;
+    alarm(60);
+    memset(data, 1, sizeof data);
+    int is_server = !strcmp(argv[1], "server");
+    for (int c = 0; c < count; c++) {
+        polls[c].fd = open_one(argv[4 + c], is_server);
+        polls[c].events = is_server ? POLLIN : POLLOUT;
+    }
+    if (!strcmp(argv[2], "stream")) {
+        stream(polls, count, is_server, atof(argv[3]));
+    } else {
+        size_t bytes = (size_t)atol(argv[3]);
+        if (bytes == 0 || bytes > sizeof data) return 2;
+        ping_pong(polls[0].fd, is_server, bytes);
+    }
     return 0;
 }

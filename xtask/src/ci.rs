@@ -9,10 +9,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths;
 
-/// The steps: the README's test command, its run command, then 2,000 worlds with faults. The planner's proof on real bridges takes minutes in an
+/// The steps: the README's test command, its run command, then 2,000 worlds with faults, then jobs
+/// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes minutes in an
 /// emulated machine and has a name of its own, `cargo xtask lab-test`.
-const STEPS: [(&str, &[&str]); 3] =
-    [("test", &["test", "--keep-going"]), ("run", &["run"]), ("fuzz", &["fuzz", "--seeds", "2000"])];
+const STEPS: [(&str, &[&str]); 4] = [
+    ("test", &["test", "--keep-going"]),
+    ("run", &["run"]),
+    ("fuzz", &["fuzz", "--seeds", "2000"]),
+    ("net-test", &["net-test", "--if-possible"]),
+];
 
 /// `cargo xtask ci`.
 pub(crate) fn run() -> Result<()> {

@@ -1,4 +1,4 @@
-//! Repository chores: `cargo xtask abi|run|test|bench|tidy|ci|conformance|killtest|fuzz|mutants|install`.
+//! Repository chores: `cargo xtask --help` names them.
 //!
 //! The Makefile and `.ci/run` only call this. It owns how things are built, staged, compared and checked; it holds no
 //! product code. Programs it starts always have a time limit (`process`), and it leaves none behind.
@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod fuzz;
+mod fuzz_decoders;
 mod killtest;
 mod lab_test;
 mod mutants;
@@ -56,6 +57,8 @@ enum Command {
     WhyTest(why_test::Options),
     /// Run the protocol engine in random worlds with faults.
     Fuzz(fuzz::Options),
+    /// libFuzzer on everything that reads bytes from outside (needs nightly).
+    FuzzDecoders(fuzz_decoders::Options),
     /// Break the protocol engine's source in a copy, one bug at a time: fault runs must find each.
     Mutants(mutants::Options),
     /// Prove plans on real Linux bridges in a small virtual machine.
@@ -64,6 +67,9 @@ enum Command {
     NetTest(net_test::Options),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
     Bench(bench::Options),
+    /// Internal: disturb a job of net-test.
+    #[command(hide = true)]
+    NetStranger(net_test::StrangerOptions),
     /// Internal: time a command a few times and print the median in seconds.
     #[command(hide = true)]
     Stopwatch(bench::StopwatchOptions),
@@ -91,10 +97,12 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Killtest(options) => killtest::run(options),
         Command::WhyTest(options) => why_test::run(options),
         Command::Fuzz(options) => fuzz::run(options),
+        Command::FuzzDecoders(options) => fuzz_decoders::run(options),
         Command::Mutants(options) => mutants::run(options),
         Command::LabTest(options) => lab_test::run(options),
         Command::NetTest(options) => net_test::run(options),
         Command::Bench(options) => bench::run(options),
+        Command::NetStranger(options) => net_test::stranger(options),
         Command::Stopwatch(options) => bench::stopwatch(options),
     }
 }

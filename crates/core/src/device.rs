@@ -301,6 +301,10 @@ pub enum Event {
     /// A packet; read it with [`Device::packet`], then give it back with [`Device::release`] before polling
     /// again.
     Packet(Incoming),
+    /// The front of a long packet: [`Device::packet`] gives its header, and this many bytes of payload are still on their
+    /// way. Who knows where they belong says so by [`Device::fetch`] before the next poll, and they need not be copied
+    /// again; who does not gets the packet whole, later. Not to be released.
+    Front(Incoming, usize),
     /// A put or get has ended. `Err`: the rail broke; the memory's content is undefined.
     Completion(Token, Result<(), RailBroken>),
     /// A rail to a peer broke: what was sent on it and not acknowledged may be lost.
@@ -309,6 +313,17 @@ pub enum Event {
     RailUp(Rail, ProcessId),
     /// The peer's process is gone and will not come back.
     PeerGone(ProcessId),
+}
+
+/// What came of [`Device::fetch`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fetched {
+    /// All of the payload has come and is sound: the packet is handled.
+    Whole,
+    /// More is to come: then its front is reported again. Whoever does not fetch it then lets it go: it is lost.
+    Part,
+    /// The packet was damaged and is lost; the memory's content is undefined.
+    Lost,
 }
 
 /// A rail broke under an operation.
@@ -346,6 +361,14 @@ pub trait Device {
 
     /// Gives an arrived packet's memory back to the device.
     fn release(&mut self, incoming: Incoming);
+
+    /// Takes the payload of a packet of which the front was reported to where it belongs, as much of it as has come.
+    /// `into` has the payload's length, and is written to during this call only: with each further front it is said
+    /// again, or not if nobody wants it any more.
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        let _ = (incoming, into);
+        Fetched::Part
+    }
 
     /// A hint: the caller waits for a packet from `from` (or from anybody). Devices that look in several
     /// places look there first.

@@ -9,8 +9,8 @@ use crate::tcp::Tcp;
 use crate::threads::Nap;
 use ayatori_core::buffer::{Buffer, Payload};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted,
-    Token,
+    Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
+    Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration as CoreDuration;
@@ -155,6 +155,12 @@ impl Device for Composite {
     #[inline]
     fn release(&mut self, incoming: Incoming) {
         if Self::is_local(incoming.rail) { self.shm.release(incoming) } else { self.tcp.release(incoming) }
+    }
+
+    #[inline]
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        // Shared memory reports whole packets only.
+        self.tcp.fetch(incoming, into)
     }
 
     #[inline]

@@ -140,9 +140,14 @@ impl<D: Device> Fault<D> {
     /// Takes everything the inner device has, as its packets must be released before the next poll.
     fn take_arrivals(&mut self) {
         while let Some(event) = self.inner.poll() {
-            let Event::Packet(incoming) = event else {
-                self.events.push_back(event);
-                continue;
+            let incoming = match event {
+                Event::Packet(incoming) => incoming,
+                // Trouble comes to whole packets.
+                Event::Front(..) => continue,
+                other => {
+                    self.events.push_back(other);
+                    continue;
+                }
             };
             let (rail, from) = (incoming.rail, incoming.from);
             let packet = self.inner.packet(&incoming);

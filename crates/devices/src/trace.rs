@@ -5,8 +5,8 @@
 
 use ayatori_core::buffer::{Buffer, Payload, payload_len};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted,
-    Token,
+    Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
+    Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration;
@@ -36,6 +36,17 @@ pub enum Call {
         from: ProcessId,
         /// Length, header and payload.
         packet_bytes: usize,
+    },
+    /// [`Device::fetch`].
+    Fetch {
+        /// By which rail.
+        rail: Rail,
+        /// From whom.
+        from: ProcessId,
+        /// Length of the payload.
+        payload_bytes: usize,
+        /// The answer.
+        answer: Fetched,
     },
     /// [`Device::poll`] brought something else.
     Report(Event),
@@ -78,6 +89,9 @@ impl fmt::Display for Call {
             }
             Self::Receive { rail, from, packet_bytes } => {
                 write!(f, "packet rail {} from {from}: {packet_bytes} B", rail.0)
+            }
+            Self::Fetch { rail, from, payload_bytes, answer } => {
+                write!(f, "fetch rail {} from {from}: {payload_bytes} B: {answer:?}", rail.0)
             }
             Self::Report(event) => write!(f, "event {event:?}"),
             Self::Put { rail, to, bytes, answer } => {
@@ -144,6 +158,8 @@ impl<D: Device, S: FnMut(Call)> Device for Trace<D, S> {
                 let packet_bytes = packet.header.len() + packet.payload.len();
                 (self.sink)(Call::Receive { rail: incoming.rail, from: incoming.from, packet_bytes });
             }
+            // Told when it is fetched.
+            Some(Event::Front(..)) => {}
             Some(Event::Completion(token, result)) => {
                 (self.sink)(Call::Report(Event::Completion(*token, *result)));
             }
@@ -160,6 +176,13 @@ impl<D: Device, S: FnMut(Call)> Device for Trace<D, S> {
 
     fn release(&mut self, incoming: Incoming) {
         self.inner.release(incoming);
+    }
+
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        let answer = self.inner.fetch(incoming, into);
+        let (rail, from) = (incoming.rail, incoming.from);
+        (self.sink)(Call::Fetch { rail, from, payload_bytes: into.len(), answer });
+        answer
     }
 
     fn expect(&mut self, from: Option<ProcessId>) {

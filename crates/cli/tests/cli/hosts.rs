@@ -154,3 +154,58 @@ fn standard_input_reaches_rank_0_elsewhere() {
     let output = command.output().expect("ayatori runs");
     assert_eq!(text(&output.stdout), "over the wire\n", "{}", text(&output.stderr));
 }
+
+/// `ssh` as this test has it: options fall away, host `b` is dealt with as the test wants, and for the others a shell takes
+/// what is said to it, as ssh's does.
+fn ssh_job(for_b: &str, args: &[&str], words: &[&str]) -> (tempfile::TempDir, Command) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = format!(
+        "#!/bin/sh\nwhile :; do case $1 in -o) shift 2;; -*) shift;; *) break;; esac; done\nhost=$1; shift\n\
+         if [ $host = b ]; then\n{for_b}\nfi\nexec sh -c \"$*\"\n"
+    );
+    let path = folder.path().join("ssh");
+    std::fs::write(&path, script).expect("written");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));
+    command.args(["run", "--hosts", "a,b"]).args(args).arg(rank_program()).args(words);
+    let paths = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
+    command.env("PATH", paths).env_remove("AYATORI_AGENT").stdin(Stdio::null());
+    (folder, command)
+}
+
+#[test]
+fn ssh_is_the_agent_when_none_is_named() {
+    let (_folder, mut command) = ssh_job(":", &[], &["hello"]);
+    let output = command.output().expect("ayatori runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).lines().count(), 2);
+}
+
+#[test]
+fn what_keeps_ssh_from_starting_an_agent_is_said_at_once() {
+    let unreachable = "echo 'ssh: connect to host b port 22: No route to host' >&2; exit 255";
+    for (for_b, parts) in [
+        (unreachable, ["No route to host", "does 'ssh b true' work by itself?"]),
+        ("exec sh -c \"/nowhere$*\"", ["code 127", "is it there, as /"]),
+        // A background process that reads from the terminal is stopped.
+        ("kill -STOP $$", ["was stopped", "a password?"]),
+        ("echo Welcome; echo 'no such login'; exit 1", ["exited with code 1", "host b"]),
+    ] {
+        let begin = Instant::now();
+        let (_folder, mut command) = ssh_job(for_b, &[], &["sleep"]);
+        let output = command.output().expect("ayatori runs");
+        let said = text(&output.stderr);
+        assert!(output.status.code().is_some_and(|code| code != 0), "{said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{for_b}: {said}");
+        assert!(begin.elapsed() < END_MAX, "{for_b}: took {:?}", begin.elapsed());
+    }
+}
+
+#[test]
+#[ignore = "takes a minute: how long an agent may take to answer"]
+fn an_agent_that_never_answers_is_given_up() {
+    let (_folder, mut command) = ssh_job("exec sleep 1000", &[], &["sleep"]);
+    let output = command.output().expect("ayatori runs");
+    let said = text(&output.stderr);
+    assert!(said.contains("host b") && said.contains("without a password"), "{said}");
+}

@@ -3,8 +3,12 @@
 use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, Seen};
 
-/// Bytes that are acknowledged without waiting for more.
+/// Bytes that are acknowledged without waiting for more, if the last acknowledgement was [`ACK_INTERVAL`] ago.
 const ACK_BYTES: u64 = 64 << 10;
+/// Bytes that are acknowledged in any case: on a rail of GB/s an acknowledgement for every 64 KiB would cost a sixth of the
+/// receiver's time.
+const ACK_BYTES_MOST: u64 = 256 << 10;
+const ACK_INTERVAL: Duration = Duration::from_us(100);
 /// Packets that are acknowledged without waiting for more: half of what an acknowledgement can name when there are gaps.
 const ACK_PACKETS: u32 = 16;
 /// How long an acknowledgement waits for a packet that takes it along.
@@ -23,6 +27,7 @@ pub(super) struct Arrived {
     owed_bytes: u64,
     /// When the acknowledgement is due; `None`: none is owed.
     due: Option<Instant>,
+    acked_at: Instant,
 }
 
 impl Arrived {
@@ -36,6 +41,7 @@ impl Arrived {
             owed_packets: 0,
             owed_bytes: 0,
             due: None,
+            acked_at: Instant::ZERO,
         }
     }
 
@@ -64,7 +70,12 @@ impl Arrived {
         }
         self.owed_packets += 1;
         self.owed_bytes += bytes;
-        let at_once = ack_now || gap || self.owed_bytes >= ACK_BYTES || self.owed_packets >= ACK_PACKETS;
+        let much = match self.owed_bytes {
+            ..ACK_BYTES => false,
+            ACK_BYTES..ACK_BYTES_MOST => now.since(self.acked_at) >= ACK_INTERVAL,
+            ACK_BYTES_MOST.. => true,
+        };
+        let at_once = ack_now || gap || much || self.owed_packets >= ACK_PACKETS;
         let due = if at_once { now } else { now + ACK_DELAY };
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
     }
@@ -82,7 +93,8 @@ impl Arrived {
     }
 
     /// A packet with the acknowledgement has gone.
-    pub(super) fn acked(&mut self) {
+    pub(super) fn acked(&mut self, now: Instant) {
+        self.acked_at = now;
         self.owed_packets = 0;
         self.owed_bytes = 0;
         self.due = None;
@@ -112,7 +124,7 @@ mod tests {
         let mut arrived = Arrived::new();
         arrived.note(1, 10, false, NOW);
         assert_eq!(arrived.due(), Some(NOW + ACK_DELAY));
-        arrived.acked();
+        arrived.acked(NOW);
         assert_eq!(arrived.due(), None);
         arrived.note(3, 10, false, NOW);
         assert_eq!(arrived.due(), Some(NOW));
@@ -127,6 +139,20 @@ mod tests {
             (1..=packets).for_each(|number| arrived.note(number, bytes, ack_now, NOW));
             assert_eq!(arrived.due(), Some(NOW));
         }
+    }
+
+    #[test]
+    fn on_a_quick_rail_acknowledgements_are_fewer() {
+        let mut arrived = Arrived::new();
+        arrived.acked(NOW);
+        let at_once = |arrived: &mut Arrived, number, now| {
+            arrived.note(number, ACK_BYTES, false, now);
+            arrived.due() == Some(now)
+        };
+        assert!((1..4).all(|number| !at_once(&mut arrived, number, NOW)));
+        assert!(at_once(&mut arrived, 4, NOW), "256 KiB");
+        arrived.acked(NOW);
+        assert!(at_once(&mut arrived, 5, NOW + ACK_INTERVAL), "64 KiB and a while ago");
     }
 
     proptest! {

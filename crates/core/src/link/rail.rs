@@ -7,7 +7,7 @@ use super::stripe::View;
 use crate::device::RailCapabilities;
 use crate::ids::{Rail, RequestId};
 use crate::time::{Duration, Instant};
-use crate::wire::trunk::Ack;
+use crate::wire::trunk::{Ack, FRAGMENT_HEADER_BYTES};
 use alloc::collections::VecDeque;
 
 /// What may be under way on a rail beyond its round trip: a few milliseconds, so that a deep buffer below does not
@@ -112,7 +112,7 @@ impl RailState {
             bytes_per_s: rate,
             latency: if self.rate.is_measured() { Duration(self.rate.rtt_min().0 / 2) } else { self.latency },
             outstanding_bytes: self.outstanding_bytes,
-            window_bytes: limit.max(WINDOW_PIECES_MIN * piece_bytes),
+            window_bytes: limit.max(WINDOW_PIECES_MIN * (piece_bytes + FRAGMENT_HEADER_BYTES as u64)),
         }
     }
 
@@ -205,6 +205,7 @@ impl RailState {
         self.health = Health::Up;
         self.suspect_since = None;
         self.probes = 0;
+        self.rate.forget_round_trips();
         self.waiting_since = now;
         self.set_deadlines(now);
     }

@@ -61,13 +61,17 @@ impl RateMeter {
     /// A round trip without what the other side waited.
     pub(super) fn on_round_trip(&mut self, rtt: Duration) {
         self.rtt = if self.has_rtt { Duration(self.rtt.0 - self.rtt.0 / 8 + rtt.0 / 8) } else { rtt };
+        // It never rises while a connection lasts: a rail under load does not show its least, and taken for longer than it is,
+        // it would be given more to do, and show more still, until queues on the way overflow.
         if rtt < self.rtt_min || !self.has_rtt {
             self.rtt_min = rtt;
-        } else {
-            // Slowly up again, for paths change; a rail under load does not show its least.
-            self.rtt_min.0 += (rtt - self.rtt_min).0 / 4096;
         }
         self.has_rtt = true;
+    }
+
+    /// The connection is a new one, maybe on another path.
+    pub(super) fn forget_round_trips(&mut self) {
+        self.has_rtt = false;
     }
 
     pub(super) fn is_measured(&self) -> bool {

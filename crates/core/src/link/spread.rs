@@ -215,13 +215,27 @@ impl Gather {
         }
     }
 
-    /// Units have come. Whether they are new, and whether all have come.
-    pub(crate) fn on_come(&mut self, run: Run) -> (bool, bool) {
-        let before = self.left;
+    /// Bytes in all.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Whether all of these units have come.
+    pub(crate) fn has_all(&self, run: Run) -> bool {
+        (run.first..run.first + run.count).all(|unit| self.come.contains(unit))
+    }
+
+    /// Whether none of the units has come.
+    pub(crate) fn is_new(&self, run: Run) -> bool {
+        !(run.first..run.first + run.count).any(|unit| self.come.contains(unit))
+    }
+
+    /// Units have come. Whether all have.
+    pub(crate) fn on_come(&mut self, run: Run) -> bool {
         for unit in run.first..run.first + run.count {
             self.left -= u32::from(self.come.insert(unit));
         }
-        (self.left < before, self.left == 0)
+        self.left == 0
     }
 }
 

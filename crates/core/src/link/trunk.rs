@@ -96,6 +96,12 @@ impl Trunk {
         &self.views
     }
 
+    /// Whether so many bytes more fill what may be under way on a rail, as [`views`](Self::views) last found it.
+    pub(crate) fn is_window_full_with(&self, rail: Rail, bytes: u64) -> bool {
+        let view = self.views.iter().find(|view| view.rail == rail);
+        view.is_some_and(|view| view.outstanding_bytes + bytes > view.window_bytes)
+    }
+
     /// The device takes nothing by a rail just now.
     pub(crate) fn rail_is_full(&mut self, rail: Rail) {
         self.views.iter_mut().filter(|view| view.rail == rail).for_each(|view| view.up = false);
@@ -126,7 +132,7 @@ impl Trunk {
         let mut bytes = header.emit();
         bytes.put(inner);
         device.send(rail, peer, bytes.as_slice(), payload)?;
-        state.arrived.acked();
+        state.arrived.acked(now);
         Ok(())
     }
 
@@ -179,11 +185,11 @@ impl Trunk {
         rail: Rail,
         piece: &Placed,
         payload: Payload<'_>,
-        last: bool,
+        ack_now: bool,
     ) -> Result<(), Full> {
         let Placed { request, receiver, unit_bytes, run, .. } = *piece;
         let body = Body::Fragment { receiver, first: run.first, unit_bytes };
-        self.transmit(device, now, rail, (body, last), &[], payload)?;
+        self.transmit(device, now, rail, (body, ack_now), &[], payload)?;
         let bytes = (FRAGMENT_HEADER_BYTES + payload_len(&payload)) as u64;
         let state = self.rail_mut(rail).expect("the policy names a rail there is");
         state.on_sent(Carried::Units { request, first: run.first, count: run.count }, bytes, now);
@@ -266,11 +272,11 @@ impl Trunk {
                 continue;
             }
             if health == Health::Down {
-                self.rails[index].arrived.acked();
+                self.rails[index].arrived.acked(now);
             } else if self.transmit(device, now, rail, (Body::Ack, false), &[], NO_PAYLOAD).is_ok() {
                 took = true;
             } else if health == Health::Silent {
-                self.rails[index].arrived.acked();
+                self.rails[index].arrived.acked(now);
             } else {
                 all = false;
             }

@@ -176,7 +176,7 @@ impl Process {
     }
 
     /// Why collective operations among these cannot succeed any more, if so.
-    fn lost_member(&self, group: &Group) -> Option<Error> {
+    pub(super) fn lost_member(&self, group: &Group) -> Option<Error> {
         self.lost.iter().find(|(peer, _)| group.rank_of(*peer).is_some()).map(|&(_, error)| error)
     }
 

@@ -189,6 +189,9 @@ impl Process {
             Some(found) => found,
             None => return Ok(Posted::Done(Completion { status: Status::PROC_NULL, error: None })),
         };
+        if peer.is_none() && !self.lost.is_empty() && self.unexpected.find(&key).is_none() {
+            self.check_source(comm, peer)?;
+        }
         let posted = self.receive_message(key, peer, buffer)?;
         self.transmit_if_wanted(device);
         Ok(posted)
@@ -290,6 +293,18 @@ impl Process {
         self.links.get(index).failed
     }
 
+    /// Whether a message may still come. From anybody it may have been one of a process that is lost: MPI cannot know, so
+    /// it is told.
+    #[inline]
+    pub(super) fn check_source(&self, comm: CommId, peer: Option<ProcessId>) -> Result<(), Error> {
+        let failure = match peer {
+            Some(_) => self.failure_of(peer),
+            None if self.lost.is_empty() => None,
+            None => self.lost_member(self.comm(comm)?.group()),
+        };
+        failure.map_or(Ok(()), Err)
+    }
+
     /// The first message a receive would take, left where it is (`MPI_Iprobe`).
     pub fn iprobe(
         &mut self,
@@ -305,7 +320,7 @@ impl Process {
                 let id = self.arrivals.id_at(index).expect("a listed arrival exists");
                 Ok(self.arrivals.get(id).map(Arrival::status))
             }
-            None => self.failure_of(peer).map_or(Ok(None), Err),
+            None => self.check_source(comm, peer).map(|()| None),
         }
     }
 
@@ -321,7 +336,7 @@ impl Process {
             return Ok(Some((None, Status::PROC_NULL)));
         };
         let Some(index) = self.unexpected.find(&key) else {
-            return self.failure_of(peer).map_or(Ok(None), Err);
+            return self.check_source(comm, peer).map(|()| None);
         };
         let id = self.arrivals.id_at(index).expect("a listed arrival exists");
         let arrival = self.arrivals.get_mut(id).expect("a listed arrival exists");

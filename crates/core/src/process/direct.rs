@@ -85,9 +85,7 @@ impl Process {
                 }
             });
         }
-        if let Some(error) = self.failure_of(peer) {
-            return Err(error);
-        }
+        self.check_source(comm, peer)?;
         device.expect(peer);
         self.direct = Direct::Waiting { key, peer, buffer };
         Ok(None)

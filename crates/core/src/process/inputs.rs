@@ -22,8 +22,13 @@ impl Process {
     pub fn progress<D: Device>(&mut self, device: &mut D) -> bool {
         /// So that a flood from peers cannot keep us from transmitting and the caller from looking.
         const EVENTS_MAX: u32 = 64;
+        /// When something waits to be sent: long packets one after the other can take a millisecond, in which rails run dry.
+        const EVENTS_BEFORE_SENDING_MAX: u32 = 8;
         let mut worked = false;
-        for _ in 0..EVENTS_MAX {
+        for count in 0..EVENTS_MAX {
+            if count >= EVENTS_BEFORE_SENDING_MAX && self.wants_transmit() {
+                break;
+            }
             let Some(event) = device.poll() else { break };
             worked = true;
             self.handle_event(device, event);
@@ -57,6 +62,7 @@ impl Process {
                 }
                 device.release(incoming);
             }
+            Event::Front(incoming, payload_bytes) => self.handle_front(device, &incoming, payload_bytes),
             Event::Completion(Token(bits), outcome) => {
                 self.on_moved(device, RequestId::from_bits(bits), outcome.is_ok());
             }

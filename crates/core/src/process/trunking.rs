@@ -1,8 +1,8 @@
 //! Links in trunk mode: their packets in, their data out, their time.
 
 use super::{Process, inputs::Blame};
-use crate::buffer::{Payload, Piece, payload_len};
-use crate::device::{Device, Full, Packet, RemoteRegion, Submitted, Token};
+use crate::buffer::{Buffer, Payload, Piece, payload_len};
+use crate::device::{Device, Fetched, Full, Incoming, Packet, RemoteRegion, Submitted, Token};
 use crate::error::Error;
 use crate::ids::{ProcessId, Rail, RequestId};
 use crate::link::spread::{Carrying, Run, Spread};
@@ -75,10 +75,7 @@ impl Process {
             }
             Body::Ack | Body::Probe => {}
         }
-        let link = self.links.get_mut(index);
-        if link.trunk.as_mut().is_some_and(|trunk| trunk.wants_flush(now)) {
-            self.list_link(index);
-        }
+        self.flush_if_wanted(index);
         Ok(())
     }
 
@@ -119,35 +116,103 @@ impl Process {
         Ok(())
     }
 
+    /// The front of a packet. If it is a fragment whose place is known and free, its payload goes there without being copied;
+    /// every other packet is handled when it is whole.
+    pub(super) fn handle_front<D: Device>(
+        &mut self,
+        device: &mut D,
+        incoming: &Incoming,
+        payload_bytes: usize,
+    ) {
+        let index = self.link_to(device, incoming.from);
+        let packet = device.packet(incoming);
+        let packet_bytes = (packet.header.len() + payload_bytes) as u64;
+        // What is wrong with it is said when it is whole.
+        let Ok((header, _)) = trunk::parse(packet.header) else { return };
+        let Body::Fragment { receiver, first, unit_bytes } = header.body else { return };
+        let carrying = Carrying::Bytes(payload_bytes as u64);
+        let located = self.locate_units(index, receiver, (first, unit_bytes), carrying);
+        let Ok(Some((run, place, true))) = located else { return };
+        if device.fetch(incoming, place) != Fetched::Whole {
+            return;
+        }
+        let now = self.now;
+        let Some(trunk) = self.links.get_mut(index).trunk.as_mut() else { return };
+        if trunk.on_packet(incoming.rail, &header, packet_bytes, now) {
+            self.settle(index);
+            self.wake_waiting(index);
+        }
+        self.units_have_come(receiver, run);
+        self.flush_if_wanted(index);
+    }
+
     /// Units of a message's data: in the payload, or placed by a put.
     fn on_units(
         &mut self,
         index: LinkIndex,
         receiver: RequestId,
-        (first, unit_bytes): (u32, u32),
+        units: (u32, u32),
         payload: Option<Payload<'_>>,
         count: u32,
     ) -> Result<(), Blame> {
-        let own_unit = self.links.get(index).trunk.as_ref().map_or(1, |trunk| trunk.unit_bytes);
-        // What came twice may come after the receive has ended: no fault.
-        let request = self.requests.get_mut(receiver).filter(|request| request.link == Some(index));
-        let Some(Request { state: State::Gathering { gather }, buffer, .. }) = request else { return Ok(()) };
         let carrying = match &payload {
             Some(payload) => Carrying::Bytes(payload_len(payload) as u64),
             None => Carrying::Units(count),
         };
-        let located = gather.locate(first, unit_bytes, carrying, UNIT_BYTES_MIN.min(own_unit));
-        let (run, offset) = located.map_err(Blame)?;
-        let (new, all) = gather.on_come(run);
-        if new && let Some([front, back]) = payload {
-            buffer.scatter(offset as usize, front);
-            buffer.scatter(offset as usize + front.len(), back);
+        let located = self.locate_units(index, receiver, units, carrying)?;
+        let Some((run, place, _)) = located else { return Ok(()) };
+        // Of units that come together with others some may be known: written once more, they are the same.
+        if let Some([front, back]) = payload
+            && self.has_news(receiver, run)
+        {
+            place.scatter(0, front);
+            place.scatter(front.len(), back);
         }
-        if all {
-            let completion = self.requests.get(receiver).map(Request::completion);
-            self.complete(receiver, completion.unwrap_or(Completion::EMPTY));
-        }
+        self.units_have_come(receiver, run);
         Ok(())
+    }
+
+    /// Where units belong, and whether none of them has come yet. `None`: nobody waits for them any more, which is no
+    /// fault: what came twice may come after the receive has ended.
+    fn locate_units(
+        &mut self,
+        index: LinkIndex,
+        receiver: RequestId,
+        (first, unit_bytes): (u32, u32),
+        carrying: Carrying,
+    ) -> Result<Option<(Run, Buffer, bool)>, Blame> {
+        let own_unit = self.links.get(index).trunk.as_ref().map_or(1, |trunk| trunk.unit_bytes);
+        let request = self.requests.get_mut(receiver).filter(|request| request.link == Some(index));
+        let Some(Request { state: State::Gathering { gather }, buffer, .. }) = request else {
+            return Ok(None);
+        };
+        let (run, offset) =
+            gather.locate(first, unit_bytes, carrying, UNIT_BYTES_MIN.min(own_unit)).map_err(Blame)?;
+        let (_, length) = run.range(unit_bytes, gather.total());
+        Ok(Some((run, buffer.part(offset as usize, length as usize), gather.is_new(run))))
+    }
+
+    fn has_news(&mut self, receiver: RequestId, run: Run) -> bool {
+        match self.requests.get(receiver).map(|request| &request.state) {
+            Some(State::Gathering { gather }) => !gather.has_all(run),
+            _ => false,
+        }
+    }
+
+    fn units_have_come(&mut self, receiver: RequestId, run: Run) {
+        let Some(request) = self.requests.get_mut(receiver) else { return };
+        let State::Gathering { gather } = &mut request.state else { return };
+        if gather.on_come(run) {
+            let completion = request.completion();
+            self.complete(receiver, completion);
+        }
+    }
+
+    fn flush_if_wanted(&mut self, index: LinkIndex) {
+        let now = self.now;
+        if self.links.get_mut(index).trunk.as_mut().is_some_and(|trunk| trunk.wants_flush(now)) {
+            self.list_link(index);
+        }
     }
 
     #[cold]
@@ -320,8 +385,10 @@ impl Process {
             let taken = match key {
                 None => {
                     let last = spread.unsent_bytes() <= u64::from(run.count) * unit;
+                    // Whoever waits for an acknowledgement asks for it.
+                    let ack_now = last || trunk.is_window_full_with(rail, length + unit);
                     let payload = buffer.gather(offset as usize, length as usize);
-                    let taken = trunk.send_units(device, now, rail, &piece, payload, last);
+                    let taken = trunk.send_units(device, now, rail, &piece, payload, ack_now);
                     if taken.is_ok() {
                         spread.take_share(rail, length);
                     }

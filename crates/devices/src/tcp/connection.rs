@@ -1,16 +1,16 @@
-//! One connection: packets out, bytes in, frames found where they lie.
+//! One connection: packets out; what comes in is the work of `inflow.rs`.
 //!
 //! Sending is one system call for frame, header and payload, from where they are. What the kernel does not take of a
 //! packet is copied and sent when it takes more; until then further packets are answered [`Full`], but short ones are
-//! queued behind, and leave together. Receiving is one system call for as much as there is room for; packets are handed
-//! over in the buffer they were read into, and only a packet that was cut off by the end of the buffer is moved.
+//! queued behind, and leave together.
 
-use super::frame::{BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind};
+use super::frame::{BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, Sums, sum, sum_of};
+use super::inflow::{Inflow, Next, Read};
 use ayatori_core::buffer::{Payload, Piece, payload_len};
-use ayatori_core::device::{Full, HEADER_BYTES_MAX};
+use ayatori_core::device::{Fetched, Full, HEADER_BYTES_MAX};
 use ayatori_core::ids::{ProcessId, Rail};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -19,10 +19,6 @@ use std::os::fd::OwnedFd;
 const SHORT_BYTES: usize = 1024;
 /// What may wait behind a packet that the kernel took only a part of, in bytes.
 const QUEUE_BYTES_MAX: usize = 32 << 10;
-/// First size of the receive buffer; grows to the most when a peer sends that much.
-const BUFFER_BYTES_MIN: usize = 16 << 10;
-/// A whole packet fits behind one that is being read.
-const BUFFER_BYTES_MAX: usize = 4 * (HEAD_BYTES + BODY_BYTES_MAX);
 
 /// An established connection on a rail to a peer.
 pub(super) struct Connection {
@@ -32,9 +28,7 @@ pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     /// Whether sums are sent with bodies.
     is_summed: bool,
-    buffer: Vec<u8>,
-    /// What was read and not handed over.
-    unread: Range<usize>,
+    inflow: Inflow,
     unsent: Vec<u8>,
     unsent_from: usize,
     /// The kernel took nothing of a packet: when it does is news.
@@ -45,31 +39,6 @@ pub(super) struct Connection {
     pub(super) is_closing: bool,
     /// Sending has failed: what was received before is still handed over.
     pub(super) is_broken: bool,
-    /// Packets dropped for a wrong sum.
-    pub(super) damaged_count: u64,
-}
-
-/// What is next in the buffer.
-pub(super) enum Next {
-    /// A packet, here in the buffer.
-    Packet(Range<usize>),
-    /// The peer takes leave.
-    Goodbye,
-    /// No whole frame.
-    Nothing,
-}
-
-/// What a read came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Read {
-    /// Something, and there may be more.
-    More,
-    /// Something, and that was all.
-    Drained,
-    /// Nothing at the moment.
-    Nothing,
-    /// The end.
-    Ended,
 }
 
 impl Connection {
@@ -80,15 +49,13 @@ impl Connection {
             epoch,
             socket,
             is_summed,
-            buffer: Vec::new(),
-            unread: 0..0,
+            inflow: Inflow::new(),
             unsent: Vec::new(),
             unsent_from: 0,
             wants_room: false,
             is_ready: false,
             is_closing: false,
             is_broken: false,
-            damaged_count: 0,
         }
     }
 
@@ -144,12 +111,9 @@ impl Connection {
 
     #[inline]
     fn head(&self, header: &[u8], pieces: [&[u8]; 2]) -> [u8; HEAD_BYTES] {
-        let sum = self.is_summed.then(|| {
-            let sum = crc32c::crc32c(header);
-            pieces.iter().fold(sum, |sum, piece| crc32c::crc32c_append(sum, piece))
-        });
+        let sums = self.is_summed.then(|| Sums { header: sum(header), payload: sum_of(pieces) });
         let body_bytes = header.len() + pieces[0].len() + pieces[1].len();
-        Head { kind: Kind::Packet, body_bytes, sum }.emit()
+        Head { kind: Kind::Packet, body_bytes, header_bytes: header.len(), sums }.emit()
     }
 
     #[inline]
@@ -181,7 +145,7 @@ impl Connection {
 
     /// Queues a goodbye, and sends what can be sent.
     pub(super) fn say_goodbye(&mut self) {
-        let head = Head { kind: Kind::Goodbye, body_bytes: 0, sum: None }.emit();
+        let head = Head { kind: Kind::Goodbye, body_bytes: 0, header_bytes: 0, sums: None }.emit();
         self.unsent.extend_from_slice(&head);
         self.flush();
     }
@@ -203,70 +167,39 @@ impl Connection {
         true
     }
 
-    /// Reads once. Room is made before, so nothing that was handed over may be in use.
+    /// Reads once; nothing that was handed over may be in use.
+    #[inline]
     pub(super) fn read(&mut self) -> Read {
-        self.make_room();
-        let room = self.buffer.len() - self.unread.end;
-        match rustix::net::recv(&self.socket, &mut self.buffer[self.unread.end..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Read::Ended,
-            Ok((count, _)) => {
-                self.unread.end += count;
-                if count == room || self.is_closing { Read::More } else { Read::Drained }
-            }
-            Err(Errno::AGAIN) if !self.is_broken => Read::Nothing,
-            Err(Errno::INTR) => Read::More,
-            Err(_) => Read::Ended,
+        match self.inflow.read(&self.socket, self.is_closing) {
+            // What had come before sending failed is handed over; nothing follows it.
+            Read::Nothing if self.is_broken => Read::Ended,
+            read => read,
         }
     }
 
-    /// Room for the rest of the frame that has begun, and for what may follow it.
-    fn make_room(&mut self) {
-        if self.unread.is_empty() {
-            self.unread = 0..0;
-        }
-        let is_full = self.unread.end == self.buffer.len();
-        let begun = self.unread.len();
-        if self.unread.start > 0
-            && (is_full || self.unread.end + HEAD_BYTES + BODY_BYTES_MAX > self.buffer.len())
-        {
-            self.buffer.copy_within(self.unread.clone(), 0);
-            self.unread = 0..begun;
-        }
-        if self.unread.end == self.buffer.len() || self.buffer.is_empty() {
-            let bytes = (2 * self.buffer.len()).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
-            debug_assert!(bytes > begun, "a frame fits the largest buffer");
-            self.buffer.resize(bytes, 0);
-        }
-    }
-
-    /// The next whole frame that was read. Packets with a wrong sum are dropped.
+    /// The next frame of what was read.
     ///
     /// # Errors
     /// The bytes are no frame: where the next one begins cannot be known.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Next, Damaged> {
-        loop {
-            let unread = &self.buffer[self.unread.clone()];
-            let Some((head, rest)) = unread.split_first_chunk::<HEAD_BYTES>() else {
-                return Ok(Next::Nothing);
-            };
-            let head = Head::parse(head)?;
-            let Some(body) = rest.get(..head.body_bytes) else { return Ok(Next::Nothing) };
-            let is_sound = head.sum.is_none_or(|sum| sum == crc32c::crc32c(body));
-            let start = self.unread.start + HEAD_BYTES;
-            self.unread.start = start + head.body_bytes;
-            match head.kind {
-                Kind::Goodbye => return Ok(Next::Goodbye),
-                Kind::Packet if is_sound => return Ok(Next::Packet(start..start + head.body_bytes)),
-                Kind::Packet => self.damaged_count += 1,
-            }
-        }
+        self.inflow.next()
     }
 
     /// Bytes that [`next`](Self::next) has found.
     #[inline]
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
-        &self.buffer[range]
+        self.inflow.bytes(range)
+    }
+
+    /// The payload of the packet whose front [`next`](Self::next) has found goes to its place.
+    pub(super) fn fetch(&mut self, into: &mut [u8]) -> (Fetched, Read) {
+        self.inflow.fetch(&self.socket, into)
+    }
+
+    /// Packets dropped for a wrong sum.
+    pub(super) fn damaged_count(&self) -> u64 {
+        self.inflow.damaged_count
     }
 }
 
@@ -287,13 +220,41 @@ mod tests {
         (a, Connection::new(ProcessId(0), Rail(1), 1, b, is_summed))
     }
 
-    /// Everything that can be received now.
-    fn receive(to: &mut Connection) -> Vec<Vec<u8>> {
+    /// How fronts are dealt with.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Taking {
+        Whole,
+        Fetched,
+        /// Fetched at first, and not any more.
+        LetGo,
+    }
+
+    /// Everything that can be received now. `places`: where the packet at the front is put together.
+    fn receive_by(to: &mut Connection, taking: Taking, place: &mut Vec<u8>) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         loop {
             let read = to.read();
-            while let Next::Packet(range) = to.next().expect("frames") {
-                packets.push(to.bytes(range).to_vec());
+            loop {
+                match to.next().expect("frames") {
+                    Next::Packet(range) => packets.push(to.bytes(range).to_vec()),
+                    Next::Front(range, payload_bytes) => {
+                        let header = to.bytes(range).to_vec();
+                        let is_wanted = match taking {
+                            Taking::Whole => false,
+                            Taking::Fetched => true,
+                            Taking::LetGo => place.is_empty(),
+                        };
+                        if is_wanted {
+                            place.resize(payload_bytes, 0);
+                            if to.fetch(place).0 == Fetched::Whole {
+                                packets.push([header, std::mem::take(place)].concat());
+                            }
+                        } else {
+                            place.clear();
+                        }
+                    }
+                    Next::Goodbye | Next::Nothing => break,
+                }
             }
             if matches!(read, Read::Nothing | Read::Ended) {
                 return packets;
@@ -301,28 +262,61 @@ mod tests {
         }
     }
 
+    fn receive(to: &mut Connection) -> Vec<Vec<u8>> {
+        receive_by(to, Taking::Whole, &mut Vec::new())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn packets_of_all_lengths_arrive_whole_and_in_order(
-            lengths in proptest::collection::vec(0usize..=super::super::frame::PAYLOAD_BYTES_MAX, 1..40), is_summed: bool
+            lengths in proptest::collection::vec(0usize..=super::super::frame::PAYLOAD_BYTES_MAX, 1..40), is_summed: bool,
+            is_fetched: bool,
         ) {
             let (mut a, mut b) = two(is_summed);
             let (mut sent, mut received) = (Vec::new(), Vec::new());
+            let (taking, mut place) = (if is_fetched { Taking::Fetched } else { Taking::Whole }, Vec::new());
             for (number, length) in lengths.into_iter().enumerate() {
                 let payload = vec![number as u8; length];
                 let (first, second) = payload.split_at(length / 3);
                 while a.send(b"head", [Piece::Bytes(first), Piece::Bytes(second)]).is_err() {
-                    received.extend(receive(&mut b));
+                    received.extend(receive_by(&mut b, taking, &mut place));
                     a.flush();
                 }
                 sent.push([b"head".as_slice(), &payload].concat());
             }
             while !a.flush() {
-                received.extend(receive(&mut b));
+                received.extend(receive_by(&mut b, taking, &mut place));
             }
-            received.extend(receive(&mut b));
+            received.extend(receive_by(&mut b, taking, &mut place));
             prop_assert_eq!(sent, received);
+        }
+
+        #[test]
+        fn a_payload_that_nobody_wants_any_more_is_lost_and_nothing_else(
+            lengths in proptest::collection::vec(0usize..=super::super::frame::PAYLOAD_BYTES_MAX, 1..40),
+        ) {
+            let (mut a, mut b) = two(true);
+            let (mut sent, mut received, mut place) = (Vec::new(), Vec::new(), Vec::new());
+            for (number, length) in lengths.into_iter().enumerate() {
+                let payload = vec![number as u8; length];
+                while a.send(b"head", [Piece::Bytes(&payload), Piece::EMPTY]).is_err() {
+                    received.extend(receive_by(&mut b, Taking::LetGo, &mut place));
+                    a.flush();
+                }
+                sent.push([b"head".as_slice(), &payload].concat());
+            }
+            while !a.flush() {
+                received.extend(receive_by(&mut b, Taking::LetGo, &mut place));
+            }
+            received.extend(receive_by(&mut b, Taking::LetGo, &mut place));
+            let mut left = sent.iter();
+            for packet in &received {
+                prop_assert!(left.any(|sent| sent == packet), "a packet that was not sent, or not then");
+            }
+            for packet in sent.iter().filter(|packet| packet.len() < 16 << 10) {
+                prop_assert!(received.contains(packet));
+            }
         }
 
         #[test]
@@ -331,7 +325,7 @@ mod tests {
             for chunk in chunks {
                 rustix::net::send(&b, &chunk, SendFlags::NOSIGNAL).expect("sent");
                 a.read();
-                while let Ok(Next::Packet(_) | Next::Goodbye) = a.next() {}
+                while let Ok(Next::Packet(_) | Next::Goodbye | Next::Front(..)) = a.next() {}
             }
         }
     }
@@ -340,14 +334,32 @@ mod tests {
     fn a_damaged_body_is_dropped_and_the_next_packet_arrives() {
         let (mut a, b) = pair(true);
         let frame = |body: &[u8], sum| {
-            let head = Head { kind: Kind::Packet, body_bytes: body.len(), sum: Some(sum) }.emit();
+            let sums = Some(Sums { header: super::sum(b""), payload: sum });
+            let head = Head { kind: Kind::Packet, body_bytes: body.len(), header_bytes: 0, sums }.emit();
             [&head, body].concat()
         };
-        let bytes =
-            [frame(b"wrong", crc32c::crc32c(b"right")), frame(b"good", crc32c::crc32c(b"good"))].concat();
+        let bytes = [frame(b"wrong", sum(b"right")), frame(b"good", sum(b"good"))].concat();
         rustix::net::send(&b, &bytes, SendFlags::NOSIGNAL).expect("sent");
         assert_eq!(receive(&mut a), [b"good".to_vec()]);
-        assert_eq!(a.damaged_count, 1);
+        assert_eq!(a.damaged_count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_payload_is_lost_when_it_was_fetched_too() {
+        let (mut a, b) = pair(true);
+        let payload = vec![5; 40_000];
+        let sums = Some(Sums { header: sum(b"head"), payload: sum(&payload) ^ 1 });
+        let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums }.emit();
+        let sums = Some(Sums { header: sum(b"next"), payload: sum(b"") });
+        let next = Head { kind: Kind::Packet, body_bytes: 4, header_bytes: 4, sums }.emit();
+        let bytes = [&head[..], b"head", &payload, &next, b"next"].concat();
+        let (first, second) = bytes.split_at(30_000);
+        let mut place = Vec::new();
+        rustix::net::send(&b, first, SendFlags::NOSIGNAL).expect("sent");
+        assert!(receive_by(&mut a, Taking::Fetched, &mut place).is_empty());
+        rustix::net::send(&b, second, SendFlags::NOSIGNAL).expect("sent");
+        assert_eq!(receive_by(&mut a, Taking::Fetched, &mut place), [b"next".to_vec()]);
+        assert_eq!(a.damaged_count(), 1);
     }
 
     #[test]
@@ -356,14 +368,6 @@ mod tests {
         rustix::net::send(&b, &[0xff; 64], SendFlags::NOSIGNAL).expect("sent");
         a.read();
         assert!(a.next().is_err());
-    }
-
-    #[test]
-    fn a_short_buffer_grows_only_when_needed() {
-        let (mut a, mut b) = two(false);
-        a.send(b"h", [Piece::Bytes(b"x"), Piece::EMPTY]).expect("sent");
-        assert_eq!(receive(&mut b).len(), 1);
-        assert_eq!(b.buffer.len(), BUFFER_BYTES_MIN);
     }
 
     #[test]

@@ -1,29 +1,66 @@
 //! Frames: how packets lie in the byte stream of a connection.
 //!
 //! ```text
-//!  0  length of the body in bytes   u32
-//!  4  kind                          u8       1 packet, 2 goodbye
-//!  5  flags                         u8       bit 0: the body's sum is there
-//!  6  zero                          u16
-//!  8  CRC32C of the bytes above     u32
-//! 12  CRC32C of the body            u32      (0 without the flag)
-//! 16  body: the packet, header and payload as the protocols gave them
+//!  0  length of the body in bytes         u32
+//!  4  kind                                u8       1 packet, 2 goodbye
+//!  5  flags                               u8       bit 0: the sums of header and payload are there
+//!  6  length of the packet's header       u16
+//!  8  CRC32C of the bytes above           u32
+//! 12  CRC32C of the packet's header       u32      (0 without the flag)
+//! 16  CRC32C of the payload               u32      (0 without the flag)
+//! 20  body: the packet's header, then its payload
 //! ```
 //!
 //! All little-endian. The head has a sum of its own, so that a length is believed only if it is what was sent: with
 //! a damaged body the next frame can still be found and the packet is dropped; with a damaged head it cannot, and
-//! the connection is given up.
+//! the connection is given up. The packet's header has one too, so that it can be believed before the payload has come.
 
 use ayatori_core::device::HEADER_BYTES_MAX;
+use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
 /// Length of a frame's head in bytes.
-pub(super) const HEAD_BYTES: usize = 16;
+pub(super) const HEAD_BYTES: usize = 20;
 /// Longest payload of a packet in bytes.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// Longest body in bytes.
 pub(super) const BODY_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
 
 const FLAG_SUM: u8 = 1;
+
+/// CRC32C.
+#[inline]
+pub(super) fn sum(bytes: &[u8]) -> u32 {
+    crc32_iscsi(bytes)
+}
+
+/// CRC32C of bytes that come in pieces.
+#[derive(Debug)]
+pub(super) struct RunningSum(Digest);
+
+impl RunningSum {
+    pub(super) fn new() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
+    }
+
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(super) fn get(&self) -> u32 {
+        self.0.finalize() as u32
+    }
+}
+
+/// CRC32C of two pieces, of which the second is almost always empty.
+#[inline]
+pub(super) fn sum_of(pieces: [&[u8]; 2]) -> u32 {
+    if pieces[1].is_empty() {
+        return sum(pieces[0]);
+    }
+    let mut running = RunningSum::new();
+    pieces.iter().for_each(|piece| running.add(piece));
+    running.get()
+}
 
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,13 +71,22 @@ pub(super) enum Kind {
     Goodbye,
 }
 
+/// Sums of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Sums {
+    pub(super) header: u32,
+    pub(super) payload: u32,
+}
+
 /// A frame's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Head {
     pub(super) kind: Kind,
+    /// Header and payload.
     pub(super) body_bytes: usize,
-    /// CRC32C of the body, where it is sent.
-    pub(super) sum: Option<u32>,
+    pub(super) header_bytes: usize,
+    /// Where they are sent.
+    pub(super) sums: Option<Sums>,
 }
 
 /// The bytes are not a frame's head.
@@ -55,14 +101,17 @@ impl Head {
             Kind::Packet => 1,
             Kind::Goodbye => 2,
         };
-        let flags = if self.sum.is_some() { FLAG_SUM } else { 0 };
         let mut bytes = [0; HEAD_BYTES];
         bytes[..4].copy_from_slice(&(self.body_bytes as u32).to_le_bytes());
         bytes[4] = kind;
-        bytes[5] = flags;
-        let own = crc32c::crc32c(&bytes[..8]);
+        bytes[5] = if self.sums.is_some() { FLAG_SUM } else { 0 };
+        bytes[6..8].copy_from_slice(&(self.header_bytes as u16).to_le_bytes());
+        let own = sum(&bytes[..8]);
         bytes[8..12].copy_from_slice(&own.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.sum.unwrap_or(0).to_le_bytes());
+        if let Some(Sums { header, payload }) = self.sums {
+            bytes[12..16].copy_from_slice(&header.to_le_bytes());
+            bytes[16..].copy_from_slice(&payload.to_le_bytes());
+        }
         bytes
     }
 
@@ -71,12 +120,12 @@ impl Head {
     pub(super) fn parse(bytes: &[u8; HEAD_BYTES]) -> Result<Self, Damaged> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let (kind, flags, body_bytes) = (bytes[4], bytes[5], word(0) as usize);
-        let is_sound = word(8) == crc32c::crc32c(&bytes[..8]);
+        let header_bytes = usize::from(u16::from_le_bytes([bytes[6], bytes[7]]));
+        let is_sound = word(8) == sum(&bytes[..8]) || cfg!(fuzzing);
         if !is_sound
             || flags & !FLAG_SUM != 0
-            || bytes[6] != 0
-            || bytes[7] != 0
             || body_bytes > BODY_BYTES_MAX
+            || header_bytes > body_bytes.min(HEADER_BYTES_MAX)
         {
             return Err(Damaged);
         }
@@ -85,7 +134,25 @@ impl Head {
             2 => Kind::Goodbye,
             _ => return Err(Damaged),
         };
-        Ok(Self { kind, body_bytes, sum: (flags & FLAG_SUM != 0).then(|| word(12)) })
+        let sums = (flags & FLAG_SUM != 0).then(|| Sums { header: word(12), payload: word(16) });
+        Ok(Self { kind, body_bytes, header_bytes, sums })
+    }
+
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.body_bytes - self.header_bytes
+    }
+
+    /// Whether this is the packet's header.
+    #[inline]
+    pub(super) fn fits_header(&self, header: &[u8]) -> bool {
+        self.sums.is_none_or(|sums| sums.header == sum(header))
+    }
+
+    /// Whether this is the body: header and payload.
+    #[inline]
+    pub(super) fn fits_body(&self, body: &[u8]) -> bool {
+        let (header, payload) = body.split_at(self.header_bytes);
+        self.fits_header(header) && self.sums.is_none_or(|sums| sums.payload == sum(payload))
     }
 }
 
@@ -96,15 +163,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse_undoes_emit(is_packet: bool, body_bytes in 0..=BODY_BYTES_MAX, sum: Option<u32>) {
+        fn parse_undoes_emit(is_packet: bool, header_bytes in 0..=HEADER_BYTES_MAX, payload_bytes in 0..=PAYLOAD_BYTES_MAX, sums: Option<(u32, u32)>) {
             let kind = if is_packet { Kind::Packet } else { Kind::Goodbye };
-            let head = Head { kind, body_bytes, sum };
+            let sums = sums.map(|(header, payload)| Sums { header, payload });
+            let head = Head { kind, body_bytes: header_bytes + payload_bytes, header_bytes, sums };
             prop_assert_eq!(Head::parse(&head.emit()), Ok(head));
         }
 
         #[test]
-        fn any_flipped_bit_of_the_head_but_its_body_sum_is_found(body_bytes in 0..=BODY_BYTES_MAX, bit in 0usize..96) {
-            let mut bytes = Head { kind: Kind::Packet, body_bytes, sum: Some(7) }.emit();
+        fn any_flipped_bit_of_the_head_but_of_the_others_sums_is_found(body_bytes in 40..=BODY_BYTES_MAX, bit in 0usize..96) {
+            let sums = Some(Sums { header: 7, payload: 8 });
+            let mut bytes = Head { kind: Kind::Packet, body_bytes, header_bytes: 40, sums }.emit();
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(Head::parse(&bytes), Err(Damaged));
         }
@@ -112,14 +181,32 @@ mod tests {
         #[test]
         fn no_bytes_make_the_parser_panic_or_believe_a_long_body(bytes: [u8; HEAD_BYTES]) {
             if let Ok(head) = Head::parse(&bytes) {
-                prop_assert!(head.body_bytes <= BODY_BYTES_MAX);
+                prop_assert!(head.body_bytes <= BODY_BYTES_MAX && head.header_bytes <= head.body_bytes);
             }
+        }
+
+        #[test]
+        fn a_sum_of_pieces_is_the_sum_of_the_whole(bytes in proptest::collection::vec(any::<u8>(), 0..300), cut: proptest::sample::Index) {
+            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
+            prop_assert_eq!(sum_of([front, back]), sum(&bytes));
+            prop_assert_eq!(sum_of([&bytes, &[]]), sum(&bytes));
         }
     }
 
     #[test]
-    fn a_length_beyond_the_bound_is_damage_even_with_a_right_sum() {
-        let head = Head { kind: Kind::Packet, body_bytes: BODY_BYTES_MAX + 1, sum: None };
-        assert_eq!(Head::parse(&head.emit()), Err(Damaged));
+    fn the_sum_is_the_crc32c_of_rfc_3720() {
+        // RFC 3720, appendix B.4.
+        assert_eq!(sum(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(sum(b"123456789"), 0xe306_9283);
+    }
+
+    #[test]
+    fn lengths_beyond_the_bounds_are_damage_even_with_a_right_sum() {
+        let head =
+            |body_bytes, header_bytes| Head { kind: Kind::Packet, body_bytes, header_bytes, sums: None };
+        assert!(Head::parse(&head(BODY_BYTES_MAX, HEADER_BYTES_MAX).emit()).is_ok());
+        for bad in [head(BODY_BYTES_MAX + 1, 0), head(BODY_BYTES_MAX, HEADER_BYTES_MAX + 1), head(9, 10)] {
+            assert_eq!(Head::parse(&bad.emit()), Err(Damaged));
+        }
     }
 }

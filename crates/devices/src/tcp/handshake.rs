@@ -28,7 +28,7 @@ pub(super) const PROOF_BYTES: usize = MAC_BYTES;
 pub(super) const VERDICT_BYTES: usize = 8 + MAC_BYTES;
 
 /// "AYATORI" and the version of the handshake and of the frames after it.
-const MAGIC: [u8; 8] = *b"AYATORI\x01";
+const MAGIC: [u8; 8] = *b"AYATORI\x02";
 
 /// The job's key. Never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Key {
 
     /// Whether the MAC is right; takes the same time whatever it is.
     fn accepts(&self, label: &[u8; 8], parts: &[&[u8]], mac: &[u8; MAC_BYTES]) -> bool {
-        self.mac(label, parts) == *mac
+        self.mac(label, parts) == *mac || cfg!(fuzzing)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Owns the sockets: which interfaces may be rails (`interfaces.rs`), what the others are told (`card.rs`), which
 //! interface is tried with which (`pairing.rs`, `slots.rs`), who may connect (`handshake.rs`), the thread that makes
-//! and admits connections (`doorman.rs`), packets in the byte stream (`frame.rs`, `connection.rs`). Deliberately not here:
+//! and admits connections (`doorman.rs`), packets in the byte stream (`frame.rs`, `connection.rs`, `inflow.rs`). Deliberately not here:
 //! sending again, choosing rails, acknowledging (core's `link`), waiting longer than a system call (the runtime).
 //!
 //! ```text
@@ -26,7 +26,10 @@ mod card;
 mod connection;
 mod doorman;
 mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
+mod inflow;
 mod interfaces;
 mod pairing;
 mod slots;
@@ -39,12 +42,15 @@ pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
 pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
 
-use ayatori_core::buffer::{Payload, Piece};
-use ayatori_core::device::{Armed, Device, Event, Full, Gap, Incoming, Pacing, Packet, RailCapabilities};
+use ayatori_core::buffer::{Buffer, Payload, Piece};
+use ayatori_core::device::{
+    Armed, Device, Event, Fetched, Full, Gap, Incoming, Pacing, Packet, RailCapabilities,
+};
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration as CoreDuration;
-use connection::{Connection, Next, Read};
+use connection::Connection;
 use doorman::{News, Order, Shared};
+use inflow::{Next, Read};
 use rustix::event::{Timespec, epoll};
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -156,6 +162,11 @@ impl Tcp {
     /// Whether everything that was taken has been given to the kernel.
     pub fn is_flushed(&self) -> bool {
         self.connections.iter().flatten().all(|c| c.is_broken || !c.has_unsent())
+    }
+
+    /// Packets that came damaged and were dropped, on the connections that there are now.
+    pub fn damaged_count(&self) -> u64 {
+        self.connections.iter().flatten().map(Connection::damaged_count).sum()
     }
 
     fn stop(&mut self) {
@@ -419,6 +430,11 @@ impl Tcp {
                 }
                 Some(Event::Packet(Incoming { rail, from, slot: u64::from(index) }))
             }
+            Ok(Next::Front(range, payload_bytes)) => {
+                self.packet = range;
+                let (rail, from) = (connection.rail, connection.peer);
+                Some(Event::Front(Incoming { rail, from, slot: u64::from(index) }, payload_bytes))
+            }
             Ok(Next::Nothing) => {
                 self.current = NONE;
                 None
@@ -521,6 +537,17 @@ impl Device for Tcp {
 
     #[inline]
     fn release(&mut self, _: Incoming) {}
+
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        let index = incoming.slot as u32;
+        let connection = self.connections[index as usize].as_mut().expect("it lives until the next poll");
+        let (fetched, read) =
+            into.with_mut(|into| connection.fetch(into)).expect("virtual payload on a real device");
+        if matches!(read, Read::More | Read::Ended) {
+            self.make_ready(index);
+        }
+        fetched
+    }
 
     #[inline]
     fn expect(&mut self, from: Option<ProcessId>) {

@@ -122,6 +122,13 @@ pub(super) fn set_unsent_max(socket: BorrowedFd<'_>, bytes: u32) {
     let _ = set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes);
 }
 
+/// How soon what was lost at the end of a burst is sent again, at the soonest, in microseconds.
+pub(super) fn set_resend_after_min(socket: BorrowedFd<'_>, us: u32) {
+    /// Not in libc yet: `TCP_RTO_MIN_US`, Linux 6.15; older kernels keep to 200 ms.
+    const TCP_RTO_MIN_US: libc::c_int = 45;
+    let _ = set_option(socket, libc::IPPROTO_TCP, TCP_RTO_MIN_US, &us);
+}
+
 /// Limits the rate in bytes a second; `u64::MAX` lifts the limit.
 pub(super) fn set_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) {
     let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s);

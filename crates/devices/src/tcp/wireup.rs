@@ -14,12 +14,19 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// Waiting connections the kernel keeps for each listener.
 const BACKLOG: i32 = 256;
 /// Unsent bytes the kernel takes of one connection. What it has and has not sent cannot go over another rail, and
 /// 256 KiB are a millisecond of 2 Gbit/s.
 const UNSENT_BYTES_MAX: u32 = 256 << 10;
+/// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
+const RESEND_AFTER_MIN_US: u32 = 50_000;
+/// An idle connection whose far end's kernel does not answer is broken after 2 s + 2 × 1 s.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+const KEEPALIVE_COUNT: u32 = 2;
 /// Rails fit a `RailSet`.
 const RAILS_MAX: usize = 32;
 
@@ -85,7 +92,14 @@ impl Settings {
     /// Sets a socket of ours up: a hint each, so that an old kernel does without.
     pub(super) fn apply(&self, socket: &OwnedFd) {
         let _ = sockopt::set_tcp_nodelay(socket, true);
+        // A process that only receives learns from its kernel that a rail is dead, and the peer's kernel answers, however long
+        // the peer computes.
+        let _ = sockopt::set_socket_keepalive(socket, true);
+        let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE);
+        let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL);
+        let _ = sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT);
         sys::set_unsent_max(socket.as_fd(), UNSENT_BYTES_MAX);
+        sys::set_resend_after_min(socket.as_fd(), RESEND_AFTER_MIN_US);
         if let Some(name) = &self.congestion {
             let _ = sockopt::set_tcp_congestion(socket, name);
         }

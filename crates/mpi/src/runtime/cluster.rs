@@ -136,8 +136,9 @@ fn publish(client: &mut Client, rank: u32, card: &Card) -> Result<(), Fault> {
 }
 
 fn cards(client: &mut Client, count: u32) -> Result<Vec<Card>, Fault> {
-    let mut card = |rank: u32| {
-        let text = client.get(&card_key(rank)).map_err(failed("ask for the others' addresses"))?;
+    let keys: Vec<String> = (0..count).map(card_key).collect();
+    let texts = client.get_all(&keys).map_err(failed("ask for the others' addresses"))?;
+    let card = |(rank, text): (usize, Option<String>)| {
         let text = text.ok_or_else(|| {
             fault(MPI_ERR_OTHER, format_args!("rank {rank} published no address: does it use this library?"))
         })?;
@@ -145,7 +146,7 @@ fn cards(client: &mut Client, count: u32) -> Result<Vec<Card>, Fault> {
             fault(MPI_ERR_OTHER, format_args!("rank {rank} published a business card that is {}", why.0))
         })
     };
-    (0..count).map(&mut card).collect()
+    texts.into_iter().enumerate().map(card).collect()
 }
 
 /// Attaches to our host's segment.

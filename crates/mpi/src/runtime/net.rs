@@ -5,8 +5,8 @@
 
 use ayatori_core::buffer::{Buffer, Payload};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted,
-    Token,
+    Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
+    Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration as CoreDuration;
@@ -139,6 +139,11 @@ impl Device for Net {
     #[inline]
     fn release(&mut self, incoming: Incoming) {
         on_device!(self, |device| device.release(incoming));
+    }
+
+    #[inline]
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        on_device!(self, |device| device.fetch(incoming, into))
     }
 
     #[inline]

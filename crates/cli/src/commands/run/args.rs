@@ -1,6 +1,6 @@
 //! The command line of `ayatori run`, and what it means: a [`JobSpec`].
 
-use super::cluster::{Cluster, HostSpec, split_words};
+use super::cluster::{Cluster, DEFAULT_AGENT, HostSpec, split_words};
 use crate::exit::Coded;
 use anyhow::Context;
 use ayatori_core::device::{Gap, NotGap};
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// The same from a file: a host a line
     #[arg(long, value_name = "FILE", alias = "machinefile", conflicts_with = "hosts")]
     hostfile: Option<PathBuf>,
-    /// The command that runs something on a host: '{host}' stands for its name [default: ssh {host}]
+    /// The command that runs something on a host: '{host}' stands for its name [default: ssh without questions]
     #[arg(long, value_name = "COMMAND", env = "AYATORI_AGENT")]
     agent: Option<String>,
     /// The interfaces (eth1) and networks (10.1.0.0/16) that may carry messages between hosts [default: all that work]
@@ -289,7 +289,7 @@ fn cluster(args: &Args) -> anyhow::Result<Option<Cluster>> {
     if args.agent.is_none() && hosts.iter().all(|host| is_here(&host.name)) {
         return Ok(None);
     }
-    let agent = split_words(args.agent.as_deref().unwrap_or("ssh {host}"))?;
+    let agent = split_words(args.agent.as_deref().unwrap_or(DEFAULT_AGENT))?;
     if !agent.iter().any(|word| word.contains("{host}")) {
         return Err(Coded::usage(
             "--agent: the command has no {host} for the host's name, as in 'ssh {host}'",
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(one.ranks_count(), 5);
         let two = spec("-host a,b -n 4 --rails eth1,10.0.0.0/8 p").expect("spec");
         let cluster = two.cluster.expect("hosts");
-        assert_eq!((cluster.agent.join(" "), cluster.hosts.len()), ("ssh {host}".to_owned(), 2));
+        assert_eq!((cluster.agent.join(" "), cluster.hosts.len()), (DEFAULT_AGENT.to_owned(), 2));
         assert_eq!(spec("-n 2 --host localhost:4 true").expect("spec").cluster, None);
     }
 

@@ -7,7 +7,7 @@ use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::device::RailCapabilities;
-use crate::ids::{ProcessId, RequestId};
+use crate::ids::{ProcessId, RequestId, Source, TagSelector};
 use crate::link::{Health, Policy, TrunkConfig};
 use crate::process::Config;
 use crate::request::Posted;
@@ -326,6 +326,8 @@ fn without_any_rail_every_operation_fails_in_bounded_time() {
         let late =
             process.isend(port, crate::ids::CommId::WORLD, buffer, 1, 0, crate::request::SendMode::Standard);
         assert_eq!(late.map(|_| ()), Err(Error::Unreachable(ProcessId(1))));
+        let from_any = process.irecv(port, crate::ids::CommId::WORLD, buffer, Source::Any, TagSelector::Any);
+        assert_eq!(from_any.map(|_| ()), Err(Error::Unreachable(ProcessId(1))));
     }
 }
 

@@ -34,14 +34,17 @@ use channel::{Channel, Inflow};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGKILL, SIGTERM, SIGTSTP, SIGUSR1};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use wire::{AppOrder, CHUNK_BYTES, Message, NOISE_BYTES_MAX, Order, PREAMBLE};
 
+/// How to run something on a host, if the user does not say. Nobody can answer questions: it fails where it would ask.
+pub(crate) const DEFAULT_AGENT: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}";
 /// How often each side says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A side that has not been heard for so long is gone.
@@ -353,11 +356,15 @@ impl Run<'_> {
     }
 
     fn check_silence(&mut self, host: usize, now: Instant) {
-        let Host { name, is_greeted, started, heard, channel, .. } = &self.hosts[host];
+        let Host { name, is_greeted, started, heard, channel, child, .. } = &self.hosts[host];
         if channel.is_none() || self.is_parked {
             return;
         }
-        let why = if !is_greeted && now.duration_since(*started) > GREETING_MAX {
+        let why = if !is_greeted && is_stopped(child) {
+            "the command that was to start its agent was stopped: it wants to read from the terminal (a password?); log in \
+             without one, with ssh-agent or ssh-copy-id"
+                .to_owned()
+        } else if !is_greeted && now.duration_since(*started) > GREETING_MAX {
             format!(
                 "no agent has answered within {} s (does the command of --agent work by itself, without a password?)",
                 GREETING_MAX.as_secs()
@@ -431,7 +438,17 @@ impl Run<'_> {
         };
         let pid = this.child.id();
         let what = if this.is_greeted { "its agent" } else { "the command that was to start its agent" };
-        Cause::Host { name: this.name.clone(), why: format!("{what} (pid {pid}) {how}") }
+        let hint = match status.and_then(|status| status.code()) {
+            Some(126 | 127) if !this.is_greeted => match std::env::current_exe() {
+                Ok(own) => format!("; is it there, as {}?", own.display()),
+                Err(_) => String::new(),
+            },
+            Some(255) if !this.is_greeted => {
+                format!("; it could not log in, see above: does 'ssh {} true' work by itself?", this.name)
+            }
+            _ => String::new(),
+        };
+        Cause::Host { name: this.name.clone(), why: format!("{what} (pid {pid}) {how}{hint}") }
     }
 
     /// A host is no more: its ranks die with their agent.
@@ -704,9 +721,33 @@ fn agent_command(template: &[String], host: &str) -> anyhow::Result<Command> {
     let own = std::env::current_exe().context("finding this program")?;
     let mut words = template.iter().map(|word| OsString::from(word.replace("{host}", host)));
     let program = words.next().ok_or_else(|| Coded::usage("--agent: the command is empty"))?;
+    // The shell behind ssh splits what it gets into words once more.
+    let is_ssh = std::path::Path::new(&program).file_name().is_some_and(|name| name == "ssh");
+    let own = if is_ssh { quoted(own.as_os_str()) } else { own.into() };
     let mut command = Command::new(program);
     command.args(words).arg(own).arg("agent");
     Ok(command)
+}
+
+/// One word for a shell.
+fn quoted(word: &OsStr) -> OsString {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
+    if word.as_bytes().iter().all(plain) {
+        return word.to_owned();
+    }
+    let mut text = vec![b'\''];
+    for &byte in word.as_bytes() {
+        text.extend_from_slice(if byte == b'\'' { b"'\\''" } else { std::slice::from_ref(&byte) });
+    }
+    text.push(b'\'');
+    OsString::from_vec(text)
+}
+
+/// Whether a command was stopped by a signal, as one in the background is that reads from the terminal.
+fn is_stopped(child: &Child) -> bool {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)))
 }
 
 /// Our environment as the ranks get it.

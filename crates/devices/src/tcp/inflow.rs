@@ -1,0 +1,324 @@
+//! What comes by one connection: frames found in the byte stream.
+//!
+//! A read takes as much as there is room for; packets are handed over in the buffer they were read into, and only one that
+//! was cut off by the buffer's end is moved. Of a long packet whose payload has not all come the front is offered first.
+//! Whoever knows where the payload belongs has it read there straight from the socket, together with the beginning of
+//! what follows, so that a stream of fragments costs one system call each and next to no copies.
+//!
+//! ```text
+//!                 front of a long packet          fetch: first part
+//!   frames whole ───────────────────────► Offered ─────────────────► Fetching ──► all has come, or damaged ─┐
+//!        ▲                                   │ nobody fetches           │ nobody fetches any more             │
+//!        │                                   ▼                          ▼                                     │
+//!        └──────────────────────────── Declined: whole            Skipping: lost ─────────────────────────────┴──►
+//! ```
+
+use super::frame::{BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX, RunningSum};
+use ayatori_core::device::{Fetched, HEADER_BYTES_MAX};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use std::io::IoSliceMut;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+/// First size of the buffer; grows to the most when a peer sends that much.
+pub(super) const BUFFER_BYTES_MIN: usize = 16 << 10;
+/// A whole packet fits behind one that is being read.
+const BUFFER_BYTES_MAX: usize = 4 * (HEAD_BYTES + BODY_BYTES_MAX);
+/// Read at a time, at most; and while long payloads are being fetched, so that little of them is copied.
+const READ_BYTES: usize = PAYLOAD_BYTES_MAX;
+const READ_BYTES_FETCHING: usize = BUFFER_BYTES_MIN;
+/// The front of a packet is offered if its payload is at least so long: what it saves is then more than it costs.
+const LONG_BYTES: usize = 16 << 10;
+/// Read with a payload: the next frame's head and header, and the short frames before it.
+const BEHIND_BYTES: usize = 2 << 10;
+
+/// What is next.
+pub(super) enum Next {
+    /// A packet, here in the buffer.
+    Packet(Range<usize>),
+    /// The front of a long one: its header, and how long its payload is.
+    Front(Range<usize>, usize),
+    /// The peer takes leave.
+    Goodbye,
+    /// No whole frame.
+    Nothing,
+}
+
+/// What a read came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Read {
+    /// Something, and there may be more.
+    More,
+    /// Something, and that was all.
+    Drained,
+    /// Nothing at the moment.
+    Nothing,
+    /// The end.
+    Ended,
+}
+
+/// A payload on its way to its place.
+struct Fetching {
+    head: Head,
+    header: [u8; HEADER_BYTES_MAX],
+    placed_bytes: usize,
+    sum: RunningSum,
+    step: Step,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Nothing to be read, as far as is known.
+    Dry,
+    /// There is something: its front is to be reported.
+    Wet,
+    /// It has been.
+    Offered,
+}
+
+/// The long packet that is at the front.
+enum Long {
+    None,
+    Offered(Head),
+    Declined,
+    Fetching(Box<Fetching>),
+    /// So many bytes are of no use to anybody.
+    Skipping(usize),
+}
+
+/// The receiving side of a connection.
+pub(super) struct Inflow {
+    buffer: Vec<u8>,
+    /// What was read and not handed over.
+    unread: Range<usize>,
+    long: Long,
+    /// Long payloads were fetched of late.
+    is_bulk: bool,
+    /// The far end has closed, or reading has failed.
+    has_ended: bool,
+    /// Packets dropped for a wrong sum.
+    pub(super) damaged_count: u64,
+}
+
+impl Inflow {
+    pub(super) fn new() -> Self {
+        Self {
+            buffer: Vec::new(),
+            unread: 0..0,
+            long: Long::None,
+            is_bulk: false,
+            has_ended: false,
+            damaged_count: 0,
+        }
+    }
+
+    /// Reads once. Room is made before, so nothing that was handed over may be in use. `is_closing`: the far end has closed
+    /// its side, so that a short read is not the last word.
+    pub(super) fn read(&mut self, socket: &OwnedFd, is_closing: bool) -> Read {
+        if self.has_ended {
+            return Read::Ended;
+        }
+        if let Long::Fetching(fetching) = &mut self.long {
+            // What has come goes elsewhere than here: only look.
+            let has_come = is_closing || rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0);
+            if has_come {
+                fetching.step = Step::Wet;
+            }
+            return if has_come { Read::Drained } else { Read::Nothing };
+        }
+        self.make_room();
+        let most = if self.is_bulk { READ_BYTES_FETCHING } else { READ_BYTES };
+        let end = self.buffer.len().min(self.unread.end + most);
+        match rustix::net::recv(socket, &mut self.buffer[self.unread.end..end], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Read::Ended,
+            Ok((count, _)) => {
+                self.unread.end += count;
+                if self.unread.end == end || is_closing { Read::More } else { Read::Drained }
+            }
+            Err(Errno::AGAIN) => Read::Nothing,
+            Err(Errno::INTR) => Read::More,
+            Err(_) => Read::Ended,
+        }
+    }
+
+    /// Room for the rest of the frame that has begun, and for what may follow it.
+    fn make_room(&mut self) {
+        if self.unread.is_empty() {
+            self.unread = 0..0;
+        }
+        let is_full = self.unread.end == self.buffer.len();
+        let begun = self.unread.len();
+        if self.unread.start > 0
+            && (is_full || self.unread.end + HEAD_BYTES + BODY_BYTES_MAX > self.buffer.len())
+        {
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..begun;
+        }
+        if self.unread.end == self.buffer.len() || self.buffer.is_empty() {
+            let bytes = (2 * self.buffer.len()).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
+            debug_assert!(bytes > begun, "a frame fits the largest buffer");
+            self.buffer.resize(bytes, 0);
+        }
+    }
+
+    /// The next frame of what was read. Packets with a wrong sum are dropped.
+    ///
+    /// # Errors
+    /// The bytes are no frame: where the next one begins cannot be known.
+    #[inline]
+    pub(super) fn next(&mut self) -> Result<Next, Damaged> {
+        loop {
+            if !matches!(self.long, Long::None)
+                && let Some(next) = self.go_on()
+            {
+                return Ok(next);
+            }
+            let unread = &self.buffer[self.unread.clone()];
+            let Some((head, rest)) = unread.split_first_chunk::<HEAD_BYTES>() else {
+                return Ok(Next::Nothing);
+            };
+            let head = Head::parse(head)?;
+            let start = self.unread.start + HEAD_BYTES;
+            let Some(body) = rest.get(..head.body_bytes) else { return Ok(self.offer(head)) };
+            let is_sound = head.fits_body(body);
+            self.unread.start = start + head.body_bytes;
+            if let Long::Declined = self.long {
+                (self.long, self.is_bulk) = (Long::None, false);
+            }
+            match head.kind {
+                Kind::Goodbye => return Ok(Next::Goodbye),
+                Kind::Packet if is_sound => return Ok(Next::Packet(start..start + head.body_bytes)),
+                Kind::Packet => self.damaged_count += 1,
+            }
+        }
+    }
+
+    /// What comes before the next frame can be looked for; `None`: nothing.
+    #[cold]
+    fn go_on(&mut self) -> Option<Next> {
+        match &mut self.long {
+            Long::None | Long::Declined => None,
+            Long::Offered(_) => {
+                self.long = Long::Declined;
+                None
+            }
+            Long::Fetching(fetching) => match fetching.step {
+                Step::Dry => Some(Next::Nothing),
+                Step::Wet => {
+                    fetching.step = Step::Offered;
+                    Some(Next::Front(0..0, fetching.head.payload_bytes()))
+                }
+                Step::Offered => {
+                    self.long = Long::Skipping(fetching.head.payload_bytes() - fetching.placed_bytes);
+                    self.go_on()
+                }
+            },
+            Long::Skipping(left) => {
+                let count = self.unread.len().min(*left);
+                self.unread.start += count;
+                *left -= count;
+                if *left > 0 {
+                    return Some(Next::Nothing);
+                }
+                self.long = Long::None;
+                None
+            }
+        }
+    }
+
+    /// A frame is not all there: if it is a long packet its front may be of use.
+    fn offer(&mut self, head: Head) -> Next {
+        let start = self.unread.start + HEAD_BYTES;
+        let header = start..start + head.header_bytes;
+        if !matches!(self.long, Long::None)
+            || head.payload_bytes() < LONG_BYTES
+            || header.end > self.unread.end
+        {
+            return Next::Nothing;
+        }
+        if !head.fits_header(&self.buffer[header.clone()]) {
+            self.long = Long::Declined;
+            return Next::Nothing;
+        }
+        self.long = Long::Offered(head);
+        Next::Front(header, head.payload_bytes())
+    }
+
+    /// What [`next`](Self::next) has found: the packet, or the header of its front.
+    #[inline]
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        match &self.long {
+            Long::Fetching(fetching) => &fetching.header[..fetching.head.header_bytes],
+            _ => &self.buffer[range],
+        }
+    }
+
+    /// Puts the payload of the packet whose front was found to its place; see
+    /// [`Device::fetch`](ayatori_core::device::Device::fetch). Whether there may be more to read, too.
+    pub(super) fn fetch(&mut self, socket: &OwnedFd, into: &mut [u8]) -> (Fetched, Read) {
+        if let Long::Offered(head) = self.long {
+            let mut header = [0; HEADER_BYTES_MAX];
+            let start = self.unread.start + HEAD_BYTES;
+            self.unread.start = start + head.header_bytes;
+            header[..head.header_bytes].copy_from_slice(&self.buffer[start..self.unread.start]);
+            let sum = RunningSum::new();
+            let fetching = Fetching { head, header, placed_bytes: 0, sum, step: Step::Dry };
+            self.long = Long::Fetching(Box::new(fetching));
+        }
+        let Long::Fetching(fetching) = &mut self.long else { return (Fetched::Lost, Read::Nothing) };
+        debug_assert_eq!(into.len(), fetching.head.payload_bytes());
+        fetching.step = Step::Dry;
+        let here = self.unread.len().min(into.len() - fetching.placed_bytes);
+        fetching.place(into, &self.buffer[self.unread.start..self.unread.start + here]);
+        self.unread.start += here;
+        let mut read = Read::Drained;
+        while fetching.placed_bytes < into.len() {
+            // Nothing is unread now.
+            self.unread = 0..0;
+            let rest = &mut into[fetching.placed_bytes..];
+            let rest_bytes = rest.len();
+            let behind = &mut self.buffer[..BEHIND_BYTES];
+            match rustix::io::readv(socket, &mut [IoSliceMut::new(rest), IoSliceMut::new(behind)]) {
+                Ok(0) => self.has_ended = true,
+                Ok(count) => {
+                    fetching.note(into, count.min(rest_bytes));
+                    self.unread = 0..count.saturating_sub(rest_bytes);
+                    read = if count == rest_bytes + BEHIND_BYTES { Read::More } else { Read::Drained };
+                    if count < rest_bytes {
+                        return (Fetched::Part, Read::Drained);
+                    }
+                }
+                Err(Errno::AGAIN) => return (Fetched::Part, Read::Drained),
+                Err(Errno::INTR) => {}
+                Err(_) => self.has_ended = true,
+            }
+            if self.has_ended {
+                return (Fetched::Part, Read::Ended);
+            }
+        }
+        let is_sound = fetching.head.sums.is_none_or(|sums| sums.payload == fetching.sum.get());
+        (self.long, self.is_bulk) = (Long::None, true);
+        if !is_sound {
+            self.damaged_count += 1;
+        }
+        (if is_sound { Fetched::Whole } else { Fetched::Lost }, read)
+    }
+}
+
+impl Fetching {
+    fn place(&mut self, into: &mut [u8], bytes: &[u8]) {
+        into[self.placed_bytes..self.placed_bytes + bytes.len()].copy_from_slice(bytes);
+        self.note(into, bytes.len());
+    }
+
+    /// So many more bytes are in their place.
+    fn note(&mut self, into: &[u8], count: usize) {
+        let end = self.placed_bytes + count;
+        if self.head.sums.is_some() {
+            // Now, while they are in the cache.
+            self.sum.add(&into[self.placed_bytes..end]);
+        }
+        self.placed_bytes = end;
+    }
+}

@@ -1,0 +1,63 @@
+//! `cargo xtask fuzz-decoders`: libFuzzer on everything that reads bytes from outside (`fuzz/`, laid out as cargo-fuzz wants
+//! it). Needs nightly and a C++ compiler, and nothing installed: the flags are those that cargo-fuzz gives.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{paths, process};
+
+/// The targets, under `fuzz/fuzz_targets`.
+const TARGETS: [&str; 5] = ["core_packets", "tcp_stream", "handshake", "card", "pmi"];
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address -Ccodegen-units=1";
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// Options of `cargo xtask fuzz-decoders`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only these: core_packets, tcp_stream, handshake, card, pmi
+    targets: Vec<String>,
+    /// How long each, in seconds
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+}
+
+/// `cargo xtask fuzz-decoders`.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if let Some(unknown) = options.targets.iter().find(|name| !TARGETS.contains(&name.as_str())) {
+        bail!("no target `{unknown}`; there are {}", TARGETS.join(", "));
+    }
+    let target_dir = paths::target_dir().join("fuzz");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["+nightly", "build", "--release", "--bins", "--target", HOST]);
+    cargo.current_dir(paths::root().join("fuzz"));
+    cargo.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &target_dir);
+    process::show(&mut cargo)?;
+    let mut found = Vec::new();
+    for name in TARGETS
+        .iter()
+        .filter(|name| options.targets.is_empty() || options.targets.iter().any(|wanted| wanted == *name))
+    {
+        let folder = paths::build_dir().join("fuzz").join(name);
+        let corpus = folder.join("corpus");
+        fs::create_dir_all(&corpus).context("a folder for the corpus")?;
+        let mut fuzzer = Command::new(target_dir.join(HOST).join("release").join(name));
+        fuzzer.arg(format!("-max_total_time={}", options.seconds)).arg("-rss_limit_mb=2048");
+        fuzzer.arg(format!("-artifact_prefix={}/", folder.display())).arg(&corpus);
+        let outcome = process::capture(&mut fuzzer, Duration::from_secs(options.seconds + 120))?;
+        let last =
+            outcome.stderr.lines().rev().find(|line| line.starts_with('#') || line.starts_with("Done"));
+        println!("== fuzz {name}: {}", last.unwrap_or("nothing said"));
+        if !outcome.success() {
+            found.push(format!("{name}: {}; the input is in {}", outcome.reason(), folder.display()));
+        }
+    }
+    if !found.is_empty() {
+        bail!("findings:\n  {}", found.join("\n  "));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! What has to work at all: our conformance programs, interfaces as real machines have them, random cuts.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::network::{LIMIT, Network, blind, ip};
+use super::{Random, Session, build};
+use crate::conformance::programs;
+use crate::process;
+
+/// The conformance programs over one rail.
+pub(super) fn conform(session: &mut Session<'_>) -> Result<()> {
+    conform_on(session, &[2])
+}
+
+pub(super) fn conform_all(session: &mut Session<'_>) -> Result<()> {
+    conform_on(session, &[2, 3, 4])
+}
+
+fn conform_on(session: &mut Session<'_>, ranks: &[usize]) -> Result<()> {
+    let network = Network::new(1)?;
+    let (mut passed, begin) = (0, Instant::now());
+    for source in programs::sources()? {
+        let name = programs::name(&source);
+        let is_wanted = session.options.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+        if name.starts_with("fatal") || !is_wanted {
+            continue;
+        }
+        let program = build(&session.prefix, &source)?;
+        for &ranks in ranks {
+            let outcome = process::capture(&mut network.job(&session.prefix, ranks, &[], &program), LIMIT)?;
+            if outcome.success() && outcome.stdout.trim() == "No Errors" {
+                passed += 1;
+            } else {
+                session.failures.push(format!("{name} on {ranks} ranks: {}", outcome.reason()));
+            }
+        }
+    }
+    println!("== net-test: {passed} conformance runs passed, {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Interfaces as real machines have them.
+pub(super) fn interfaces(session: &mut Session<'_>) -> Result<()> {
+    let network = Network::new(2)?;
+    for host in &network.hosts {
+        // docker0: the same address on every host, and nobody behind it; a network that leads nowhere.
+        blind(host, "docker0", "172.17.0.1/16")?;
+    }
+    blind(&network.hosts[0], "virbr0", "192.168.122.1/24")?;
+    network.settle()?;
+    let hello = session.build("conformance/c/coll_pairs.c")?;
+    for (what, options) in [
+        ("docker0 and virbr0 beside the rails", &[][..]),
+        ("one rail by name", &["--rails", "rail1"]),
+        ("one rail by network", &["--rails", "10.77.0.0/24"]),
+        ("IPv6 only", &["--rails", "fd77::/16"]),
+        ("without one rail", &["--no-rails", "rail0"]),
+    ] {
+        let begin = Instant::now();
+        let outcome = process::capture(&mut network.job(&session.prefix, 4, options, &hello), LIMIT)?;
+        let took = begin.elapsed();
+        let is_good = outcome.success() && took < Duration::from_secs(15);
+        session.verdict(is_good, &format!("{what}, {:.2} s", took.as_secs_f64()), || outcome.reason());
+    }
+    let mut nothing = network.job(&session.prefix, 2, &["--rails", "eth9"], &hello);
+    let outcome = process::capture(&mut nothing, LIMIT)?;
+    let is_said = !outcome.success() && outcome.stderr.contains("rail0 (not among --rails)");
+    session.verdict(is_said, "a rail that is not there is named", || outcome.stderr.clone());
+    Ok(())
+}
+
+pub(super) fn cuts(session: &mut Session<'_>) -> Result<()> {
+    cut(session, 10)
+}
+
+pub(super) fn many_cuts(session: &mut Session<'_>) -> Result<()> {
+    cut(session, 100)
+}
+
+/// Rails go down and come back at random moments, one of them always stays; every word that arrives is looked at.
+fn cut(session: &mut Session<'_>, count: u32) -> Result<()> {
+    const RAILS: usize = 4;
+    let network = Network::new(RAILS)?;
+    for rail in 0..RAILS {
+        network.shape(rail, 2000)?;
+    }
+    let program = session.build("tests/net/verify.c")?;
+    let seed = session.options.seed;
+    let seconds = 2 + count * 7 / 10;
+    let mut job = network.job(&session.prefix, 2, &[], &program);
+    job.arg(seconds.to_string());
+    let outcome = std::thread::scope(|scope| {
+        let cutter = scope.spawn(|| cut_and_restore(&network, count, seed));
+        let outcome = process::capture(&mut job, LIMIT + Duration::from_secs(seconds.into()));
+        let _ = cutter.join();
+        outcome
+    })?;
+    let said = outcome.stderr.trim().lines().next_back().unwrap_or_default();
+    let is_good = outcome.success() && outcome.stdout.trim() == "No Errors";
+    session.verdict(is_good, &format!("{count} cuts (seed {seed}): {said}"), || outcome.reason());
+    Ok(())
+}
+
+/// Every second one is silent: frames are lost and the carrier stays.
+fn cut_and_restore(network: &Network, count: u32, seed: u64) {
+    let mut random = Random(seed);
+    std::thread::sleep(Duration::from_millis(500));
+    for number in 0..count {
+        // The last rail stays.
+        let rail = random.below(network.rails as u64 - 1) as usize;
+        let host = &network.hosts[random.below(2) as usize];
+        let is_silent = number % 2 == 1;
+        let set = |is_cut: bool| {
+            if is_silent {
+                network.set_silent(rail, is_cut)
+            } else {
+                let word = if is_cut { "down" } else { "up" };
+                ip(&format!("-n {host} link set rail{rail} {word}"))
+            }
+        };
+        let _ = set(true);
+        std::thread::sleep(Duration::from_millis(100 + random.below(700)));
+        let _ = set(false);
+        std::thread::sleep(Duration::from_millis(random.below(200)));
+    }
+}

@@ -1,0 +1,249 @@
+//! `make bench-net`: ping-pong and bandwidth over the same veth pairs beside raw sockets, Open MPI, MPICH and Intel MPI.
+//!
+//! Interleaved: within a round every library has its turn on the same network. A library that cannot be launched over
+//! namespaces, or fails, is named with the reason.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::network::{MTU, Network};
+use super::shaped::{raw_ping_pong, raw_stream, shaped};
+use super::{Options, build, build_raw, result};
+use crate::peers::Library;
+use crate::{paths, process};
+
+/// One launch may take this long.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(40);
+
+/// A network to compare on.
+struct Case {
+    name: &'static str,
+    /// Mbit/s of each rail; none: one rail, not shaped.
+    rates: &'static [u32],
+}
+
+const CASES: [Case; 4] = [
+    Case { name: "one rail, not shaped", rates: &[] },
+    Case { name: "2 Gbit/s", rates: &[2000] },
+    Case { name: "4 x 2 Gbit/s", rates: &[2000, 2000, 2000, 2000] },
+    Case { name: "2 Gbit/s + 500 Mbit/s", rates: &[2000, 500] },
+];
+
+/// What is measured: the line's name, the program, the message's size and the figure in its output.
+const FIGURES: [(&str, &str, usize, &str); 5] = [
+    ("8 B one way, us", "pingpong", 8, "pingpong"),
+    ("1 MiB one way, GB/s", "bandwidth", 1 << 20, "bandwidth"),
+    ("1 MiB both ways, GB/s", "bandwidth", 1 << 20, "bibandwidth"),
+    ("4 MiB one way, GB/s", "bandwidth", 4 << 20, "bandwidth"),
+    ("4 MiB both ways, GB/s", "bandwidth", 4 << 20, "bibandwidth"),
+];
+
+/// Libraries, ours first. Open MPI's UCX is built without its TCP transport for several rails: ob1 has one.
+const LIBRARIES: [Library; 4] = [Library::Ayatori, Library::OpenMpi, Library::Mpich, Library::Intel];
+
+type Samples = BTreeMap<(usize, &'static str), Vec<f64>>;
+
+/// `cargo xtask net-test --measure`.
+pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
+    let raw = build_raw()?;
+    let mut out: BTreeMap<&'static str, String> = BTreeMap::new();
+    let mut ready = Vec::new();
+    for library in LIBRARIES {
+        match programs(library, prefix) {
+            Ok(()) => ready.push(library),
+            Err(error) => {
+                out.insert(library.name(), format!("{error:#}"));
+            }
+        }
+    }
+    for case in &CASES {
+        let network = if case.rates.is_empty() { Network::new(1)? } else { shaped(case.rates, MTU)? };
+        let agent = Agent::new(&network)?;
+        let mut samples = Samples::new();
+        for _ in 0..options.rounds {
+            if let Ok(value) = raw_ping_pong(&network, &raw) {
+                samples.entry((0, "raw")).or_default().push(value);
+            }
+            if let Ok(value) = raw_stream(&network, &raw) {
+                samples.entry((1, "raw")).or_default().push(value);
+                samples.entry((3, "raw")).or_default().push(value);
+            }
+            for &library in &ready {
+                for (place, (_, program, bytes, name)) in FIGURES.iter().enumerate() {
+                    let is_first_of_launch = matches!(place, 0 | 1 | 3);
+                    if !is_first_of_launch || out.contains_key(library.name()) {
+                        continue;
+                    }
+                    let mut job = agent.job(&network, library, prefix, &program_path(library, program))?;
+                    job.env("BENCH_SIZE", bytes.to_string());
+                    let outcome = process::capture(&mut wrapped(&job, options), LAUNCH_LIMIT)?;
+                    let Some(value) = result(&outcome.stdout, name, *bytes) else {
+                        out.insert(library.name(), outcome.reason());
+                        continue;
+                    };
+                    samples.entry((place, library.name())).or_default().push(value);
+                    if let Some(value) = result(&outcome.stdout, "bibandwidth", *bytes) {
+                        samples.entry((place + 1, library.name())).or_default().push(value);
+                    }
+                }
+            }
+        }
+        print_case(case, &samples);
+    }
+    for (name, why) in &out {
+        let why: Vec<&str> = why.lines().filter(|line| !line.trim().is_empty()).take(6).collect();
+        println!("{name} is left out from where it failed: {}", why.join(" | "));
+    }
+    if out.contains_key(Library::Ayatori.name()) {
+        bail!("this library failed");
+    }
+    Ok(())
+}
+
+fn print_case(case: &Case, samples: &Samples) {
+    println!("\n{} (frames of {MTU} bytes, reno; medians)", case.name);
+    let names = std::iter::once("raw").chain(LIBRARIES.map(Library::name));
+    let names: Vec<&str> = names.filter(|name| samples.keys().any(|(_, known)| known == name)).collect();
+    print!("{:24}", "");
+    names.iter().for_each(|name| print!("{name:>10}"));
+    println!();
+    for (place, (what, ..)) in FIGURES.iter().enumerate() {
+        print!("{what:24}");
+        for name in &names {
+            match samples.get(&(place, *name)) {
+                Some(values) => print!("{:>10.3}", median(values)),
+                None => print!("{:>10}", "-"),
+            }
+        }
+        println!();
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn program_path(library: Library, program: &str) -> PathBuf {
+    match library {
+        Library::Ayatori => paths::build_dir().join("net-test").join(program),
+        other => paths::build_dir().join("net-test").join(other.build_name()).join(program),
+    }
+}
+
+/// Compiles what is to be run.
+fn programs(library: Library, prefix: &Path) -> Result<()> {
+    for program in ["pingpong", "bandwidth"] {
+        let source = paths::root().join("bench").join(format!("{program}.c"));
+        if library == Library::Ayatori {
+            build(prefix, &source)?;
+        } else {
+            library.prepare()?;
+            library.compile(&source, &program_path(library, program))?;
+        }
+    }
+    Ok(())
+}
+
+/// The command with another in front.
+fn wrapped(job: &Command, options: &Options) -> Command {
+    let Some(wrap) = &options.wrap else {
+        let mut plain = Command::new(job.get_program());
+        plain.args(job.get_args());
+        copy_environment(job, &mut plain);
+        return plain;
+    };
+    let mut words = wrap.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or("env"));
+    command.args(words).arg(job.get_program()).args(job.get_args());
+    copy_environment(job, &mut command);
+    command
+}
+
+fn copy_environment(from: &Command, to: &mut Command) {
+    to.envs(from.get_envs().filter_map(|(name, value)| Some((name, value?))));
+}
+
+/// A command in the place of ssh: the last words in another namespace, under a host name of its own, since libraries take
+/// processes with one host name for neighbours. Gone with its files when dropped.
+struct Agent {
+    script: PathBuf,
+    etc: Vec<PathBuf>,
+}
+
+impl Agent {
+    fn new(network: &Network) -> Result<Self> {
+        let script = paths::build_dir().join("net-test/netns-agent");
+        let text = "#!/bin/sh\n\
+            # ssh [options] host command...\n\
+            while case $1 in -*) true;; *) false;; esac; do shift; done\n\
+            host=$1; shift\n\
+            exec ip netns exec \"$host\" unshare -u sh -c \"hostname $host; $*\"\n";
+        std::fs::write(&script, text).context("the agent's script")?;
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        // `ip netns exec` lays these over /etc: names for the two hosts.
+        let [a, b] = &network.hosts;
+        let hosts = format!("127.0.0.1 localhost\n10.77.0.1 {a}\n10.77.0.2 {b}\n");
+        let mut etc = Vec::new();
+        for host in &network.hosts {
+            let folder = Path::new("/etc/netns").join(host);
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(folder.join("hosts"), &hosts)?;
+            etc.push(folder);
+        }
+        Ok(Self { script, etc })
+    }
+
+    /// Two ranks, one on each host. Launchers run on the first: what they start connects back to them.
+    fn job(&self, network: &Network, library: Library, prefix: &Path, program: &Path) -> Result<Command> {
+        if library == Library::Ayatori {
+            return Ok(network.job(prefix, 2, &[], program));
+        }
+        let rails: Vec<String> = (0..network.rails).map(|rail| format!("rail{rail}")).collect();
+        let rails = rails.join(",");
+        let hosts = network.hosts.join(",");
+        let launcher = library.prefix().join("bin/mpiexec");
+        let (launcher, script) = (launcher.to_string_lossy(), self.script.to_string_lossy());
+        let mut words = vec!["unshare".to_owned(), "-u".into(), "sh".into(), "-c".into()];
+        words.extend([format!("hostname {}; exec \"$0\" \"$@\"", network.hosts[0]), launcher.into_owned()]);
+        let mut add = |text: &str| words.extend(text.split_whitespace().map(str::to_owned));
+        match library {
+            Library::Mpich => {
+                add(&format!("-launcher ssh -launcher-exec {script} -hosts {hosts} -ppn 1 -n 2"))
+            }
+            Library::Intel => add(&format!(
+                "-iface rail0 -bootstrap ssh -bootstrap-exec {script} -hosts {hosts} -ppn 1 -n 2"
+            )),
+            Library::OpenMpi => add(&format!(
+                "--allow-run-as-root --prtemca plm_ssh_agent {script} --prtemca prte_if_include rail0 \
+                 --host {hosts} --map-by node -n 2 --bind-to none --mca pml ob1 --mca btl tcp,self \
+                 --mca btl_tcp_if_include {rails}"
+            )),
+            Library::Ayatori | Library::OpenMpiUcx => bail!("not launched in this way"),
+        }
+        words.push(program.to_string_lossy().into_owned());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command = network.in_host(0, &words);
+        command.env("FI_PROVIDER", "tcp").env("FI_TCP_IFACE", "rail0");
+        if library == Library::Intel {
+            let lib = library.prefix().join("lib");
+            command.env("I_MPI_FABRICS", "ofi").env("I_MPI_ROOT", library.prefix());
+            command.env("LD_LIBRARY_PATH", &lib).env("FI_PROVIDER_PATH", &lib);
+        }
+        Ok(command)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        for folder in &self.etc {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        let _ = std::fs::remove_dir("/etc/netns");
+    }
+}

@@ -1,0 +1,161 @@
+//! Strangers at the doors of a job: it transfers on, and hardly slower.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::network::MTU_JUMBO;
+use super::shaped::shaped;
+use super::timeline::Timeline;
+use super::trouble::during;
+use super::{Background, Random, Session};
+
+/// The ports of the job; with one rank on a host its door at each address is the first.
+pub(super) const PORTS: &str = "41000-41003";
+pub(super) const PORT: u16 = 41_000;
+/// Callers that connect and say nothing: so many at each of the two doors.
+const HALF_OPEN_COUNT: usize = 5_000;
+/// Callers that say a byte now and then.
+const LORIS_COUNT: usize = 200;
+/// Pause between the calls of each of the busy ones: 200 calls a second, of two kinds.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How much slower the transfer may be, in percent.
+const SLOWER_MAX: f64 = 5.0;
+
+/// Of the internal command `net-stranger`, which runs in a namespace.
+#[derive(clap::Args)]
+pub(crate) struct StrangerOptions {
+    /// The door.
+    door: SocketAddr,
+    /// How long to disturb, in seconds.
+    seconds: u64,
+}
+
+/// A transfer that is first left alone, then not.
+pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
+    const ATTACK_S: f64 = 4.0;
+    let network = shaped(&[1000, 1000], MTU_JUMBO)?;
+    let program = session.build("tests/net/stream.c")?;
+    let this = std::env::current_exe().context("cannot find myself")?;
+    let mut job = network.job(&session.prefix, 2, &[], &program);
+    job.arg("11.5").env("AYATORI_PORTS", PORTS);
+    let strangers = std::sync::Mutex::new(Vec::new());
+    let (outcome, changed) = during(&mut job, &[4.5], |_| {
+        // At the receiver's door by one rail and at the sender's by the other.
+        for (host, door) in [(0, "10.77.0.2"), (1, "10.77.1.1")] {
+            let line =
+                format!("ulimit -n 8000; exec {} net-stranger {door}:{PORT} {ATTACK_S}", this.display());
+            let mut stranger = network.in_host(host, &["nice", "-n", "10", "sh", "-c", &line]);
+            let child = stranger.stdout(Stdio::piped()).spawn()?;
+            strangers.lock().map_err(|_| anyhow::anyhow!("a panic"))?.push(Background(child));
+        }
+        Ok(())
+    })?;
+    let mut said = String::new();
+    for stranger in strangers.lock().map_err(|_| anyhow::anyhow!("a panic"))?.iter_mut() {
+        if let Some(pipe) = &mut stranger.0.stdout {
+            pipe.read_to_string(&mut said)?;
+        }
+    }
+    print!("{said}");
+    session.verdict(said.matches("0 let in").count() == 2, "strangers are shown out", || said.clone());
+    let is_good = outcome.success() && outcome.stdout.lines().any(|line| line == "No Errors");
+    session.verdict(is_good, "the job under attack loses nothing", || outcome.reason());
+    let timeline = Timeline::parse(&outcome.stdout);
+    let at = changed[0];
+    let (before, under) = (timeline.rate(at - 3.0, at), timeline.rate(at + 0.2, at + 0.2 + ATTACK_S));
+    let slower = (1.0 - under / before) * 100.0;
+    let what = format!(
+        "{:.1} MB/s alone, {:.1} MB/s under attack: {slower:.1} % slower (at most {SLOWER_MAX} %)",
+        before / 1e6,
+        under / 1e6
+    );
+    session.figure(slower <= SLOWER_MAX, &what);
+    Ok(())
+}
+
+/// `net-stranger`: disturbs in four ways at once and says what came of it.
+pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    let (calls, let_in) = (AtomicU64::new(0), AtomicU64::new(0));
+    let dial = || {
+        calls.fetch_add(1, Ordering::Relaxed);
+        TcpStream::connect_timeout(&options.door, Duration::from_secs(1))
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = Random(7);
+            while Instant::now() < end {
+                if let Ok(mut stream) = dial() {
+                    let bytes: Vec<u8> = (0..random.below(4000)).map(|_| random.below(256) as u8).collect();
+                    let _ = stream.write_all(&bytes);
+                }
+                std::thread::sleep(PAUSE);
+            }
+        });
+        scope.spawn(|| {
+            while Instant::now() < end {
+                if let Ok(stream) = dial()
+                    && is_let_in(stream, &[0x5a; 32])
+                {
+                    let_in.fetch_add(1, Ordering::Relaxed);
+                }
+                std::thread::sleep(PAUSE);
+            }
+        });
+        scope.spawn(|| {
+            let mut silent = Vec::new();
+            while silent.len() < HALF_OPEN_COUNT && Instant::now() < end {
+                silent.extend(dial());
+                if silent.len() % 50 == 0 {
+                    // All in a second.
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            }
+            println!("stranger: {} connections that said nothing", silent.len());
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        });
+        scope.spawn(|| {
+            let mut slow: Vec<TcpStream> = (0..LORIS_COUNT).filter_map(|_| dial().ok()).collect();
+            let message = hello();
+            for byte in message.iter().cycle() {
+                if Instant::now() >= end {
+                    return;
+                }
+                slow.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
+                slow.extend((slow.len()..LORIS_COUNT).filter_map(|_| dial().ok()));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        });
+    });
+    println!("stranger: {} calls, {} let in", calls.into_inner(), let_in.into_inner());
+    Ok(())
+}
+
+/// What an honest rank 0 or 1 might say first; not as long as a hello unless it is one.
+pub(super) fn hello() -> [u8; 48] {
+    let mut bytes = [0; 48];
+    bytes[..8].copy_from_slice(b"AYATORI\x02");
+    bytes[12] = 1;
+    bytes[16] = 9;
+    bytes[24..40].copy_from_slice(&[3; 16]);
+    bytes
+}
+
+/// Says a hello and, to the challenge, this proof. Whether a verdict comes.
+pub(super) fn is_let_in(mut stream: TcpStream, proof: &[u8; 32]) -> bool {
+    converse(&mut stream, &hello(), proof).is_ok()
+}
+
+/// The dialler's part of a handshake, word for word.
+pub(super) fn converse(stream: &mut TcpStream, hello: &[u8], proof: &[u8]) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(hello)?;
+    stream.read_exact(&mut [0; 48])?;
+    stream.write_all(proof)?;
+    stream.read_exact(&mut [0; 40])
+}

@@ -1,0 +1,200 @@
+//! Two hosts that are network namespaces of this machine, with rails between them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::process;
+
+/// All our namespaces begin with this.
+pub(super) const PREFIX: &str = "aytnet";
+/// Most that any one program may take.
+pub(super) const LIMIT: Duration = Duration::from_secs(120);
+/// Ethernet's usual frames, and the long ones that clusters use.
+pub(super) const MTU: u32 = 1500;
+pub(super) const MTU_JUMBO: u32 = 9000;
+/// An address that nobody has: frames to it are lost without a word.
+const NOBODY: &str = "02:00:00:00:00:99";
+
+/// `ip WORDS`.
+pub(super) fn ip(words: &str) -> Result<()> {
+    let outcome = process::capture(Command::new("ip").args(words.split(' ')), LIMIT)?;
+    if !outcome.success() {
+        bail!("`ip {words}`: {}", outcome.reason());
+    }
+    Ok(())
+}
+
+/// Why there cannot be namespaces here; `None`: there can.
+pub(super) fn obstacle() -> Option<String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some("network namespaces need root (sudo -E cargo xtask net-test)".to_owned());
+    }
+    let probe = format!("{PREFIX}{}p", std::process::id());
+    let (a, b) = (format!("netns add {probe}"), format!("-n {probe} link add x type veth peer name y"));
+    let tbf = format!("-n {probe} link set x up");
+    let made = ip(&a).and_then(|()| ip(&b)).and_then(|()| ip(&tbf)).and_then(|()| {
+        let tc = ["netns", "exec", &probe, "tc", "qdisc", "add", "dev", "x", "root", "tbf", "rate", "1gbit"];
+        let outcome =
+            process::capture(Command::new("ip").args(tc).args(["burst", "256kb", "latency", "5ms"]), LIMIT)?;
+        if outcome.success() { Ok(()) } else { bail!("tc: {}", outcome.reason()) }
+    });
+    let _ = ip(&format!("netns del {probe}"));
+    made.err().map(|error| format!("no network namespaces with shaped veth pairs here: {error:#}"))
+}
+
+/// Two namespaces with rails between them; gone when dropped.
+pub(super) struct Network {
+    pub(super) hosts: [String; 2],
+    pub(super) rails: usize,
+}
+
+impl Network {
+    /// `rails` veth pairs, `10.77.N.1` and `.2` on rail N, and `fd77:N::1` and `::2`.
+    pub(super) fn new(rails: usize) -> Result<Self> {
+        Self::with_mtu(rails, MTU)
+    }
+
+    /// The same with frames of another length. Congestion control is reno, which every kernel has.
+    pub(super) fn with_mtu(rails: usize, mtu: u32) -> Result<Self> {
+        let network = Self::empty()?;
+        let [a, b] = &network.hosts;
+        for rail in 0..rails {
+            ip(&format!("link add rail{rail} netns {a} type veth peer name rail{rail} netns {b}"))?;
+            for (number, host) in [(1, a), (2, b)] {
+                ip(&format!("-n {host} link set rail{rail} mtu {mtu}"))?;
+                ip(&format!("-n {host} addr add 10.77.{rail}.{number}/24 dev rail{rail}"))?;
+                ip(&format!("-n {host} addr add fd77:{rail}::{number}/64 dev rail{rail} nodad"))?;
+                ip(&format!("-n {host} link set rail{rail} up"))?;
+            }
+        }
+        network.settle()?;
+        Ok(Self { hosts: network.take(), rails })
+    }
+
+    /// Two namespaces with nothing between them.
+    pub(super) fn empty() -> Result<Self> {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let hosts = ["a", "b"].map(|side| format!("{PREFIX}{}{side}{number}", std::process::id()));
+        let network = Self { hosts, rails: 0 };
+        for host in &network.hosts {
+            ip(&format!("netns add {host}"))?;
+            ip(&format!("-n {host} link set lo up"))?;
+            let reno = "echo reno > /proc/sys/net/ipv4/tcp_congestion_control";
+            let mut set = Command::new("ip");
+            process::capture(set.args(["netns", "exec", host, "sh", "-c", reno]), LIMIT)?;
+        }
+        Ok(network)
+    }
+
+    /// The names, without the end.
+    fn take(self) -> [String; 2] {
+        let hosts = self.hosts.clone();
+        std::mem::forget(self);
+        hosts
+    }
+
+    /// Waits until the kernel has noticed every carrier, which it does within a second.
+    pub(super) fn settle(&self) -> Result<()> {
+        let begin = Instant::now();
+        for host in &self.hosts {
+            loop {
+                let links =
+                    process::capture(Command::new("ip").args(["-n", host, "-o", "link", "show"]), LIMIT)?;
+                let is_pending = |line: &str| !line.contains(" lo:") && !line.contains("state UP");
+                if !links.stdout.lines().any(is_pending) {
+                    break;
+                }
+                if begin.elapsed() > Duration::from_secs(10) {
+                    bail!("{host}: a link does not come up: {}", links.stdout);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
+    }
+
+    /// Limits a rail to so many Mbit/s, both ways; also while it is in use.
+    pub(super) fn shape(&self, rail: usize, mbit_per_s: u32) -> Result<()> {
+        for host in &self.hosts {
+            let words = format!(
+                "netns exec {host} tc qdisc replace dev rail{rail} root tbf rate {mbit_per_s}mbit burst 256kb latency 5ms"
+            );
+            ip(&words)?;
+        }
+        Ok(())
+    }
+
+    /// The carrier of a rail goes, or comes.
+    pub(super) fn set_carrier_gone(&self, rail: usize, is_gone: bool) -> Result<()> {
+        let host = &self.hosts[0];
+        ip(&format!("-n {host} link set rail{rail} {}", if is_gone { "down" } else { "up" }))?;
+        if !is_gone {
+            // An interface that was down has lost this one.
+            ip(&format!("-n {host} addr replace fd77:{rail}::1/64 dev rail{rail} nodad"))?;
+        }
+        Ok(())
+    }
+
+    /// Everything sent over a rail is lost, both ways, and the carrier stays; or not any more.
+    pub(super) fn set_silent(&self, rail: usize, is_silent: bool) -> Result<()> {
+        for (host, other) in self.hosts.iter().zip([2, 1]) {
+            for address in [format!("10.77.{rail}.{other}"), format!("fd77:{rail}::{other}")] {
+                let words = if is_silent {
+                    format!("-n {host} neigh replace {address} lladdr {NOBODY} dev rail{rail} nud permanent")
+                } else {
+                    format!("-n {host} neigh del {address} dev rail{rail}")
+                };
+                ip(&words)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A job of ours on both hosts.
+    pub(super) fn job(&self, prefix: &Path, ranks: usize, options: &[&str], program: &Path) -> Command {
+        let mut command = Command::new(prefix.join("bin/ayatori"));
+        command.args(["run", "--agent", "ip netns exec {host}", "--hosts", &self.hosts.join(",")]);
+        command.args(["-n", &ranks.to_string()]).args(options).arg(program);
+        command
+    }
+
+    /// A program in one of the two.
+    pub(super) fn in_host(&self, host: usize, words: &[&str]) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.hosts[host]]).args(words);
+        command
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for host in &self.hosts {
+            let _ = ip(&format!("netns del {host}"));
+        }
+    }
+}
+
+/// Removes what killed runs have left.
+pub(super) fn sweep() {
+    let Ok(list) = process::capture(Command::new("ip").args(["netns", "list"]), LIMIT) else { return };
+    let names = list.stdout.lines().filter_map(|line| line.split_whitespace().next());
+    for name in names.filter(|name| name.starts_with(PREFIX)) {
+        let pid: String = name[PREFIX.len()..].chars().take_while(char::is_ascii_digit).collect();
+        if !Path::new("/proc").join(pid).exists() {
+            let _ = ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// An interface with a carrier and an address, and nobody behind it: a cable whose other end is in the same host.
+pub(super) fn blind(host: &str, name: &str, address: &str) -> Result<()> {
+    ip(&format!("-n {host} link add {name} type veth peer name {name}x"))?;
+    ip(&format!("-n {host} addr add {address} dev {name}"))?;
+    ip(&format!("-n {host} link set {name} up"))?;
+    ip(&format!("-n {host} link set {name}x up"))
+}

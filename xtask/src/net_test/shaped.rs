@@ -1,0 +1,81 @@
+//! Rails of known speed: how much of their sum a job gets.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+
+use super::network::{LIMIT, MTU, MTU_JUMBO, Network};
+use super::{Background, Session, build_raw, result};
+use crate::process;
+
+/// With long frames all but 0.7 % of what a rail carries can be data (8948 of 9014 bytes).
+pub(super) fn bandwidth(session: &mut Session<'_>) -> Result<()> {
+    for (rates, least) in [(&[2000, 2000, 2000, 2000][..], [97.0, 95.0]), (&[2000, 500], [95.0, 95.0])] {
+        let network = shaped(rates, MTU_JUMBO)?;
+        let sum = f64::from(rates.iter().sum::<u32>()) / 8e3;
+        let reached = percent(session, &network, sum)?;
+        let what = format!(
+            "4 MiB over {rates:?} Mbit/s: {:.1} % of the sum (at least {}), both ways {:.1} % (at least {})",
+            reached[0], least[0], reached[1], least[1]
+        );
+        session.figure(reached[0] >= least[0] && reached[1] >= least[1], &what);
+    }
+    Ok(())
+}
+
+/// With frames of 1500 bytes 4.4 % are headers (1448 of 1514 bytes): the measure is what sockets alone reach.
+pub(super) fn usual_frames(session: &mut Session<'_>) -> Result<()> {
+    let raw = build_raw()?;
+    for rates in [&[2000, 2000, 2000, 2000][..], &[2000, 500]] {
+        let network = shaped(rates, MTU)?;
+        let sum = f64::from(rates.iter().sum::<u32>()) / 8e3;
+        let reached = percent(session, &network, sum)?;
+        let limit = raw_stream(&network, &raw)? / sum * 100.0;
+        let what = format!(
+            "4 MiB over {rates:?} Mbit/s, frames of 1500 bytes: {:.1} % of the sum, both ways {:.1} %; raw sockets {limit:.1} %",
+            reached[0], reached[1]
+        );
+        session.figure(reached[0] >= 0.97 * limit, &what);
+    }
+    Ok(())
+}
+
+pub(super) fn shaped(rates: &[u32], mtu: u32) -> Result<Network> {
+    let network = Network::with_mtu(rates.len(), mtu)?;
+    for (rail, &rate) in rates.iter().enumerate() {
+        network.shape(rail, rate)?;
+    }
+    Ok(network)
+}
+
+/// What one way and both ways reach of the sum (in GB/s), in percent.
+fn percent(session: &Session<'_>, network: &Network, sum: f64) -> Result<[f64; 2]> {
+    let program = session.build("bench/bandwidth.c")?;
+    let mut job = network.job(&session.prefix, 2, &[], &program);
+    let outcome = process::capture(job.env("BENCH_SIZE", "4194304"), LIMIT)?;
+    let figure = |name| result(&outcome.stdout, name, 4 << 20).with_context(|| outcome.reason());
+    Ok([figure("bandwidth")? / sum * 100.0, figure("bibandwidth")? / (2.0 * sum) * 100.0])
+}
+
+/// One raw connection a rail, all at once, in GB/s.
+pub(super) fn raw_stream(network: &Network, raw: &str) -> Result<f64> {
+    let addresses: Vec<String> = (0..network.rails).map(|rail| format!("10.77.{rail}.1")).collect();
+    let words = |side| {
+        let mut words = vec![raw, side, "stream", "2"];
+        words.extend(addresses.iter().map(String::as_str));
+        words
+    };
+    let client = network.in_host(1, &words("client")).stdout(Stdio::null()).spawn()?;
+    let _client = Background(client);
+    let outcome = process::capture(&mut network.in_host(0, &words("server")), LIMIT)?;
+    result(&outcome.stdout, "stream", 0).with_context(|| outcome.reason())
+}
+
+/// Ping-pong over one raw connection, in microseconds one way.
+pub(super) fn raw_ping_pong(network: &Network, raw: &str) -> Result<f64> {
+    let words = |side| [raw, side, "pingpong", "8", "10.77.0.1"];
+    let server = network.in_host(0, &words("server")).stdout(Stdio::null()).spawn()?;
+    let _server = Background(server);
+    let outcome = process::capture(&mut network.in_host(1, &words("client")), LIMIT)?;
+    result(&outcome.stdout, "pingpong", 8).with_context(|| outcome.reason())
+}
