@@ -49,7 +49,7 @@ pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
         for (host, door) in [(0, "10.77.0.2"), (1, "10.77.1.1")] {
             let line =
                 format!("ulimit -n 8000; exec {} net-stranger {door}:{PORT} {ATTACK_S}", this.display());
-            let mut stranger = network.in_host(host, &["nice", "-n", "10", "sh", "-c", &line]);
+            let mut stranger = network.in_host(host, &["sh", "-c", &line]);
             let child = stranger.stdout(Stdio::piped()).spawn()?;
             strangers.lock().map_err(|_| anyhow::anyhow!("a panic"))?.push(Background(child));
         }
@@ -111,10 +111,6 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
             let mut silent = Vec::new();
             while silent.len() < HALF_OPEN_COUNT && Instant::now() < end {
                 silent.extend(dial());
-                if silent.len() % 50 == 0 {
-                    // All in a second.
-                    std::thread::sleep(Duration::from_millis(10));
-                }
             }
             println!("stranger: {} connections that said nothing", silent.len());
             std::thread::sleep(end.saturating_duration_since(Instant::now()));

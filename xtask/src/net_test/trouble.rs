@@ -126,7 +126,7 @@ fn none_left(
     let program = session.build("tests/net/lost.c")?;
     let mut job = network.job(&session.prefix, 2, &[], &program);
     let (outcome, _) =
-        during(job.arg("15"), &[2.0], |_| (0..2).try_for_each(|rail| set(&network, rail, true)))?;
+        during(job.arg("20"), &[2.0], |_| (0..2).try_for_each(|rail| set(&network, rail, true)))?;
     let said = |what: &str| outcome.stderr.lines().filter(|line| line.contains(what)).count();
     let is_good = outcome.stdout.lines().filter(|line| *line == "No Errors").count() == 2;
     let first = outcome.stderr.lines().find(|line| line.contains(": long ")).unwrap_or("nothing").to_owned();

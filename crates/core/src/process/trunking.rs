@@ -389,10 +389,7 @@ impl Process {
                     let ack_now = last || trunk.is_window_full_with(rail, length + unit);
                     let payload = buffer.gather(offset as usize, length as usize);
                     let taken = trunk.send_units(device, now, rail, &piece, payload, ack_now);
-                    if taken.is_ok() {
-                        spread.take_share(rail, length);
-                    }
-                    taken
+                    taken.inspect(|()| spread.take_share(rail, length))
                 }
                 Some(key) => {
                     let local = buffer.part(offset as usize, length as usize);

@@ -18,15 +18,18 @@ use std::time::Duration;
 
 /// Waiting connections the kernel keeps for each listener.
 const BACKLOG: i32 = 256;
-/// Unsent bytes the kernel takes of one connection. What it has and has not sent cannot go over another rail, and
-/// 256 KiB are a millisecond of 2 Gbit/s.
-const UNSENT_BYTES_MAX: u32 = 256 << 10;
+/// Unsent bytes the kernel takes of one connection. What it has and has not sent cannot go over another rail; but a rail that
+/// runs dry while this process is busy with others is a loss, too: 1 MiB are 4 ms of 2 Gbit/s, and on slower rails the
+/// protocols give it less (a few milliseconds of the rate that they measure).
+const UNSENT_BYTES_MAX: u32 = 1 << 20;
 /// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
 const RESEND_AFTER_MIN_US: u32 = 50_000;
-/// An idle connection whose far end's kernel does not answer is broken after 2 s + 2 × 1 s.
+/// A connection whose far end's kernel has not answered for so long is broken, whether something is under way (user timeout)
+/// or not (keep-alive asks from 2 s on). For a peer whose kernel answers and who has not read for so long, its buffers
+/// full, the connection is made anew, which costs a megabyte sent again.
+const DEAD_AFTER_MS: u32 = 6_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-const KEEPALIVE_COUNT: u32 = 2;
 /// Rails fit a `RailSet`.
 const RAILS_MAX: usize = 32;
 
@@ -97,7 +100,7 @@ impl Settings {
         let _ = sockopt::set_socket_keepalive(socket, true);
         let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE);
         let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL);
-        let _ = sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT);
+        let _ = sockopt::set_tcp_user_timeout(socket, DEAD_AFTER_MS);
         sys::set_unsent_max(socket.as_fd(), UNSENT_BYTES_MAX);
         sys::set_resend_after_min(socket.as_fd(), RESEND_AFTER_MIN_US);
         if let Some(name) = &self.congestion {
