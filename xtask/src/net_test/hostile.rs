@@ -19,6 +19,8 @@ pub(super) const PORTS: &str = "41000-41003";
 pub(super) const PORT: u16 = 41_000;
 /// Callers that connect and say nothing: so many at each of the two doors.
 const HALF_OPEN_COUNT: usize = 5_000;
+/// A call waits for its turn on CPUs that the job keeps busy: many wait at a time.
+const HALF_OPEN_THREADS: usize = 50;
 /// Callers that say a byte now and then.
 const LORIS_COUNT: usize = 200;
 /// Pause between the calls of each of the busy ones: 200 calls a second, of two kinds.
@@ -81,7 +83,7 @@ pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
 /// `net-stranger`: disturbs in four ways at once and says what came of it.
 pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(options.seconds);
-    let (calls, let_in) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (calls, let_in, half_open) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let dial = || {
         calls.fetch_add(1, Ordering::Relaxed);
         TcpStream::connect_timeout(&options.door, Duration::from_secs(1))
@@ -107,14 +109,16 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
                 std::thread::sleep(PAUSE);
             }
         });
-        scope.spawn(|| {
-            let mut silent = Vec::new();
-            while silent.len() < HALF_OPEN_COUNT && Instant::now() < end {
-                silent.extend(dial());
-            }
-            println!("stranger: {} connections that said nothing", silent.len());
-            std::thread::sleep(end.saturating_duration_since(Instant::now()));
-        });
+        for _ in 0..HALF_OPEN_THREADS {
+            scope.spawn(|| {
+                let mut silent = Vec::new();
+                while silent.len() < HALF_OPEN_COUNT / HALF_OPEN_THREADS && Instant::now() < end {
+                    silent.extend(dial());
+                }
+                half_open.fetch_add(silent.len() as u64, Ordering::Relaxed);
+                std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            });
+        }
         scope.spawn(|| {
             let mut slow: Vec<TcpStream> = (0..LORIS_COUNT).filter_map(|_| dial().ok()).collect();
             let message = hello();
@@ -128,7 +132,12 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
             }
         });
     });
-    println!("stranger: {} calls, {} let in", calls.into_inner(), let_in.into_inner());
+    println!(
+        "stranger: {} calls, {} of them silent, {} let in",
+        calls.into_inner(),
+        half_open.into_inner(),
+        let_in.into_inner()
+    );
     Ok(())
 }
 

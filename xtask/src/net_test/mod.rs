@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// Seed of what is random
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only the conformance programs whose name contains this
+    /// Only the conformance programs, or networks to compare on, whose name contains this
     #[arg(long)]
     only: Option<String>,
 }
@@ -83,10 +83,10 @@ macro_rules! steps {
     (@long) => { true };
 }
 
-const STEPS: [Step; 16] = steps! {
+const STEPS: [Step; 17] = steps! {
     "conform" short basics::conform: "our conformance programs on two ranks, one on each host";
     "interfaces" short basics::interfaces: "docker0, virbr0, IPv6, --rails, --no-rails";
-    "bandwidth" short shaped::bandwidth: "4 x 2 Gbit/s, 2 Gbit/s + 500 Mbit/s: share of the sum";
+    "bandwidth" short shaped::bandwidth: "4 x 2 Gbit/s, 2 Gbit/s + 500 Mbit/s one way: share of the sum";
     "speed-change" short trouble::speed_change: "a rail becomes slow and quick again under traffic";
     "rail-down" short trouble::rail_down: "one of four rails loses its carrier, and gets it back";
     "rail-silent" short trouble::rail_silent: "one of four rails loses every frame, and no frame any more";
@@ -99,6 +99,7 @@ const STEPS: [Step; 16] = steps! {
     "all-silent" long trouble::all_silent: "all rails lose every frame: every operation fails in time";
     "conform-all" long basics::conform_all: "our conformance programs on two to four ranks";
     "many-cuts" long basics::many_cuts: "a hundred random cuts";
+    "both-ways" long shaped::both_ways: "the same both ways (not always reached: see tests/net/README.md)";
     "usual-frames" long shaped::usual_frames: "bandwidth with frames of 1500 bytes, beside raw sockets";
 };
 

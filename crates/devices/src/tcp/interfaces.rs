@@ -82,6 +82,8 @@ pub struct Interface {
     pub addresses: Vec<Address>,
     /// Its nominal speed in Mbit/s, where it knows it.
     pub speed_mbit_per_s: Option<u32>,
+    /// Its longest frame less the Ethernet header, in bytes, where known.
+    pub mtu_bytes: Option<u32>,
     /// The NUMA node it hangs on, where known.
     pub numa_node: Option<u16>,
 }
@@ -107,6 +109,7 @@ impl Interface {
             let place = list.iter().position(|known| known.name == entry.name).unwrap_or_else(|| {
                 list.push(Self {
                     speed_mbit_per_s: fact(&entry.name, "speed").filter(|&speed: &u32| speed > 0),
+                    mtu_bytes: fact(&entry.name, "mtu"),
                     numa_node: fact(&entry.name, "device/numa_node"),
                     name: entry.name,
                     index: entry.index,
@@ -312,6 +315,7 @@ pub(super) mod tests {
             is_loopback: name == "lo",
             addresses: addresses.iter().map(address).collect(),
             speed_mbit_per_s: None,
+            mtu_bytes: None,
             numa_node: None,
         }
     }

@@ -622,7 +622,7 @@ fn capabilities(interface: &Interface) -> RailCapabilities {
     RailCapabilities {
         // One small string per interface, for the life of the process.
         name: String::leak(interface.name.clone()),
-        packet_bytes_max: frame::BODY_BYTES_MAX,
+        packet_bytes_max: frame::packet_bytes_for(interface.mtu_bytes),
         inline_bytes: 0,
         // A longer message saves a copy at the receiver by a round trip of some 10 µs.
         eager_bytes_max: frame::PAYLOAD_BYTES_MAX,

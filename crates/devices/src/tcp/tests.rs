@@ -18,6 +18,7 @@ fn interfaces(host: u8, count: u8) -> Vec<Interface> {
         is_loopback: true,
         addresses: vec![Address { ip: Ipv4Addr::new(127, 7, number, host).into(), prefix_bits: 24 }],
         speed_mbit_per_s: None,
+        mtu_bytes: None,
         numa_node: None,
     };
     (0..count).map(interface).collect()
