@@ -439,10 +439,8 @@ impl Run<'_> {
         let pid = this.child.id();
         let what = if this.is_greeted { "its agent" } else { "the command that was to start its agent" };
         let hint = match status.and_then(|status| status.code()) {
-            Some(126 | 127) if !this.is_greeted => match std::env::current_exe() {
-                Ok(own) => format!("; is it there, as {}?", own.display()),
-                Err(_) => String::new(),
-            },
+            Some(126 | 127) if !this.is_greeted => std::env::current_exe()
+                .map_or_else(|_| String::new(), |own| format!("; is it there, as {}?", own.display())),
             Some(255) if !this.is_greeted => {
                 format!("; it could not log in, see above: does 'ssh {} true' work by itself?", this.name)
             }
@@ -745,8 +743,8 @@ fn quoted(word: &OsStr) -> OsString {
 
 /// Whether a command was stopped by a signal, as one in the background is that reads from the terminal.
 fn is_stopped(child: &Child) -> bool {
-    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    use rustix::process::{Pid, WaitId, WaitIdOptions as Options, waitid};
+    let options = Options::STOPPED | Options::NOHANG | Options::NOWAIT;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)))
 }
 
