@@ -119,6 +119,11 @@ impl Schedule {
         self.reducer.as_ref().is_some_and(Reducer::is_user_function)
     }
 
+    /// Messages issued that have not ended.
+    pub fn in_flight_count(&self) -> u32 {
+        self.state.in_flight
+    }
+
     /// How far the run is.
     pub fn status(&self) -> Status {
         match self.state.failed {

@@ -2,6 +2,10 @@
 //!
 //! A running schedule is a request; its messages are requests with a *parent*, which vanish as they complete
 //! and wake the parent. The parent goes on in the next [`Process::poll_transmit`].
+//!
+//! One that has failed is not over before its last message is: the user may reuse the buffers when told, and messages
+//! work in them. Receives that nothing has matched and sends that have not left end at once; announced sends are
+//! cancelled; what is being moved is waited for, which its peer, or the loss of it, brings to an end.
 
 use super::Process;
 use super::make_comm::Making;
@@ -14,7 +18,7 @@ use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Request, SendMode, State};
-use crate::wire::Envelope;
+use crate::wire::{Envelope, Header};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -33,6 +37,8 @@ pub(crate) struct Running {
     span: Span,
     /// What is done at the end: a communicator may come of it.
     making: Option<Making>,
+    /// Why it will fail, once its messages have ended.
+    failure: Option<Error>,
 }
 
 impl Running {
@@ -98,7 +104,7 @@ impl Process {
         }
         let id = self.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         let status = schedule.start(&mut Carrier { process: self, device, span: &span, parent: id });
-        let running = Box::new(Running { schedule, span, making });
+        let running = Box::new(Running { schedule, span, making, failure: None });
         match self.settle_collective(id, status, running) {
             Some(completion) => {
                 self.requests.remove(id);
@@ -113,41 +119,36 @@ impl Process {
         &mut self,
         id: RequestId,
         status: coll::Status,
-        running: Box<Running>,
+        mut running: Box<Running>,
     ) -> Option<Completion> {
-        let completion = match status {
-            coll::Status::Running => {
-                let request = self.requests.get_mut(id).expect("a running schedule has a request");
-                request.state = State::Collective(running);
-                return None;
-            }
-            coll::Status::Done => {
-                if let Some(making) = running.making {
-                    self.finish_making(making);
-                }
-                self.pool.recycle(running.schedule);
-                Completion::EMPTY
-            }
-            coll::Status::Failed(error) => {
-                if let Some(making) = running.making {
-                    self.abandon_making(making);
-                }
-                self.give_up_children(id);
-                Completion::failed(error)
-            }
-        };
-        Some(completion)
+        if let coll::Status::Failed(error) = status
+            && running.failure.is_none()
+        {
+            running.failure = Some(error);
+            self.end_children(id);
+        }
+        if status == coll::Status::Running || running.schedule.in_flight_count() > 0 {
+            let request = self.requests.get_mut(id).expect("a running schedule has a request");
+            request.state = State::Collective(running);
+            return None;
+        }
+        let Running { schedule, making, failure, .. } = *running;
+        match (making, failure) {
+            (Some(making), None) => self.finish_making(making),
+            (Some(making), Some(_)) => self.abandon_making(making),
+            (None, _) => {}
+        }
+        self.pool.recycle(schedule);
+        Some(failure.map_or(Completion::EMPTY, Completion::failed))
     }
 
-    /// Goes on with the schedules whose messages have ended.
-    /// Whether there was anything to do.
+    /// Goes on with the schedules whose messages have ended. Whether there was anything to do.
     pub(super) fn advance_woken<D: Device>(&mut self, device: &mut D) -> bool {
         let mut worked = false;
         let mut put_off = Vec::new();
         while let Some(woken) = self.woken.pop_front() {
             let Woken { parent, step, result } = woken;
             let Some(request) = self.requests.get_mut(parent) else { continue };
-            // One that has failed hears of its other messages too.
             let State::Collective(running) = &request.state else { continue };
             if self.puts_off_user_functions && running.schedule.calls_user_function() {
                 put_off.push(woken);
@@ -159,8 +160,11 @@ impl Process {
                 unreachable!("just looked")
             };
             running.schedule.complete(step, result);
-            let Running { schedule, span, .. } = &mut *running;
-            let status = schedule.advance(&mut Carrier { process: self, device, span, parent });
+            let Running { schedule, span, failure, .. } = &mut *running;
+            let status = match *failure {
+                Some(error) => coll::Status::Failed(error),
+                None => schedule.advance(&mut Carrier { process: self, device, span, parent }),
+            };
             if let Some(completion) = self.settle_collective(parent, status, running) {
                 self.complete(parent, completion);
             }
@@ -204,18 +208,15 @@ impl Process {
         }
     }
 
-    /// A schedule failed: its messages end without it.
-    fn give_up_children(&mut self, parent: RequestId) {
+    /// A schedule failed: ends its messages, as soon as each can be.
+    #[cold]
+    fn end_children(&mut self, parent: RequestId) {
         let is_child = |request: &Request| matches!(request.parent, Some((id, _)) if id == parent);
         let children: Vec<RequestId> =
             self.requests.iter().filter(|(_, r)| is_child(r)).map(|(id, _)| id).collect();
         for id in children {
-            let request = self.requests.get_mut(id).expect("just listed");
-            request.parent = None;
-            request.detached = true;
-            if let State::Posted { key, .. } = request.state {
-                self.posted.withdraw(key, id.index);
-                self.requests.remove(id);
+            if let Some(link) = self.cancel_locally(id) {
+                self.queue_control(link, Header::Cancel(id));
             }
         }
     }

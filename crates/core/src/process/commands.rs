@@ -612,10 +612,21 @@ impl Process {
     /// Asks that a request be cancelled (`MPI_Cancel`). It completes either way; its status says how. A
     /// matched receive or a send that has left cannot be cancelled and completes as usual.
     pub fn cancel<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
-        let request = self.requests.get(id).ok_or(Error::Request)?;
-        match request.state {
+        match self.requests.get(id).ok_or(Error::Request)?.state {
             State::Started(Posted::Pending(child)) => return self.cancel(device, child),
             State::Inactive => return Err(Error::Request),
+            _ => {}
+        }
+        if let Some(link) = self.cancel_locally(id) {
+            self.offer_or_queue(device, link, Header::Cancel(id), Buffer::EMPTY);
+        }
+        Ok(())
+    }
+
+    /// Cancels what has not left. The link over which the peer has to be asked, if it has.
+    pub(super) fn cancel_locally(&mut self, id: RequestId) -> Option<LinkIndex> {
+        let request = self.requests.get(id)?;
+        match request.state {
             State::Posted { key, .. } => {
                 self.posted.withdraw(key, id.index);
                 self.complete_cancelled(id);
@@ -636,13 +647,10 @@ impl Process {
                     self.complete_cancelled(id);
                 }
             }
-            State::AwaitMatch | State::Offered => {
-                let link = request.link.expect("a send that left has a link");
-                self.offer_or_queue(device, link, Header::Cancel(id), Buffer::EMPTY);
-            }
+            State::AwaitMatch | State::Offered => return request.link,
             _ => {}
         }
-        Ok(())
+        None
     }
 
     pub(super) fn complete_cancelled(&mut self, id: RequestId) {

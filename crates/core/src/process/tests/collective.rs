@@ -264,3 +264,76 @@ fn a_collective_ends_when_a_member_dies_with_which_nothing_is_exchanged() {
     assert_eq!(error, Some(Error::ProcessAborted(ProcessId(0))));
     assert_eq!((process.counts().requests, process.counts().posted), (0, 0));
 }
+
+/// The user may reuse the buffers when told of the failure: no message may still work in them.
+#[test]
+fn a_collective_that_fails_is_over_when_no_message_uses_its_buffers_any_more() {
+    let rail =
+        RailCapabilities { packet_bytes_max: 160, eager_bytes_max: 100, ..RailCapabilities::default() };
+    for (get, put) in [(true, false), (false, true)] {
+        let mut net = Net::new(3, 1, RailCapabilities { get, put, ..rail });
+        net.shared.borrow_mut().transfers_taken_max = Some(100);
+        let mut started = vec![];
+        for (rank, (process, port)) in net.nodes.iter_mut().enumerate() {
+            let (send, receive) = (memory(vec![rank as u8; 3000]).0, memory(vec![9; 3000]).0);
+            let context = coll::Context { rank: rank as u32, size: 3 };
+            let choice = coll::Choice { algorithm: coll::Algorithm::Linear, segment_bytes: 0 };
+            let (send, receive) = (Blocks::Uniform(send), Blocks::Uniform(receive));
+            let schedule =
+                coll::alltoall(process.schedule_pool(), context, Some(send), receive, choice).unwrap();
+            started.push(id_of(process.start_collective(port, CommId::WORLD, schedule).unwrap()).unwrap());
+        }
+        // Everything is announced and matched; gets (or puts) are under way and take their time.
+        net.settle();
+        net.forget_transfers_of(ProcessId(2));
+        for (process, port) in &mut net.nodes[..2] {
+            process.handle_event(port, Event::PeerGone(ProcessId(2)));
+        }
+        for _ in 0..20 {
+            net.progress(0, 100);
+            net.progress(1, 100);
+        }
+        for (at, &id) in started.iter().enumerate().take(2) {
+            assert!(!net.nodes[at].0.is_complete(id), "{at}: gets or puts still use its buffers");
+        }
+        net.finish_transfers();
+        for _ in 0..20 {
+            net.progress(0, 100);
+            net.progress(1, 100);
+        }
+        for (at, &id) in started.iter().enumerate().take(2) {
+            let process = &mut net.nodes[at].0;
+            let error = process.take(id).unwrap().expect("over").error;
+            assert_eq!(error, Some(Error::ProcessAborted(ProcessId(2))));
+            assert_eq!((process.counts().requests, process.counts().posted), (0, 0));
+        }
+    }
+}
+
+/// What has not been matched does not hold the failure up: it is taken back.
+#[test]
+fn a_collective_that_fails_takes_back_what_nobody_has_received() {
+    let rail = RailCapabilities { eager_bytes_max: 100, get: true, ..RailCapabilities::default() };
+    let mut net = Net::new(3, 1, rail);
+    let (process, port) = &mut net.nodes[0];
+    let context = coll::Context { rank: 0, size: 3 };
+    let choice = coll::Choice { algorithm: coll::Algorithm::Linear, segment_bytes: 0 };
+    let (send, receive) = (memory(vec![1; 3000]).0, memory(vec![0; 3000]).0);
+    let (send, receive) = (Blocks::Uniform(send), Blocks::Uniform(receive));
+    let schedule = coll::alltoall(process.schedule_pool(), context, Some(send), receive, choice).unwrap();
+    let id = id_of(process.start_collective(port, CommId::WORLD, schedule).unwrap()).unwrap();
+    net.progress(1, 100);
+    let (process, port) = &mut net.nodes[0];
+    process.handle_event(port, Event::PeerGone(ProcessId(2)));
+    process.progress(port);
+    assert!(!process.is_complete(id), "process 1 could still get the message announced to it");
+    for _ in 0..5 {
+        net.progress(1, 100);
+        net.progress(0, 100);
+    }
+    let process = &mut net.nodes[0].0;
+    let error = process.take(id).unwrap().expect("over").error;
+    assert_eq!(error, Some(Error::ProcessAborted(ProcessId(2))));
+    assert_eq!(process.counts().requests, 0);
+    assert_eq!(net.nodes[0].1.registered_count(), 0);
+}

@@ -267,6 +267,11 @@ impl Net {
         worked
     }
 
+    /// The gets and puts of a process come to nothing: it is dead.
+    pub(super) fn forget_transfers_of(&mut self, process: ProcessId) {
+        self.shared.borrow_mut().waiting.retain(|transfer| transfer.by != process);
+    }
+
     /// The gets and puts that wait are done.
     pub(super) fn finish_transfers(&mut self) {
         let waiting = self.shared.borrow_mut().waiting.split_off(0);
