@@ -33,11 +33,13 @@
 //! 5. *Silence.* A rail that takes packets and brings no acknowledgement for
 //!    [`silence`](crate::link::TrunkConfig::silence) while others do is silent: the protocols send what it owes over
 //!    the others and call [`reset`](Device::reset): drop this connection, now, and make a new one as under 4.
-//!    `RailDown` need not be reported for it. If *no* rail brings anything the peer may just compute: then
+//!    `RailDown` need not be reported for it, but every put and get on it is completed with [`RailBroken`]. One that a
+//!    silent rail has swallowed may also be completed so when the rail speaks again. If *no* rail brings anything the peer may just compute: then
 //!    [`heard`](Device::heard) decides, with what the network's own acknowledgements tell the device.
 //! 6. *The last rail.* If no rail to a peer works for [`peer_timeout`](crate::link::TrunkConfig::peer_timeout) every
 //!    operation that needs the peer fails with [`Error::Unreachable`](crate::Error::Unreachable). A device that
-//!    *knows* that the process is gone (its launcher says so) reports [`Event::PeerGone`], which is quicker.
+//!    *knows* that the process is gone (its launcher says so) reports [`Event::PeerGone`], which is quicker; no put or get
+//!    touches our memory after that.
 //! 7. *Time.* The protocols know the time only from `Process::handle_timeout(now)`, which whoever drives them calls
 //!    before each round of progress while `Process::wants_time()`, and at `poll_timeout()`. A device that needs time
 //!    (for 1 and 4) reads its own clock.

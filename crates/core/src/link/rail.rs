@@ -17,6 +17,8 @@ const DEPTH: Duration = Duration::from_ms(4);
 const WINDOW_PIECES_MIN: u64 = 2;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
 const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
+/// The longest time before an acknowledgement that is owed is asked for, and the longest between two questions.
+pub(super) const PATIENCE_MAX: Duration = Duration::from_ms(100);
 /// How far the numbers of an unordered rail may be out of order before one counts as lost.
 const REORDER_PACKETS: u32 = 16;
 
@@ -54,7 +56,11 @@ pub(crate) struct RailState {
     said_bytes_per_s: u64,
     next_number: u32,
     sent: VecDeque<Sent>,
+    /// Of packets under way.
     outstanding_bytes: u64,
+    /// Puts and gets under way, and their bytes. They outlive the rail's being taken out: their ends are always reported.
+    transfer_count: u32,
+    transfer_bytes: u64,
     pub(super) rate: RateMeter,
     /// Since when something is under way and nothing was acknowledged; meaningful while something is.
     waiting_since: Instant,
@@ -82,6 +88,8 @@ impl RailState {
             next_number: 1,
             sent: VecDeque::new(),
             outstanding_bytes: 0,
+            transfer_count: 0,
+            transfer_bytes: 0,
             rate: RateMeter::new(capabilities.bandwidth_bytes_per_s, capabilities.latency_ps),
             waiting_since: Instant::ZERO,
             heard_at: None,
@@ -111,33 +119,39 @@ impl RailState {
             said_bytes_per_s: self.said_bytes_per_s,
             bytes_per_s: rate,
             latency: if self.rate.is_measured() { Duration(self.rate.rtt_min().0 / 2) } else { self.latency },
-            outstanding_bytes: self.outstanding_bytes,
+            outstanding_bytes: self.outstanding_bytes + self.transfer_bytes,
             window_bytes: limit.max(WINDOW_PIECES_MIN * (piece_bytes + FRAGMENT_HEADER_BYTES as u64)),
         }
     }
 
     /// A numbered packet has gone.
     pub(super) fn on_sent(&mut self, carried: Carried, bytes: u64, now: Instant) {
-        if self.outstanding_bytes == 0 {
-            self.rate.on_idle_end(now);
-        }
-        if self.sent.is_empty() {
-            self.waiting_since = now;
-        }
+        self.begin_waiting(now);
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
         self.outstanding_bytes += bytes;
         self.sent.push_back(Sent { number, bytes, carried, at: now, settled: false });
+    }
+
+    /// Something is given to the rail that it has to answer.
+    fn begin_waiting(&mut self, now: Instant) {
+        if self.outstanding_bytes + self.transfer_bytes == 0 {
+            self.rate.on_idle_end(now);
+        }
+        if !self.is_waiting() {
+            self.waiting_since = now;
+        }
         if self.health == Health::Up {
             self.probe_at = self.probe_at.min(now + self.patience());
             self.judge_at = self.judge_at.min(now + self.patience());
         }
     }
 
-    /// How long an acknowledgement may take before it is asked for.
+    /// How long an acknowledgement may take before it is asked for. Bounded, for a round trip may have been measured over
+    /// a time in which this process computed, and says nothing then.
     fn patience(&self) -> Duration {
         let rtt = self.rate.rtt();
-        Duration(rtt.0.saturating_mul(4)) + Duration::from_ms(20)
+        (Duration(rtt.0.saturating_mul(4)) + Duration::from_ms(20)).min(PATIENCE_MAX)
     }
 
     /// The peer acknowledges. `settle` is told of each packet that has come (`true`) or is lost (`false`).
@@ -161,7 +175,8 @@ impl RailState {
                     self.rate.on_round_trip(now.since(sent.at) - ack.delay);
                 }
                 settle(sent.carried, true);
-            } else if self.ordered || below > REORDER_PACKETS {
+            } else if self.ordered || below > REORDER_PACKETS || sent.carried == Carried::Probe {
+                // A question that a later packet has answered is not waited for, whatever became of it.
                 sent.settled = true;
                 self.outstanding_bytes -= sent.bytes;
                 settle(sent.carried, false);
@@ -171,21 +186,25 @@ impl RailState {
             self.sent.pop_front();
         }
         if progress {
-            self.probes = 0;
-            self.suspect_since = None;
-            self.waiting_since = now;
+            self.on_answer(now);
         }
         if bytes > 0 {
             self.rate.on_acknowledged(bytes, last_sent_at, now);
         }
         // A rail that is out is probed at times of its own.
-        if self.health == Health::Up && (progress || self.sent.is_empty()) {
+        if self.health == Health::Up && (progress || !self.is_waiting()) {
             self.set_deadlines(now);
         }
     }
 
+    fn on_answer(&mut self, now: Instant) {
+        self.probes = 0;
+        self.suspect_since = None;
+        self.waiting_since = now;
+    }
+
     fn set_deadlines(&mut self, now: Instant) {
-        let at = if self.sent.is_empty() { Instant::FAR_FUTURE } else { now + self.patience() };
+        let at = if self.is_waiting() { now + self.patience() } else { Instant::FAR_FUTURE };
         (self.probe_at, self.judge_at) = (at, at);
     }
 
@@ -200,6 +219,13 @@ impl RailState {
         }
     }
 
+    /// The peer is lost: the ends of puts and gets may never be reported.
+    pub(super) fn close(&mut self) {
+        self.take_out(Health::Down, |_, _| {});
+        (self.transfer_count, self.transfer_bytes) = (0, 0);
+        self.arrived = Arrived::new();
+    }
+
     /// The rail works again.
     pub(super) fn take_back(&mut self, now: Instant) {
         self.health = Health::Up;
@@ -212,17 +238,24 @@ impl RailState {
 
     /// An amount moved otherwise than by packets (put, get) begins.
     pub(super) fn begin_transfer(&mut self, bytes: u64, now: Instant) {
-        if self.outstanding_bytes == 0 {
-            self.rate.on_idle_end(now);
-        }
-        self.outstanding_bytes += bytes;
+        self.begin_waiting(now);
+        self.transfer_count += 1;
+        self.transfer_bytes += bytes;
     }
 
     /// It has ended.
     pub(super) fn end_transfer(&mut self, bytes: u64, sent_at: Instant, worked: bool, now: Instant) {
-        self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
-        if worked {
+        self.transfer_count = self.transfer_count.saturating_sub(1);
+        self.transfer_bytes = self.transfer_bytes.saturating_sub(bytes);
+        if !worked {
+            return;
+        }
+        if bytes > 0 {
             self.rate.on_acknowledged(bytes, sent_at, now);
+        }
+        self.on_answer(now);
+        if self.health == Health::Up {
+            self.set_deadlines(now);
         }
     }
 
@@ -238,7 +271,13 @@ impl RailState {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        !self.sent.is_empty()
+        !self.sent.is_empty() || self.transfer_count > 0
+    }
+
+    /// Whether something other than questions is under way.
+    pub(super) fn carries_data(&self) -> bool {
+        let is_data = |sent: &Sent| !sent.settled && sent.carried != Carried::Probe;
+        self.transfer_count > 0 || self.sent.iter().any(is_data)
     }
 
     /// When something has to be done for it, beside acknowledging.

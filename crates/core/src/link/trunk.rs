@@ -5,9 +5,8 @@
 //! policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); what a rail has lost, or had not acknowledged
 //! when it was taken out ([`health`](super::health)), goes again, by whatever rail is best then.
 
-use super::arrived::Arrived;
 use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
-use super::rail::{Carried, RailState};
+use super::rail::{Carried, PATIENCE_MAX, RailState};
 use super::reorder::Reorder;
 use super::spread::Run;
 use super::stream::Stream;
@@ -23,8 +22,6 @@ use alloc::vec::Vec;
 
 /// Unanswered questions to a silent rail that are remembered.
 const PROBES_REMEMBERED: usize = 8;
-/// The longest time between two questions to a rail that owes acknowledgements.
-const PROBE_INTERVAL_MAX: Duration = Duration::from_ms(100);
 
 /// Units put in place, to be told to the receiver by the rail that put them.
 #[derive(Clone, Copy)]
@@ -389,11 +386,13 @@ impl Trunk {
         }
     }
 
-    /// Asks a rail that owes acknowledgements, and those that owe none, to see whether the peer is awake.
+    /// Asks a rail that owes acknowledgements; if of data, also those that owe none, to see whether the peer is awake. (If
+    /// of questions too, an idle link that loses much would ask without end.)
     fn ask<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
-        let asked = self.rails[index].rail;
-        let idle =
-            |state: &&RailState| state.rail != asked && state.health == Health::Up && !state.is_waiting();
+        let (asked, owes_data) = (self.rails[index].rail, self.rails[index].carries_data());
+        let idle = |state: &&RailState| {
+            owes_data && state.rail != asked && state.health == Health::Up && !state.is_waiting()
+        };
         let others: RailSet = RailSet(self.rails.iter().filter(idle).map(|state| 1 << state.rail.0).sum());
         for rail in others.iter().chain([asked]) {
             if self.transmit(device, now, rail, (Body::Probe, true), &[], NO_PAYLOAD).is_ok()
@@ -406,7 +405,7 @@ impl Trunk {
         state.probes += 1;
         let next =
             Duration(state.rate.rtt().0.saturating_mul(4)) + Duration::from_ms(20 << state.probes.min(4));
-        state.probe_at = now + next.min(PROBE_INTERVAL_MAX);
+        state.probe_at = now + next.min(PATIENCE_MAX);
     }
 
     fn check_silent<D: Device>(&mut self, device: &mut D, index: usize, now: Instant) {
@@ -445,7 +444,37 @@ impl Trunk {
 
     /// Whether the peer has all that was sent.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.stream.is_empty() && self.backlog_bytes == 0 && self.placed.is_empty()
+        let idle = |state: &RailState| !state.carries_data();
+        self.stream.is_empty()
+            && self.backlog_bytes == 0
+            && self.placed.is_empty()
+            && self.rails.iter().all(idle)
+    }
+
+    /// Whether a rail works, as far as is known.
+    pub(crate) fn is_up(&self, rail: Rail) -> bool {
+        self.rails.iter().any(|state| state.rail == rail && state.health == Health::Up)
+    }
+
+    /// Somebody waits for the peer, which has been silent for `interval` and owes nothing: asks whether it is there. What
+    /// comes of it is seen as with everything else that a rail owes.
+    pub(crate) fn keep_alive<D: Device>(&mut self, device: &mut D, interval: Duration, now: Instant) {
+        let heard_at = self.rails.iter().filter_map(|state| state.heard_at).max();
+        let is_busy = self.rails.iter().any(|state| state.health == Health::Up && state.is_waiting());
+        if is_busy || heard_at.is_some_and(|at| now < at + interval) {
+            return;
+        }
+        for index in 0..self.rails.len() {
+            if self.rails[index].health == Health::Up {
+                self.ask(device, index, now);
+            }
+        }
+    }
+
+    /// Tells a peer that was given up, and does not know, that it is not talked to any more. It goes by the rail that its
+    /// packet came by; should it be lost, the peer's next packet brings another.
+    pub(crate) fn refuse<D: Device>(&mut self, device: &mut D, rail: Rail, now: Instant) {
+        let _ = self.transmit(device, now, rail, (Body::Bye, false), &[], NO_PAYLOAD);
     }
 
     /// The peer is lost: nothing is under way any more.
@@ -457,10 +486,7 @@ impl Trunk {
         self.settled.clear();
         self.backlog_bytes = 0;
         self.none_up_since = None;
-        for state in &mut self.rails {
-            state.take_out(Health::Down, |_, _| {});
-            state.arrived = Arrived::new();
-        }
+        self.rails.iter_mut().for_each(RailState::close);
     }
 
     /// The policy.

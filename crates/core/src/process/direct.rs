@@ -143,6 +143,14 @@ impl Process {
         }
     }
 
+    /// Whom the receive waits for, if its message has not come: `Some(None)` is anybody.
+    pub(super) fn direct_wants(&self) -> Option<Option<ProcessId>> {
+        match self.direct {
+            Direct::Waiting { peer, .. } => Some(peer),
+            _ => None,
+        }
+    }
+
     /// A peer is lost: a receive that may wait for it ends.
     pub(super) fn fail_direct(&mut self, lost: ProcessId, error: Error) {
         if let Direct::Waiting { peer, .. } = self.direct

@@ -50,7 +50,9 @@ impl Process {
             Event::Packet(incoming) => {
                 let index = self.link_to(device, incoming.from);
                 let link = self.links.get(index);
-                if link.failed.is_none() {
+                if link.failed.is_some() {
+                    self.refuse_packet(device, &incoming, index);
+                } else {
                     let packet = device.packet(&incoming);
                     let handled = match link.trunk {
                         None => self.handle_packet(index, packet),
@@ -120,8 +122,14 @@ impl Process {
             .map(|(id, _)| id)
             .collect();
         for id in concerned {
-            if let Some(Request { state: State::Posted { key, .. }, .. }) = self.requests.get(id) {
-                self.posted.withdraw(*key, id.index);
+            match self.requests.get(id).map(|request| &request.state) {
+                Some(&State::Posted { key, .. }) => self.posted.withdraw(key, id.index),
+                // Nobody waits for a single put: its message is what fails.
+                Some(State::Transfer(_)) => {
+                    self.requests.remove(id);
+                    continue;
+                }
+                _ => {}
             }
             self.complete(id, Completion::failed(error));
         }

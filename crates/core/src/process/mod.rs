@@ -153,6 +153,8 @@ pub struct Process {
     has_output: bool,
     /// When links in trunk mode are looked after next.
     next_check: Instant,
+    /// When peers that somebody waits for are asked whether they are there.
+    next_keepalive: Instant,
     /// It is time for that.
     trunks_due: bool,
     /// Links with packets or credit to send.
@@ -200,6 +202,7 @@ impl Process {
             direct: Direct::None,
             has_output: false,
             next_check: Instant::ZERO,
+            next_keepalive: Instant::ZERO,
             trunks_due: false,
             listed: VecDeque::new(),
             moving: VecDeque::new(),

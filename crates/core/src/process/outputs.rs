@@ -87,8 +87,9 @@ impl Process {
             let link = self.links.get(index);
             link.trunk.as_ref().map(|trunk| trunk.deadline(link.listed))
         };
-        let deadline = self.links.trunks().iter().filter_map(deadline_of).min()?;
-        // Links are not looked after more often than that.
+        let trunks = self.links.trunks().iter().filter_map(deadline_of);
+        let deadline = trunks.chain(self.keepalive_due()).min()?;
+        // Sooner nothing would be done: who sleeps until a time that is past would wake for nothing, again and again.
         (deadline < Instant::FAR_FUTURE).then_some(deadline.max(self.next_check))
     }
 

@@ -4,8 +4,8 @@ use super::{Process, inputs::Blame};
 use crate::buffer::{Buffer, Payload, payload_len};
 use crate::device::{Device, Full, Gap, RailCapabilities, RemoteRegion, Submitted, Token};
 use crate::ids::{Rail, RequestId};
-use crate::link::LinkIndex;
 use crate::link::spread::Gather;
+use crate::link::{LinkIndex, Trunk};
 use crate::request::{Completion, Failure, Moving, Posted, Request, State};
 use crate::wire::{Envelope, Header, Keys};
 use alloc::boxed::Box;
@@ -178,9 +178,19 @@ impl Process {
     fn move_by_get<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
         let request = self.requests.get_mut(id).expect("the caller looked");
         let State::Getting { moving, .. } = &mut request.state else { return true };
-        let peer = self.links.get(request.link.expect("rendezvous goes over a link")).peer;
+        let now = self.now;
+        let link = self.links.get_mut(request.link.expect("rendezvous goes over a link"));
+        let peer = link.peer;
+        let mut trunk = link.trunk.as_mut();
+        if let Some(trunk) = &trunk {
+            moving.keep_rail_up(trunk);
+        }
         let step = issue(device, moving, request.buffer, |device, rail, local, remote| {
-            device.get(rail, peer, local, remote, Token(id.to_bits()))
+            let submitted = device.get(rail, peer, local, remote, Token(id.to_bits()));
+            if let (Ok(Submitted::Pending), Some(trunk)) = (submitted, &mut trunk) {
+                trunk.begin_transfer(rail, 0, now);
+            }
+            submitted
         });
         match step {
             Step::Later => return false,
@@ -271,6 +281,11 @@ impl Process {
         let (State::Getting { moving, .. } | State::Putting { moving, .. }) = &mut request.state else {
             return;
         };
+        let rail = moving.remote.iter().next().map(|(rail, _)| rail);
+        let trunk = request.link.and_then(|index| self.links.get_mut(index).trunk.as_mut());
+        if let (Some(trunk), Some(rail)) = (trunk, rail) {
+            trunk.end_transfer(rail, 0, self.now, worked, self.now);
+        }
         moving.in_flight -= 1;
         if !worked {
             moving.failure = Some(Failure::Broken);
@@ -336,6 +351,26 @@ impl Process {
             self.complete(id, completion);
         }
         Ok(())
+    }
+}
+
+impl Moving {
+    /// A message that is got over a link of several rails is got by one of them: by the first that works when it begins.
+    /// When that is taken out, or none works, the message goes another way.
+    fn keep_rail_up(&mut self, trunk: &Trunk) {
+        let first = if self.issued == 0 {
+            let found = self.remote.iter().find(|(rail, _)| trunk.is_up(*rail));
+            self.remote = Keys::default();
+            if let Some((rail, key)) = found {
+                self.remote.push(rail, key);
+            }
+            found
+        } else {
+            self.remote.iter().next().filter(|(rail, _)| trunk.is_up(*rail))
+        };
+        if first.is_none() && self.issued < self.total {
+            self.failure.get_or_insert(Failure::Refused);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::link::spread::{Carrying, Run, Spread};
 use crate::link::trunk::Placed;
 use crate::link::{Carried, Held, LinkIndex, Place, stripe};
 use crate::request::{Completion, Request, State, Transfer};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use crate::wire::trunk::{self, Body};
 use crate::wire::{self, Keys};
 use alloc::boxed::Box;
@@ -59,7 +59,13 @@ impl Process {
         let now = self.now;
         let rest = &packet.header[len..];
         let bytes = (packet.header.len() + packet.payload.len()) as u64;
-        let Some(trunk) = self.links.get_mut(index).trunk.as_mut() else { return Ok(()) };
+        let link = self.links.get_mut(index);
+        let Some(trunk) = link.trunk.as_mut() else { return Ok(()) };
+        if header.body == Body::Bye {
+            let error = Error::Unreachable(link.peer);
+            self.fail_link(index, error);
+            return Ok(());
+        }
         if trunk.on_packet(rail, &header, bytes, now) {
             self.settle(index);
             self.wake_waiting(index);
@@ -73,7 +79,7 @@ impl Process {
             Body::Placed { receiver, first, unit_bytes, count } => {
                 self.on_units(index, receiver, (first, unit_bytes), None, count)?;
             }
-            Body::Ack | Body::Probe => {}
+            Body::Ack | Body::Probe | Body::Bye => {}
         }
         self.flush_if_wanted(index);
         Ok(())
@@ -267,11 +273,28 @@ impl Process {
         }
     }
 
-    /// Room on a rail, maybe: the request that has waited longest tries.
+    /// Room on a rail, maybe: the request that has waited longest tries. Some that wait have ended meanwhile, their units
+    /// having come after all: they may not stand in the way of those behind.
     fn wake_waiting(&mut self, index: LinkIndex) {
         let Some(trunk) = self.links.get_mut(index).trunk.as_mut() else { return };
-        if let Some(id) = trunk.waiting.pop_front() {
-            self.add_moving(id);
+        while let Some(id) = trunk.waiting.pop_front() {
+            if matches!(self.requests.get(id).map(|request| &request.state), Some(State::Spreading { .. })) {
+                self.add_moving(id);
+                return;
+            }
+        }
+    }
+
+    /// A packet of a peer that was given up: unless it is a Bye itself, the peer is told, for it may wait for us.
+    #[cold]
+    pub(super) fn refuse_packet<D: Device>(&mut self, device: &mut D, incoming: &Incoming, index: LinkIndex) {
+        let now = self.now;
+        let is_bye = match trunk::parse(device.packet(incoming).header) {
+            Ok((header, _)) => header.body == Body::Bye,
+            Err(_) => true,
+        };
+        if let Some(trunk) = self.links.get_mut(index).trunk.as_mut().filter(|_| !is_bye) {
+            trunk.refuse(device, incoming.rail, now);
         }
     }
 }
@@ -498,6 +521,9 @@ impl Process {
     pub(super) fn check_trunks<D: Device>(&mut self, device: &mut D) {
         self.trunks_due = false;
         self.next_check = self.now + CHECK_INTERVAL;
+        if self.now >= self.next_keepalive {
+            self.keep_alive(device);
+        }
         let mut lost = Vec::new();
         for at in 0..self.links.trunks().len() {
             let (index, now) = (self.links.trunks()[at], self.now);
@@ -516,6 +542,62 @@ impl Process {
         }
         for (index, peer) in lost {
             self.fail_link(index, Error::Unreachable(peer));
+        }
+    }
+
+    /// How often a peer that is waited for and silent is asked.
+    fn keepalive_interval(&self) -> Duration {
+        Duration(self.config.trunk.peer_timeout.0 / 4)
+    }
+
+    /// When peers that are waited for are asked next; `None`: nobody waits for any.
+    pub(super) fn keepalive_due(&self) -> Option<Instant> {
+        let waits = |request: &Request| match &request.state {
+            State::Posted { .. } => true,
+            State::Complete(_) => false,
+            _ => request.link.is_some(),
+        };
+        let wants = self.wants_time()
+            && (self.direct_wants().is_some() || self.requests.iter().any(|(_, request)| waits(request)));
+        // Before the first look, none is due at once.
+        let is_first = self.next_keepalive == Instant::ZERO;
+        let due = if is_first { self.now + self.keepalive_interval() } else { self.next_keepalive };
+        wants.then_some(due)
+    }
+
+    /// Asks the peers that somebody waits for: a rail that brings nothing is found silent only when it owes something,
+    /// and a receive alone owes nothing.
+    #[cold]
+    fn keep_alive<D: Device>(&mut self, device: &mut D) {
+        let (now, interval) = (self.now, self.keepalive_interval());
+        self.next_keepalive = now + interval;
+        let mut all = false;
+        let mut wanted = Vec::new();
+        let mut peers = Vec::new();
+        for (_, request) in self.requests.iter() {
+            match &request.state {
+                State::Complete(_) => {}
+                State::Posted { peer: Some(peer), .. } => peers.push(*peer),
+                State::Posted { peer: None, .. } => all = true,
+                _ => wanted.extend(request.link),
+            }
+        }
+        match self.direct_wants() {
+            Some(Some(peer)) => peers.push(peer),
+            Some(None) => all = true,
+            None => {}
+        }
+        wanted.extend(peers.into_iter().filter_map(|peer| self.links.index_of(peer)));
+        if all {
+            wanted.extend_from_slice(self.links.trunks());
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        for index in wanted {
+            let link = self.links.get_mut(index);
+            if let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) {
+                trunk.keep_alive(device, interval, now);
+            }
         }
     }
 }

@@ -6,12 +6,14 @@
 //! Fragment       receiver's request u64 | first unit u32 | unit u32          payload: whole units   32
 //! Placed         receiver's request u64 | first unit u32 | unit u32 | units u32                     36
 //! Ack, Probe     nothing more                                                                       16
+//! Bye            nothing more                                                                       16
 //! ```
 //!
 //! `number` counts the sender's packets on this rail and is never used again: what is lost goes out under a new number,
 //! maybe on another rail. Every packet acknowledges what has come the other way on the *same* rail: `largest` is the
 //! highest number seen, `delay` how long ago that was (in 8 µs), `seen` which others were (a bit each, the lowest for
-//! `largest` − 1), or with flag `RUN`: how many up to `largest` have come without a gap. An Ack has no number of its own.
+//! `largest` − 1), or with flag `RUN`: how many up to `largest` have come without a gap. An Ack and a Bye have no number of
+//! their own; a Bye says that its sender has given the link up.
 //! A *unit* is a fragment's size: a message's data is counted in units, whose size the sender chooses.
 
 use super::{Malformed, Reader};
@@ -95,6 +97,8 @@ pub enum Body {
     Ack,
     /// Asks for an acknowledgement.
     Probe,
+    /// The sender has given this link up, and takes nothing by it any more.
+    Bye,
 }
 
 /// What a packet of a trunk begins with.
@@ -116,6 +120,7 @@ mod kind {
     pub(super) const PLACED: u8 = 0x43;
     pub(super) const ACK: u8 = 0x44;
     pub(super) const PROBE: u8 = 0x45;
+    pub(super) const BYE: u8 = 0x46;
 }
 
 /// A header in bytes, with room for a packet of `wire` behind it.
@@ -147,6 +152,7 @@ impl TrunkHeader {
             Body::Placed { .. } => kind::PLACED,
             Body::Ack => kind::ACK,
             Body::Probe => kind::PROBE,
+            Body::Bye => kind::BYE,
         };
         let (run, seen) = match self.ack.seen {
             Seen::Run(count) => (FLAG_RUN, count),
@@ -172,7 +178,7 @@ impl TrunkHeader {
                 out.put(&unit_bytes.to_le_bytes());
                 out.put(&count.to_le_bytes());
             }
-            Body::Stream | Body::Ack | Body::Probe => {}
+            Body::Stream | Body::Ack | Body::Probe | Body::Bye => {}
         }
         out
     }
@@ -202,6 +208,7 @@ pub fn parse(bytes: &[u8]) -> Result<(TrunkHeader, usize), Malformed> {
         }
         kind::ACK => Body::Ack,
         kind::PROBE => Body::Probe,
+        kind::BYE => Body::Bye,
         _ => return Err(Malformed("unknown kind of trunk packet")),
     };
     let seen = if flags & FLAG_RUN != 0 { Seen::Run(seen) } else { Seen::Bits(seen) };
@@ -221,6 +228,7 @@ mod tests {
             Just(Body::Stream),
             Just(Body::Ack),
             Just(Body::Probe),
+            Just(Body::Bye),
             (request(), any::<u32>(), any::<u32>())
                 .prop_map(|(receiver, first, unit_bytes)| Body::Fragment { receiver, first, unit_bytes }),
             (request(), any::<u32>(), any::<u32>(), any::<u32>()).prop_map(

@@ -7,4 +7,5 @@ mod model;
 mod net;
 mod paced;
 mod trunk;
+mod trunk_faults;
 mod wire;

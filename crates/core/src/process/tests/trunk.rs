@@ -101,11 +101,11 @@ impl Load {
     }
 }
 
-fn ms(ms: u64) -> Instant {
+pub(super) fn ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_ms(ms)
 }
 
-fn mbit(rates: &[u64]) -> (Vec<Line>, u64) {
+pub(super) fn mbit(rates: &[u64]) -> (Vec<Line>, u64) {
     (rates.iter().map(|rate| Line::mbit(*rate)).collect(), rates.iter().sum::<u64>() * 125_000)
 }
 
@@ -200,7 +200,7 @@ fn a_cut_rail_is_left_at_once_and_used_again_within_five_seconds() {
 }
 
 /// Real data with checks: `count` messages of mixed lengths both ways while the script runs.
-fn exchange(wire: &mut Wire, random: &mut Random, count: usize, limit: Instant, what: &str) {
+pub(super) fn exchange(wire: &mut Wire, random: &mut Random, count: usize, limit: Instant, what: &str) {
     let mut open = Vec::new();
     for tag in 0..count as i32 {
         for from in 0..2 {

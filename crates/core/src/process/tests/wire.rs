@@ -47,8 +47,17 @@ impl Line {
 }
 
 enum Flight {
-    Packet { rail: u8, header: Vec<u8>, payload: Vec<u8>, virtual_bytes: Option<usize> },
-    Put { rail: u8, token: Token },
+    Packet {
+        rail: u8,
+        header: Vec<u8>,
+        payload: Vec<u8>,
+        virtual_bytes: Option<usize>,
+    },
+    /// A put or a get.
+    Put {
+        rail: u8,
+        token: Token,
+    },
     Report(Event),
 }
 
@@ -65,6 +74,8 @@ pub(super) struct Shared {
     registered: BTreeMap<u64, Buffer>,
     pub(super) registrations: u64,
     random: Random,
+    /// Puts and gets on rails that have fallen silent, by rail and process.
+    stuck: Vec<(u8, usize, Token)>,
     pub(super) resets: Vec<(Rail, Instant)>,
     /// Bytes of packets by rail.
     pub(super) carried: Vec<u64>,
@@ -75,6 +86,32 @@ impl Shared {
     fn fly(&mut self, at: Instant, to: usize, flight: Flight) {
         self.flight_count += 1;
         self.flights.insert((at, self.flight_count), (to, flight));
+    }
+
+    /// What is stuck on a rail has broken: those who gave it (or one of them) are told.
+    fn unstick(&mut self, rail: usize, only: Option<usize>) {
+        let stuck = core::mem::take(&mut self.stuck);
+        for (by, me, token) in stuck {
+            if usize::from(by) == rail && only.is_none_or(|only| only == me) {
+                self.fly(self.now, me, Flight::Report(Event::Completion(token, Err(RailBroken))));
+            } else {
+                self.stuck.push((by, me, token));
+            }
+        }
+    }
+
+    /// A put or get; `None`: the device takes nothing by a rail that is cut.
+    fn access(&mut self, rail: Rail, me: usize, bytes: usize, token: Token) -> Result<Submitted, Full> {
+        let line = self.lines[rail.0 as usize];
+        match line.mood {
+            Mood::Cut => return Err(Full),
+            Mood::Silent => self.stuck.push((rail.0, me, token)),
+            Mood::Works => {
+                let at = self.carry(rail.0.into(), me, bytes as u64).ok_or(Full)?;
+                self.fly(at + line.latency, me, Flight::Put { rail: rail.0, token });
+            }
+        }
+        Ok(Submitted::Pending)
     }
 
     /// When bytes given now will have come; `None`: no room in the queue.
@@ -182,17 +219,29 @@ impl Device for Port {
         token: Token,
     ) -> Result<Submitted, Full> {
         let shared = &mut *self.shared.borrow_mut();
-        let line = shared.lines[rail.0 as usize];
-        if line.mood != Mood::Works {
-            let at = shared.now + Duration::from_ms(1);
-            shared.fly(at, self.me, Flight::Report(Event::Completion(token, Err(RailBroken))));
-            return Ok(Submitted::Pending);
+        let submitted = shared.access(rail, self.me, local.len(), token)?;
+        if shared.lines[rail.0 as usize].mood == Mood::Works {
+            let memory = shared.registered[&remote.key.words[0]];
+            memory.copy_from(remote.offset as usize, &local, 0, local.len());
         }
-        let memory = shared.registered[&remote.key.words[0]];
-        let at = shared.carry(rail.0.into(), self.me, local.len() as u64).ok_or(Full)?;
-        memory.copy_from(remote.offset as usize, &local, 0, local.len());
-        shared.fly(at + line.latency, self.me, Flight::Put { rail: rail.0, token });
-        Ok(Submitted::Pending)
+        Ok(submitted)
+    }
+
+    fn get(
+        &mut self,
+        rail: Rail,
+        _: ProcessId,
+        local: Buffer,
+        remote: RemoteRegion,
+        token: Token,
+    ) -> Result<Submitted, Full> {
+        let shared = &mut *self.shared.borrow_mut();
+        let submitted = shared.access(rail, self.me, local.len(), token)?;
+        if shared.lines[rail.0 as usize].mood == Mood::Works {
+            let memory = shared.registered[&remote.key.words[0]];
+            local.copy_from(0, &memory, remote.offset as usize, local.len());
+        }
+        Ok(submitted)
     }
 
     fn set_gap(&mut self, rail: Rail, _: ProcessId, gap: Gap) {
@@ -201,7 +250,9 @@ impl Device for Port {
 
     fn reset(&mut self, rail: Rail, _: ProcessId) {
         let now = self.shared.borrow().now;
-        self.shared.borrow_mut().resets.push((rail, now));
+        let shared = &mut *self.shared.borrow_mut();
+        shared.resets.push((rail, now));
+        shared.unstick(rail.0.into(), Some(self.me));
     }
 
     fn arm(&mut self) -> Armed {
@@ -251,6 +302,7 @@ impl Wire {
             registered: BTreeMap::new(),
             registrations: 0,
             random: Random(seed),
+            stuck: vec![],
             resets: vec![],
             carried: vec![0; count],
             gaps: vec![],
@@ -291,10 +343,14 @@ impl Wire {
             shared.free[rail] = [now; 2];
             let is_put =
                 |flight: &Flight| matches!(flight, Flight::Put { rail: by, .. } if usize::from(*by) == rail);
-            for (_, flight) in shared.flights.values_mut().filter(|(_, flight)| is_put(flight)) {
-                let Flight::Put { token, .. } = *flight else { unreachable!() };
-                *flight = Flight::Report(Event::Completion(token, Err(RailBroken)));
+            let ended: Vec<_> = shared.flights.extract_if(.., |_, (_, flight)| is_put(flight)).collect();
+            for (_, (me, flight)) in ended {
+                let Flight::Put { token, .. } = flight else { unreachable!() };
+                shared.stuck.push((rail as u8, me, token));
             }
+        }
+        if line.mood != Mood::Silent {
+            shared.unstick(rail, None);
         }
         let cut = (before.mood == Mood::Cut, line.mood == Mood::Cut);
         if cut.0 != cut.1 {

@@ -1,0 +1,210 @@
+//! Situations of links in trunk mode, by name: each was found by reading or by the simulator's fault runs.
+
+use super::net::{Random, memory};
+use super::trunk::{exchange, mbit, ms};
+use super::wire::{Line, Mood, Wire, tcp};
+use crate::Error;
+use crate::buffer::Buffer;
+use crate::device::{Event, RailCapabilities};
+use crate::ids::{ProcessId, RequestId};
+use crate::link::TrunkConfig;
+use crate::process::Config;
+use crate::request::Posted;
+use crate::time::Duration;
+use alloc::vec;
+use alloc::vec::Vec;
+
+fn pending(posted: Posted) -> RequestId {
+    match posted {
+        Posted::Pending(id) => id,
+        Posted::Done(completion) => panic!("done at once: {completion:?}"),
+    }
+}
+
+fn impatient() -> Config {
+    let trunk = TrunkConfig { peer_timeout: Duration::from_s(2), ..TrunkConfig::default() };
+    Config { trunk, ..Config::default() }
+}
+
+fn set_all(wire: &mut Wire, mood: Mood) {
+    let lines = wire.shared.borrow().lines.clone();
+    for (rail, line) in lines.into_iter().enumerate() {
+        wire.set_line(rail, Line { mood, ..line });
+    }
+}
+
+/// A message each way, so that both sides have a link.
+fn acquaint(wire: &mut Wire) {
+    exchange(wire, &mut Random(1), 1, ms(5_000), "acquaintance");
+    wire.run_until(wire.now() + Duration::from_ms(100));
+}
+
+#[test]
+fn a_process_never_asks_to_be_called_at_a_time_that_is_past() {
+    let (mut lines, _) = mbit(&[1000, 1000]);
+    lines.iter_mut().for_each(|line| line.damage_one_in = 5);
+    let mut wire = Wire::new(lines, 3);
+    let buffer = Buffer::virtual_of(1 << 20);
+    let (sent, received) = (wire.send(0, buffer, 1), wire.receive(1, buffer, 1));
+    while wire.step(ms(500)) {
+        let now = wire.now();
+        for (process, port) in &mut wire.nodes {
+            process.handle_timeout(now);
+            while process.progress(port) {}
+            let due = process.poll_timeout();
+            assert!(due.is_none_or(|due| due > now), "called at {now:?}, asks for {due:?}");
+        }
+    }
+    assert!(wire.take(0, pending(sent)).is_some() && wire.take(1, pending(received)).is_some());
+}
+
+#[test]
+fn a_process_is_not_quiet_while_its_data_is_under_way() {
+    for put in [false, true] {
+        let (lines, _) = mbit(&[1000, 500]);
+        let mut wire = Wire::with(lines, RailCapabilities { put, ..tcp() }, Config::default(), 1);
+        let buffer = Buffer::virtual_of(4 << 20);
+        let (sent, _) = (pending(wire.send(0, buffer, 1)), wire.receive(1, buffer, 1));
+        while wire.step(ms(1_000)) {
+            let process = &wire.nodes[0].0;
+            assert!(process.is_complete(sent) || !process.is_quiet(), "at {:?}", wire.now());
+        }
+        assert!(wire.nodes[0].0.is_quiet());
+    }
+}
+
+#[test]
+fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
+    let (lines, _) = mbit(&[1000, 1000]);
+    let mut wire = Wire::with(lines, tcp(), impatient(), 1);
+    acquaint(&mut wire);
+    let received = pending(wire.receive(1, Buffer::virtual_of(100), 1));
+    set_all(&mut wire, Mood::Silent);
+    // It asks within half the time, believes the silence after another half, and then gives the peer up.
+    wire.run_until(wire.now() + Duration::from_ms(2_000 / 2 + 2_000 / 2 + 2_000 + 200));
+    let error = wire.take(1, received).expect("ended in time").error;
+    assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
+}
+
+#[test]
+fn a_peer_that_was_given_up_and_does_not_know_is_told() {
+    let (lines, _) = mbit(&[1000, 1000]);
+    let mut wire = Wire::with(lines, tcp(), impatient(), 1);
+    acquaint(&mut wire);
+    let start = wire.now();
+    let buffer = Buffer::virtual_of(1 << 20);
+    let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 2)));
+    // One side computes through the cut and the return of all rails, and sees them at once.
+    wire.away_until[1] = start + Duration::from_s(6);
+    set_all(&mut wire, Mood::Cut);
+    wire.run_until(start + Duration::from_s(4));
+    assert_eq!(wire.take(0, sent).unwrap().error, Some(Error::Unreachable(ProcessId(1))));
+    set_all(&mut wire, Mood::Works);
+    wire.run_until(start + Duration::from_s(8));
+    let error = wire.take(1, received).expect("told").error;
+    assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
+}
+
+#[test]
+fn puts_and_gets_that_a_silent_rail_has_swallowed_are_missed() {
+    for (put, get) in [(true, false), (false, true)] {
+        let (lines, _) = mbit(&[1000, 1000]);
+        let rail = RailCapabilities { put, get, ..tcp() };
+        let mut wire = Wire::with(lines.clone(), rail, Config::default(), 1);
+        acquaint(&mut wire);
+        let data: Vec<u8> = (0..4_000_000u32).map(|i| (i.wrapping_mul(i) >> 3) as u8).collect();
+        let (room, bytes) = memory(vec![0; data.len()]);
+        let (data, kept) = memory(data);
+        let (sent, received) = (pending(wire.send(0, data, 1)), pending(wire.receive(1, room, 1)));
+        wire.run_until(wire.now() + Duration::from_ms(2));
+        wire.set_line(0, Line { mood: Mood::Silent, ..lines[0] });
+        wire.run_until(wire.now() + Duration::from_s(8));
+        assert!(wire.take(0, sent).is_some() && wire.take(1, received).is_some(), "put {put}, get {get}");
+        assert_eq!(bytes, kept);
+    }
+}
+
+#[test]
+fn a_message_is_not_got_by_a_rail_that_is_out() {
+    let (lines, _) = mbit(&[1000, 1000]);
+    let mut wire = Wire::with(lines.clone(), RailCapabilities { get: true, ..tcp() }, Config::default(), 1);
+    acquaint(&mut wire);
+    for (rail, &line) in lines.iter().enumerate() {
+        wire.set_line(rail, Line { mood: Mood::Cut, ..line });
+        wire.run_until(wire.now() + Duration::from_ms(10));
+        let buffer = Buffer::virtual_of(1 << 20);
+        let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 1)));
+        wire.run_until(wire.now() + Duration::from_s(1));
+        assert!(wire.take(0, sent).is_some() && wire.take(1, received).is_some(), "rail {rail} is out");
+        wire.set_line(rail, line);
+        wire.run_until(wire.now() + Duration::from_ms(10));
+    }
+}
+
+#[test]
+fn messages_behind_one_that_has_ended_go_on() {
+    let (lines, _) = mbit(&[1000, 1000]);
+    let mut wire = Wire::new(lines, 1);
+    let buffer = Buffer::virtual_of(8 << 20);
+    let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 1)));
+    wire.run_until(ms(5));
+    let process = &mut wire.nodes[0].0;
+    let index = process.links.index_of(ProcessId(1)).unwrap();
+    let trunk = process.links.get_mut(index).trunk.as_mut().unwrap();
+    assert_eq!(trunk.waiting.len(), 1, "it waits for room");
+    // Requests that waited in front of it, and whose units have come meanwhile.
+    for ended in 0..10_000 {
+        trunk.waiting.push_front(RequestId { index: 1_000_000 + ended, generation: 0 });
+    }
+    wire.run_until(ms(1_000));
+    assert!(wire.take(0, sent).is_some() && wire.take(1, received).is_some());
+}
+
+#[test]
+fn an_idle_link_that_loses_much_and_keeps_no_order_becomes_quiet() {
+    let (mut lines, _) = mbit(&[1000; 4]);
+    lines.iter_mut().for_each(|line| line.damage_one_in = 3);
+    let rail = RailCapabilities { ordered: false, ..tcp() };
+    for seed in 0..10 {
+        let mut wire = Wire::with(lines.clone(), rail, Config::default(), seed);
+        exchange(&mut wire, &mut Random(seed), 5, ms(20_000), "lossy");
+        wire.run_until(wire.now() + Duration::from_s(5));
+        for (process, _) in &wire.nodes {
+            assert_eq!(process.poll_timeout(), None, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn puts_to_a_peer_that_dies_leave_nothing_behind() {
+    let (lines, _) = mbit(&[100, 100]);
+    let mut wire = Wire::with(lines, RailCapabilities { put: true, ..tcp() }, Config::default(), 1);
+    let buffer = Buffer::virtual_of(4 << 20);
+    let (sent, _) = (pending(wire.send(0, buffer, 1)), wire.receive(1, buffer, 1));
+    wire.run_until(ms(20));
+    let (process, port) = &mut wire.nodes[0];
+    assert!(process.counts().requests > 1, "puts are under way");
+    process.handle_event(port, Event::PeerGone(ProcessId(1)));
+    assert_eq!(process.take(sent).unwrap().unwrap().error, Some(Error::ProcessAborted(ProcessId(1))));
+    assert_eq!(process.counts().requests, 0);
+    assert!(process.is_quiet());
+}
+
+#[test]
+fn a_round_trip_measured_over_a_pause_does_not_delay_the_search_for_what_is_lost() {
+    let (lines, _) = mbit(&[1000]);
+    let mut wire = Wire::new(lines.clone(), 1);
+    let small = Buffer::virtual_of(8);
+    // Nobody looks for ten seconds: the first round trip seems to take as long.
+    let _ = wire.send(0, small, 1);
+    wire.away_until = [ms(10_000); 2];
+    wire.run_until(ms(10_100));
+    wire.set_line(0, Line { damage_one_in: 1, ..lines[0] });
+    let buffer = Buffer::virtual_of(1 << 20);
+    let sent = pending(wire.send(0, buffer, 2));
+    let received = pending(wire.receive(1, buffer, 2));
+    wire.run_until(ms(10_110));
+    wire.set_line(0, lines[0]);
+    wire.run_until(ms(10_500));
+    assert!(wire.take(0, sent).is_some() && wire.take(1, received).is_some(), "found within 0.4 s");
+}
