@@ -32,11 +32,19 @@ pub enum Bug {
     ChangedByte,
     /// A process does not hear that another is gone.
     LostPeerGone,
+    /// In trunk mode: a piece of a long message is acknowledged and has not come.
+    LostFragment,
+    /// In trunk mode: a piece of a long message is written at the place of the one before.
+    WrongUnit,
+    /// The return of a rail is not reported.
+    LostRailUp,
+    /// That a put or get broke with its rail is not reported.
+    LostBreak,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 14] = [
+    pub const ALL: [Bug; 18] = [
         Bug::LostCredit,
         Bug::LostFin,
         Bug::LostCts,
@@ -51,6 +59,10 @@ impl Bug {
         Bug::WrongOffset,
         Bug::ChangedByte,
         Bug::LostPeerGone,
+        Bug::LostFragment,
+        Bug::WrongUnit,
+        Bug::LostRailUp,
+        Bug::LostBreak,
     ];
 
     /// As typed on the command line.
@@ -70,6 +82,10 @@ impl Bug {
             Bug::WrongOffset => "wrong-offset",
             Bug::ChangedByte => "changed-byte",
             Bug::LostPeerGone => "lost-peer-gone",
+            Bug::LostFragment => "lost-fragment",
+            Bug::WrongUnit => "wrong-unit",
+            Bug::LostRailUp => "lost-rail-up",
+            Bug::LostBreak => "lost-break",
         }
     }
 

@@ -1,25 +1,24 @@
 //! Fault runs: one seed makes a world, and the protocol engine must hold its promises in it.
 //!
 //! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, a device
-//! that is full, slow or refuses as the seed says, a mix of traffic, and in some worlds crashes. It is run in two phases,
-//! after TigerBeetle's simulator:
+//! that is full, slow or refuses as the seed says, a mix of traffic, in some worlds crashes, and in most several rails that
+//! break, fall silent and return (`wire::faults`). It is run in two phases, after TigerBeetle's simulator:
 //!
 //! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive model of
 //!    matching (`model`): the right message, exactly once, the right bytes; and no receiver holds more eager data than
 //!    its credit allows.
-//! 2. *Liveness.* The world heals: nothing is refused any more and nobody else dies. Now everything must complete, with
-//!    an error where a dead process is needed, and nothing may be left: no request, no message, no registration, no
-//!    credit.
+//! 2. *Liveness.* The world heals: nothing is refused any more, nobody else dies, rails return but for some that never
+//!    do. Now everything must complete within bounded time, with an error where a process is needed that is dead or can
+//!    be reached by no rail, and nothing may be left: no request, no message, no registration, no credit, no rail that
+//!    works and is not used.
 //!
 //! Traffic: point-to-point in standard and synchronous mode, persistent requests, wildcards, probes and matched probes,
 //! cancelling of receives and sends, messages to oneself, floods that use up credit, communicators made by splitting, and
 //! five collective operations with every algorithm.
 //!
-//! **Not tried yet**: links in trunk mode (several rails, rails that break). `wire` has them, with outages and loss, but they
-//! are turned off (`world::TRUNKS`): such worlds do not come to an end yet.
-//!
-//! Where a collective operation failed because a member died, what its messages leave behind at survivors is not checked:
-//! the engine has no way yet to take them back.
+//! Where a collective operation failed because a member died, messages that lie unmatched at survivors, and their credit,
+//! are not checked: the engine has no way yet to take them back. Where two members that live have lost each other, others
+//! may wait for messages that nobody sends any more: a program would have to tell them.
 //!
 //! That the checks can fail is shown by [`Bug`]s, built into the device on purpose: each is found (tests).
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ayatori_core::Error;
 use ayatori_core::ids::{ContextId, ProcessId, RequestId, Tag};
 use ayatori_core::link::{CREDIT_CELLS, cells_of};
 
@@ -69,8 +70,8 @@ pub(super) enum Expected {
     Message(usize),
     /// Cancelled.
     Cancelled,
-    /// With the error that this process is gone.
-    Gone(ProcessId),
+    /// With this error: a process is gone, or cannot be reached.
+    Lost(Error),
 }
 
 pub(super) struct Model {
@@ -85,8 +86,8 @@ pub(super) struct Model {
     flying: Vec<Vec<usize>>,
     /// Messages whose senders wish to cancel them.
     cancelling: BTreeMap<(u32, u64), usize>,
-    /// Who knows that who is gone, as flying.
-    pub(super) gone: Vec<bool>,
+    /// What who has been told of the loss of whom, as flying.
+    lost: Vec<Vec<Error>>,
     count: usize,
 }
 
@@ -101,7 +102,7 @@ impl Model {
             posted: lists(),
             flying: vec![Vec::new(); count * count],
             cancelling: BTreeMap::new(),
-            gone: vec![false; count * count],
+            lost: vec![Vec::new(); count * count],
             count,
         }
     }
@@ -110,9 +111,31 @@ impl Model {
         from as usize * self.count + to as usize
     }
 
-    /// Whether `at` has heard that `of` is gone.
-    pub(super) fn knows_gone(&self, at: u32, of: u32) -> bool {
-        self.gone[self.pair(of, at)]
+    /// What `at` has heard of the loss of `of`: that it cannot be reached, that it is gone.
+    pub(super) fn losses(&self, at: u32, of: u32) -> &[Error] {
+        &self.lost[self.pair(of, at)]
+    }
+
+    /// Whether `at` has lost anybody.
+    fn has_lost_any(&self, at: u32) -> bool {
+        (0..self.count as u32).any(|of| !self.losses(at, of).is_empty())
+    }
+
+    /// `at` hears that `of` is lost.
+    pub(super) fn lose(&mut self, at: u32, of: u32, error: Error) {
+        let pair = self.pair(of, at);
+        self.lost[pair].push(error);
+        self.flying[pair].clear();
+        let mut posted = std::mem::take(&mut self.posted[at as usize]);
+        posted.retain(|&receive| {
+            let (_, wanted, expected) = &mut self.receives[receive];
+            let fails = wanted.source.is_none_or(|source| source == of);
+            if fails {
+                *expected = Expected::Lost(error);
+            }
+            !fails
+        });
+        self.posted[at as usize] = posted;
     }
 
     pub(super) fn send(&mut self, number: usize) {
@@ -144,11 +167,13 @@ impl Model {
         let number = self.receives.len();
         let expected = match (self.take(at, &wanted), wanted.source) {
             (Some(message), _) => Expected::Message(message),
-            (None, Some(source)) if self.knows_gone(at, source) => Expected::Gone(ProcessId(source)),
-            (None, _) => {
-                self.posted[at as usize].push(number);
-                Expected::Open
-            }
+            (None, source) => match source.and_then(|source| self.losses(at, source).last()) {
+                Some(&error) => Expected::Lost(error),
+                None => {
+                    self.posted[at as usize].push(number);
+                    Expected::Open
+                }
+            },
         };
         self.receives.push((at, wanted, expected));
         number
@@ -208,6 +233,9 @@ impl Model {
                     return Ok(());
                 }
                 let pair = self.pair(from, to);
+                if !self.lost[pair].is_empty() {
+                    return Ok(());
+                }
                 if self.flying[pair].is_empty() {
                     return Err(format!("process {to} sees a message of {from} that nobody sent"));
                 }
@@ -220,6 +248,10 @@ impl Model {
             }
             Seen::Cancel { from, to, request } => {
                 let Some(number) = self.cancelling.remove(&(from, request.to_bits())) else {
+                    // The messages of a collective operation that failed.
+                    if self.has_lost_any(from) {
+                        return Ok(());
+                    }
                     return Err(format!("{from} cancels a message to {to} that it was not asked to cancel"));
                 };
                 let before = self.arrived[to as usize].len();
@@ -228,18 +260,16 @@ impl Model {
                 Ok(())
             }
             Seen::Gone { from, to } => {
-                let pair = self.pair(from, to);
-                self.gone[pair] = true;
-                let mut posted = std::mem::take(&mut self.posted[to as usize]);
-                posted.retain(|&receive| {
-                    let (_, wanted, expected) = &mut self.receives[receive];
-                    let fails = wanted.source.is_none_or(|source| source == from);
-                    if fails {
-                        *expected = Expected::Gone(ProcessId(from));
-                    }
-                    !fails
-                });
-                self.posted[to as usize] = posted;
+                self.lose(to, from, Error::ProcessAborted(ProcessId(from)));
+                Ok(())
+            }
+            Seen::Bye { from, to } => {
+                if self.losses(from, to).is_empty() {
+                    return Err(format!("process {from} says goodbye to {to}, which it has not given up"));
+                }
+                if self.losses(to, from).is_empty() {
+                    self.lose(to, from, Error::Unreachable(ProcessId(from)));
+                }
                 Ok(())
             }
         }

@@ -8,10 +8,9 @@ use ayatori_core::device::{
     Armed, Device, Event, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
-use ayatori_core::wire;
+use ayatori_core::time::Duration;
 
-use super::Bug;
-use super::wire::{Access, Cargo, Moods, Registration, Wire};
+use super::wire::{Access, Cargo, Registration, Wire};
 
 /// One process' device.
 pub(super) struct Port {
@@ -29,28 +28,6 @@ impl Port {
         let rails = wire.borrow().rails.capabilities.clone();
         Port { me, wire: wire.clone(), rails, current: None, may_poll: 0 }
     }
-
-    fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access) -> Result<Submitted, Full> {
-        let mut wire = self.wire.borrow_mut();
-        let Moods { full_one_in, refuse_one_in, .. } = wire.moods;
-        if wire.one_in(full_one_in) {
-            return Err(Full);
-        }
-        if wire.is_down(rail, self.me, peer.0) {
-            return Err(Full);
-        }
-        if !wire.alive[peer.0 as usize] || wire.one_in(refuse_one_in) {
-            return Ok(Submitted::Refused);
-        }
-        let length = access.local.len();
-        if wire.one_in(4) {
-            wire.copy(rail, access, length);
-            return Ok(Submitted::Done);
-        }
-        let (from, to) = if access.put { (self.me, peer.0) } else { (peer.0, self.me) };
-        wire.depart(from, to, rail, length, Cargo::Access(access));
-        Ok(Submitted::Pending)
-    }
 }
 
 impl Device for Port {
@@ -66,40 +43,11 @@ impl Device for Port {
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
         let length = header.len() + payload_len(&payload);
         assert!(length <= self.rails[usize::from(rail.0)].packet_bytes_max, "a packet too long");
-        let mut wire = self.wire.borrow_mut();
-        let full_one_in = wire.moods.full_one_in;
-        if wire.one_in(full_one_in) || wire.is_down(rail, self.me, to.0) {
-            return Err(Full);
-        }
-        if !wire.alive[to.0 as usize] {
-            return Ok(());
-        }
-        let mut header = header.to_vec();
         let mut bytes = Vec::with_capacity(payload_len(&payload));
         for piece in payload {
             bytes.extend_from_slice(piece.bytes().expect("worlds have real payload"));
         }
-        let pair = wire.pair(self.me, to.0);
-        let twice = wire.bug.is_some() && wire.spoil(pair, &mut header, &mut bytes);
-        let damage_one_in = if wire.is_trunk(pair) { wire.moods.damage_one_in } else { 0 };
-        if wire.one_in(damage_one_in) {
-            return Ok(());
-        }
-        let copy = twice.then(|| (header.clone(), bytes.clone()));
-        wire.depart(self.me, to.0, rail, length, Cargo::Packet { header, payload: bytes });
-        if let Some((mut header, payload)) = copy {
-            wire.extra_packets[pair] += 1;
-            if let Ok((mut prefix, meaning, _)) = wire::parse(&header) {
-                prefix.sequence = prefix.sequence.wrapping_add(1);
-                prefix.credits = 0;
-                header = meaning.emit(prefix).as_slice().to_vec();
-            }
-            wire.depart(self.me, to.0, rail, length, Cargo::Packet { header, payload });
-        }
-        if wire.strikes(Bug::Overtaking) {
-            wire.overtake(pair, rail);
-        }
-        Ok(())
+        self.wire.borrow_mut().give_packet((self.me, to.0), rail, header.to_vec(), bytes)
     }
 
     fn poll(&mut self) -> Option<Event> {
@@ -154,7 +102,8 @@ impl Device for Port {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        self.start_access(rail, to, Access { local, remote, token, put: true })
+        let access = Access { local, remote, token, put: true };
+        self.wire.borrow_mut().give_access(self.me, to.0, rail, access)
     }
 
     fn get(
@@ -165,11 +114,17 @@ impl Device for Port {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        self.start_access(rail, from, Access { local, remote, token, put: false })
+        let access = Access { local, remote, token, put: false };
+        self.wire.borrow_mut().give_access(self.me, from.0, rail, access)
     }
 
     fn reset(&mut self, rail: Rail, peer: ProcessId) {
-        self.wire.borrow_mut().fail_rail(rail, self.me, peer.0);
+        self.wire.borrow_mut().reset(rail, self.me, peer.0);
+    }
+
+    fn heard(&mut self, rail: Rail, peer: ProcessId) -> Option<Duration> {
+        let wire = self.wire.borrow();
+        wire.tells_owed.then(|| Duration(wire.owes_ps(rail, self.me, peer.0)))
     }
 
     fn arm(&mut self) -> Armed {

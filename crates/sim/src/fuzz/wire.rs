@@ -1,18 +1,22 @@
 //! What connects the processes of a world: a simulated network, several rails on it, and moods.
 //!
-//! A rail keeps the order of what one process sends another; rails have NICs of their own at different places of the
-//! network, so that what goes by one overtakes what goes by another. Where the engine runs a link in trunk mode (several
-//! rails, or one that may break) a rail between two processes fails and comes back, as `ayatori_core::device` has it:
-//! gets and puts on it break (part of the data may have been moved), its packets are lost, it takes nothing new; and
-//! packets are damaged, which is loss without a word.
+//! A rail keeps the order of what one process sends another, if it says so; rails have NICs of their own at different
+//! places of the network, and speeds of their own, so that what goes by one overtakes what goes by another. Where the
+//! engine runs a link in trunk mode (several rails, or one that may break) a rail between two processes fails and comes
+//! back (`faults`), as `ayatori_core::device` has it; and packets are damaged, which is loss without a word.
+
+mod faults;
+mod spoil;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use ayatori_core::buffer::Buffer;
-use ayatori_core::device::{Event, RailBroken, RailCapabilities, RemoteRegion, Token};
-use ayatori_core::ids::{ContextId, ProcessId, Rail, RailSet, RequestId};
+use ayatori_core::device::{Event, Full, RailBroken, RailCapabilities, RemoteRegion, Submitted, Token};
+use ayatori_core::ids::{ContextId, Rail, RailSet, RequestId};
 use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
 use ayatori_core::wire::{self, Header};
+
+use faults::{Condition, Path};
 
 use super::Bug;
 use crate::network::{Gap, Message, Network, NicId, NoProbe, Occurrence};
@@ -35,8 +39,8 @@ pub(super) struct Moods {
     pub(super) delay_one_in: u64,
     /// For at most so long, ps.
     pub(super) delay_max_ps: u64,
-    /// One in so many calls of the world a rail fails somewhere.
-    pub(super) outage_one_in: u64,
+    /// One in so many calls of the world something goes wrong with a rail somewhere.
+    pub(super) fault_one_in: u64,
     /// One in so many packets of links in trunk mode is damaged, and so lost.
     pub(super) damage_one_in: u64,
 }
@@ -60,8 +64,12 @@ pub(super) enum Cargo {
     Access(Access),
     /// `from` is gone.
     Gone,
-    /// The rail works again.
-    RailUp,
+    /// `from` is told that its connection to `to` has ended.
+    Down,
+    /// A fault of the rail ends.
+    Back {
+        fault: u32,
+    },
     /// It is later now.
     Tick,
 }
@@ -71,7 +79,7 @@ enum Fate {
     Fine,
     /// A crash took it.
     Lost,
-    /// Its rail failed under it, and its owner knows.
+    /// Its rail failed under it, and its owner knows, or will be told.
     Broken,
 }
 
@@ -81,14 +89,32 @@ pub(super) struct Flight {
     pub(super) to: u32,
     pub(super) rail: Rail,
     pub(super) cargo: Cargo,
+    bytes: u64,
     arrived: bool,
+    /// Held back on a silent rail.
+    stalled: bool,
     fate: Fate,
 }
 
 impl Flight {
-    fn new(from: u32, to: u32, rail: Rail, cargo: Cargo) -> Flight {
-        Flight { from, to, rail, cargo, arrived: false, fate: Fate::Fine }
+    fn new(from: u32, to: u32, rail: Rail, bytes: u64, cargo: Cargo) -> Flight {
+        Flight { from, to, rail, cargo, bytes, arrived: false, stalled: false, fate: Fate::Fine }
     }
+}
+
+/// What one process sends another by one rail.
+#[derive(Debug, Default)]
+struct Lane {
+    /// In the order sent.
+    packets: VecDeque<u32>,
+    /// Whether the sender's end believes in a connection.
+    is_connected: bool,
+    /// When the rail is free for the next.
+    free_ps: u64,
+    /// Gets and puts of the sender that have come to nothing, of which it is told with the end of the connection.
+    broken: Vec<Token>,
+    /// Since when the network has not answered the sender.
+    owes_since_ps: Option<u64>,
 }
 
 /// What a receiver saw, in order; the model sees the same.
@@ -100,6 +126,8 @@ pub(super) enum Seen {
     Cancel { from: u32, to: u32, request: RequestId },
     /// That a process is gone.
     Gone { from: u32, to: u32 },
+    /// That a process has given the link up.
+    Bye { from: u32, to: u32 },
 }
 
 #[derive(Debug)]
@@ -124,12 +152,12 @@ pub(super) struct Wire {
     count: usize,
     pub(super) rails: Rails,
     pub(super) flights: Slab<Flight>,
-    /// Packets in the order sent, by (from × count + to) × number of rails + rail.
-    lanes: Vec<VecDeque<u32>>,
+    /// By (from × count + to) × number of rails + rail.
+    lanes: Vec<Lane>,
+    /// By (lower × count + higher) × number of rails + rail.
+    paths: Vec<Path>,
     /// News that a process is gone, by from × count + to.
     gone: Vec<Option<u32>>,
-    /// Rails that do not work now, by from × count + to.
-    down: Vec<RailSet>,
     /// What receivers in trunk mode have seen before its turn, and whose turn it is, by from × count + to.
     early: Vec<(u32, BTreeMap<u32, Option<Seen>>)>,
     /// What a process is told before anything else: ends of its gets and puts, and of rails.
@@ -140,9 +168,13 @@ pub(super) struct Wire {
     pub(super) alive: Vec<bool>,
     pub(super) seen: Vec<Seen>,
     pub(super) moods: Moods,
+    /// Whether the network tells its devices what it owes ([`ayatori_core::device::Device::heard`]).
+    pub(super) tells_owed: bool,
     pub(super) random: Random,
     pub(super) bug: Option<Bug>,
     pub(super) outage_count: u64,
+    /// Whether some process has given another up that lives.
+    pub(super) has_given_up: bool,
 }
 
 impl Wire {
@@ -154,9 +186,9 @@ impl Wire {
             count,
             rails,
             flights: Slab::default(),
-            lanes: (0..lane_count).map(|_| VecDeque::new()).collect(),
+            lanes: (0..lane_count).map(|_| Lane { is_connected: true, ..Lane::default() }).collect(),
+            paths: (0..lane_count).map(|_| Path::new(0, 0)).collect(),
             gone: vec![None; count * count],
-            down: vec![RailSet::default(); count * count],
             early: vec![(0, BTreeMap::new()); count * count],
             reports: (0..count).map(|_| VecDeque::new()).collect(),
             extra_packets: vec![0; count * count],
@@ -164,14 +196,24 @@ impl Wire {
             alive: vec![true; count],
             seen: Vec::new(),
             moods: Moods::default(),
+            tells_owed: false,
             random,
             bug,
             outage_count: 0,
+            has_given_up: false,
         }
     }
 
     pub(super) fn pair(&self, from: u32, to: u32) -> usize {
         from as usize * self.count + to as usize
+    }
+
+    fn lane(&self, rail: Rail, from: u32, to: u32) -> usize {
+        self.lanes_of(self.pair(from, to)).start + usize::from(rail.0)
+    }
+
+    fn path(&self, rail: Rail, a: u32, b: u32) -> usize {
+        self.lane(rail, a.min(b), a.max(b))
     }
 
     /// The lanes of a pair: one a rail.
@@ -182,20 +224,28 @@ impl Wire {
 
     /// Whether the engine runs the link between two processes in trunk mode.
     pub(super) fn is_trunk(&self, pair: usize) -> bool {
-        let mut rails = self.rails.between[pair].iter();
-        let may_break = |rail: Rail| self.rails.capabilities[usize::from(rail.0)].may_break;
-        rails.next().is_some_and(may_break) || rails.next().is_some()
+        let rails = self.rails.between[pair];
+        let is_plain = |rail: Rail| {
+            let rail = &self.rails.capabilities[usize::from(rail.0)];
+            rail.ordered && rail.reliable && !rail.may_break
+        };
+        rails.iter().count() > 1 || !rails.iter().all(is_plain)
+    }
+
+    /// Speeds of all rails, each between each two processes.
+    pub(super) fn vary_speeds(&mut self) {
+        for path in 0..self.paths.len() {
+            let byte_ps = self.pick_byte_ps();
+            let latency_ps = [0, 0, 1_000_000, 300_000_000][self.random.below(4) as usize];
+            self.paths[path] = Path::new(byte_ps, latency_ps);
+        }
     }
 
     /// Something happens at this time, if nothing else does.
     pub(super) fn wait_until(&mut self, time_ps: u64) {
         let time_ps = time_ps.max(self.now_ps() + 1);
-        let flight = self.flights.insert(Flight::new(0, 0, Rail(0), Cargo::Tick));
+        let flight = self.flights.insert(Flight::new(0, 0, Rail(0), 0, Cargo::Tick));
         self.network.set_timer(time_ps, flight | HELD_UP);
-    }
-
-    pub(super) fn is_down(&self, rail: Rail, from: u32, to: u32) -> bool {
-        self.down[self.pair(from, to)].contains(rail)
     }
 
     pub(super) fn now_ps(&self) -> u64 {
@@ -210,13 +260,92 @@ impl Wire {
         self.bug == Some(bug) && self.one_in(BUG_ONE_IN)
     }
 
+    /// A device is given a packet; `Err`: it cannot take it now.
+    pub(super) fn give_packet(
+        &mut self,
+        (from, to): (u32, u32),
+        rail: Rail,
+        mut header: Vec<u8>,
+        mut payload: Vec<u8>,
+    ) -> Result<(), Full> {
+        let full_one_in = self.moods.full_one_in;
+        let lane = self.lane(rail, from, to);
+        if self.one_in(full_one_in) || !self.lanes[lane].is_connected {
+            return Err(Full);
+        }
+        if !self.alive[to as usize] {
+            return Ok(());
+        }
+        let path = self.path(rail, from, to);
+        if self.paths[path].condition != Condition::Works {
+            let now_ps = self.now_ps();
+            self.lanes[lane].owes_since_ps.get_or_insert(now_ps);
+            let (is_silent, stalls) = (self.paths[path].is_silent(from, to), self.paths[path].stalls());
+            if self.paths[path].condition == Condition::Down || is_silent && !stalls {
+                return Ok(());
+            }
+        }
+        let (pair, bytes) = (self.pair(from, to), header.len() + payload.len());
+        let twice = self.bug.is_some() && self.spoil(pair, &mut header, &mut payload);
+        let damage_one_in = if self.is_trunk(pair) { self.moods.damage_one_in } else { 0 };
+        if self.one_in(damage_one_in) {
+            return Ok(());
+        }
+        let copy = twice.then(|| (header.clone(), payload.clone()));
+        self.depart(from, to, rail, bytes, Cargo::Packet { header, payload });
+        if let Some((mut header, payload)) = copy {
+            self.extra_packets[pair] += 1;
+            if let Ok((mut prefix, meaning, _)) = wire::parse(&header) {
+                prefix.sequence = prefix.sequence.wrapping_add(1);
+                prefix.credits = 0;
+                header = meaning.emit(prefix).as_slice().to_vec();
+            }
+            self.depart(from, to, rail, bytes, Cargo::Packet { header, payload });
+        }
+        if self.strikes(Bug::Overtaking) {
+            self.overtake(pair, rail);
+        }
+        Ok(())
+    }
+
+    /// A device is given a get or put.
+    pub(super) fn give_access(
+        &mut self,
+        me: u32,
+        peer: u32,
+        rail: Rail,
+        access: Access,
+    ) -> Result<Submitted, Full> {
+        let Moods { full_one_in, refuse_one_in, .. } = self.moods;
+        let lane = self.lane(rail, me, peer);
+        if self.one_in(full_one_in) || !self.lanes[lane].is_connected {
+            return Err(Full);
+        }
+        if !self.alive[peer as usize] || self.one_in(refuse_one_in) {
+            return Ok(Submitted::Refused);
+        }
+        let path = &self.paths[self.path(rail, me, peer)];
+        if path.condition != Condition::Works && !path.stalls() {
+            self.lanes[lane].broken.push(access.token);
+            return Ok(Submitted::Pending);
+        }
+        let length = access.local.len();
+        if path.condition == Condition::Works && self.one_in(4) {
+            self.copy(rail, access, length);
+            return Ok(Submitted::Done);
+        }
+        let (from, to) = if access.put { (me, peer) } else { (peer, me) };
+        self.depart(from, to, rail, length, Cargo::Access(access));
+        Ok(Submitted::Pending)
+    }
+
     /// Puts something on its way.
-    pub(super) fn depart(&mut self, from: u32, to: u32, rail: Rail, bytes: usize, cargo: Cargo) {
+    fn depart(&mut self, from: u32, to: u32, rail: Rail, bytes: usize, cargo: Cargo) {
         let ordered = matches!(cargo, Cargo::Packet { .. });
-        let flight = self.flights.insert(Flight::new(from, to, rail, cargo));
+        let flight = self.flights.insert(Flight::new(from, to, rail, bytes as u64, cargo));
         if ordered {
-            let lane = self.lanes_of(self.pair(from, to)).start + usize::from(rail.0);
-            self.lanes[lane].push_back(flight);
+            let lane = self.lane(rail, from, to);
+            self.lanes[lane].packets.push_back(flight);
         }
         let rail_count = self.rails.capabilities.len();
         let nic = |process: u32| self.rails.nics[process as usize * rail_count + usize::from(rail.0)];
@@ -231,20 +360,12 @@ impl Wire {
         }
     }
 
-    /// Runs the network through its next occurrences, at most so many. How many there were.
-    pub(super) fn pump(&mut self, count_max: u64) -> Result<u64, String> {
+    /// Runs the network through its next occurrences, at most so many and not beyond a time. How many there were.
+    pub(super) fn pump(&mut self, count_max: u64, limit_ps: u64) -> Result<u64, String> {
         for count in 0..count_max {
-            match self.network.advance().map_err(|deadlock| deadlock.to_string())? {
+            match self.network.advance_until(limit_ps).map_err(|deadlock| deadlock.to_string())? {
                 None => return Ok(count),
-                Some(Occurrence::Delivered { token, .. }) => {
-                    let Moods { delay_one_in, delay_max_ps, .. } = self.moods;
-                    if self.one_in(delay_one_in) {
-                        let time_ps = self.now_ps() + self.random.below(delay_max_ps);
-                        self.network.set_timer(time_ps, token | HELD_UP);
-                    } else {
-                        self.arrive(token);
-                    }
-                }
+                Some(Occurrence::Delivered { token, .. }) => self.carry(token),
                 Some(Occurrence::Timer { token }) => self.arrive(token & !HELD_UP),
                 Some(Occurrence::Injected { .. }) => {}
             }
@@ -252,23 +373,58 @@ impl Wire {
         Ok(count_max)
     }
 
+    /// What has come through the network may be held up by the rail's speed, or by chance.
+    fn carry(&mut self, handle: u32) {
+        let Flight { from, to, rail, bytes, .. } = self.flights[handle];
+        let Moods { delay_one_in, delay_max_ps, .. } = self.moods;
+        let path = &self.paths[self.path(rail, from, to)];
+        let (taken_ps, latency_ps) = (bytes * path.byte_ps, path.latency_ps);
+        let lane = self.lane(rail, from, to);
+        let (now_ps, lane) = (self.now_ps(), &mut self.lanes[lane]);
+        lane.free_ps = lane.free_ps.max(now_ps) + taken_ps;
+        let mut time_ps = lane.free_ps + latency_ps;
+        if self.one_in(delay_one_in) {
+            time_ps += self.random.below(delay_max_ps);
+        }
+        if time_ps > now_ps {
+            self.network.set_timer(time_ps, handle | HELD_UP);
+        } else {
+            self.arrive(handle);
+        }
+    }
+
+    /// No flight any more.
+    fn free(&mut self, handle: u32) {
+        self.flights[handle].arrived = true;
+        self.flights[handle].stalled = false;
+        self.flights.remove(handle);
+    }
+
     fn arrive(&mut self, handle: u32) {
-        let flight = &mut self.flights[handle];
-        flight.arrived = true;
-        let (from, to, rail, fate) = (flight.from, flight.to, flight.rail, flight.fate);
-        match flight.cargo {
+        let Flight { from, to, rail, fate, .. } = self.flights[handle];
+        let path = &self.paths[self.path(rail, from, to)];
+        let is_data = matches!(self.flights[handle].cargo, Cargo::Packet { .. } | Cargo::Access(_));
+        if is_data && fate == Fate::Fine && path.is_silent(from, to) && path.stalls() {
+            self.stall(handle);
+            return;
+        }
+        match self.flights[handle].cargo {
             Cargo::Access(access) => {
-                self.flights.remove(handle);
+                self.free(handle);
                 let owner = if access.put { from } else { to };
                 self.finish_access(owner, rail, access, fate);
             }
-            Cargo::RailUp => {
-                self.flights.remove(handle);
-                self.rail_up(rail, from, to);
+            Cargo::Down => {
+                self.free(handle);
+                self.tell_down(rail, from, to);
             }
-            Cargo::Tick => self.flights.remove(handle),
-            _ if fate == Fate::Lost => self.flights.remove(handle),
-            _ => {}
+            Cargo::Back { fault } => {
+                self.free(handle);
+                self.come_back(rail, from, to, fault);
+            }
+            Cargo::Tick => self.free(handle),
+            _ if fate == Fate::Lost => self.free(handle),
+            _ => self.flights[handle].arrived = true,
         }
     }
 
@@ -299,8 +455,11 @@ impl Wire {
         let Access { local, remote, put, .. } = access;
         let cut = usize::from(self.strikes(Bug::TruncatedCopy));
         let (length, offset) = (length.saturating_sub(cut), remote.offset as usize);
-        let registration = self.registered[remote.key.words[0] as usize].as_ref();
-        let registration = registration.expect("a put or get on memory that is not registered");
+        // Memory whose owner has given the peer up is not there any more, and nothing is moved.
+        let Some(registration) = self.registered[remote.key.words[0] as usize].as_ref() else {
+            assert!(self.has_given_up, "a put or get on memory that is not registered");
+            return;
+        };
         assert_eq!(registration.rail, rail, "a put or get with the key of another rail");
         let memory = registration.buffer;
         if put {
@@ -310,93 +469,43 @@ impl Wire {
         }
     }
 
-    /// In some worlds, once in a while: a rail between two processes stops working, for some time.
-    pub(super) fn maybe_fail_rail(&mut self) -> Option<(Rail, u32, u32)> {
-        let outage_one_in = self.moods.outage_one_in;
-        if !self.one_in(outage_one_in) {
-            return None;
-        }
-        let [a, b] = [0; 2].map(|_| self.random.below(self.count as u64) as u32);
-        let rail = Rail(self.random.below(self.rails.capabilities.len() as u64) as u8);
-        self.fail_rail(rail, a, b).then_some((rail, a, b))
-    }
-
-    /// A rail's connection breaks. Whether there was one.
-    pub(super) fn fail_rail(&mut self, rail: Rail, a: u32, b: u32) -> bool {
-        let pair = self.pair(a, b);
-        let usable = self.rails.between[pair].contains(rail) && !self.down[pair].contains(rail);
-        let both_live = [a, b].iter().all(|&process| self.alive[process as usize]);
-        if a == b || !usable || !both_live || !self.is_trunk(pair) {
-            return false;
-        }
-        self.outage_count += 1;
-        self.break_accesses(rail, a, b);
-        for (from, to) in [(a, b), (b, a)] {
-            let pair = self.pair(from, to);
-            self.down[pair].0 |= RailSet::one(rail).0;
-            let lane = self.lanes_of(pair).start + usize::from(rail.0);
-            self.lose_packets(lane, 0);
-            self.reports[from as usize].push_back(Event::RailDown(rail, ProcessId(to)));
-        }
-        let back = self.flights.insert(Flight::new(a, b, rail, Cargo::RailUp));
-        // From a moment to longer than a rail may be silent.
-        let longest_ps = [20_000_000, 2_000_000_000, 900_000_000_000][self.random.below(3) as usize];
-        let time_ps = self.now_ps() + self.random.below(longest_ps);
-        self.network.set_timer(time_ps, back | HELD_UP);
-        true
-    }
-
-    /// Gets and puts under way on a failing rail come to nothing, or to a part; their owners are told.
-    fn break_accesses(&mut self, rail: Rail, a: u32, b: u32) {
-        for handle in 0..self.flights.high_water() as u32 {
-            let flight = &self.flights[handle];
-            let between = [(a, b), (b, a)].contains(&(flight.from, flight.to)) && flight.rail == rail;
-            let Cargo::Access(access) = flight.cargo else { continue };
-            if !between || flight.arrived || flight.fate != Fate::Fine {
-                continue;
-            }
-            let owner = if access.put { flight.from } else { flight.to };
-            self.flights[handle].fate = Fate::Broken;
-            let length = self.random.below(access.local.len() as u64 + 1) as usize;
-            self.copy(rail, access, length);
-            self.reports[owner as usize].push_back(Event::Completion(access.token, Err(RailBroken)));
-        }
-    }
-
-    fn rail_up(&mut self, rail: Rail, a: u32, b: u32) {
-        for (from, to) in [(a, b), (b, a)] {
-            let pair = self.pair(from, to);
-            if self.down[pair].contains(rail) && self.alive[from as usize] {
-                self.reports[from as usize].push_back(Event::RailUp(rail, ProcessId(to)));
-            }
-            self.down[pair].0 &= !RailSet::one(rail).0;
-        }
-    }
-
     /// A process dies: some of what it has sent is lost, and the others hear of it later.
     pub(super) fn crash(&mut self, process: u32) {
         self.alive[process as usize] = false;
         for handle in 0..self.flights.high_water() as u32 {
             let flight = &mut self.flights[handle];
             let involved = flight.from == process || flight.to == process;
-            // Freed places are never looked at again before they are filled anew.
             if involved && !flight.arrived && matches!(flight.cargo, Cargo::Access(_)) {
                 flight.fate = Fate::Lost;
+                if flight.stalled {
+                    self.free(handle);
+                }
             }
         }
         for to in 0..self.count as u32 {
-            if to == process || !self.alive[to as usize] {
+            if to == process {
                 continue;
             }
             let pair = self.pair(process, to);
             for lane in self.lanes_of(pair) {
-                let kept = self.random.below(self.lanes[lane].len() as u64 + 1) as usize;
+                let kept = self.random.below(self.lanes[lane].packets.len() as u64 + 1) as usize;
                 self.lose_packets(lane, kept);
+                // A silence ends here: what it has kept back does not come.
+                let held = |handle: &u32| self.flights[*handle].stalled;
+                if let Some(first) = self.lanes[lane].packets.iter().position(held) {
+                    self.lose_packets(lane, first);
+                }
             }
-            if self.strikes(Bug::LostPeerGone) {
+            for lane in self.lanes_of(self.pair(to, process)) {
+                self.lose_packets(lane, 0);
+            }
+            for lane in self.lanes_of(self.pair(process.min(to), process.max(to))) {
+                self.paths[lane].stalled_is_lost();
+            }
+            if !self.alive[to as usize] || self.strikes(Bug::LostPeerGone) {
                 continue;
             }
-            let flight = self.flights.insert(Flight::new(process, to, Rail(0), Cargo::Gone));
+            let flight = self.flights.insert(Flight::new(process, to, Rail(0), 0, Cargo::Gone));
             self.gone[pair] = Some(flight);
             let time_ps = self.now_ps() + self.random.below(20_000_000);
             self.network.set_timer(time_ps, flight | HELD_UP);
@@ -405,9 +514,9 @@ impl Wire {
 
     /// The packets of a lane never arrive, but for the first so many.
     fn lose_packets(&mut self, lane: usize, kept: usize) {
-        for handle in self.lanes[lane].split_off(kept) {
-            if self.flights[handle].arrived {
-                self.flights.remove(handle);
+        for handle in self.lanes[lane].packets.split_off(kept) {
+            if self.flights[handle].arrived || self.flights[handle].stalled {
+                self.free(handle);
             } else {
                 self.flights[handle].fate = Fate::Lost;
             }
@@ -426,22 +535,32 @@ impl Wire {
             let choice = (start + step) % (count * rail_count);
             let (from, rail) = ((choice / rail_count) as u32, Rail((choice % rail_count) as u8));
             let pair = self.pair(from, me);
-            let lane = self.lanes_of(pair).start + usize::from(rail.0);
-            let front = self.lanes[lane].front().copied();
-            if let Some(handle) = front.filter(|&handle| self.flights[handle].arrived)
-                && !self.is_down(rail, from, me)
-            {
-                self.lanes[lane].pop_front();
+            let lane = self.lane(rail, from, me);
+            if let Some(handle) = self.take_arrived(lane, rail) {
                 return Some(handle);
             }
             // That somebody is gone is heard after all that it has sent.
-            let silent = self.lanes_of(pair).all(|lane| self.lanes[lane].is_empty());
+            let silent = self.lanes_of(pair).all(|lane| self.lanes[lane].packets.is_empty());
             if let Some(handle) = self.gone[pair].filter(|&handle| silent && self.flights[handle].arrived) {
                 self.gone[pair] = None;
                 return Some(handle);
             }
         }
         None
+    }
+
+    /// The next packet of a lane, if it is there: the first sent, or any of the first few where a rail keeps no order.
+    fn take_arrived(&mut self, lane: usize, rail: Rail) -> Option<u32> {
+        const OUT_OF_ORDER_MAX: u64 = 6;
+        let ordered = self.rails.capabilities[usize::from(rail.0)].ordered;
+        let queued = self.lanes[lane].packets.len() as u64;
+        let reach = if ordered { 1 } else { queued.min(OUT_OF_ORDER_MAX) };
+        let start = if reach > 1 { self.random.below(reach) } else { 0 };
+        let arrived = |place: &usize| {
+            self.lanes[lane].packets.get(*place).is_some_and(|&handle| self.flights[handle].arrived)
+        };
+        let place = (0..reach).map(|step| ((start + step) % reach) as usize).find(arrived)?;
+        self.lanes[lane].packets.remove(place)
     }
 
     /// Notes what a packet brings its receiver. What comes before its turn is seen when its turn has come, and what comes
@@ -457,7 +576,13 @@ impl Wire {
             self.seen.extend(meaning_of(header, from, to));
             return;
         }
-        let Ok((TrunkHeader { body: Body::Stream, .. }, length)) = trunk::parse(header) else { return };
+        let Ok((TrunkHeader { body, .. }, length)) = trunk::parse(header) else { return };
+        if body == Body::Bye {
+            self.seen.push(Seen::Bye { from, to });
+        }
+        if body != Body::Stream {
+            return;
+        }
         // A header may be handed over in two pieces.
         let rest = [&header[length..], payload].concat();
         let Ok(sequence) = wire::sequence_of(&rest) else { return };
@@ -471,68 +596,6 @@ impl Wire {
             *next += 1;
             self.seen.extend(seen);
         }
-    }
-
-    /// What a bug makes of a packet.
-    pub(super) fn spoil(&mut self, pair: usize, header: &mut Vec<u8>, payload: &mut [u8]) -> bool {
-        let Ok((mut prefix, meaning, _)) = wire::parse(header) else { return false };
-        prefix.sequence = prefix.sequence.wrapping_add(self.extra_packets[pair]);
-        let mut twice = false;
-        let meaning = match (self.bug, meaning) {
-            (Some(Bug::LostFin), Header::Fin(_)) if self.strikes(Bug::LostFin) => Header::Credit,
-            (Some(Bug::LostCts), Header::Cts { .. }) if self.strikes(Bug::LostCts) => Header::Credit,
-            (Some(Bug::LostMatched), Header::Matched(_)) if self.strikes(Bug::LostMatched) => Header::Credit,
-            (Some(Bug::WrongTag), Header::Eager(mut envelope)) if self.strikes(Bug::WrongTag) => {
-                envelope.tag ^= 1;
-                Header::Eager(envelope)
-            }
-            (Some(Bug::WrongSource), Header::Eager(mut envelope)) if self.strikes(Bug::WrongSource) => {
-                envelope.source ^= 1;
-                Header::Eager(envelope)
-            }
-            (Some(Bug::WrongOffset), Header::Data { receiver, offset })
-                if offset > 0 && self.strikes(Bug::WrongOffset) =>
-            {
-                Header::Data { receiver, offset: offset - 1 }
-            }
-            (Some(Bug::DoubleDelivery), Header::Eager(_)) => {
-                twice = self.strikes(Bug::DoubleDelivery);
-                meaning
-            }
-            _ => meaning,
-        };
-        if prefix.credits > 0 && self.strikes(Bug::LostCredit) {
-            prefix.credits = 0;
-        }
-        if let (Header::Eager(_), Some(last)) = (&meaning, payload.last_mut())
-            && self.strikes(Bug::ChangedByte)
-        {
-            *last ^= 0x40;
-        }
-        *header = meaning.emit(prefix).as_slice().to_vec();
-        twice
-    }
-
-    /// Swaps the packet just sent with the one before it, sequence numbers staying where they are.
-    pub(super) fn overtake(&mut self, pair: usize, rail: Rail) {
-        let lane = self.lanes_of(pair).start + usize::from(rail.0);
-        let queue = &self.lanes[lane];
-        let (Some(&last), Some(&before)) = (queue.back(), queue.iter().rev().nth(1)) else { return };
-        let envelope = |handle: u32| match &self.flights[handle].cargo {
-            Cargo::Packet { header, .. } => wire::parse(header).ok().filter(|(_, meaning, _)| {
-                matches!(meaning, Header::Eager(_) | Header::EagerSync(..) | Header::Rts { .. })
-            }),
-            _ => None,
-        };
-        let (Some((a, first, _)), Some((b, second, _))) = (envelope(before), envelope(last)) else { return };
-        let [first, second] = [first.emit(b), second.emit(a)];
-        for (handle, bytes) in [(before, first), (last, second)] {
-            if let Cargo::Packet { header, .. } = &mut self.flights[handle].cargo {
-                *header = bytes.as_slice().to_vec();
-            }
-        }
-        let length = self.lanes[lane].len();
-        self.lanes[lane].swap(length - 1, length - 2);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A world: its making, its calls, and its end.
 
 mod check;
+mod time;
 mod traffic;
 
 use std::cell::RefCell;
@@ -11,9 +12,10 @@ use ayatori_core::Process;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::RailCapabilities;
 use ayatori_core::ids::{CommId, ContextId, ProcessId, RailSet, RequestId, Tag};
+use ayatori_core::link::{Policy, TrunkConfig};
 use ayatori_core::process::{Config, MessageId};
 use ayatori_core::request::Posted;
-use ayatori_core::time::Instant;
+use ayatori_core::time::Duration;
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Method, Routing};
 use ayatori_fabric::topology::{Complete, HostLayout, Hypercube, Mesh, Ring, Topology, Torus, Tree};
@@ -28,9 +30,6 @@ use crate::random::Random;
 
 type Outcome<T = ()> = Result<T, String>;
 
-/// Whether worlds have links in trunk mode: several rails, or one that may break. Off: such worlds (`wire` is ready for
-/// them) do not come to their end yet, and whether worlds or trunks are to blame is open.
-const TRUNKS: bool = false;
 /// What a packet of a long message's data carries beside the data, bytes.
 const DATA_HEADER_BYTES: usize = 24;
 /// Memory for all buffers of a world, bytes.
@@ -97,6 +96,8 @@ struct Sequence {
     next: Vec<usize>,
     /// Ranks that have been told of a dead member: they begin nothing more here.
     broken: Vec<bool>,
+    /// Two members that live have lost each other: others may wait for messages that nobody sends any more.
+    severed: bool,
 }
 
 struct Running {
@@ -116,6 +117,13 @@ struct Habits {
     /// One process sends much to another that does not look.
     flood: bool,
     crashes: bool,
+    /// Links are in trunk mode: time matters.
+    trunks: bool,
+    /// A process that cannot reach another aborts, as programs do that handle no errors.
+    aborts: bool,
+    /// Some rails never work again.
+    scars: bool,
+    peer_timeout_ps: u64,
 }
 
 struct World<'a> {
@@ -145,7 +153,8 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
     let step_count = 20 + world.random.below(140);
     for _ in 0..step_count {
         world.act()?;
-        world.maybe_fail_rail();
+        world.maybe_fault();
+        world.maybe_pass_time()?;
         let (count, quota) = (world.random.below(8), world.random.below(4));
         world.pump(count)?;
         let at = world.random.below(world.count() as u64) as u32;
@@ -186,7 +195,12 @@ fn network(random: &mut Random, count: u64, rail_count: u64) -> Outcome<(Network
 }
 
 /// The capabilities of a world's rails, which have the eager limit in common.
-fn capabilities(random: &mut Random, rail_count: u64, eager_bytes_max: usize) -> Vec<RailCapabilities> {
+fn capabilities(
+    random: &mut Random,
+    rail_count: u64,
+    eager_bytes_max: usize,
+    trunks: bool,
+) -> Vec<RailCapabilities> {
     let rail = |_| {
         let fragment = [48, 200, 5_000][random.below(3) as usize];
         RailCapabilities {
@@ -196,7 +210,9 @@ fn capabilities(random: &mut Random, rail_count: u64, eager_bytes_max: usize) ->
             get: random.below(2) == 0,
             put: random.below(2) == 0,
             latency_ps: 1 + random.below(1_000_000),
-            may_break: TRUNKS && random.below(2) == 0,
+            may_break: trunks && random.below(2) == 0,
+            ordered: !trunks || random.below(4) > 0,
+            bandwidth_bytes_per_s: [1_000_000, 100_000_000, 10_000_000_000][random.below(3) as usize],
             ..RailCapabilities::default()
         }
     };
@@ -224,8 +240,9 @@ impl<'a> World<'a> {
         let mut random = Random::for_entity(seed, 0xF0);
         let count = 1 + random.below(8);
         let eager_bytes_max = [0, 64, 100, 1_000, 16 << 10][random.below(5) as usize];
-        let rail_count = if TRUNKS { 1 + random.below(3) } else { 1 };
-        let capabilities = capabilities(&mut random, rail_count, eager_bytes_max);
+        let trunks = random.below(3) > 0;
+        let rail_count = if trunks { 1 + random.below(4) } else { 1 };
+        let capabilities = capabilities(&mut random, rail_count, eager_bytes_max, trunks);
         let between = rails_between(&mut random, count, rail_count);
         let (network, nics) = network(&mut random, count, rail_count)?;
         history.push(format!("{count} processes, rails {capabilities:?}"));
@@ -240,8 +257,23 @@ impl<'a> World<'a> {
             refuse_one_in: [0, 0, 3][random.below(3) as usize],
             delay_one_in: [0, 2, 10][random.below(3) as usize],
             delay_max_ps: 1 + random.below(10_000_000),
-            outage_one_in: [0, 0, 4, 20][random.below(4) as usize],
+            fault_one_in: [0, 3, 10, 30][random.below(4) as usize],
             damage_one_in: [0, 0, 5, 40][random.below(4) as usize],
+        };
+        wire.tells_owed = random.below(2) == 0;
+        if trunks {
+            wire.vary_speeds();
+            if random.below(2) == 0 {
+                wire.begin_unconnected();
+            }
+        }
+        let ms =
+            |choices: [u64; 3], random: &mut Random| Duration::from_ms(choices[random.below(3) as usize]);
+        let trunk = TrunkConfig {
+            policy: [Policy::Even, Policy::Weighted, Policy::Adaptive][random.below(3) as usize],
+            silence: ms([50, 200, 400], &mut random),
+            probe_interval: ms([50, 200, 500], &mut random),
+            peer_timeout: ms([2_000, 5_000, 10_000], &mut random),
         };
         let habits = Habits {
             eager_bytes_max,
@@ -249,11 +281,16 @@ impl<'a> World<'a> {
             piece_bytes,
             flood: eager_bytes_max > 1_000 && random.below(2) == 0,
             crashes: random.below(3) == 0,
+            trunks,
+            aborts: random.below(2) == 0,
+            scars: trunks && random.below(3) == 0,
+            peer_timeout_ps: trunk.peer_timeout.0,
         };
+        let config = Config { trunk, ..Config::default() };
         let wire = Rc::new(RefCell::new(wire));
-        let process = |me| Process::new(ProcessId(me), count as u32, Config::default());
+        let process = |me| Process::new(ProcessId(me), count as u32, config);
         let nodes = (0..count as u32).map(|me| (process(me), Port::new(me, &wire))).collect();
-        history.push(format!("{:?}", wire.borrow().moods));
+        history.push(format!("{:?}, {trunk:?}", wire.borrow().moods));
         let mut model = Model::new(count as usize);
         model.comms.push(Members { of_rank: (0..count as u32).collect(), context: ContextId::WORLD });
         Ok(World {
@@ -360,104 +397,12 @@ impl<'a> World<'a> {
         fill(&buffer, content);
         Some(buffer)
     }
-
-    fn maybe_fail_rail(&mut self) {
-        let failed = self.wire.borrow_mut().maybe_fail_rail();
-        if let Some((rail, a, b)) = failed {
-            self.log(format!("{rail:?} between {a} and {b} fails for a while"));
-        }
-    }
-
-    fn pump(&mut self, count: u64) -> Outcome<bool> {
-        let moved = self.wire.borrow_mut().pump(count)?;
-        self.report.step_count += moved;
-        Ok(moved > 0)
-    }
-
-    /// Lets a process see at most so many arrivals; the model sees the same.
-    fn deliver(&mut self, at: u32, quota: u64) -> Outcome<bool> {
-        if !self.is_alive(at) {
-            return Ok(false);
-        }
-        self.report.step_count += 1;
-        let (process, port) = &mut self.nodes[at as usize];
-        port.may_poll = quota;
-        if process.wants_time() {
-            let now_ps = self.wire.borrow().now_ps();
-            process.handle_timeout(Instant(now_ps));
-        }
-        let worked = process.progress(port);
-        port.may_poll = 0;
-        let seen = std::mem::take(&mut self.wire.borrow_mut().seen);
-        for what in seen {
-            self.model.see(what)?;
-        }
-        Ok(worked)
-    }
-
-    /// Lets everything move until nothing does.
-    fn settle(&mut self) -> Outcome {
-        let mut idle = 0;
-        // A device that is full at random needs a few more rounds.
-        while idle < 40 {
-            let mut worked = self.pump(64)?;
-            for at in 0..self.count() as u32 {
-                worked |= self.deliver(at, u64::MAX)?;
-            }
-            idle = if worked || self.wait_for_timeout()? { 0 } else { idle + 1 };
-        }
-        Ok(())
-    }
-
-    /// Where a process waits for the time, not all being acknowledged or sent: the time comes. Whether one does.
-    fn wait_for_timeout(&mut self) -> Outcome<bool> {
-        const FULL_PS: u64 = 50_000_000;
-        let now_ps = self.wire.borrow().now_ps();
-        let wants = |(process, _): &(Process, Port)| {
-            let timeout = process.poll_timeout().map(|time| time.0);
-            let full = process.wants_transmit().then_some(now_ps + FULL_PS);
-            (!process.is_quiet()).then(|| timeout.into_iter().chain(full).min()).flatten()
-        };
-        let alive = self.nodes.iter().filter(|(_, port)| self.is_alive(port.me));
-        let Some(time_ps) = alive.filter_map(wants).min() else { return Ok(false) };
-        self.wire.borrow_mut().wait_until(time_ps);
-        self.pump(1)?;
-        Ok(true)
-    }
-
-    /// Nothing fails any more, and everything must come to an end.
-    fn heal(&mut self) -> Outcome {
-        self.wire.borrow_mut().moods = Moods::default();
-        self.log("healed".into());
-        while let Some((at, message, number)) = self.held.pop() {
-            self.receive_held(at, message, number)?;
-        }
-        for index in 0..self.receives.len() {
-            self.cancel_receive(index)?;
-        }
-        /// Worlds end after some hundred rounds; one that is still busy now would be for ever.
-        const ROUNDS_MAX: u32 = 200_000;
-        for _ in 0..ROUNDS_MAX {
-            let mut worked = self.begin_remaining_collectives()?;
-            worked |= self.pump(64)?;
-            for at in 0..self.count() as u32 {
-                worked |= self.deliver(at, u64::MAX)?;
-                while self.is_alive(at) && self.receive_first_arrived(at)? {
-                    worked = true;
-                }
-            }
-            self.collect()?;
-            if !worked && !self.wait_for_timeout()? {
-                return Ok(());
-            }
-        }
-        Err("healed, and still busy without end".into())
-    }
 }
 
 impl Sequence {
     fn new(comm: usize, size: usize) -> Sequence {
-        Sequence { comm, joints: Vec::new(), next: vec![0; size], broken: vec![false; size] }
+        let broken = vec![false; size];
+        Sequence { comm, joints: Vec::new(), next: vec![0; size], broken, severed: false }
     }
 }
 

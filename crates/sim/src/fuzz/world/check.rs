@@ -4,11 +4,11 @@ use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Collective;
 use ayatori_core::ids::{ProcessId, Tag};
-use ayatori_core::link::CREDIT_CELLS;
+use ayatori_core::link::{CREDIT_CELLS, Health};
 use ayatori_core::request::{Completion, Origin};
 
 use super::traffic::UNTOUCHED;
-use super::{Outcome, Running, World, content};
+use super::{Outcome, Running, Sequence, World, content};
 use crate::fuzz::model::Expected;
 
 impl World<'_> {
@@ -88,11 +88,7 @@ impl World<'_> {
         let sent = &self.model.sent[number];
         let wrong = |what: &str| Err(format!("message {number}: {what}: {completion:?}"));
         match completion.error {
-            Some(Error::ProcessAborted(ProcessId(peer)))
-                if peer == sent.to && self.model.knows_gone(at, peer) =>
-            {
-                Ok(())
-            }
+            Some(error) if self.model.losses(at, sent.to).contains(&error) => Ok(()),
             Some(_) => wrong("the send failed"),
             None if completion.status.cancelled != sent.cancelled => {
                 wrong("the sender and the model differ on whether it was cancelled")
@@ -106,7 +102,7 @@ impl World<'_> {
 
     pub(super) fn check_receive_error(&mut self, number: usize, error: Error) -> Outcome {
         match self.model.receives[number].2 {
-            Expected::Gone(peer) if error == Error::ProcessAborted(peer) => Ok(()),
+            Expected::Lost(lost) if error == lost => Ok(()),
             expected => Err(format!("receive {number}: {error}, the model says {expected:?}")),
         }
     }
@@ -126,10 +122,10 @@ impl World<'_> {
                 Err(format!("receive {number} ends with {completion:?}, the model knows no message for it"))
             }
             (Expected::Cancelled, None) if completion.status.cancelled => Ok(()),
-            (Expected::Gone(peer), Some(Error::ProcessAborted(told))) if told == peer => Ok(()),
+            (Expected::Lost(lost), Some(told)) if told == lost => Ok(()),
             (Expected::Message(message), error) => {
                 let from = self.model.sent[message].from;
-                if error == Some(Error::ProcessAborted(ProcessId(from))) && self.model.knows_gone(at, from) {
+                if error.is_some_and(|error| self.model.losses(at, from).contains(&error)) {
                     return Ok(());
                 }
                 self.check_data(number, message, completion, buffer)
@@ -182,9 +178,7 @@ impl World<'_> {
         let name = format!("{:?} {number} of comm {} at {at}", joint.kind, sequence.comm);
         match completion.error {
             None => {}
-            Some(Error::ProcessAborted(ProcessId(peer)))
-                if members.rank_of(peer).is_some() && self.model.knows_gone(at, peer) =>
-            {
+            Some(error) if members.of_rank.iter().any(|&of| self.model.losses(at, of).contains(&error)) => {
                 sequence.broken[rank as usize] = true;
                 return Ok(());
             }
@@ -214,7 +208,10 @@ impl World<'_> {
             let model = &self.model.receives[receive.number];
             return Err(format!("receive {} never ends: {model:?}", receive.number));
         }
-        if let Some(running) = self.running.iter().find(|running| waiting(running.at)) {
+        // Where two members that live cannot reach each other, one gives up and others wait for it: they were told
+        // nothing, and a program would have to tell them.
+        let hangs = |running: &&Running| waiting(running.at) && !self.sequences[running.sequence].severed;
+        if let Some(running) = self.running.iter().find(hangs) {
             let sequence = &self.sequences[running.sequence];
             let (joint, comm) = (&sequence.joints[running.joint], sequence.comm);
             return Err(format!(
@@ -223,19 +220,44 @@ impl World<'_> {
             ));
         }
         self.free_persistent()?;
+        let severed: Vec<u32> = self.running.iter().map(|running| running.at).collect();
         // A collective operation that failed leaves messages to members who have given up too: unmatched there, and
         // holding credit.
-        if self.sequences.iter().any(|sequence| sequence.broken.contains(&true)) {
-            return Ok(());
-        }
-        for at in (0..self.count() as u32).filter(|&at| self.is_alive(at)) {
-            let counts = self.nodes[at as usize].0.counts();
+        let failed = |sequence: &Sequence| sequence.severed || sequence.broken.contains(&true);
+        let broken = self.sequences.iter().any(failed);
+        for at in (0..self.count() as u32).filter(|&at| self.is_alive(at) && !severed.contains(&at)) {
+            let (process, _) = &self.nodes[at as usize];
+            let counts = process.counts();
             let registered = self.wire.borrow().registered_count(at);
-            if (counts.requests, counts.posted, counts.unexpected, registered) != (0, 0, 0, 0) {
+            let unexpected = if broken { 0 } else { counts.unexpected };
+            if (counts.requests, counts.posted, unexpected, registered) != (0, 0, 0, 0) {
                 return Err(format!("process {at} is left with {counts:?} and {registered} registrations"));
             }
+            if !process.is_quiet() {
+                return Err(format!("process {at} still has something on its way"));
+            }
         }
-        self.check_credit()
+        self.check_rails()?;
+        if broken { Ok(()) } else { self.check_credit() }
+    }
+
+    /// Rails that work again are used again.
+    fn check_rails(&self) -> Outcome {
+        let wire = self.wire.borrow();
+        let count = self.count() as u32;
+        for a in (0..count).filter(|&a| wire.alive[a as usize]) {
+            let others = (0..count).filter(|&b| wire.alive[b as usize] && self.model.losses(a, b).is_empty());
+            for b in others.filter(|&b| b != a) {
+                for (rail, health) in self.nodes[a as usize].0.rail_health(ProcessId(b)) {
+                    if wire.works(rail, a, b) && health != Health::Up {
+                        return Err(format!(
+                            "{rail:?} from {a} to {b} works again and is taken for {health:?}"
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn free_persistent(&mut self) -> Outcome {
@@ -254,6 +276,9 @@ impl World<'_> {
         let count = self.count() as u32;
         for a in (0..count).filter(alive) {
             for b in (0..count).filter(alive) {
+                if !(self.model.losses(a, b).is_empty() && self.model.losses(b, a).is_empty()) {
+                    continue;
+                }
                 let (here, there) = (&self.nodes[a as usize].0, &self.nodes[b as usize].0);
                 let held = here.credit(ProcessId(b)).map_or(CREDIT_CELLS, |credit| credit.0);
                 let owed = there.credit(ProcessId(a)).map_or(0, |credit| credit.1);

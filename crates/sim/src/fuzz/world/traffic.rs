@@ -3,7 +3,7 @@
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Context;
-use ayatori_core::ids::{ProcessId, RequestId, Source, Tag, TagSelector};
+use ayatori_core::ids::{RequestId, Source, Tag, TagSelector};
 use ayatori_core::process::MessageId;
 use ayatori_core::request::{Completion, Posted, SendMode};
 
@@ -35,7 +35,7 @@ impl World<'_> {
             11 => self.cancel_send(),
             12 => self.start_persistent(),
             13 if self.habits.crashes && self.one_in(6) => {
-                self.crash();
+                self.crash_any();
                 Ok(())
             }
             _ => self.begin_some_collective(),
@@ -124,9 +124,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Only a dead process is refused.
+    /// Only a lost process is refused.
     fn check_refusal(&self, at: u32, peer: u32, error: Error) -> Outcome {
-        if error == Error::ProcessAborted(ProcessId(peer)) && self.model.knows_gone(at, peer) {
+        if self.model.losses(at, peer).last() == Some(&error) {
             return Ok(());
         }
         Err(format!("process {at} is refused to talk to {peer}: {error}"))
@@ -263,7 +263,11 @@ impl World<'_> {
         };
         let found = match found {
             Ok(found) => found,
-            Err(Error::ProcessAborted(ProcessId(peer))) if self.model.knows_gone(at, peer) => return Ok(()),
+            Err(Error::ProcessAborted(peer) | Error::Unreachable(peer))
+                if !self.model.losses(at, peer.0).is_empty() =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(format!("probe at {at}: {error}")),
         };
         let status = found.map(|(_, status)| (status.source, status.tag, status.bytes));
@@ -340,12 +344,17 @@ impl World<'_> {
         }
     }
 
-    fn crash(&mut self) {
+    fn crash_any(&mut self) {
+        let at = self.pick_alive();
+        self.crash(at);
+    }
+
+    /// The last process lives on.
+    pub(super) fn crash(&mut self, at: u32) {
         let alive = (0..self.count() as u32).filter(|&at| self.is_alive(at)).count();
         if alive < 2 {
             return;
         }
-        let at = self.pick_alive();
         self.log(format!("process {at} crashes"));
         self.report.crash_count += 1;
         self.wire.borrow_mut().crash(at);
@@ -382,7 +391,7 @@ impl World<'_> {
         let at = self.model.comms[comm].of_rank[rank];
         let next = sequence.next[rank];
         let Some(&joint) = sequence.joints.get(next) else { return Ok(false) };
-        if sequence.broken[rank] || !self.is_alive(at) {
+        if sequence.broken[rank] || sequence.severed || !self.is_alive(at) {
             return Ok(false);
         }
         let (given, before) = (joint.given(rank as u32, size), joint.before(rank as u32, size));
