@@ -6,7 +6,9 @@
 //! clock is ahead looks at nothing that arrives before its clock: it makes progress only inside its calls, as a plain
 //! MPI process does.
 //!
-//! Deliberately absent: payload (messages are lengths; `forbid(unsafe_code)` holds here), threads, and wall-clock time.
+//! Messages are lengths; a workload that wants to check its data sends some ([`Mpi::isend_data`]), at the same times.
+//!
+//! Deliberately absent: threads, and wall-clock time.
 //! The same cluster, seed and workload give the same picoseconds.
 //!
 //! ```
@@ -40,6 +42,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::time::Instant;
 use ayatori_core::{Error, Process, process};
@@ -237,6 +240,24 @@ impl std::error::Error for ClusterError {}
 struct World {
     processes: Vec<Process>,
     fabric: Fabric,
+    memory: Memory,
+}
+
+/// Memory for messages whose data matter, by size; used again when an operation has ended.
+#[derive(Default)]
+struct Memory {
+    spare: BTreeMap<usize, Vec<Buffer>>,
+}
+
+impl Memory {
+    fn take(&mut self, bytes: usize) -> Buffer {
+        let size = bytes.next_power_of_two().max(64);
+        self.spare.get_mut(&size).and_then(Vec::pop).unwrap_or_else(|| Buffer::leaked(size))
+    }
+
+    fn give_back(&mut self, whole: Buffer) {
+        self.spare.entry(whole.len()).or_default().push(whole);
+    }
 }
 
 type Task = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
@@ -279,7 +300,10 @@ impl Cluster {
         let process = |me| Process::new(ProcessId(me), process_count, settings);
         let processes = (0..process_count).map(process).collect();
         let fabric = Fabric::new(network, config, process_count);
-        Ok(Cluster { world: Rc::new(RefCell::new(World { processes, fabric })), process_count })
+        Ok(Cluster {
+            world: Rc::new(RefCell::new(World { processes, fabric, memory: Memory::default() })),
+            process_count,
+        })
     }
 
     /// Runs a workload on every rank to its end. A cluster may run several, one after the other; after a failed run it
@@ -401,7 +425,7 @@ impl Run {
     }
 
     fn progress(&mut self, rank: u32) -> u64 {
-        let World { processes, fabric } = &mut *self.world.borrow_mut();
+        let World { processes, fabric, .. } = &mut *self.world.borrow_mut();
         let process = &mut processes[rank as usize];
         loop {
             // Links over several NICs acknowledge and measure: they want the time.

@@ -1,11 +1,11 @@
-//! What a rank's workload calls: MPI's vocabulary, with lengths in place of memory.
+//! What a rank's workload calls: MPI's vocabulary, with lengths in place of memory, or with data.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use ayatori_core::buffer::Buffer;
+use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::ids::{CommId, RequestId, Source, TagSelector};
 use ayatori_core::request::{Completion, Posted, SendMode, Status};
 use ayatori_core::{Error, Process};
@@ -29,6 +29,20 @@ pub struct Request {
     posted: Posted,
     /// Its bar in the trace.
     bar: Option<Bar>,
+    data: Option<Data>,
+}
+
+/// The data of a message: its memory, larger than needed, and how much of it is used.
+#[derive(Debug)]
+struct Data {
+    whole: Buffer,
+    bytes: usize,
+}
+
+impl Data {
+    fn buffer(&self) -> Buffer {
+        self.whole.part(0, self.bytes)
+    }
 }
 
 impl Mpi {
@@ -85,17 +99,92 @@ impl Mpi {
         Ok(self.traced(request, Operation::Receive { from, bytes }))
     }
 
+    /// Starts to send a copy of `data`, which its receiver can look at if it receives by [`Mpi::irecv_data`]. It takes the
+    /// same time as [`Mpi::isend`] of as many bytes.
+    ///
+    /// # Errors
+    /// As [`Mpi::isend`].
+    pub fn isend_data(&self, to: u32, tag: i32, data: &[u8]) -> Result<Request, Error> {
+        let memory = self.lend(data.len());
+        memory.buffer().scatter(0, Piece::Bytes(data));
+        self.call_with(memory, |process, nic, buffer| {
+            process.isend(nic, CommId::WORLD, buffer, to, tag, SendMode::Standard)
+        })
+    }
+
+    /// Starts to receive up to `bytes` bytes of data from a rank; [`Mpi::wait_data`] gives them.
+    ///
+    /// # Errors
+    /// As [`Mpi::isend`].
+    pub fn irecv_data(&self, from: u32, tag: i32, bytes: u64) -> Result<Request, Error> {
+        let memory = self.lend(bytes as usize);
+        self.call_with(memory, |process, nic, buffer| {
+            process.irecv(nic, CommId::WORLD, buffer, Source::Rank(from), TagSelector::Tag(tag))
+        })
+    }
+
     /// Waits for an operation (`MPI_Wait`).
     ///
     /// # Errors
     /// What the operation ended with.
     pub async fn wait(&self, request: Request) -> Result<Status, Error> {
-        let Completion { status, error } = match request.posted {
-            Posted::Done(completion) => completion,
-            Posted::Pending(id) => poll_fn(|_| self.take(id)).await?,
+        let (status, data) = self.end(request).await?;
+        self.give_back(data);
+        Ok(status)
+    }
+
+    /// Waits for a receive of data; gives what has come. Nothing, for one that was not begun by [`Mpi::irecv_data`].
+    ///
+    /// # Errors
+    /// What the operation ended with.
+    pub async fn wait_data(&self, request: Request) -> Result<Vec<u8>, Error> {
+        let (status, data) = self.end(request).await?;
+        let bytes = data.as_ref().and_then(|data| {
+            data.buffer().part(0, status.bytes as usize).piece().bytes().map(<[u8]>::to_vec)
+        });
+        self.give_back(data);
+        Ok(bytes.unwrap_or_default())
+    }
+
+    async fn end(&self, request: Request) -> Result<(Status, Option<Data>), Error> {
+        let Request { posted, bar, data } = request;
+        let ended = match posted {
+            Posted::Done(completion) => Ok(completion),
+            Posted::Pending(id) => poll_fn(|_| self.take(id)).await,
         };
-        self.end_bar(request.bar);
-        error.map_or(Ok(status), Err)
+        self.end_bar(bar);
+        match ended.and_then(|Completion { status, error }| error.map_or(Ok(status), Err)) {
+            Ok(status) => Ok((status, data)),
+            Err(error) => {
+                self.give_back(data);
+                Err(error)
+            }
+        }
+    }
+
+    fn lend(&self, bytes: usize) -> Data {
+        Data { whole: self.world.borrow_mut().memory.take(bytes), bytes }
+    }
+
+    fn give_back(&self, data: Option<Data>) {
+        if let Some(data) = data {
+            self.world.borrow_mut().memory.give_back(data.whole);
+        }
+    }
+
+    fn call_with(
+        &self,
+        data: Data,
+        command: impl FnOnce(&mut Process, &mut Nic<'_>, Buffer) -> Result<Posted, Error>,
+    ) -> Result<Request, Error> {
+        let buffer = data.buffer();
+        match self.call(|process, nic| command(process, nic, buffer)) {
+            Ok(request) => Ok(Request { data: Some(data), ..request }),
+            Err(error) => {
+                self.give_back(Some(data));
+                Err(error)
+            }
+        }
     }
 
     /// Waits for all operations (`MPI_Waitall`).
@@ -147,10 +236,10 @@ impl Mpi {
         &self,
         command: impl FnOnce(&mut Process, &mut Nic<'_>) -> Result<Posted, Error>,
     ) -> Result<Request, Error> {
-        let World { processes, fabric } = &mut *self.world.borrow_mut();
+        let World { processes, fabric, .. } = &mut *self.world.borrow_mut();
         let mut nic = Nic { fabric, me: self.rank };
         let posted = command(&mut processes[self.rank as usize], &mut nic)?;
-        Ok(Request { posted, bar: None })
+        Ok(Request { posted, bar: None, data: None })
     }
 
     /// Notes in the trace, if there is one, that an operation has begun.
@@ -158,7 +247,8 @@ impl Mpi {
         let fabric = &mut self.world.borrow_mut().fabric;
         let (posted, now_ps) = (request.posted, fabric.clock_ps(self.rank));
         let bar = fabric.network.probe_mut().as_mut();
-        Request { posted, bar: bar.and_then(|trace| trace.begin_operation(self.rank, operation, now_ps)) }
+        let bar = bar.and_then(|trace| trace.begin_operation(self.rank, operation, now_ps));
+        Request { posted, bar, data: request.data }
     }
 
     fn end_bar(&self, bar: Option<Bar>) {

@@ -273,3 +273,41 @@ fn a_gap_by_pair_or_beyond_free_hops_paces_those_messages_only() {
     assert!((2.9..3.1).contains(&paced(Config { gap_of_pair: of((1, 2)), ..free_of_cost() })));
     assert!((0.99..1.01).contains(&paced(Config { gap_of_pair: of((2, 1)), ..free_of_cost() })));
 }
+
+/// Messages of several lengths around a ring, with data that tell the sender, the message and the place.
+async fn ring_with_data(mpi: Mpi) -> Result<(), Error> {
+    let (me, size) = (mpi.rank(), mpi.size());
+    let byte = |from: u32, round: usize, at: usize| (from as usize * 37 + round * 11 + at * at / 5) as u8;
+    for (round, length) in [0, 1, 100, 4_000, 70_000, 300_001].into_iter().enumerate() {
+        let data: Vec<u8> = (0..length).map(|at| byte(me, round, at)).collect();
+        let left = (me + size - 1) % size;
+        let receive = mpi.irecv_data(left, 0, length as u64 + 10)?;
+        let send = mpi.isend_data((me + 1) % size, 0, &data)?;
+        mpi.wait(send).await?;
+        let got = mpi.wait_data(receive).await?;
+        assert_eq!(got.len(), length);
+        assert!(got.iter().enumerate().all(|(at, &got)| got == byte(left, round, at)), "round {round}");
+    }
+    Ok(())
+}
+
+async fn ring_without_data(mpi: Mpi) -> Result<(), Error> {
+    let (me, size) = (mpi.rank(), mpi.size());
+    for length in [0, 1, 100, 4_000, 70_000, 300_001] {
+        let receive = mpi.irecv((me + size - 1) % size, 0, length + 10)?;
+        let send = mpi.isend((me + 1) % size, 0, length)?;
+        mpi.wait(send).await?;
+        mpi.wait(receive).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn workloads_can_check_their_data_and_it_takes_no_other_time() {
+    for transfer in TRANSFERS {
+        let config = Config { transfer, ..Config::default() };
+        let with = cluster(&[3, 3], config.clone()).run(ring_with_data).unwrap();
+        let without = cluster(&[3, 3], config).run(ring_without_data).unwrap();
+        assert_eq!(with.elapsed_ps, without.elapsed_ps, "{transfer:?}");
+    }
+}
