@@ -39,21 +39,28 @@ const INPUTS: &str = "crates/core/src/process/inputs.rs";
 const RENDEZVOUS: &str = "crates/core/src/process/rendezvous.rs";
 const PROCESS: &str = "crates/core/src/process/mod.rs";
 const COLLECTIVE: &str = "crates/core/src/process/collective.rs";
+const OUTPUTS: &str = "crates/core/src/process/outputs.rs";
+const TRUNKING: &str = "crates/core/src/process/trunking.rs";
+const RAIL: &str = "crates/core/src/link/rail.rs";
+const TRUNK: &str = "crates/core/src/link/trunk.rs";
+const REORDER: &str = "crates/core/src/link/reorder.rs";
+const SPREAD: &str = "crates/core/src/link/spread.rs";
+const HEALTH: &str = "crates/core/src/link/health.rs";
 
-const MUTANTS: [Mutant; 15] = [
+const MUTANTS: [Mutant; 34] = [
     Mutant {
         name: "wildcard-order",
         what: "of the receives that match a message, the one posted last of another wildcard class takes it",
         file: MATCHING,
-        from: "node.stamp < stamp)",
-        to: "node.stamp > stamp)",
+        from: "stamp < first)",
+        to: "stamp > first)",
     },
     Mutant {
         name: "withdrawn-receive",
         what: "a cancelled receive stays in matching",
         file: COMMANDS,
-        from: "                self.posted.withdraw(key, node);\n                self.complete_cancelled(id);",
-        to: "                let _ = (key, node);\n                self.complete_cancelled(id);",
+        from: "                self.posted.withdraw(key, id.index);\n                self.complete_cancelled(id);",
+        to: "                let _ = key;\n                self.complete_cancelled(id);",
     },
     Mutant {
         name: "credit-leak",
@@ -73,8 +80,8 @@ const MUTANTS: [Mutant; 15] = [
         name: "double-delivery",
         what: "an eager message is delivered to two receives that match it",
         file: INPUTS,
-        from: "        if self.deliver(&envelope, payload) {\n            self.acknowledge",
-        to: "        if self.deliver(&envelope, payload) {\n            self.deliver(&envelope, payload);\n            \
+        from: "        if self.deliver(envelope, payload) {\n            self.acknowledge",
+        to: "        if self.deliver(envelope, payload) {\n            self.deliver(envelope, payload);\n            \
              self.acknowledge",
     },
     Mutant {
@@ -110,9 +117,9 @@ const MUTANTS: [Mutant; 15] = [
         name: "early-match",
         what: "a synchronous send completes when its message arrives, not when it is matched",
         file: INPUTS,
-        from: "            let data = self.store(payload);\n",
-        to: "            if let Some(sender) = sync {\n                \
-             self.queue_control(index, Header::Matched(sender));\n            }\n            \
+        from: "        let data = self.store(payload);\n",
+        to: "        if let Some(sender) = sync {\n            \
+             self.queue_control(index, Header::Matched(sender));\n        }\n        \
              let data = self.store(payload);\n",
     },
     Mutant {
@@ -148,6 +155,143 @@ const MUTANTS: [Mutant; 15] = [
         what: "a collective operation goes on when a member dies with which it exchanges nothing (seed 11)",
         file: INPUTS,
         from: "        self.fail_collectives(peer, error);\n",
+        to: "",
+    },
+    Mutant {
+        name: "early-failure",
+        what: "a failed collective operation is over while its messages still use the buffers",
+        file: COLLECTIVE,
+        from: "status == coll::Status::Running || running.schedule.in_flight_count() > 0",
+        to: "status == coll::Status::Running",
+    },
+    Mutant {
+        name: "lost-packet",
+        what: "trunk: a packet of the stream that a rail has lost is not sent again",
+        file: TRUNK,
+        from: "        Carried::Stream(sequence) => stream.on_lost(sequence),",
+        to: "        Carried::Stream(_) => {}",
+    },
+    Mutant {
+        name: "lost-unit",
+        what: "trunk: a piece of a long message that a rail has lost is not sent again",
+        file: TRUNKING,
+        from: "        let again = spread.on_lost(run);",
+        to: "        let again = run.first % 4 != 3 && spread.on_lost(run);",
+    },
+    Mutant {
+        name: "out-with-debts",
+        what: "trunk: what a rail owes when it is taken out does not go over the others",
+        file: RAIL,
+        from: "            settle(sent.carried, false);\n        }\n    }\n\n    /// The peer is lost",
+        to: "            let _ = (&mut settle, sent);\n        }\n    }\n\n    /// The peer is lost",
+    },
+    Mutant {
+        name: "duplicate-packet",
+        what: "trunk: a packet that has been here is handled again, at its next turn",
+        file: REORDER,
+        from: "            ahead if ahead >= 1 << 31 => Place::Duplicate,",
+        to: "            ahead if ahead >= 1 << 31 => Place::Now,",
+    },
+    Mutant {
+        name: "sequence-gap",
+        what: "trunk: a packet is handled although those before it have not come",
+        file: REORDER,
+        from: "            _ => Place::Hold,\n",
+        to: "            _ => Place::Now,\n",
+    },
+    Mutant {
+        name: "duplicate-unit",
+        what: "trunk: a piece that comes twice counts twice",
+        file: SPREAD,
+        from: "        let before = self.left;\n        for unit in run.first..run.first + run.count {\n            \
+               self.left -= u32::from(self.come.insert(unit));",
+        to: "        let before = self.left;\n        for unit in run.first..run.first + run.count {\n            \
+             self.come.insert(unit);\n            self.left = self.left.saturating_sub(1);",
+    },
+    Mutant {
+        name: "put-again",
+        what: "trunk: lost pieces are put again, into memory that the receiver may have given back",
+        file: TRUNKING,
+        from: "let key = if spread.is_again() { None } else { spread.keys.get(rail) };",
+        to: "let key = spread.keys.get(rail);",
+    },
+    Mutant {
+        name: "silent-rail",
+        what: "trunk: a silent rail is never taken out",
+        file: HEALTH,
+        from: "    if others_heard_at.is_some_and(|at| at >= waiting_since + half) {\n        return Verdict::LookAgain;",
+        to: "    if others_heard_at.is_some_and(|at| at >= waiting_since + half) {\n        \
+             return Verdict::Wait(now + half);",
+    },
+    Mutant {
+        name: "rail-not-taken-back",
+        what: "trunk: a rail that has returned is never used again",
+        file: TRUNK,
+        from: "            && state.health != Health::Up\n        {\n            state.take_back(now);",
+        to: "            && state.health == Health::Silent\n        {\n            state.take_back(now);",
+    },
+    Mutant {
+        name: "peer-never-given-up",
+        what: "trunk: a peer without any rail is waited for without end",
+        file: TRUNK,
+        from: "        self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)\n    }",
+        to: "        self.none_up_since.is_none_or(|since| now >= since)\n    }",
+    },
+    Mutant {
+        name: "given-up-in-haste",
+        what: "trunk: a peer is given up when its last rail breaks",
+        file: TRUNK,
+        from: "        self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)\n    }",
+        to: "        self.none_up_since.is_none_or(|since| now < since)\n    }",
+    },
+    Mutant {
+        name: "no-farewell",
+        what: "trunk: a peer that was given up and does not know is not told",
+        file: INPUTS,
+        from: "                    self.refuse_packet(device, &incoming, index);\n",
+        to: "",
+    },
+    Mutant {
+        name: "no-keepalive",
+        what: "trunk: a receive alone never finds out that nothing comes any more",
+        file: TRUNKING,
+        from: "        if self.now >= self.next_keepalive {",
+        to: "        if self.now > Instant::FAR_FUTURE {",
+    },
+    Mutant {
+        name: "lost-wakeup",
+        what: "trunk: a message that has ended stands in the way of those that wait for room behind it",
+        file: TRUNKING,
+        from: "            if matches!(self.requests.get(id).map(|request| &request.state), \
+               Some(State::Spreading { .. })) {\n                self.add_moving(id);\n                return;\n            }",
+        to: "            self.add_moving(id);\n            return;",
+    },
+    Mutant {
+        name: "past-deadline",
+        what: "trunk: a process asks to be called at a time that is past, again and again",
+        file: OUTPUTS,
+        from: "(deadline < Instant::FAR_FUTURE).then_some(deadline.max(self.next_check))",
+        to: "(deadline < Instant::FAR_FUTURE).then_some(deadline)",
+    },
+    Mutant {
+        name: "get-by-dead-rail",
+        what: "trunk: a message is got by the first rail, works it or not",
+        file: RENDEZVOUS,
+        from: "            let found = self.remote.iter().find(|(rail, _)| trunk.is_up(*rail));",
+        to: "            let found = self.remote.iter().next();",
+    },
+    Mutant {
+        name: "unmissed-put",
+        what: "trunk: a put that a silent rail has swallowed is not missed",
+        file: RAIL,
+        from: "        !self.sent.is_empty() || self.transfer_count > 0\n    }",
+        to: "        !self.sent.is_empty()\n    }",
+    },
+    Mutant {
+        name: "put-leak",
+        what: "trunk: a put to a peer that dies is never forgotten",
+        file: INPUTS,
+        from: "                    self.requests.remove(id);\n                    continue;\n",
         to: "",
     },
 ];
@@ -249,6 +393,7 @@ impl Copy {
         cargo.args(["test", "--release", "-p", "ayatori-sim", "--test", "fuzz"]).current_dir(&self.root);
         cargo.env("CARGO_TARGET_DIR", &self.target).env("CARGO_PROFILE_RELEASE_DEBUG", "0");
         cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1").env("CARGO_INCREMENTAL", "1");
         cargo
     }
 }
