@@ -203,9 +203,11 @@ const MUTANTS: [Mutant; 34] = [
         name: "duplicate-unit",
         what: "trunk: a piece that comes twice counts twice",
         file: SPREAD,
-        from: "        let before = self.left;\n        for unit in run.first..run.first + run.count {\n            \
+        from: "    /// Units have come. Whether all have.\n    pub(crate) fn on_come(&mut self, run: Run) -> bool {\n        \
+               for unit in run.first..run.first + run.count {\n            \
                self.left -= u32::from(self.come.insert(unit));",
-        to: "        let before = self.left;\n        for unit in run.first..run.first + run.count {\n            \
+        to: "    /// Units have come. Whether all have.\n    pub(crate) fn on_come(&mut self, run: Run) -> bool {\n        \
+             for unit in run.first..run.first + run.count {\n            \
              self.come.insert(unit);\n            self.left = self.left.saturating_sub(1);",
     },
     Mutant {

@@ -88,6 +88,8 @@ pub(super) struct Model {
     cancelling: BTreeMap<(u32, u64), usize>,
     /// What who has been told of the loss of whom, as flying.
     lost: Vec<Vec<Error>>,
+    /// Of whose loss who has been told, in that order.
+    told: Vec<Vec<(u32, Error)>>,
     count: usize,
 }
 
@@ -103,6 +105,7 @@ impl Model {
             flying: vec![Vec::new(); count * count],
             cancelling: BTreeMap::new(),
             lost: vec![Vec::new(); count * count],
+            told: vec![Vec::new(); count],
             count,
         }
     }
@@ -125,6 +128,7 @@ impl Model {
     pub(super) fn lose(&mut self, at: u32, of: u32, error: Error) {
         let pair = self.pair(of, at);
         self.lost[pair].push(error);
+        self.told[at as usize].push((of, error));
         self.flying[pair].clear();
         let mut posted = std::mem::take(&mut self.posted[at as usize]);
         posted.retain(|&receive| {
@@ -162,13 +166,25 @@ impl Model {
         }
     }
 
+    /// Why no message may come any more; from anybody it may have been one of a member that is lost.
+    fn cannot_come(&self, at: u32, wanted: &Wanted) -> Option<Error> {
+        match wanted.source {
+            Some(source) => self.losses(at, source).last().copied(),
+            None => {
+                let members = &self.comms[wanted.comm];
+                let told = self.told[at as usize].iter();
+                told.copied().find(|&(of, _)| members.rank_of(of).is_some()).map(|(_, error)| error)
+            }
+        }
+    }
+
     /// A receive is posted; answers its number.
     pub(super) fn post(&mut self, at: u32, wanted: Wanted) -> usize {
         let number = self.receives.len();
         let expected = match (self.take(at, &wanted), wanted.source) {
             (Some(message), _) => Expected::Message(message),
-            (None, source) => match source.and_then(|source| self.losses(at, source).last()) {
-                Some(&error) => Expected::Lost(error),
+            (None, _) => match self.cannot_come(at, &wanted) {
+                Some(error) => Expected::Lost(error),
                 None => {
                     self.posted[at as usize].push(number);
                     Expected::Open
