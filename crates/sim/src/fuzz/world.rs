@@ -252,14 +252,7 @@ impl<'a> World<'a> {
         let piece_bytes = pieces.collect();
         let rails = Rails { capabilities, nics, between };
         let mut wire = Wire::new(network, rails, Random::new(random.next_u64()), bug);
-        wire.moods = Moods {
-            full_one_in: [0, 0, 2, 5][random.below(4) as usize],
-            refuse_one_in: [0, 0, 3][random.below(3) as usize],
-            delay_one_in: [0, 2, 10][random.below(3) as usize],
-            delay_max_ps: 1 + random.below(10_000_000),
-            fault_one_in: [0, 3, 10, 30][random.below(4) as usize],
-            damage_one_in: [0, 0, 5, 40][random.below(4) as usize],
-        };
+        wire.moods = moods(&mut random);
         wire.tells_owed = random.below(2) == 0;
         if trunks {
             wire.vary_speeds();
@@ -403,6 +396,18 @@ impl Sequence {
     fn new(comm: usize, size: usize) -> Sequence {
         let broken = vec![false; size];
         Sequence { comm, joints: Vec::new(), next: vec![0; size], broken, severed: false }
+    }
+}
+
+/// How unpleasant the rails are.
+fn moods(random: &mut Random) -> Moods {
+    Moods {
+        full_one_in: [0, 0, 2, 5][random.below(4) as usize],
+        refuse_one_in: [0, 0, 3][random.below(3) as usize],
+        delay_one_in: [0, 2, 10][random.below(3) as usize],
+        delay_max_ps: 1 + random.below(10_000_000),
+        fault_one_in: [0, 3, 10, 30][random.below(4) as usize],
+        damage_one_in: [0, 0, 5, 40][random.below(4) as usize],
     }
 }
 
