@@ -322,7 +322,8 @@ pub enum Event {
 pub enum Fetched {
     /// All of the payload has come and is sound: the packet is handled.
     Whole,
-    /// More is to come: then its front is reported again. Whoever does not fetch it then lets it go: it is lost.
+    /// More is to come: then its front is reported again, or the packet whole. Whoever does not fetch a front that is
+    /// reported again lets the packet go: it is lost.
     Part,
     /// The packet was damaged and is lost; the memory's content is undefined.
     Lost,

@@ -281,8 +281,22 @@ impl Posted {
         Some(slot)
     }
 
+    /// The receive that [`take_match`](Self::take_match) would take.
+    pub(crate) fn find_match(&mut self, envelope: &Envelope) -> Option<u32> {
+        self.find_among_wildcards(envelope).map(|(slot, _)| slot)
+    }
+
     #[inline(never)]
     fn take_among_wildcards(&mut self, envelope: &Envelope) -> Option<u32> {
+        let (slot, class) = self.find_among_wildcards(envelope)?;
+        self.by_class[class] -= 1;
+        self.lists.remove(slot);
+        Some(slot)
+    }
+
+    /// The receive that a message matches, and its class.
+    #[inline]
+    fn find_among_wildcards(&mut self, envelope: &Envelope) -> Option<(u32, usize)> {
         let exact = Key::exact(envelope);
         let mut best: Option<(u32, u64, usize)> = None;
         for class in 0..4 {
@@ -296,10 +310,7 @@ impl Posted {
                 }
             }
         }
-        let (slot, _, class) = best?;
-        self.by_class[class] -= 1;
-        self.lists.remove(slot);
-        Some(slot)
+        best.map(|(slot, _, class)| (slot, class))
     }
 
     /// Withdraws a posted receive.

@@ -159,8 +159,11 @@ impl Device for Composite {
 
     #[inline]
     fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
-        // Shared memory reports whole packets only.
-        self.tcp.fetch(incoming, into)
+        if Self::is_local(incoming.rail) {
+            self.shm.fetch(incoming, into)
+        } else {
+            self.tcp.fetch(incoming, into)
+        }
     }
 
     #[inline]

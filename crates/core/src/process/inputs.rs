@@ -2,14 +2,14 @@
 
 use super::commands::{completion_of, settle};
 use super::{Body, Process, ProcessEvent};
-use crate::buffer::{Payload, Piece, payload_len};
-use crate::device::{Device, Event, Packet, Token};
+use crate::buffer::{Buffer, Payload, Piece, payload_len};
+use crate::device::{Device, Event, Fetched, Incoming, Packet, Token};
 use crate::error::Error;
 use crate::ids::{ProcessId, RequestId};
 use crate::link::{CREDIT_CELLS, LinkIndex, cells_of};
 use crate::request::{Completion, Request, State};
 use crate::time::Instant;
-use crate::wire::{self, Envelope, Header};
+use crate::wire::{self, Envelope, Header, Prefix};
 use alloc::vec::Vec;
 
 /// What a peer did wrong.
@@ -64,7 +64,13 @@ impl Process {
                 }
                 device.release(incoming);
             }
-            Event::Front(incoming, payload_bytes) => self.handle_front(device, &incoming, payload_bytes),
+            Event::Front(incoming, payload_bytes) => {
+                let index = self.link_to(device, incoming.from);
+                match self.links.get(index).trunk {
+                    None => self.handle_front(device, index, &incoming, payload_bytes),
+                    Some(_) => self.handle_trunk_front(device, index, &incoming, payload_bytes),
+                }
+            }
             Event::Completion(Token(bits), outcome) => {
                 self.on_moved(device, RequestId::from_bits(bits), outcome.is_ok());
             }
@@ -143,6 +149,17 @@ impl Process {
         let (prefix, header, header_len) =
             wire::parse(packet.header).map_err(|wire::Malformed(what)| Blame(what))?;
         let payload = [Piece::Bytes(&packet.header[header_len..]), packet.payload];
+        self.handle_parsed(index, prefix, header, payload)
+    }
+
+    #[inline(always)]
+    fn handle_parsed(
+        &mut self,
+        index: LinkIndex,
+        prefix: Prefix,
+        header: Header,
+        payload: Payload<'_>,
+    ) -> Result<(), Blame> {
         let link = self.links.get_mut(index);
         if prefix.sequence != link.receive_sequence {
             return Err(Blame("a packet is missing or out of order on an ordered rail"));
@@ -171,6 +188,56 @@ impl Process {
             }
             Header::CancelReply(request, yes) => self.on_cancel_reply(index, request, yes),
             Header::Credit => Ok(()),
+        }
+    }
+
+    /// The front of a packet. If its payload has a place, it goes there while it comes; every other packet is handled when it
+    /// is whole.
+    fn handle_front<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        incoming: &Incoming,
+        payload_bytes: usize,
+    ) {
+        let packet = device.packet(incoming);
+        // What is wrong with it is said when it is whole.
+        let Ok((prefix, header, header_len)) = wire::parse(packet.header) else { return };
+        let link = self.links.get(index);
+        if link.failed.is_some()
+            || prefix.sequence != link.receive_sequence
+            || header_len != packet.header.len()
+        {
+            return;
+        }
+        let Some(place) = self.place_of(index, &header, payload_bytes) else { return };
+        if device.fetch(incoming, place) != Fetched::Whole {
+            return;
+        }
+        // It is where it belongs: what is left is to say so.
+        let payload = [Piece::Virtual(payload_bytes), Piece::EMPTY];
+        if let Err(Blame(what)) = self.handle_parsed(index, prefix, header, payload) {
+            self.cut_off(index, what);
+        }
+    }
+
+    /// Where the whole payload of a packet belongs, if that is known already.
+    fn place_of(&mut self, index: LinkIndex, header: &Header, payload_bytes: usize) -> Option<Buffer> {
+        match *header {
+            Header::Eager(envelope) => {
+                let buffer = match self.posted.find_match(&envelope) {
+                    Some(slot) => self.requests.at(slot)?.1.buffer,
+                    None => self.direct_buffer().filter(|_| self.direct_takes(&envelope))?,
+                };
+                (payload_bytes <= buffer.len()).then(|| buffer.part(0, payload_bytes))
+            }
+            Header::Data { receiver, offset } => {
+                let request = self.own_request(index, receiver).ok()?;
+                let State::Receiving { total, .. } = request.state else { return None };
+                let fits = offset.checked_add(payload_bytes as u64).is_some_and(|end| end <= total);
+                fits.then(|| request.buffer.part(offset as usize, payload_bytes))
+            }
+            _ => None,
         }
     }
 

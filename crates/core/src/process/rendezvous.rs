@@ -254,7 +254,9 @@ impl Process {
             return false;
         }
         let packet_max = device.rails()[link.rail.0 as usize].packet_bytes_max;
-        let fragment_max = packet_max.saturating_sub(DATA_HEADER_BYTES).max(1) as u64;
+        let fragment_max = packet_max.saturating_sub(DATA_HEADER_BYTES) as u64;
+        // Whole lines, where that is possible: what begins one is copied faster.
+        let fragment_max = if fragment_max >= 64 { fragment_max & !63 } else { fragment_max.max(1) };
         while moving.issued < moving.total {
             let length = fragment_max.min(moving.total - moving.issued);
             let part = request.buffer.part(moving.issued as usize, length as usize);

@@ -124,13 +124,13 @@ impl Process {
 
     /// The front of a packet. If it is a fragment whose place is known and free, its payload goes there without being copied;
     /// every other packet is handled when it is whole.
-    pub(super) fn handle_front<D: Device>(
+    pub(super) fn handle_trunk_front<D: Device>(
         &mut self,
         device: &mut D,
+        index: LinkIndex,
         incoming: &Incoming,
         payload_bytes: usize,
     ) {
-        let index = self.link_to(device, incoming.from);
         let packet = device.packet(incoming);
         let packet_bytes = (packet.header.len() + payload_bytes) as u64;
         // What is wrong with it is said when it is whole.

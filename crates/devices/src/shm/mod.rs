@@ -7,6 +7,8 @@
 //!
 //! * [`send`](Device::send) copies a packet into the ring to the peer: one cache line where header and payload
 //!   fit in 56 bytes. [`Full`] means the ring is.
+//!   A packet of 10 KiB and more is read while it is being written where every rank has a CPU: its
+//!   [`Front`](Event::Front) is reported, and [`fetch`](Device::fetch) copies piece after piece.
 //! * [`put`](Device::put) and [`get`](Device::get) copy at once with `process_vm_writev` and
 //!   `process_vm_readv`, and answer [`Submitted::Done`]. Where the kernel refuses (yama, a container's seccomp)
 //!   they answer [`Submitted::Refused`] from the first refusal on, and the core sends packets instead.
@@ -36,11 +38,11 @@ pub use watch::{CallWords, Observer, Sight, Stage};
 use crate::threads::Nap;
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, HEADER_BYTES_MAX, Incoming, Pacing, Packet, RailCapabilities, RemoteKey,
-    RemoteRegion, Submitted, Token,
+    Armed, Device, Event, Fetched, Full, Incoming, Pacing, Packet, RailCapabilities, RemoteKey, RemoteRegion,
+    Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
-use ring::{Receiver, Sender};
+use ring::{Receiver, Seen, Sender};
 use segment::{Control, STATE_ATTACHED, STATE_DETACHED, Segment};
 use sleep::{Sleeper, Waker};
 use std::collections::VecDeque;
@@ -143,7 +145,7 @@ impl Shm {
         let peers: Vec<Peer> = (0..local_size)
             .map(|peer| Peer {
                 process: config.processes[peer as usize],
-                sender: Sender::new(segment.ring(me, peer)),
+                sender: Sender::new(segment.ring(me, peer), !is_crowded),
                 receiver: Receiver::new(segment.ring(peer, me)),
                 control: &segment.controls()[peer as usize],
                 kernel_copy: config.kernel_copy,
@@ -158,10 +160,9 @@ impl Shm {
         for (local, process) in config.processes.iter().enumerate() {
             local_ranks[(process.0 - first_process) as usize] = local as u32;
         }
-        // Longer packets are no faster: what one side copies the other waits for.
-        let packet_bytes_max = segment.ring(me, me).packet_bytes_max().min((16 << 10) + HEADER_BYTES_MAX);
+        let payload_bytes_max = segment.ring(me, me).data_bytes_max().min(32 << 10);
         Ok(Self {
-            rails: [capabilities(packet_bytes_max, config.kernel_copy, is_crowded)],
+            rails: [capabilities(payload_bytes_max, config.kernel_copy, is_crowded)],
             local_rank: me,
             peers,
             local_ranks,
@@ -284,11 +285,25 @@ impl Shm {
     fn poll_peer(&mut self, local: u32) -> Option<Event> {
         let peer = &mut self.peers[local as usize];
         match peer.receiver.poll() {
-            Ok(false) => None,
-            Ok(true) => {
+            Ok(Seen::Nothing) => None,
+            Ok(Seen::Packet) => {
                 Some(Event::Packet(Incoming { rail: RAIL, from: peer.process, slot: u64::from(local) }))
             }
+            Ok(Seen::Front(payload_bytes)) => {
+                let incoming = Incoming { rail: RAIL, from: peer.process, slot: u64::from(local) };
+                Some(Event::Front(incoming, payload_bytes))
+            }
             Err(ring::Corrupt) => self.cut_off(local),
+        }
+    }
+
+    /// Gives the packet at the front of a ring back.
+    #[inline(always)]
+    fn release_front(&mut self, local: u64) {
+        let peer = &mut self.peers[local as usize];
+        if peer.receiver.release() {
+            let control = peer.control;
+            self.waker.wake_room(control);
         }
     }
 
@@ -388,6 +403,8 @@ impl Shm {
     }
 }
 
+/// How often to look for the next piece of a packet, some 50 µs in all: a writer that takes longer is not running.
+const FETCH_SPINS_MAX: u32 = 1_000;
 /// How often a sleeper looks whether its peers live.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a rank sleeps whose bell cannot be rung.
@@ -402,22 +419,26 @@ fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
 }
 
 /// Below this, two copies side by side through the ring take less time than the kernel's single one. Measured (2 CPUs,
-/// ping-pong, µs one way, ring / kernel): 16 KiB 4.6 / 5.2, 32 KiB 6.8 / 8.6, 64 KiB 10.6 / 15.3, 128 KiB 19.6 / 18.0.
-const KERNEL_COPY_BYTES_MIN: usize = 96 << 10;
+/// ping-pong, µs one way, ring / kernel): 128 KiB 12.5 / 18.0, 256 KiB 26.9 / 30.7, 512 KiB 56.9 / 59.3, 1 MiB 117 / 119.
+/// For a few per cent no second CPU is kept busy.
+const KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
+
+/// The longest header of a packet with as much payload as there may be: less than a slot holds.
+const HEADER_IN_SLOT_BYTES_MAX: usize = 32;
 
 /// `is_crowded`: more ranks than CPUs, so that nobody copies at the same time as his peer.
-fn capabilities(packet_bytes_max: usize, kernel_copy: bool, is_crowded: bool) -> RailCapabilities {
+fn capabilities(payload_bytes_max: usize, kernel_copy: bool, is_crowded: bool) -> RailCapabilities {
     RailCapabilities {
         name: "shm",
-        packet_bytes_max,
+        packet_bytes_max: payload_bytes_max + HEADER_IN_SLOT_BYTES_MAX,
         inline_bytes: ring::SLOT_BYTES,
         // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's
         // copy; where both sides copy at once longer packets still save round trips.
-        eager_bytes_max: (packet_bytes_max - HEADER_BYTES_MAX).min(if kernel_copy && is_crowded {
-            8 << 10
+        eager_bytes_max: if kernel_copy && is_crowded {
+            payload_bytes_max.min(8 << 10)
         } else {
-            32 << 10
-        }),
+            payload_bytes_max
+        },
         transfer_bytes_min: if is_crowded { 0 } else { KERNEL_COPY_BYTES_MIN },
         put: kernel_copy,
         get: kernel_copy,
@@ -477,13 +498,30 @@ impl Device for Shm {
         Packet { header, payload: Piece::Bytes(payload) }
     }
 
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        let receiver = &self.peers[incoming.slot as usize].receiver;
+        let (mut done, mut idle) = (0, 0);
+        while done < into.len() {
+            let piece = receiver.written(done);
+            if piece.is_empty() {
+                idle += 1;
+                if idle > FETCH_SPINS_MAX {
+                    return Fetched::Part;
+                }
+                std::hint::spin_loop();
+                continue;
+            }
+            into.scatter(done, Piece::Bytes(piece));
+            done += piece.len();
+            idle = 0;
+        }
+        self.release_front(incoming.slot);
+        Fetched::Whole
+    }
+
     #[inline(always)]
     fn release(&mut self, incoming: Incoming) {
-        let peer = &mut self.peers[incoming.slot as usize];
-        if peer.receiver.release() {
-            let control = peer.control;
-            self.waker.wake_room(control);
-        }
+        self.release_front(incoming.slot);
     }
 
     #[inline]

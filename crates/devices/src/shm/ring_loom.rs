@@ -1,7 +1,9 @@
 //! The ring's memory under loom, which tracks who touches which line when, and the tests that run there:
 //! `RUSTFLAGS="--cfg loom" cargo test -p ayatori-devices --release loom`.
 
-use super::{LINE_BYTES, Line, Receiver, Released, Ring, SLOT_BYTES, Slot, lengths};
+use super::{
+    AtomicU64, Counts, Filled, LINE_BYTES, Line, Receiver, Released, Ring, SLOT_BYTES, Slot, lengths,
+};
 
 pub(super) struct Cell<T>(loom::cell::UnsafeCell<T>);
 
@@ -33,42 +35,65 @@ impl Receiver {
         let mut bytes = vec![0; SLOT_BYTES];
         // SAFETY: as long as the cell.
         slot.bytes.read(|at| unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(at, SLOT_BYTES) });
+        if self.is_announced && !self.is_whole() {
+            bytes.truncate(header_bytes);
+            return (bytes.leak(), &[]);
+        }
         if header_bytes + payload_bytes > SLOT_BYTES {
             bytes.truncate(if header_bytes <= SLOT_BYTES { header_bytes } else { 0 });
             let (first, lines) = self.run();
-            for line in &self.ring.lines[first..first + lines] {
-                let mut chunk = [0; LINE_BYTES];
-                // SAFETY: as long as the cell.
-                line.0.read(|at| unsafe { chunk.as_mut_ptr().copy_from_nonoverlapping(at, LINE_BYTES) });
-                bytes.extend_from_slice(&chunk);
-            }
+            bytes.extend_from_slice(&read_run(&self.ring.lines[first..first + lines]));
         }
         bytes.leak()[..header_bytes + payload_bytes].split_at(header_bytes)
     }
+
+    /// As without loom, but copied.
+    pub(crate) fn written(&self, from: usize) -> &[u8] {
+        let (filled, _) = self.filled_lines();
+        let (first, _) = self.run();
+        let mut bytes = read_run(&self.ring.lines[first..first + filled as usize]);
+        bytes.truncate(lengths(self.word).1);
+        bytes.drain(..from.min(bytes.len()));
+        bytes.leak()
+    }
+}
+
+fn read_run(lines: &[Line]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for line in lines {
+        let mut chunk = [0; LINE_BYTES];
+        // SAFETY: as long as the cell.
+        line.0.read(|at| unsafe { chunk.as_mut_ptr().copy_from_nonoverlapping(at, LINE_BYTES) });
+        bytes.extend_from_slice(&chunk);
+    }
+    bytes
 }
 
 /// A ring of loom's atomics.
 pub(crate) fn ring(slots_count: usize, lines_count: usize) -> Ring {
-    let slot = |_| Slot { word: super::AtomicU64::new(0), bytes: Cell::new([0; SLOT_BYTES]) };
+    let slot = |_| Slot { word: AtomicU64::new(0), bytes: Cell::new([0; SLOT_BYTES]) };
     let line = |_| Line(Cell::new([0; LINE_BYTES]));
     Ring {
         slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
         lines: (0..lines_count).map(line).collect::<Vec<_>>().leak(),
-        released: Box::leak(Box::new(Released(super::AtomicU64::new(0)))),
+        counts: Box::leak(Box::new(Counts {
+            released: Released(AtomicU64::new(0)),
+            filled: Filled(AtomicU64::new(0)),
+        })),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Receiver, Sender};
+    use super::super::{Receiver, Seen, Sender};
     use loom::thread;
 
-    fn stream(lengths: &'static [usize]) {
+    fn stream(lengths: &'static [usize], is_watched: bool) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {
             let ring = super::ring(4, 8);
-            let mut sender = Sender::new(ring);
+            let mut sender = Sender::new(ring, is_watched);
             let mut receiver = Receiver::new(ring);
             let writer = thread::spawn(move || {
                 for (index, &length) in lengths.iter().enumerate() {
@@ -79,11 +104,19 @@ mod tests {
                 }
             });
             for (index, &length) in lengths.iter().enumerate() {
-                while !receiver.poll().unwrap() {
+                let mut seen = receiver.poll().unwrap();
+                while seen == Seen::Nothing {
+                    thread::yield_now();
+                    seen = receiver.poll().unwrap();
+                }
+                let (header, mut payload) = receiver.front();
+                assert_eq!(header, [index as u8; 8]);
+                let mut pieces = Vec::new();
+                while seen == Seen::Front(length) && pieces.len() < length {
+                    pieces.extend_from_slice(receiver.written(pieces.len()));
+                    payload = &pieces;
                     thread::yield_now();
                 }
-                let (header, payload) = receiver.front();
-                assert_eq!(header, [index as u8; 8]);
                 assert_eq!(payload, vec![index as u8 + 1; length]);
                 receiver.release();
             }
@@ -93,11 +126,16 @@ mod tests {
 
     #[test]
     fn loom_short_packets_wrap_round_the_slots() {
-        stream(&[0, 8, 48, 1, 2, 3]);
+        stream(&[0, 8, 48, 1, 2, 3], false);
     }
 
     #[test]
     fn loom_long_packets_wrap_round_the_lines() {
-        stream(&[100, 100, 60, 100, 64, 100]);
+        stream(&[100, 100, 60, 100, 64, 100], false);
+    }
+
+    #[test]
+    fn loom_packets_in_pieces_are_read_while_they_are_written() {
+        stream(&[100, 60, 128, 100], true);
     }
 }

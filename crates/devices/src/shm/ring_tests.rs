@@ -8,7 +8,10 @@ pub(crate) fn ring(slots_count: usize, lines_count: usize) -> Ring {
     Ring {
         slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
         lines: (0..lines_count).map(line).collect::<Vec<_>>().leak(),
-        released: Box::leak(Box::new(Released(AtomicU64::new(0)))),
+        counts: Box::leak(Box::new(Counts {
+            released: Released(AtomicU64::new(0)),
+            filled: Filled(AtomicU64::new(0)),
+        })),
     }
 }
 
@@ -49,9 +52,10 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
     for seed in 0..400 {
         let mut random = Random(seed);
         let slots_count = 4 << random.below(4);
-        let lines_count = 16 << random.below(4);
+        // Up to packets of 64 KiB, which go in pieces, and rings of which short runs take the first half.
+        let lines_count = 16 << random.below(9);
         let ring = ring(slots_count, lines_count);
-        let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+        let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
         // As if it had run for long: the counters wrap round in the middle of the test.
         let far = (u32::MAX - random.below(40) as u32) & !(slots_count as u32 - 1);
         start_at(&mut sender, &mut receiver, far);
@@ -59,7 +63,7 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
         for step in 0..600 {
             if random.below(2) == 0 {
                 let header_bytes = random.below(HEADER_BYTES_MAX + 1);
-                let max = ring.packet_bytes_max() - header_bytes;
+                let max = ring.data_bytes_max() - if header_bytes > SLOT_BYTES { header_bytes } else { 0 };
                 let header = random.bytes(header_bytes);
                 let payload_bytes = random_length(&mut random, max);
                 let payload = random.bytes(payload_bytes);
@@ -70,7 +74,8 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
                     assert!(!model.is_empty(), "seed {seed} step {step}: full and empty at once");
                 }
             } else {
-                assert_eq!(receiver.poll(), Ok(!model.is_empty()), "seed {seed} step {step}");
+                let seen = if model.is_empty() { Seen::Nothing } else { Seen::Packet };
+                assert_eq!(receiver.poll(), Ok(seen), "seed {seed} step {step}");
                 if let Some((header, payload)) = model.pop_front() {
                     assert_eq!(receiver.front(), (&header[..], &payload[..]), "seed {seed} step {step}");
                     receiver.release();
@@ -88,20 +93,20 @@ fn start_at(sender: &mut Sender, receiver: &mut Receiver, count: u32) {
     (receiver.next, receiver.published_slots) = (count, count);
     (sender.next_line, sender.released_lines) = (count, count);
     (receiver.next_line, receiver.published_lines) = (count, count);
-    sender.ring.released.0.store((count as u64) << 32 | count as u64, Ordering::Relaxed);
+    sender.ring.counts.released.0.store((count as u64) << 32 | count as u64, Ordering::Relaxed);
 }
 
 #[test]
 fn the_longest_packet_always_finds_room_in_an_empty_ring() {
     for offset in 0..32 {
         let ring = ring(8, 16);
-        let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+        let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
         for _ in 0..offset {
             sender.push(&[1; 8], [&[2; 100], &[]]).unwrap();
-            assert_eq!(receiver.poll(), Ok(true));
+            assert_eq!(receiver.poll(), Ok(Seen::Packet));
             receiver.release();
         }
-        let payload = vec![3; ring.packet_bytes_max() - 8];
+        let payload = vec![3; ring.data_bytes_max()];
         sender.push(&[1; 8], [&payload, &[]]).expect("room");
     }
 }
@@ -109,18 +114,18 @@ fn the_longest_packet_always_finds_room_in_an_empty_ring() {
 #[test]
 fn a_full_ring_takes_nothing_of_a_packet() {
     let ring = ring(4, 16);
-    let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+    let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
     for index in 0..4u8 {
         sender.push(&[index; 8], [&[], &[]]).unwrap();
     }
     assert_eq!(sender.push(&[9; 8], [&[], &[]]), Err(Full));
     assert_eq!(sender.push(&[9; 8], [&[0; 200], &[]]), Err(Full));
     for index in 0..4u8 {
-        assert_eq!(receiver.poll(), Ok(true));
+        assert_eq!(receiver.poll(), Ok(Seen::Packet));
         assert_eq!(receiver.front().0, [index; 8]);
         receiver.release();
     }
-    assert_eq!(receiver.poll(), Ok(false));
+    assert_eq!(receiver.poll(), Ok(Seen::Nothing));
     assert!(sender.has_news());
     sender.push(&[9; 8], [&[], &[]]).unwrap();
 }
@@ -129,7 +134,7 @@ fn a_full_ring_takes_nothing_of_a_packet() {
 fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
     let ring = ring(4, 16);
     let mut receiver = Receiver::new(ring);
-    for (header_bytes, payload_bytes) in [(8, 0xff_ffff), (200, 10), (0, ring.packet_bytes_max() + 1)] {
+    for (header_bytes, payload_bytes) in [(8, 0xff_ffff), (200, 10), (0, ring.data_bytes_max() + 1)] {
         ring.slots[0].word.store(word_of(1, header_bytes, payload_bytes), Ordering::Relaxed);
         assert_eq!(receiver.poll(), Err(Corrupt));
     }
@@ -138,38 +143,81 @@ fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
 #[test]
 fn a_count_no_correct_peer_writes_gives_no_room() {
     let ring = ring(4, 16);
-    let mut sender = Sender::new(ring);
+    let mut sender = Sender::new(ring, true);
     for _ in 0..4 {
         sender.push(&[0; 8], [&[], &[]]).unwrap();
     }
     for nonsense in [5, u64::MAX, 1 << 32 | 4] {
-        ring.released.0.store(nonsense, Ordering::Relaxed);
+        ring.counts.released.0.store(nonsense, Ordering::Relaxed);
         assert_eq!(sender.push(&[0; 8], [&[], &[]]), Err(Full));
     }
 }
 
 #[test]
+fn a_packet_in_pieces_is_announced_once_and_seen_as_far_as_it_is_written() {
+    let ring = ring(4, 2048);
+    let mut receiver = Receiver::new(ring);
+    let filled = &ring.counts.filled.0;
+    ring.slots[0].word.store(word_of(1, 8, 20_000 | IN_PIECES), Ordering::Release);
+    assert!(receiver.is_ready());
+    assert_eq!(receiver.poll(), Ok(Seen::Front(20_000)));
+    assert_eq!(receiver.poll(), Ok(Seen::Nothing), "its writer does not go on");
+    assert!(!receiver.is_ready(), "nothing to wake up for");
+    assert_eq!((receiver.front().0.len(), receiver.front().1.len()), (8, 0), "the header only");
+    // Counts of the last round, and such as no writer stores.
+    for nonsense in [u64::from(u32::MAX), 2049, 1 << 31] {
+        filled.store(nonsense, Ordering::Release);
+        assert_eq!(receiver.written(0), [0; 0], "{nonsense}");
+    }
+    filled.store(64, Ordering::Release);
+    assert_eq!((receiver.written(0).len(), receiver.written(4000).len()), (4096, 96));
+    assert_eq!(receiver.poll(), Ok(Seen::Nothing));
+    filled.store(313, Ordering::Release);
+    assert_eq!(receiver.written(0).len(), 20_000);
+    assert!(receiver.is_ready());
+    assert_eq!(receiver.poll(), Ok(Seen::Packet), "whole, for those who did not want it in pieces");
+    assert_eq!(receiver.front().1.len(), 20_000);
+    receiver.release();
+    // The writer may be at the next packet already.
+    ring.slots[1].word.store(word_of(2, 8, 12_000 | IN_PIECES), Ordering::Release);
+    assert_eq!(receiver.poll(), Ok(Seen::Front(12_000)));
+    filled.store(313 + 188 + 64, Ordering::Release);
+    assert_eq!(receiver.written(0).len(), 12_000);
+}
+
+#[test]
 fn two_threads_see_every_packet_whole_and_in_order() {
-    let ring = ring(16, 64);
-    let (mut sender, mut receiver) = (Sender::new(ring), Receiver::new(ring));
+    let ring = ring(16, 512);
+    let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
     const COUNT: u64 = 30_000;
     let writer = std::thread::spawn(move || {
         let mut random = Random(7);
         for index in 0..COUNT {
-            let payload = vec![index as u8; random_length(&mut random, ring.packet_bytes_max() - 8)];
+            let payload = vec![index as u8; random_length(&mut random, ring.data_bytes_max())];
             while sender.push(&index.to_ne_bytes(), [&payload, &[]]).is_err() {
                 std::thread::yield_now();
             }
         }
     });
     let mut random = Random(7);
+    let mut pieces = Vec::new();
     for index in 0..COUNT {
-        while !receiver.poll().unwrap() {
-            std::thread::yield_now();
-        }
-        let (header, payload) = receiver.front();
+        let length = random_length(&mut random, ring.data_bytes_max());
+        let seen = loop {
+            match receiver.poll().unwrap() {
+                Seen::Nothing => std::thread::yield_now(),
+                seen => break seen,
+            }
+        };
+        let (header, mut payload) = receiver.front();
         assert_eq!(header, index.to_ne_bytes());
-        let length = random_length(&mut random, ring.packet_bytes_max() - 8);
+        pieces.clear();
+        while seen == Seen::Front(length) && pieces.len() < length {
+            pieces.extend_from_slice(receiver.written(pieces.len()));
+        }
+        if seen != Seen::Packet {
+            payload = &pieces;
+        }
         assert!(payload.len() == length && payload.iter().all(|&byte| byte == index as u8), "packet {index}");
         receiver.release();
     }

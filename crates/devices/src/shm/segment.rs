@@ -3,7 +3,7 @@
 //! ```text
 //! header      fingerprint, counts
 //! controls    one per rank: its sleep word, its process id
-//! released    one per ordered pair: see ring.rs
+//! counts      one per ordered pair: see ring.rs
 //! rings       one per ordered pair: slots, then data lines; page-aligned
 //! rooms       for communicators' collectives: see collectives/room.rs
 //! answers     one per rank, and the names of functions: see watch.rs
@@ -16,7 +16,7 @@
 
 use super::collectives::ROOMS_COUNT;
 use super::collectives::room::RoomLayout;
-use super::ring::{LINE_BYTES, Line, Released, Ring, Slot};
+use super::ring::{Counts, LINE_BYTES, Line, Ring, Slot};
 use super::sys::{self, Mapping};
 use super::watch::{ANSWER_BYTES, CallWords, NAMES_BYTES, Told, Words};
 use std::fmt;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const LOCAL_SIZE_MAX: u32 = 1024;
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -132,13 +132,12 @@ pub struct RingSize {
 }
 
 impl RingSize {
-    /// What suits a number of ranks: a ring no larger than what its data need to stay near the processor (64
-    /// KiB: with 256 KiB messages of 64 bytes … 4 KiB take a tenth to a quarter longer), and all the rings of
-    /// a rank that talks to everybody, both ways, about 2.5 MiB (resident memory is to be at most 10 MiB a
-    /// rank at 32 ranks).
+    /// What suits a number of ranks: four of the longest packets that are any use (32 KiB), no more, so that the data
+    /// stay near the processor, and all the rings of a rank that talks to everybody, both ways, a few MiB at
+    /// most (resident memory is to be at most 10 MiB a rank at 32 ranks).
     pub fn for_ranks(local_size: u32) -> Self {
         let (slots_count, data_bytes) = match local_size {
-            0..=16 => (256, 64 << 10),  // 15 pairs × 2 × 80 KiB = 2.4 MiB
+            0..=16 => (256, 128 << 10), // 15 pairs × 2 × 144 KiB = 4.3 MiB
             17..=32 => (128, 32 << 10), // 31 × 2 × 40 KiB = 2.4 MiB
             33..=128 => (64, 16 << 10), // 127 × 2 × 20 KiB = 5.0 MiB
             _ => (32, 8 << 10),         // touched only by pairs that talk
@@ -157,7 +156,7 @@ struct Layout {
     local_size: u32,
     ring: RingSize,
     controls_at: usize,
-    released_at: usize,
+    counts_at: usize,
     rings_at: usize,
     room: RoomLayout,
     rooms_at: usize,
@@ -169,13 +168,13 @@ impl Layout {
     fn new(local_size: u32, ring: RingSize) -> Self {
         let n = local_size as usize;
         let controls_at = PAGE_BYTES;
-        let released_at = (controls_at + n * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
-        let rings_at = (released_at + n * n * size_of::<Released>()).next_multiple_of(PAGE_BYTES);
+        let counts_at = (controls_at + n * size_of::<Control>()).next_multiple_of(PAGE_BYTES);
+        let rings_at = (counts_at + n * n * size_of::<Counts>()).next_multiple_of(PAGE_BYTES);
         let rooms_at = rings_at + n * n * ring.bytes();
         let room = RoomLayout::new(local_size);
         let answers_at = (rooms_at + ROOMS_COUNT * room.bytes()).next_multiple_of(PAGE_BYTES);
         let bytes = answers_at + n * ANSWER_BYTES + NAMES_BYTES;
-        Self { local_size, ring, controls_at, released_at, rings_at, room, rooms_at, answers_at, bytes }
+        Self { local_size, ring, controls_at, counts_at, rings_at, room, rooms_at, answers_at, bytes }
     }
 
     /// What a fingerprint tells; `None`: it is not one of this version.
@@ -275,7 +274,7 @@ impl Segment {
         let fd = source.open()?;
         sys::set_length(&fd, layout.bytes).map_err(system("give the segment its length"))?;
         // The counts and words that everybody uses; what comes after is a memory file's, without a limit.
-        sys::reserve(fd.as_fd(), layout.released_at).map_err(system("reserve memory for the segment"))?;
+        sys::reserve(fd.as_fd(), layout.counts_at).map_err(system("reserve memory for the segment"))?;
         let mapping = Mapping::new(fd.as_fd(), layout.bytes).map_err(system("map the segment"))?;
         let segment = Self { mapping, layout };
         let ours = layout.fingerprint();
@@ -366,13 +365,13 @@ impl Segment {
         let index = to as usize * self.layout.local_size as usize + from as usize;
         let slots_at = self.layout.rings_at + index * self.layout.ring.bytes();
         let lines_at = slots_at + slots_count as usize * LINE_BYTES;
-        let released_at = self.layout.released_at + index * size_of::<Released>();
+        let counts_at = self.layout.counts_at + index * size_of::<Counts>();
         // SAFETY: atomics and cells of bytes.
         unsafe {
             Ring {
                 slots: self.mapping.slice::<Slot>(slots_at, slots_count as usize),
                 lines: self.mapping.slice::<Line>(lines_at, lines_count as usize),
-                released: &self.mapping.slice::<Released>(released_at, 1)[0],
+                counts: &self.mapping.slice::<Counts>(counts_at, 1)[0],
             }
         }
     }
@@ -386,7 +385,7 @@ mod tests {
     fn rings_of_a_layout_do_not_overlap_and_end_inside() {
         for n in [1, 2, 5, 32, 100] {
             let layout = Layout::new(n, RingSize::for_ranks(n));
-            assert!(layout.rings_at >= layout.released_at + (n * n) as usize * size_of::<Released>());
+            assert!(layout.rings_at >= layout.counts_at + (n * n) as usize * size_of::<Counts>());
             assert_eq!(layout.rooms_at, layout.rings_at + (n * n) as usize * layout.ring.bytes());
             assert!(layout.answers_at >= layout.rooms_at + ROOMS_COUNT * layout.room.bytes());
             assert_eq!(layout.bytes, layout.answers_at + n as usize * ANSWER_BYTES + NAMES_BYTES);

@@ -92,6 +92,7 @@ impl Scenario {
             let mut shared = net.shared.borrow_mut();
             shared.full_one_in = [0, 0, 2, 5][random.below(4) as usize];
             shared.refuse_one_in = [0, 0, 3][random.below(3) as usize];
+            shared.front_one_in = [0, 1, 2][random.below(3) as usize];
         }
         // A second communicator with ranks backwards.
         for me in 0..count as u32 {

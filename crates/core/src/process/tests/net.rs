@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub(super) full_one_in: u64,
     /// 1 in so many gets and puts is refused; 0: never.
     pub(super) refuse_one_in: u64,
+    /// 1 in so many packets is reported by its front first; 0: none.
+    pub(super) front_one_in: u64,
     /// If given: so many gets and puts are taken and wait for `finish_transfers`, the others are refused.
     pub(super) transfers_taken_max: Option<usize>,
     waiting: Vec<Transfer>,
@@ -83,6 +85,8 @@ pub(super) struct Port {
     shared: Rc<RefCell<Shared>>,
     /// The packet being read.
     current: Option<Sent>,
+    /// Who sent it, if only its front has been reported.
+    front_from: Option<usize>,
     completions: VecDeque<Token>,
     /// How many packets may be polled now: delivery is the test's decision.
     pub(super) may_poll: u32,
@@ -123,35 +127,44 @@ impl Device for Port {
         if self.may_poll == 0 {
             return None;
         }
-        let mut shared = self.shared.borrow_mut();
-        let (count, start) = (shared.count, shared.random.next() as usize);
-        for step in 0..count {
-            let from = (start + step) % count;
-            if let Some(sent) = shared.queues[from * count + self.me.0 as usize].pop_front() {
-                // Eager, EagerSync and Rts carry envelopes.
-                if sent.header.first().is_some_and(|kind| (1..=3).contains(kind)) {
-                    shared.seen.push((from as u32, self.me.0));
-                }
-                self.may_poll -= 1;
-                self.current = Some(sent);
-                return Some(Event::Packet(Incoming {
-                    rail: Rail(0),
-                    from: ProcessId(from as u32),
-                    slot: 0,
-                }));
-            }
+        if let Some(from) = self.front_from {
+            return Some(Event::Packet(self.arrived(from)));
         }
-        None
+        let (from, sent, is_front) = self.next_packet()?;
+        let payload_bytes = sent.payload.len();
+        self.current = Some(sent);
+        if is_front {
+            self.front_from = Some(from);
+            let incoming = Incoming { rail: Rail(0), from: ProcessId(from as u32), slot: 0 };
+            return Some(Event::Front(incoming, payload_bytes));
+        }
+        Some(Event::Packet(self.arrived(from)))
     }
 
     fn packet(&self, _: &Incoming) -> Packet<'_> {
         let sent = self.current.as_ref().expect("polled and not released");
+        if self.front_from.is_some() {
+            return Packet { header: &sent.header, payload: Piece::EMPTY };
+        }
         let payload = sent.virtual_bytes.map_or(Piece::Bytes(&sent.payload), Piece::Virtual);
         Packet { header: &sent.header, payload }
     }
 
     fn release(&mut self, _: Incoming) {
         self.current = None;
+    }
+
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        let sent = self.current.as_ref().expect("polled and not released");
+        assert_eq!(into.len(), sent.payload.len(), "the payload's length");
+        if self.shared.borrow_mut().random.one_in(3) {
+            into.scatter(0, Piece::Bytes(&sent.payload[..into.len() / 2]));
+            return Fetched::Part;
+        }
+        into.scatter(0, Piece::Bytes(&sent.payload));
+        let incoming = self.arrived(incoming.from.0 as usize);
+        self.release(incoming);
+        Fetched::Whole
     }
 
     fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {
@@ -193,6 +206,31 @@ impl Device for Port {
 }
 
 impl Port {
+    /// The next packet to be polled, whom it is from, and whether its front is to be reported first.
+    fn next_packet(&self) -> Option<(usize, Sent, bool)> {
+        let mut shared = self.shared.borrow_mut();
+        let (count, start) = (shared.count, shared.random.next() as usize);
+        let me = self.me.0 as usize;
+        let mut order = (0..count).map(|step| (start + step) % count);
+        let from = order.find(|from| !shared.queues[from * count + me].is_empty())?;
+        let sent = shared.queues[from * count + me].pop_front()?;
+        let front_one_in = shared.front_one_in;
+        let is_front = front_one_in > 0 && !sent.payload.is_empty() && shared.random.one_in(front_one_in);
+        Some((from, sent, is_front))
+    }
+
+    /// The packet being read has come whole.
+    fn arrived(&mut self, from: usize) -> Incoming {
+        let sent = self.current.as_ref().expect("polled and not released");
+        // Eager, EagerSync and Rts carry envelopes.
+        if sent.header.first().is_some_and(|kind| (1..=3).contains(kind)) {
+            self.shared.borrow_mut().seen.push((from as u32, self.me.0));
+        }
+        self.may_poll -= 1;
+        self.front_from = None;
+        Incoming { rail: Rail(0), from: ProcessId(from as u32), slot: 0 }
+    }
+
     fn transfer(&mut self, transfer: Transfer) -> Result<Submitted, Full> {
         let mut shared = self.shared.borrow_mut();
         let (full, refuse) = (shared.full_one_in, shared.refuse_one_in);
@@ -237,6 +275,7 @@ impl Net {
             random: Random(seed),
             full_one_in: 0,
             refuse_one_in: 0,
+            front_one_in: 0,
             transfers_taken_max: None,
             waiting: vec![],
             seen: vec![],
@@ -249,6 +288,7 @@ impl Net {
                     rails: [rail],
                     shared: shared.clone(),
                     current: None,
+                    front_from: None,
                     completions: VecDeque::new(),
                     may_poll: 0,
                 };
