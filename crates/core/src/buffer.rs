@@ -4,12 +4,25 @@
 //! references cannot express that, since a request outlives the call that made it. [`Buffer`] is that promise
 //! as a value: making one is `unsafe` and states the contract, using one is safe.
 //!
+//! # Why that is sound
+//!
+//! * *No dangling address.* [`Buffer::from_raw_parts`] makes its caller vouch for the memory as long as anybody uses the
+//!   buffer or a copy. Copies have few holders: the core forgets its own with the request, a device with the operation
+//!   that it was given one for (see [`Device`](crate::device::Device)). What [`Buffer::leaked`] gives is never freed.
+//! * *No data race.* A buffer is neither `Send` nor `Sync`, nor is the [`Process`](crate::Process) that holds it. Who moves
+//!   one to another thread all the same says so by `unsafe`, with the reason (`ayatori-mpi`: its gate).
+//! * *No reference beside a write.* What is public here copies by address, as C's `memmove`, and needs nobody's word that
+//!   memory is not shared. References to memory exist within this crate only, for the length of a reduction, of a copy,
+//!   or of one call of [`Device::send`](crate::device::Device::send), to which they are lent: a device writes to no buffer
+//!   during that call. This last rule is the one thing here that is neither checked nor behind `unsafe`.
+//!
 //! A buffer may be *virtual*: a length and no memory. A simulation of 12,288 ranks that send 4 MiB each then
 //! needs no 48 GiB; protocols, packets and copies behave the same and move nothing.
 //!
 //! Today every buffer is contiguous. The interface (offsets into the packed message, at most two pieces for a
 //! range) is the one that derived datatypes need, so they can be added here and nowhere else.
 
+use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 /// One run of bytes of a message: memory, or a length only.
@@ -81,19 +94,18 @@ pub const fn payload_len(payload: &Payload<'_>) -> usize {
 /// The memory of one message at one side: where it is sent from or received into.
 ///
 /// `Copy`, because the same memory is named by the request, by queued packets and by device operations; the
-/// contract of [`Buffer::from_raw_parts`] covers them all.
+/// contract of [`Buffer::from_raw_parts`] covers them all. Not `Send`: memory is copied without any lock.
+///
+/// ```compile_fail
+/// let buffer = ayatori_core::buffer::Buffer::leaked(8);
+/// std::thread::spawn(move || buffer.len());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
     /// `None`: virtual.
     base: Option<NonNull<u8>>,
     len: usize,
 }
-
-// SAFETY: a buffer is an address with a promise about the memory behind it (see `from_raw_parts`), and that
-// promise does not depend on the thread. The process that holds it is used by one thread at a time.
-unsafe impl Send for Buffer {}
-// SAFETY: shared access reads the address only; reading and writing memory through it follows the contract.
-unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// A buffer of no bytes.
@@ -107,10 +119,17 @@ impl Buffer {
     /// The memory at `base`, `len` bytes.
     ///
     /// # Safety
-    /// Until every request made with this buffer (or a copy of it) has completed or been cancelled:
-    /// the memory stays valid for reads, and for writes if a receive or a get is made with it; nobody writes
-    /// it, and nobody reads it either if a receive or a get is made with it (MPI-5.0 §3.7.2). `base` may be
-    /// null only when `len` is 0.
+    /// As long as this buffer, a copy or a part of it is used:
+    ///
+    /// 1. the memory stays valid for reads, and for writes if a receive, a get or a registration is made with it, or
+    ///    something is written through it;
+    /// 2. nobody else writes it, and nobody else reads it either if it is written through the buffer (MPI-5.0 §3.7.2: the
+    ///    request owns it until it completes);
+    /// 3. whatever uses it does so on one thread at a time.
+    ///
+    /// A request uses it until it has completed or been cancelled; a device, which the caller vouches for, until the
+    /// put, get, fetch or registration has ended that it was given the buffer for. `base` may be null only when `len`
+    /// is 0.
     #[inline]
     pub const unsafe fn from_raw_parts(base: *mut u8, len: usize) -> Self {
         match NonNull::new(base) {
@@ -119,8 +138,8 @@ impl Buffer {
         }
     }
 
-    /// Zeroed memory that is never freed, for simulators and tests that need real bytes and have no `unsafe`. As
-    /// of every buffer, its parts are lent to one operation at a time, by one thread.
+    /// Zeroed memory that is never freed, for simulators and tests that need real bytes and have no `unsafe`. Two
+    /// operations on the same part of it at a time mix up its bytes, and do nothing worse.
     pub fn leaked(len: usize) -> Self {
         let memory = alloc::vec![0; len].leak();
         match NonNull::new(memory.as_mut_ptr()) {
@@ -179,13 +198,13 @@ impl Buffer {
 
     /// The bytes of the message from `offset`, `len` of them, to be read at once.
     #[inline]
-    pub fn gather(&self, offset: usize, len: usize) -> Payload<'_> {
+    pub(crate) fn gather(&self, offset: usize, len: usize) -> Payload<'_> {
         [self.piece_at(offset, len), Piece::EMPTY]
     }
 
     /// All bytes as one piece.
     #[inline]
-    pub fn piece(&self) -> Piece<'_> {
+    pub(crate) fn piece(&self) -> Piece<'_> {
         self.piece_at(0, self.len)
     }
 
@@ -193,9 +212,34 @@ impl Buffer {
     fn piece_at(&self, offset: usize, len: usize) -> Piece<'_> {
         let part = self.part(offset, len);
         match part.base {
-            // SAFETY: `from_raw_parts`: valid for reads, and not written while a request uses it.
+            // SAFETY: `from_raw_parts`: valid for reads, and not written while a request uses it. The callers, all in this
+            // crate, write nothing while they have it (see the module).
             Some(base) => Piece::Bytes(unsafe { core::slice::from_raw_parts(base.as_ptr(), part.len) }),
             None => Piece::Virtual(part.len),
+        }
+    }
+
+    /// A copy of all bytes; `None` if virtual.
+    pub fn to_vec(&self) -> Option<Vec<u8>> {
+        self.base?;
+        let mut bytes = Vec::with_capacity(self.len);
+        // SAFETY: `len` bytes are reserved at the vector's address, and written by then.
+        unsafe {
+            self.copy_to(0, bytes.as_mut_ptr(), self.len);
+            bytes.set_len(self.len);
+        }
+        Some(bytes)
+    }
+
+    /// Copies `len` bytes from `offset` to an address; nothing if virtual.
+    ///
+    /// # Safety
+    /// `len` bytes at `to` are valid for writes.
+    #[inline]
+    unsafe fn copy_to(&self, offset: usize, to: *mut u8, len: usize) {
+        if let Some(from) = self.part(offset, len).base {
+            // SAFETY: in bounds (`part`), valid for reads (`from_raw_parts`), and by the caller's word for writes.
+            unsafe { copy(from.as_ptr(), to, len) }
         }
     }
 
@@ -207,24 +251,37 @@ impl Buffer {
     pub fn scatter(&self, offset: usize, piece: Piece<'_>) {
         let target = self.part(offset, piece.len());
         if let (Some(base), Piece::Bytes(bytes)) = (target.base, piece) {
-            // SAFETY: in bounds (checked by `part`), valid for writes and not aliased by another live
-            // reference (`from_raw_parts`). Overlapping is allowed: a program may send from and receive into
-            // overlapping memory by mistake, which must not be undefined here.
+            // SAFETY: in bounds (checked by `part`) and valid for writes (`from_raw_parts`). Overlapping is allowed: a
+            // program may send from and receive into overlapping memory by mistake, which must not be undefined here.
             unsafe { copy(bytes.as_ptr(), base.as_ptr(), bytes.len()) }
         }
     }
 
     /// Copies `len` bytes from another buffer, both from the given offsets.
+    /// Nothing happens if either is virtual; they may overlap.
     pub fn copy_from(&self, offset: usize, from: &Buffer, from_offset: usize, len: usize) {
-        self.scatter(offset, from.piece_at(from_offset, len));
+        if let Some(to) = self.part(offset, len).base {
+            // SAFETY: `len` bytes are valid for writes there: in bounds (checked by `part`), and `from_raw_parts`.
+            unsafe { from.copy_to(from_offset, to.as_ptr(), len) }
+        }
     }
 
-    /// Runs `f` on the bytes as a mutable slice; not called if virtual. For reductions in place.
+    /// Runs `f` on the bytes as a mutable slice; not called if virtual. For what writes in place.
+    ///
+    /// # Safety
+    /// Until `f` returns nobody uses this memory otherwise, not by a copy of the buffer either.
     #[inline]
-    pub fn with_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        // SAFETY: `from_raw_parts`: valid for writes and exclusively ours while the request is active; the
-        // slice does not leave `f`.
+    pub unsafe fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        // SAFETY: valid for writes (`from_raw_parts`), and by the caller's word exclusively ours; the slice does not
+        // leave `f`.
         self.base.map(|base| f(unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), self.len) }))
+    }
+
+    /// As [`with_bytes_mut`](Self::with_bytes_mut), for this crate, whose closures know of no other copy.
+    #[inline]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        // SAFETY: the buffers this is called on are scratch memory of an operation that is over or not begun.
+        unsafe { self.with_bytes_mut(f) }
     }
 
     /// Runs `f` with this buffer's bytes mutable and `other`'s readable; not called if either is virtual.
@@ -232,14 +289,15 @@ impl Buffer {
     /// # Panics
     /// If the two overlap.
     #[inline]
-    pub fn with_mut_and<R>(&self, other: &Buffer, f: impl FnOnce(&mut [u8], &[u8]) -> R) -> Option<R> {
+    pub(crate) fn with_mut_and<R>(&self, other: &Buffer, f: impl FnOnce(&mut [u8], &[u8]) -> R) -> Option<R> {
         let (a, b) = (self.base?, other.base?);
         let (a_at, b_at) = (a.as_ptr() as usize, b.as_ptr() as usize);
         assert!(
             a_at + self.len <= b_at || b_at + other.len <= a_at || self.len == 0 || other.len == 0,
             "the two operands of a reduction overlap"
         );
-        // SAFETY: disjoint (checked above), valid as `from_raw_parts` promises, and neither leaves `f`.
+        // SAFETY: disjoint (checked above), valid as `from_raw_parts` promises, and neither leaves `f`, which is a
+        // reduction: it knows of no buffers.
         unsafe {
             let mine = core::slice::from_raw_parts_mut(a.as_ptr(), self.len);
             let theirs = core::slice::from_raw_parts(b.as_ptr(), other.len);
@@ -332,6 +390,22 @@ mod tests {
         buffer.scatter(5, Piece::Bytes(b"ignored"));
         assert_eq!(payload_len(&buffer.gather(1, 1 << 39)), 1 << 39);
         assert!(buffer.piece().bytes().is_none());
+    }
+
+    #[test]
+    fn copies_between_parts_that_overlap_are_as_memmove() {
+        let buffer = Buffer::leaked(40);
+        buffer.scatter(0, Piece::Bytes(b"abcdefghijklmnopqrst"));
+        for (to, from, len) in [(3, 0, 6), (0, 4, 12), (20, 0, 20), (1, 0, 30)] {
+            let mut expected = buffer.to_vec().unwrap();
+            expected.copy_within(from..from + len, to);
+            buffer.copy_from(to, &buffer, from, len);
+            assert_eq!(buffer.to_vec().unwrap(), expected);
+        }
+        let before = buffer.to_vec();
+        buffer.copy_from(0, &Buffer::virtual_of(10), 5, 5);
+        Buffer::virtual_of(10).copy_from(0, &buffer, 5, 5);
+        assert_eq!((buffer.to_vec(), Buffer::virtual_of(10).to_vec()), (before, None));
     }
 
     #[test]

@@ -345,6 +345,10 @@ pub enum Armed {
 /// Moves packets and memory between processes. See the [module's docs](self).
 ///
 /// Every method returns at once. All are called by one thread at a time.
+///
+/// A [`Buffer`] that a device is given is memory lent to it: by `put` and `get` until they are done, completed or refused,
+/// by `register` until `deregister`, by `fetch` until it returns. It uses it no longer than that, and during
+/// [`send`](Self::send) it writes to none.
 pub trait Device {
     /// The rails, indexed by [`Rail`]. Fixed for the device's life.
     fn rails(&self) -> &[RailCapabilities];

@@ -193,21 +193,21 @@ fn get_pingpong(bytes: usize, rounds: usize) -> f64 {
     let mut memory = [vec![1u8; bytes], vec![2u8; bytes]];
     // SAFETY: the memory outlives the run and nobody looks into it.
     let buffers = memory.each_mut().map(|m| unsafe { Buffer::from_raw_parts(m.as_mut_ptr(), bytes) });
-    let mut target = [vec![1u8; bytes], vec![2u8; bytes]];
-    // SAFETY: as above.
-    let targets = target.each_mut().map(|m| unsafe { Buffer::from_raw_parts(m.as_mut_ptr(), bytes) });
     let mut devices = devices();
     let keys = [0, 1].map(|rank: usize| devices[rank].register(RAIL, buffers[rank]).unwrap());
     both(devices, |rank, mut device| {
         let peer = ProcessId(1 - rank as u32);
         let remote = RemoteRegion { key: keys[1 - rank], offset: 0 };
+        let mut target = vec![1u8; bytes];
+        // SAFETY: as above.
+        let target = unsafe { Buffer::from_raw_parts(target.as_mut_ptr(), bytes) };
         let started = Instant::now();
         for _ in 0..rounds {
             if rank == 0 {
                 send(&mut device, peer, &[1; 24]);
             }
             receive(&mut device, &mut [0; 24]);
-            assert_eq!(device.get(RAIL, peer, targets[rank], remote, Token(0)), Ok(Submitted::Done));
+            assert_eq!(device.get(RAIL, peer, target, remote, Token(0)), Ok(Submitted::Done));
             if rank == 1 {
                 send(&mut device, peer, &[1; 24]);
             }

@@ -541,8 +541,7 @@ impl Device for Tcp {
     fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
         let index = incoming.slot as u32;
         let connection = self.connections[index as usize].as_mut().expect("it lives until the next poll");
-        let (fetched, read) =
-            into.with_mut(|into| connection.fetch(into)).expect("virtual payload on a real device");
+        let (fetched, read) = sys::fetch_into(connection, &into);
         if matches!(read, Read::More | Read::Ended) {
             self.make_ready(index);
         }

@@ -1,10 +1,22 @@
 //! The system calls of the TCP device that rustix does not have: its `unsafe`.
 
+use super::connection::Connection;
+use super::inflow::Read;
 use super::interfaces::Address;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::device::Fetched;
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// What has come of the packet at the front of a connection goes to its place.
+pub(super) fn fetch_into(connection: &mut Connection, into: &Buffer) -> (Fetched, Read) {
+    // SAFETY: the core lends us the memory for the length of `Device::fetch`, in which we are; a connection holds no
+    // buffers, so nobody uses this memory otherwise until it is read into.
+    let fetched = unsafe { into.with_bytes_mut(|into| connection.fetch(into)) };
+    fetched.expect("virtual payload on a real device")
+}
 
 /// One line of the kernel's list: an interface, and one of its addresses if the line is about an IP address.
 pub(super) struct Entry {

@@ -280,7 +280,7 @@ fn isendrecv(
 /// A copy of what a send-receive in one buffer sends, and the arguments to send it.
 fn replace(receive: &Receive, dest: c_int, sendtag: c_int) -> Result<(Box<[u8]>, Send), Fault> {
     let buffer = message::buffer(receive.buf, receive.count, receive.datatype, "buf")?;
-    let copy: Box<[u8]> = buffer.piece().bytes().unwrap_or_default().into();
+    let copy: Box<[u8]> = buffer.to_vec().unwrap_or_default().into();
     let Receive { count, datatype, comm, .. } = *receive;
     let buf = copy.as_ptr().cast();
     Ok((copy, Send { buf, count, datatype, dest, tag: sendtag, comm, mode: SendMode::Standard }))

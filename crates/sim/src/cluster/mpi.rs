@@ -139,9 +139,7 @@ impl Mpi {
     /// What the operation ended with.
     pub async fn wait_data(&self, request: Request) -> Result<Vec<u8>, Error> {
         let (status, data) = self.end(request).await?;
-        let bytes = data.as_ref().and_then(|data| {
-            data.buffer().part(0, status.bytes as usize).piece().bytes().map(<[u8]>::to_vec)
-        });
+        let bytes = data.as_ref().and_then(|data| data.buffer().part(0, status.bytes as usize).to_vec());
         self.give_back(data);
         Ok(bytes.unwrap_or_default())
     }

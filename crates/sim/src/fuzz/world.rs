@@ -6,10 +6,9 @@ mod traffic;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Mutex;
 
 use ayatori_core::Process;
-use ayatori_core::buffer::Buffer;
+use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::RailCapabilities;
 use ayatori_core::ids::{CommId, ContextId, ProcessId, RailSet, RequestId, Tag};
 use ayatori_core::link::{Policy, TrunkConfig};
@@ -35,25 +34,9 @@ const DATA_HEADER_BYTES: usize = 24;
 /// Memory for all buffers of a world, bytes.
 const ARENA_BYTES: usize = 64 << 20;
 
-/// Memory that no world uses now.
-static SPARE_ARENAS: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
-
-/// A world's memory; the next world has it again.
-struct Arena(Buffer);
-
-impl Arena {
-    fn take() -> Arena {
-        let spare = SPARE_ARENAS.lock().map(|mut spare| spare.pop());
-        Arena(spare.ok().flatten().unwrap_or_else(|| Buffer::leaked(ARENA_BYTES)))
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        if let Ok(mut spare) = SPARE_ARENAS.lock() {
-            spare.push(self.0);
-        }
-    }
+thread_local! {
+    /// Memory of this thread's worlds, one after another.
+    static ARENA: Buffer = Buffer::leaked(ARENA_BYTES);
 }
 
 /// A receive under way or done.
@@ -134,7 +117,7 @@ struct World<'a> {
     model: Model,
     random: Random,
     habits: Habits,
-    arena: Arena,
+    arena: Buffer,
     arena_used: usize,
     receives: Vec<Receive>,
     sends: Vec<Send>,
@@ -293,7 +276,7 @@ impl<'a> World<'a> {
             model,
             random,
             habits,
-            arena: Arena::take(),
+            arena: ARENA.with(|&arena| arena),
             arena_used: 0,
             receives: Vec::new(),
             sends: Vec::new(),
@@ -385,7 +368,7 @@ impl<'a> World<'a> {
         if ARENA_BYTES - self.arena_used < length + 16 {
             return None;
         }
-        let buffer = self.arena.0.part(self.arena_used, length);
+        let buffer = self.arena.part(self.arena_used, length);
         self.arena_used += length.next_multiple_of(16);
         fill(&buffer, content);
         Some(buffer)
@@ -412,7 +395,7 @@ fn moods(random: &mut Random) -> Moods {
 }
 
 fn fill(buffer: &Buffer, content: impl Iterator<Item = u8>) {
-    buffer.with_mut(|bytes| bytes.iter_mut().zip(content).for_each(|(byte, new)| *byte = new));
+    buffer.scatter(0, Piece::Bytes(&content.collect::<Vec<u8>>()));
 }
 
 /// The byte `at` of a message.

@@ -33,7 +33,7 @@
 use super::super::ring::LINE_BYTES;
 use super::super::segment::LOCAL_SIZE_MAX;
 use super::super::sys::{self, Direction, Mapping};
-use ayatori_core::buffer::{Buffer, Piece, payload_len};
+use ayatori_core::buffer::{Buffer, Piece};
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -277,18 +277,11 @@ impl Room {
     /// Copies from `buffer` to `offset` in the step's areas, which by the rules is the caller's to write.
     #[inline]
     pub(crate) fn write(&self, round: u64, offset: usize, buffer: &Buffer, from: usize, len: usize) {
-        let pieces = buffer.gather(from, len);
-        debug_assert_eq!(payload_len(&pieces), len);
-        let mut to = self.address(round, offset, len);
-        for piece in pieces {
-            if let Piece::Bytes(bytes) = piece {
-                // SAFETY: in bounds (`address` checked `len`); the caller's by rules 3 and 4, so nobody else
-                // accesses it; `bytes` is the program's memory and not in the segment.
-                unsafe {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-                    to = to.add(bytes.len());
-                }
-            }
+        let to = self.address(round, offset, len);
+        if let Some(at) = buffer.part(from, len).as_ptr() {
+            // SAFETY: both have `len` bytes (`part` and `address` checked); the room's are the caller's by rules 3 and 4, so
+            // nobody else accesses them, the program's are readable (`from_raw_parts`) and not in the segment.
+            unsafe { std::ptr::copy_nonoverlapping(at, to, len) };
         }
     }
 

@@ -148,7 +148,7 @@ impl World<'_> {
                 "receive {number}: {completion:?}, the model says message {message}, {sent:?}"
             ));
         }
-        let bytes = buffer.piece().bytes().unwrap_or(&[]);
+        let bytes = buffer.to_vec().unwrap_or_default();
         let right = |at: usize| if at < fits { content(sent.content, at) } else { UNTOUCHED };
         match bytes.iter().enumerate().find(|&(at, &byte)| byte != right(at)) {
             None => Ok(()),
@@ -188,7 +188,7 @@ impl World<'_> {
             return Err(format!("{name}: a barrier lets pass before all have come"));
         }
         let after = joint.after(rank, size);
-        if recv.piece().bytes() != Some(&after[..]) {
+        if recv.to_vec().as_ref() != Some(&after) {
             return Err(format!(
                 "{name}: wrong result ({:?}, {} B a block)",
                 joint.choice, joint.block_bytes
