@@ -59,7 +59,7 @@ pub(crate) struct Gate {
 
 // SAFETY: the value is reached through a guard only. Guards of calls exclude each other by the mutex while `CONCURRENT`,
 // and else because the thread level the user asked for promises that no two calls overlap; the helper's guard and
-// theirs exclude each other by the protocol above.
+// theirs exclude each other by the protocol above. So one thread at a time uses the process, as its buffers ask for.
 unsafe impl Sync for Gate {}
 
 impl Gate {
