@@ -1,12 +1,13 @@
 //! A trace for Perfetto (<https://ui.perfetto.dev>), in Chrome's JSON format.
 //!
-//! A track for each rank with slices for the time in the library and for computing (it waits in between), and a bar for
-//! every operation from its call to its completion. A track for each NIC with a bar for every message under way and an
+//! A track for each rank with slices for the time in the library and for computing (it waits in between), a bar for
+//! every operation from its call to its completion, and an arrow from each send to the receive that took it. A track for each NIC with a bar for every message under way and an
 //! arrow from its start to its arrival. A counter for each of the busiest links with its utilisation over time.
 //!
 //! Memory is bounded: beyond [`RECORD_COUNT_MAX`] messages, slices or operations only counters go on, and the trace says
 //! so; counters keep [`SLICE_COUNT`] to twice as many slices of time, doubling their length when the run gets longer.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 
 use ayatori_core::ids::Source;
@@ -37,6 +38,8 @@ pub enum Operation {
     Send {
         /// To this rank.
         to: u32,
+        /// With this tag.
+        tag: i32,
         /// So long.
         bytes: u64,
     },
@@ -59,7 +62,7 @@ pub enum Operation {
 impl Operation {
     fn name_and_bytes(&self) -> (String, u64) {
         match *self {
-            Operation::Send { to, bytes } => (format!("send to {to}"), bytes),
+            Operation::Send { to, bytes, .. } => (format!("send to {to}"), bytes),
             Operation::Receive { from: Source::Rank(from), bytes } => (format!("receive from {from}"), bytes),
             Operation::Receive { bytes, .. } => ("receive from any".into(), bytes),
             Operation::Collective { name, bytes } => (name.into(), bytes),
@@ -85,6 +88,8 @@ struct OperationBar {
     end_ps: u64,
     rank: u32,
     operation: Operation,
+    /// Of a receive: the sender and the tag of what it took.
+    took: Option<(u32, i32)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -204,13 +209,31 @@ impl Trace {
             self.lost_count += 1;
             return None;
         }
-        self.operations.push(OperationBar { start_ps, end_ps: u64::MAX, rank, operation });
+        self.operations.push(OperationBar { start_ps, end_ps: u64::MAX, rank, operation, took: None });
         Some(Bar(self.operations.len() as u32 - 1))
     }
 
-    /// The rank has seen its end.
-    pub fn end_operation(&mut self, bar: Bar, end_ps: u64) {
-        self.operations[bar.0 as usize].end_ps = end_ps;
+    /// The rank has seen its end. `took`: the sender and the tag of the message, for a receive that took one.
+    pub fn end_operation(&mut self, bar: Bar, end_ps: u64, took: Option<(u32, i32)>) {
+        let operation = &mut self.operations[bar.0 as usize];
+        (operation.end_ps, operation.took) = (end_ps, took);
+    }
+
+    /// Sends and the receives that took their messages, by index. Messages of one sender to one receiver with one tag are
+    /// taken in the order sent, by receives in the order called for.
+    fn matched(&self) -> Vec<(usize, usize)> {
+        let mut sends: BTreeMap<(u32, u32, i32), VecDeque<usize>> = BTreeMap::new();
+        for (index, bar) in self.operations.iter().enumerate() {
+            if let Operation::Send { to, tag, .. } = bar.operation {
+                sends.entry((bar.rank, to, tag)).or_default().push_back(index);
+            }
+        }
+        let taken = |(index, bar): (usize, &OperationBar)| {
+            let (from, tag) = bar.took?;
+            let send = sends.get_mut(&(from, bar.rank, tag))?.pop_front()?;
+            Some((send, index))
+        };
+        self.operations.iter().enumerate().filter_map(taken).collect()
     }
 
     /// Messages, slices and operations that were left out because there were too many.
@@ -268,13 +291,20 @@ impl Trace {
             )?;
         }
         let ended = self.operations.iter().enumerate().filter(|(_, bar)| bar.end_ps != u64::MAX);
-        for (id, OperationBar { start_ps, end_ps, rank, operation }) in ended {
+        for (id, OperationBar { start_ps, end_ps, rank, operation, .. }) in ended {
             let (name, bytes) = operation.name_and_bytes();
             let (start, end) = (micros(*start_ps), micros(*end_ps));
             let common =
                 format!("\"cat\":\"operation\",\"id\":{id},\"pid\":3,\"tid\":{rank},\"name\":\"{name}\"");
             writeln!(out, ",{{\"ph\":\"b\",{common},\"ts\":{start},\"args\":{{\"bytes\":{bytes}}}}}")?;
             writeln!(out, ",{{\"ph\":\"e\",{common},\"ts\":{end}}}")?;
+        }
+        for (id, (send, receive)) in self.matched().into_iter().enumerate() {
+            let [send, receive] = [send, receive].map(|index| &self.operations[index]);
+            let (from, to) = (send.rank, receive.rank);
+            let ends = [(from, micros(send.start_ps)), (to, micros(receive.end_ps))];
+            let names = [format!("to {to}"), format!("from {from}")];
+            write_arrow(3, "match", id, &ends, &names, send.operation.name_and_bytes().1, out)?;
         }
         Ok(())
     }
@@ -314,13 +344,28 @@ fn write_bar(id: usize, bar: &MessageBar, out: &mut impl Write) -> io::Result<()
     let common = format!("\"cat\":\"message\",\"id\":{id},\"pid\":1,\"tid\":{from},\"name\":\"to {to}\"");
     writeln!(out, ",{{\"ph\":\"b\",{common},\"ts\":{start},\"args\":{{\"bytes\":{bytes}}}}}")?;
     writeln!(out, ",{{\"ph\":\"e\",{common},\"ts\":{end}}}")?;
-    for (tid, at, verb, other) in [(from, &start, "send to", to), (to, &end, "from", from)] {
+    let names = [format!("send to {to}"), format!("from {from}")];
+    write_arrow(1, "arrow", id, &[(from, start), (to, end)], &names, bytes, out)
+}
+
+/// An arrow between two moments of two tracks of a process, each with a slice of a nanosecond to hold on to.
+fn write_arrow(
+    pid: u32,
+    category: &str,
+    id: usize,
+    ends: &[(u32, String); 2],
+    names: &[String; 2],
+    bytes: u64,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for ((tid, at), name) in ends.iter().zip(names) {
         writeln!(
             out,
-            ",{{\"ph\":\"X\",\"pid\":1,\"tid\":{tid},\"name\":\"{verb} {other}\",\"ts\":{at},\"dur\":0.001,\"args\":{{\"bytes\":{bytes}}}}}"
+            ",{{\"ph\":\"X\",\"pid\":{pid},\"tid\":{tid},\"name\":\"{name}\",\"ts\":{at},\"dur\":0.001,\"args\":{{\"bytes\":{bytes}}}}}"
         )?;
     }
-    let arrow = format!("\"cat\":\"arrow\",\"name\":\"message\",\"id\":{id},\"pid\":1");
+    let arrow = format!("\"cat\":\"{category}\",\"name\":\"message\",\"id\":{id},\"pid\":{pid}");
+    let [(from, start), (to, end)] = ends;
     writeln!(out, ",{{\"ph\":\"s\",{arrow},\"tid\":{from},\"ts\":{start}}}")?;
     writeln!(out, ",{{\"ph\":\"f\",\"bp\":\"e\",{arrow},\"tid\":{to},\"ts\":{end}}}")
 }
@@ -371,6 +416,23 @@ mod tests {
         let counters: Vec<f64> = events.iter().filter_map(|event| event["args"]["busy"].as_f64()).collect();
         assert!(counters.iter().all(|&percent| (0.0..=100.0).contains(&percent)));
         assert!(counters.iter().any(|&percent| percent > 50.0));
+    }
+
+    #[test]
+    fn arrows_join_each_send_with_the_receive_that_took_it() {
+        let mut trace = Trace::default();
+        let send = |tag| Operation::Send { to: 1, tag, bytes: 8 };
+        let receive = Operation::Receive { from: Source::Any, bytes: 8 };
+        let [first, second, other] = [7, 7, 9].map(|tag| trace.begin_operation(0, send(tag), 10).unwrap());
+        let receives = [20, 21, 22, 23].map(|at| trace.begin_operation(1, receive, at).unwrap());
+        // The one with the other tag was taken first; the last receive was cancelled.
+        let took = [Some((0, 9)), Some((0, 7)), Some((0, 7)), None];
+        for (bar, took) in receives.into_iter().zip(took).rev() {
+            trace.end_operation(bar, 30, took);
+        }
+        let index = |bar: Bar| bar.0 as usize;
+        let pairs = [(other, receives[0]), (first, receives[1]), (second, receives[2])];
+        assert_eq!(trace.matched(), pairs.map(|(send, receive)| (index(send), index(receive))));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::ids::{CommId, RequestId, Source, TagSelector};
-use ayatori_core::request::{Completion, Posted, SendMode, Status};
+use ayatori_core::request::{Completion, Origin, Posted, SendMode, Status};
 use ayatori_core::{Error, Process};
 
 use super::fabric::Fabric;
@@ -78,7 +78,7 @@ impl Mpi {
         let buffer = Buffer::virtual_of(bytes as usize);
         let request =
             self.call(|process, nic| process.isend(nic, CommId::WORLD, buffer, to, tag, SendMode::Standard))?;
-        Ok(self.traced(request, Operation::Send { to, bytes }))
+        Ok(self.traced(request, Operation::Send { to, tag, bytes }))
     }
 
     /// Starts to receive up to `bytes` bytes from a rank (`MPI_Irecv`).
@@ -107,9 +107,10 @@ impl Mpi {
     pub fn isend_data(&self, to: u32, tag: i32, data: &[u8]) -> Result<Request, Error> {
         let memory = self.lend(data.len());
         memory.buffer().scatter(0, Piece::Bytes(data));
-        self.call_with(memory, |process, nic, buffer| {
+        let request = self.call_with(memory, |process, nic, buffer| {
             process.isend(nic, CommId::WORLD, buffer, to, tag, SendMode::Standard)
-        })
+        })?;
+        Ok(self.traced(request, Operation::Send { to, tag, bytes: data.len() as u64 }))
     }
 
     /// Starts to receive up to `bytes` bytes of data from a rank; [`Mpi::wait_data`] gives them.
@@ -118,9 +119,10 @@ impl Mpi {
     /// As [`Mpi::isend`].
     pub fn irecv_data(&self, from: u32, tag: i32, bytes: u64) -> Result<Request, Error> {
         let memory = self.lend(bytes as usize);
-        self.call_with(memory, |process, nic, buffer| {
+        let request = self.call_with(memory, |process, nic, buffer| {
             process.irecv(nic, CommId::WORLD, buffer, Source::Rank(from), TagSelector::Tag(tag))
-        })
+        })?;
+        Ok(self.traced(request, Operation::Receive { from: Source::Rank(from), bytes }))
     }
 
     /// Waits for an operation (`MPI_Wait`).
@@ -150,7 +152,7 @@ impl Mpi {
             Posted::Done(completion) => Ok(completion),
             Posted::Pending(id) => poll_fn(|_| self.take(id)).await,
         };
-        self.end_bar(bar);
+        self.end_bar(bar, ended.as_ref().ok().map(|completion| completion.status));
         match ended.and_then(|Completion { status, error }| error.map_or(Ok(status), Err)) {
             Ok(status) => Ok((status, data)),
             Err(error) => {
@@ -249,12 +251,16 @@ impl Mpi {
         Request { posted, bar, data: request.data }
     }
 
-    fn end_bar(&self, bar: Option<Bar>) {
+    fn end_bar(&self, bar: Option<Bar>, status: Option<Status>) {
         let Some(bar) = bar else { return };
         let fabric = &mut self.world.borrow_mut().fabric;
         let now_ps = fabric.clock_ps(self.rank);
         if let Some(trace) = fabric.network.probe_mut() {
-            trace.end_operation(bar, now_ps);
+            let took = status.and_then(|status| match (status.source, status.tag) {
+                (Origin::Rank(from), Some(tag)) if !status.cancelled => Some((from, tag)),
+                _ => None,
+            });
+            trace.end_operation(bar, now_ps, took);
         }
     }
 
