@@ -4,6 +4,7 @@
 //! through the worlds of `crates/sim/tests/fuzz`. The copy without a bug goes first and must be clean. A bug that does not
 //! build, or that no world finds, fails the command.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,9 +17,9 @@ use crate::{paths, process};
 /// Options of `cargo xtask mutants`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only bugs whose name contains this.
+    /// Only bugs whose name contains this; may be given several times.
     #[arg(long)]
-    only: Option<String>,
+    only: Vec<String>,
     /// Say which there are, and do nothing.
     #[arg(long)]
     list: bool,
@@ -47,7 +48,7 @@ const REORDER: &str = "crates/core/src/link/reorder.rs";
 const SPREAD: &str = "crates/core/src/link/spread.rs";
 const HEALTH: &str = "crates/core/src/link/health.rs";
 
-const MUTANTS: [Mutant; 34] = [
+const MUTANTS: [Mutant; 36] = [
     Mutant {
         name: "wildcard-order",
         what: "of the receives that match a message, the one posted last of another wildcard class takes it",
@@ -262,11 +263,10 @@ const MUTANTS: [Mutant; 34] = [
     },
     Mutant {
         name: "lost-wakeup",
-        what: "trunk: a message that has ended stands in the way of those that wait for room behind it",
+        what: "trunk: an acknowledgement that makes room does not wake the message that waits for it",
         file: TRUNKING,
-        from: "            if matches!(self.requests.get(id).map(|request| &request.state), \
-               Some(State::Spreading { .. })) {\n                self.add_moving(id);\n                return;\n            }",
-        to: "            self.add_moving(id);\n            return;",
+        from: "            self.settle(index);\n            self.wake_waiting(index);\n        }\n        let payload = [",
+        to: "            self.settle(index);\n        }\n        let payload = [",
     },
     Mutant {
         name: "past-deadline",
@@ -283,11 +283,25 @@ const MUTANTS: [Mutant; 34] = [
         to: "            let found = self.remote.iter().next();",
     },
     Mutant {
-        name: "unmissed-put",
-        what: "trunk: a put that a silent rail has swallowed is not missed",
-        file: RAIL,
-        from: "        !self.sent.is_empty() || self.transfer_count > 0\n    }",
-        to: "        !self.sent.is_empty()\n    }",
+        name: "broken-put",
+        what: "trunk: what a put carried that broke with its rail is not sent again",
+        file: TRUNKING,
+        from: "        if !worked {\n            self.settle_units(index, placed.request, placed.run, false);\n        }\n",
+        to: "",
+    },
+    Mutant {
+        name: "fetch-over-known",
+        what: "trunk: a packet's payload is fetched over pieces that have come: damage to it is damage to them",
+        file: TRUNKING,
+        from: "let Ok(Some((run, place, true))) = located else",
+        to: "let Ok(Some((run, place, _))) = located else",
+    },
+    Mutant {
+        name: "fetched-in-part",
+        what: "trunk: a packet of which a part has been fetched is taken for whole",
+        file: TRUNKING,
+        from: "if device.fetch(incoming, place) != Fetched::Whole {",
+        to: "if device.fetch(incoming, place) == Fetched::Lost {",
     },
     Mutant {
         name: "put-leak",
@@ -300,11 +314,12 @@ const MUTANTS: [Mutant; 34] = [
 
 /// `cargo xtask mutants`.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let wanted =
-        |mutant: &&Mutant| options.only.as_ref().is_none_or(|part| mutant.name.contains(part.as_str()));
+    let wanted = |mutant: &&Mutant| {
+        options.only.is_empty() || options.only.iter().any(|part| mutant.name.contains(part))
+    };
     let mutants: Vec<&Mutant> = MUTANTS.iter().filter(wanted).collect();
     if mutants.is_empty() {
-        bail!("no bug's name contains `{}`; --list shows them", options.only.as_deref().unwrap_or_default());
+        bail!("no bug's name contains `{}`; --list shows them", options.only.join("` or `"));
     }
     if options.list {
         for mutant in mutants {
@@ -353,12 +368,16 @@ impl Copy {
         if !listing.status.success() {
             bail!("git ls-files: {}", String::from_utf8_lossy(&listing.stderr));
         }
+        let mut kept = BTreeSet::new();
         for name in String::from_utf8(listing.stdout)?.split_terminator('\0') {
             // A file that git knows and that was deleted is not copied.
             if let Ok(content) = fs::read(paths::root().join(name)) {
-                write_if_other(&copy.root.join(name), &content)?;
+                let path = copy.root.join(name);
+                write_if_other(&path, &content)?;
+                kept.insert(path);
             }
         }
+        remove_others(&copy.root, &kept)?;
         Ok(copy)
     }
 
@@ -414,6 +433,21 @@ impl Mutant {
     }
 }
 
+/// Takes out what a copy made of an earlier state has and this one has not: cargo would find it.
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> Result<()> {
+    let failed = || format!("cannot clear {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(failed)? {
+        let entry = entry.with_context(failed)?;
+        let path = entry.path();
+        if entry.file_type().with_context(failed)?.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path).with_context(failed)?;
+        }
+    }
+    Ok(())
+}
+
 fn write_if_other(path: &Path, content: &[u8]) -> Result<()> {
     if fs::read(path).is_ok_and(|old| old == content) {
         return Ok(());
@@ -434,6 +468,18 @@ mod tests {
             let text = fs::read_to_string(paths::root().join(mutant.file)).unwrap();
             assert_ne!(mutant.applied_to(&text).unwrap(), text, "{}", mutant.name);
         }
+    }
+
+    #[test]
+    fn a_copy_keeps_nothing_of_an_earlier_state() {
+        let folder = std::env::temp_dir().join(format!("ayatori-mutants-{}", std::process::id()));
+        let [kept, stale] = ["a/kept.rs", "a/b/stale.rs"].map(|name| folder.join(name));
+        for path in [&kept, &stale] {
+            write_if_other(path, b"").unwrap();
+        }
+        remove_others(&folder, &BTreeSet::from([kept.clone()])).unwrap();
+        assert!(kept.is_file() && !stale.exists());
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -391,7 +391,8 @@ pub trait Device {
         None
     }
 
-    /// Ends a registration. Gets and puts on it have completed.
+    /// Ends a registration. Gets and puts on it have completed, unless we have given up the peer that makes them and it does
+    /// not know: from now on its gets and puts on this memory move nothing and end with [`RailBroken`] there.
     fn deregister(&mut self, rail: Rail, key: RemoteKey) {
         let _ = (rail, key);
     }

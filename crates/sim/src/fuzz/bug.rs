@@ -40,11 +40,13 @@ pub enum Bug {
     LostRailUp,
     /// That a put or get broke with its rail is not reported.
     LostBreak,
+    /// In trunk mode: a part of a packet is said to have been fetched, and was not.
+    EmptyFetch,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 18] = [
+    pub const ALL: [Bug; 19] = [
         Bug::LostCredit,
         Bug::LostFin,
         Bug::LostCts,
@@ -63,6 +65,7 @@ impl Bug {
         Bug::WrongUnit,
         Bug::LostRailUp,
         Bug::LostBreak,
+        Bug::EmptyFetch,
     ];
 
     /// As typed on the command line.
@@ -86,6 +89,7 @@ impl Bug {
             Bug::WrongUnit => "wrong-unit",
             Bug::LostRailUp => "lost-rail-up",
             Bug::LostBreak => "lost-break",
+            Bug::EmptyFetch => "empty-fetch",
         }
     }
 

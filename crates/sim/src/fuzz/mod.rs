@@ -6,7 +6,7 @@
 //!
 //! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive model of
 //!    matching (`model`): the right message, exactly once, the right bytes; and no receiver holds more eager data than
-//!    its credit allows.
+//!    its credit allows. Memory whose operation is over is written over at once, as programs do, and must stay so.
 //! 2. *Liveness.* The world heals: nothing is refused any more, nobody else dies, rails return but for some that never
 //!    do. Now everything must complete within bounded time, with an error where a process is needed that is dead or can
 //!    be reached by no rail, and nothing may be left: no request, no message, no registration, no credit, no rail that

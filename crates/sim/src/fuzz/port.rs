@@ -5,12 +5,13 @@ use std::rc::Rc;
 
 use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
-    Armed, Device, Event, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion, Submitted, Token,
+    Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
+    Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration;
 
-use super::wire::{Access, Cargo, Registration, Wire};
+use super::wire::{Access, Arrival, Cargo, Look, Registration, Seen, Wire};
 
 /// One process' device.
 pub(super) struct Port {
@@ -58,20 +59,38 @@ impl Device for Port {
         if self.may_poll == 0 {
             return None;
         }
-        let handle = wire.next_arrived(self.me)?;
-        self.may_poll -= 1;
-        wire.note(handle);
-        let flight = &mut wire.flights[handle];
-        let (from, rail) = (ProcessId(flight.from), flight.rail);
-        let cargo = std::mem::replace(&mut flight.cargo, Cargo::Gone);
-        wire.flights.remove(handle);
-        match cargo {
-            Cargo::Packet { header, payload } => {
-                self.current = Some((header, payload));
-                Some(Event::Packet(Incoming { rail, from, slot: 0 }))
-            }
-            _ => Some(Event::PeerGone(from)),
+        loop {
+            let arrival = wire.next_arrived(self.me)?;
+            self.may_poll = self.may_poll.saturating_sub(1);
+            let (from, rail, header, payload) = match arrival {
+                Arrival::Front(from, rail) => match wire.look_at_front(rail, from, self.me) {
+                    Look::LetGo => continue,
+                    Look::Again(event, header) => {
+                        self.current = Some((header, Vec::new()));
+                        return Some(event);
+                    }
+                    Look::Whole(header, payload) => (from, rail, header, payload),
+                },
+                Arrival::Flight(handle) => {
+                    let flight = &mut wire.flights[handle];
+                    let (from, rail) = (flight.from, flight.rail);
+                    let cargo = std::mem::replace(&mut flight.cargo, Cargo::Gone);
+                    wire.flights.remove(handle);
+                    let Cargo::Packet { header, payload } = cargo else {
+                        wire.seen.push(Seen::Gone { from, to: self.me });
+                        return Some(Event::PeerGone(ProcessId(from)));
+                    };
+                    (from, rail, header, payload)
+                }
+            };
+            wire.note((from, self.me), &header, &payload);
+            self.current = Some((header, payload));
+            return Some(Event::Packet(Incoming { rail, from: ProcessId(from), slot: 0 }));
         }
+    }
+
+    fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
+        self.wire.borrow_mut().fetch(incoming.rail, incoming.from.0, self.me, into)
     }
 
     fn packet(&self, _: &Incoming) -> Packet<'_> {

@@ -6,6 +6,7 @@
 //! back (`faults`), as `ayatori_core::device` has it; and packets are damaged, which is loss without a word.
 
 mod faults;
+mod fronts;
 mod spoil;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,6 +18,9 @@ use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
 use ayatori_core::wire::{self, Header};
 
 use faults::{Condition, Path};
+use fronts::Front;
+
+pub(super) use fronts::Look;
 
 use super::Bug;
 use crate::network::{Gap, Message, Network, NicId, NoProbe, Occurrence};
@@ -43,6 +47,8 @@ pub(super) struct Moods {
     pub(super) fault_one_in: u64,
     /// One in so many packets of links in trunk mode is damaged, and so lost.
     pub(super) damage_one_in: u64,
+    /// One in so many packets of links in trunk mode is shown by its front, and comes in parts.
+    pub(super) front_one_in: u64,
 }
 
 /// A get or put.
@@ -115,6 +121,16 @@ struct Lane {
     broken: Vec<Token>,
     /// Since when the network has not answered the sender.
     owes_since_ps: Option<u64>,
+    /// The packet at its head, if it comes in parts.
+    front: Option<Front>,
+}
+
+/// What a process sees next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Arrival {
+    Flight(u32),
+    /// The packet that comes in parts from this process by this rail.
+    Front(u32, Rail),
 }
 
 /// What a receiver saw, in order; the model sees the same.
@@ -331,8 +347,11 @@ impl Wire {
         }
         let length = access.local.len();
         if path.condition == Condition::Works && self.one_in(4) {
-            self.copy(rail, access, length);
-            return Ok(Submitted::Done);
+            if self.copy(rail, access, length) {
+                return Ok(Submitted::Done);
+            }
+            self.reports[me as usize].push_back(Event::Completion(access.token, Err(RailBroken)));
+            return Ok(Submitted::Pending);
         }
         let (from, to) = if access.put { (me, peer) } else { (peer, me) };
         self.depart(from, to, rail, length, Cargo::Access(access));
@@ -439,26 +458,25 @@ impl Wire {
             Fate::Lost => self.reports[owner as usize].push_back(broken),
             Fate::Broken => {}
             Fate::Fine => {
-                if !self.strikes(Bug::EmptyCompletion) {
-                    let length = access.local.len();
-                    self.copy(rail, access, length);
-                }
+                let is_empty = self.strikes(Bug::EmptyCompletion);
+                let length = access.local.len();
+                let is_there = is_empty || self.copy(rail, access, length);
+                let completion = if is_there { Event::Completion(access.token, Ok(())) } else { broken };
                 if !self.strikes(Bug::LostCompletion) {
-                    self.reports[owner as usize].push_back(Event::Completion(access.token, Ok(())));
+                    self.reports[owner as usize].push_back(completion);
                 }
             }
         }
     }
 
-    /// Moves the first so many bytes.
-    pub(super) fn copy(&mut self, rail: Rail, access: Access, length: usize) {
+    /// Moves the first so many bytes. `false`: the memory's owner has given the peer up, so it is not there any more.
+    pub(super) fn copy(&mut self, rail: Rail, access: Access, length: usize) -> bool {
         let Access { local, remote, put, .. } = access;
         let cut = usize::from(self.strikes(Bug::TruncatedCopy));
         let (length, offset) = (length.saturating_sub(cut), remote.offset as usize);
-        // Memory whose owner has given the peer up is not there any more, and nothing is moved.
         let Some(registration) = self.registered[remote.key.words[0] as usize].as_ref() else {
             assert!(self.has_given_up, "a put or get on memory that is not registered");
-            return;
+            return false;
         };
         assert_eq!(registration.rail, rail, "a put or get with the key of another rail");
         let memory = registration.buffer;
@@ -467,6 +485,7 @@ impl Wire {
         } else {
             local.copy_from(0, &memory, offset, length);
         }
+        true
     }
 
     /// A process dies: some of what it has sent is lost, and the others hear of it later.
@@ -514,6 +533,9 @@ impl Wire {
 
     /// The packets of a lane never arrive, but for the first so many.
     fn lose_packets(&mut self, lane: usize, kept: usize) {
+        if kept == 0 {
+            self.lanes[lane].front = None;
+        }
         for handle in self.lanes[lane].packets.split_off(kept) {
             if self.flights[handle].arrived || self.flights[handle].stalled {
                 self.free(handle);
@@ -523,12 +545,23 @@ impl Wire {
         }
     }
 
+    /// The processes that live whose memory gets and puts under way are about.
+    pub(super) fn accessed(&self) -> Vec<u32> {
+        let flights = (0..self.flights.high_water() as u32).map(|handle| &self.flights[handle]);
+        let under_way = flights.filter(|flight| !flight.arrived && flight.fate == Fate::Fine);
+        let owners = under_way.filter_map(|flight| match flight.cargo {
+            Cargo::Access(Access { put, .. }) => Some(if put { flight.to } else { flight.from }),
+            _ => None,
+        });
+        owners.filter(|&owner| self.alive[owner as usize]).collect()
+    }
+
     pub(super) fn registered_count(&self, owner: u32) -> usize {
         self.registered.iter().flatten().filter(|registration| registration.owner == owner).count()
     }
 
     /// The next thing that `me` is to see, from a random one of those who have sent, by a random rail.
-    pub(super) fn next_arrived(&mut self, me: u32) -> Option<u32> {
+    pub(super) fn next_arrived(&mut self, me: u32) -> Option<Arrival> {
         let (count, rail_count) = (self.count, self.rails.capabilities.len());
         let start = self.random.below((count * rail_count) as u64) as usize;
         for step in 0..count * rail_count {
@@ -536,17 +569,35 @@ impl Wire {
             let (from, rail) = ((choice / rail_count) as u32, Rail((choice % rail_count) as u8));
             let pair = self.pair(from, me);
             let lane = self.lane(rail, from, me);
+            if self.lanes[lane].front.is_some() {
+                return Some(Arrival::Front(from, rail));
+            }
             if let Some(handle) = self.take_arrived(lane, rail) {
-                return Some(handle);
+                return Some(self.show(handle, lane));
             }
             // That somebody is gone is heard after all that it has sent.
-            let silent = self.lanes_of(pair).all(|lane| self.lanes[lane].packets.is_empty());
+            let mut lanes = self.lanes[self.lanes_of(pair)].iter();
+            let silent = lanes.all(|lane| lane.packets.is_empty() && lane.front.is_none());
             if let Some(handle) = self.gone[pair].filter(|&handle| silent && self.flights[handle].arrived) {
                 self.gone[pair] = None;
-                return Some(handle);
+                return Some(Arrival::Flight(handle));
             }
         }
         None
+    }
+
+    /// A packet whose turn it is comes whole or in parts.
+    fn show(&mut self, handle: u32, lane: usize) -> Arrival {
+        let Flight { from, to, rail, ref mut cargo, .. } = self.flights[handle];
+        let Cargo::Packet { header, payload } = cargo else { return Arrival::Flight(handle) };
+        let (header, payload) = (std::mem::take(header), std::mem::take(payload));
+        if self.comes_in_parts(self.pair(from, to), &payload) {
+            self.flights.remove(handle);
+            self.lanes[lane].front = Some(Front::new(header, payload));
+            return Arrival::Front(from, rail);
+        }
+        self.flights[handle].cargo = Cargo::Packet { header, payload };
+        Arrival::Flight(handle)
     }
 
     /// The next packet of a lane, if it is there: the first sent, or any of the first few where a rail keeps no order.
@@ -565,12 +616,7 @@ impl Wire {
 
     /// Notes what a packet brings its receiver. What comes before its turn is seen when its turn has come, and what comes
     /// again is not seen.
-    pub(super) fn note(&mut self, handle: u32) {
-        let Flight { from, to, ref cargo, .. } = self.flights[handle];
-        let Cargo::Packet { header, payload } = cargo else {
-            self.seen.push(Seen::Gone { from, to });
-            return;
-        };
+    pub(super) fn note(&mut self, (from, to): (u32, u32), header: &[u8], payload: &[u8]) {
         let pair = self.pair(from, to);
         if !self.is_trunk(pair) {
             self.seen.extend(meaning_of(header, from, to));

@@ -31,6 +31,10 @@ type Outcome<T = ()> = Result<T, String>;
 
 /// What a packet of a long message's data carries beside the data, bytes.
 const DATA_HEADER_BYTES: usize = 24;
+/// One in so many worlds whose links are in trunk mode has long messages.
+const BULK_ONE_IN: u64 = 12;
+/// What a program writes to memory whose operation is over.
+const GIVEN_BACK: u8 = 0xDD;
 /// Memory for all buffers of a world, bytes.
 const ARENA_BYTES: usize = 64 << 20;
 
@@ -54,13 +58,14 @@ struct Send {
     at: u32,
     id: RequestId,
     number: usize,
+    buffer: Buffer,
     synchronous: bool,
     cancelling: bool,
     persistent: Option<usize>,
 }
 
 enum Plan {
-    Send { to: u32, comm: usize, tag: Tag, length: usize, content: usize, synchronous: bool },
+    Send { to: u32, comm: usize, tag: Tag, buffer: Buffer, content: usize, synchronous: bool },
     Receive { wanted: Wanted, buffer: Buffer },
 }
 
@@ -88,7 +93,17 @@ struct Running {
     sequence: usize,
     joint: usize,
     id: RequestId,
+    send: Buffer,
     recv: Buffer,
+}
+
+/// Memory that is its program's again.
+struct GivenBack {
+    at: u32,
+    buffer: Buffer,
+    /// Of which operation, in words.
+    of: &'static str,
+    number: usize,
 }
 
 /// Lengths and habits of a world.
@@ -125,6 +140,7 @@ struct World<'a> {
     held: Vec<(u32, MessageId, usize)>,
     sequences: Vec<Sequence>,
     running: Vec<Running>,
+    given_back: Vec<GivenBack>,
     report: WorldReport,
     history: &'a mut Vec<String>,
 }
@@ -140,6 +156,7 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
         world.maybe_pass_time()?;
         let (count, quota) = (world.random.below(8), world.random.below(4));
         world.pump(count)?;
+        world.maybe_crash_accessed();
         let at = world.random.below(world.count() as u64) as u32;
         world.deliver(at, quota)?;
         if world.random.below(4) == 0 {
@@ -251,17 +268,7 @@ impl<'a> World<'a> {
             probe_interval: ms([50, 200, 500], &mut random),
             peer_timeout: ms([2_000, 5_000, 10_000], &mut random),
         };
-        let habits = Habits {
-            eager_bytes_max,
-            length_max: if eager_bytes_max > 1_000 { 40_000 } else { 4 * eager_bytes_max.max(100) },
-            piece_bytes,
-            flood: eager_bytes_max > 1_000 && random.below(2) == 0,
-            crashes: random.below(3) == 0,
-            trunks,
-            aborts: random.below(2) == 0,
-            scars: trunks && random.below(3) == 0,
-            peer_timeout_ps: trunk.peer_timeout.0,
-        };
+        let habits = habits(&mut random, eager_bytes_max, piece_bytes, trunk.peer_timeout.0, trunks);
         let config = Config { trunk, ..Config::default() };
         let wire = Rc::new(RefCell::new(wire));
         let process = |me| Process::new(ProcessId(me), count as u32, config);
@@ -284,6 +291,7 @@ impl<'a> World<'a> {
             held: Vec::new(),
             sequences: vec![Sequence::new(0, count as usize)],
             running: Vec::new(),
+            given_back: Vec::new(),
             report: WorldReport { digest: 0xCBF2_9CE4_8422_2325, ..WorldReport::default() },
             history,
         })
@@ -362,6 +370,12 @@ impl<'a> World<'a> {
         self.history.push(line);
     }
 
+    /// The program may do with memory what it likes: its operation is over.
+    fn give_back(&mut self, at: u32, buffer: Buffer, of: &'static str, number: usize) {
+        fill(&buffer, std::iter::repeat_n(GIVEN_BACK, buffer.len()));
+        self.given_back.push(GivenBack { at, buffer, of, number });
+    }
+
     /// Memory with this content; `None` when the world has used up its own.
     fn memory(&mut self, content: impl ExactSizeIterator<Item = u8>) -> Option<Buffer> {
         let length = content.len();
@@ -382,6 +396,32 @@ impl Sequence {
     }
 }
 
+/// What the processes of a world do; `trunks`: links are in trunk mode.
+fn habits(
+    random: &mut Random,
+    eager_bytes_max: usize,
+    piece_bytes: Vec<usize>,
+    peer_timeout_ps: u64,
+    trunks: bool,
+) -> Habits {
+    Habits {
+        eager_bytes_max,
+        // Long enough to fill the window of a slow rail, and more than one of them at once.
+        length_max: match eager_bytes_max {
+            _ if trunks && random.below(BULK_ONE_IN) == 0 => 100_000,
+            1_001.. => 40_000,
+            _ => 4 * eager_bytes_max.max(100),
+        },
+        piece_bytes,
+        flood: eager_bytes_max > 1_000 && random.below(2) == 0,
+        crashes: random.below(3) == 0,
+        trunks,
+        aborts: random.below(2) == 0,
+        scars: trunks && random.below(3) == 0,
+        peer_timeout_ps,
+    }
+}
+
 /// How unpleasant the rails are.
 fn moods(random: &mut Random) -> Moods {
     Moods {
@@ -391,6 +431,7 @@ fn moods(random: &mut Random) -> Moods {
         delay_max_ps: 1 + random.below(10_000_000),
         fault_one_in: [0, 3, 10, 30][random.below(4) as usize],
         damage_one_in: [0, 0, 5, 40][random.below(4) as usize],
+        front_one_in: [0, 1, 3][random.below(3) as usize],
     }
 }
 

@@ -106,6 +106,28 @@ fn a_peer_that_was_given_up_and_does_not_know_is_told() {
 }
 
 #[test]
+fn a_get_from_a_sender_that_has_given_up_ends_with_an_error() {
+    let (lines, _) = mbit(&[1000, 1000]);
+    let mut wire = Wire::with(lines, RailCapabilities { get: true, ..tcp() }, impatient(), 1);
+    acquaint(&mut wire);
+    let start = wire.now();
+    let buffer = Buffer::virtual_of(1 << 20);
+    let sent = pending(wire.send(0, buffer, 1));
+    wire.run_until(start + Duration::from_ms(10));
+    // The receiver has the message's envelope, and sees nothing of the time in which the sender waits and gives up.
+    wire.away_until[1] = start + Duration::from_s(6);
+    set_all(&mut wire, Mood::Cut);
+    wire.run_until(start + Duration::from_s(4));
+    assert_eq!(wire.take(0, sent).unwrap().error, Some(Error::Unreachable(ProcessId(1))));
+    set_all(&mut wire, Mood::Works);
+    wire.run_until(start + Duration::from_s(5));
+    let received = pending(wire.receive(1, buffer, 1));
+    wire.run_until(start + Duration::from_s(8));
+    assert!(wire.shared.borrow().missed > 0, "it has tried to get what is not there any more");
+    assert_eq!(wire.take(1, received).unwrap().error, Some(Error::Unreachable(ProcessId(0))));
+}
+
+#[test]
 fn puts_and_gets_that_a_silent_rail_has_swallowed_are_missed() {
     for (put, get) in [(true, false), (false, true)] {
         let (lines, _) = mbit(&[1000, 1000]);

@@ -80,6 +80,8 @@ pub(super) struct Shared {
     /// Bytes of packets by rail.
     pub(super) carried: Vec<u64>,
     pub(super) gaps: Vec<(Rail, Gap)>,
+    /// Gets of memory that is not registered any more.
+    pub(super) missed: u64,
 }
 
 impl Shared {
@@ -236,9 +238,15 @@ impl Device for Port {
         token: Token,
     ) -> Result<Submitted, Full> {
         let shared = &mut *self.shared.borrow_mut();
+        let Some(&memory) = shared.registered.get(&remote.key.words[0]) else {
+            // Its owner has given us up.
+            shared.missed += 1;
+            let at = shared.now + shared.lines[rail.0 as usize].latency;
+            shared.fly(at, self.me, Flight::Report(Event::Completion(token, Err(RailBroken))));
+            return Ok(Submitted::Pending);
+        };
         let submitted = shared.access(rail, self.me, local.len(), token)?;
         if shared.lines[rail.0 as usize].mood == Mood::Works {
-            let memory = shared.registered[&remote.key.words[0]];
             local.copy_from(0, &memory, remote.offset as usize, local.len());
         }
         Ok(submitted)
@@ -306,6 +314,7 @@ impl Wire {
             resets: vec![],
             carried: vec![0; count],
             gaps: vec![],
+            missed: 0,
         }));
         let port = |me| Port { me, rails: vec![rail; count], shared: shared.clone(), current: None };
         let process = |me| Process::new(ProcessId(me as u32), 2, config);

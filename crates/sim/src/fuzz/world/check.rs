@@ -8,7 +8,7 @@ use ayatori_core::link::{CREDIT_CELLS, Health};
 use ayatori_core::request::{Completion, Origin};
 
 use super::traffic::UNTOUCHED;
-use super::{Outcome, Running, Sequence, World, content};
+use super::{GIVEN_BACK, GivenBack, Outcome, Running, Sequence, World, content};
 use crate::fuzz::model::Expected;
 
 impl World<'_> {
@@ -30,13 +30,15 @@ impl World<'_> {
         self.collect_sends()?;
         let mut index = 0;
         while index < self.running.len() {
-            let Running { at, sequence, joint, id, recv } = self.running[index];
+            let Running { at, sequence, joint, id, send, recv } = self.running[index];
             let taken = if self.is_alive(at) { self.take(at, id)? } else { None };
             match taken {
                 None => index += 1,
                 Some(completion) => {
                     self.running.swap_remove(index);
                     self.check_collective(at, sequence, joint, &completion, &recv)?;
+                    self.give_back(at, send, "sent in collective operation", joint);
+                    self.give_back(at, recv, "received in collective operation", joint);
                 }
             }
         }
@@ -57,10 +59,11 @@ impl World<'_> {
                 continue;
             };
             let buffer = self.receives.swap_remove(index).buffer;
-            if let Some(persistent) = persistent {
-                self.persistent[persistent].active = false;
-            }
             self.check_receive(at, number, &completion, &buffer)?;
+            match persistent {
+                Some(persistent) => self.persistent[persistent].active = false,
+                None => self.give_back(at, buffer, "of receive", number),
+            }
         }
         Ok(())
     }
@@ -75,8 +78,9 @@ impl World<'_> {
                 continue;
             };
             let send = self.sends.swap_remove(index);
-            if let Some(persistent) = send.persistent {
-                self.persistent[persistent].active = false;
+            match send.persistent {
+                Some(persistent) => self.persistent[persistent].active = false,
+                None => self.give_back(at, send.buffer, "of message", send.number),
             }
             self.digest([1, send.number as u64, completion.error.is_some().into()]);
             self.check_send(at, send.number, send.synchronous, &completion)?;
@@ -237,8 +241,24 @@ impl World<'_> {
                 return Err(format!("process {at} still has something on its way"));
             }
         }
+        self.check_given_back()?;
         self.check_rails()?;
         if broken { Ok(()) } else { self.check_credit() }
+    }
+
+    /// Nobody has written to memory that a program has got back.
+    fn check_given_back(&self) -> Outcome {
+        for GivenBack { at, buffer, of, number } in &self.given_back {
+            let bytes = buffer.to_vec().unwrap_or_default();
+            if let Some(byte) =
+                bytes.iter().position(|&byte| byte != GIVEN_BACK).filter(|_| self.is_alive(*at))
+            {
+                return Err(format!(
+                    "byte {byte} of the memory {of} {number} at {at} is written after its end"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Rails that work again are used again.

@@ -99,7 +99,7 @@ impl World<'_> {
         if self.random.below(8) == 0 {
             let made = process.send_init(id, buffer, rank, tag, mode);
             let id = made.map_err(|error| format!("making a persistent send at {at}: {error}"))?;
-            let plan = Plan::Send { to, comm, tag, length, content: number, synchronous };
+            let plan = Plan::Send { to, comm, tag, buffer, content: number, synchronous };
             self.persistent.push(Persistent { at, id, plan, active: false });
             // So that no other message has this content.
             self.model.sent.push(Sent::new(at, to, comm, tag, length, number));
@@ -114,9 +114,11 @@ impl World<'_> {
                 if completion != Completion::EMPTY || synchronous && at != to {
                     return Err(format!("message {number} ends at once with {completion:?}"));
                 }
+                self.give_back(at, buffer, "of message", number);
             }
             Ok(Posted::Pending(id)) => {
-                self.sends.push(Send { at, id, number, synchronous, cancelling: false, persistent: None })
+                let (cancelling, persistent) = (false, None);
+                self.sends.push(Send { at, id, number, buffer, synchronous, cancelling, persistent })
             }
         }
         self.report.message_count += 1;
@@ -190,7 +192,11 @@ impl World<'_> {
     ) -> Outcome {
         match posted {
             Err(error) => self.check_receive_error(number, error),
-            Ok(Posted::Done(completion)) => self.check_receive(at, number, &completion, &buffer),
+            Ok(Posted::Done(completion)) => {
+                self.check_receive(at, number, &completion, &buffer)?;
+                self.give_back(at, buffer, "of receive", number);
+                Ok(())
+            }
             Ok(Posted::Pending(id)) => {
                 self.receives.push(Receive { at, number, request: Some(id), buffer, persistent: None });
                 Ok(())
@@ -219,18 +225,18 @@ impl World<'_> {
             return Ok(());
         }
         match *plan {
-            Plan::Send { to, comm, tag, length, content, synchronous } => {
+            Plan::Send { to, comm, tag, buffer, content, synchronous } => {
                 let number = self.model.sent.len();
                 self.log(format!("message {number}: persistent, as {content}, {at} to {to}"));
                 let (process, port) = &mut self.nodes[at as usize];
                 if let Err(error) = process.start(port, id) {
                     return self.check_refusal(at, to, error);
                 }
-                self.model.sent.push(Sent::new(at, to, comm, tag, length, content));
+                self.model.sent.push(Sent::new(at, to, comm, tag, buffer.len(), content));
                 self.report.message_count += 1;
                 self.model.send(number);
-                let persistent = Some(index);
-                self.sends.push(Send { at, id, number, synchronous, cancelling: false, persistent });
+                let (cancelling, persistent) = (false, Some(index));
+                self.sends.push(Send { at, id, number, buffer, synchronous, cancelling, persistent });
             }
             Plan::Receive { wanted, buffer } => {
                 fill(&buffer, std::iter::repeat_n(UNTOUCHED, wanted.capacity));
@@ -349,6 +355,18 @@ impl World<'_> {
         self.crash(at);
     }
 
+    /// A process dies whose memory a peer is just putting to or getting from.
+    pub(super) fn maybe_crash_accessed(&mut self) {
+        if !self.habits.crashes || !self.habits.trunks {
+            return;
+        }
+        let accessed = self.wire.borrow().accessed();
+        if !accessed.is_empty() && self.one_in(20) {
+            let which = self.random.below(accessed.len() as u64) as usize;
+            self.crash(accessed[which]);
+        }
+    }
+
     /// The last process lives on.
     pub(super) fn crash(&mut self, at: u32) {
         let alive = (0..self.count() as u32).filter(|&at| self.is_alive(at)).count();
@@ -417,7 +435,7 @@ impl World<'_> {
                 return self.check_collective(at, index, next, &completion, &recv).map(|()| true);
             }
         };
-        self.running.push(Running { at, sequence: index, joint: next, id, recv });
+        self.running.push(Running { at, sequence: index, joint: next, id, send, recv });
         Ok(true)
     }
 
