@@ -225,9 +225,18 @@ impl Process {
     fn place_of(&mut self, index: LinkIndex, header: &Header, payload_bytes: usize) -> Option<Buffer> {
         match *header {
             Header::Eager(envelope) => {
+                // A receive from anybody may take another's message before all of this one has come, and a shorter one
+                // must leave the rest of its buffer as it was (MPI-5.0 §3.2.4).
                 let buffer = match self.posted.find_match(&envelope) {
-                    Some(slot) => self.requests.at(slot)?.1.buffer,
-                    None => self.direct_buffer().filter(|_| self.direct_takes(&envelope))?,
+                    Some(slot) => {
+                        let request = self.requests.at(slot)?.1;
+                        let State::Posted { peer: Some(_), .. } = request.state else { return None };
+                        request.buffer
+                    }
+                    None => {
+                        let is_from_one = matches!(self.direct_wants(), Some(Some(_)));
+                        self.direct_buffer().filter(|_| is_from_one && self.direct_takes(&envelope))?
+                    }
                 };
                 (payload_bytes <= buffer.len()).then(|| buffer.part(0, payload_bytes))
             }

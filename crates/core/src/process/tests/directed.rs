@@ -2,13 +2,65 @@
 
 use super::net::{Net, memory};
 use crate::Error;
-use crate::buffer::Buffer;
-use crate::device::{Device, Event, RailCapabilities};
-use crate::ids::{CommId, ProcessId, Source, TagSelector};
+use crate::buffer::{Buffer, Payload, Piece};
+use crate::device::{Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RailSet, Source, TagSelector};
 use crate::link::CREDIT_CELLS;
+use crate::process::{Config, Process};
 use crate::request::{Completion, Origin, PROC_NULL, Posted, SendMode};
+use crate::wire::{Envelope, Header, Prefix};
 use alloc::vec;
 use alloc::vec::Vec;
+
+/// A device that has the front of a message, and never the rest.
+struct Fronts {
+    rails: [RailCapabilities; 1],
+    header: Vec<u8>,
+    fetched: u32,
+}
+
+impl Device for Fronts {
+    fn rails(&self) -> &[RailCapabilities] {
+        &self.rails
+    }
+    fn rails_to(&self, _: ProcessId) -> RailSet {
+        RailSet::one(Rail(0))
+    }
+    fn send(&mut self, _: Rail, _: ProcessId, _: &[u8], _: Payload<'_>) -> Result<(), Full> {
+        Ok(())
+    }
+    fn poll(&mut self) -> Option<Event> {
+        None
+    }
+    fn packet(&self, _: &Incoming) -> Packet<'_> {
+        Packet { header: &self.header, payload: Piece::EMPTY }
+    }
+    fn release(&mut self, _: Incoming) {}
+    fn fetch(&mut self, _: &Incoming, _: Buffer) -> Fetched {
+        self.fetched += 1;
+        Fetched::Part
+    }
+    fn arm(&mut self) -> Armed {
+        Armed::Armed
+    }
+}
+
+#[test]
+fn a_message_is_received_in_parts_only_where_no_other_can_take_its_place() {
+    let envelope = Envelope { context: ContextId::WORLD, source: 1, tag: 7 };
+    let header = Header::Eager(envelope).emit(Prefix { credits: 0, sequence: 0 });
+    for (source, count) in [(Source::Rank(1), 1), (Source::Any, 0), (Source::Rank(2), 0)] {
+        let mut device =
+            Fronts { rails: [RailCapabilities::default()], header: header.as_slice().to_vec(), fetched: 0 };
+        let mut process = Process::new(ProcessId(0), 3, Config::default());
+        let receive =
+            process.irecv(&mut device, CommId::WORLD, Buffer::leaked(100), source, TagSelector::Any);
+        assert!(matches!(receive, Ok(Posted::Pending(_))));
+        let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+        process.handle_event(&mut device, Event::Front(incoming, 50));
+        assert_eq!(device.fetched, count, "{source:?}");
+    }
+}
 
 const ANY: (Source, TagSelector) = (Source::Any, TagSelector::Any);
 
