@@ -47,7 +47,7 @@ pub(super) struct Moods {
     pub(super) fault_one_in: u64,
     /// One in so many packets of links in trunk mode is damaged, and so lost.
     pub(super) damage_one_in: u64,
-    /// One in so many packets of links in trunk mode is shown by its front, and comes in parts.
+    /// One in so many packets is shown by its front, and comes in parts.
     pub(super) front_one_in: u64,
 }
 
@@ -588,10 +588,10 @@ impl Wire {
 
     /// A packet whose turn it is comes whole or in parts.
     fn show(&mut self, handle: u32, lane: usize) -> Arrival {
-        let Flight { from, to, rail, ref mut cargo, .. } = self.flights[handle];
+        let Flight { from, rail, ref mut cargo, .. } = self.flights[handle];
         let Cargo::Packet { header, payload } = cargo else { return Arrival::Flight(handle) };
         let (header, payload) = (std::mem::take(header), std::mem::take(payload));
-        if self.comes_in_parts(self.pair(from, to), &payload) {
+        if self.comes_in_parts(&payload) {
             self.flights.remove(handle);
             self.lanes[lane].front = Some(Front::new(header, payload));
             return Arrival::Front(from, rail);

@@ -1,5 +1,6 @@
-//! Packets whose front is reported before they are whole ([`Event::Front`]), as TCP does with long ones: their payload
-//! is fetched a part at a time, to where it belongs. Only on links in trunk mode.
+//! Packets whose front is reported before they are whole ([`Event::Front`]): their payload is fetched a part at a time, to
+//! where it belongs. On links in trunk mode as TCP does it: each part once, and who does not go on lets the packet go. On
+//! others as shared memory does: from the beginning each time, and what is not fetched comes whole.
 
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::{Event, Fetched, Incoming};
@@ -37,16 +38,18 @@ impl Front {
 
 impl Wire {
     /// Whether a packet that is next in turn is shown by its front.
-    pub(super) fn comes_in_parts(&mut self, pair: usize, payload: &[u8]) -> bool {
+    pub(super) fn comes_in_parts(&mut self, payload: &[u8]) -> bool {
         let front_one_in = self.moods.front_one_in;
-        !payload.is_empty() && self.is_trunk(pair) && self.one_in(front_one_in)
+        !payload.is_empty() && self.one_in(front_one_in)
     }
 
     /// The packet at the head of a lane is looked at again.
     pub(in crate::fuzz) fn look_at_front(&mut self, rail: Rail, from: u32, me: u32) -> Look {
         let lane = self.lane(rail, from, me);
+        let is_trunk = self.is_trunk(self.pair(from, me));
+        let is_whole = !is_trunk && self.one_in(2);
         let front = self.lanes[lane].front.as_mut().expect("the caller looked");
-        if front.is_wanted {
+        if front.is_wanted && !is_whole {
             front.is_wanted = false;
             let incoming = Incoming { rail, from: ProcessId(from), slot: 0 };
             return Look::Again(Event::Front(incoming, front.payload.len()), front.header.clone());
@@ -54,7 +57,7 @@ impl Wire {
         let Some(Front { header, payload, fetched_bytes, .. }) = self.lanes[lane].front.take() else {
             return Look::LetGo;
         };
-        if fetched_bytes > 0 { Look::LetGo } else { Look::Whole(header, payload) }
+        if !is_trunk || fetched_bytes == 0 { Look::Whole(header, payload) } else { Look::LetGo }
     }
 
     /// Its receiver takes what has come of it.
@@ -62,6 +65,10 @@ impl Wire {
         let lane = self.lane(rail, from, me);
         let mut front = self.lanes[lane].front.take().expect("it was told of a front");
         assert_eq!(into.len(), front.payload.len(), "a fetch of another length");
+        let is_trunk = self.is_trunk(self.pair(from, me));
+        if !is_trunk {
+            front.fetched_bytes = 0;
+        }
         let left = front.payload.len() - front.fetched_bytes;
         let come = if self.one_in(2) { left } else { 1 + self.random.below(left as u64) as usize };
         let part = front.fetched_bytes..front.fetched_bytes + come;
@@ -73,6 +80,11 @@ impl Wire {
             front.is_wanted = true;
             self.lanes[lane].front = Some(front);
             return Fetched::Part;
+        }
+        if !is_trunk {
+            // The message is handled now.
+            self.note((from, me), &front.header, &front.payload);
+            return Fetched::Whole;
         }
         let damage_one_in = self.moods.damage_one_in;
         if self.one_in(damage_one_in) {
