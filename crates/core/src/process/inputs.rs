@@ -64,13 +64,7 @@ impl Process {
                 }
                 device.release(incoming);
             }
-            Event::Front(incoming, payload_bytes) => {
-                let index = self.link_to(device, incoming.from);
-                match self.links.get(index).trunk {
-                    None => self.handle_front(device, index, &incoming, payload_bytes),
-                    Some(_) => self.handle_trunk_front(device, index, &incoming, payload_bytes),
-                }
-            }
+            Event::Front(incoming, payload_bytes) => self.on_front(device, &incoming, payload_bytes),
             Event::Completion(Token(bits), outcome) => {
                 self.on_moved(device, RequestId::from_bits(bits), outcome.is_ok());
             }
@@ -188,6 +182,15 @@ impl Process {
             }
             Header::CancelReply(request, yes) => self.on_cancel_reply(index, request, yes),
             Header::Credit => Ok(()),
+        }
+    }
+
+    #[inline(never)]
+    fn on_front<D: Device>(&mut self, device: &mut D, incoming: &Incoming, payload_bytes: usize) {
+        let index = self.link_to(device, incoming.from);
+        match self.links.get(index).trunk {
+            None => self.handle_front(device, index, incoming, payload_bytes),
+            Some(_) => self.handle_trunk_front(device, index, incoming, payload_bytes),
         }
     }
 

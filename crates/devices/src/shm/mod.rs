@@ -281,20 +281,23 @@ impl Shm {
     }
 
     /// Looks into one ring.
-    #[inline]
+    #[inline(always)]
     fn poll_peer(&mut self, local: u32) -> Option<Event> {
         let peer = &mut self.peers[local as usize];
         match peer.receiver.poll() {
-            Ok(Seen::Nothing) => None,
-            Ok(Seen::Packet) => {
+            Seen::Nothing => None,
+            Seen::Packet => {
                 Some(Event::Packet(Incoming { rail: RAIL, from: peer.process, slot: u64::from(local) }))
             }
-            Ok(Seen::Front(payload_bytes)) => {
-                let incoming = Incoming { rail: RAIL, from: peer.process, slot: u64::from(local) };
-                Some(Event::Front(incoming, payload_bytes))
-            }
-            Err(ring::Corrupt) => self.cut_off(local),
+            Seen::Front(payload_bytes) => self.front_of(local, payload_bytes),
+            Seen::Corrupt => self.cut_off(local),
         }
+    }
+
+    #[inline(never)]
+    fn front_of(&self, local: u32, payload_bytes: usize) -> Option<Event> {
+        let from = self.peers[local as usize].process;
+        Some(Event::Front(Incoming { rail: RAIL, from, slot: u64::from(local) }, payload_bytes))
     }
 
     /// Gives the packet at the front of a ring back.

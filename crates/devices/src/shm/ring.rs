@@ -34,7 +34,7 @@
 //!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end (half of it
 //!    before a short run, which is much less than a quarter).
 //! 6. Each side counts by itself; it believes of the other side's words no more than it checks. A word or a
-//!    count that no correct peer writes is an error ([`Corrupt`]), never an access out of bounds.
+//!    count that no correct peer writes is an error ([`Seen::Corrupt`]), never an access out of bounds.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
@@ -116,10 +116,6 @@ impl Ring {
         self.slots.len() as u32 - 1
     }
 }
-
-/// The other side broke the protocol; the ring must not be used any more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Corrupt;
 
 /// Where a run of `need` lines starts, counted in lines since the beginning, if the next free line is `next`
 /// (rule 3).
@@ -340,6 +336,8 @@ pub(crate) enum Seen {
     Packet,
     /// The header of one that is still being written, and the length of its payload in bytes.
     Front(usize),
+    /// What no correct peer writes: the ring must not be used any more.
+    Corrupt,
 }
 
 impl Receiver {
@@ -356,28 +354,36 @@ impl Receiver {
     }
 
     /// Looks whether a packet is there.
-    #[inline]
-    pub(crate) fn poll(&mut self) -> Result<Seen, Corrupt> {
+    #[inline(always)]
+    pub(crate) fn poll(&mut self) -> Seen {
         let word = self.ring.slots[(self.next & self.ring.slot_mask()) as usize].word.load(Ordering::Acquire);
         if (word >> 32) as u32 != self.next.wrapping_add(1) {
-            return Ok(Seen::Nothing);
+            return Seen::Nothing;
         }
-        let (header_bytes, payload_bytes) = lengths(word);
         self.word = word;
-        if header_bytes + payload_bytes > SLOT_BYTES {
-            if header_bytes > HEADER_BYTES_MAX
-                || data_bytes(header_bytes, payload_bytes) > self.ring.data_bytes_max()
-            {
-                return Err(Corrupt);
-            }
-            if word as usize & IN_PIECES != 0 && !self.is_whole() {
-                let is_news = !std::mem::replace(&mut self.is_announced, true);
-                return Ok(if is_news { Seen::Front(payload_bytes) } else { Seen::Nothing });
-            }
-        }
         let ahead = self.next.wrapping_add(AHEAD_SLOTS) & self.ring.slot_mask();
         sys::prefetch(&self.ring.slots[ahead as usize]);
-        Ok(Seen::Packet)
+        let (header_bytes, payload_bytes) = lengths(word);
+        if header_bytes + payload_bytes > SLOT_BYTES { self.see_long() } else { Seen::Packet }
+    }
+
+    /// The same for a packet with data lines, of which the word has come.
+    #[inline(never)]
+    fn see_long(&mut self) -> Seen {
+        let (header_bytes, payload_bytes) = lengths(self.word);
+        if header_bytes > HEADER_BYTES_MAX
+            || data_bytes(header_bytes, payload_bytes) > self.ring.data_bytes_max()
+        {
+            return Seen::Corrupt;
+        }
+        if self.word as usize & IN_PIECES == 0 || self.is_whole() {
+            return Seen::Packet;
+        }
+        if std::mem::replace(&mut self.is_announced, true) {
+            Seen::Nothing
+        } else {
+            Seen::Front(payload_bytes)
+        }
     }
 
     /// Whether [`poll`](Self::poll) would say something.

@@ -104,10 +104,10 @@ mod tests {
                 }
             });
             for (index, &length) in lengths.iter().enumerate() {
-                let mut seen = receiver.poll().unwrap();
+                let mut seen = receiver.poll();
                 while seen == Seen::Nothing {
                     thread::yield_now();
-                    seen = receiver.poll().unwrap();
+                    seen = receiver.poll();
                 }
                 let (header, mut payload) = receiver.front();
                 assert_eq!(header, [index as u8; 8]);
