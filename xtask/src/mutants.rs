@@ -48,7 +48,7 @@ const REORDER: &str = "crates/core/src/link/reorder.rs";
 const SPREAD: &str = "crates/core/src/link/spread.rs";
 const HEALTH: &str = "crates/core/src/link/health.rs";
 
-const MUTANTS: [Mutant; 37] = [
+const MUTANTS: [Mutant; 36] = [
     Mutant {
         name: "wildcard-order",
         what: "of the receives that match a message, the one posted last of another wildcard class takes it",
@@ -302,13 +302,6 @@ const MUTANTS: [Mutant; 37] = [
         file: TRUNKING,
         from: "if device.fetch(incoming, place) != Fetched::Whole {",
         to: "if device.fetch(incoming, place) == Fetched::Lost {",
-    },
-    Mutant {
-        name: "fetch-for-anybody",
-        what: "a message is received in parts by a receive from anybody, which may take another meanwhile",
-        file: INPUTS,
-        from: "                        let State::Posted { peer: Some(_), .. } = request.state else { return None };\n",
-        to: "",
     },
     Mutant {
         name: "put-leak",
