@@ -46,6 +46,10 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
                     Verdict::Failed(_) if place == 0 && FAIL_ON_MPICH.contains(&name.as_str()) => {
                         Verdict::Skipped("a check that MPICH fails".to_owned())
                     }
+                    // What waits cost and how messages go on is promised by us, not by the standard.
+                    Verdict::Failed(_) if place == 0 && name.starts_with("progress_") => {
+                        Verdict::Skipped("MPICH does not promise this".to_owned())
+                    }
                     verdict => verdict,
                 };
                 tally.add(&format!("{name} on {what}"), ranks, verdict, &outcome);
