@@ -96,7 +96,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let rail = Rail((a % device.rails.len()) as u8);
         let from = 1 + (a as u32 >> 4 & 1);
         let length = a << 5 | b;
-        let mut buffer = || MEMORY[requests.len()].part(0, length);
+        let buffer = || MEMORY[requests.len()].part(0, length);
         let mut posted = None;
         match what % 10 {
             0..=2 => {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::{paths, process};
 
 /// The targets, under `fuzz/fuzz_targets`.
-const TARGETS: [&str; 5] = ["core_packets", "tcp_stream", "handshake", "card", "pmi"];
+const TARGETS: [&str; 6] = ["core_packets", "tcp_stream", "handshake", "card", "pmi", "agent"];
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address -Ccodegen-units=1";
@@ -19,7 +19,7 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 /// Options of `cargo xtask fuzz-decoders`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these: core_packets, tcp_stream, handshake, card, pmi
+    /// Only these: core_packets, tcp_stream, handshake, card, pmi, agent
     targets: Vec<String>,
     /// How long each, in seconds
     #[arg(long, default_value_t = 600)]

@@ -1,0 +1,2 @@
+#[path = "../../../../crates/cli/src/why/report.rs"]
+pub(crate) mod report;
