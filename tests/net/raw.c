@@ -2,14 +2,16 @@
  *
  *   raw server|client pingpong BYTES ADDRESS
  *   raw server|client stream SECONDS ADDRESS...       a connection each, all at once; the client sends
+ *   raw server|client both SECONDS ADDRESS...         the same, both send
  *
  * Ping-pong polls as an MPI library does. RESULT lines in the format of bench/bench.h: of ping-pong from the client, of a
- * stream, in GB/s of all connections together, from the server. */
+ * stream, in GB/s of all connections together (one way), from the server, of both ways from either side what it received. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +121,28 @@ static void stream(struct pollfd *polls, int count, int is_server, double second
     printf("RESULT stream 0 %.4f GB/s\n", (double)total / (now_s() - begin) * 1e-9);
 }
 
+/* Sends as much as it can and receives what comes, until the time is over. */
+static void both(struct pollfd *polls, int count, double seconds)
+{
+    size_t places[CONNECTIONS_MAX] = {0}, total = 0;
+    double begin = now_s(), end = begin + seconds;
+    signal(SIGPIPE, SIG_IGN);
+    while (now_s() < end) {
+        poll(polls, (nfds_t)count, 100);
+        for (int c = 0; c < count; c++) {
+            if (polls[c].revents & (POLLIN | POLLHUP | POLLERR)) {
+                ssize_t n = recv(polls[c].fd, data + places[c], CHUNK, MSG_DONTWAIT);
+                if (n > 0) total += (size_t)n;
+                /* The other side's time is over a little earlier. */
+                if (n == 0 || (n < 0 && errno != EAGAIN)) end = 0;
+                places[c] = (places[c] + CHUNK) % (sizeof data - CHUNK);
+            }
+            if (polls[c].revents & POLLOUT) send(polls[c].fd, data, CHUNK, MSG_DONTWAIT);
+        }
+    }
+    printf("RESULT both 0 %.4f GB/s\n", (double)total / (now_s() - begin) * 1e-9);
+}
+
 int main(int argc, char **argv)
 {
     struct pollfd polls[CONNECTIONS_MAX];
@@ -133,6 +157,9 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[2], "stream")) {
         stream(polls, count, is_server, atof(argv[3]));
+    } else if (!strcmp(argv[2], "both")) {
+        for (int c = 0; c < count; c++) polls[c].events = POLLIN | POLLOUT;
+        both(polls, count, atof(argv[3]));
     } else {
         size_t bytes = (size_t)atol(argv[3]);
         if (bytes == 0 || bytes > sizeof data) return 2;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::network::{MTU, Network};
-use super::shaped::{raw_ping_pong, raw_stream, shaped};
+use super::shaped::{Raw, raw_ping_pong, raw_stream, shaped};
 use super::{Options, build, build_raw, result};
 use crate::peers::Library;
 use crate::{paths, process};
@@ -69,9 +69,13 @@ pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
             if let Ok(value) = raw_ping_pong(&network, &raw) {
                 samples.entry((0, "raw")).or_default().push(value);
             }
-            if let Ok(value) = raw_stream(&network, &raw) {
-                samples.entry((1, "raw")).or_default().push(value);
-                samples.entry((3, "raw")).or_default().push(value);
+            for (ways, place) in [(Raw::OneWay, 1), (Raw::BothWays, 2)] {
+                if let Ok(value) = raw_stream(&network, &raw, ways) {
+                    // Of both ways libraries say the sum.
+                    let value = value * place as f64;
+                    samples.entry((place, "raw")).or_default().push(value);
+                    samples.entry((place + 2, "raw")).or_default().push(value);
+                }
             }
             for &library in &ready {
                 for (place, (_, program, bytes, name)) in FIGURES.iter().enumerate() {

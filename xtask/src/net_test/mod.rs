@@ -99,7 +99,7 @@ const STEPS: [Step; 17] = steps! {
     "all-silent" long trouble::all_silent: "all rails lose every frame: every operation fails in time";
     "conform-all" long basics::conform_all: "our conformance programs on two to four ranks";
     "many-cuts" long basics::many_cuts: "a hundred random cuts";
-    "both-ways" long shaped::both_ways: "the same both ways (not always reached: see tests/net/README.md)";
+    "both-ways" long shaped::both_ways: "the same both ways";
     "usual-frames" long shaped::usual_frames: "bandwidth with frames of 1500 bytes, beside raw sockets";
 };
 

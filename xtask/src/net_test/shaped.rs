@@ -22,12 +22,14 @@ pub(super) fn both_ways(session: &mut Session<'_>) -> Result<()> {
 }
 
 fn share_of_sum(session: &mut Session<'_>, way: usize, name: &str) -> Result<()> {
+    let raw = build_raw()?;
     for (rates, least) in CASES {
         let network = shaped(rates, MTU_JUMBO)?;
         let sum = f64::from(rates.iter().sum::<u32>()) / 8e3;
         let reached = percent(session, &network, sum)?[way];
+        let limit = raw_stream(&network, &raw, [Raw::OneWay, Raw::BothWays][way])? / sum * 100.0;
         let what = format!(
-            "4 MiB {name} over {rates:?} Mbit/s: {reached:.1} % of the sum (at least {})",
+            "4 MiB {name} over {rates:?} Mbit/s: {reached:.1} % of the sum (at least {}); raw sockets {limit:.1} %",
             least[way]
         );
         session.figure(reached >= least[way], &what);
@@ -42,7 +44,7 @@ pub(super) fn usual_frames(session: &mut Session<'_>) -> Result<()> {
         let network = shaped(rates, MTU)?;
         let sum = f64::from(rates.iter().sum::<u32>()) / 8e3;
         let reached = percent(session, &network, sum)?;
-        let limit = raw_stream(&network, &raw)? / sum * 100.0;
+        let limit = raw_stream(&network, &raw, Raw::OneWay)? / sum * 100.0;
         let what = format!(
             "4 MiB over {rates:?} Mbit/s, frames of 1500 bytes: {:.1} % of the sum, both ways {:.1} %; raw sockets {limit:.1} %",
             reached[0], reached[1]
@@ -69,18 +71,29 @@ fn percent(session: &Session<'_>, network: &Network, sum: f64) -> Result<[f64; 2
     Ok([figure("bandwidth")? / sum * 100.0, figure("bibandwidth")? / (2.0 * sum) * 100.0])
 }
 
-/// One raw connection a rail, all at once, in GB/s.
-pub(super) fn raw_stream(network: &Network, raw: &str) -> Result<f64> {
+/// Who sends over raw connections.
+#[derive(Clone, Copy)]
+pub(super) enum Raw {
+    OneWay,
+    BothWays,
+}
+
+/// One raw connection a rail, all at once, in GB/s each way.
+pub(super) fn raw_stream(network: &Network, raw: &str, ways: Raw) -> Result<f64> {
+    let name = match ways {
+        Raw::OneWay => "stream",
+        Raw::BothWays => "both",
+    };
     let addresses: Vec<String> = (0..network.rails).map(|rail| format!("10.77.{rail}.1")).collect();
     let words = |side| {
-        let mut words = vec![raw, side, "stream", "2"];
+        let mut words = vec![raw, side, name, "2"];
         words.extend(addresses.iter().map(String::as_str));
         words
     };
     let client = network.in_host(1, &words("client")).stdout(Stdio::null()).spawn()?;
     let _client = Background(client);
     let outcome = process::capture(&mut network.in_host(0, &words("server")), LIMIT)?;
-    result(&outcome.stdout, "stream", 0).with_context(|| outcome.reason())
+    result(&outcome.stdout, name, 0).with_context(|| outcome.reason())
 }
 
 /// Ping-pong over one raw connection, in microseconds one way.
