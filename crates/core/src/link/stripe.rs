@@ -7,6 +7,7 @@
 
 use crate::ids::Rail;
 use crate::time::Duration;
+use crate::wire::trunk::FRAGMENT_HEADER_BYTES;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -49,8 +50,12 @@ impl View {
         u128::from(self.latency.0) + queue * 1_000_000_000_000 / u128::from(self.bytes_per_s.max(1))
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
-        self.outstanding_bytes == 0 || self.outstanding_bytes + bytes <= self.window_bytes
+    /// At the end of the data half a window has to do, for what is under way on a rail then cannot be given to another
+    /// that is done before.
+    fn has_room(&self, bytes: u64, is_end: bool) -> bool {
+        let two_pieces = self.window_bytes.min(2 * (bytes + FRAGMENT_HEADER_BYTES as u64));
+        let limit = if is_end { (self.window_bytes / 2).max(two_pieces) } else { self.window_bytes };
+        self.outstanding_bytes == 0 || self.outstanding_bytes + bytes <= limit
     }
 }
 
@@ -61,8 +66,19 @@ pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail>
     let worth = |view: &&View| {
         view.rail == first.rail || view.finish_ps(piece_bytes) <= finish_without(views, view.rail, rest_bytes)
     };
-    let usable = views.iter().filter(|view| view.up && view.has_room(piece_bytes)).filter(worth);
+    let up = || views.iter().filter(|view| view.up);
+    let windows_bytes = up().fold(0u64, |sum, view| sum.saturating_add(view.window_bytes));
+    let is_end = rest_bytes < windows_bytes;
+    let usable = up().filter(|view| view.has_room(piece_bytes, is_end)).filter(worth);
     usable.min_by_key(|view| view.finish_ps(piece_bytes)).map(|view| view.rail)
+}
+
+/// Whether a rail that takes a piece now gets none any more of the `rest_bytes` that are left then: the others will be done
+/// with them before it had delivered one more.
+pub fn is_last(views: &[View], rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
+    let view = views.iter().find(|view| view.rail == rail);
+    rest_bytes == 0
+        || view.is_some_and(|view| view.finish_ps(2 * piece_bytes) > finish_without(views, rail, rest_bytes))
 }
 
 /// When all rails but one would be done with what they have and all the rest, in picoseconds.
@@ -187,6 +203,37 @@ mod tests {
     fn a_rail_that_would_prolong_the_message_gets_nothing() {
         let (bytes, _) = spread(&mut [view(0, 10_000), view(1, 10)], 64);
         assert_eq!(bytes[1], 0);
+    }
+
+    #[test]
+    fn at_the_end_half_a_window_is_filled() {
+        let mut views = [view(0, 2000)];
+        (views[0].window_bytes, views[0].outstanding_bytes) = (2 << 20, (1 << 20) - (64 << 10));
+        assert_eq!(choose(&views, 64 << 10, 64 << 20), Some(Rail(0)));
+        assert_eq!(choose(&views, 64 << 10, 1 << 20), Some(Rail(0)));
+        views[0].outstanding_bytes = 1 << 20;
+        assert_eq!(choose(&views, 64 << 10, 64 << 20), Some(Rail(0)));
+        assert_eq!(choose(&views, 64 << 10, 1 << 20), None);
+        // But two pieces always, one behind the other.
+        (views[0].window_bytes, views[0].outstanding_bytes) = (2 * ((64 << 10) + 32), 64 << 10);
+        assert_eq!(choose(&views, 64 << 10, 1 << 20), Some(Rail(0)));
+    }
+
+    #[test]
+    fn the_last_piece_of_each_rail_is_known_when_it_is_given() {
+        let piece = 64 << 10;
+        for mut views in [[view(0, 2000), view(1, 2000)], [view(0, 2000), view(1, 500)]] {
+            let mut said_last = [0u64; 2];
+            let mut last = [false; 2];
+            for left in (1..=200u64).rev() {
+                let rail = choose(&views, piece, left * piece).expect("no window in the way");
+                last[rail.0 as usize] = is_last(&views, rail, piece, (left - 1) * piece);
+                said_last[rail.0 as usize] += u64::from(last[rail.0 as usize]);
+                views[rail.0 as usize].outstanding_bytes += piece;
+            }
+            assert_eq!(last, [true; 2]);
+            assert!(said_last.iter().all(|&count| count <= 2), "{said_last:?}");
+        }
     }
 
     #[test]

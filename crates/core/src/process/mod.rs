@@ -161,6 +161,8 @@ pub struct Process {
     listed: VecDeque<LinkIndex>,
     /// Requests with data to move.
     moving: VecDeque<RequestId>,
+    /// Pieces of long messages over trunks that this round may still give to rails.
+    pieces_left: u32,
     /// The gap of the message being sent, and those of communicators that have one.
     message_gap: Option<Gap>,
     comm_gaps: Vec<(ContextId, Gap)>,
@@ -206,6 +208,7 @@ impl Process {
             trunks_due: false,
             listed: VecDeque::new(),
             moving: VecDeque::new(),
+            pieces_left: 0,
             message_gap: None,
             comm_gaps: Vec::new(),
             early_gaps: Vec::new(),

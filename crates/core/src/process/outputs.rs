@@ -6,6 +6,11 @@ use crate::link::LinkIndex;
 use crate::time::Instant;
 use crate::wire::Header;
 
+/// Pieces of long messages that one round gives to rails that can break. To fill the windows of all rails takes milliseconds,
+/// and what arrives meanwhile is to be answered before: a clear to send that is queued behind full windows keeps the other
+/// direction idle for as long as they take to empty.
+const PIECES_A_ROUND: u32 = 8;
+
 impl Process {
     /// Whether [`poll_transmit`](Self::poll_transmit) has anything to do.
     #[inline]
@@ -29,12 +34,15 @@ impl Process {
                 self.listed.push_back(index);
             }
         }
+        self.pieces_left = PIECES_A_ROUND;
         for _ in 0..self.moving.len() {
             let Some(id) = self.moving.pop_front() else { break };
             if self.move_on(device, id) {
                 worked = true;
             } else {
+                // All of them in turn: their order stays.
                 self.moving.push_back(id);
+                worked |= self.pieces_left == 0;
             }
         }
         for (rail, key) in self.deregister.drain(..) {

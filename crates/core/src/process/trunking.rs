@@ -331,7 +331,13 @@ impl Process {
     pub(super) fn move_by_spread<D: Device>(&mut self, device: &mut D, id: RequestId) -> bool {
         let Some(index) = self.requests.get(id).and_then(|request| request.link) else { return true };
         loop {
+            if self.pieces_left == 0 {
+                return false;
+            }
             let (given, left) = self.give_piece(device, index, id);
+            if let Given::Sent = given {
+                self.pieces_left -= 1;
+            }
             match given {
                 Given::Sent if left => {}
                 Given::Sent => {
@@ -407,9 +413,11 @@ impl Process {
             let piece = Placed { rail, request: id, receiver, unit_bytes: spread.unit_bytes, run };
             let taken = match key {
                 None => {
-                    let last = spread.unsent_bytes() <= u64::from(run.count) * unit;
+                    let is_last =
+                        stripe::is_last(trunk.current_views(), rail, length, rest.saturating_sub(length));
+                    let is_end = spread.unsent_bytes() <= u64::from(run.count) * unit;
                     // Whoever waits for an acknowledgement asks for it.
-                    let ack_now = last || trunk.is_window_full_with(rail, length + unit);
+                    let ack_now = is_last || is_end || trunk.is_window_full_with(rail, length + unit);
                     let payload = buffer.gather(offset as usize, length as usize);
                     let taken = trunk.send_units(device, now, rail, &piece, payload, ack_now);
                     taken.inspect(|()| spread.take_share(rail, length))

@@ -42,7 +42,7 @@ pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
 pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
 
-use ayatori_core::buffer::{Buffer, Payload, Piece};
+use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
     Armed, Device, Event, Fetched, Full, Gap, Incoming, Pacing, Packet, RailCapabilities,
 };
@@ -70,6 +70,8 @@ const DOORBELL: u64 = u64::MAX - 1;
 const STREAK: u32 = 8;
 /// Events taken from the kernel at a time.
 const EVENTS_COUNT: usize = 32;
+/// A payload that takes longer to send than a look at all connections.
+const LONG_BYTES: usize = 16 << 10;
 /// Of so many polls that find nothing on the expected connection one looks at all.
 const LOOK_AROUND: u32 = 8;
 
@@ -95,6 +97,8 @@ pub struct Tcp {
     /// Packets in a row from the expected connection.
     streak_count: u32,
     polls_count: u32,
+    /// A long packet was sent since the last look at all: that took its time, in which any connection may have got news.
+    has_sent_much: bool,
     events: VecDeque<Event>,
     /// Rings when somebody in shared memory wakes us; read dry when it does.
     doorbell: Option<OwnedFd>,
@@ -477,6 +481,7 @@ impl Device for Tcp {
 
     #[inline]
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+        self.has_sent_much |= payload_len(&payload) >= LONG_BYTES;
         match self.connection_to(to, rail) {
             Some(connection) => {
                 let sent = connection.send(header, payload);
@@ -522,7 +527,9 @@ impl Device for Tcp {
         let expected = self.expected.and_then(|process| self.peer(process)).map_or(NONE, |peer| peer.last);
         // Where the expected connection is the only one and not watched, there is nothing else to ask for.
         let is_alone = self.solo != NONE && self.connections.len() == 1;
-        if expected != NONE && (is_alone || !self.polls_count.is_multiple_of(LOOK_AROUND)) {
+        let looks_around =
+            self.polls_count.is_multiple_of(LOOK_AROUND) || std::mem::take(&mut self.has_sent_much);
+        if expected != NONE && (is_alone || !looks_around) {
             return self.read_expected(expected);
         }
         self.gather(Some(Duration::ZERO));

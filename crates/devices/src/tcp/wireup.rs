@@ -18,10 +18,9 @@ use std::time::Duration;
 
 /// Waiting connections the kernel keeps for each listener.
 const BACKLOG: i32 = 256;
-/// Unsent bytes the kernel takes of one connection. What it has and has not sent cannot go over another rail; but a rail that
-/// runs dry while this process is busy with others is a loss, too: 1 MiB are 4 ms of 2 Gbit/s, and on slower rails the
-/// protocols give it less (a few milliseconds of the rate that they measure).
-const UNSENT_BYTES_MAX: u32 = 1 << 20;
+/// Unsent bytes the kernel takes of one connection, beside what is on its way. What it has and has not sent cannot go over another
+/// rail, and acknowledgements and answers wait behind it: 256 KiB are 1 ms of 2 Gbit/s.
+const UNSENT_BYTES_MAX: u32 = 256 << 10;
 /// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
 const RESEND_AFTER_MIN_US: u32 = 50_000;
 /// A connection whose far end's kernel has not answered for so long is broken, whether something is under way (user timeout)
@@ -262,6 +261,7 @@ impl Wireup {
             solo: NONE,
             streak_count: 0,
             polls_count: 0,
+            has_sent_much: false,
             events: VecDeque::new(),
             doorbell: None,
             is_summed,
