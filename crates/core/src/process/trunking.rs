@@ -413,11 +413,8 @@ impl Process {
             let piece = Placed { rail, request: id, receiver, unit_bytes: spread.unit_bytes, run };
             let taken = match key {
                 None => {
-                    let is_last =
-                        stripe::is_last(trunk.current_views(), rail, length, rest.saturating_sub(length));
                     let is_end = spread.unsent_bytes() <= u64::from(run.count) * unit;
-                    // Whoever waits for an acknowledgement asks for it.
-                    let ack_now = is_last || is_end || trunk.is_window_full_with(rail, length + unit);
+                    let ack_now = is_end || trunk.will_wait_for(rail, length, rest.saturating_sub(length));
                     let payload = buffer.gather(offset as usize, length as usize);
                     let taken = trunk.send_units(device, now, rail, &piece, payload, ack_now);
                     taken.inspect(|()| spread.take_share(rail, length))
