@@ -82,11 +82,23 @@ impl Nap {
     pub fn end(&self) {
         match &self.0 {
             Place::Futex(sleep) => sleep.end(),
-            Place::Descriptors { bell, .. } => {
-                let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
-            }
+            Place::Descriptors { bell, .. } => ring(bell),
         }
     }
+
+    /// As [`end`](Self::end), also where others have used the device since the sleep began. Only one thread may sleep at
+    /// the device then.
+    pub fn rouse(&self) {
+        match &self.0 {
+            Place::Futex(sleep) => sleep.rouse(),
+            Place::Descriptors { bell, .. } => ring(bell),
+        }
+    }
+}
+
+fn ring(bell: &OwnedFd) {
+    // A bell that cannot be rung any more rings already.
+    let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
 /// Makes this process take part in [`fence_all_threads`]; quick only before it has a second thread. `false`: the kernel

@@ -209,7 +209,7 @@ impl Reducer {
     }
 
     /// Whether the operation is a function of the user's.
-    pub(crate) const fn is_user_function(&self) -> bool {
+    pub const fn is_user_function(&self) -> bool {
         matches!(self.function, Function::User(_))
     }
 

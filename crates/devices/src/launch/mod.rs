@@ -59,7 +59,7 @@ pub const ENV_SHM_FD: &str = "AYATORI_SHM_FD";
 pub const ENV_CPUS: &str = "AYATORI_CPUS";
 /// Each rank has a core for itself.
 pub const ENV_BOUND: &str = "AYATORI_BOUND";
-/// Who makes progress, and when: `inline` or `assisted`.
+/// Who makes progress, and when: `inline`, `assisted` or `offload`.
 pub const ENV_PROGRESS: &str = "AYATORI_PROGRESS";
 /// The gap of every message, in packet times.
 pub const ENV_GAP: &str = "AYATORI_GAP";

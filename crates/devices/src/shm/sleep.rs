@@ -54,6 +54,12 @@ impl Sleep {
         }
     }
 
+    /// The rank is awake: wakes who sleeps aside, also where its mark has gone since it fell asleep.
+    pub(crate) fn rouse(self) {
+        self.word.swap(AWAKE, Ordering::SeqCst);
+        sys::futex_wake(self.word, 1);
+    }
+
     /// The rank is awake: wakes who sleeps here.
     pub(crate) fn end(self) {
         if self.word.swap(AWAKE, Ordering::SeqCst) & ASIDE != 0 {

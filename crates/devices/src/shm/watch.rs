@@ -110,7 +110,12 @@ impl Shm {
 
     /// The inquiry that was made last; 0: none.
     pub fn inquiry(&self) -> u32 {
-        self.own_control().told.inquiry.load(Ordering::Acquire)
+        self.inquiries().load(Ordering::Acquire)
+    }
+
+    /// Where it stands: for those who do not have the device.
+    pub fn inquiries(&self) -> &'static AtomicU32 {
+        &self.own_control().told.inquiry
     }
 
     /// Answers the inquiry. `false`: there is no memory for it. One thread at a time.
