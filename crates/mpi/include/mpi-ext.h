@@ -16,7 +16,9 @@ enum {
     /* Calls of MPI only. */
     MPIX_PROGRESS_INLINE   = 0,
     /* Calls of MPI, and a thread of the library's while there are none. The default. */
-    MPIX_PROGRESS_ASSISTED = 1
+    MPIX_PROGRESS_ASSISTED = 1,
+    /* A thread of the library's that owns the devices; calls give it commands and look for what came of them. */
+    MPIX_PROGRESS_OFFLOAD  = 2
 };
 
 /* Goes over to a mode. Local; no other thread may be in a call of MPI. `provided` is the mode in force afterwards. */

@@ -11,10 +11,11 @@ use crate::state::process;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
 use ayatori_core::explain::Label;
-use ayatori_core::ids::{CommId, Rank};
+use ayatori_core::ids::{CommId, Rank, RequestId};
 use ayatori_core::op::Reducer;
 use ayatori_core::request::{Completion, Posted};
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 /// The form of a call.
 #[derive(Clone, Copy)]
@@ -118,6 +119,12 @@ pub(crate) enum Operation {
     Exscan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
 }
 
+// SAFETY: an operation is addresses and how to reduce. What is at the addresses is used by the one thread that runs the
+// operation: a call's, or the engine's (`runtime/offload`), to which it goes by a queue; calls only read the rest meanwhile.
+unsafe impl Send for Operation {}
+// SAFETY: as above; shared access reads lengths and kinds.
+unsafe impl Sync for Operation {}
+
 impl Operation {
     /// What the choice of an algorithm depends on: the same at all processes.
     pub(crate) fn question(&self, size: u32) -> (Collective, usize) {
@@ -166,6 +173,11 @@ impl Operation {
             | Self::Exscan { reducer, .. } => Some(reducer),
             _ => None,
         }
+    }
+
+    /// Whether a function of the user's takes part.
+    pub(crate) fn calls_user_function(&self) -> bool {
+        self.reducer().is_some_and(Reducer::is_user_function)
     }
 
     /// The root, of those that have one.
@@ -295,7 +307,7 @@ pub(crate) fn shape(comm: MPI_Comm) -> Result<Context, Fault> {
 
 /// A persistent collective operation.
 pub(crate) struct Persistent {
-    operation: Operation,
+    operation: Arc<Operation>,
     comm: CommId,
     /// The run under way; none while inactive.
     running: Option<Half>,
@@ -314,34 +326,58 @@ impl Persistent {
 
     /// Begins a run.
     pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), Fault> {
-        if self.running.is_some() {
-            return Err(fault(MPI_ERR_REQUEST, format_args!("argument request is active already")));
-        }
+        self.check_inactive()?;
         self.running = Some(begin(engine, self.comm, &self.operation)?.into());
         Ok(())
     }
 
-    /// The run's completion, if it is over; the request is inactive then.
-    pub(crate) fn take(&mut self, engine: &mut Engine) -> Result<Option<Completion>, Fault> {
-        let completion = match self.running {
-            None => return Ok(None),
-            Some(Half::Over(completion)) => completion,
-            Some(Half::Going(id)) => match engine.core.take(id)? {
-                Some(completion) => completion,
-                None => return Ok(None),
-            },
-        };
-        self.running = None;
-        Ok(Some(completion))
+    /// Begins a run in the engine's thread, where it can be run there: what to command.
+    pub(crate) fn start_afar(&mut self, is_afar: bool) -> Result<Option<(CommId, Arc<Operation>)>, Fault> {
+        self.check_inactive()?;
+        if !is_afar || self.operation.calls_user_function() {
+            return Ok(None);
+        }
+        self.running = Some(Half::Afar);
+        Ok(Some((self.comm, self.operation.clone())))
     }
 
-    /// The run's completion, if it is over or if there is none.
-    pub(crate) fn peek(&self, core: &ayatori_core::Process) -> Result<Option<Completion>, Fault> {
-        Ok(match self.running {
+    fn check_inactive(&self) -> Result<(), Fault> {
+        if self.running.is_some() { Err(runtime::is_active()) } else { Ok(()) }
+    }
+
+    /// The run under way, to be replaced by what became of it.
+    pub(crate) fn running_mut(&mut self) -> Option<&mut Half> {
+        self.running.as_mut()
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&mut self, completion: Completion) {
+        self.running = Some(Half::Over(completion));
+    }
+
+    /// The run goes on as a request of the core.
+    pub(crate) fn goes_on_as(&mut self, id: RequestId) {
+        self.running = Some(Half::Going(id));
+    }
+
+    /// The run's completion, if it is known to be over; the request is inactive then.
+    pub(crate) fn take(&mut self) -> Option<Completion> {
+        match self.running {
+            Some(Half::Over(completion)) => {
+                self.running = None;
+                Some(completion)
+            }
+            _ => None,
+        }
+    }
+
+    /// The run's completion, if it is known to be over, or if there is none.
+    pub(crate) fn peek(&self) -> Option<Completion> {
+        match self.running {
             None => Some(Completion::EMPTY),
             Some(Half::Over(completion)) => Some(completion),
-            Some(Half::Going(id)) => core.peek(id)?,
-        })
+            _ => None,
+        }
     }
 }
 
@@ -381,14 +417,18 @@ fn new_selector(size: u32, fabric: Fabric) -> Selector {
 }
 
 /// Starts an operation on a communicator of the core.
-fn begin(engine: &mut Engine, comm: CommId, operation: &Operation) -> Result<Posted, Fault> {
+pub(crate) fn begin(
+    engine: &mut Engine,
+    comm: CommId,
+    operation: &Operation,
+) -> Result<Posted, ayatori_core::Error> {
     let Engine { core, device, selectors, .. } = engine;
     let communicator = core.comm(comm)?;
     let at = Context { rank: communicator.rank(), size: communicator.size() };
     let mut schedule = operation.schedule(core.schedule_pool(), at, selectors.of_size(at.size))?;
     let (collective, bytes) = operation.question(at.size);
     schedule.set_label(Label { collective, bytes: bytes as u64, root: operation.root() });
-    Ok(core.start_collective(device, comm, schedule)?)
+    core.start_collective(device, comm, schedule)
 }
 
 /// Runs a blocking operation in the node's shared memory. `Err` gives the lock back: it cannot be run there.
@@ -416,7 +456,16 @@ fn run_in_node(
 pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation) -> Result<(), Fault> {
     let mut process = process()?;
     let id = process.comms.get(comm, "comm")?.id();
+    let is_given = process.is_afar() && !operation.calls_user_function();
     let (handle, request) = match mode {
+        Mode::Blocking if is_given => {
+            let request = process.collect_afar((id, comm), operation, true)?;
+            let completion = runtime::wait_afar(process, request)?;
+            return crate::request::check(&completion, comm);
+        }
+        Mode::Nonblocking(request) if is_given => {
+            (process.collect_afar((id, comm), operation, false)?, request)
+        }
         Mode::Blocking => {
             let mut process = match run_in_node(process, id, &operation)? {
                 Ok(()) => return Ok(()),
@@ -433,7 +482,7 @@ pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation) -> Result<()
             if info != MPI_INFO_NULL {
                 crate::api::info::with(info, |_| Ok(()))?;
             }
-            let persistent = Persistent { operation, comm: id, running: None };
+            let persistent = Persistent { operation: Arc::new(operation), comm: id, running: None };
             (process.table_request(What::Collective(Box::new(persistent)), comm)?, request)
         }
     };

@@ -253,6 +253,9 @@ impl Drop for Guard<'_> {
         self.of.held.store(false, Ordering::Release);
         if self.held.is_some() {
             helper::note_shared_call(self);
+            if self.front.is_some() {
+                self.give_back();
+            }
         } else {
             let calls = self.of.calls.load(Ordering::Relaxed);
             self.of.calls.store(calls.wrapping_add(1), Ordering::Release);

@@ -5,8 +5,8 @@
 //! takes one before the others can know the context, so all members find the same: a room or none. A member opens
 //! it with its first blocking collective operation and gives it back when it frees the communicator.
 
-use crate::boundary::Fault;
 use crate::collective::{Operation, Parts};
+use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::select::Question;
 use ayatori_core::comm::Communicator;
@@ -41,6 +41,11 @@ impl Node {
     pub(crate) fn new(crowd: Crowd) -> Self {
         let is_enabled = std::env::var_os("AYATORI_NODE_COLLECTIVES").is_none_or(|value| value != "0");
         Self { is_enabled, crowd, places: Vec::new() }
+    }
+
+    /// The ranks and CPUs it reckons with.
+    pub(crate) fn crowd(&self) -> Crowd {
+        self.crowd
     }
 
     /// Takes a room for the communicator of `group` that the core is about to name here.
@@ -117,7 +122,7 @@ impl Node {
         device: &Shm,
         id: CommId,
         operation: &Operation,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, Error> {
         let crowd = self.crowd;
         let comm = core.comm(id)?;
         let (rank, size) = (comm.rank(), comm.size());

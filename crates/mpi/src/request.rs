@@ -4,6 +4,7 @@ use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::collective::Persistent;
 use crate::handle::{Table, bad};
+use crate::runtime::Afar;
 use crate::state::{Process, process};
 use ayatori_core::ids::RequestId;
 use ayatori_core::request::{Completion, Posted, Status};
@@ -37,6 +38,21 @@ pub(crate) enum What {
     General(Box<General>),
     /// Waits for the attached buffer to drain (`MPI_Buffer_iflush`).
     Flush,
+    /// An operation that the engine's thread has, or a persistent one that was made for it.
+    Afar(Afar),
+}
+
+impl What {
+    /// The operations behind it, first or second.
+    fn half_mut(&mut self, which: usize) -> Option<&mut Half> {
+        match (self, which) {
+            (Self::Both(receive, ..), 0) => Some(receive),
+            (Self::Both(_, send, _), 1) => Some(send),
+            (Self::Collective(persistent), 0) => persistent.running_mut(),
+            (Self::Afar(afar), 0) => afar.running.as_mut(),
+            _ => None,
+        }
+    }
 }
 
 /// One of two operations behind one request.
@@ -46,6 +62,8 @@ pub(crate) enum Half {
     Going(RequestId),
     /// Over.
     Over(Completion),
+    /// Given to the engine's thread, which has not said yet that it is over.
+    Afar,
 }
 
 impl From<Posted> for Half {
@@ -123,11 +141,11 @@ impl Process {
 
     /// The core's request that a handle names. `None`: such a handle is in the table.
     #[inline(always)]
-    pub(crate) fn core_id(&self, handle: MPI_Request, name: &str) -> Result<Option<RequestId>, Fault> {
+    pub(crate) fn core_id(&mut self, handle: MPI_Request, name: &str) -> Result<Option<RequestId>, Fault> {
         if handle.0 >> RequestId::NAME_BITS != CORE {
             return Ok(None);
         }
-        let core = &self.engine.as_ref().expect("MPI runs").core;
+        let core = &self.engine().core;
         let core_name = handle.0 as u32 & ((1 << RequestId::NAME_BITS) - 1);
         core.named(core_name).map(Some).ok_or_else(|| bad(handle, name))
     }
@@ -143,33 +161,32 @@ impl Process {
         if let Some(id) = self.core_id(handle, name)? {
             return self.test_core(id);
         }
-        let engine = self.engine.as_mut().expect("MPI runs");
+        self.settle();
+        self.take_halves(handle, name)?;
+        let is_drained = matches!(self.requests.get(handle, name)?.what, What::Flush)
+            && self.engine().core.attached_is_drained();
         let request = self.requests.get_mut(handle, name)?;
         let completion = match &mut request.what {
             What::Sent => Completion::EMPTY,
-            What::Both(receive, send, _) => {
-                for half in [&mut *receive, &mut *send] {
-                    if let Half::Going(id) = half
-                        && let Some(completion) = engine.core.take(*id)?
-                    {
-                        *half = Half::Over(completion);
-                    }
-                }
-                match (receive, send) {
-                    (Half::Over(receive), Half::Over(send)) => {
-                        Completion { error: receive.error.or(send.error), ..*receive }
-                    }
-                    _ => return Ok(Tested::Going),
-                }
+            What::Both(Half::Over(receive), Half::Over(send), _) => {
+                Completion { error: receive.error.or(send.error), ..*receive }
             }
+            What::Both(..) => return Ok(Tested::Going),
             What::Collective(persistent) if persistent.is_inactive() => return Ok(Tested::Nothing),
             What::Collective(persistent) => {
-                return Ok(match persistent.take(engine)? {
+                return Ok(match persistent.take() {
                     Some(completion) => Tested::Over { completion, keeps: true },
                     None => Tested::Going,
                 });
             }
-            What::Flush if engine.core.attached_is_drained() => Completion::EMPTY,
+            What::Afar(Afar { running: None, .. }) => return Ok(Tested::Nothing),
+            What::Afar(Afar { running: running @ Some(Half::Over(_)), plan: Some(_), .. }) => {
+                let Some(Half::Over(completion)) = running.take() else { unreachable!("just seen") };
+                return Ok(Tested::Over { completion, keeps: true });
+            }
+            What::Afar(Afar { running: Some(Half::Over(completion)), .. }) => *completion,
+            What::Afar(_) => return Ok(Tested::Going),
+            What::Flush if is_drained => Completion::EMPTY,
             What::General(general) if general.is_complete => {
                 let What::General(general) = self.requests.remove(handle, name)?.what else { unreachable!() };
                 return Ok(Tested::GeneralOver(general));
@@ -178,6 +195,28 @@ impl Process {
         };
         self.requests.remove(handle, name)?;
         Ok(Tested::Over { completion, keeps: false })
+    }
+
+    /// Asks the core for the completions of what it has of a request in the table.
+    fn take_halves(&mut self, handle: MPI_Request, name: &str) -> Result<(), Fault> {
+        for which in 0..2 {
+            let half = self.requests.get_mut(handle, name)?.what.half_mut(which);
+            let Some(&mut Half::Going(id)) = half else { continue };
+            if let Some(completion) = self.engine().core.take(id)?
+                && let Some(half) = self.requests.get_mut(handle, name)?.what.half_mut(which)
+            {
+                *half = Half::Over(completion);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the request of an operation that was given to the engine's thread, if it is over; its completion.
+    pub(crate) fn take_afar(&mut self, handle: MPI_Request) -> Result<Option<Completion>, Fault> {
+        Ok(match self.test(handle, "request")? {
+            Tested::Over { completion, .. } => Some(completion),
+            _ => None,
+        })
     }
 
     fn test_core(&mut self, id: RequestId) -> Result<Tested, Fault> {
@@ -201,7 +240,7 @@ impl Process {
     }
 
     /// The communicator whose error handler hears of a request's errors.
-    pub(crate) fn comm_of(&self, handle: MPI_Request) -> MPI_Comm {
+    pub(crate) fn comm_of(&mut self, handle: MPI_Request) -> MPI_Comm {
         match self.core_id(handle, "request") {
             Ok(Some(id)) => self.core_comms[id.index as usize],
             Ok(None) => self.requests.get(handle, "request").map_or(MPI_COMM_SELF, |request| request.comm),
@@ -296,23 +335,22 @@ impl Process {
             return Ok(Looked::Core(Some(Completion::EMPTY)));
         }
         self.progress();
-        let core = &self.engine.as_ref().expect("MPI runs").core;
         if let Some(id) = self.core_id(handle, "request")? {
-            return Ok(Looked::Core(core.peek(id)?));
+            return Ok(Looked::Core(self.engine().core.peek(id)?));
         }
+        self.take_halves(handle, "request")?;
+        let is_drained = matches!(self.requests.get(handle, "request")?.what, What::Flush)
+            && self.engine().core.attached_is_drained();
         let request = self.requests.get(handle, "request")?;
-        let half = |half: &Half| match half {
-            Half::Over(completion) => Ok(Some(*completion)),
-            Half::Going(id) => core.peek(*id),
-        };
         Ok(Looked::Core(match &request.what {
             What::Sent => Some(Completion::EMPTY),
-            What::Both(receive, send, _) => match (half(receive)?, half(send)?) {
-                (Some(receive), Some(_)) => Some(receive),
-                _ => None,
-            },
-            What::Collective(persistent) => persistent.peek(core)?,
-            What::Flush => core.attached_is_drained().then_some(Completion::EMPTY),
+            What::Both(Half::Over(receive), Half::Over(_), _) => Some(*receive),
+            What::Both(..) => None,
+            What::Collective(persistent) => persistent.peek(),
+            What::Afar(Afar { running: None, .. }) => Some(Completion::EMPTY),
+            What::Afar(Afar { running: Some(Half::Over(completion)), .. }) => Some(*completion),
+            What::Afar(_) => None,
+            What::Flush => is_drained.then_some(Completion::EMPTY),
             What::General(general) if general.is_complete => return Ok(Looked::General(**general)),
             What::General(_) => None,
         }))

@@ -27,7 +27,7 @@ use crate::handle::Table;
 use crate::info::Info;
 use crate::op::UserOp;
 use crate::request::{Request, SENT, What};
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Front};
 use ayatori_core::group::Group;
 use ayatori_core::ids::ProcessId;
 use std::cell::UnsafeCell;
@@ -47,8 +47,12 @@ pub(crate) struct Process {
     pub(crate) core_comms: Vec<MPI_Comm>,
     /// Messages held by matched probes.
     pub(crate) messages: Table<MPI_Message, Message>,
-    /// What moves messages; there from start to end.
+    /// What moves messages; there from start to end, unless a thread of its own has it (`runtime/offload`).
     pub(crate) engine: Option<Engine>,
+    /// What calls have while it does.
+    pub(crate) front: Option<Box<Front>>,
+    /// Short messages that were on their way when the mode ended: their sends may read them until the end.
+    pub(crate) left_copies: Vec<Box<[u8]>>,
     id: ProcessId,
 }
 
@@ -69,6 +73,8 @@ impl Process {
             core_comms: Vec::new(),
             messages: Table::new(),
             engine: None,
+            front: None,
+            left_copies: Vec::new(),
             id: ProcessId(0),
         }
     }

@@ -67,6 +67,8 @@ pub(crate) enum Waits {
     Request(RequestId),
     /// What is left of two operations.
     Both(Half, Half),
+    /// An operation that the engine's thread has.
+    Afar(MPI_Request),
     /// All of the requests in an array.
     All(InOut<MPI_Request>, usize),
     /// Any of them.
@@ -123,6 +125,7 @@ pub(crate) fn answer(process: &mut Process, waits: Waits, asleep: Asleep) {
 
 /// What the core has, with names.
 fn explanation(process: &mut Process) -> Explanation {
+    process.engine();
     let Process { comms, engine, .. } = process;
     let engine = engine.as_mut().expect("MPI runs");
     let mut told = engine.core.explain();
@@ -144,6 +147,7 @@ fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: boo
         Waits::Nothing => Vec::new(),
         Waits::Direct => process.engine().core.need_of_direct().into_iter().collect(),
         Waits::Request(id) => vec![process.engine().core.need(id)],
+        Waits::Afar(request) => vec![need_of_request(process, request)],
         Waits::Both(first, second) => vec![need_of_half(process, first), need_of_half(process, second)],
         Waits::All(requests, count) | Waits::Any(requests, count) => needs_of(process, requests, count),
         Waits::Probe(comm, source, tag) => {
@@ -172,6 +176,25 @@ fn need_of_half(process: &mut Process, half: Half) -> Need {
     match half {
         Half::Over(_) => Need::Nothing,
         Half::Going(id) => process.engine().core.need(id),
+        // It is told of with its request.
+        Half::Afar => Need::Nothing,
+    }
+}
+
+/// What an operation needs that the engine's thread has.
+fn need_afar(process: &mut Process, handle: MPI_Request) -> Need {
+    if let Some(id) = process.id_afar(handle) {
+        return process.engine().core.need(id);
+    }
+    let comm = process.node_afar(handle);
+    comm.and_then(|comm| need_of_node(process.engine(), comm)).unwrap_or(Need::Nothing)
+}
+
+fn need_of_running(process: &mut Process, running: Option<Half>, handle: MPI_Request) -> Need {
+    match running {
+        None => Need::Nothing,
+        Some(Half::Afar) => need_afar(process, handle),
+        Some(half) => need_of_half(process, half),
     }
 }
 
@@ -189,10 +212,8 @@ fn need_of_request(process: &mut Process, handle: MPI_Request) -> Need {
                 need => need,
             }
         }
-        What::Collective(persistent) => match persistent.running() {
-            Some(half) => need_of_half(process, half),
-            None => Need::Nothing,
-        },
+        What::Collective(persistent) => need_of_running(process, persistent.running(), handle),
+        What::Afar(afar) => need_of_running(process, afar.running, handle),
         What::Flush => Need::Other("the attached buffer to drain".into()),
         What::General(_) => Need::Other("a generalized request, which the program completes".into()),
     }
@@ -256,9 +277,11 @@ const fn answers_on_entry(call: u32) -> bool {
 /// What kind of call waits so, where the words may be another thread's.
 fn kind_of_call(waits: Waits, needs: &[Need]) -> &'static str {
     match (waits, needs) {
-        (Waits::Direct | Waits::Request(_), [Need::Message(_)]) => "MPI_Recv",
-        (Waits::Request(_), [Need::Match { .. }]) => "MPI_Send",
-        (Waits::Request(_), [Need::Collective(_)]) | (Waits::Node(_), _) => "a collective operation",
+        (Waits::Direct | Waits::Request(_) | Waits::Afar(_), [Need::Message(_)]) => "MPI_Recv",
+        (Waits::Request(_) | Waits::Afar(_), [Need::Match { .. }]) => "MPI_Send",
+        (Waits::Request(_) | Waits::Afar(_), [Need::Collective(_) | Need::Node(_)]) | (Waits::Node(_), _) => {
+            "a collective operation"
+        }
         (Waits::Both(..), _) => "MPI_Sendrecv",
         (Waits::All(_, 1), _) => "MPI_Wait",
         (Waits::All(..), _) => "MPI_Waitall",

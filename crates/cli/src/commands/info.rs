@@ -91,6 +91,7 @@ fn overview() -> String {
     row("host", &format!("{}, Linux {kernel}, {machine}", hostname()));
     row("CPUs", &cpus());
     row("launcher", &launcher());
+    row("progress", &progress());
     row("open files", &open_files());
     row("locked memory", &limit(Resource::Memlock, " B"));
     row("processes", &limit(Resource::Nproc, ""));
@@ -122,6 +123,18 @@ fn cpus() -> String {
         nodes.len(),
         if nodes.len() == 1 { "node" } else { "nodes" },
     )
+}
+
+fn progress() -> String {
+    match std::env::var(launch::ENV_PROGRESS).ok().filter(|mode| !mode.is_empty()) {
+        None => "assisted; or inline, offload (run --progress)".to_owned(),
+        Some(mode) if ["inline", "assisted", "offload"].contains(&&*mode) => {
+            format!("{mode}, by {}", launch::ENV_PROGRESS)
+        }
+        Some(other) => {
+            format!("{} is \"{other}\", which is no mode: MPI_Init will fail", launch::ENV_PROGRESS)
+        }
+    }
 }
 
 fn launcher() -> String {

@@ -7,14 +7,15 @@ use crate::boundary::Fault;
 use crate::gate::Guard;
 use crate::message::{self, give_status};
 use crate::request::{Half, SENT, What};
-use crate::runtime::{Engine, complete, on_device, wait, wait_direct, wait_until};
+use crate::runtime::{Engine, Plan, complete, on_device, wait, wait_afar, wait_direct, wait_until};
 use crate::state::{Process, process};
 use crate::why::Waits;
+use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Gap;
-use ayatori_core::ids::RequestId;
+use ayatori_core::ids::{Rank, RequestId, Source};
 use ayatori_core::process::MessageId;
-use ayatori_core::request::{Completion, Posted, SendMode, Status};
+use ayatori_core::request::{Completion, PROC_NULL, Posted, SendMode, Status};
 use std::ffi::{c_int, c_void};
 
 /// Arguments of a send.
@@ -58,7 +59,7 @@ impl Send {
         let comm = process.comms.get(self.comm, "comm")?.id();
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        let engine = process.engine();
+        let Some(engine) = &mut process.engine else { return Ok(false) };
         Ok(self.mode == SendMode::Standard
             && on_device!(&mut engine.device, |device| {
                 engine.core.send_at_once(device, comm, buffer, dest, tag)
@@ -70,6 +71,29 @@ impl Send {
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         Ok(process.engine().core.send_init(comm, buffer, dest, tag, self.mode)?)
+    }
+
+    /// Whether it is given to the engine's thread. A buffered send tells at once whether there was room.
+    #[inline(always)]
+    fn is_afar(self, process: &Process) -> bool {
+        process.is_afar() && self.mode != SendMode::Buffered
+    }
+
+    /// What the engine's thread is to do, checked.
+    fn plan(self, process: &Process) -> Result<Plan, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?;
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
+        check_rank(dest, comm.size())?;
+        Ok(Plan::Send { comm: comm.id(), buffer, dest, tag, mode: self.mode })
+    }
+}
+
+fn check_rank(rank: Rank, size: u32) -> Result<(), Fault> {
+    if rank < size || rank == PROC_NULL {
+        Ok(())
+    } else {
+        Err(Error::Rank { rank: rank.into(), size }.into())
     }
 }
 
@@ -117,6 +141,68 @@ impl Receive {
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         Ok(process.engine().core.recv_init(comm, buffer, source, tag)?)
     }
+
+    /// What the engine's thread is to do, checked.
+    fn plan(self, process: &Process) -> Result<Plan, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?;
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        if let Source::Rank(rank) = source {
+            check_rank(rank, comm.size())?;
+        }
+        Ok(Plan::Receive { comm: comm.id(), buffer, source, tag })
+    }
+}
+
+/// A send by way of the engine's thread.
+#[cold]
+fn send_afar(mut process: Guard<'static>, args: Send) -> Result<(), Fault> {
+    let plan = args.plan(&process)?;
+    if process.send_copy(&plan) {
+        return Ok(());
+    }
+    let request = process.run_afar(plan, args.comm)?;
+    crate::request::check(&wait_afar(process, request)?, args.comm)
+}
+
+#[cold]
+fn isend_afar(mut process: Guard<'static>, args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let plan = args.plan(&process)?;
+    let handle = if process.send_copy(&plan) { SENT } else { process.run_afar(plan, args.comm)? };
+    request.set("request", handle)
+}
+
+/// Receives where others may call, or the engine's thread does.
+fn receive_shared(mut process: Guard<'static>, args: Receive) -> Result<Completion, Fault> {
+    if process.is_afar() {
+        let plan = args.plan(&process)?;
+        let request = process.run_afar(plan, args.comm)?;
+        return wait_afar(process, request);
+    }
+    let posted = args.start(&mut process)?;
+    wait(process, posted)
+}
+
+#[cold]
+fn irecv_afar(mut process: Guard<'static>, args: Receive, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let plan = args.plan(&process)?;
+    let handle = process.run_afar(plan, args.comm)?;
+    request.set("request", handle)
+}
+
+/// Both halves of a send-receive by way of the engine's thread.
+#[cold]
+fn sendrecv_afar(mut process: Guard<'static>, send: Send, receive: Receive) -> Result<Completion, Fault> {
+    let (send_plan, receive_plan) = (send.plan(&process)?, receive.plan(&process)?);
+    let receiving = process.run_afar(receive_plan, receive.comm)?;
+    let sending =
+        if process.send_copy(&send_plan) { None } else { Some(process.run_afar(send_plan, send.comm)?) };
+    let received = wait_afar(process, receiving)?;
+    let sent = match sending {
+        Some(sending) => wait_afar(crate::state::process()?, sending)?,
+        None => Completion::EMPTY,
+    };
+    Ok(Completion { error: received.error.or(sent.error), ..received })
 }
 
 #[inline(always)]
@@ -124,6 +210,9 @@ fn send(args: Send) -> Result<(), Fault> {
     let mut process = process()?;
     if args.leaves_at_once(&mut process)? {
         return Ok(());
+    }
+    if args.is_afar(&process) {
+        return send_afar(process, args);
     }
     let posted = args.start(&mut process)?;
     complete(process, posted, args.comm).map(drop)
@@ -134,6 +223,9 @@ fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
     if args.leaves_at_once(&mut process)? {
         return request.set("request", SENT);
+    }
+    if args.is_afar(&process) {
+        return isend_afar(process, args, request);
     }
     let posted = args.start(&mut process)?;
     let handle = process.new_request(posted, args.comm)?;
@@ -159,20 +251,21 @@ pub(crate) fn isend_paced(
 
 fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
-    let id = args.init(&mut process)?;
-    let handle = process.core_request(id, args.comm)?;
+    let handle = if args.is_afar(&process) {
+        let plan = args.plan(&process)?;
+        process.prepare_afar(plan, args.comm)?
+    } else {
+        let id = args.init(&mut process)?;
+        process.core_request(id, args.comm)?
+    };
     request.set("request", handle)
 }
 
 #[inline(always)]
 fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    let completion = if process.is_shared() {
-        let posted = args.start(&mut process)?;
-        wait(process, posted)?
-    } else {
-        args.wait_alone(&mut process)?
-    };
+    let completion =
+        if process.is_shared() { receive_shared(process, args)? } else { args.wait_alone(&mut process)? };
     give_status(status, &completion);
     crate::request::check(&completion, args.comm)
 }
@@ -251,6 +344,7 @@ fn finish_both(process: Guard<'static>, (receive, send): (Half, Half)) -> Result
         Half::Going(id) => {
             wait_until(Waits::Both(receive, send), |process| Ok(process.engine().core.take(id)?))
         }
+        Half::Afar => unreachable!("both were started by the core"),
     };
     let received = end(receive)?;
     let sent = end(send)?;
@@ -259,8 +353,12 @@ fn finish_both(process: Guard<'static>, (receive, send): (Half, Half)) -> Result
 
 fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    let halves = start_both(&mut process, send, receive)?;
-    let completion = finish_both(process, halves)?;
+    let completion = if send.is_afar(&process) {
+        sendrecv_afar(process, send, receive)?
+    } else {
+        let halves = start_both(&mut process, send, receive)?;
+        finish_both(process, halves)?
+    };
     give_status(status, &completion);
     crate::request::check(&completion, send.comm)
 }
@@ -338,15 +436,25 @@ macro_rules! counted {
             /// MPI-5.0 §3.7.2
             fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
-                let id = Receive { buf, count: count.into(), datatype, source, tag, comm }.start_request(&mut process)?;
+                let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
+                if process.is_afar() {
+                    return irecv_afar(process, receive, request);
+                }
+                let id = receive.start_request(&mut process)?;
                 let handle = process.core_request(id, comm)?;
                 request.set("request", handle)
             }
             /// MPI-5.0 §3.9
             fn $init(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
-                let id = Receive { buf, count: count.into(), datatype, source, tag, comm }.init(&mut process)?;
-                let handle = process.core_request(id, comm)?;
+                let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
+                let handle = if process.is_afar() {
+                    let plan = receive.plan(&process)?;
+                    process.prepare_afar(plan, comm)?
+                } else {
+                    let id = receive.init(&mut process)?;
+                    process.core_request(id, comm)?
+                };
                 request.set("request", handle)
             }
             /// MPI-5.0 §3.8.3

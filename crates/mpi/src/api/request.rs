@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::message;
 use crate::request::{General, Half, Request, SENT, Tested, What, check, peek};
-use crate::runtime::wait_until;
+use crate::runtime::{Afar, found_nothing, wait_until};
 use crate::state::{Process, process};
 use crate::why::Waits;
 use ayatori_core::request::Completion;
@@ -292,7 +292,10 @@ api! {
             }
         };
         flag.set("flag", c_int::from(found.is_some()))?;
-        let Some(found) = found else { return Ok(()) };
+        let Some(found) = found else {
+            found_nothing();
+            return Ok(());
+        };
         let ended = end(found, request, 0)?;
         store(status, 0, ended.status, None);
         check(&ended.completion, ended.comm)
@@ -308,7 +311,13 @@ api! {
         process()?.progress();
         let ended = end_all(array_of_requests, length("count", count)?)?;
         flag.set("flag", c_int::from(ended.is_some()))?;
-        ended.map_or(Ok(()), |ended| give_statuses(ended.iter(), array_of_statuses))
+        match ended {
+            None => {
+                found_nothing();
+                Ok(())
+            }
+            Some(ended) => give_statuses(ended.iter(), array_of_statuses),
+        }
     }
 
     /// MPI-5.0 §3.7.5
@@ -325,6 +334,7 @@ api! {
     fn MPI_Testany(count: c_int, array_of_requests: InOut<MPI_Request>, indx: Out<c_int>, flag: Out<c_int>, status: Out<MPI_Status>) {
         match end_any(array_of_requests, length("count", count)?)? {
             None => {
+                found_nothing();
                 flag.set("flag", 0)?;
                 indx.set("indx", MPI_UNDEFINED)
             }
@@ -348,7 +358,10 @@ api! {
     /// MPI-5.0 §3.7.5
     fn MPI_Testsome(incount: c_int, array_of_requests: InOut<MPI_Request>, outcount: Out<c_int>, array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
         match end_some(array_of_requests, length("incount", incount)?)? {
-            None => outcount.set("outcount", 0),
+            None => {
+                found_nothing();
+                outcount.set("outcount", 0)
+            }
             Some(ended) => give_some(ended, outcount, array_of_indices, array_of_statuses),
         }
     }
@@ -383,8 +396,9 @@ api! {
     /// MPI-5.0 §3.7.6
     fn MPI_Request_get_status(request: MPI_Request, flag: Out<c_int>, status: Out<MPI_Status>) {
         let found = peek(request)?;
-        if let Some(found) = found {
-            store(status, 0, found, None);
+        match found {
+            Some(found) => store(status, 0, found, None),
+            None => found_nothing(),
         }
         flag.set("flag", c_int::from(found.is_some()))
     }
@@ -472,23 +486,30 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
         process.engine().core.free(id)?;
         return Ok(None);
     }
-    if let What::General(general) = &mut process.requests.get_mut(handle, "request")?.what
-        && !general.is_complete
-    {
-        // MPI_Grequest_complete will still be called with the handle.
-        general.is_freed = true;
-        return Ok(None);
-    }
     if handle == SENT {
         return Ok(None);
     }
+    process.settle();
+    match &mut process.requests.get_mut(handle, "request")?.what {
+        // MPI_Grequest_complete will still be called with the handle.
+        What::General(general) if !general.is_complete => {
+            general.is_freed = true;
+            return Ok(None);
+        }
+        What::Afar(Afar { running: Some(Half::Afar), is_freed, .. }) => {
+            *is_freed = true;
+            return Ok(None);
+        }
+        _ => {}
+    }
     let Request { what, .. } = process.requests.remove(handle, "request")?;
-    let core = &mut process.engine().core;
     match what {
+        What::Afar(Afar { running: Some(Half::Going(id)), .. }) => process.engine().core.free(id)?,
+        What::Afar(_) => {}
         What::Both(receive, send, kept) => {
             for half in [receive, send] {
                 if let Half::Going(id) = half {
-                    core.free(id)?;
+                    process.engine().core.free(id)?;
                 }
             }
             // Still being sent from; a few bytes for a call that nobody makes.
@@ -516,8 +537,13 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
         engine.core.cancel(&mut engine.device, id)?;
         return Ok(None);
     }
-    match &process.requests.get(handle, "request")?.what {
-        What::Sent | What::Flush => {}
+    let running = match &process.requests.get(handle, "request")?.what {
+        What::Afar(Afar { running: None, .. }) => {
+            return Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not active")));
+        }
+        What::Afar(Afar { running: Some(Half::Afar), .. }) => process.id_afar(handle),
+        What::Afar(Afar { running: Some(Half::Going(id)), .. }) => Some(*id),
+        What::Afar(_) | What::Sent | What::Flush => None,
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }
@@ -525,6 +551,10 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a collective operation cannot be cancelled")));
         }
         What::General(general) => return Ok(Some(**general)),
+    };
+    if let Some(id) = running {
+        let engine = process.engine();
+        engine.core.cancel(&mut engine.device, id)?;
     }
     Ok(None)
 }
@@ -533,12 +563,13 @@ fn is_nothing(handle: MPI_Request) -> Result<bool, Fault> {
     if handle == MPI_REQUEST_NULL {
         return Ok(true);
     }
-    let process = process()?;
+    let mut process = process()?;
     if let Some(id) = process.core_id(handle, "array_of_requests")? {
-        return Ok(process.engine.as_ref().expect("MPI runs").core.is_inactive(id));
+        return Ok(process.engine().core.is_inactive(id));
     }
     Ok(match &process.requests.get(handle, "array_of_requests")?.what {
         What::Collective(persistent) => persistent.is_inactive(),
+        What::Afar(afar) => afar.running.is_none(),
         _ => false,
     })
 }
@@ -546,16 +577,8 @@ fn is_nothing(handle: MPI_Request) -> Result<bool, Fault> {
 fn start(requests: InOut<MPI_Request>, at: usize) -> Result<(), Fault> {
     let handle = requests.get_at("request", at)?;
     let mut process = process()?;
-    let process = &mut *process;
-    let core_id = process.core_id(handle, "request")?;
-    let engine = process.engine.as_mut().expect("MPI runs");
-    if let Some(id) = core_id {
-        let comm = process.core_comms[id.index as usize];
-        return engine.core.start(&mut engine.device, id).map_err(|error| Fault::from(error).on(comm));
-    }
-    let request = process.requests.get_mut(handle, "request")?;
-    match &mut request.what {
-        What::Collective(persistent) => persistent.start(engine).map_err(|fault| fault.on(request.comm)),
-        _ => Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not a persistent request"))),
-    }
+    let Some(id) = process.core_id(handle, "request")? else { return process.start_again(handle) };
+    let comm = process.core_comms[id.index as usize];
+    let engine = process.engine();
+    engine.core.start(&mut engine.device, id).map_err(|error| Fault::from(error).on(comm))
 }

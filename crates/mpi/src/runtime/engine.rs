@@ -21,7 +21,7 @@ use ayatori_core::time;
 use ayatori_devices::shm::{Wait, WaitStep};
 use std::time::{Duration, Instant};
 
-use super::helper::{self, Resting};
+use super::helper::{self, Awaiting, Resting};
 use super::net::Net;
 
 /// What moves messages.
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// How long to sleep at most: until the core wants to be called.
-    pub(super) fn sleep_max(&self) -> Option<Duration> {
+    pub(in crate::runtime) fn sleep_max(&self) -> Option<Duration> {
         let left = self.core.poll_timeout()?.since(self.clock.now());
         Some(Duration::from_nanos(left.as_ps() / 1_000))
     }
@@ -182,15 +182,21 @@ impl Engine {
 }
 
 impl Process {
-    /// One round of progress.
+    /// One round of progress; where the engine is with its thread, a look at what came of its rounds.
     #[inline]
     pub(crate) fn progress(&mut self) -> bool {
-        self.engine().progress()
+        match &mut self.engine {
+            Some(engine) => engine.progress(),
+            None => self.settle(),
+        }
     }
 
-    /// The engine; there is one from start to end.
-    #[inline]
+    /// The engine; there is one from start to end. Where it is with its thread it is borrowed until the process is let go of.
+    #[inline(always)]
     pub(crate) fn engine(&mut self) -> &mut Engine {
+        if self.engine.is_none() {
+            self.borrow_engine();
+        }
         self.engine.as_mut().expect("MPI runs")
     }
 }
@@ -298,7 +304,7 @@ pub(crate) fn wait_until<R>(
         if let Some(result) = done(&mut process)? {
             return Ok(result);
         }
-        let policy = process.engine().device.policy();
+        let policy = process.policy();
         if worked {
             wait = None;
         }
@@ -320,13 +326,12 @@ pub(crate) fn wait_for_any<R>(
             return Ok(result);
         }
         let mut process = state::process()?;
-        let engine = process.engine();
-        let completions = Some(engine.core.completion_count());
+        let completions = Some(process.completions());
         if completions != last {
             wait = None;
             last = completions;
         }
-        let policy = engine.device.policy();
+        let policy = process.policy();
         let wait = wait.get_or_insert_with(|| policy.start());
         drop(nap.pause(process, wait, waits)?);
     }
@@ -341,23 +346,26 @@ struct Nap {
     resting: Option<Resting>,
     /// Completions that had been told of before the last look.
     seen: u32,
+    /// While it waits awake for the engine's thread.
+    awaiting: Option<Awaiting>,
 }
 
 impl Nap {
     /// To be called before the first look.
     fn begin() -> Self {
-        Self { asleep: None, answered: 0, resting: None, seen: helper::completions_seen() }
+        Self { asleep: None, answered: 0, resting: None, seen: helper::completions_seen(), awaiting: None }
     }
 
-    /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a moment.
-    fn sleep(&mut self, waits: Waits) {
+    /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a moment. `by_loan`:
+    /// the engine was borrowed for the look before.
+    fn sleep(&mut self, waits: Waits, by_loan: bool) {
         match (&self.resting, waits) {
-            (Some(resting), _) => resting.rest(self.seen),
+            (Some(resting), _) if resting.is_enough(by_loan) => resting.rest(self.seen),
             // Nobody hears of what happens in shared memory.
-            (None, Waits::Node(_)) => std::thread::sleep(SHARED_NAP),
-            (None, _) => {
+            (_, Waits::Node(_)) if !by_loan => std::thread::sleep(SHARED_NAP),
+            _ => {
                 // One more look, then.
-                self.resting = Resting::begin();
+                self.resting = Resting::begin(by_loan);
                 if self.resting.is_none() {
                     std::thread::sleep(SHARED_NAP);
                 }
@@ -388,19 +396,26 @@ impl Nap {
         wait: &mut Wait,
         waits: Waits,
     ) -> Result<Guard<'static>, Fault> {
+        let by_loan = process.has_loan();
         drop(process);
         let step = wait.step();
+        match (step, &self.awaiting) {
+            (WaitStep::Sleep, _) => self.awaiting = None,
+            (_, None) => self.awaiting = Awaiting::begin(),
+            _ => {}
+        }
         match step {
-            WaitStep::Spin => std::hint::spin_loop(),
-            WaitStep::Yield => std::thread::yield_now(),
-            WaitStep::Sleep => self.sleep(waits),
+            WaitStep::Spin if !by_loan => std::hint::spin_loop(),
+            // The engine's thread is to have it in between.
+            WaitStep::Spin | WaitStep::Yield => std::thread::yield_now(),
+            WaitStep::Sleep => self.sleep(waits, by_loan),
         }
         self.seen = helper::completions_seen();
         let mut process = state::process()?;
         if step == WaitStep::Sleep {
             self.asleep.get_or_insert_with(Instant::now);
             // Each thread adds its part, so it is not enough that one has answered.
-            let inquiry = process.engine().device.shm().inquiry();
+            let inquiry = process.inquiry();
             if inquiry != self.answered {
                 self.answered = inquiry;
                 why::answer(&mut process, waits, self.asleep);

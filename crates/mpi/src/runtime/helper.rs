@@ -1,4 +1,5 @@
-//! Progress while the program computes: the mode in force, and the helper thread of mode *assisted*.
+//! Progress while the program computes: the mode in force, and the helper thread of mode *assisted*. (Mode *offload* is in
+//! `offload/`.)
 //!
 //! A rendezvous needs both sides: a message of which the other side is to be told, or whose next piece is to be sent, stands
 //! still while the program that owns it computes. In mode *inline* it does; in mode *assisted*, the default, a thread of
@@ -31,10 +32,12 @@ use ayatori_core::device::Armed;
 use ayatori_devices::launch::ENV_PROGRESS;
 use ayatori_devices::threads::{self, Nap, Signal};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use super::offload;
 
 /// Who makes progress, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,8 @@ pub(crate) enum Mode {
     Inline,
     /// Calls of MPI, and a thread while there are none.
     Assisted,
+    /// A thread, always.
+    Offload,
 }
 
 impl Mode {
@@ -54,7 +59,7 @@ impl Mode {
 
     /// By its number in `mpi-ext.h`.
     pub(crate) fn from_number(number: c_int) -> Option<Self> {
-        [Self::Inline, Self::Assisted].into_iter().find(|mode| mode.number() == number)
+        [Self::Inline, Self::Assisted, Self::Offload].into_iter().find(|mode| mode.number() == number)
     }
 
     /// What the environment asks for.
@@ -62,9 +67,10 @@ impl Mode {
         match std::env::var(ENV_PROGRESS).as_deref() {
             Err(_) | Ok("" | "assisted") => Ok(Self::Assisted),
             Ok("inline") => Ok(Self::Inline),
+            Ok("offload") => Ok(Self::Offload),
             Ok(other) => Err(fault(
                 crate::abi::MPI_ERR_OTHER,
-                format_args!("{ENV_PROGRESS} is \"{other}\": give `inline` or `assisted`"),
+                format_args!("{ENV_PROGRESS} is \"{other}\": give `inline`, `assisted` or `offload`"),
             )),
         }
     }
@@ -94,8 +100,12 @@ static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 static NAP: Mutex<Option<Arc<Nap>>> = Mutex::new(None);
 /// Threads that rest.
 static RESTING: AtomicU32 = AtomicU32::new(0);
+/// Those of them that look into the engine themselves, so that all that happens there may concern them.
+static WATCHING: AtomicU32 = AtomicU32::new(0);
 /// Something has completed.
 static COMPLETED: Signal = Signal::new();
+/// Calls that wait for the engine's thread and do not sleep.
+static AWAITING: AtomicU32 = AtomicU32::new(0);
 /// Completions when that was last said.
 static COMPLETED_COUNT: AtomicU64 = AtomicU64::new(0);
 
@@ -105,7 +115,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The mode in force.
 pub(crate) fn mode() -> Mode {
-    if MODE.load(Ordering::Relaxed) == Mode::Assisted as u8 { Mode::Assisted } else { Mode::Inline }
+    const ASSISTED: u8 = Mode::Assisted as u8;
+    const OFFLOAD: u8 = Mode::Offload as u8;
+    match MODE.load(Ordering::Relaxed) {
+        ASSISTED => Mode::Assisted,
+        OFFLOAD => Mode::Offload,
+        _ => Mode::Inline,
+    }
 }
 
 /// MPI starts. To be called before there are more threads: later it takes the kernel milliseconds.
@@ -124,18 +140,49 @@ pub(super) fn prepare(process: &mut Process, is_alone: bool) {
 
 /// Goes over to a mode; gives the one in force then: without the kernel's help, or alone, that is *inline*. No call is
 /// inside.
-pub(crate) fn set_mode(mode: Mode) -> Mode {
-    let mode = if CAN_ASSIST.load(Ordering::Relaxed) { mode } else { Mode::Inline };
-    match mode {
-        Mode::Inline => stop(),
+pub(crate) fn set_mode(wanted: Mode) -> Mode {
+    let nap = locked(&NAP).clone();
+    let mut mode = match wanted {
+        Mode::Assisted if !CAN_ASSIST.load(Ordering::Relaxed) => Mode::Inline,
+        Mode::Offload if nap.is_none() => Mode::Inline,
+        wanted => wanted,
+    };
+    if mode != Mode::Offload {
+        end_offload();
+    }
+    match (mode, nap) {
+        (Mode::Offload, Some(nap)) if self::mode() != Mode::Offload => {
+            stop();
+            let has_begun = offload::enter(&mut state::process_in_any_phase(), nap);
+            // From now on calls wait as they do among threads: without the process.
+            state::gate().set_concurrent(has_begun || is_threaded());
+            if !has_begun {
+                mode = Mode::Inline;
+            }
+        }
+        (Mode::Inline, _) => stop(),
         // It begins to exist when the first call leaves work behind.
-        Mode::Assisted if locked(&THREAD).is_none() => {
+        (Mode::Assisted, _) if locked(&THREAD).is_none() => {
             state::gate().begin_doze();
         }
-        Mode::Assisted => {}
+        _ => {}
     }
     MODE.store(mode as u8, Ordering::Relaxed);
     mode
+}
+
+/// Whether calls may overlap by the level the user asked for.
+fn is_threaded() -> bool {
+    super::thread_level() == crate::abi::MPI_THREAD_MULTIPLE
+}
+
+/// Goes over to *inline*, if the mode is *offload*. No call is inside.
+pub(super) fn end_offload() {
+    if mode() == Mode::Offload {
+        offload::leave(&mut state::process_in_any_phase());
+        state::gate().set_concurrent(is_threaded());
+        MODE.store(Mode::Inline as u8, Ordering::Relaxed);
+    }
 }
 
 /// Ends the helper. No call is inside.
@@ -275,18 +322,30 @@ fn needs_watching(process: &mut HelperGuard<'_>) -> bool {
 }
 
 /// A thread that waits while others may call: it sleeps until something completes.
-pub(crate) struct Resting(());
+pub(crate) struct Resting {
+    is_watching: bool,
+}
 
 impl Resting {
     /// Begins; look once more before the first [`rest`](Self::rest). `None`: nobody would tell it of arrivals.
-    pub(crate) fn begin() -> Option<Self> {
-        if mode() == Mode::Inline {
+    /// `is_watching`: it borrows the engine to look.
+    pub(crate) fn begin(is_watching: bool) -> Option<Self> {
+        let mode = mode();
+        if mode == Mode::Inline {
             return None;
         }
         RESTING.fetch_add(1, Ordering::SeqCst);
-        state::gate().stop_doze();
-        wake();
-        Some(Self(()))
+        WATCHING.fetch_add(u32::from(is_watching), Ordering::SeqCst);
+        if mode == Mode::Assisted {
+            state::gate().stop_doze();
+            wake();
+        }
+        Some(Self { is_watching })
+    }
+
+    /// Whether it is told of what it needs.
+    pub(crate) fn is_enough(&self, is_watching: bool) -> bool {
+        self.is_watching || !is_watching
     }
 
     /// Sleeps until something completes that had not when it was `seen`.
@@ -298,6 +357,43 @@ impl Resting {
 impl Drop for Resting {
     fn drop(&mut self) {
         RESTING.fetch_sub(1, Ordering::SeqCst);
+        WATCHING.fetch_sub(u32::from(self.is_watching), Ordering::SeqCst);
+    }
+}
+
+/// A call that waits for the engine's thread and is awake.
+pub(crate) struct Awaiting(());
+
+impl Awaiting {
+    /// Begins, in mode *offload*.
+    pub(crate) fn begin() -> Option<Self> {
+        (mode() == Mode::Offload).then(|| {
+            AWAITING.fetch_add(1, Ordering::Relaxed);
+            Self(())
+        })
+    }
+}
+
+impl Drop for Awaiting {
+    fn drop(&mut self) {
+        AWAITING.fetch_sub(1, Ordering::Relaxed);
+        offload::end_wait();
+    }
+}
+
+/// Whether there is such a call.
+pub(super) fn is_awaited() -> bool {
+    AWAITING.load(Ordering::Relaxed) > 0
+}
+
+/// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given responses, or all
+/// are to look for another reason.
+pub(super) fn tell(has_answered: bool) {
+    // They say that they rest, then look once more; what they are to find was there before this.
+    fence(Ordering::SeqCst);
+    let concerned = if has_answered { &RESTING } else { &WATCHING };
+    if concerned.load(Ordering::Relaxed) > 0 {
+        COMPLETED.raise();
     }
 }
 

@@ -1,16 +1,18 @@
 //! The runtime: start, end and abort of the process, waiting, progress.
 //!
-//! `launch.rs` and `cluster.rs` find the job, `engine.rs` moves messages and waits, `helper.rs` does so while nobody calls;
-//! here is what frames them.
+//! `launch.rs` and `cluster.rs` find the job, `engine.rs` moves messages and waits, `helper.rs` does so while nobody calls,
+//! `offload/` gives all of it to a thread; here is what frames them.
 
 mod cluster;
 mod engine;
 pub(crate) mod helper;
 mod launch;
 mod net;
+mod offload;
 
 pub(crate) use engine::{Engine, complete, wait, wait_direct, wait_for_any, wait_for_node, wait_until};
 pub(crate) use net::{Net, on_device};
+pub(crate) use offload::{Afar, Front, Plan, found_nothing, is_active, wait_afar};
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
@@ -122,6 +124,7 @@ pub(crate) fn finish() -> Result<(), Fault> {
     // Attributes of MPI_COMM_SELF first, while MPI still works (MPI-5.0 §11.4.1).
     let attributes = std::mem::take(&mut state::process()?.comms.get_mut(MPI_COMM_SELF, "comm")?.attributes);
     crate::attribute::delete_all(MPI_COMM_SELF.0, attributes)?;
+    helper::end_offload();
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
     let left = Waits::Other("its last messages to leave");
     wait_until(left, |process| Ok((!process.engine().core.wants_transmit()).then_some(())))?;

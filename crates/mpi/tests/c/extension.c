@@ -31,6 +31,7 @@ int main(void)
     /* Nobody to talk to: no help is needed. */
     CHECK(MPIX_Progress_get(&mode) == MPI_SUCCESS && mode == MPIX_PROGRESS_INLINE);
     CHECK(MPIX_Progress_set(MPIX_PROGRESS_ASSISTED, &provided) == MPI_SUCCESS && provided == MPIX_PROGRESS_INLINE);
+    CHECK(MPIX_Progress_set(MPIX_PROGRESS_OFFLOAD, &provided) == MPI_SUCCESS && provided == MPIX_PROGRESS_INLINE);
     CHECK(PMPIX_Progress_set(17, &provided) == MPI_ERR_ARG);
     CHECK(MPIX_Progress_get(NULL) == MPI_ERR_ARG);
 

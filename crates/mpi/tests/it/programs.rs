@@ -66,7 +66,7 @@ fn progress_modes_and_gaps_can_be_set() {
 fn a_variable_that_makes_no_sense_is_named() {
     let program = compile("groups.c");
     for (name, value, why) in [
-        ("AYATORI_PROGRESS", "sometimes", "give `inline` or `assisted`"),
+        ("AYATORI_PROGRESS", "sometimes", "give `inline`, `assisted` or `offload`"),
         ("AYATORI_GAP", "wide", "a gap is a number of packet times"),
         ("AYATORI_GAP_FREE_HOPS", "-1", "invalid digit"),
     ] {

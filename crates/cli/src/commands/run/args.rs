@@ -67,7 +67,7 @@ pub(crate) struct Args {
 /// What is passed on to the library in each rank's environment.
 #[derive(Debug, Clone, Default, clap::Args)]
 struct LibraryArgs {
-    /// Who makes progress with messages while a rank computes: nobody, or a thread of the library's [default: assisted]
+    /// Who makes progress with messages: calls, calls and a thread, or a thread alone [default: assisted]
     #[arg(long, value_name = "WHO")]
     progress: Option<Progress>,
     /// Silence after each packet of a long message between hosts, in packet times: 1 is half of the rail's rate
@@ -87,6 +87,7 @@ impl LibraryArgs {
         let progress = self.progress.map(|progress| match progress {
             Progress::Inline => "inline".to_owned(),
             Progress::Assisted => "assisted".to_owned(),
+            Progress::Offload => "offload".to_owned(),
         });
         let all = [
             (launch::ENV_PROGRESS, progress),
@@ -105,6 +106,8 @@ enum Progress {
     Inline,
     /// Calls of MPI, and a thread while there are none
     Assisted,
+    /// A thread that owns the devices; calls give it commands
+    Offload,
 }
 
 fn gap(text: &str) -> Result<Gap, NotGap> {

@@ -1,0 +1,267 @@
+//! The engine's side of the queues: executes commands, finds what is over, answers.
+
+use super::front::Plan;
+use super::ring::{Consumer, Producer};
+use super::{Command, HALL, QUEUE_CAPACITY, Response};
+use crate::abi::MPI_Request;
+use crate::collective::{self, Operation};
+use crate::runtime::{Engine, on_device};
+use ayatori_core::Error;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::ids::{CommId, Rank, RequestId, Tag};
+use ayatori_core::process::ProcessEvent;
+use ayatori_core::request::{Completion, Posted, SendMode, Status};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// An operation of the core that is under way.
+pub(super) struct Pending {
+    pub(super) id: RequestId,
+    pub(super) of: Whose,
+}
+
+/// Who hears of its end.
+pub(super) enum Whose {
+    /// A request of a call's.
+    Request(MPI_Request),
+    /// Nobody: the copy of a short message, which is sent from here.
+    Copy(Box<[u8]>),
+}
+
+/// A blocking collective operation in the node's shared memory.
+pub(super) struct NodeRun {
+    pub(super) request: MPI_Request,
+    pub(super) comm: CommId,
+    operation: Arc<Operation>,
+}
+
+/// See the [module's docs](self).
+pub(super) struct Desk {
+    commands: Consumer<Command>,
+    responses: Producer<Response>,
+    /// Responses for which there was no room.
+    backlog: VecDeque<Response>,
+    pub(super) pending: VecDeque<Pending>,
+    pub(super) nodes: Vec<NodeRun>,
+    /// The core's count of completions when it was last looked for what is over.
+    completions: u64,
+    copies_kept: u32,
+}
+
+fn failed(error: Error) -> Completion {
+    Completion { status: Status::EMPTY, error: Some(error) }
+}
+
+impl Desk {
+    pub(super) fn new(commands: Consumer<Command>, responses: Producer<Response>) -> Self {
+        Self {
+            commands,
+            responses,
+            backlog: VecDeque::new(),
+            pending: VecDeque::new(),
+            nodes: Vec::new(),
+            completions: 0,
+            copies_kept: 0,
+        }
+    }
+
+    /// Whether no command waits.
+    #[inline]
+    pub(super) fn is_idle(&mut self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// A round: commands, progress, answers. Whether anything happened, and whether anything was answered.
+    #[inline]
+    pub(super) fn round(&mut self, engine: &mut Engine) -> (bool, bool) {
+        let mut worked = self.execute(engine);
+        worked |= engine.progress();
+        worked |= self.advance_nodes(engine);
+        self.harvest(engine);
+        (worked, self.answer())
+    }
+
+    /// Executes the commands that wait. Whether there were any.
+    #[inline]
+    pub(super) fn execute(&mut self, engine: &mut Engine) -> bool {
+        let mut worked = false;
+        // As many as there can be: whoever goes on commanding does not keep us from progress.
+        for _ in 0..QUEUE_CAPACITY {
+            let Some(command) = self.commands.pop() else { break };
+            worked = true;
+            match command {
+                Command::Run(request, plan) => {
+                    let posted = plan.begin(engine);
+                    self.begun(request, posted);
+                }
+                Command::Copy { comm, dest, tag, length, mut bytes } => {
+                    self.send_copy(engine, comm, (dest, tag), &mut bytes[..usize::from(length)]);
+                }
+                Command::Collective { request, comm, operation, is_blocking } => {
+                    self.begin_collective(engine, (request, comm), operation, is_blocking);
+                }
+            }
+        }
+        worked
+    }
+
+    fn begun(&mut self, request: MPI_Request, posted: Result<Posted, Error>) {
+        match posted {
+            Ok(Posted::Done(completion)) => self.respond(request, completion),
+            Ok(Posted::Pending(id)) => self.pending.push_back(Pending { id, of: Whose::Request(request) }),
+            Err(error) => self.respond(request, failed(error)),
+        }
+    }
+
+    fn send_copy(&mut self, engine: &mut Engine, comm: CommId, (dest, tag): (Rank, Tag), bytes: &mut [u8]) {
+        let Engine { core, device, .. } = engine;
+        // SAFETY: the bytes outlive the call, and a send that leaves at once reads them in this call only.
+        let buffer = unsafe { Buffer::from_raw_parts(bytes.as_mut_ptr(), bytes.len()) };
+        if on_device!(device, |device| core.send_at_once(device, comm, buffer, dest, tag)) {
+            return;
+        }
+        let mut kept: Box<[u8]> = (&*bytes).into();
+        // SAFETY: the copy is kept until the send is over, or for good where nobody hears of that (`thread::leave`).
+        let buffer = unsafe { Buffer::from_raw_parts(kept.as_mut_ptr(), kept.len()) };
+        match core.isend(device, comm, buffer, dest, tag, SendMode::Standard) {
+            Ok(Posted::Done(_)) => {}
+            Ok(Posted::Pending(id)) => {
+                self.pending.push_back(Pending { id, of: Whose::Copy(kept) });
+                self.copies_kept += 1;
+                HALL.copies_kept.store(self.copies_kept, Ordering::Relaxed);
+            }
+            Err(_) => HALL.has_failed.store(true, Ordering::Relaxed),
+        }
+    }
+
+    fn begin_collective(
+        &mut self,
+        engine: &mut Engine,
+        (request, comm): (MPI_Request, CommId),
+        operation: Arc<Operation>,
+        is_blocking: bool,
+    ) {
+        if is_blocking {
+            let Engine { core, device, node, .. } = &mut *engine;
+            match node.start(core, device.shm(), comm, &operation) {
+                Ok(false) => {}
+                Ok(true) => return self.nodes.push(NodeRun { request, comm, operation }),
+                Err(error) => return self.respond(request, failed(error)),
+            }
+        }
+        let posted = collective::begin(engine, comm, &operation);
+        self.begun(request, posted);
+    }
+
+    /// Goes on with operations in shared memory. Whether any ended.
+    pub(super) fn advance_nodes(&mut self, engine: &mut Engine) -> bool {
+        if self.nodes.is_empty() {
+            return false;
+        }
+        let error = engine.core.poll_event().map(|ProcessEvent::PeerLost(_, error)| error);
+        let before = self.nodes.len();
+        let mut at = 0;
+        while let Some(run) = self.nodes.get(at) {
+            let room = engine.node.opened(run.comm).expect("it has begun an operation");
+            // What comes from lower ranks is the accumulator; the operation commutes.
+            let mut reduce = |inout: &mut [u8], input: &[u8]| {
+                if let Some(reducer) = run.operation.reducer() {
+                    reducer.apply(input, inout);
+                }
+            };
+            let completion = match error {
+                _ if room.advance(&mut reduce) => Completion::EMPTY,
+                Some(error) => failed(error),
+                None => {
+                    at += 1;
+                    continue;
+                }
+            };
+            let run = self.nodes.swap_remove(at);
+            self.respond(run.request, completion);
+        }
+        self.nodes.len() < before
+    }
+
+    /// Finds what is over.
+    #[inline]
+    pub(super) fn harvest(&mut self, engine: &mut Engine) {
+        let core = &mut engine.core;
+        let count = core.completion_count();
+        let mut left = count.wrapping_sub(self.completions);
+        self.completions = count;
+        // No more can be over than were counted, and the oldest are likely to be.
+        let mut at = 0;
+        while left > 0 && at < self.pending.len() {
+            let completion = match core.take(self.pending[at].id) {
+                Ok(Some(completion)) => completion,
+                Ok(None) => {
+                    at += 1;
+                    continue;
+                }
+                Err(error) => failed(error),
+            };
+            left -= 1;
+            let Some(ended) = self.pending.remove(at) else { return };
+            match ended.of {
+                Whose::Request(request) => self.respond(request, completion),
+                Whose::Copy(_) => {
+                    self.copies_kept -= 1;
+                    HALL.copies_kept.store(self.copies_kept, Ordering::Relaxed);
+                    if completion.error.is_some() {
+                        HALL.has_failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn respond(&mut self, request: MPI_Request, completion: Completion) {
+        self.backlog.push_back(Response { request, completion });
+    }
+
+    /// Gives calls the responses for which there is room. Whether there were any.
+    #[inline]
+    pub(super) fn answer(&mut self) -> bool {
+        let mut answered = false;
+        while let Some(response) = self.backlog.pop_front() {
+            match self.responses.push(response) {
+                Ok(()) => answered = true,
+                Err(response) => {
+                    self.backlog.push_front(response);
+                    break;
+                }
+            }
+        }
+        answered
+    }
+
+    /// Whether every response has been given.
+    pub(super) fn has_answered(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
+    /// The core's request behind a call's, if it is under way.
+    pub(super) fn id_of(&self, request: MPI_Request) -> Option<RequestId> {
+        let is_it = |pending: &&Pending| matches!(pending.of, Whose::Request(of) if of == request);
+        self.pending.iter().find(is_it).map(|pending| pending.id)
+    }
+}
+
+impl Plan {
+    /// Starts it.
+    #[inline]
+    pub(super) fn begin(self, engine: &mut Engine) -> Result<Posted, Error> {
+        let Engine { core, device, .. } = engine;
+        match self {
+            Self::Send { comm, buffer, dest, tag, mode } => {
+                on_device!(device, |device| core.isend(device, comm, buffer, dest, tag, mode))
+            }
+            Self::Receive { comm, buffer, source, tag } => {
+                on_device!(device, |device| core.irecv(device, comm, buffer, source, tag))
+            }
+        }
+    }
+}
