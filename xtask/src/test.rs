@@ -31,6 +31,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     steps.step("docs", || cargo(&doc, &[("RUSTDOCFLAGS", "-D warnings")]))?;
     steps.step("cargo test", || cargo(&["test", "--workspace", "--no-fail-fast"], &[]))?;
     steps.step("conformance", || conformance::own_programs(&c_programs))?;
+    let offloaded = CommonOptions { progress: Some("offload".to_owned()), ..CommonOptions::ours(vec![2]) };
+    steps.step("conformance, progress mode offload", || conformance::own_programs(&offloaded))?;
     steps.close()
 }
 

@@ -162,6 +162,7 @@ fn measure(
     // A wrapper may wait for its turn; bounding the program is then its business too.
     let limit = if wrap.is_some() { case.limit * 4 } else { case.limit };
     let mut left = libraries.to_vec();
+    left.retain(|library| case.progress.is_none() || *library == Library::Ayatori);
     for _ in 0..runs {
         let mut failed = Vec::new();
         for &library in &left {
@@ -187,7 +188,8 @@ fn measure(
 
 /// The launch of a case; start-up is timed around the launcher.
 fn launch(case: &Case, library: Library, wrap: Option<&str>) -> Command {
-    let inner = library.launch(case.ranks, &program_path(library, case.program), &[]);
+    let mut inner = library.launch(case.ranks, &program_path(library, case.program), &[]);
+    inner.envs(case.progress.map(|mode| ("AYATORI_PROGRESS", mode)));
     if case.group != "startup" {
         return wrapped(inner, wrap);
     }
@@ -229,6 +231,10 @@ fn collect(
             seen.push(benchmark.clone());
             seen.len() - 1
         });
+        let benchmark = match case.progress {
+            None => benchmark,
+            Some(mode) => format!("{benchmark} ({mode})"),
+        };
         let key = Key { order: order * 100 + place, benchmark, ranks: case.ranks, bytes, unit };
         samples.entry(key).or_default().entry(library.name().to_owned()).or_default().push(value);
     }

@@ -14,6 +14,8 @@ pub(crate) struct Case {
     pub(crate) limit: Duration,
     /// Milliseconds for one figure (`BENCH_BUDGET_MS`).
     pub(crate) budget_ms: u32,
+    /// Our library's progress mode, where it is not the default: a case for our library alone.
+    pub(crate) progress: Option<&'static str>,
 }
 
 /// The groups, in the order they run.
@@ -35,7 +37,12 @@ pub(crate) fn cases(only: &[String], ranks: &[usize], quick: bool) -> Vec<Case> 
         };
         for ranks in counts {
             let limit = Duration::from_secs(if ranks > 8 { 90 } else { 45 });
-            cases.push(Case { group, program: group, ranks, limit, budget_ms });
+            cases.push(Case { group, program: group, ranks, limit, budget_ms, progress: None });
+        }
+        if group == "overlap" {
+            let default = cases.last().cloned();
+            let in_mode = |mode| default.clone().map(|case| Case { progress: Some(mode), ..case });
+            cases.extend(["inline", "offload"].into_iter().filter_map(in_mode));
         }
     }
     cases
@@ -71,5 +78,12 @@ mod tests {
         let cases = cases(&only, &[4, 8], true);
         let got: Vec<_> = cases.iter().map(|case| (case.group, case.ranks)).collect();
         assert_eq!(got, [("pingpong", 2), ("collectives", 4), ("collectives", 8)]);
+    }
+
+    #[test]
+    fn what_goes_on_while_a_rank_computes_is_measured_in_every_progress_mode() {
+        let cases = cases(&["overlap".to_owned()], &[], true);
+        let modes: Vec<_> = cases.iter().map(|case| case.progress).collect();
+        assert_eq!(modes, [None, Some("inline"), Some("offload")]);
     }
 }

@@ -50,6 +50,9 @@ pub(crate) struct CommonOptions {
     /// The library: ayatori, ompi, ompi_ucx, mpich or impi.
     #[arg(long, default_value = "ayatori")]
     pub(crate) library: String,
+    /// Who makes progress (AYATORI_PROGRESS): inline, assisted or offload.
+    #[arg(long)]
+    pub(crate) progress: Option<String>,
     /// Seconds one run may take.
     #[arg(long, default_value_t = 120)]
     pub(crate) limit_s: u64,
@@ -58,7 +61,8 @@ pub(crate) struct CommonOptions {
 impl CommonOptions {
     /// Our C programs at these ranks, on our library: what `cargo xtask test` runs.
     pub(crate) fn ours(ranks: Vec<usize>) -> Self {
-        Self { ranks, only: Vec::new(), library: Library::Ayatori.name().to_owned(), limit_s: 120 }
+        let library = Library::Ayatori.name().to_owned();
+        Self { ranks, only: Vec::new(), library, progress: None, limit_s: 120 }
     }
 
     fn wants(&self, program: &str) -> bool {

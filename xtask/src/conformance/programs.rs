@@ -50,7 +50,9 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
             continue;
         }
         for ranks in options.ranks_or(&RANKS) {
-            let outcome = process::capture(&mut library.launch(ranks, &program, &[]), options.limit())?;
+            let mut launch = library.launch(ranks, &program, &[]);
+            launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
+            let outcome = process::capture(&mut launch, options.limit())?;
             tally.add(&name, ranks, judge(&expected, &outcome), &outcome);
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn pace(session: &mut Session<'_>) -> Result<()> {
 pub(super) fn overlap(prefix: &Path) -> Result<()> {
     let program = build(prefix, &paths::root().join("bench/overlap.c"))?;
     let network = Network::new(1)?;
-    for mode in ["inline", "assisted"] {
+    for mode in ["inline", "assisted", "offload"] {
         let outcome = process::capture(&mut network.job(prefix, 2, &["--progress", mode], &program), LIMIT)?;
         if !outcome.success() {
             bail!("overlap, {mode}: {}", outcome.reason());

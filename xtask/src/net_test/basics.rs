@@ -11,14 +11,20 @@ use crate::process;
 
 /// The conformance programs over one rail.
 pub(super) fn conform(session: &mut Session<'_>) -> Result<()> {
-    conform_on(session, &[2])
+    conform_on(session, &[2], &[])
+}
+
+/// The same with the devices in a thread of their own.
+pub(super) fn conform_offload(session: &mut Session<'_>) -> Result<()> {
+    conform_on(session, &[2], &["--progress", "offload"])
 }
 
 pub(super) fn conform_all(session: &mut Session<'_>) -> Result<()> {
-    conform_on(session, &[2, 3, 4])
+    conform_on(session, &[2, 3, 4], &[])?;
+    conform_on(session, &[3, 4], &["--progress", "offload"])
 }
 
-fn conform_on(session: &mut Session<'_>, ranks: &[usize]) -> Result<()> {
+fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Result<()> {
     let network = Network::new(1)?;
     let (mut passed, begin) = (0, Instant::now());
     for source in programs::sources()? {
@@ -29,7 +35,8 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize]) -> Result<()> {
         }
         let program = build(&session.prefix, &source)?;
         for &ranks in ranks {
-            let outcome = process::capture(&mut network.job(&session.prefix, ranks, &[], &program), LIMIT)?;
+            let outcome =
+                process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT)?;
             if outcome.success() && outcome.stdout.trim() == "No Errors" {
                 passed += 1;
             } else {

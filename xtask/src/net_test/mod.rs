@@ -83,8 +83,9 @@ macro_rules! steps {
     (@long) => { true };
 }
 
-const STEPS: [Step; 17] = steps! {
+const STEPS: [Step; 18] = steps! {
     "conform" short basics::conform: "our conformance programs on two ranks, one on each host";
+    "conform-offload" short basics::conform_offload: "the same in progress mode offload";
     "interfaces" short basics::interfaces: "docker0, virbr0, IPv6, --rails, --no-rails";
     "bandwidth" short shaped::bandwidth: "4 x 2 Gbit/s, 2 Gbit/s + 500 Mbit/s one way: share of the sum";
     "speed-change" short trouble::speed_change: "a rail becomes slow and quick again under traffic";
