@@ -54,6 +54,8 @@ pub(crate) struct Gate {
     #[cfg(debug_assertions)]
     held: AtomicBool,
     lock: Mutex<()>,
+    /// The mutex' own guard, while a call has it.
+    mutex_guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     value: UnsafeCell<Process>,
 }
 
@@ -71,6 +73,7 @@ impl Gate {
             #[cfg(debug_assertions)]
             held: AtomicBool::new(false),
             lock: Mutex::new(()),
+            mutex_guard: UnsafeCell::new(None),
             value: UnsafeCell::new(value),
         }
     }
@@ -87,7 +90,7 @@ impl Gate {
 
     /// The process, for a call.
     #[inline(always)]
-    pub(crate) fn lock(&self) -> Guard<'_> {
+    pub(crate) fn lock(&'static self) -> Guard<'static> {
         if self.flags.load(Ordering::Relaxed) & CONCURRENT != 0 {
             return self.lock_concurrently();
         }
@@ -98,16 +101,24 @@ impl Gate {
             self.wait_for_helper(calls);
         }
         self.assert_alone();
-        Guard { of: self, held: None }
+        Guard { of: self, sharing: Sharing::Alone }
     }
 
     #[inline(never)]
-    fn lock_concurrently(&self) -> Guard<'_> {
-        let held = self.take_mutex();
+    fn lock_concurrently(&'static self) -> Guard<'static> {
+        let mutex_guard = self.take_mutex();
+        // SAFETY: who has the mutex has this cell.
+        unsafe { *self.mutex_guard.get() = Some(mutex_guard) };
         self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(2), Ordering::Relaxed);
         self.end_away();
         self.assert_alone();
-        Guard { of: self, held: Some(held) }
+        Guard { of: self, sharing: Sharing::Shared }
+    }
+
+    #[inline(never)]
+    fn unlock(&self) {
+        // SAFETY: this call has the mutex, and so this cell.
+        drop(unsafe { (*self.mutex_guard.get()).take() });
     }
 
     #[inline(always)]
@@ -215,16 +226,30 @@ impl Gate {
 }
 
 /// The right of a call to the process.
+///
+/// Without a byte of padding, and so without the mutex' guard, which has seven: a copy of them is two stores that
+/// overlap, and a load of both, which the processor does only when all stores before have left for the caches. Among
+/// those are the writes to rings, whose lines are at the other side: that made each message wait for the one before.
 pub(crate) struct Guard<'a> {
     of: &'a Gate,
-    held: Option<MutexGuard<'a, ()>>,
+    sharing: Sharing,
 }
+
+/// Whether other threads may call at the same time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+enum Sharing {
+    Alone,
+    Shared,
+}
+
+const _: () = assert!(size_of::<Guard<'_>>() == 2 * size_of::<usize>());
 
 impl Guard<'_> {
     /// Whether other threads may call while this one holds no guard.
     #[inline(always)]
     pub(crate) fn is_shared(&self) -> bool {
-        self.held.is_some()
+        self.sharing == Sharing::Shared
     }
 }
 
@@ -251,7 +276,7 @@ impl Drop for Guard<'_> {
         let is_busy = self.is_busy();
         #[cfg(debug_assertions)]
         self.of.held.store(false, Ordering::Release);
-        if self.held.is_some() {
+        if self.is_shared() {
             helper::note_shared_call(self);
             if self.front.is_some() {
                 self.give_back();
@@ -263,6 +288,9 @@ impl Drop for Guard<'_> {
         }
         if self.of.flags.load(Ordering::Relaxed) & DOZING != 0 && is_busy {
             self.of.end_doze();
+        }
+        if self.is_shared() {
+            self.of.unlock();
         }
     }
 }

@@ -135,8 +135,9 @@ impl Link {
         self.owed >= CREDIT_RETURN_CELLS
     }
 
-    /// Offers a short message to the device: the way that has to be fast.
-    #[inline]
+    /// Offers a short message to the device: the way that has to be fast. Inlined, so that the envelope stays in
+    /// registers (see `eager_header`).
+    #[inline(always)]
     pub(crate) fn offer_eager<D: Device>(
         &mut self,
         device: &mut D,

@@ -315,13 +315,39 @@ pub(crate) unsafe fn copy_short(from: &[u8], to: *mut u8) {
             }
             4..8 => ends::<u32>(at, to, len),
             8..16 => ends::<u64>(at, to, len),
-            16..=32 => ends::<u128>(at, to, len),
+            16..=32 => {
+                let words = [load_word(at), load_word(at.add(8)), load_word(at.add(len - 16))];
+                to.cast::<[u64; 2]>().write_unaligned([words[0], words[1]]);
+                to.add(len - 16).cast::<[u64; 2]>().write_unaligned([words[2], load_word(at.add(len - 8))]);
+            }
             33..=64 => {
                 ends::<u128>(at, to, 32);
                 ends::<u128>(at.add(len - 32), to.add(len - 32), 32);
             }
             _ => std::ptr::copy_nonoverlapping(at, to, len),
         }
+    }
+}
+
+/// Loads a word, and no more at once, whatever is done with it: of a header that has just been stored in words. A wider load
+/// would wait until these stores have left for the caches, and with them all stores made before, among them those to
+/// rings, whose lines are at the other side.
+///
+/// # Safety
+/// `at` is valid for reads of 8 bytes.
+#[inline(always)]
+unsafe fn load_word(at: *const u8) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads 8 bytes, by the contract above.
+    unsafe {
+        let word;
+        std::arch::asm!("mov {}, qword ptr [{}]", out(reg) word, in(reg) at, options(pure, readonly, nostack, preserves_flags));
+        word
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: by the contract above.
+    unsafe {
+        at.cast::<u64>().read_unaligned()
     }
 }
 
