@@ -22,7 +22,7 @@ impl<T> Slab<T> {
     #[inline(always)]
     pub(crate) fn insert(&mut self, value: T) -> RequestId {
         let id = self.reserve();
-        self.put(id, value);
+        self.put(id, || value);
         id
     }
 
@@ -43,12 +43,13 @@ impl<T> Slab<T> {
         self.slots.len() as u32 - 1
     }
 
-    /// Fills a reserved slot.
+    /// Fills a reserved slot with what `make` makes: there, and not somewhere else to be copied.
     #[inline(always)]
-    pub(crate) fn put(&mut self, id: RequestId, value: T) {
+    pub(crate) fn put(&mut self, id: RequestId, make: impl FnOnce() -> T) {
         let slot = &mut self.slots[id.index as usize];
         debug_assert!(slot.value.is_none() && slot.generation == id.generation, "not reserved");
-        slot.value = Some(value);
+        // Nothing to drop, which the compiler cannot know.
+        core::mem::forget(core::mem::replace(&mut slot.value, Some(make())));
     }
 
     #[inline]

@@ -322,7 +322,7 @@ pub fn sequence_of(bytes: &[u8]) -> Result<u32, Malformed> {
 }
 
 /// Reads a header off the front of `bytes`: prefix, meaning, and how many bytes it took.
-#[inline]
+#[inline(always)]
 pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
     let mut reader = Reader(bytes);
     let word = reader.word()?;

@@ -125,8 +125,9 @@ impl Process {
     /// Copies a message into the receive's buffer.
     #[inline]
     pub(super) fn deliver_direct(&mut self, envelope: &Envelope, payload: Payload<'_>) {
-        if let Direct::Waiting { buffer, .. } = &self.direct {
-            self.direct = Direct::Done(settle(envelope, payload, buffer));
+        if let Direct::Waiting { buffer, .. } = self.direct {
+            let direct = core::cell::Cell::from_mut(&mut self.direct);
+            settle(envelope, payload, &buffer, |completion| direct.set(Direct::Done(completion)));
         }
     }
 

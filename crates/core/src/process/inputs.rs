@@ -308,13 +308,17 @@ impl Process {
     pub(super) fn deliver(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
         if let Some(index) = self.posted.take_match(envelope) {
             let (id, request) = self.requests.at_mut(index).expect("a posted receive is a request");
-            let completion = settle(envelope, payload, &request.buffer);
-            let before = core::mem::replace(&mut request.state, State::Complete(completion));
-            // Nothing to drop, which the compiler cannot know.
-            debug_assert!(matches!(before, State::Posted { .. }), "posted, not complete");
-            core::mem::forget(before);
+            let state = core::cell::Cell::from_mut(&mut request.state);
+            settle(envelope, payload, &request.buffer, |completion| {
+                let before = state.replace(State::Complete(completion));
+                // Nothing to drop, which the compiler cannot know.
+                debug_assert!(matches!(before, State::Posted { .. }), "posted, not complete");
+                core::mem::forget(before);
+            });
             self.completion_count += 1;
-            if request.is_watched() {
+            if request.is_watched()
+                && let State::Complete(completion) = request.state
+            {
                 self.clear_away(id, &completion);
             }
             return true;
