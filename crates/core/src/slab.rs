@@ -49,7 +49,7 @@ impl<T> Slab<T> {
         let slot = &mut self.slots[id.index as usize];
         debug_assert!(slot.value.is_none() && slot.generation == id.generation, "not reserved");
         // Nothing to drop, which the compiler cannot know.
-        core::mem::forget(core::mem::replace(&mut slot.value, Some(make())));
+        core::mem::forget(slot.value.replace(make()));
     }
 
     #[inline]
