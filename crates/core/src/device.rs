@@ -120,8 +120,9 @@ pub struct RailCapabilities {
     pub put: bool,
     /// Whether [`Device::get`] works.
     pub get: bool,
-    /// A message shorter than this goes in packets though [`put`](Self::put) or [`get`](Self::get) could move it: both
-    /// sides copy at the same time, which is faster where a CPU is free on either side. In bytes; 0: none does.
+    /// A message shorter than this goes in packets though [`put`](Self::put) or [`get`](Self::get) could move it, where it is
+    /// put or is all that its sender has under way: both sides copy at the same time, which is faster where a CPU is free
+    /// on either side. In bytes; 0: none does.
     pub transfer_bytes_min: usize,
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,

@@ -60,7 +60,10 @@ pub fn explain(length_bytes: usize, rail: &RailCapabilities, eager_bytes_max: Op
 fn reason_for_packets(rail: &RailCapabilities) -> String {
     let name = rail.name;
     match rail.get || rail.put {
-        true => format!("below {} B both sides copying at once is faster than one", rail.transfer_bytes_min),
+        true => format!(
+            "below {} B both sides copying at once is faster than one (a sender with more under way lets the receiver read its memory)",
+            rail.transfer_bytes_min
+        ),
         false => format!("{name} neither reads nor writes a peer's memory"),
     }
 }

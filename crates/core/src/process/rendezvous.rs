@@ -39,9 +39,11 @@ impl Process {
         self.pace(device, index, id);
         // Over several rails the sender puts where it can: it spreads better than one that gets.
         let is_trunk = self.links.get(index).trunk.is_some();
-        let length = buffer.len();
+        // Who sends nothing but this, and waits, has time to copy it while the receiver does. With more under way, one copy for
+        // each is less work.
+        let (length, is_alone) = (buffer.len(), self.requests.len() == 1);
         let keys = self.register(device, index, id, |rail| {
-            rail.get && !(is_trunk && rail.put) && length >= rail.transfer_bytes_min
+            rail.get && !(is_trunk && rail.put) && (length >= rail.transfer_bytes_min || !is_alone)
         });
         let header = Header::Rts { envelope, sender: id, length: buffer.len() as u64, keys };
         self.offer_or_queue(device, index, header, Buffer::EMPTY);
