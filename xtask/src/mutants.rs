@@ -48,7 +48,7 @@ const REORDER: &str = "crates/core/src/link/reorder.rs";
 const SPREAD: &str = "crates/core/src/link/spread.rs";
 const HEALTH: &str = "crates/core/src/link/health.rs";
 
-const MUTANTS: [Mutant; 36] = [
+const MUTANTS: [Mutant; 35] = [
     Mutant {
         name: "wildcard-order",
         what: "of the receives that match a message, the one posted last of another wildcard class takes it",
@@ -246,13 +246,6 @@ const MUTANTS: [Mutant; 36] = [
         file: TRUNK,
         from: "        self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)\n    }",
         to: "        self.none_up_since.is_none_or(|since| now < since)\n    }",
-    },
-    Mutant {
-        name: "no-farewell",
-        what: "trunk: a peer that was given up and does not know is not told",
-        file: INPUTS,
-        from: "                    self.refuse_packet(device, &incoming, index);\n",
-        to: "",
     },
     Mutant {
         name: "no-keepalive",
