@@ -187,7 +187,7 @@ fn a_trace_has_what_perfetto_reads() {
         serde_json::from_slice(&std::fs::read(&path).expect("a trace")).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("a list of events");
     // The Trace Event Format: every event has a phase and a process; all but metadata have a time; slices and arrows
-    // have a track; the two ends of an arrow have its id.
+    // have a track; the two ends of an arrow have its id and its category.
     let mut arrows = std::collections::BTreeMap::new();
     for event in events {
         let phase = event["ph"].as_str().expect("a phase");
@@ -199,21 +199,31 @@ fn a_trace_has_what_perfetto_reads() {
             "C" => assert!(event["args"]["busy"].is_f64(), "{event}"),
             "b" | "e" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
             "s" | "f" => {
-                let ends: &mut Vec<f64> = arrows.entry(event["id"].as_u64()).or_default();
+                let id = (event["cat"].as_str(), event["id"].as_u64());
+                let ends: &mut Vec<f64> = arrows.entry(id).or_default();
                 ends.extend(event["ts"].as_f64());
             }
             other => panic!("an event of phase {other}: {event}"),
         }
     }
-    // Every rank has a track, and slices of one track do not overlap.
+    // Every rank has a track, and slices of one track follow each other or lie within each other, as viewers want it.
     let named = |event: &&serde_json::Value| event["pid"] == 3 && event["name"] == "thread_name";
     assert_eq!(events.iter().filter(named).count(), 4);
-    let mut ends = std::collections::BTreeMap::new();
-    for slice in events.iter().filter(|event| event["pid"] == 3 && event["ph"] == "X") {
-        let (start, length) = (slice["ts"].as_f64().expect("ts"), slice["dur"].as_f64().expect("dur"));
-        let end = ends.entry(slice["tid"].as_u64()).or_insert(0.0);
-        assert!(start >= *end - 1e-9, "{slice}");
-        *end = start + length;
+    let number = |slice: &serde_json::Value, key: &str| slice[key].as_f64().expect("a number");
+    let mut slices: Vec<_> = events.iter().filter(|event| event["pid"] == 3 && event["ph"] == "X").collect();
+    slices.sort_by(|a, b| {
+        let of = |slice| (number(slice, "ts"), -number(slice, "dur"));
+        of(a).partial_cmp(&of(b)).expect("numbers")
+    });
+    let mut open = std::collections::BTreeMap::<_, Vec<f64>>::new();
+    for slice in slices {
+        let (start, length) = (number(slice, "ts"), number(slice, "dur"));
+        let around = open.entry(slice["tid"].as_u64()).or_default();
+        while around.last().is_some_and(|end| *end <= start + 1e-9) {
+            around.pop();
+        }
+        assert!(around.last().is_none_or(|end| start + length <= end + 1e-9), "{slice} inside {around:?}");
+        around.push(start + length);
     }
     let begins = |name: &str| {
         let is =
