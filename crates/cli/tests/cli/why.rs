@@ -46,7 +46,15 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 fn ranks_that_have_not_come_to_mpi_are_listed_by_the_launchers_pid() {
     let mut job = sleepers();
     let pid = job.id().to_string();
-    let output = ask_until(&["why", &pid], "1     ");
+    let mut output = ask_until(&["why", &pid], "1     ");
+    // The second rank may not have been started yet.
+    for _ in 0..50 {
+        if text(&output.stdout).matches("not in MPI yet").count() == 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        output = ask_until(&["why", &pid], "1     ");
+    }
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(said.matches("not in MPI yet").count(), 2, "{said}");
