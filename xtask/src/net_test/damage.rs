@@ -33,8 +33,8 @@ struct Proxy {
     is_over: AtomicBool,
     flips_count: AtomicU64,
     connections_count: AtomicU64,
-    /// What the first caller said, and where.
-    recorded: Mutex<Vec<u8>>,
+    /// What the first caller said who came as far as a proof: of two ranks that call each other at once one hangs up.
+    recorded: Mutex<Option<Vec<u8>>>,
 }
 
 /// The host that this thread is on from now on.
@@ -128,11 +128,12 @@ impl Proxy {
         let _ = (from.set_nonblocking(false), from.set_nodelay(true), to.set_nodelay(true));
         let (Ok(back_from), Ok(back_to)) = (to.try_clone(), from.try_clone()) else { return };
         scope.spawn(move || self.pump(back_from, back_to, 2 * number + 1, false));
-        self.pump(from, to, 2 * number, number == 0);
+        self.pump(from, to, 2 * number, true);
     }
 
     /// Copies, and flips bits.
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream, number: u64, is_recorded: bool) {
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, number: u64, is_caller: bool) {
+        let mut said = Vec::new();
         let mut random = Random(self.seed ^ number << 32);
         let mut left = random.below(2 * FLIP_EVERY_BYTES);
         let mut chunk = vec![0; 256 << 10];
@@ -144,9 +145,13 @@ impl Proxy {
                 Err(error) if is_timeout(&error) && !self.is_over.load(Ordering::Relaxed) => continue,
                 Err(_) => break,
             };
-            if is_recorded && let Ok(mut recorded) = self.recorded.lock() {
-                let room = SAID_BYTES.saturating_sub(recorded.len());
-                recorded.extend_from_slice(&chunk[..count.min(room)]);
+            if is_caller && said.len() < SAID_BYTES {
+                said.extend_from_slice(&chunk[..count.min(SAID_BYTES - said.len())]);
+                if said.len() == SAID_BYTES
+                    && let Ok(mut recorded) = self.recorded.lock()
+                {
+                    recorded.get_or_insert_with(|| said.clone());
+                }
             }
             let mut at = 0;
             while left < (count - at) as u64 {
@@ -167,8 +172,8 @@ impl Proxy {
     fn replay(&self) -> Result<bool> {
         for _ in 0..40 {
             std::thread::sleep(TICK);
-            let recorded = self.recorded.lock().map_or_else(|_| Vec::new(), |said| said.clone());
-            if recorded.len() == SAID_BYTES {
+            let recorded = self.recorded.lock().map_or(None, |said| said.clone());
+            if let Some(recorded) = recorded {
                 let (hello, proof) = recorded.split_at(48);
                 // Whom it is for stands in it; behind the proxy near b is rank 1.
                 let side = if hello[12] == 1 { 0 } else { 1 };
