@@ -167,6 +167,7 @@ impl Process {
         let id = self.arrivals.insert(Arrival { envelope, link, places: None, body });
         let places = self.unexpected.add(&envelope, id.index);
         self.arrivals.get_mut(id).expect("just inserted").places = Some(places);
+        self.arrival_count += 1;
     }
 }
 

@@ -180,6 +180,8 @@ pub struct Process {
     events: VecDeque<ProcessEvent>,
     buffered: crate::bsend::AttachedBuffer,
     completion_count: u64,
+    /// Messages that came before anybody wanted them.
+    arrival_count: u64,
     /// Steps of collective operations that call a function of the user's are left for later.
     puts_off_user_functions: bool,
 }
@@ -220,6 +222,7 @@ impl Process {
             events: VecDeque::new(),
             buffered: crate::bsend::AttachedBuffer::none(),
             completion_count: 0,
+            arrival_count: 0,
             puts_off_user_functions: false,
         }
     }
@@ -321,6 +324,12 @@ impl Process {
     #[inline]
     pub fn completion_count(&self) -> u64 {
         self.completion_count
+    }
+
+    /// Counts completions and unexpected messages: unchanged means that neither testing nor probing again is of use.
+    #[inline]
+    pub fn news_count(&self) -> u64 {
+        self.completion_count.wrapping_add(self.arrival_count)
     }
 
     /// How many requests exist, receives are posted, and messages wait unmatched.

@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::message;
 use crate::request::{General, Half, Request, SENT, Tested, What, check, peek};
-use crate::runtime::{Afar, found_nothing, wait_until};
+use crate::runtime::{Afar, found_nothing, helper, wait_until};
 use crate::state::{Process, process};
 use crate::why::Waits;
 use ayatori_core::request::Completion;
@@ -469,6 +469,7 @@ api! {
                 return Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not a generalized request")));
             };
             general.is_complete = true;
+            helper::tell_resting();
             let copy = **general;
             if copy.is_freed {
                 process.requests.remove(request, "request")?;

@@ -38,9 +38,18 @@ pub(crate) struct Engine {
     pub(crate) selectors: Selectors,
 }
 
-/// With threads, how long one sleeps before it looks again: another may have made the progress that it waits for,
-/// and nobody wakes it then.
-const SHARED_NAP: Duration = Duration::from_micros(50);
+/// With threads, how long one that nobody would wake sleeps before it looks again: at first, and at most.
+const BLIND_NAP_MIN: Duration = Duration::from_micros(50);
+const BLIND_NAP_MAX: Duration = Duration::from_millis(4);
+
+/// To borrow the engine for a look takes as long as so many looks do without.
+const LOOKS_PER_LOAN: u32 = 50;
+
+/// How long it sleeps after it has slept for so long: what it waits for comes a sixteenth later than it might, and who waits
+/// for long takes nearly nothing of a CPU.
+fn blind_nap(slept: Duration) -> Duration {
+    (slept / 16).clamp(BLIND_NAP_MIN, BLIND_NAP_MAX)
+}
 
 /// The core's time: as exact as it has to be, since reading a clock takes a tenth of a look at a socket.
 pub(crate) struct Clock {
@@ -348,12 +357,21 @@ struct Nap {
     seen: u32,
     /// While it waits awake for the engine's thread.
     awaiting: Option<Awaiting>,
+    /// Time of the naps from which nobody would have woken it, since something happened.
+    slept_blind: Duration,
 }
 
 impl Nap {
     /// To be called before the first look.
     fn begin() -> Self {
-        Self { asleep: None, answered: 0, resting: None, seen: helper::completions_seen(), awaiting: None }
+        Self {
+            asleep: None,
+            answered: 0,
+            resting: None,
+            seen: helper::completions_seen(),
+            awaiting: None,
+            slept_blind: Duration::ZERO,
+        }
     }
 
     /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a moment. `by_loan`:
@@ -362,15 +380,21 @@ impl Nap {
         match (&self.resting, waits) {
             (Some(resting), _) if resting.is_enough(by_loan) => resting.rest(self.seen),
             // Nobody hears of what happens in shared memory.
-            (_, Waits::Node(_)) if !by_loan => std::thread::sleep(SHARED_NAP),
+            (_, Waits::Node(_)) if !by_loan => self.nap_blind(),
             _ => {
                 // One more look, then.
                 self.resting = Resting::begin(by_loan);
                 if self.resting.is_none() {
-                    std::thread::sleep(SHARED_NAP);
+                    self.nap_blind();
                 }
             }
         }
+    }
+
+    fn nap_blind(&mut self) {
+        let nap = blind_nap(self.slept_blind);
+        self.slept_blind += nap;
+        std::thread::sleep(nap);
     }
 
     /// Lets time pass after a round in which nothing happened; without the lock, if others may call.
@@ -398,11 +422,21 @@ impl Nap {
     ) -> Result<Guard<'static>, Fault> {
         let by_loan = process.has_loan();
         drop(process);
-        let step = wait.step();
-        match (step, &self.awaiting) {
-            (WaitStep::Sleep, _) => self.awaiting = None,
-            (_, None) => self.awaiting = Awaiting::begin(),
-            _ => {}
+        let mut step = wait.step();
+        if by_loan {
+            for _ in 1..LOOKS_PER_LOAN {
+                if step == WaitStep::Spin {
+                    step = wait.step();
+                }
+            }
+        }
+        if step == WaitStep::Sleep {
+            self.awaiting = None;
+        } else {
+            self.slept_blind = Duration::ZERO;
+            if self.awaiting.is_none() {
+                self.awaiting = Awaiting::begin();
+            }
         }
         match step {
             WaitStep::Spin if !by_loan => std::hint::spin_loop(),
@@ -422,5 +456,22 @@ impl Nap {
             }
         }
         Ok(process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_naps_without_being_woken_is_late_by_a_sixteenth_and_wakes_some_hundred_times_a_second() {
+        let (mut slept, mut naps_count) = (Duration::ZERO, 0);
+        while slept < Duration::from_secs(10) {
+            let nap = blind_nap(slept);
+            assert!(nap <= BLIND_NAP_MIN.max(slept / 16), "{nap:?} after {slept:?}");
+            slept += nap;
+            naps_count += 1;
+        }
+        assert!(naps_count < 2_700, "{naps_count} naps in {slept:?}");
     }
 }

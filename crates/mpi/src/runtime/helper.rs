@@ -28,6 +28,7 @@
 use crate::boundary::{Fault, fault};
 use crate::gate::{Guard, HelperGuard};
 use crate::state::{self, Process};
+use crate::why;
 use ayatori_core::device::Armed;
 use ayatori_devices::launch::ENV_PROGRESS;
 use ayatori_devices::threads::{self, Nap, Signal};
@@ -85,8 +86,8 @@ const BUSY_TICKS: u32 = 50;
 /// While data moves it looks again and again for so long before it sleeps: a wake-up for every acknowledgement would keep the
 /// other side waiting.
 const LOOKS_TIME: Duration = Duration::from_micros(50);
-/// How long a resting thread sleeps at most: for what nobody tells it of.
-const REST_MAX: Duration = Duration::from_millis(10);
+/// How long a resting thread sleeps at most, as all who sleep: in case that it was not told of what it waits for.
+const REST_MAX: Duration = Duration::from_millis(100);
 
 /// The mode in force.
 static MODE: AtomicU8 = AtomicU8::new(Mode::Inline as u8);
@@ -106,8 +107,8 @@ static WATCHING: AtomicU32 = AtomicU32::new(0);
 static COMPLETED: Signal = Signal::new();
 /// Calls that wait for the engine's thread and do not sleep.
 static AWAITING: AtomicU32 = AtomicU32::new(0);
-/// Completions when that was last said.
-static COMPLETED_COUNT: AtomicU64 = AtomicU64::new(0);
+/// The core's news when that was last said.
+static NEWS_COUNT: AtomicU64 = AtomicU64::new(0);
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -296,6 +297,10 @@ fn watch(nap: &Nap) {
         if engine.device.arm_aside() == Armed::NotYet {
             continue;
         }
+        if why::words().is_asked() {
+            // Who rests answers. Who asks from now on ends the sleep.
+            tell_resting();
+        }
         let most = engine.device.nap_max();
         let most = engine.sleep_max().map_or(most, |left| left.min(most));
         process.go_away();
@@ -402,20 +407,21 @@ pub(crate) fn completions_seen() -> u32 {
     COMPLETED.seen()
 }
 
-fn tell_resting() {
+/// Something has happened that threads which rest may wait for.
+pub(crate) fn tell_resting() {
     if RESTING.load(Ordering::Relaxed) > 0 {
         COMPLETED.raise();
     }
 }
 
-/// A call among others ends: threads that rest are told if anything has completed.
+/// A call among others ends: threads that rest are told if anything has completed, or come.
 #[inline]
 pub(crate) fn note_shared_call(process: &Guard<'_>) {
     if RESTING.load(Ordering::Relaxed) > 0
         && let Some(engine) = &process.engine
     {
-        let count = engine.core.completion_count();
-        if COMPLETED_COUNT.swap(count, Ordering::Relaxed) != count {
+        let count = engine.core.news_count();
+        if NEWS_COUNT.swap(count, Ordering::Relaxed) != count {
             COMPLETED.raise();
         }
     }

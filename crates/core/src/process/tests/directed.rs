@@ -129,6 +129,23 @@ fn a_synchronous_send_completes_only_when_matched() {
 }
 
 #[test]
+fn a_message_that_nobody_receives_yet_is_news_and_no_completion() {
+    for len in [4, 100_000] {
+        let mut net = pair(getting());
+        let process = &net.nodes[1].0;
+        let before = (process.news_count(), process.completion_count());
+        net.send(0, 1, &vec![1; len], 0, SendMode::Standard);
+        net.settle();
+        let process = &net.nodes[1].0;
+        assert_eq!(
+            (process.news_count(), process.completion_count()),
+            (before.0 + 1, before.1),
+            "{len} bytes"
+        );
+    }
+}
+
+#[test]
 fn a_receiver_that_does_not_receive_is_not_overrun() {
     let mut net = pair(getting());
     let mut sends = vec![];

@@ -117,7 +117,9 @@ impl Process {
         let mut engine = self.engine.take().expect("lent");
         back.desk.execute(&mut engine);
         back.desk.harvest(&mut engine);
-        back.desk.answer();
+        if back.desk.answer() {
+            helper::tell(true);
+        }
         engine.core.put_off_user_functions(true);
         // Our looks have disarmed the device.
         let is_roused = HALL.is_asleep.load(Ordering::SeqCst)

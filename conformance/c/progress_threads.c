@@ -1,0 +1,123 @@
+/* A thread that waits is woken by what another thread's call brings about, at once and not when it looks again by itself:
+ * a message that comes while the other thread polls for another one, a message to the own rank, a generalized request that
+ * the other completes, a barrier in which the other ranks come late. In every progress mode, also while both wait. */
+#include "check.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#if defined(__has_include)
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+#endif
+
+#define ROUNDS 20
+#define PAUSE_US 3000
+/* A thread that looks again by itself does so ten times a second: half of the rounds would have to be missed ones. */
+#define LATE_SECONDS (ROUNDS * 0.05)
+
+enum { PROBE, RECEIVE, OWN, GENERAL, BARRIER, HOWS };
+static const char *const names[HOWS] = {"a probe", "a receive", "a message to itself", "a generalized request", "a barrier"};
+
+static int left, right;
+static MPI_Comm comms[HOWS];
+static MPI_Request general;
+
+static int query(void *state, MPI_Status *status)
+{
+    (void)state;
+    MPI_Status_set_elements(status, MPI_INT, 0);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+
+static int nothing(void *state)
+{
+    (void)state;
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *state, int is_complete)
+{
+    (void)state, (void)is_complete;
+    return MPI_SUCCESS;
+}
+
+static void nap(void)
+{
+    struct timespec time = {0, PAUSE_US * 1000L};
+    nanosleep(&time, NULL);
+}
+
+/* Waits, in a thread of its own. */
+static void *wait_for(void *argument)
+{
+    int how = *(int *)argument, value = -1;
+    MPI_Status status;
+    MPI_Comm comm = comms[how];
+    if (how == PROBE) OK(MPI_Probe(left, how, comm, &status));
+    if (how == PROBE || how == RECEIVE) OK(MPI_Recv(&value, 1, MPI_INT, left, how, comm, MPI_STATUS_IGNORE));
+    if (how == OWN) OK(MPI_Recv(&value, 1, MPI_INT, check_rank, how, comm, MPI_STATUS_IGNORE));
+    if (how == GENERAL) OK(MPI_Wait(&general, MPI_STATUS_IGNORE));
+    if (how == BARRIER) OK(MPI_Barrier(comm));
+    if (how < GENERAL) CHECK(value == how, "%s brought %d", names[how], value);
+    return NULL;
+}
+
+/* Brings about what this rank's thread, or the right one's, waits for. */
+static void bring(int how, int round)
+{
+    int flag;
+    MPI_Comm comm = comms[how];
+    if (how == BARRIER) return;
+    nap();
+    if (how == GENERAL) {
+        OK(MPI_Grequest_complete(general));
+        return;
+    }
+    OK(MPI_Send(&how, 1, MPI_INT, how == OWN ? check_rank : right, how, comm));
+    /* Whose call it is that finds the message is left to chance. */
+    for (int i = 0; i < 20 * (round % 3); i++) OK(MPI_Iprobe(left, 99, comm, &flag, MPI_STATUS_IGNORE));
+}
+
+static void rounds(int how, const char *mode)
+{
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    double begin = MPI_Wtime();
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t thread;
+        if (how == GENERAL) OK(MPI_Grequest_start(query, nothing, cancel, NULL, &general));
+        if (how == BARRIER && check_rank == round % check_size) nap();
+        CHECK(pthread_create(&thread, NULL, wait_for, &how) == 0, "no thread");
+        bring(how, round);
+        pthread_join(thread, NULL);
+    }
+    double late = MPI_Wtime() - begin - ROUNDS * PAUSE_US * 1e-6;
+    CHECK(late < LATE_SECONDS, "%s, %s: %.3f s late in %d rounds", mode, names[how], late, ROUNDS);
+    if (getenv("CHECK_SHOW")) printf("%s, %s: %.1f ms late\n", mode, names[how], late * 1e3);
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &check_size);
+    right = (check_rank + 1) % check_size, left = (check_rank + check_size - 1) % check_size;
+    for (int how = 0; how < HOWS; how++) OK(MPI_Comm_dup(MPI_COMM_WORLD, &comms[how]));
+#ifdef MPIX_AYATORI
+    static const char *const modes[] = {"inline", "assisted", "offload"};
+    for (int mode = 0; mode < 3; mode++) {
+        int now;
+        OK(MPI_Barrier(MPI_COMM_WORLD));
+        OK(MPIX_Progress_set(mode, &now));
+        for (int how = 0; how < HOWS; how++) rounds(how, modes[mode]);
+    }
+#else
+    for (int how = 0; how < HOWS; how++) rounds(how, "this library");
+#endif
+    for (int how = 0; how < HOWS; how++) OK(MPI_Comm_free(&comms[how]));
+    return check_end();
+}
