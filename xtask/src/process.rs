@@ -68,6 +68,16 @@ impl Outcome {
     }
 }
 
+/// The last lines of what was said, for people: who reads a log far away has nothing else.
+pub(crate) fn last_lines(said: &str, count: usize) -> String {
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(count);
+    lines[from..]
+        .iter()
+        .map(|line| format!("   | {}\n", line.chars().take(300).collect::<String>()))
+        .collect()
+}
+
 fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
@@ -172,6 +182,12 @@ mod tests {
         let outcome = capture(&mut command, Duration::from_secs(10)).unwrap();
         assert_eq!(outcome.stdout, "said\n");
         assert!(outcome.wall < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_last_lines_are_those_that_say_something() {
+        assert_eq!(last_lines("one\ntwo\n\n three\n", 2), "   | two\n   |  three\n");
+        assert_eq!(last_lines("", 2), "");
     }
 
     #[test]

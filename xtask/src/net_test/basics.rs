@@ -9,6 +9,9 @@ use super::{Random, Session, build};
 use crate::conformance::programs;
 use crate::process;
 
+/// Of what a program said that failed.
+const LINES_SHOWN: usize = 20;
+
 /// The conformance programs over one rail.
 pub(super) fn conform(session: &mut Session<'_>) -> Result<()> {
     conform_on(session, &[2], &[])
@@ -37,11 +40,15 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
         for &ranks in ranks {
             let outcome =
                 process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT)?;
-            if outcome.success() && outcome.stdout.trim() == "No Errors" {
+            let is_good = outcome.success() && outcome.stdout.trim() == "No Errors";
+            if is_good {
                 passed += 1;
-            } else {
-                session.failures.push(format!("{name} on {ranks} ranks: {}", outcome.reason()));
+                continue;
             }
+            let what = format!("{name} on {ranks} ranks {}", launch.join(" "));
+            session.verdict(false, what.trim(), || outcome.reason());
+            print!("{}", process::last_lines(&outcome.stdout, LINES_SHOWN));
+            print!("{}", process::last_lines(&outcome.stderr, LINES_SHOWN));
         }
     }
     println!("== net-test: {passed} conformance runs passed, {:.0} s", begin.elapsed().as_secs_f64());

@@ -107,11 +107,13 @@ const STEPS: [Step; 18] = steps! {
 impl Session<'_> {
     /// Says how something went; `why` if not well.
     fn verdict(&mut self, is_good: bool, what: &str, why: impl FnOnce() -> String) {
-        println!("== net-test: {what}: {}", if is_good { "ok" } else { "FAILED" });
-        if !is_good {
-            let why = why();
-            self.failures.push(if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") });
+        if is_good {
+            println!("== net-test: {what}: ok");
+            return;
         }
+        let why = why();
+        println!("== net-test: {what}: FAILED{}{why}", if why.is_empty() { "" } else { ": " });
+        self.failures.push(if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") });
     }
 
     /// Says a figure, and whether it is what it should be.
