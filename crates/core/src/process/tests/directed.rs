@@ -134,7 +134,7 @@ fn a_message_that_nobody_receives_yet_is_news_and_no_completion() {
         let mut net = pair(getting());
         let process = &net.nodes[1].0;
         let before = (process.news_count(), process.completion_count());
-        net.send(0, 1, &vec![1; len], 0, SendMode::Standard);
+        let _ = net.send(0, 1, &vec![1; len], 0, SendMode::Standard);
         net.settle();
         let process = &net.nodes[1].0;
         assert_eq!(
