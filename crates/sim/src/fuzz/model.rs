@@ -262,6 +262,8 @@ impl Model {
                 self.arrive(number);
                 self.check_credit_window(from, to)
             }
+            // Who has given a peer up takes nothing from it any more.
+            Seen::Cancel { from, to, .. } if !self.losses(to, from).is_empty() => Ok(()),
             Seen::Cancel { from, to, request } => {
                 let Some(number) = self.cancelling.remove(&(from, request.to_bits())) else {
                     // The messages of a collective operation that failed.

@@ -564,13 +564,19 @@ impl Wire {
     pub(super) fn next_arrived(&mut self, me: u32) -> Option<Arrival> {
         let (count, rail_count) = (self.count, self.rails.capabilities.len());
         let start = self.random.below((count * rail_count) as u64) as usize;
+        let mut later = None;
         for step in 0..count * rail_count {
             let choice = (start + step) % (count * rail_count);
             let (from, rail) = ((choice / rail_count) as u32, Rail((choice % rail_count) as u8));
             let pair = self.pair(from, me);
             let lane = self.lane(rail, from, me);
             if self.lanes[lane].front.is_some() {
-                return Some(Arrival::Front(from, rail));
+                // While the rest of it comes, others have something too.
+                if self.random.below(2) == 0 {
+                    return Some(Arrival::Front(from, rail));
+                }
+                later = Some(Arrival::Front(from, rail));
+                continue;
             }
             if let Some(handle) = self.take_arrived(lane, rail) {
                 return Some(self.show(handle, lane));
@@ -583,7 +589,7 @@ impl Wire {
                 return Some(Arrival::Flight(handle));
             }
         }
-        None
+        later
     }
 
     /// A packet whose turn it is comes whole or in parts.

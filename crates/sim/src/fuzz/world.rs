@@ -112,6 +112,8 @@ struct Habits {
     length_max: usize,
     /// Lengths at which protocols do something else: of packets' data, and of gets and puts.
     piece_bytes: Vec<usize>,
+    /// Many send to this process (by the number of processes), which receives from anybody.
+    popular: Option<u32>,
     /// One process sends much to another that does not look.
     flood: bool,
     crashes: bool,
@@ -413,6 +415,7 @@ fn habits(
             _ => 4 * eager_bytes_max.max(100),
         },
         piece_bytes,
+        popular: (random.below(3) == 0).then_some(random.below(8) as u32),
         flood: eager_bytes_max > 1_000 && random.below(2) == 0,
         crashes: random.below(3) == 0,
         trunks,

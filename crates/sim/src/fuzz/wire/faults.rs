@@ -128,6 +128,16 @@ impl Wire {
         [0, 0, 100, 1_000, 100_000][self.random.below(5) as usize]
     }
 
+    /// Two processes cannot reach each other for a time: all rails between them fail. Whether there were any that can.
+    pub(in crate::fuzz) fn sever(&mut self, a: u32, b: u32, lasts_ps: u64) -> bool {
+        if a == b || !self.is_trunk(self.pair(a, b)) {
+            return false;
+        }
+        let fault = if self.one_in(2) { Fault::Cut } else { Fault::Silence };
+        let rails = self.rails.between[self.pair(a, b)];
+        rails.iter().filter(|&rail| self.fault(rail, a, b, fault, Some(lasts_ps))).count() > 0
+    }
+
     /// A rail stops working, for ever if no time is given. Whether it worked.
     fn fault(&mut self, rail: Rail, a: u32, b: u32, fault: Fault, lasts_ps: Option<u64>) -> bool {
         let path = self.path(rail, a, b);

@@ -62,23 +62,43 @@ impl World<'_> {
         let most_ps = [1_000_000_000, 50_000_000_000, 800_000_000_000, 6_000_000_000_000];
         let most_ps = most_ps[self.random.below(4) as usize];
         let span_ps = self.random.below(most_ps);
-        let end_ps = self.now_ps() + span_ps;
         let all = self.one_in(2);
         let awake: Vec<u32> = (0..self.count() as u32).filter(|_| all || self.random.below(3) > 0).collect();
+        if self.one_in(6) {
+            return self.estrange();
+        }
+        self.pass_time(span_ps, &awake)
+    }
+
+    /// One process gives another up, which computes all the while and sees nothing of it.
+    fn estrange(&mut self) -> Outcome {
+        let [a, b] = [0; 2].map(|_| self.random.below(self.count() as u64) as u32);
+        let lasts_ps = self.habits.peer_timeout_ps * 2 + self.random.below(1_000_000_000_000);
+        if !self.wire.borrow_mut().sever(a, b, lasts_ps) {
+            return Ok(());
+        }
+        self.log(format!("nothing comes from {a} to {b} or back for {} µs", lasts_ps / 1_000_000));
+        let awake: Vec<u32> = (0..self.count() as u32).filter(|&at| at != b).collect();
+        self.pass_time(lasts_ps + self.habits.peer_timeout_ps / 10, &awake)
+    }
+
+    /// So much time passes. Processes that are not awake compute meanwhile.
+    fn pass_time(&mut self, span_ps: u64, awake: &[u32]) -> Outcome {
+        let end_ps = self.now_ps() + span_ps;
         self.log(format!("{} µs pass at {awake:?}", span_ps / 1_000_000));
         for _ in 0..ROUNDS_MAX {
             let now_ps = self.now_ps();
             if now_ps >= end_ps {
                 return Ok(());
             }
-            let due_ps = self.due_ps(&awake).map_or(end_ps, |due_ps| due_ps.min(end_ps));
+            let due_ps = self.due_ps(awake).map_or(end_ps, |due_ps| due_ps.min(end_ps));
             let mut worked = self.pump_until(64, due_ps.max(now_ps))?;
-            for &at in &awake {
+            for &at in awake {
                 worked |= self.deliver(at, u64::MAX)?;
             }
             if !worked {
                 // A device that is full at random takes something a moment later.
-                self.wait_until(&awake, end_ps)?;
+                self.wait_until(awake, end_ps)?;
             }
         }
         Err(self.busy("while time passes"))
@@ -138,8 +158,9 @@ impl World<'_> {
         self.log(format!("process {at} cannot reach {peer}"));
         if !known {
             let since_ps = self.now_ps().saturating_sub(self.habits.peer_timeout_ps);
-            // At the start nothing has worked yet.
-            if since_ps > 0 && self.wire.borrow().has_worked_since(at, peer, since_ps) {
+            // At the start nothing has worked yet; and a peer that has given us up answers nothing.
+            let is_given_up = !self.model.losses(peer, at).is_empty();
+            if since_ps > 0 && !is_given_up && self.wire.borrow().has_worked_since(at, peer, since_ps) {
                 return Err(format!("process {at} gives {peer} up, to which a rail has worked all the time"));
             }
             self.model.lose(at, peer, error);

@@ -66,6 +66,16 @@ impl World<'_> {
         self.model.comms[comm].of_rank[self.random.below(size) as usize]
     }
 
+    /// Whom a message is for.
+    fn pick_receiver(&mut self, comm: usize) -> u32 {
+        let popular = self.habits.popular.map(|at| at % self.count() as u32);
+        let popular = popular.filter(|&at| self.model.comms[comm].rank_of(at).is_some());
+        match popular {
+            Some(at) if self.one_in(2) => at,
+            _ => self.pick_member(comm),
+        }
+    }
+
     fn pick_length(&mut self) -> usize {
         let (eager, most) = (self.habits.eager_bytes_max, self.habits.length_max as u64);
         // One less, as many, one more.
@@ -87,8 +97,8 @@ impl World<'_> {
     fn send(&mut self) -> Outcome {
         let at = self.pick_alive();
         let comm = self.pick_comm(at);
-        let (to, tag, length) =
-            (self.pick_member(comm), self.random.below(TAG_COUNT) as Tag, self.pick_length());
+        let to = self.pick_receiver(comm);
+        let (tag, length) = (self.random.below(TAG_COUNT) as Tag, self.pick_length());
         let number = self.model.sent.len();
         let Some(buffer) = self.memory((0..length).map(|i| content(number, i))) else { return Ok(()) };
         let synchronous = self.one_in(4);
@@ -164,8 +174,15 @@ impl World<'_> {
     }
 
     fn receive(&mut self) -> Outcome {
-        let at = self.pick_alive();
-        let wanted = self.pick_wanted(at);
+        let popular = self.habits.popular.map(|at| at % self.count() as u32);
+        let at = match popular.filter(|&at| self.is_alive(at)) {
+            Some(at) if self.one_in(2) => at,
+            _ => self.pick_alive(),
+        };
+        let mut wanted = self.pick_wanted(at);
+        if popular == Some(at) && self.one_in(2) {
+            (wanted.source, wanted.tag) = (None, None);
+        }
         if self.one_in(8) {
             return self.make_persistent_receive(at, wanted);
         }
