@@ -8,9 +8,12 @@ use crate::error::Error;
 use crate::ids::{ProcessId, RequestId};
 use crate::link::{CREDIT_CELLS, LinkIndex, cells_of};
 use crate::request::{Completion, Request, State};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::{self, Envelope, Header, Prefix};
 use alloc::vec::Vec;
+
+/// Who has not looked after its links for so long beyond the time for it was away, computing or asleep.
+const AWAY: Duration = Duration::from_ms(20);
 
 /// What a peer did wrong.
 pub(super) struct Blame(pub(super) &'static str);
@@ -24,12 +27,15 @@ impl Process {
         const EVENTS_MAX: u32 = 64;
         /// When something waits to be sent: long packets one after the other can take a millisecond, in which rails run dry.
         const EVENTS_BEFORE_SENDING_MAX: u32 = 8;
-        let mut worked = false;
+        let (mut worked, mut all_is_read) = (false, false);
         for count in 0..EVENTS_MAX {
-            if count >= EVENTS_BEFORE_SENDING_MAX && self.wants_transmit() {
+            if count >= EVENTS_BEFORE_SENDING_MAX && self.wants_transmit() && !self.is_behind {
                 break;
             }
-            let Some(event) = device.poll() else { break };
+            let Some(event) = device.poll() else {
+                all_is_read = true;
+                break;
+            };
             worked = true;
             self.handle_event(device, event);
             if self.direct_is_done() {
@@ -38,6 +44,7 @@ impl Process {
             }
         }
         if self.wants_transmit() {
+            self.is_behind &= !all_is_read;
             worked |= self.poll_transmit(device);
         }
         worked
@@ -80,6 +87,7 @@ impl Process {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if self.now >= self.next_check && self.wants_time() {
+            self.is_behind |= self.now >= self.next_check + AWAY;
             self.trunks_due = true;
             self.has_output = true;
         }

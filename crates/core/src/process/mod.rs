@@ -149,14 +149,16 @@ pub struct Process {
     next_context: u32,
     /// The receive whose caller waits for it.
     direct: Direct,
-    /// Whether one of the following four is not empty.
+    /// Whether `poll_transmit` has anything to do.
     has_output: bool,
     /// When links in trunk mode are looked after next.
     next_check: Instant,
     /// When peers that somebody waits for are asked whether they are there.
     next_keepalive: Instant,
-    /// It is time for that.
+    /// It is time to look after links in trunk mode.
     trunks_due: bool,
+    /// Not all is read that came while this process was away.
+    is_behind: bool,
     /// Links with packets or credit to send.
     listed: VecDeque<LinkIndex>,
     /// Requests with data to move.
@@ -208,6 +210,7 @@ impl Process {
             next_check: Instant::ZERO,
             next_keepalive: Instant::ZERO,
             trunks_due: false,
+            is_behind: false,
             listed: VecDeque::new(),
             moving: VecDeque::new(),
             pieces_left: 0,

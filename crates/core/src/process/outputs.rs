@@ -20,7 +20,8 @@ impl Process {
 
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
-        if self.trunks_due {
+        // Before all is read that came while this process was away, the silence of its peers says nothing of them.
+        if self.trunks_due && !self.is_behind {
             self.check_trunks(device);
         }
         let mut worked = !self.woken.is_empty() && self.advance_woken(device);
@@ -50,7 +51,8 @@ impl Process {
                 device.deregister(rail, key);
             }
         }
-        self.has_output = !self.listed.is_empty() || !self.moving.is_empty() || !self.woken.is_empty();
+        self.has_output =
+            !self.listed.is_empty() || !self.moving.is_empty() || !self.woken.is_empty() || self.trunks_due;
         worked
     }
 

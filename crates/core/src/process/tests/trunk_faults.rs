@@ -106,6 +106,33 @@ fn a_peer_that_was_given_up_and_does_not_know_is_told() {
 }
 
 #[test]
+fn who_seldom_looks_judges_nobody_before_all_that_has_come_is_read() {
+    let (lines, _) = mbit(&[1000, 1000]);
+    let mut wire = Wire::with(lines, tcp(), impatient(), 1);
+    acquaint(&mut wire);
+    let (start, small) = (wire.now(), Buffer::virtual_of(8));
+    // What the peer sends before it has the message acknowledges nothing of it, and is more than one round reads.
+    let _ = wire.send(1, small, 1);
+    for _ in 0..1_000 {
+        let _ = wire.send(0, small, 2);
+    }
+    wire.away_until[1] = start + Duration::from_s(20);
+    wire.run_until(start + Duration::from_ms(50));
+    wire.away_until[0] = start + Duration::from_s(20);
+    for look in 1..=5 {
+        wire.run_until(start + Duration::from_s(3 * look));
+        let now = wire.now();
+        let (process, port) = &mut wire.nodes[1];
+        process.handle_timeout(now);
+        process.progress(port);
+        assert_eq!(process.poll_event(), None, "look {look}");
+        assert_eq!(wire.shared.borrow().resets, [], "look {look}");
+    }
+    wire.run_until(start + Duration::from_s(21));
+    assert!(wire.nodes[1].0.is_quiet(), "the acknowledgement is read");
+}
+
+#[test]
 fn a_get_from_a_sender_that_has_given_up_ends_with_an_error() {
     let (lines, _) = mbit(&[1000, 1000]);
     let mut wire = Wire::with(lines, RailCapabilities { get: true, ..tcp() }, impatient(), 1);
