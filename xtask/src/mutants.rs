@@ -48,7 +48,7 @@ const REORDER: &str = "crates/core/src/link/reorder.rs";
 const SPREAD: &str = "crates/core/src/link/spread.rs";
 const HEALTH: &str = "crates/core/src/link/health.rs";
 
-const MUTANTS: [Mutant; 35] = [
+const MUTANTS: [Mutant; 37] = [
     Mutant {
         name: "wildcard-order",
         what: "of the receives that match a message, the one posted last of another wildcard class takes it",
@@ -248,6 +248,13 @@ const MUTANTS: [Mutant; 35] = [
         to: "        self.none_up_since.is_none_or(|since| now < since)\n    }",
     },
     Mutant {
+        name: "no-farewell",
+        what: "trunk: a peer that was given up and does not know is not told",
+        file: INPUTS,
+        from: "                    self.refuse_packet(device, &incoming, index);\n",
+        to: "",
+    },
+    Mutant {
         name: "no-keepalive",
         what: "trunk: a receive alone never finds out that nothing comes any more",
         file: TRUNKING,
@@ -295,6 +302,13 @@ const MUTANTS: [Mutant; 35] = [
         file: TRUNKING,
         from: "if device.fetch(incoming, place) != Fetched::Whole {",
         to: "if device.fetch(incoming, place) == Fetched::Lost {",
+    },
+    Mutant {
+        name: "fetch-for-anybody",
+        what: "a message is received in parts by a receive from anybody, which may take another meanwhile",
+        file: INPUTS,
+        from: "                        let State::Posted { peer: Some(_), .. } = request.state else { return None };\n",
+        to: "",
     },
     Mutant {
         name: "put-leak",
