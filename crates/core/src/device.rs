@@ -124,6 +124,9 @@ pub struct RailCapabilities {
     /// put or is all that its sender has under way: both sides copy at the same time, which is faster where a CPU is free
     /// on either side. In bytes; 0: none does.
     pub transfer_bytes_min: usize,
+    /// Whether a message of any length goes in packets where its sender waits for it and has nothing else under way, so that
+    /// no time of his is lost for it.
+    pub streams_awaited: bool,
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,
     /// Whether packets of one rail to one peer arrive in the order sent.
@@ -153,6 +156,7 @@ impl Default for RailCapabilities {
             put: false,
             get: false,
             transfer_bytes_min: 0,
+            streams_awaited: false,
             transfer_bytes_max: 1 << 20,
             ordered: true,
             reliable: true,

@@ -42,8 +42,13 @@ pub fn explain(length_bytes: usize, rail: &RailCapabilities, eager_bytes_max: Op
             "eager over {name}: {length_bytes} B is at most the eager limit of {limit} B ({whose}); one packet, one copy at the receiver."
         ),
         Protocol::RendezvousGet => format!(
-            "rendezvous by get over {name}: {length_bytes} B is above the eager limit of {limit} B ({whose}) and {name} reads a peer's memory; RTS, the receiver reads pieces of at most {} B, FIN; one copy in all.",
-            rail.transfer_bytes_max
+            "rendezvous by get over {name}: {length_bytes} B is above the eager limit of {limit} B ({whose}) and {name} reads a peer's memory; RTS, the receiver reads pieces of at most {} B, FIN; one copy in all.{}",
+            rail.transfer_bytes_max,
+            if rail.streams_awaited {
+                " A sender that waits for its end and has nothing else under way sends packets instead: both sides copying at once is faster."
+            } else {
+                ""
+            }
         ),
         Protocol::RendezvousPut => format!(
             "rendezvous by put over {name}: {length_bytes} B is above the eager limit of {limit} B ({whose}) and {name} writes a peer's memory; RTS, CTS with the keys, pieces of at most {} B, FIN.",

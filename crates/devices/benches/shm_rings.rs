@@ -106,7 +106,7 @@ fn raw_pingpong() -> f64 {
 fn ring_size() -> Option<RingSize> {
     let text = std::env::var("AYATORI_BENCH_RING").ok()?;
     let (slots, lines) = text.split_once(',').expect("SLOTS,LINES");
-    Some(RingSize { slots_count: slots.parse().unwrap(), lines_count: lines.parse().unwrap() })
+    Some(RingSize { slots_count: slots.parse().unwrap(), lines_counts: [lines.parse().unwrap(), 0] })
 }
 
 fn devices() -> [Shm; 2] {

@@ -257,7 +257,8 @@ impl<D: Device> Transport for Carrier<'_, D> {
     fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
         let envelope = Envelope { context: self.span.context, source: self.span.rank, tag: self.span.tag };
         let peer = self.peer(to)?;
-        let posted = self.process.send_message(self.device, peer, envelope, buffer, SendMode::Standard)?;
+        let posted =
+            self.process.send_message(self.device, peer, envelope, buffer, SendMode::Standard, false)?;
         self.adopt(posted, step)
     }
 

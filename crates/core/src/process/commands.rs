@@ -24,6 +24,34 @@ impl Process {
         tag: Tag,
         mode: SendMode,
     ) -> Result<Posted, Error> {
+        self.start_send(device, comm, buffer, (dest, tag), mode, false)
+    }
+
+    /// As [`isend`](Self::isend), for a caller that does nothing else before the request is over: so it has time to
+    /// copy, where that is the quicker way.
+    #[inline]
+    pub fn send<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        dest: Rank,
+        tag: Tag,
+        mode: SendMode,
+    ) -> Result<Posted, Error> {
+        self.start_send(device, comm, buffer, (dest, tag), mode, true)
+    }
+
+    #[inline(always)]
+    fn start_send<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        buffer: Buffer,
+        (dest, tag): (Rank, Tag),
+        mode: SendMode,
+        is_awaited: bool,
+    ) -> Result<Posted, Error> {
         let communicator = self.comm(comm)?;
         let Some(peer) = communicator.group().process(dest) else {
             let size = communicator.size();
@@ -35,7 +63,7 @@ impl Process {
         let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
         match mode {
             SendMode::Buffered => self.send_buffered(device, peer, envelope, buffer),
-            _ => self.send_message(device, peer, envelope, buffer, mode),
+            _ => self.send_message(device, peer, envelope, buffer, mode, is_awaited),
         }
     }
 
@@ -48,6 +76,7 @@ impl Process {
         envelope: Envelope,
         buffer: Buffer,
         mode: SendMode,
+        is_awaited: bool,
     ) -> Result<Posted, Error> {
         if peer == self.me {
             return Ok(self.send_to_self(envelope, buffer, mode));
@@ -59,7 +88,7 @@ impl Process {
         }
         let cells = cells_of(buffer.len());
         if buffer.len() > link.eager_bytes_max || cells > link.credits {
-            return Ok(self.offer_rendezvous(device, index, envelope, buffer));
+            return Ok(self.offer_rendezvous(device, index, envelope, buffer, is_awaited));
         }
         link.credits -= cells;
         if mode == SendMode::Synchronous {
@@ -111,7 +140,7 @@ impl Process {
     ) -> Result<Posted, Error> {
         let (place, copy) = self.buffered.reserve(buffer.len())?;
         copy.scatter(0, buffer.piece());
-        match self.send_message(device, peer, envelope, copy, SendMode::Standard) {
+        match self.send_message(device, peer, envelope, copy, SendMode::Standard, false) {
             Ok(Posted::Pending(id)) => {
                 let request = self.requests.get_mut(id).expect("just made");
                 request.detached = true;

@@ -28,6 +28,7 @@ impl Process {
         index: LinkIndex,
         envelope: Envelope,
         buffer: Buffer,
+        is_awaited: bool,
     ) -> Posted {
         let id = self.requests.insert(Request::new(State::Offered, buffer, Some(index)));
         let peer = self.links.get(index).peer;
@@ -39,11 +40,13 @@ impl Process {
         self.pace(device, index, id);
         // Over several rails the sender puts where it can: it spreads better than one that gets.
         let is_trunk = self.links.get(index).trunk.is_some();
-        // Who sends nothing but this, and waits, has time to copy it while the receiver does. With more under way, one copy for
-        // each is less work.
+        // Who sends nothing but this has time to copy it while the receiver does: a long message only if it waits for that. With
+        // more under way, one copy for each is less work.
         let (length, is_alone) = (buffer.len(), self.requests.len() == 1);
         let keys = self.register(device, index, id, |rail| {
-            rail.get && !(is_trunk && rail.put) && (length >= rail.transfer_bytes_min || !is_alone)
+            let is_streamed =
+                is_alone && (length < rail.transfer_bytes_min || is_awaited && rail.streams_awaited);
+            rail.get && !(is_trunk && rail.put) && !is_streamed
         });
         let header = Header::Rts { envelope, sender: id, length: buffer.len() as u64, keys };
         self.offer_or_queue(device, index, header, Buffer::EMPTY);
@@ -105,12 +108,14 @@ impl Process {
     fn ask<D: Device>(&mut self, device: &mut D, id: RequestId, sender: RequestId, total: u64, by_put: bool) {
         let request = self.requests.get_mut(id).expect("the caller has it");
         let index = request.link.expect("rendezvous goes over a link");
-        request.state = if self.links.get(index).trunk.is_some() && total > 0 {
+        let is_trunk = self.links.get(index).trunk.is_some();
+        request.state = if is_trunk && total > 0 {
             State::Gathering { gather: Box::new(Gather::new(total)) }
         } else {
             State::Receiving { total, received: 0 }
         };
-        let can = |rail: &RailCapabilities| by_put && rail.put && total >= rail.transfer_bytes_min as u64;
+        // Who could have let us get it and did not will send packets.
+        let can = |rail: &RailCapabilities| by_put && rail.put && (is_trunk || !rail.get);
         let keys = self.register(device, index, id, can);
         let header = Header::Cts { sender, receiver: id, length: total, keys };
         self.offer_or_queue(device, index, header, Buffer::EMPTY);

@@ -160,7 +160,7 @@ impl Shm {
         for (local, process) in config.processes.iter().enumerate() {
             local_ranks[(process.0 - first_process) as usize] = local as u32;
         }
-        let payload_bytes_max = segment.ring(me, me).data_bytes_max().min(32 << 10);
+        let payload_bytes_max = segment.ring(me, me).data_bytes_max();
         Ok(Self {
             rails: [capabilities(payload_bytes_max, config.kernel_copy, is_crowded)],
             local_rank: me,
@@ -421,9 +421,12 @@ fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
     }
 }
 
-/// Below this, two copies side by side through the ring take less time than the kernel's single one. Measured (2 CPUs,
-/// ping-pong, µs one way, ring / kernel): 128 KiB 12.5 / 18.0, 256 KiB 26.9 / 30.7, 512 KiB 56.9 / 59.3, 1 MiB 117 / 119.
-/// For a few per cent no second CPU is kept busy.
+/// Longest message that is sent at once.
+const EAGER_BYTES_MAX: usize = 32 << 10;
+
+/// From here on the kernel copies once what its sender does not wait for. Two copies side by side through bulk lines take less
+/// time still (2 CPUs, ping-pong, µs one way, ring / kernel: 256 KiB 23 / 31, 512 KiB 40 / 64, 1 MiB 79 / 140, 4 MiB 384 / 560),
+/// but time of both sides, which who waits can spare.
 const KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
 /// The longest header of a packet with as much payload as there may be: less than a slot holds.
@@ -437,12 +440,13 @@ fn capabilities(payload_bytes_max: usize, kernel_copy: bool, is_crowded: bool) -
         inline_bytes: ring::SLOT_BYTES,
         // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's
         // copy; where both sides copy at once longer packets still save round trips.
-        eager_bytes_max: if kernel_copy && is_crowded {
-            payload_bytes_max.min(8 << 10)
+        eager_bytes_max: payload_bytes_max.min(if kernel_copy && is_crowded {
+            8 << 10
         } else {
-            payload_bytes_max
-        },
+            EAGER_BYTES_MAX
+        }),
         transfer_bytes_min: if is_crowded { 0 } else { KERNEL_COPY_BYTES_MIN },
+        streams_awaited: !is_crowded && payload_bytes_max > EAGER_BYTES_MAX,
         put: kernel_copy,
         get: kernel_copy,
         transfer_bytes_max: 1 << 20,

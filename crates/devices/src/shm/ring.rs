@@ -1,14 +1,16 @@
 //! The ring that carries packets from one process to one other through memory both have mapped.
 //!
 //! One writer, one reader. A packet takes one *slot* (a cache line) and, where it does not fit there, a run of
-//! *data lines*. The smallest message (core header and 8 bytes of payload) is one line in all: the word that
+//! *data lines*, in one of two areas: *near* lines, few, so that they stay near the processor, and for longer packets *bulk*
+//! lines, so many that writer and reader do not wait for each other. The smallest message (core header and 8 bytes of payload) is one line in all: the word that
 //! the reader polls, header and payload come over together, and there is no head or tail line beside it.
 //!
 //! ```text
 //! slots   | word  header payload.. | word  header .. | ...            power of two, one line each
-//! data    | payload ............ | payload ........ |  (rest unused)  power of two lines
-//! released| slots, lines | : written by the reader, seldom
-//! filled  | lines |         : written by the writer, with long packets
+//! near    | payload ............ | payload ........ |  (rest unused)  power of two lines
+//! bulk    | payload ............................................ |    power of two lines, or none
+//! released| slots, near lines | bulk lines | : written by the reader, seldom
+//! filled  | near lines | bulk lines |         : written by the writer, with packets in pieces
 //!
 //! word:  bits 63..32 sequence number   31..24 header bytes   23 in pieces   22..0 payload bytes
 //! ```
@@ -21,16 +23,16 @@
 //!    number; from then on to the reader, who sees that number with an *acquire* load. A stale word always
 //!    has the number of an earlier round, and nothing but words is ever stored at a word's place: payload
 //!    cannot look like a word.
-//! 3. The data lines of a packet are one run. Where the run would cross the end of the data (a short one: the
-//!    middle), the lines up to the end stay unused and the run starts at 0: both sides compute this from the
-//!    lengths alone. The run changes hands together with its slot, by the same word; but where the word says
+//! 3. The data lines of a packet are one run, in near lines if it is no longer than a quarter of them, else in bulk lines.
+//!    Where the run would cross the end of its area (a short one: the middle), the lines up to the end stay unused and the
+//!    run starts at 0: both sides compute this from the lengths alone. The run changes hands together with its slot, by the same word; but where the word says
 //!    *in pieces* it does so line by line: those before `filled` are the reader's, which the writer stores, with *release*, after
 //!    each piece. So the reader copies a piece out while the writer copies the next one in.
 //! 4. The reader has the packet (slot and run) until [`Receiver::release`]; it releases in order. From time
-//!    to time (a quarter of the slots or of the lines) it stores the counts of released slots and lines in
+//!    to time (a quarter of the slots or of an area's lines) it stores the counts of released slots and lines in
 //!    `released`, with *release*; the writer reads them with *acquire*, and only when its own last knowledge
 //!    says the ring is full. Then those slots and runs are the writer's again.
-//! 5. No packet is longer than a quarter of the data. So a writer finds room once the reader has released
+//! 5. No packet is longer than a quarter of its area. So a writer finds room once the reader has released
 //!    everything: less than a quarter is not yet published, less than a quarter lies unused at the end (half of it
 //!    before a short run, which is much less than a quarter).
 //! 6. Each side counts by itself; it believes of the other side's words no more than it checks. A word or a
@@ -43,6 +45,11 @@ pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::sys;
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
+
+/// Near and bulk lines: indices of an area.
+pub(crate) const AREAS_COUNT: usize = 2;
+const NEAR: usize = 0;
+const BULK: usize = 1;
 
 /// A cache line.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -57,11 +64,11 @@ const PREFETCH_LINES_MAX: u32 = 512;
 const NEAR_RUN_LINES_MAX: u32 = 32;
 const NEAR_LINES: u32 = 1024;
 
-/// Packets with at least so much payload are written in pieces, of so many lines. Measured (µs one way, whole / pieces of
+/// Packets with at least so much payload are written in pieces, of so many lines in near and in bulk lines. Measured (µs one way, whole / pieces of
 /// 1, 4 and 8 KiB): 16 KiB 3.9 / 5.3, 2.7, 2.7; 8 KiB 1.64 / -, 1.69, 1.67: with each piece the count that both sides
-/// look at goes to and fro.
+/// look at goes to and fro. 1 MiB in bulk lines: 97 µs in pieces of 4 KiB, 79 in such of 16.
 const IN_PIECES_BYTES_MIN: usize = if cfg!(loom) { 65 } else { 10 << 10 };
-const PIECE_LINES: usize = if cfg!(loom) { 1 } else { 64 };
+const PIECE_LINES: [usize; AREAS_COUNT] = if cfg!(loom) { [1, 2] } else { [64, 256] };
 
 /// In a burst the writer fetches the slot so many packets ahead, which the reader has had last: 27 ns a message, not 58.
 const WRITE_AHEAD_SLOTS: u32 = 4;
@@ -80,14 +87,14 @@ pub(crate) struct Slot {
 #[repr(C, align(64))]
 pub(crate) struct Line(cell::Cell<[u8; LINE_BYTES]>);
 
-/// Slots (low half) and lines (high half) that the reader has given back. Two lines wide, because processors
-/// fetch lines in pairs.
+/// What the reader has given back: an area's lines (high half), with near lines slots (low half). Two lines wide, because
+/// processors fetch lines in pairs.
 #[repr(C, align(128))]
-pub(crate) struct Released(AtomicU64);
+pub(crate) struct Released([AtomicU64; AREAS_COUNT]);
 
-/// Lines up to which the writer has written, of a packet in pieces: 32 bits, counted as the reader counts.
+/// Lines of each area up to which the writer has written, of a packet in pieces: 32 bits, counted as the reader counts.
 #[repr(C, align(128))]
-pub(crate) struct Filled(AtomicU64);
+pub(crate) struct Filled([AtomicU64; AREAS_COUNT]);
 
 /// Both counts of a ring.
 #[repr(C)]
@@ -105,14 +112,23 @@ unsafe impl Sync for Line {}
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     pub(crate) slots: &'static [Slot],
-    pub(crate) lines: &'static [Line],
+    pub(crate) areas: [&'static [Line]; AREAS_COUNT],
     pub(crate) counts: &'static Counts,
 }
 
 impl Ring {
     /// What a packet may put into data lines, in bytes (rule 5).
     pub(crate) fn data_bytes_max(&self) -> usize {
-        self.lines.len() / 4 * LINE_BYTES
+        self.areas.iter().map(|lines| lines.len() / 4 * LINE_BYTES).max().unwrap_or(0)
+    }
+
+    /// Where a run of so many lines goes (rule 3).
+    fn area_of(&self, need: u32) -> usize {
+        if need as usize > self.areas[NEAR].len() / 4 { BULK } else { NEAR }
+    }
+
+    fn lines_count(&self, area: usize) -> u32 {
+        self.areas[area].len() as u32
     }
 
     fn slot_mask(&self) -> u32 {
@@ -150,13 +166,13 @@ pub(crate) struct Sender {
     ring: Ring,
     /// Packets sent.
     next: u32,
-    /// Lines used, with those skipped.
-    next_line: u32,
+    /// Lines used of each area, with those skipped.
+    next_line: [u32; AREAS_COUNT],
     /// What the reader had released when last looked at.
     released_slots: u32,
-    released_lines: u32,
+    released_lines: [u32; AREAS_COUNT],
     /// As stored in `filled`.
-    filled: u32,
+    filled: [u32; AREAS_COUNT],
     /// Payload from which on packets go in pieces, in bytes.
     in_pieces_bytes_min: usize,
 }
@@ -164,15 +180,17 @@ pub(crate) struct Sender {
 impl Sender {
     /// `is_watched`: the reader has a CPU of its own, and so may copy while we do.
     pub(crate) fn new(ring: Ring, is_watched: bool) -> Self {
-        assert!(ring.slots.len().is_power_of_two() && ring.lines.len().is_power_of_two());
+        let [near, bulk] = ring.areas.map(<[Line]>::len);
+        assert!(ring.slots.len().is_power_of_two() && near.is_power_of_two());
+        assert!(bulk == 0 || bulk.is_power_of_two());
         let in_pieces_bytes_min = if is_watched { IN_PIECES_BYTES_MIN } else { usize::MAX };
         Self {
             ring,
             next: 0,
-            next_line: 0,
+            next_line: [0; AREAS_COUNT],
             released_slots: 0,
-            released_lines: 0,
-            filled: 0,
+            released_lines: [0; AREAS_COUNT],
+            filled: [0; AREAS_COUNT],
             in_pieces_bytes_min,
         }
     }
@@ -229,24 +247,26 @@ impl Sender {
             "packet with {data_bytes} bytes of data, at most {data_bytes_max}"
         );
         let need = lines_for(data_bytes);
-        let start = run_start(self.next_line, need, self.ring.lines.len() as u32);
+        let area = self.ring.area_of(need);
+        let lines_count = self.ring.lines_count(area);
+        let start = run_start(self.next_line[area], need, lines_count);
         let end = start.wrapping_add(need);
-        if !self.has_room(end) {
+        if !self.has_room(area, end) {
             self.refresh();
-            if !self.has_room(end) {
+            if !self.has_room(area, end) {
                 return Err(Full);
             }
         }
-        let first = (start & (self.ring.lines.len() as u32 - 1)) as usize;
+        let first = (start & (lines_count - 1)) as usize;
         let slot = &self.ring.slots[(self.next & self.ring.slot_mask()) as usize];
-        let lines = &self.ring.lines[first..first + need as usize];
-        self.next_line = end;
+        let lines = &self.ring.areas[area][first..first + need as usize];
+        self.next_line[area] = end;
         if header_in_slot {
             // SAFETY: the slot is ours (rule 4); the header fits.
             slot.bytes.write(|to| unsafe { sys::copy_short(header, to) });
             if payload[0].len() >= self.in_pieces_bytes_min && payload[1].is_empty() {
-                self.write_in_pieces(slot, header.len(), lines, start, payload[0]);
-                self.prefetch_run(end, need);
+                self.write_in_pieces(slot, header.len(), (area, start), lines, payload[0]);
+                self.prefetch_run(area, end, need);
                 return Ok(());
             }
             cell::write_run(lines, [payload[0], payload[1], &[]]);
@@ -254,7 +274,7 @@ impl Sender {
             cell::write_run(lines, [header, payload[0], payload[1]]);
         }
         self.publish(slot, header.len(), payload_bytes);
-        self.prefetch_run(end, need);
+        self.prefetch_run(area, end, need);
         Ok(())
     }
 
@@ -263,56 +283,64 @@ impl Sender {
         &mut self,
         slot: &Slot,
         header_bytes: usize,
+        (area, start): (usize, u32),
         lines: &[Line],
-        start: u32,
         payload: &[u8],
     ) {
-        let filled = &self.ring.counts.filled.0;
+        let filled = &self.ring.counts.filled.0[area];
         // What was stored long ago could be taken for lines of this run, the counts having gone round.
-        if start.wrapping_sub(self.filled) > u32::MAX / 2 {
+        if start.wrapping_sub(self.filled[area]) > u32::MAX / 2 {
             filled.store(start.into(), Ordering::Relaxed);
         }
         self.publish(slot, header_bytes, payload.len() | IN_PIECES);
-        self.filled = start;
-        for (lines, piece) in lines.chunks(PIECE_LINES).zip(payload.chunks(PIECE_LINES * LINE_BYTES)) {
+        self.filled[area] = start;
+        let count = PIECE_LINES[area];
+        for (lines, piece) in lines.chunks(count).zip(payload.chunks(count * LINE_BYTES)) {
             cell::write_run(lines, [piece, &[], &[]]);
-            self.filled = self.filled.wrapping_add(lines.len() as u32);
-            filled.store(self.filled.into(), Ordering::Release);
+            self.filled[area] = self.filled[area].wrapping_add(lines.len() as u32);
+            filled.store(self.filled[area].into(), Ordering::Release);
         }
     }
 
     /// Fetches the lines that a next packet of the same length would take while nobody waits for us: the
     /// reader has them still from the last round, and getting 4 KiB of them back one by one while writing
     /// costs a tenth to a fifth of the whole way.
-    fn prefetch_run(&self, start: u32, count: u32) {
+    fn prefetch_run(&self, area: usize, start: u32, count: u32) {
+        let lines = self.ring.areas[area];
         for line in 0..count.min(PREFETCH_LINES_MAX) {
-            let at = start.wrapping_add(line) & (self.ring.lines.len() as u32 - 1);
-            sys::prefetch_for_write(&self.ring.lines[at as usize]);
+            let at = start.wrapping_add(line) & (lines.len() as u32 - 1);
+            sys::prefetch_for_write(&lines[at as usize]);
         }
     }
 
-    fn has_room(&self, end_line: u32) -> bool {
+    fn has_room(&self, area: usize, end_line: u32) -> bool {
         self.next.wrapping_sub(self.released_slots) < self.ring.slots.len() as u32
-            && end_line.wrapping_sub(self.released_lines) <= self.ring.lines.len() as u32
+            && end_line.wrapping_sub(self.released_lines[area]) <= self.ring.lines_count(area)
     }
 
     /// Reads what the reader has released. A count that goes beyond what was sent is ignored (rule 6).
     #[cold]
     fn refresh(&mut self) {
-        let released = self.ring.counts.released.0.load(Ordering::Acquire);
-        let (slots, lines) = (released as u32, (released >> 32) as u32);
-        let slots_used = self.next.wrapping_sub(slots);
-        let lines_used = self.next_line.wrapping_sub(lines);
-        if slots_used <= self.ring.slots.len() as u32 && lines_used <= self.ring.lines.len() as u32 {
-            self.released_slots = slots;
-            self.released_lines = lines;
+        for (area, released) in self.ring.counts.released.0.iter().enumerate() {
+            let released = released.load(Ordering::Acquire);
+            let (slots, lines) = (released as u32, (released >> 32) as u32);
+            let slots_used = if area == NEAR { self.next.wrapping_sub(slots) } else { 0 };
+            let lines_used = self.next_line[area].wrapping_sub(lines);
+            if slots_used > self.ring.slots.len() as u32 || lines_used > self.ring.lines_count(area) {
+                continue;
+            }
+            self.released_lines[area] = lines;
+            if area == NEAR {
+                self.released_slots = slots;
+            }
         }
     }
 
     /// Whether the reader has released something since [`push`](Self::push) last answered [`Full`].
     pub(crate) fn has_news(&self) -> bool {
-        let released = self.ring.counts.released.0.load(Ordering::Acquire);
-        released as u32 != self.released_slots || (released >> 32) as u32 != self.released_lines
+        let [near, bulk] = self.ring.counts.released.0.each_ref().map(|word| word.load(Ordering::Acquire));
+        near as u32 != self.released_slots
+            || [near, bulk].map(|word| (word >> 32) as u32) != self.released_lines
     }
 }
 
@@ -321,11 +349,11 @@ pub(crate) struct Receiver {
     ring: Ring,
     /// Packets released.
     next: u32,
-    /// Lines released, with those skipped.
-    next_line: u32,
+    /// Lines released of each area, with those skipped.
+    next_line: [u32; AREAS_COUNT],
     /// As published in `released`.
     published_slots: u32,
-    published_lines: u32,
+    published_lines: [u32; AREAS_COUNT],
     /// The word of the packet at the front, once seen.
     word: u64,
     /// Of the packet at the front it has been said that it comes in pieces.
@@ -350,9 +378,9 @@ impl Receiver {
         Self {
             ring,
             next: 0,
-            next_line: 0,
+            next_line: [0; AREAS_COUNT],
             published_slots: 0,
-            published_lines: 0,
+            published_lines: [0; AREAS_COUNT],
             word: 0,
             is_announced: false,
         }
@@ -400,10 +428,10 @@ impl Receiver {
     /// Lines of the packet in pieces at the front that are written, and how many it has. The writer may be at the next
     /// packet already; a count that no correct writer stores is none (rule 6).
     fn filled_lines(&self) -> (u32, u32) {
-        let (start, need) = self.run_counts();
-        let filled = self.ring.counts.filled.0.load(Ordering::Acquire) as u32;
+        let (area, start, need) = self.run_counts();
+        let filled = self.ring.counts.filled.0[area].load(Ordering::Acquire) as u32;
         let count = filled.wrapping_sub(start);
-        (if count <= self.ring.lines.len() as u32 { count.min(need) } else { 0 }, need)
+        (if count <= self.ring.lines_count(area) { count.min(need) } else { 0 }, need)
     }
 
     fn is_whole(&self) -> bool {
@@ -416,9 +444,8 @@ impl Receiver {
     pub(crate) fn written(&self, from: usize) -> &[u8] {
         let (_, payload_bytes) = lengths(self.word);
         let (filled, _) = self.filled_lines();
-        let (first, _) = self.run();
-        // SAFETY: lines before `filled` are ours from `poll` to `release` (rules 3, 4), and are inside.
-        let data = unsafe { cell::run_bytes(&self.ring.lines[first..first + filled as usize]) };
+        // SAFETY: lines before `filled` are ours from `poll` to `release` (rules 3, 4).
+        let data = unsafe { cell::run_bytes(&self.run()[..filled as usize]) };
         &data[from.min(data.len())..data.len().min(payload_bytes)]
     }
 
@@ -438,9 +465,8 @@ impl Receiver {
         if self.is_announced && !self.is_whole() {
             return (&slot_bytes[..header_bytes.min(SLOT_BYTES)], &[]);
         }
-        let (first, lines) = self.run();
-        // SAFETY: as above; the slice `lines[first..][..lines]` is checked to be inside.
-        let data = unsafe { cell::run_bytes(&self.ring.lines[first..first + lines]) };
+        // SAFETY: as above.
+        let data = unsafe { cell::run_bytes(self.run()) };
         if header_bytes <= SLOT_BYTES {
             (&slot_bytes[..header_bytes], &data[..payload_bytes])
         } else {
@@ -449,21 +475,24 @@ impl Receiver {
         }
     }
 
-    /// First line and number of lines of the packet at the front (rule 3).
+    /// The lines of the packet at the front (rule 3).
     #[inline]
-    fn run(&self) -> (usize, usize) {
-        let (start, need) = self.run_counts();
-        ((start & (self.ring.lines.len() as u32 - 1)) as usize, need as usize)
+    fn run(&self) -> &'static [Line] {
+        let (area, start, need) = self.run_counts();
+        let first = (start & (self.ring.lines_count(area) - 1)) as usize;
+        &self.ring.areas[area][first..first + need as usize]
     }
 
+    /// Their area, the first, counted in lines since the beginning, and how many.
     #[inline]
-    fn run_counts(&self) -> (u32, u32) {
+    fn run_counts(&self) -> (usize, u32, u32) {
         let (header_bytes, payload_bytes) = lengths(self.word);
         if header_bytes + payload_bytes <= SLOT_BYTES {
-            return (self.next_line, 0);
+            return (NEAR, self.next_line[NEAR], 0);
         }
         let need = lines_for(data_bytes(header_bytes, payload_bytes));
-        (run_start(self.next_line, need, self.ring.lines.len() as u32), need)
+        let area = self.ring.area_of(need);
+        (area, run_start(self.next_line[area], need, self.ring.lines_count(area)), need)
     }
 
     /// Gives the packet at the front back to the writer. Answers whether the writer was told of it (then a
@@ -482,20 +511,28 @@ impl Receiver {
     #[inline(never)]
     fn release_lines(&mut self) -> bool {
         self.is_announced = false;
-        let (start, need) = self.run_counts();
+        let (area, start, need) = self.run_counts();
         if need > 0 {
-            self.next_line = start.wrapping_add(need);
+            self.next_line[area] = start.wrapping_add(need);
         }
         let slots = self.next.wrapping_sub(self.published_slots);
-        let lines = self.next_line.wrapping_sub(self.published_lines);
-        if slots < self.ring.slots.len() as u32 / 4 && lines < self.ring.lines.len() as u32 / 4 {
-            return false;
+        let lines = self.next_line[area].wrapping_sub(self.published_lines[area]);
+        let is_many = lines >= self.ring.lines_count(area) / 4;
+        if is_many && area == BULK {
+            self.publish(BULK, 0);
         }
-        self.published_slots = self.next;
-        self.published_lines = self.next_line;
-        let released = ((self.next_line as u64) << 32) | self.next as u64;
-        self.ring.counts.released.0.store(released, Ordering::Release);
-        true
+        if is_many && area == NEAR || slots >= self.ring.slots.len() as u32 / 4 {
+            self.published_slots = self.next;
+            self.publish(NEAR, self.next);
+            return true;
+        }
+        is_many
+    }
+
+    fn publish(&mut self, area: usize, slots: u32) {
+        self.published_lines[area] = self.next_line[area];
+        let released = u64::from(self.next_line[area]) << 32 | u64::from(slots);
+        self.ring.counts.released.0[area].store(released, Ordering::Release);
     }
 }
 

@@ -2,7 +2,8 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p ayatori-devices --release loom`.
 
 use super::{
-    AtomicU64, Counts, Filled, LINE_BYTES, Line, Receiver, Released, Ring, SLOT_BYTES, Slot, lengths,
+    AREAS_COUNT, AtomicU64, Counts, Filled, LINE_BYTES, Line, Receiver, Released, Ring, SLOT_BYTES, Slot,
+    lengths,
 };
 
 pub(super) struct Cell<T>(loom::cell::UnsafeCell<T>);
@@ -41,8 +42,7 @@ impl Receiver {
         }
         if header_bytes + payload_bytes > SLOT_BYTES {
             bytes.truncate(if header_bytes <= SLOT_BYTES { header_bytes } else { 0 });
-            let (first, lines) = self.run();
-            bytes.extend_from_slice(&read_run(&self.ring.lines[first..first + lines]));
+            bytes.extend_from_slice(&read_run(self.run()));
         }
         bytes.leak()[..header_bytes + payload_bytes].split_at(header_bytes)
     }
@@ -50,8 +50,7 @@ impl Receiver {
     /// As without loom, but copied.
     pub(crate) fn written(&self, from: usize) -> &[u8] {
         let (filled, _) = self.filled_lines();
-        let (first, _) = self.run();
-        let mut bytes = read_run(&self.ring.lines[first..first + filled as usize]);
+        let mut bytes = read_run(&self.run()[..filled as usize]);
         bytes.truncate(lengths(self.word).1);
         bytes.drain(..from.min(bytes.len()));
         bytes.leak()
@@ -70,15 +69,15 @@ fn read_run(lines: &[Line]) -> Vec<u8> {
 }
 
 /// A ring of loom's atomics.
-pub(crate) fn ring(slots_count: usize, lines_count: usize) -> Ring {
+pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
     let slot = |_| Slot { word: AtomicU64::new(0), bytes: Cell::new([0; SLOT_BYTES]) };
     let line = |_| Line(Cell::new([0; LINE_BYTES]));
     Ring {
         slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
-        lines: (0..lines_count).map(line).collect::<Vec<_>>().leak(),
+        areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
         counts: Box::leak(Box::new(Counts {
-            released: Released(AtomicU64::new(0)),
-            filled: Filled(AtomicU64::new(0)),
+            released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
+            filled: Filled([0; AREAS_COUNT].map(AtomicU64::new)),
         })),
     }
 }
@@ -88,11 +87,11 @@ mod tests {
     use super::super::{Receiver, Seen, Sender};
     use loom::thread;
 
-    fn stream(lengths: &'static [usize], is_watched: bool) {
+    fn stream(lengths: &'static [usize], bulk_count: usize, is_watched: bool) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(move || {
-            let ring = super::ring(4, 8);
+            let ring = super::ring(4, [8, bulk_count]);
             let mut sender = Sender::new(ring, is_watched);
             let mut receiver = Receiver::new(ring);
             let writer = thread::spawn(move || {
@@ -126,16 +125,22 @@ mod tests {
 
     #[test]
     fn loom_short_packets_wrap_round_the_slots() {
-        stream(&[0, 8, 48, 1, 2, 3], false);
+        stream(&[0, 8, 48, 1, 2, 3], 0, false);
     }
 
     #[test]
     fn loom_long_packets_wrap_round_the_lines() {
-        stream(&[100, 100, 60, 100, 64, 100], false);
+        stream(&[100, 100, 60, 100, 64, 100], 0, false);
+    }
+
+    #[test]
+    fn loom_longer_packets_take_bulk_lines() {
+        stream(&[200, 100, 256, 60, 200], 16, false);
+        stream(&[200, 8, 256], 16, true);
     }
 
     #[test]
     fn loom_packets_in_pieces_are_read_while_they_are_written() {
-        stream(&[100, 60, 128, 100], true);
+        stream(&[100, 60, 128, 100], 0, true);
     }
 }

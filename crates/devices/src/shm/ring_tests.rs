@@ -2,15 +2,15 @@ use super::*;
 use std::collections::VecDeque;
 
 /// A ring in leaked, zeroed memory.
-pub(crate) fn ring(slots_count: usize, lines_count: usize) -> Ring {
+pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
     let slot = |_| Slot { word: AtomicU64::new(0), bytes: zeroed() };
     let line = |_| Line(zeroed());
     Ring {
         slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
-        lines: (0..lines_count).map(line).collect::<Vec<_>>().leak(),
+        areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
         counts: Box::leak(Box::new(Counts {
-            released: Released(AtomicU64::new(0)),
-            filled: Filled(AtomicU64::new(0)),
+            released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
+            filled: Filled([0; AREAS_COUNT].map(AtomicU64::new)),
         })),
     }
 }
@@ -54,7 +54,8 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
         let slots_count = 4 << random.below(4);
         // Up to packets of 64 KiB, which go in pieces, and rings of which short runs take the first half.
         let lines_count = 16 << random.below(9);
-        let ring = ring(slots_count, lines_count);
+        let bulk_count = [0, 4 * lines_count][random.below(2)];
+        let ring = ring(slots_count, [lines_count, bulk_count]);
         let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
         // As if it had run for long: the counters wrap round in the middle of the test.
         let far = (u32::MAX - random.below(40) as u32) & !(slots_count as u32 - 1);
@@ -91,20 +92,27 @@ fn start_at(sender: &mut Sender, receiver: &mut Receiver, count: u32) {
     }
     (sender.next, sender.released_slots) = (count, count);
     (receiver.next, receiver.published_slots) = (count, count);
-    (sender.next_line, sender.released_lines) = (count, count);
-    (receiver.next_line, receiver.published_lines) = (count, count);
-    sender.ring.counts.released.0.store((count as u64) << 32 | count as u64, Ordering::Relaxed);
+    (sender.next_line, sender.released_lines) = ([count; AREAS_COUNT], [count; AREAS_COUNT]);
+    (receiver.next_line, receiver.published_lines) = ([count; AREAS_COUNT], [count; AREAS_COUNT]);
+    for released in &sender.ring.counts.released.0 {
+        released.store((count as u64) << 32 | count as u64, Ordering::Relaxed);
+    }
 }
 
 #[test]
 fn the_longest_packet_always_finds_room_in_an_empty_ring() {
-    for offset in 0..32 {
-        let ring = ring(8, 16);
+    for (offset, bulk_count) in (0..32).flat_map(|offset| [(offset, 0), (offset, 64)]) {
+        let ring = ring(8, [16, bulk_count]);
         let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
         for _ in 0..offset {
             sender.push(&[1; 8], [&[2; 100], &[]]).unwrap();
             assert_eq!(receiver.poll(), Seen::Packet);
             receiver.release();
+            if bulk_count > 0 {
+                sender.push(&[1; 8], [&[2; 500], &[]]).unwrap();
+                assert_eq!(receiver.poll(), Seen::Packet);
+                receiver.release();
+            }
         }
         let payload = vec![3; ring.data_bytes_max()];
         sender.push(&[1; 8], [&payload, &[]]).expect("room");
@@ -113,7 +121,7 @@ fn the_longest_packet_always_finds_room_in_an_empty_ring() {
 
 #[test]
 fn a_full_ring_takes_nothing_of_a_packet() {
-    let ring = ring(4, 16);
+    let ring = ring(4, [16, 0]);
     let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
     for index in 0..4u8 {
         sender.push(&[index; 8], [&[], &[]]).unwrap();
@@ -132,7 +140,7 @@ fn a_full_ring_takes_nothing_of_a_packet() {
 
 #[test]
 fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
-    let ring = ring(4, 16);
+    let ring = ring(4, [16, 0]);
     let mut receiver = Receiver::new(ring);
     for (header_bytes, payload_bytes) in [(8, 0xff_ffff), (200, 10), (0, ring.data_bytes_max() + 1)] {
         ring.slots[0].word.store(word_of(1, header_bytes, payload_bytes), Ordering::Relaxed);
@@ -142,22 +150,22 @@ fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
 
 #[test]
 fn a_count_no_correct_peer_writes_gives_no_room() {
-    let ring = ring(4, 16);
+    let ring = ring(4, [16, 0]);
     let mut sender = Sender::new(ring, true);
     for _ in 0..4 {
         sender.push(&[0; 8], [&[], &[]]).unwrap();
     }
     for nonsense in [5, u64::MAX, 1 << 32 | 4] {
-        ring.counts.released.0.store(nonsense, Ordering::Relaxed);
+        ring.counts.released.0[NEAR].store(nonsense, Ordering::Relaxed);
         assert_eq!(sender.push(&[0; 8], [&[], &[]]), Err(Full));
     }
 }
 
 #[test]
 fn a_packet_in_pieces_is_announced_once_and_seen_as_far_as_it_is_written() {
-    let ring = ring(4, 2048);
+    let ring = ring(4, [2048, 0]);
     let mut receiver = Receiver::new(ring);
-    let filled = &ring.counts.filled.0;
+    let filled = &ring.counts.filled.0[NEAR];
     ring.slots[0].word.store(word_of(1, 8, 20_000 | IN_PIECES), Ordering::Release);
     assert!(receiver.is_ready());
     assert_eq!(receiver.poll(), Seen::Front(20_000));
@@ -187,7 +195,7 @@ fn a_packet_in_pieces_is_announced_once_and_seen_as_far_as_it_is_written() {
 
 #[test]
 fn two_threads_see_every_packet_whole_and_in_order() {
-    let ring = ring(16, 512);
+    let ring = ring(16, [512, 2048]);
     let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
     const COUNT: u64 = 30_000;
     let writer = std::thread::spawn(move || {

@@ -139,7 +139,7 @@ fn a_packet_wakes_the_sleeper_with_and_without_fences() {
 
 #[test]
 fn room_wakes_a_sender_that_found_the_ring_full() {
-    let small = RingSize { slots_count: 8, lines_count: 16 };
+    let small = RingSize { slots_count: 8, lines_counts: [16, 0] };
     let mut world = world(2, |config| config.ring = Some(small));
     let mut receiver = world.pop().unwrap();
     let mut sender = world.pop().unwrap();

@@ -635,6 +635,7 @@ fn capabilities(interface: &Interface) -> RailCapabilities {
         put: false,
         get: false,
         transfer_bytes_min: 0,
+        streams_awaited: false,
         transfer_bytes_max: 1 << 20,
         ordered: true,
         reliable: true,

@@ -53,6 +53,17 @@ impl Send {
         })?)
     }
 
+    /// As [`start`](Self::start), and the caller waits for its end.
+    fn start_awaited(self, process: &mut Process) -> Result<Posted, Fault> {
+        let comm = process.comms.get(self.comm, "comm")?.id();
+        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
+        let engine = process.engine();
+        Ok(on_device!(&mut engine.device, |device| {
+            engine.core.send(device, comm, buffer, dest, tag, self.mode)
+        })?)
+    }
+
     /// Sends a short message of standard mode if it can leave now.
     #[inline(always)]
     fn leaves_at_once(self, process: &mut Process) -> Result<bool, Fault> {
@@ -214,7 +225,7 @@ fn send(args: Send) -> Result<(), Fault> {
     if args.is_afar(&process) {
         return send_afar(process, args);
     }
-    let posted = args.start(&mut process)?;
+    let posted = args.start_awaited(&mut process)?;
     complete(process, posted, args.comm).map(drop)
 }
 

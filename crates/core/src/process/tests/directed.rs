@@ -257,6 +257,36 @@ fn gets_and_puts_in_flight_are_waited_for_when_the_next_is_refused() {
 }
 
 #[test]
+fn long_messages_are_offered_for_get_but_where_the_sender_has_time_to_copy() {
+    let rail = RailCapabilities { get: true, transfer_bytes_min: 50_000, ..RailCapabilities::default() };
+    for streams_awaited in [false, true] {
+        // Length, whether the sender waits, whether it has a receive under way.
+        for (len, is_awaited, is_busy) in [
+            (49_999, false, false),
+            (49_999, false, true),
+            (50_000, false, false),
+            (50_000, true, false),
+            (50_000, true, true),
+        ] {
+            let mut net = pair(RailCapabilities { streams_awaited, ..rail });
+            let _busy = is_busy.then(|| net.receive(0, 10));
+            let (process, port) = &mut net.nodes[0];
+            let start = if is_awaited { Process::send } else { Process::isend };
+            let buffer = memory(vec![5; len]).0;
+            let send =
+                pending(start(process, port, CommId::WORLD, buffer, 1, 0, SendMode::Standard).unwrap());
+            let is_got = is_busy || len >= 50_000 && !(is_awaited && streams_awaited);
+            let case = (len, is_awaited, is_busy, streams_awaited);
+            assert_eq!(net.nodes[0].1.registered_count() == 1, is_got, "{case:?}");
+            let (posted, bytes) = net.receive(1, len);
+            net.settle();
+            assert!(net.done(1, pending(posted)).is_some() && bytes == vec![5; len], "{case:?}");
+            assert_eq!(net.done(0, send), Some(Completion::EMPTY), "{case:?}");
+        }
+    }
+}
+
+#[test]
 fn persistent_requests_start_again_and_again() {
     let mut net = pair(getting());
     let (source, _) = memory(vec![5; 20_000]);
