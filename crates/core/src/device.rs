@@ -111,6 +111,10 @@ pub struct RailCapabilities {
     pub name: &'static str,
     /// The largest packet, header and payload together, in bytes.
     pub packet_bytes_max: usize,
+    /// The largest packet that carries nothing but data of a long message, header and payload together, in bytes; less than
+    /// `packet_bytes_max` counts as that. A stream of long packets costs both sides fewer calls of the system, and the
+    /// core sends them where the rail is fast enough that they do not hold up others.
+    pub long_packet_bytes_max: usize,
     /// Up to this payload a packet is as cheap as an empty one, in bytes.
     pub inline_bytes: usize,
     /// Longest message that goes eagerly, in bytes; the device knows where its copies begin to cost more
@@ -151,6 +155,7 @@ impl Default for RailCapabilities {
         Self {
             name: "rail",
             packet_bytes_max: 8 << 10,
+            long_packet_bytes_max: 0,
             inline_bytes: 0,
             eager_bytes_max: 4 << 10,
             put: false,
@@ -364,6 +369,11 @@ pub trait Device {
     /// Sends a packet: header (at most [`HEADER_BYTES_MAX`]) and payload, copied before this returns.
     /// Packets of one rail to one peer are delivered in this order where the rail says `ordered`.
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full>;
+
+    /// No more long packets follow for now: what a device keeps back of one, to send it with the next, leaves now. The core
+    /// says so after each round in which it has sent data of long messages.
+    #[inline]
+    fn flush(&mut self) {}
 
     /// The next thing to report, if any.
     fn poll(&mut self) -> Option<Event>;

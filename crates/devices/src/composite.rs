@@ -136,6 +136,11 @@ impl Device for Composite {
     }
 
     #[inline]
+    fn flush(&mut self) {
+        self.tcp.flush();
+    }
+
+    #[inline]
     fn poll(&mut self) -> Option<Event> {
         if let Some(event) = self.shm.poll() {
             return Some(event);

@@ -185,6 +185,10 @@ impl<D: Device, S: FnMut(Call)> Device for Trace<D, S> {
         answer
     }
 
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
     fn expect(&mut self, from: Option<ProcessId>) {
         self.inner.expect(from);
     }

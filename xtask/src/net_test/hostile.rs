@@ -144,7 +144,7 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
 /// What an honest rank 0 or 1 might say first; not as long as a hello unless it is one.
 pub(super) fn hello() -> [u8; 48] {
     let mut bytes = [0; 48];
-    bytes[..8].copy_from_slice(b"AYATORI\x02");
+    bytes[..8].copy_from_slice(b"AYATORI\x03");
     bytes[12] = 1;
     bytes[16] = 9;
     bytes[24..40].copy_from_slice(&[3; 16]);

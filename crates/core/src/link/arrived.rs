@@ -6,8 +6,8 @@ use crate::wire::trunk::{Ack, Seen};
 /// Bytes that are acknowledged without waiting for more, if the last acknowledgement was [`ACK_INTERVAL`] ago.
 const ACK_BYTES: u64 = 64 << 10;
 /// Bytes that are acknowledged in any case: on a rail of GB/s an acknowledgement for every 64 KiB would cost a sixth of the
-/// receiver's time.
-const ACK_BYTES_MOST: u64 = 256 << 10;
+/// receiver's time, and each costs the sender some, too.
+const ACK_BYTES_MOST: u64 = 1 << 20;
 const ACK_INTERVAL: Duration = Duration::from_us(100);
 /// Packets that are acknowledged without waiting for more: half of what an acknowledgement can name when there are gaps.
 const ACK_PACKETS: u32 = 16;
@@ -149,10 +149,11 @@ mod tests {
             arrived.note(number, ACK_BYTES, false, now);
             arrived.due() == Some(now)
         };
-        assert!((1..4).all(|number| !at_once(&mut arrived, number, NOW)));
-        assert!(at_once(&mut arrived, 4, NOW), "256 KiB");
+        assert!((1..15).all(|number| !at_once(&mut arrived, number, NOW)));
+        arrived.note(15, ACK_BYTES_MOST - 14 * ACK_BYTES, false, NOW);
+        assert_eq!(arrived.due(), Some(NOW), "1 MiB");
         arrived.acked(NOW);
-        assert!(at_once(&mut arrived, 5, NOW + ACK_INTERVAL), "64 KiB and a while ago");
+        assert!(at_once(&mut arrived, 16, NOW + ACK_INTERVAL), "64 KiB and a while ago");
     }
 
     proptest! {

@@ -106,6 +106,11 @@ impl Spread {
         }
     }
 
+    /// What a rail has still to carry of its share, in bytes; `None`: there are no shares.
+    pub(crate) fn share_of(&self, rail: Rail) -> Option<u64> {
+        self.shares.iter().find(|share| share.0 == rail).map(|share| share.1)
+    }
+
     /// Bytes still to be sent (the last unit counted whole).
     pub(crate) fn unsent_bytes(&self) -> u64 {
         u64::from(self.unsent) * u64::from(self.unit_bytes)

@@ -24,6 +24,11 @@ pub enum Policy {
     Adaptive,
 }
 
+/// How long one packet of data may keep a rail busy at most: whatever else has to go by it waits so long.
+const PACKET_TIME: Duration = Duration::from_us(200);
+/// So many more packets are to follow on each rail: packets become shorter towards the end, and all rails end together.
+const PACKETS_TO_FOLLOW: u64 = 4;
+
 /// What is known of a rail.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
@@ -71,6 +76,26 @@ pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail>
     let is_end = rest_bytes < windows_bytes;
     let usable = up().filter(|view| view.has_room(piece_bytes, is_end)).filter(worth);
     usable.min_by_key(|view| view.finish_ps(piece_bytes)).map(|view| view.rail)
+}
+
+/// How many units the next packet to a rail carries, when `rest_bytes` (with the packet) are still to go: one, and more while
+/// much is left. `rooms_units`: what packets of the rail hold, and what its long ones hold, which are for rails on which
+/// they do not take long.
+pub fn packet_units(
+    views: &[View],
+    rail: Rail,
+    unit_bytes: u64,
+    rooms_units: [u64; 2],
+    rest_bytes: u64,
+) -> u64 {
+    let Some(view) = views.iter().find(|view| view.rail == rail) else { return 1 };
+    let in_time = u128::from(view.bytes_per_s) * u128::from(PACKET_TIME.0) / 1_000_000_000_000;
+    let [room, long_room] = rooms_units.map(|units| units.saturating_mul(unit_bytes));
+    let most = room.max(long_room.min(u64::try_from(in_time).unwrap_or(u64::MAX)));
+    let window = view.window_bytes.saturating_sub(view.outstanding_bytes);
+    let up_count = views.iter().filter(|view| view.up).count() as u64;
+    let bytes = most.min(window).min(rest_bytes / (PACKETS_TO_FOLLOW * up_count.max(1)));
+    (bytes / unit_bytes.max(1)).max(1)
 }
 
 /// Whether a rail that takes a piece now gets none any more of the `rest_bytes` that are left then: the others will be done
@@ -217,6 +242,25 @@ mod tests {
         // But two pieces always, one behind the other.
         (views[0].window_bytes, views[0].outstanding_bytes) = (2 * ((64 << 10) + 32), 64 << 10);
         assert_eq!(choose(&views, 64 << 10, 1 << 20), Some(Rail(0)));
+    }
+
+    #[test]
+    fn long_packets_go_by_fast_rails_while_much_is_left() {
+        let unit = 64 << 10;
+        let fast = [view(0, 40_000)];
+        let units = |views: &[View], rest: u64| packet_units(views, Rail(0), unit, [1, 8], rest * unit);
+        assert_eq!([1, 3, 8, 16, 31, 32, 1000].map(|rest| units(&fast, rest)), [1, 1, 2, 4, 7, 8, 8]);
+        assert_eq!(units(&[view(0, 12_000)], 1000), 4, "200 µs");
+        assert_eq!(units(&[view(0, 2000)], 1000), 1, "two would take a millisecond");
+        assert_eq!(units(&[view(0, 40_000), view(1, 40_000)], 16), 2, "the other has its part");
+        let mut full = fast;
+        (full[0].window_bytes, full[0].outstanding_bytes) = (10 * unit, 7 * unit);
+        assert_eq!(units(&full, 1000), 3, "what may be under way is a bound");
+        assert_eq!(
+            packet_units(&[view(0, 10)], Rail(0), unit, [4, 4], 1000 * unit),
+            4,
+            "what every packet holds"
+        );
     }
 
     #[test]

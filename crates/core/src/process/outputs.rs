@@ -46,6 +46,10 @@ impl Process {
                 worked |= self.pieces_left == 0;
             }
         }
+        // Else the next round goes on with what this one has begun.
+        if self.pieces_left > 0 || self.moving.is_empty() {
+            device.flush();
+        }
         for (rail, key) in self.deregister.drain(..) {
             if self.registrations.release(rail, key) {
                 device.deregister(rail, key);

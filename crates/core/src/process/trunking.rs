@@ -400,13 +400,19 @@ impl Process {
                 return (if some_full { Given::Full } else { Given::Wait }, true);
             };
             let capabilities = &device.rails()[rail.0 as usize];
-            let room = (capabilities.packet_bytes_max - trunk::FRAGMENT_HEADER_BYTES) as u64 / unit;
+            let units =
+                |packet_bytes: usize| packet_bytes.saturating_sub(trunk::FRAGMENT_HEADER_BYTES) as u64 / unit;
+            let rooms = [capabilities.packet_bytes_max, capabilities.long_packet_bytes_max].map(units);
             let key = if spread.is_again() { None } else { spread.keys.get(rail) };
             let limit = match key {
                 Some(_) => put_units(spread, rail, views.len(), capabilities.transfer_bytes_max as u64),
-                // Long packets only while much is left, so that the end stays fine-grained.
-                None if rest > 16 * room * unit => room,
-                None => 1,
+                None => {
+                    let rest = spread.share_of(rail).unwrap_or(rest);
+                    let most = stripe::packet_units(views, rail, unit, rooms, rest);
+                    // Packets of like length, and no short one at the message's end.
+                    let units = (spread.unsent_bytes() / unit).max(1);
+                    units.div_ceil(units.div_ceil(most))
+                }
             };
             let run = spread.next(u32::try_from(limit).unwrap_or(u32::MAX)).unwrap_or(run);
             let (offset, length) = run.range(spread.unit_bytes, spread.total);
@@ -437,6 +443,8 @@ impl Process {
                 }
             };
             if taken.is_ok() {
+                // A packet counts as many pieces as it has.
+                self.pieces_left -= (run.count - 1).min(self.pieces_left - 1);
                 return (Given::Sent, self.note_sent(index, id, run));
             }
             some_full = true;

@@ -437,6 +437,7 @@ fn capabilities(payload_bytes_max: usize, kernel_copy: bool, is_crowded: bool) -
     RailCapabilities {
         name: "shm",
         packet_bytes_max: payload_bytes_max + HEADER_IN_SLOT_BYTES_MAX,
+        long_packet_bytes_max: 0,
         inline_bytes: ring::SLOT_BYTES,
         // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's
         // copy; where both sides copy at once longer packets still save round trips.

@@ -2,9 +2,12 @@
 //!
 //! Sending is one system call for frame, header and payload, from where they are. What the kernel does not take of a
 //! packet is copied and sent when it takes more; until then further packets are answered [`Full`], but short ones are
-//! queued behind, and leave together.
+//! queued behind, and leave together. The tail of a long packet leaves with the packet behind it, or when the core says that
+//! none follows.
 
-use super::frame::{BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, Sums, sum, sum_of};
+use super::frame::{
+    BODY_BYTES_MAX, Damaged, HEAD_BYTES, Head, Kind, PAYLOAD_BYTES_MAX, Sums, TAIL_BYTES, sum, sum_of,
+};
 use super::inflow::{Inflow, Next, Read};
 use ayatori_core::buffer::{Payload, Piece, payload_len};
 use ayatori_core::device::{Fetched, Full, HEADER_BYTES_MAX};
@@ -31,6 +34,8 @@ pub(super) struct Connection {
     inflow: Inflow,
     unsent: Vec<u8>,
     unsent_from: usize,
+    /// The tail of the packet that was sent last, with nothing unsent.
+    tail: Option<[u8; TAIL_BYTES]>,
     /// The kernel took nothing of a packet: when it does is news.
     pub(super) wants_room: bool,
     /// There may be something to read.
@@ -52,6 +57,7 @@ impl Connection {
             inflow: Inflow::new(),
             unsent: Vec::new(),
             unsent_from: 0,
+            tail: None,
             wants_room: false,
             is_ready: false,
             is_closing: false,
@@ -59,8 +65,23 @@ impl Connection {
         }
     }
 
+    /// Whether the kernel has not taken all of what it was offered.
+    #[inline]
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent_from < self.unsent.len()
+    }
+
+    /// Whether a tail waits for a packet to leave with.
+    #[inline]
+    pub(super) fn keeps_tail(&self) -> bool {
+        self.tail.is_some()
+    }
+
+    /// Sends the tail that is kept back.
+    pub(super) fn send_tail(&mut self) {
+        if self.tail.is_some() {
+            self.flush();
+        }
     }
 
     /// Sends a packet; see [`Device::send`](ayatori_core::device::Device::send).
@@ -83,18 +104,24 @@ impl Connection {
             if !is_room {
                 return Err(Full);
             }
-            let head = self.head(header, pieces);
-            self.keep(0, [&head, header, pieces[0], pieces[1]]);
+            let head = self.head(header, pieces, false);
+            self.keep(0, [&[], &head, header, pieces[0], pieces[1]]);
             return Ok(());
         }
-        let head = self.head(header, pieces);
-        let parts: [&[u8]; 4] = [&head, header, pieces[0], pieces[1]];
-        let total = HEAD_BYTES + body_bytes;
+        let is_tailed = self.is_summed && body_bytes > PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
+        let head = self.head(header, pieces, is_tailed);
+        let tail = self.tail;
+        let before: &[u8] = tail.as_ref().map_or(&[], |tail| tail);
+        let parts: [&[u8]; 5] = [before, &head, header, pieces[0], pieces[1]];
+        let total = before.len() + HEAD_BYTES + body_bytes;
         let sent = if total <= SHORT_BYTES { self.send_short(parts, total) } else { self.send_pieces(parts) };
         match sent {
-            Ok(count) if count == total => Ok(()),
             Ok(count) => {
-                self.keep(count, parts);
+                self.tail = is_tailed.then(|| sum_of(pieces).to_le_bytes());
+                if count < total {
+                    self.keep(count, parts);
+                    self.unsent.extend(self.tail.take().into_iter().flatten());
+                }
                 Ok(())
             }
             Err(Errno::AGAIN | Errno::INTR) => {
@@ -110,14 +137,15 @@ impl Connection {
     }
 
     #[inline]
-    fn head(&self, header: &[u8], pieces: [&[u8]; 2]) -> [u8; HEAD_BYTES] {
-        let sums = self.is_summed.then(|| Sums { header: sum(header), payload: sum_of(pieces) });
+    fn head(&self, header: &[u8], pieces: [&[u8]; 2], is_tailed: bool) -> [u8; HEAD_BYTES] {
+        let payload = || (!is_tailed).then(|| sum_of(pieces));
+        let sums = self.is_summed.then(|| Sums { header: sum(header), payload: payload() });
         let body_bytes = header.len() + pieces[0].len() + pieces[1].len();
         Head { kind: Kind::Packet, body_bytes, header_bytes: header.len(), sums }.emit()
     }
 
     #[inline]
-    fn send_short(&self, parts: [&[u8]; 4], total: usize) -> Result<usize, Errno> {
+    fn send_short(&self, parts: [&[u8]; 5], total: usize) -> Result<usize, Errno> {
         let mut whole = [0; SHORT_BYTES];
         let mut at = 0;
         for part in parts {
@@ -127,7 +155,7 @@ impl Connection {
         rustix::net::send(&self.socket, &whole[..total], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
     }
 
-    fn send_pieces(&self, parts: [&[u8]; 4]) -> Result<usize, Errno> {
+    fn send_pieces(&self, parts: [&[u8]; 5]) -> Result<usize, Errno> {
         let pieces = parts.map(IoSlice::new);
         let mut control = SendAncillaryBuffer::default();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -135,7 +163,7 @@ impl Connection {
     }
 
     /// Keeps what is left of a packet after its first `skip` bytes.
-    fn keep(&mut self, mut skip: usize, parts: [&[u8]; 4]) {
+    fn keep(&mut self, mut skip: usize, parts: [&[u8]; 5]) {
         for part in parts {
             let gone = skip.min(part.len());
             self.unsent.extend_from_slice(&part[gone..]);
@@ -146,6 +174,7 @@ impl Connection {
     /// Queues a goodbye, and sends what can be sent.
     pub(super) fn say_goodbye(&mut self) {
         let head = Head { kind: Kind::Goodbye, body_bytes: 0, header_bytes: 0, sums: None }.emit();
+        self.unsent.extend(self.tail.take().into_iter().flatten());
         self.unsent.extend_from_slice(&head);
         self.flush();
     }
@@ -153,6 +182,7 @@ impl Connection {
     /// Sends what was kept. Whether nothing is left.
     pub(super) fn flush(&mut self) -> bool {
         self.wants_room = false;
+        self.unsent.extend(self.tail.take().into_iter().flatten());
         while self.has_unsent() && !self.is_broken {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             match rustix::net::send(&self.socket, &self.unsent[self.unsent_from..], flags) {
@@ -206,6 +236,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::frame::LONG_PAYLOAD_BYTES_MAX;
     use proptest::prelude::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -270,7 +301,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn packets_of_all_lengths_arrive_whole_and_in_order(
-            lengths in proptest::collection::vec(0usize..=super::super::frame::PAYLOAD_BYTES_MAX, 1..40), is_summed: bool,
+            lengths in proptest::collection::vec(0usize..=LONG_PAYLOAD_BYTES_MAX, 1..20), is_summed: bool,
             is_fetched: bool,
         ) {
             let (mut a, mut b) = two(is_summed);
@@ -294,7 +325,7 @@ mod tests {
 
         #[test]
         fn a_payload_that_nobody_wants_any_more_is_lost_and_nothing_else(
-            lengths in proptest::collection::vec(0usize..=super::super::frame::PAYLOAD_BYTES_MAX, 1..40),
+            lengths in proptest::collection::vec(0usize..=LONG_PAYLOAD_BYTES_MAX, 1..20),
         ) {
             let (mut a, mut b) = two(true);
             let (mut sent, mut received, mut place) = (Vec::new(), Vec::new(), Vec::new());
@@ -334,7 +365,7 @@ mod tests {
     fn a_damaged_body_is_dropped_and_the_next_packet_arrives() {
         let (mut a, b) = pair(true);
         let frame = |body: &[u8], sum| {
-            let sums = Some(Sums { header: super::sum(b""), payload: sum });
+            let sums = Some(Sums { header: super::sum(b""), payload: Some(sum) });
             let head = Head { kind: Kind::Packet, body_bytes: body.len(), header_bytes: 0, sums }.emit();
             [&head, body].concat()
         };
@@ -348,9 +379,9 @@ mod tests {
     fn a_damaged_payload_is_lost_when_it_was_fetched_too() {
         let (mut a, b) = pair(true);
         let payload = vec![5; 40_000];
-        let sums = Some(Sums { header: sum(b"head"), payload: sum(&payload) ^ 1 });
+        let sums = Some(Sums { header: sum(b"head"), payload: Some(sum(&payload) ^ 1) });
         let head = Head { kind: Kind::Packet, body_bytes: 40_004, header_bytes: 4, sums }.emit();
-        let sums = Some(Sums { header: sum(b"next"), payload: sum(b"") });
+        let sums = Some(Sums { header: sum(b"next"), payload: Some(sum(b"")) });
         let next = Head { kind: Kind::Packet, body_bytes: 4, header_bytes: 4, sums }.emit();
         let bytes = [&head[..], b"head", &payload, &next, b"next"].concat();
         let (first, second) = bytes.split_at(30_000);
@@ -360,6 +391,57 @@ mod tests {
         rustix::net::send(&b, second, SendFlags::NOSIGNAL).expect("sent");
         assert_eq!(receive_by(&mut a, Taking::Fetched, &mut place), [b"next".to_vec()]);
         assert_eq!(a.damaged_count(), 1);
+    }
+
+    #[test]
+    fn the_tail_of_a_long_packet_leaves_with_the_next_packet_or_when_it_is_told_to() {
+        let (mut a, mut b) = two(true);
+        let payload = vec![7; 100_000];
+        let mut place = Vec::new();
+        let mut received = Vec::new();
+        a.send(b"long", [Piece::Bytes(&payload), Piece::EMPTY]).expect("sent");
+        assert!(!a.has_unsent(), "the socket has room");
+        received.extend(receive_by(&mut b, Taking::Fetched, &mut place));
+        assert!(a.keeps_tail() && received.is_empty());
+        a.send(b"next", [Piece::EMPTY, Piece::EMPTY]).expect("sent");
+        received.extend(receive_by(&mut b, Taking::Fetched, &mut place));
+        assert_eq!((a.keeps_tail(), received.len()), (false, 2));
+        a.send(b"last", [Piece::Bytes(&payload), Piece::EMPTY]).expect("sent");
+        received.extend(receive_by(&mut b, Taking::Whole, &mut place));
+        assert_eq!(received.len(), 2);
+        a.send_tail();
+        received.extend(receive_by(&mut b, Taking::Whole, &mut place));
+        assert_eq!(
+            received,
+            [[&b"long"[..], &payload].concat(), b"next".to_vec(), [&b"last"[..], &payload].concat()]
+        );
+        assert_eq!(b.damaged_count(), 0);
+    }
+
+    #[test]
+    fn a_long_packet_with_a_wrong_tail_is_lost_however_it_is_taken_and_wherever_it_is_cut() {
+        let payload: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
+        let sums = Some(Sums { header: sum(b"head"), payload: None });
+        let head = Head { kind: Kind::Packet, body_bytes: 100_004, header_bytes: 4, sums }.emit();
+        let frame = |tail: u32| [&head[..], b"head", &payload, &tail.to_le_bytes()].concat();
+        let bytes = [frame(sum(&payload) ^ 1), frame(sum(&payload))].concat();
+        let end = frame(0).len();
+        for taking in [Taking::Whole, Taking::Fetched] {
+            for cut in [24, 30_000, end - 5, end - 4, end - 3, end - 1, end, end + 1, end + 30_000] {
+                let (mut a, b) = pair(true);
+                let (mut place, mut received) = (Vec::new(), Vec::new());
+                for part in [&bytes[..cut], &bytes[cut..]] {
+                    let mut sent = 0;
+                    while sent < part.len() {
+                        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                        sent += rustix::net::send(&b, &part[sent..], flags).unwrap_or(0);
+                        received.extend(receive_by(&mut a, taking, &mut place));
+                    }
+                }
+                assert_eq!(received, [[&b"head"[..], &payload].concat()], "{taking:?}, cut at {cut}");
+                assert_eq!(a.damaged_count(), 1);
+            }
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn stream(data: &[u8]) {
             while !matches!(inflow.read(&ours, false), Read::Nothing | Read::Ended) {
                 loop {
                     match inflow.next() {
-                        Ok(Next::Packet(range)) => assert!(inflow.bytes(range).len() < 70_000),
+                        Ok(Next::Packet(range)) => assert!(inflow.bytes(range).len() < 700_000),
                         Ok(Next::Front(range, payload_bytes)) => {
                             let _ = inflow.bytes(range);
                             place.resize(payload_bytes, 0);

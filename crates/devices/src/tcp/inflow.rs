@@ -23,8 +23,10 @@ use std::os::fd::OwnedFd;
 
 /// First size of the buffer; grows to the most when a peer sends that much.
 pub(super) const BUFFER_BYTES_MIN: usize = 16 << 10;
-/// A whole packet fits behind one that is being read.
-const BUFFER_BYTES_MAX: usize = 4 * (HEAD_BYTES + BODY_BYTES_MAX);
+/// An ordinary packet with its head.
+const FRAME_BYTES: usize = HEAD_BYTES + PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
+/// A whole packet fits. One that is longer than the ordinary ones comes here only if nobody fetches its payload.
+const BUFFER_BYTES_MAX: usize = HEAD_BYTES + BODY_BYTES_MAX + FRAME_BYTES;
 /// Read at a time, at most; and while long payloads are being fetched, so that little of them is copied.
 const READ_BYTES: usize = PAYLOAD_BYTES_MAX;
 const READ_BYTES_FETCHING: usize = BUFFER_BYTES_MIN;
@@ -149,9 +151,7 @@ impl Inflow {
         }
         let is_full = self.unread.end == self.buffer.len();
         let begun = self.unread.len();
-        if self.unread.start > 0
-            && (is_full || self.unread.end + HEAD_BYTES + BODY_BYTES_MAX > self.buffer.len())
-        {
+        if self.unread.start > 0 && (is_full || self.unread.end + FRAME_BYTES > self.buffer.len()) {
             self.buffer.copy_within(self.unread.clone(), 0);
             self.unread = 0..begun;
         }
@@ -180,9 +180,10 @@ impl Inflow {
             };
             let head = Head::parse(head)?;
             let start = self.unread.start + HEAD_BYTES;
-            let Some(body) = rest.get(..head.body_bytes) else { return Ok(self.offer(head)) };
-            let is_sound = head.fits_body(body);
-            self.unread.start = start + head.body_bytes;
+            let whole_bytes = head.body_bytes + head.tail_bytes();
+            let Some(whole) = rest.get(..whole_bytes) else { return Ok(self.offer(head)) };
+            let is_sound = head.fits_body(whole);
+            self.unread.start = start + whole_bytes;
             if let Long::Declined = self.long {
                 (self.long, self.is_bulk) = (Long::None, false);
             }
@@ -210,7 +211,9 @@ impl Inflow {
                     Some(Next::Front(0..0, fetching.head.payload_bytes()))
                 }
                 Step::Offered => {
-                    self.long = Long::Skipping(fetching.head.payload_bytes() - fetching.placed_bytes);
+                    let head = &fetching.head;
+                    let rest_bytes = head.payload_bytes() - fetching.placed_bytes + head.tail_bytes();
+                    self.long = Long::Skipping(rest_bytes);
                     self.go_on()
                 }
             },
@@ -273,19 +276,22 @@ impl Inflow {
         fetching.place(into, &self.buffer[self.unread.start..self.unread.start + here]);
         self.unread.start += here;
         let mut read = Read::Drained;
-        while fetching.placed_bytes < into.len() {
-            // Nothing is unread now.
-            self.unread = 0..0;
+        let tail_bytes = fetching.head.tail_bytes();
+        while fetching.placed_bytes < into.len() || self.unread.len() < tail_bytes {
+            // Nothing but a part of the tail is unread now.
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
             let rest = &mut into[fetching.placed_bytes..];
             let rest_bytes = rest.len();
-            let behind = &mut self.buffer[..BEHIND_BYTES];
+            let behind = &mut self.buffer[self.unread.end..BEHIND_BYTES];
+            let room_bytes = rest_bytes + behind.len();
             match rustix::io::readv(socket, &mut [IoSliceMut::new(rest), IoSliceMut::new(behind)]) {
                 Ok(0) => self.has_ended = true,
                 Ok(count) => {
                     fetching.note(into, count.min(rest_bytes));
-                    self.unread = 0..count.saturating_sub(rest_bytes);
-                    read = if count == rest_bytes + BEHIND_BYTES { Read::More } else { Read::Drained };
-                    if count < rest_bytes {
+                    self.unread.end += count.saturating_sub(rest_bytes);
+                    read = if count == room_bytes { Read::More } else { Read::Drained };
+                    if count < rest_bytes || self.unread.len() < tail_bytes {
                         return (Fetched::Part, Read::Drained);
                     }
                 }
@@ -297,7 +303,9 @@ impl Inflow {
                 return (Fetched::Part, Read::Ended);
             }
         }
-        let is_sound = fetching.head.sums.is_none_or(|sums| sums.payload == fetching.sum.get());
+        let tail = &self.buffer[self.unread.start..self.unread.start + tail_bytes];
+        let is_sound = fetching.head.fits_sum(|| fetching.sum.get(), tail);
+        self.unread.start += tail_bytes;
         (self.long, self.is_bulk) = (Long::None, true);
         if !is_sound {
             self.damaged_count += 1;

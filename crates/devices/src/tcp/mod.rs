@@ -99,6 +99,8 @@ pub struct Tcp {
     polls_count: u32,
     /// A long packet was sent since the last look at all: that took its time, in which any connection may have got news.
     has_sent_much: bool,
+    /// Some connections keep back the tail of a long packet.
+    keeps_tails: bool,
     events: VecDeque<Event>,
     /// Rings when somebody in shared memory wakes us; read dry when it does.
     doorbell: Option<OwnedFd>,
@@ -165,7 +167,7 @@ impl Tcp {
 
     /// Whether everything that was taken has been given to the kernel.
     pub fn is_flushed(&self) -> bool {
-        self.connections.iter().flatten().all(|c| c.is_broken || !c.has_unsent())
+        self.connections.iter().flatten().all(|c| c.is_broken || !(c.has_unsent() || c.keeps_tail()))
     }
 
     /// Packets that came damaged and were dropped, on the connections that there are now.
@@ -485,17 +487,26 @@ impl Device for Tcp {
         match self.connection_to(to, rail) {
             Some(connection) => {
                 let sent = connection.send(header, payload);
+                let keeps_tail = connection.keeps_tail();
                 if sent.is_err() && connection.is_broken {
                     // What was received before is handed over first; reading then finds the end.
                     let index = self.connection_index(to, rail);
                     self.make_ready(index);
                 }
+                self.keeps_tails |= keeps_tail;
                 sent
             }
             None => {
                 self.want(to);
                 Err(Full)
             }
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if std::mem::take(&mut self.keeps_tails) {
+            self.connections.iter_mut().flatten().for_each(Connection::send_tail);
         }
     }
 
@@ -629,6 +640,7 @@ fn capabilities(interface: &Interface) -> RailCapabilities {
         // One small string per interface, for the life of the process.
         name: String::leak(interface.name.clone()),
         packet_bytes_max: frame::packet_bytes_for(interface.mtu_bytes),
+        long_packet_bytes_max: frame::BODY_BYTES_MAX,
         inline_bytes: 0,
         // A longer message saves a copy at the receiver by a round trip of some 10 µs.
         eager_bytes_max: frame::PAYLOAD_BYTES_MAX,

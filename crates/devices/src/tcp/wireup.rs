@@ -262,6 +262,7 @@ impl Wireup {
             streak_count: 0,
             polls_count: 0,
             has_sent_much: false,
+            keeps_tails: false,
             events: VecDeque::new(),
             doorbell: None,
             is_summed,

@@ -147,6 +147,11 @@ impl Device for Net {
     }
 
     #[inline]
+    fn flush(&mut self) {
+        on_device!(self, |device| device.flush());
+    }
+
+    #[inline]
     fn expect(&mut self, from: Option<ProcessId>) {
         on_device!(self, |device| device.expect(from));
     }

@@ -43,7 +43,8 @@ impl Device for Port {
 
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
         let length = header.len() + payload_len(&payload);
-        assert!(length <= self.rails[usize::from(rail.0)].packet_bytes_max, "a packet too long");
+        let rail_can = &self.rails[usize::from(rail.0)];
+        assert!(length <= rail_can.packet_bytes_max.max(rail_can.long_packet_bytes_max), "a packet too long");
         let mut bytes = Vec::with_capacity(payload_len(&payload));
         for piece in payload {
             bytes.extend_from_slice(piece.bytes().expect("worlds have real payload"));

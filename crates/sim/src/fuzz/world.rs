@@ -205,8 +205,11 @@ fn capabilities(
 ) -> Vec<RailCapabilities> {
     let rail = |_| {
         let fragment = [48, 200, 5_000][random.below(3) as usize];
+        let packet_bytes_max = (eager_bytes_max + 32).max(fragment + 128);
         RailCapabilities {
-            packet_bytes_max: (eager_bytes_max + 32).max(fragment + 128),
+            packet_bytes_max,
+            // Of some worlds, without a number drawn for it: seeds stay what they were.
+            long_packet_bytes_max: if fragment == 200 { 5 * packet_bytes_max } else { 0 },
             eager_bytes_max,
             transfer_bytes_max: [70, 1_000, 1 << 20][random.below(3) as usize],
             get: random.below(2) == 0,
