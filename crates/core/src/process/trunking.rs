@@ -2,7 +2,9 @@
 
 use super::{Process, inputs::Blame};
 use crate::buffer::{Buffer, Payload, Piece, payload_len};
-use crate::device::{Device, Fetched, Full, Incoming, Packet, RemoteRegion, Submitted, Token};
+use crate::device::{
+    Device, Fetched, Full, Incoming, Packet, RailCapabilities, RemoteRegion, Submitted, Token,
+};
 use crate::error::Error;
 use crate::ids::{ProcessId, Rail, RequestId};
 use crate::link::spread::{Carrying, Run, Spread};
@@ -400,19 +402,10 @@ impl Process {
                 return (if some_full { Given::Full } else { Given::Wait }, true);
             };
             let capabilities = &device.rails()[rail.0 as usize];
-            let units =
-                |packet_bytes: usize| packet_bytes.saturating_sub(trunk::FRAGMENT_HEADER_BYTES) as u64 / unit;
-            let rooms = [capabilities.packet_bytes_max, capabilities.long_packet_bytes_max].map(units);
             let key = if spread.is_again() { None } else { spread.keys.get(rail) };
             let limit = match key {
                 Some(_) => put_units(spread, rail, views.len(), capabilities.transfer_bytes_max as u64),
-                None => {
-                    let rest = spread.share_of(rail).unwrap_or(rest);
-                    let most = stripe::packet_units(views, rail, unit, rooms, rest);
-                    // Packets of like length, and no short one at the message's end.
-                    let units = (spread.unsent_bytes() / unit).max(1);
-                    units.div_ceil(units.div_ceil(most))
-                }
+                None => packet_units(spread, (rail, capabilities), views, rest),
             };
             let run = spread.next(u32::try_from(limit).unwrap_or(u32::MAX)).unwrap_or(run);
             let (offset, length) = run.range(spread.unit_bytes, spread.total);
@@ -629,6 +622,23 @@ fn pick(spread: &Spread, views: &[stripe::View], unit: u64, rest: u64) -> Option
         view.outstanding_bytes == 0 || view.outstanding_bytes + unit <= view.window_bytes
     };
     shared.filter(room).min_by_key(|view| view.outstanding_bytes).map(|view| view.rail)
+}
+
+/// How many units the next packet to a rail carries, when `rest_bytes` of all messages are still to go.
+fn packet_units(
+    spread: &Spread,
+    (rail, capabilities): (Rail, &RailCapabilities),
+    views: &[stripe::View],
+    rest_bytes: u64,
+) -> u64 {
+    let unit = u64::from(spread.unit_bytes);
+    let units = |packet_bytes: usize| packet_bytes.saturating_sub(trunk::FRAGMENT_HEADER_BYTES) as u64 / unit;
+    let rooms = [capabilities.packet_bytes_max, capabilities.long_packet_bytes_max].map(units);
+    let rest = spread.share_of(rail).unwrap_or(rest_bytes);
+    let most = stripe::packet_units(views, rail, unit, rooms, rest);
+    // Packets of like length, and no short one at the message's end.
+    let left = (spread.unsent_bytes() / unit).max(1);
+    left.div_ceil(left.div_ceil(most))
 }
 
 /// How many units one put takes.
