@@ -42,25 +42,18 @@ struct Receive {
 }
 
 impl Send {
+    /// `is_awaited`: the caller does nothing else before its end.
     #[inline(always)]
-    fn start(self, process: &mut Process) -> Result<Posted, Fault> {
+    fn start(self, process: &mut Process, is_awaited: bool) -> Result<Posted, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         let engine = process.engine();
         Ok(on_device!(&mut engine.device, |device| {
-            engine.core.isend(device, comm, buffer, dest, tag, self.mode)
-        })?)
-    }
-
-    /// As [`start`](Self::start), and the caller waits for its end.
-    fn start_awaited(self, process: &mut Process) -> Result<Posted, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
-        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        let engine = process.engine();
-        Ok(on_device!(&mut engine.device, |device| {
-            engine.core.send(device, comm, buffer, dest, tag, self.mode)
+            match is_awaited {
+                true => engine.core.send(device, comm, buffer, dest, tag, self.mode),
+                false => engine.core.isend(device, comm, buffer, dest, tag, self.mode),
+            }
         })?)
     }
 
@@ -225,7 +218,7 @@ fn send(args: Send) -> Result<(), Fault> {
     if args.is_afar(&process) {
         return send_afar(process, args);
     }
-    let posted = args.start_awaited(&mut process)?;
+    let posted = args.start(&mut process, true)?;
     complete(process, posted, args.comm).map(drop)
 }
 
@@ -238,7 +231,7 @@ fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     if args.is_afar(&process) {
         return isend_afar(process, args, request);
     }
-    let posted = args.start(&mut process)?;
+    let posted = args.start(&mut process, false)?;
     let handle = process.new_request(posted, args.comm)?;
     request.set("request", handle)
 }
@@ -333,7 +326,7 @@ fn start_both(process: &mut Process, send: Send, receive: Receive) -> Result<(Ha
     message::destination(send.dest)?;
     message::tag(send.tag)?;
     let receive = receive.start(process)?;
-    let sent = send.start(process);
+    let sent = send.start(process, true);
     match sent {
         Ok(sent) => Ok((receive.into(), sent.into())),
         Err(fault) => {
