@@ -67,6 +67,9 @@ fn switches(root: &Section<'_>, wiring: &mut Wiring) -> Result<Option<Topology>>
             let remedy = "remove `kind` (and its numbers), or the [[switch]] entries";
             return Err(section.error("kind", "switches come from [[switch]] entries already", remedy));
         }
+        if let (true, Some(error)) = (listed.is_empty(), section.misspelt("kind")) {
+            return Err(error);
+        }
         wiring.must_be_tree = section.choice("shape", &["any", "tree"])? == Some(1);
         for switch in listed {
             listed_switch(switch, wiring, default_model)?;

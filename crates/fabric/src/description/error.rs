@@ -15,9 +15,9 @@ use std::ops::Range;
 pub struct DescriptionError {
     /// The file, as it was named to us.
     pub file: Box<str>,
-    /// Line, from 1.
+    /// Line, from 1; 0 if the file as a whole is meant.
     pub line: usize,
-    /// Column, from 1, counted in characters.
+    /// Column, from 1, counted in characters; 0 if the file as a whole is meant.
     pub column: usize,
     /// The key, from the top: `switch_models.pc6248.ports`. Empty if the file is no TOML at all.
     pub key: Box<str>,
@@ -34,7 +34,10 @@ impl std::error::Error for DescriptionError {}
 impl fmt::Display for DescriptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DescriptionError { file, line, column, key, problem, remedy, excerpt } = self;
-        write!(f, "{file}:{line}: ")?;
+        match line {
+            0 => write!(f, "{file}: ")?,
+            _ => write!(f, "{file}:{line}: ")?,
+        }
         if !key.is_empty() {
             write!(f, "{key}: ")?;
         }
@@ -55,6 +58,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// The span 0..0 stands for the file as a whole.
     pub(crate) fn error(
         &self,
         span: Range<usize>,
@@ -62,6 +66,11 @@ impl Source {
         problem: impl Into<String>,
         remedy: impl Into<String>,
     ) -> DescriptionError {
+        let (key, problem, remedy) = (key.into().into(), problem.into().into(), remedy.into().into());
+        let file = self.file.as_str().into();
+        if span == (0..0) {
+            return DescriptionError { file, line: 0, column: 0, key, problem, remedy, excerpt: "".into() };
+        }
         let mut start = span.start.min(self.text.len());
         while !self.text.is_char_boundary(start) {
             start -= 1;
@@ -71,12 +80,12 @@ impl Source {
         let excerpt: String = line_text.chars().take(EXCERPT_CHARS_MAX).collect();
         let column = self.text[line_start..start].chars().count() + 1;
         DescriptionError {
-            file: self.file.as_str().into(),
+            file,
             line: self.text[..start].matches('\n').count() + 1,
             column,
-            key: key.into().into(),
-            problem: problem.into().into(),
-            remedy: remedy.into().into(),
+            key,
+            problem,
+            remedy,
             // An arrow beyond the excerpt would point at nothing.
             excerpt: if column <= excerpt.chars().count() + 1 { excerpt.into() } else { "".into() },
         }

@@ -66,8 +66,21 @@ impl<'a> Section<'a> {
         problem: impl Into<String>,
         remedy: impl Into<String>,
     ) -> DescriptionError {
-        let span = self.find(key).map_or(self.span.clone(), |value| value.span());
-        self.source.error(span, self.path_of(key), problem, remedy)
+        match self.find(key) {
+            Some(value) => self.source.error(value.span(), self.path_of(key), problem, remedy),
+            None => self
+                .misspelt(key)
+                .unwrap_or_else(|| self.source.error(self.span.clone(), self.path_of(key), problem, remedy)),
+        }
+    }
+
+    /// The error at a key that nobody asked for and that is nearly this one, which is not there.
+    pub(super) fn misspelt(&self, key: &str) -> Option<DescriptionError> {
+        let known = self.known.borrow();
+        let mut strange = self.table.iter().filter(|(name, _)| !known.iter().any(|k| *k == name.get_ref()));
+        let (name, _) = strange.find(|(name, _)| nearest(name.get_ref(), [key]).is_some())?;
+        let remedy = format!("did you mean `{key}`?");
+        Some(self.source.error(name.span(), self.path_of(name.get_ref()), "is not a known key", remedy))
     }
 
     /// An error at the table itself.
@@ -140,26 +153,8 @@ impl<'a> Section<'a> {
     }
 
     fn missing(&self, key: &str, example: &str) -> DescriptionError {
-        // Perhaps it is there, misspelt.
-        let near = self.table.iter().find(|(name, _)| nearest(name.get_ref(), [key]).is_some());
-        if let Some((name, _)) =
-            near.filter(|(name, _)| !self.known.borrow().iter().any(|k| *k == name.get_ref()))
-        {
-            let remedy = format!("did you mean `{key}`?");
-            return self.source.error(
-                name.span(),
-                self.path_of(name.get_ref()),
-                "is not a known key",
-                remedy,
-            );
-        }
         let at = if self.path.is_empty() { "the file".into() } else { format!("[{}]", self.path) };
-        self.source.error(
-            self.span.clone(),
-            self.path_of(key),
-            format!("is missing from {at}"),
-            format!("add `{key} = {example}`"),
-        )
+        self.error(key, format!("is missing from {at}"), format!("add `{key} = {example}`"))
     }
 
     pub(super) fn text(&self, key: &'static str) -> Result<Option<Located<String>>> {

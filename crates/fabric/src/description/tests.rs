@@ -297,6 +297,8 @@ const BAD: &[Bad] = &[
     generated("count = 225", "count = 225\nper_switch = 3", "hosts.count", "count = 225", "a second time"),
     generated("n{host1}", "n", "hosts.name", "\"n\"", "the same name"),
     generated("[hosts]\nmodel = \"h\"\ncount = 225\nname = \"n{host1}\"\n", "", "hosts", "", "there are no hosts"),
+    generated("[hosts]\n", "[hots]\n", "hots", "[hots]", "is not a known key"),
+    generated("kind = ", "kid = ", "topology.kid", "kid = ", "is not a known key"),
     generated("[1, 0]", "[1, 1]", "plan.dimension_order", "[1, 1]", "is no order"),
     generated("[1, 0]", "[1, 0, 2]", "plan.dimension_order", "[1, 0, 2]", "names 3 dimensions, and the topology has 2"),
 ];
@@ -315,9 +317,13 @@ fn every_bad_description_gives_one_clear_error() {
         assert!(error.excerpt.contains(bad.excerpt), "{change}\n{error}");
         assert!(error.problem.contains(bad.problem), "{change}\n{error}");
         assert!(!error.remedy.is_empty(), "{change}\n{error}");
-        let line = text.lines().nth(error.line - 1).unwrap_or("");
+        let place = match error.line {
+            0 => "test.toml: ".to_owned(),
+            line => format!("test.toml:{line}: "),
+        };
+        let line = error.line.checked_sub(1).and_then(|index| text.lines().nth(index)).unwrap_or("");
         assert!(line.contains(&*error.excerpt), "{change}\n{error}");
-        assert!(error.to_string().starts_with(&format!("test.toml:{}: ", error.line)), "{error}");
+        assert!(error.to_string().starts_with(&place), "{error}");
         // To be read by a person: `-- bad_description --nocapture`.
         println!("{error}\n");
         count += 1;
@@ -340,6 +346,7 @@ fn files_that_cannot_be_read_say_so() {
     let folder = std::env::temp_dir();
     let missing = Machine::load(&folder.join("no-such-machine.toml")).unwrap_err();
     assert!(missing.problem.contains("cannot be read"), "{missing}");
+    assert!(missing.to_string().contains("no-such-machine.toml: cannot"), "no line is meant: {missing}");
     let binary = folder.join(format!("ayatori-binary-{}.toml", std::process::id()));
     std::fs::write(&binary, b"name = \"\xff\"").unwrap();
     let error = Machine::load(&binary).unwrap_err();
