@@ -20,9 +20,9 @@ use crate::exit::{Exit, FAILURE};
 /// The exit code is 1 if a figure differs from the paper's.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Folder with supernova.toml and misc.toml
-    #[arg(long, default_value = "machines", value_name = "DIR")]
-    machines: PathBuf,
+    /// Folder with supernova.toml and misc.toml [default: those that this program was built with]
+    #[arg(long, value_name = "DIR")]
+    machines: Option<PathBuf>,
 }
 
 /// Links between two switches that the paper went up to.
@@ -70,8 +70,10 @@ struct Planned {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let supernova = Cluster::read(&args.machines, "supernova.toml")?;
-    let misc = Cluster::read(&args.machines, "misc.toml")?;
+    let folder = args.machines.as_deref();
+    let built_in = include_str!("../../../../../machines/supernova.toml");
+    let supernova = Cluster::read(folder, "supernova.toml", built_in)?;
+    let misc = Cluster::read(folder, "misc.toml", include_str!("../../../../../machines/misc.toml"))?;
     let mut text = String::new();
     let torus = plan(&supernova.with("", "")?)?;
     let rows = [
@@ -109,10 +111,13 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn read(folder: &Path, name: &str) -> anyhow::Result<Cluster> {
+    fn read(folder: Option<&Path>, name: &str, built_in: &str) -> anyhow::Result<Cluster> {
+        let Some(folder) = folder else {
+            return Ok(Cluster { file: name.to_owned(), text: built_in.to_owned() });
+        };
         let path = folder.join(name);
         let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("reading {} (--machines names its folder)", path.display()))?;
+            .with_context(|| format!("cannot read {} (--machines names its folder)", path.display()))?;
         Ok(Cluster { file: path.display().to_string(), text })
     }
 
@@ -322,7 +327,12 @@ mod tests {
 
     #[test]
     fn every_figure_of_the_paper_is_reproduced() {
-        let machines = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../machines");
-        assert_eq!(run(Args { machines }).unwrap(), Exit::Success);
+        assert_eq!(run(Args { machines: None }).unwrap(), Exit::Success);
+    }
+
+    #[test]
+    fn machines_that_are_not_there_are_named() {
+        let error = run(Args { machines: Some("/no/such".into()) }).unwrap_err();
+        assert!(format!("{error:#}").starts_with("cannot read /no/such/supernova.toml"), "{error:#}");
     }
 }

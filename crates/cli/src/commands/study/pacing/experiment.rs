@@ -1,7 +1,6 @@
 //! Runs of the study.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context as _, ensure};
@@ -15,7 +14,9 @@ use ayatori_sim::trace::Trace;
 use ayatori_sim::traffic::patterns::ranks_by_axes;
 use ayatori_sim::workloads::{RingOrder, random_ring};
 
-use super::cases::{ALL_TO_ALL_EXTENTS, Case, Pacing, Partner, RING_PROCESSES_PER_NODE, Shape, Traffic};
+use super::cases::{
+    ALL_TO_ALL_EXTENTS, Case, Pacing, Partner, RING_EXTENTS, RING_PROCESSES_PER_NODE, Shape, Traffic,
+};
 
 /// What a run gave.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,22 +37,45 @@ pub(super) struct Experiment {
 
 impl Experiment {
     /// # Errors
-    /// The file cannot be read, or describes no machine of the paper's kind.
-    pub(super) fn new(path: &Path, seed: u64) -> anyhow::Result<Experiment> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+    /// The text describes no machine of the paper's kind; `file` names it.
+    pub(super) fn new(file: String, text: &str, seed: u64) -> anyhow::Result<Experiment> {
         // For its messages, which name line and key.
-        let machine = Machine::parse(&file, &text)?;
+        let machine = Machine::parse(&file, text)?;
         let has_router = machine.graph.switches().all(|switch| machine.switch_model(switch).router.is_some());
         ensure!(
             has_router,
             "{file}: the study needs switches with a [router] section, as machines/fx10.toml has"
         );
-        let table: toml::Table = toml::from_str(&text).with_context(|| file.clone())?;
+        let table: toml::Table = toml::from_str(text).with_context(|| file.clone())?;
         for section in ["topology", "host_models", "switch_models", "hosts"] {
             ensure!(table.contains_key(section), "{file}: the study needs a [{section}] to replace parts of");
         }
         Ok(Experiment { file, table, seed })
+    }
+
+    /// What results depend on beside their case. The last part is the outcome of a small run: where the simulator or the
+    /// machine changes, old results are not mixed with new ones.
+    pub(super) fn origin(&self) -> anyhow::Result<String> {
+        let mut probe = [0; 2];
+        let case = Case {
+            shape: Shape::Torus(RING_EXTENTS[0]),
+            nic_count: 4,
+            traffic: Traffic::Ring,
+            bytes: 16 << 10,
+            start_spread_ns: 5,
+            start_count: 1,
+            pacing: Pacing::PerHop(500),
+        };
+        let exchange = Case { nic_count: 1, traffic: Traffic::AllToAll([0, 1, 2], Partner::Xor), ..case };
+        let exchange = Case { shape: Shape::Torus(ALL_TO_ALL_EXTENTS), ..exchange };
+        for (time_ps, case) in probe.iter_mut().zip([case, exchange]) {
+            *time_ps = self.run(&case)?.time_ps;
+        }
+        let [ring_ps, exchange_ps] = probe;
+        Ok(format!(
+            "{}, seed {}, two small runs take {ring_ps} ps and {exchange_ps} ps",
+            self.file, self.seed
+        ))
     }
 
     /// The description with another network and so many NICs a node.

@@ -22,7 +22,7 @@ use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::Exit;
-use cases::{Case, Pacing, Partner, Shape, Traffic};
+use cases::Case;
 use curves::Curve;
 use experiment::{Experiment, Outcome};
 use report::LinkLoads;
@@ -37,9 +37,9 @@ pub(crate) struct Args {
     /// A small grid: about a minute
     #[arg(long)]
     quick: bool,
-    /// The machine
-    #[arg(long, default_value = "machines/fx10.toml", value_name = "FILE")]
-    machine: PathBuf,
+    /// The machine [default: machines/fx10.toml as this program was built with it]
+    #[arg(long, value_name = "FILE")]
+    machine: Option<PathBuf>,
     /// Folder for the results; studies/pacing, with --quick studies/pacing-quick, if not given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -61,8 +61,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let cases = if args.quick { cases::quick() } else { cases::full() };
     let name = if args.quick { "studies/pacing-quick" } else { "studies/pacing" };
     let out = args.out.clone().unwrap_or_else(|| name.into());
-    let experiment = Experiment::new(&args.machine, args.seed)?;
-    let origin = origin(args, &experiment)?;
+    let experiment = match &args.machine {
+        Some(path) => {
+            let file = path.display().to_string();
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+            Experiment::new(file, &text, args.seed)?
+        }
+        None => {
+            let text = include_str!("../../../../../../machines/fx10.toml");
+            Experiment::new("machines/fx10.toml".into(), text, args.seed)?
+        }
+    };
+    let origin = experiment.origin()?;
     let store = Mutex::new(Store::open(&out, &origin, args.fresh)?);
     if !args.report_only {
         run_missing(args, &cases, &experiment, &store)?;
@@ -118,33 +128,6 @@ fn write_all(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
         std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
-}
-
-/// What results depend on beside their case. The last part is the outcome of a small run: where the simulator or the
-/// machine changes, old results are not mixed with new ones.
-fn origin(args: &Args, experiment: &Experiment) -> anyhow::Result<String> {
-    let mut probe = [0; 2];
-    let case = Case {
-        shape: Shape::Torus(cases::RING_EXTENTS[0]),
-        nic_count: 4,
-        traffic: Traffic::Ring,
-        bytes: 16 << 10,
-        start_spread_ns: 5,
-        start_count: 1,
-        pacing: Pacing::PerHop(500),
-    };
-    let exchange = Case { nic_count: 1, traffic: Traffic::AllToAll([0, 1, 2], Partner::Xor), ..case };
-    let exchange = Case { shape: Shape::Torus(cases::ALL_TO_ALL_EXTENTS), ..exchange };
-    for (time_ps, case) in probe.iter_mut().zip([case, exchange]) {
-        *time_ps = experiment.run(&case)?.time_ps;
-    }
-    Ok(format!(
-        "{}, seed {}, two small runs take {} ps and {} ps",
-        args.machine.display(),
-        args.seed,
-        probe[0],
-        probe[1]
-    ))
 }
 
 /// Runs what is missing, cheap runs first, several at a time.
