@@ -23,7 +23,12 @@ pub(crate) struct Browser {
 pub(crate) fn installed() -> Option<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"];
     let path = std::env::var_os("PATH").unwrap_or_default();
-    names.into_iter().find(|name| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+    let found =
+        names.into_iter().find(|name| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()));
+    if found.is_none() {
+        eprintln!("skipped: no Chromium on this machine (Debian: apt-get install chromium)");
+    }
+    found
 }
 
 impl Browser {

@@ -388,10 +388,10 @@ fn ways_table(out: &mut String, what: &str, curves: &[&Curve]) {
 }
 
 fn variants_section(out: &mut String, input: &Input<'_>) {
-    let others: Vec<&Curve> =
-        input.curves.iter().filter(|curve| !(curve.is_main_ring() || curve.is_main_exchange())).collect();
-    let others: Vec<&Curve> =
-        others.into_iter().filter(|curve| !(curve.is_one_sided() && curve.is_apart())).collect();
+    let is_told_already = |curve: &Curve| {
+        curve.is_main_ring() || curve.is_main_exchange() || curve.is_one_sided() && curve.is_apart()
+    };
+    let others: Vec<&Curve> = input.curves.iter().filter(|curve| !is_told_already(curve)).collect();
     if others.is_empty() {
         return;
     }
