@@ -79,6 +79,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     let plan = ayatori_fabric::vlan::plan(&machine)?;
     check_hosts(&args, &plan)?;
     let spec = spec(&args, &plan)?;
+    if let Some(folder) = &args.collect {
+        // What cannot be written is told now, not after minutes.
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
     let mut out = std::io::stdout().lock();
     let started = std::time::Instant::now();
     let mut lab = Lab::start(&plan, &spec, |step| {
@@ -150,7 +154,8 @@ fn run_command(lab: &mut Lab, args: &Args, out: &mut impl Write) -> anyhow::Resu
 fn check_hosts(args: &Args, plan: &Plan) -> anyhow::Result<()> {
     for name in &args.hosts {
         if !plan.hosts.iter().any(|host| host.name == *name) {
-            return Err(Coded::usage(format!("{} has no host {name}", plan.machine)));
+            let first = plan.hosts.first().map_or("", |host| &host.name);
+            return Err(Coded::usage(format!("{} has no host {name}; its first is {first}", plan.machine)));
         }
     }
     Ok(())

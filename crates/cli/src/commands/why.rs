@@ -6,7 +6,7 @@ use crate::why::report::{self, HostReport, Ranks};
 use crate::why::show::{self, Heading};
 use crate::why::{graph::Graph, look};
 use anyhow::Context;
-use ayatori_devices::shm::Observer;
+use ayatori_devices::shm::{Observer, ShmError};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -100,6 +100,16 @@ fn choose(jobs: Vec<Job>, wanted: &str) -> anyhow::Result<Job> {
     }
 }
 
+/// Why a job's memory says nothing to us.
+fn cannot_look(error: ShmError) -> anyhow::Error {
+    match error {
+        ShmError::Mismatch { .. } => anyhow::anyhow!(
+            "the job's MPI library is of another version than this `ayatori`: use the one that is installed beside it"
+        ),
+        error => anyhow::Error::new(error).context("looking into the job's shared memory"),
+    }
+}
+
 /// What the ranks of a job do, by two looks where it seems to be stuck.
 fn examine(job: Job) -> anyhow::Result<(Heading, Vec<HostReport>)> {
     let mut heading = Heading {
@@ -118,9 +128,7 @@ fn examine(job: Job) -> anyhow::Result<(Heading, Vec<HostReport>)> {
         return Ok((heading, reports));
     }
     let observer = match &job.segment {
-        Some(segment) => {
-            Observer::open(segment.try_clone()?).context("looking into the job's shared memory")?
-        }
+        Some(segment) => Observer::open(segment.try_clone()?).map_err(cannot_look)?,
         None => None,
     };
     let world_count = observer.as_ref().and_then(|o| o.look().iter().find_map(|sight| sight.world_count));

@@ -2,6 +2,7 @@
 
 mod hosts;
 mod info;
+mod inputs;
 mod run;
 mod sim;
 mod why;

@@ -41,7 +41,7 @@ fn prime_says_what_it_would_send_and_where_a_host_is_not_set_up() {
     );
     let output = ayatori(&["plan", "prime", &torus(), "--host", "nobody"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("has no host nobody"));
+    assert!(text(&output.stderr).contains("has no host nobody; its first is node0; say which"));
 }
 
 #[test]

@@ -70,7 +70,11 @@ fn find_host<'a>(plan: &'a Plan, named: Option<&str>) -> anyhow::Result<&'a Host
     let names = named
         .map_or_else(|| vec![own_name, own_name.split('.').next().unwrap_or_default()], |name| vec![name]);
     names.iter().find_map(|name| plan.hosts.iter().find(|host| host.name == *name)).ok_or_else(|| {
-        Coded::usage(format!("{} has no host {}; say which one this is with --host", plan.machine, names[0]))
+        let first = plan.hosts.first().map_or("", |host| &host.name);
+        Coded::usage(format!(
+            "{} has no host {}; its first is {first}; say which one this is with --host",
+            plan.machine, names[0]
+        ))
     })
 }
 

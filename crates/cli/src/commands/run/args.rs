@@ -7,6 +7,7 @@ use ayatori_core::device::{Gap, NotGap};
 use ayatori_devices::launch;
 use ayatori_devices::tcp::RailFilter;
 use clap::{Parser, ValueEnum};
+use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -110,6 +111,10 @@ enum Progress {
     Offload,
 }
 
+fn ranks(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "not a number of ranks, 1 or more")
+}
+
 fn gap(text: &str) -> Result<Gap, NotGap> {
     text.parse()
 }
@@ -118,7 +123,7 @@ fn gap(text: &str) -> Result<Gap, NotGap> {
 #[derive(Debug, Default, clap::Args)]
 struct AppArgs {
     /// Number of ranks to start [default: 1; with --hosts as many as there are slots]
-    #[arg(short = 'n', long = "np", visible_alias = "ntasks", value_name = "N")]
+    #[arg(short = 'n', long = "np", visible_alias = "ntasks", value_name = "N", value_parser = ranks)]
     ranks: Option<usize>,
     /// Set a variable for the ranks of this program; without a value, pass on the one there is
     #[arg(short = 'x', long, value_name = "NAME[=VALUE]")]
@@ -253,11 +258,15 @@ impl App {
             )));
         }
         let is_here = slots_count.is_none();
-        if let Some(wdir) = &args.wdir
-            && is_here
-            && !wdir.is_dir()
-        {
-            return Err(Coded::usage(format!("--wdir {}: no such directory", wdir.display())));
+        if let Some(wdir) = args.wdir.as_deref().filter(|_| is_here) {
+            let problem = match access(wdir, Access::EXEC_OK) {
+                _ if !wdir.is_dir() => "no such directory".to_owned(),
+                Err(error) => format!("cannot be entered: {error}"),
+                Ok(()) => String::new(),
+            };
+            if !problem.is_empty() {
+                return Err(Coded::usage(format!("--wdir {}: {problem}", wdir.display())));
+            }
         }
         let mut env = genv.to_vec();
         for pair in &args.env {
@@ -339,7 +348,7 @@ pub(super) fn find_program(
     for candidate in candidates {
         match std::fs::metadata(&candidate) {
             Ok(meta) if meta.is_file() => {
-                if rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK).is_ok() {
+                if access(&candidate, Access::EXEC_OK).is_ok() {
                     return Ok(candidate);
                 }
                 found_but.get_or_insert("it is not executable (chmod +x?)");
@@ -482,6 +491,8 @@ mod tests {
             ("-n 2 --gap -1 true", "--gap"),
             ("-n 2 --gap much true", "a gap is a number of packet times"),
             ("-n 2 --wdir /no/such/dir true", "no such directory"),
+            ("-n two true", "not a number of ranks"),
+            ("-n 2 true : -n -1 true", "not a number of ranks"),
             ("-n 2 -x NOT_SET_HERE_7 true", "NOT_SET_HERE_7 is not set"),
             ("-n 2 true : -n 0 true", "at least one rank"),
             ("-n 2 true :", "in program 2"),

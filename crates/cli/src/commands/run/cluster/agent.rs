@@ -83,7 +83,14 @@ pub(crate) fn run(_: AgentArgs) -> anyhow::Result<Exit> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
     let readable = epoll::EventFlags::IN;
     let token = epoll::EventData::new_u64;
-    epoll::add(&epoll, &channel.input, token(LAUNCHER), readable).context("watching the launcher")?;
+    epoll::add(&epoll, &channel.input, token(LAUNCHER), readable).map_err(|error| match error {
+        // A file or /dev/null.
+        Errno::PERM => anyhow::anyhow!(
+            "the agent's input does not come from its launcher: the command of --agent has to pass it on (ssh without \
+             -n, docker exec -i)"
+        ),
+        error => anyhow::Error::new(error).context("watching the launcher"),
+    })?;
     epoll::add(&epoll, signals.fd(), token(SIGNALS), readable).context("watching signals")?;
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut agent = Agent {
