@@ -94,6 +94,11 @@ impl Composite {
         }
     }
 
+    /// See [`Tcp::batch_calls`].
+    pub fn batch_calls(&mut self, is_batched: bool) -> bool {
+        self.tcp.batch_calls(is_batched)
+    }
+
     /// Whether everything that was taken is on its way.
     pub fn is_flushed(&self) -> bool {
         self.tcp.is_flushed()

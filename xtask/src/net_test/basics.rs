@@ -17,14 +17,19 @@ pub(super) fn conform(session: &mut Session<'_>) -> Result<()> {
     conform_on(session, &[2], &[])
 }
 
-/// The same with the devices in a thread of their own.
+/// Options for the devices in a thread of their own.
+const OFFLOAD: &[&str] = &["--progress", "offload"];
+
+/// The same with the devices in a thread of their own, by epoll and by io_uring.
 pub(super) fn conform_offload(session: &mut Session<'_>) -> Result<()> {
-    conform_on(session, &[2], &["--progress", "offload"])
+    conform_on(session, &[2], OFFLOAD)?;
+    println!("== net-test: once more, with io_uring");
+    conform_on(session, &[2], &[OFFLOAD, &["-x", "AYATORI_IO_URING=1"]].concat())
 }
 
 pub(super) fn conform_all(session: &mut Session<'_>) -> Result<()> {
     conform_on(session, &[2, 3, 4], &[])?;
-    conform_on(session, &[3, 4], &["--progress", "offload"])
+    conform_on(session, &[3, 4], OFFLOAD)
 }
 
 fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Result<()> {

@@ -36,6 +36,10 @@ pub(super) struct Connection {
     unsent_from: usize,
     /// The tail of the packet that was sent last, with nothing unsent.
     tail: Option<[u8; TAIL_BYTES]>,
+    /// Short packets are held back in `unsent`, to be sent by the next [turn](super::sys::Ring::turn).
+    pub(super) is_batched: bool,
+    /// What is unsent has not been offered to the kernel: the next turn does so.
+    pub(super) is_held: bool,
     /// The kernel took nothing of a packet: when it does is news.
     pub(super) wants_room: bool,
     /// There may be something to read.
@@ -58,6 +62,8 @@ impl Connection {
             unsent: Vec::new(),
             unsent_from: 0,
             tail: None,
+            is_batched: false,
+            is_held: false,
             wants_room: false,
             is_ready: false,
             is_closing: false,
@@ -99,6 +105,9 @@ impl Connection {
             Piece::Bytes(bytes) => bytes,
             Piece::Virtual(_) => panic!("virtual payload on a real device"),
         });
+        if self.is_held && HEAD_BYTES + body_bytes > SHORT_BYTES {
+            self.flush();
+        }
         if self.has_unsent() {
             let is_room = self.unsent.len() - self.unsent_from + HEAD_BYTES + body_bytes <= QUEUE_BYTES_MAX;
             if !is_room {
@@ -114,6 +123,11 @@ impl Connection {
         let before: &[u8] = tail.as_ref().map_or(&[], |tail| tail);
         let parts: [&[u8]; 5] = [before, &head, header, pieces[0], pieces[1]];
         let total = before.len() + HEAD_BYTES + body_bytes;
+        if self.is_batched && total <= SHORT_BYTES {
+            self.keep(0, parts);
+            (self.tail, self.is_held) = (None, true);
+            return Ok(());
+        }
         let sent = if total <= SHORT_BYTES { self.send_short(parts, total) } else { self.send_pieces(parts) };
         match sent {
             Ok(count) => {
@@ -181,7 +195,7 @@ impl Connection {
 
     /// Sends what was kept. Whether nothing is left.
     pub(super) fn flush(&mut self) -> bool {
-        self.wants_room = false;
+        (self.wants_room, self.is_held) = (false, false);
         self.unsent.extend(self.tail.take().into_iter().flatten());
         while self.has_unsent() && !self.is_broken {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -195,6 +209,45 @@ impl Connection {
         self.unsent.clear();
         self.unsent_from = 0;
         true
+    }
+
+    /// What a turn has to send, once.
+    #[inline]
+    pub(super) fn take_held(&mut self) -> &[u8] {
+        if std::mem::take(&mut self.is_held) { &self.unsent[self.unsent_from..] } else { &[] }
+    }
+
+    /// What a turn could send of it.
+    pub(super) fn sent(&mut self, outcome: Result<usize, Errno>) {
+        match outcome {
+            Ok(count) => self.unsent_from += count,
+            // Room is waited for.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.is_broken = true,
+        }
+        if !self.has_unsent() {
+            self.unsent.clear();
+            self.unsent_from = 0;
+        }
+    }
+
+    /// Whether a turn can read it, and then into where.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.inflow.is_plain()
+    }
+
+    /// Where a turn reads into; nothing that was handed over may be in use.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        self.inflow.room()
+    }
+
+    /// What a turn has read into all of [`room`](Self::room).
+    pub(super) fn came(&mut self, outcome: Result<usize, Errno>, room_bytes: usize) -> Read {
+        match self.inflow.came(outcome, room_bytes, self.is_closing) {
+            Read::Nothing if self.is_broken => Read::Ended,
+            read => read,
+        }
     }
 
     /// Reads once; nothing that was handed over may be in use.

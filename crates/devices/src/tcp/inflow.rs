@@ -115,6 +115,39 @@ impl Inflow {
         }
     }
 
+    /// Whether what comes next is to be read into [`room`](Self::room).
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        !self.has_ended && !matches!(self.long, Long::Fetching(_))
+    }
+
+    /// Where to read into; nothing that was handed over may be in use.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        self.make_room();
+        let most = if self.is_bulk { READ_BYTES_FETCHING } else { READ_BYTES };
+        let end = self.buffer.len().min(self.unread.end + most);
+        &mut self.buffer[self.unread.end..end]
+    }
+
+    /// What a read into all of [`room`](Self::room), of so many bytes, came to.
+    pub(super) fn came(
+        &mut self,
+        outcome: Result<usize, Errno>,
+        room_bytes: usize,
+        is_closing: bool,
+    ) -> Read {
+        match outcome {
+            Ok(0) => Read::Ended,
+            Ok(count) => {
+                self.unread.end += count;
+                if count == room_bytes || is_closing { Read::More } else { Read::Drained }
+            }
+            Err(Errno::AGAIN) => Read::Nothing,
+            Err(Errno::INTR) => Read::More,
+            Err(_) => Read::Ended,
+        }
+    }
+
     /// Reads once. Room is made before, so nothing that was handed over may be in use. `is_closing`: the far end has closed
     /// its side, so that a short read is not the last word.
     pub(super) fn read(&mut self, socket: &OwnedFd, is_closing: bool) -> Read {
@@ -129,19 +162,10 @@ impl Inflow {
             }
             return if has_come { Read::Drained } else { Read::Nothing };
         }
-        self.make_room();
-        let most = if self.is_bulk { READ_BYTES_FETCHING } else { READ_BYTES };
-        let end = self.buffer.len().min(self.unread.end + most);
-        match rustix::net::recv(socket, &mut self.buffer[self.unread.end..end], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Read::Ended,
-            Ok((count, _)) => {
-                self.unread.end += count;
-                if self.unread.end == end || is_closing { Read::More } else { Read::Drained }
-            }
-            Err(Errno::AGAIN) => Read::Nothing,
-            Err(Errno::INTR) => Read::More,
-            Err(_) => Read::Ended,
-        }
+        let room = self.room();
+        let room_bytes = room.len();
+        let outcome = rustix::net::recv(socket, room, RecvFlags::DONTWAIT).map(|(count, _)| count);
+        self.came(outcome, room_bytes, is_closing)
     }
 
     /// Room for the rest of the frame that has begun, and for what may follow it.

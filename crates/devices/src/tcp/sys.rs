@@ -5,6 +5,8 @@ use super::inflow::Read;
 use super::interfaces::Address;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Fetched;
+use io_uring::{IoUring, Probe, opcode, types};
+use rustix::io::Errno;
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -189,4 +191,175 @@ pub(crate) fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: `before` was written above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     result
+}
+
+/// System calls of a turn made together, by io_uring: what several connections have to send, a read, and a poll that goes on.
+///
+/// Sends and reads do not wait, so each is over when the call that submits them returns: no memory is the kernel's in between.
+pub(super) struct Ring {
+    ring: IoUring,
+    /// The watched descriptor is being polled.
+    is_watching: bool,
+    /// It was found ready since this was last asked.
+    has_news: bool,
+}
+
+/// Entries of the submission queue.
+const RING_ENTRIES: u32 = 64;
+/// So often in a row the kernel may have no room for a turn.
+const REFUSALS_MAX: u32 = 1_000;
+/// What an entry is, in the upper half of its mark; the connection's index is in the lower half.
+const MARK_WATCH: u64 = 1 << 32;
+const MARK_SEND: u64 = 2 << 32;
+const MARK_READ: u64 = 3 << 32;
+
+/// What is under way in a turn.
+struct Turn {
+    left_count: usize,
+    room_bytes: usize,
+    read: Option<Read>,
+}
+
+impl Ring {
+    /// A ring, if the kernel has what it needs and lets this process have it.
+    ///
+    /// # Errors
+    /// The system's own: an old kernel, `kernel.io_uring_disabled`, a container that forbids it.
+    pub(super) fn new() -> io::Result<Self> {
+        let ring = IoUring::builder().dontfork().build(RING_ENTRIES)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Send::CODE, opcode::Recv::CODE, opcode::PollAdd::CODE];
+        if !needed.into_iter().all(|code| probe.is_supported(code)) {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        Ok(Self { ring, is_watching: false, has_news: false })
+    }
+
+    /// There may be news that the ring has not heard of: a thread that sleeps at the descriptor wakes before the one that has the
+    /// poll has noted what it came to.
+    pub(super) fn suppose_news(&mut self) {
+        self.has_news = true;
+    }
+
+    /// Whether the watched descriptor has become ready; without a system call.
+    pub(super) fn take_news(&mut self) -> bool {
+        for entry in self.ring.completion() {
+            debug_assert_eq!(entry.user_data(), MARK_WATCH, "the rest is over when a turn is");
+            (self.is_watching, self.has_news) = (false, true);
+        }
+        // Who is not watching knows nothing.
+        std::mem::take(&mut self.has_news) || !self.is_watching
+    }
+
+    /// Sends what the `dirty` connections hold, reads `reading` once, and has `watched` watched, in one system call. What was
+    /// read, if anything was to be.
+    ///
+    /// # Errors
+    /// The system's own. The ring is not to be used any more then.
+    pub(super) fn turn(
+        &mut self,
+        connections: &mut [Option<Connection>],
+        dirty: &[u32],
+        reading: Option<u32>,
+        watched: BorrowedFd<'_>,
+    ) -> io::Result<Option<Read>> {
+        let mut turn = Turn { left_count: 0, room_bytes: 0, read: None };
+        for &index in dirty {
+            let Some(Some(connection)) = connections.get_mut(index as usize) else { continue };
+            let (fd, held) = (types::Fd(connection.socket.as_raw_fd()), connection.take_held());
+            if held.is_empty() {
+                continue;
+            }
+            let length = u32::try_from(held.len()).unwrap_or(u32::MAX);
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            let send = opcode::Send::new(fd, held.as_ptr(), length).flags(flags).build();
+            // SAFETY: the bytes belong to a connection that we have to ourselves until this method ends, and nothing changes them
+            // until the entry's outcome is noted: each entry is over then.
+            unsafe { self.submit(send.user_data(MARK_SEND | u64::from(index)), connections, &mut turn)? };
+            turn.left_count += 1;
+        }
+        if let Some(index) = reading
+            && let Some(Some(connection)) = connections.get_mut(index as usize)
+        {
+            let fd = types::Fd(connection.socket.as_raw_fd());
+            let room = connection.room();
+            turn.room_bytes = room.len();
+            let length = u32::try_from(room.len()).unwrap_or(u32::MAX);
+            let read = opcode::Recv::new(fd, room.as_mut_ptr(), length).flags(libc::MSG_DONTWAIT).build();
+            // SAFETY: as above: nobody looks at the room until the outcome is noted.
+            unsafe { self.submit(read.user_data(MARK_READ | u64::from(index)), connections, &mut turn)? };
+            turn.left_count += 1;
+        }
+        if !self.is_watching {
+            let poll = opcode::PollAdd::new(types::Fd(watched.as_raw_fd()), libc::POLLIN as u32).build();
+            // SAFETY: it has no memory.
+            unsafe { self.submit(poll.user_data(MARK_WATCH), connections, &mut turn)? };
+            self.is_watching = true;
+        }
+        self.finish(connections, &mut turn)?;
+        Ok(turn.read)
+    }
+
+    /// Queues an entry, behind what there is room for.
+    ///
+    /// # Safety
+    /// Its memory stays what it is until its outcome has been noted, or for good where this fails.
+    unsafe fn submit(
+        &mut self,
+        entry: io_uring::squeue::Entry,
+        connections: &mut [Option<Connection>],
+        turn: &mut Turn,
+    ) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.finish(connections, turn)?;
+            // SAFETY: the caller's promise.
+            let pushed = unsafe { self.ring.submission().push(&entry) };
+            pushed.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        }
+        Ok(())
+    }
+
+    /// Has everything done that is queued, and notes what came of it, until nothing is left.
+    fn finish(&mut self, connections: &mut [Option<Connection>], turn: &mut Turn) -> io::Result<()> {
+        let mut refusals_left = REFUSALS_MAX;
+        loop {
+            let is_queued = !self.ring.submission().is_empty();
+            if !is_queued && turn.left_count == 0 {
+                return Ok(());
+            }
+            match self.ring.submit_and_wait(usize::from(!is_queued)) {
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY))
+                        && refusals_left > 0 =>
+                {
+                    refusals_left -= 1
+                }
+                Err(error) => return Err(error),
+            }
+            self.note(connections, turn);
+        }
+    }
+
+    fn note(&mut self, connections: &mut [Option<Connection>], turn: &mut Turn) {
+        for entry in self.ring.completion() {
+            let (mark, outcome) = (entry.user_data(), entry.result());
+            let outcome = usize::try_from(outcome).map_err(|_| Errno::from_raw_os_error(-outcome));
+            if mark == MARK_WATCH {
+                (self.is_watching, self.has_news) = (false, true);
+                continue;
+            }
+            turn.left_count = turn.left_count.saturating_sub(1);
+            let Some(Some(connection)) = connections.get_mut((mark & u64::from(u32::MAX)) as usize) else {
+                continue;
+            };
+            if mark & MARK_READ == MARK_READ {
+                turn.read = Some(connection.came(outcome, turn.room_bytes));
+            } else {
+                connection.sent(outcome);
+            }
+        }
+    }
 }

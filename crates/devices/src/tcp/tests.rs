@@ -35,8 +35,12 @@ fn pair(rails: u8) -> (Tcp, Tcp, Card) {
 }
 
 fn pair_with(rails: [u8; 2], keys: [Key; 2]) -> (Tcp, Tcp, Card) {
-    let a = Wireup::listen_on(quick(), interfaces(1, rails[0])).expect("listen");
-    let b = Wireup::listen_on(quick(), interfaces(2, rails[1])).expect("listen");
+    pair_by(quick(), rails, keys)
+}
+
+fn pair_by(settings: Settings, rails: [u8; 2], keys: [Key; 2]) -> (Tcp, Tcp, Card) {
+    let a = Wireup::listen_on(settings.clone(), interfaces(1, rails[0])).expect("listen");
+    let b = Wireup::listen_on(settings, interfaces(2, rails[1])).expect("listen");
     let (card_a, card_b) = (a.card(0, 1), b.card(1, 1));
     let [key_a, key_b] = keys;
     let a = a.open(ProcessId(0), key_a, vec![None, Some(card_b.clone())], 1).expect("open");
@@ -97,6 +101,120 @@ fn packets_arrive_whole_and_in_order_on_every_rail() {
         assert!(of_rail.into_iter().eq(rail * 500..(rail + 1) * 500));
     }
     assert!(seen.packets[1].iter().all(|packet| packet[4..] == [7; 100]));
+}
+
+/// Two processes that make their system calls together, if the kernel lets them.
+fn pair_by_ring(rails: u8) -> Option<(Tcp, Tcp)> {
+    let settings = Settings { uses_io_uring: true, ..quick() };
+    let (mut a, mut b, _) = pair_by(settings, [rails, rails], [Key::new([1; 32]), Key::new([1; 32])]);
+    let is_possible = a.batch_calls(true) && b.batch_calls(true);
+    if !is_possible {
+        eprintln!("SKIPPED: no io_uring here");
+    }
+    is_possible.then_some((a, b))
+}
+
+#[test]
+fn with_io_uring_packets_of_all_lengths_arrive_whole_and_in_order_on_every_rail_both_ways() {
+    let Some((mut a, mut b)) = pair_by_ring(3) else { return };
+    let mut seen = Seen::default();
+    const LENGTHS: [usize; 7] = [0, 1, 100, 950, 1_200, 20_000, 60_000];
+    let payload: Vec<u8> = (0..60_000u32).map(|at| at as u8).collect();
+    let mut next = [[0u32; 3]; 2];
+    run(&mut a, &mut b, &mut seen, |a, b, seen| {
+        for (side, device) in [a, b].into_iter().enumerate() {
+            for (rail, number) in next[side].iter_mut().enumerate() {
+                while *number < 400 {
+                    let length = LENGTHS[(*number as usize * 31 / 7) % LENGTHS.len()];
+                    let header = [[rail as u8; 4], number.to_le_bytes()].concat();
+                    let payload = [Piece::Bytes(&payload[..length]), Piece::EMPTY];
+                    let peer = ProcessId(1 - side as u32);
+                    if device.send(Rail(1 + rail as u8), peer, &header, payload).is_err() {
+                        break;
+                    }
+                    *number += 1;
+                }
+            }
+            device.flush();
+        }
+        seen.packets.iter().all(|packets| packets.len() == 1_200)
+    });
+    for packets in &seen.packets {
+        for rail in 0..3u8 {
+            let of_rail = packets.iter().filter(|packet| packet[0] == rail);
+            for (number, packet) in (0u32..).zip(of_rail) {
+                let length = LENGTHS[(number as usize * 31 / 7) % LENGTHS.len()];
+                assert_eq!(packet[4..8], number.to_le_bytes());
+                assert_eq!(packet[8..], payload[..length]);
+            }
+        }
+    }
+}
+
+#[test]
+fn with_io_uring_short_packets_leave_together_and_nothing_stays_when_it_is_switched_off() {
+    let Some((mut a, mut b)) = pair_by_ring(1) else { return };
+    let mut seen = Seen::default();
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        let _ = a.send(Rail(1), ProcessId(1), b"first", NO_PAYLOAD);
+        !seen.packets[1].is_empty()
+    });
+    a.flush();
+    let arrived = |b: &mut Tcp| {
+        std::thread::sleep(Duration::from_millis(20));
+        let mut count = 0;
+        for _ in 0..50 {
+            while let Some(event) = b.poll() {
+                count += u32::from(matches!(event, Event::Packet(_)));
+            }
+        }
+        count
+    };
+    while arrived(&mut b) > 0 {}
+    for batch in [1, 5, 100] {
+        for _ in 0..batch {
+            a.send(Rail(1), ProcessId(1), b"short", NO_PAYLOAD).expect("there is room for so many");
+        }
+        assert!(!a.is_flushed(), "held back");
+        assert_eq!(arrived(&mut b), 0);
+        a.flush();
+        assert!(a.is_flushed());
+        assert_eq!(arrived(&mut b), batch);
+    }
+    a.send(Rail(1), ProcessId(1), b"held", NO_PAYLOAD).expect("room");
+    assert!(!a.batch_calls(false));
+    assert!(a.is_flushed());
+    a.send(Rail(1), ProcessId(1), b"at once", NO_PAYLOAD).expect("room");
+    assert_eq!(arrived(&mut b), 2);
+}
+
+#[test]
+fn with_io_uring_a_process_that_goes_is_noticed_and_news_ends_a_sleep() {
+    let Some((mut a, mut b)) = pair_by_ring(2) else { return };
+    let mut seen = Seen::default();
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+        !seen.packets[1].is_empty() && seen.events.iter().all(|events| events.len() >= 2)
+    });
+    b.flush();
+    while a.poll().is_some() || b.poll().is_some() {}
+    let begin = Instant::now();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(b);
+    });
+    let mut down_count = 0;
+    while down_count < 2 && begin.elapsed() < LIMIT {
+        if a.arm() == Armed::Armed {
+            a.wait(Some(Duration::from_secs(5)));
+        }
+        while let Some(event) = a.poll() {
+            down_count += u32::from(matches!(event, Event::RailDown(..)));
+        }
+    }
+    thread.join().expect("joined");
+    assert_eq!(down_count, 2);
+    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::collective::{self, Operation};
 use crate::runtime::{Engine, on_device};
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
+use ayatori_core::device::Device;
 use ayatori_core::ids::{CommId, Rank, RequestId, Tag};
 use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted, SendMode, Status};
@@ -77,6 +78,8 @@ impl Desk {
     pub(super) fn round(&mut self, engine: &mut Engine) -> (bool, bool) {
         let mut worked = self.execute(engine);
         worked |= engine.progress();
+        // What the device has held back, to send it together.
+        engine.device.flush();
         worked |= self.advance_nodes(engine);
         self.harvest(engine);
         (worked, self.answer())

@@ -13,7 +13,7 @@ use crate::state::Process;
 use crate::why::Waits;
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
-use ayatori_core::device::Armed;
+use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{CommId, Rank, RequestId, Source, Tag, TagSelector};
 use ayatori_core::request::{Completion, PROC_NULL, SendMode, Status};
 use ayatori_devices::shm::WaitPolicy;
@@ -116,6 +116,7 @@ impl Process {
         let back = guard.as_mut().expect("the mode is in force");
         let mut engine = self.engine.take().expect("lent");
         back.desk.execute(&mut engine);
+        engine.device.flush();
         back.desk.harvest(&mut engine);
         if back.desk.answer() {
             helper::tell(true);

@@ -42,6 +42,7 @@ pub(in crate::runtime) fn enter(process: &mut Process, nap: Arc<Nap>) -> bool {
     let (to_thread, commands) = ring(QUEUE_CAPACITY);
     let (responses, from_thread) = ring(QUEUE_CAPACITY);
     engine.device.expect(None);
+    engine.device.batch_calls(true);
     engine.core.put_off_user_functions(true);
     let inquiries = engine.device.shm().inquiries();
     let mut desk = Desk::new(commands, responses);
@@ -71,6 +72,7 @@ pub(in crate::runtime) fn enter(process: &mut Process, nap: Arc<Nap>) -> bool {
             let mut engine = HALL.lock().take().and_then(|back| back.engine);
             if let Some(engine) = &mut engine {
                 engine.core.put_off_user_functions(false);
+                engine.device.batch_calls(false);
             }
             process.engine = engine;
             false
@@ -95,6 +97,7 @@ pub(in crate::runtime) fn leave(process: &mut Process) {
     engine.core.put_off_user_functions(false);
     desk.execute(&mut engine);
     desk.harvest(&mut engine);
+    engine.device.batch_calls(false);
     process.engine = Some(engine);
     loop {
         desk.answer();
