@@ -127,7 +127,10 @@ fn a_killed_rank_or_agent_ends_the_job_with_its_name_and_nothing_is_left() {
         let _ = Command::new("kill").args(["-9", &target.to_string()]).status();
         let (code, said) = end_of(&mut child);
         let name = if victim == "rank" { "rank " } else { "its agent (pid" };
-        assert!(said.contains(name) && said.contains("signal 9"), "{said}");
+        assert!(
+            said.contains(name) && said.contains("signal 9"),
+            "killed: {victim} {target}; first rank: {rank}\n{said}"
+        );
         assert!(code.is_some_and(|code| code != 0), "{code:?}");
         wait_until("nothing is left", || marked(&mark).is_empty());
     }
