@@ -104,6 +104,36 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Every long option that `command` and its subcommands show, with the command's name.
+    fn options(command: &clap::Command, of: &str) -> Vec<(String, String)> {
+        let own = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        let own = own.filter_map(|argument| Some((of.to_owned(), argument.get_long()?.to_owned())));
+        let below = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let below = below.flat_map(|command| options(command, &format!("{of} {}", command.get_name())));
+        own.chain(below).collect()
+    }
+
+    #[test]
+    fn every_option_stands_in_a_page() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let pages = std::fs::read_dir(root.join("docs")).expect("docs/").map(|entry| entry.unwrap().path());
+        let pages: String = pages.map(|page| std::fs::read_to_string(page).expect("a page")).collect();
+        let is_told = |option: &str| {
+            pages.match_indices(option).any(|(at, _)| {
+                let after = pages[at + option.len()..].chars().next();
+                after.is_none_or(|c| c != '-' && !c.is_alphanumeric())
+            })
+        };
+        let all = options(&Cli::command(), "ayatori");
+        assert!(all.len() > 50, "{} options", all.len());
+        let untold: Vec<String> = all
+            .iter()
+            .filter(|(_, option)| !is_told(&format!("--{option}")))
+            .map(|(command, option)| format!("{command} --{option}"))
+            .collect();
+        assert!(untold.is_empty(), "docs/*.md say nothing of {}", untold.join(", "));
+    }
+
     #[test]
     fn called_as_mpiexec_it_runs() {
         let args = arguments(["/usr/bin/mpiexec", "-n", "2", "true"].map(OsString::from).into_iter());
