@@ -158,9 +158,46 @@ impl Receive {
     }
 }
 
+/// A call's arguments in pairs, which are passed in registers. A reference to them instead would have every call write them to
+/// its stack first, also those that go the short way: 8 stores at the entry of `MPI_Send`.
+type Pairs<P> = ((P, MPI_Count), (MPI_Datatype, c_int), (c_int, MPI_Comm));
+
+impl Send {
+    #[inline(always)]
+    fn pairs(self) -> Pairs<*const c_void> {
+        ((self.buf, self.count), (self.datatype, self.dest), (self.tag, self.comm))
+    }
+
+    #[inline(always)]
+    fn from_pairs(pairs: Pairs<*const c_void>, mode: SendMode) -> Self {
+        let ((buf, count), (datatype, dest), (tag, comm)) = pairs;
+        Self { buf, count, datatype, dest, tag, comm, mode }
+    }
+}
+
+impl Receive {
+    #[inline(always)]
+    fn pairs(self) -> Pairs<*mut c_void> {
+        ((self.buf, self.count), (self.datatype, self.source), (self.tag, self.comm))
+    }
+
+    #[inline(always)]
+    fn from_pairs(((buf, count), (datatype, source), (tag, comm)): Pairs<*mut c_void>) -> Self {
+        Self { buf, count, datatype, source, tag, comm }
+    }
+}
+
 /// A send by way of the engine's thread.
 #[cold]
-fn send_afar(mut process: Guard<'static>, args: Send) -> Result<(), Fault> {
+#[inline(never)]
+fn send_afar(
+    mut process: Guard<'static>,
+    data: (*const c_void, MPI_Count),
+    to: (MPI_Datatype, c_int),
+    by: (c_int, MPI_Comm),
+    mode: SendMode,
+) -> Result<(), Fault> {
+    let args = Send::from_pairs((data, to, by), mode);
     let plan = args.plan(&process)?;
     if process.send_copy(&plan) {
         return Ok(());
@@ -170,14 +207,30 @@ fn send_afar(mut process: Guard<'static>, args: Send) -> Result<(), Fault> {
 }
 
 #[cold]
-fn isend_afar(mut process: Guard<'static>, args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
+#[inline(never)]
+fn isend_afar(
+    mut process: Guard<'static>,
+    data: (*const c_void, MPI_Count),
+    to: (MPI_Datatype, c_int),
+    by: (c_int, MPI_Comm),
+    (mode, request): (SendMode, Out<MPI_Request>),
+) -> Result<(), Fault> {
+    let args = Send::from_pairs((data, to, by), mode);
     let plan = args.plan(&process)?;
     let handle = if process.send_copy(&plan) { SENT } else { process.run_afar(plan, args.comm)? };
     request.set("request", handle)
 }
 
 /// Receives where others may call, or the engine's thread does.
-fn receive_shared(mut process: Guard<'static>, args: Receive) -> Result<Completion, Fault> {
+#[cold]
+#[inline(never)]
+fn receive_shared(
+    mut process: Guard<'static>,
+    data: (*mut c_void, MPI_Count),
+    from: (MPI_Datatype, c_int),
+    by: (c_int, MPI_Comm),
+) -> Result<Completion, Fault> {
+    let args = Receive::from_pairs((data, from, by));
     if process.is_afar() {
         let plan = args.plan(&process)?;
         let request = process.run_afar(plan, args.comm)?;
@@ -188,7 +241,15 @@ fn receive_shared(mut process: Guard<'static>, args: Receive) -> Result<Completi
 }
 
 #[cold]
-fn irecv_afar(mut process: Guard<'static>, args: Receive, request: Out<MPI_Request>) -> Result<(), Fault> {
+#[inline(never)]
+fn irecv_afar(
+    mut process: Guard<'static>,
+    data: (*mut c_void, MPI_Count),
+    from: (MPI_Datatype, c_int),
+    by: (c_int, MPI_Comm),
+    request: Out<MPI_Request>,
+) -> Result<(), Fault> {
+    let args = Receive::from_pairs((data, from, by));
     let plan = args.plan(&process)?;
     let handle = process.run_afar(plan, args.comm)?;
     request.set("request", handle)
@@ -216,7 +277,8 @@ fn send(args: Send) -> Result<(), Fault> {
         return Ok(());
     }
     if args.is_afar(&process) {
-        return send_afar(process, args);
+        let (data, to, by) = args.pairs();
+        return send_afar(process, data, to, by, args.mode);
     }
     let posted = args.start(&mut process, true)?;
     complete(process, posted, args.comm).map(drop)
@@ -229,7 +291,8 @@ fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
         return request.set("request", SENT);
     }
     if args.is_afar(&process) {
-        return isend_afar(process, args, request);
+        let (data, to, by) = args.pairs();
+        return isend_afar(process, data, to, by, (args.mode, request));
     }
     let posted = args.start(&mut process, false)?;
     let handle = process.new_request(posted, args.comm)?;
@@ -268,8 +331,12 @@ fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
 #[inline(always)]
 fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    let completion =
-        if process.is_shared() { receive_shared(process, args)? } else { args.wait_alone(&mut process)? };
+    let completion = if process.is_shared() {
+        let (data, from, by) = args.pairs();
+        receive_shared(process, data, from, by)?
+    } else {
+        args.wait_alone(&mut process)?
+    };
     give_status(status, &completion);
     crate::request::check(&completion, args.comm)
 }
@@ -442,7 +509,8 @@ macro_rules! counted {
                 let mut process = process()?;
                 let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
                 if process.is_afar() {
-                    return irecv_afar(process, receive, request);
+                    let (data, from, by) = receive.pairs();
+                    return irecv_afar(process, data, from, by, request);
                 }
                 let id = receive.start_request(&mut process)?;
                 let handle = process.core_request(id, comm)?;
