@@ -74,6 +74,11 @@ impl Composite {
         self.arm()
     }
 
+    /// Whether nobody has looked for arrivals since it was armed (each look begins with shared memory), and nothing lies here.
+    pub fn is_armed(&self) -> bool {
+        self.shm.is_armed() && !self.tcp.has_more()
+    }
+
     /// Where to sleep after [`arm_aside`](Self::arm_aside).
     ///
     /// # Errors

@@ -206,6 +206,11 @@ impl Shm {
         self.fall_asleep(sleep::Place::Aside)
     }
 
+    /// Whether nobody has looked for arrivals since it was armed: then it need not be again.
+    pub fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
     /// Where to sleep after [`arm_aside`](Self::arm_aside).
     pub fn nap(&self) -> Nap {
         Nap::at_futex(self.sleeper.place())

@@ -202,7 +202,7 @@ fn send_afar(
     if process.send_copy(&plan) {
         return Ok(());
     }
-    let request = process.run_afar(plan, args.comm)?;
+    let request = process.run_afar(plan, args.comm, true)?;
     crate::request::check(&wait_afar(process, request)?, args.comm)
 }
 
@@ -217,7 +217,7 @@ fn isend_afar(
 ) -> Result<(), Fault> {
     let args = Send::from_pairs((data, to, by), mode);
     let plan = args.plan(&process)?;
-    let handle = if process.send_copy(&plan) { SENT } else { process.run_afar(plan, args.comm)? };
+    let handle = if process.send_copy(&plan) { SENT } else { process.run_afar(plan, args.comm, false)? };
     request.set("request", handle)
 }
 
@@ -233,7 +233,7 @@ fn receive_shared(
     let args = Receive::from_pairs((data, from, by));
     if process.is_afar() {
         let plan = args.plan(&process)?;
-        let request = process.run_afar(plan, args.comm)?;
+        let request = process.run_afar(plan, args.comm, true)?;
         return wait_afar(process, request);
     }
     let posted = args.start(&mut process)?;
@@ -251,7 +251,7 @@ fn irecv_afar(
 ) -> Result<(), Fault> {
     let args = Receive::from_pairs((data, from, by));
     let plan = args.plan(&process)?;
-    let handle = process.run_afar(plan, args.comm)?;
+    let handle = process.run_afar(plan, args.comm, false)?;
     request.set("request", handle)
 }
 
@@ -259,9 +259,12 @@ fn irecv_afar(
 #[cold]
 fn sendrecv_afar(mut process: Guard<'static>, send: Send, receive: Receive) -> Result<Completion, Fault> {
     let (send_plan, receive_plan) = (send.plan(&process)?, receive.plan(&process)?);
-    let receiving = process.run_afar(receive_plan, receive.comm)?;
-    let sending =
-        if process.send_copy(&send_plan) { None } else { Some(process.run_afar(send_plan, send.comm)?) };
+    let receiving = process.run_afar(receive_plan, receive.comm, true)?;
+    let sending = if process.send_copy(&send_plan) {
+        None
+    } else {
+        Some(process.run_afar(send_plan, send.comm, true)?)
+    };
     let received = wait_afar(process, receiving)?;
     let sent = match sending {
         Some(sending) => wait_afar(crate::state::process()?, sending)?,

@@ -416,12 +416,11 @@ impl Nap {
     /// Lets time pass without the lock.
     fn rest(
         &mut self,
-        process: Guard<'static>,
+        mut process: Guard<'static>,
         wait: &mut Wait,
         waits: Waits,
     ) -> Result<Guard<'static>, Fault> {
         let by_loan = process.has_loan();
-        drop(process);
         let mut step = wait.step();
         if by_loan {
             for _ in 1..LOOKS_PER_LOAN {
@@ -430,13 +429,19 @@ impl Nap {
                 }
             }
         }
-        if step == WaitStep::Sleep {
-            self.awaiting = None;
-        } else {
+        if step != WaitStep::Sleep {
             self.slept_blind = Duration::ZERO;
             if self.awaiting.is_none() {
                 self.awaiting = Awaiting::begin();
             }
+            if !by_loan && self.awaiting.is_some() && process.stand_in() {
+                *wait = process.policy().start();
+                return Ok(process);
+            }
+        }
+        drop(process);
+        if step == WaitStep::Sleep {
+            self.awaiting = None;
         }
         match step {
             WaitStep::Spin if !by_loan => std::hint::spin_loop(),

@@ -373,7 +373,7 @@ impl Awaiting {
     /// Begins, in mode *offload*.
     pub(crate) fn begin() -> Option<Self> {
         (mode() == Mode::Offload).then(|| {
-            AWAITING.fetch_add(1, Ordering::Relaxed);
+            AWAITING.fetch_add(1, Ordering::SeqCst);
             Self(())
         })
     }
@@ -381,14 +381,20 @@ impl Awaiting {
 
 impl Drop for Awaiting {
     fn drop(&mut self) {
-        AWAITING.fetch_sub(1, Ordering::Relaxed);
-        offload::end_wait();
+        if AWAITING.fetch_sub(1, Ordering::SeqCst) == 1 {
+            offload::end_wait();
+        }
     }
 }
 
 /// Whether there is such a call.
 pub(super) fn is_awaited() -> bool {
     AWAITING.load(Ordering::Relaxed) > 0
+}
+
+/// Where it, or the engine's thread, sleeps at the device.
+pub(super) fn nap() -> Option<Arc<Nap>> {
+    locked(&NAP).clone()
 }
 
 /// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given responses, or all

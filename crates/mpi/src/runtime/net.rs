@@ -77,6 +77,11 @@ impl Net {
         }
     }
 
+    /// Whether nobody has looked since.
+    pub(crate) fn is_armed(&self) -> bool {
+        on_device_ref!(self, |device| device.is_armed())
+    }
+
     /// Where to sleep then.
     pub(crate) fn nap(&self) -> std::io::Result<Nap> {
         match self {

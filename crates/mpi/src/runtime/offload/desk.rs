@@ -5,7 +5,7 @@ use super::ring::{Consumer, Producer};
 use super::{Command, HALL, QUEUE_CAPACITY, Response};
 use crate::abi::MPI_Request;
 use crate::collective::{self, Operation};
-use crate::runtime::{Engine, on_device};
+use crate::runtime::{Engine, helper, on_device};
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Device;
@@ -83,6 +83,16 @@ impl Desk {
         worked |= self.advance_nodes(engine);
         self.harvest(engine);
         (worked, self.answer())
+    }
+
+    /// Executes the commands that wait, and answers. No look at what has arrived.
+    pub(super) fn serve(&mut self, engine: &mut Engine) {
+        self.execute(engine);
+        engine.device.flush();
+        self.harvest(engine);
+        if self.answer() {
+            helper::tell(true);
+        }
     }
 
     /// Executes the commands that wait. Whether there were any.

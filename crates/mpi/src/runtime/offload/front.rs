@@ -1,7 +1,7 @@
 //! The calls' side of the queues: commands, responses, and the loan of the engine.
 
 use super::ring::{Consumer, Producer};
-use super::{Back, COPIES_KEPT_MAX, COPY_BYTES_MAX, Command, HALL, Response};
+use super::{Back, COPIES_KEPT_MAX, COPY_BYTES_MAX, Command, HALL, QUEUE_CAPACITY, Response};
 use crate::abi::{MPI_Comm, MPI_Request};
 use crate::boundary::{Fault, fault};
 use crate::collective::Operation;
@@ -13,13 +13,14 @@ use crate::state::Process;
 use crate::why::Waits;
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
-use ayatori_core::device::{Armed, Device};
+use ayatori_core::device::Armed;
 use ayatori_core::ids::{CommId, Rank, RequestId, Source, Tag, TagSelector};
 use ayatori_core::request::{Completion, PROC_NULL, SendMode, Status};
 use ayatori_devices::shm::WaitPolicy;
 use ayatori_devices::threads::Nap;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
 /// What calls have while the engine is with its thread.
 pub(crate) struct Front {
@@ -98,7 +99,7 @@ impl Process {
         HALL.wanted.fetch_add(1, Ordering::SeqCst);
         let mut back = HALL.lock();
         HALL.wanted.fetch_sub(1, Ordering::SeqCst);
-        let Back { engine, desk } = &mut **back.as_mut().expect("the mode is in force");
+        let Back { engine, desk, .. } = &mut **back.as_mut().expect("the mode is in force");
         let mut engine = engine.take().expect("lent to who holds the lock only");
         engine.core.put_off_user_functions(false);
         desk.round(&mut engine);
@@ -115,27 +116,10 @@ impl Process {
         let Some(mut guard) = front.loan.take() else { return };
         let back = guard.as_mut().expect("the mode is in force");
         let mut engine = self.engine.take().expect("lent");
-        back.desk.execute(&mut engine);
-        engine.device.flush();
-        back.desk.harvest(&mut engine);
-        if back.desk.answer() {
-            helper::tell(true);
-        }
+        back.desk.serve(&mut engine);
         engine.core.put_off_user_functions(true);
-        // Our looks have disarmed the device.
-        let is_roused = HALL.is_asleep.load(Ordering::SeqCst)
-            && (engine.core.wants_transmit()
-                || engine.sleep_max().is_some()
-                || !back.desk.nodes.is_empty()
-                || engine.device.arm_aside() == Armed::NotYet);
-        if is_roused {
-            HALL.is_asleep.store(false, Ordering::SeqCst);
-        }
         back.engine = Some(engine);
-        drop(guard);
-        if is_roused {
-            front.nap.rouse();
-        }
+        leave_to_thread(guard, &front.nap);
     }
 
     /// The core's request of an operation that was given to the thread, if it is under way. Borrows.
@@ -157,19 +141,29 @@ impl Process {
 
 /// Commands.
 impl Process {
-    fn command(&mut self, command: Command) {
+    /// Gives the thread a command. `is_awaited`: its end is waited for from now on, by rounds in the thread's place.
+    fn command(&mut self, command: Command, is_awaited: bool) {
+        let is_short = command.is_short();
         let front = self.front.as_mut().expect("the mode is in force");
         if let Err(command) = front.commands.push(command) {
             self.command_into_full(command);
-        } else {
+        } else if !is_awaited {
             // Either the thread sees the command before it sleeps, or we see that it does.
             fence(Ordering::SeqCst);
-            if HALL.is_asleep.load(Ordering::Relaxed) && HALL.is_asleep.swap(false, Ordering::SeqCst) {
-                front.nap.rouse();
-            } else {
-                HALL.let_thread_run();
+            if HALL.is_asleep.load(Ordering::Relaxed) && !(is_short && step_in(&front.nap)) {
+                rouse(&front.nap);
             }
         }
+    }
+
+    /// Does a round in the thread's place, for a call that waits. `true`: something happened.
+    pub(in crate::runtime) fn stand_in(&mut self) -> bool {
+        // Who has it makes progress.
+        let Some(mut guard) = HALL.try_lock() else { return false };
+        let Some(back) = guard.as_mut() else { return false };
+        let worked = back.round();
+        drop(guard);
+        self.settle() || worked
     }
 
     /// There is no room: executes what is there, and gives the command after it.
@@ -203,18 +197,23 @@ impl Process {
         // SAFETY: the array is alive and nobody else's while it is written, on this thread, and as long.
         let copy = unsafe { Buffer::from_raw_parts(bytes.as_mut_ptr(), buffer.len()) };
         copy.copy_from(0, &buffer, 0, buffer.len());
-        self.command(Command::Copy { comm, dest, tag, length: buffer.len() as u8, bytes });
+        self.command(Command::Copy { comm, dest, tag, length: buffer.len() as u8, bytes }, false);
         true
     }
 
     /// Gives a message to the thread; the request for it.
-    pub(crate) fn run_afar(&mut self, plan: Plan, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+    pub(crate) fn run_afar(
+        &mut self,
+        plan: Plan,
+        comm: MPI_Comm,
+        is_awaited: bool,
+    ) -> Result<MPI_Request, Fault> {
         if let Some(completion) = plan.without_peer() {
             let over = Afar { running: Some(Half::Over(completion)), ..Afar::GOING };
             return self.table_request(What::Afar(over), comm);
         }
         let request = self.table_request(What::Afar(Afar::GOING), comm)?;
-        self.command(Command::Run(request, plan));
+        self.command(Command::Run(request, plan), is_awaited);
         Ok(request)
     }
 
@@ -232,7 +231,7 @@ impl Process {
     ) -> Result<MPI_Request, Fault> {
         let request = self.table_request(What::Afar(Afar::GOING), comm)?;
         let operation = Arc::new(operation);
-        self.command(Command::Collective { request, comm: id, operation, is_blocking });
+        self.command(Command::Collective { request, comm: id, operation, is_blocking }, is_blocking);
         Ok(request)
     }
 
@@ -278,7 +277,7 @@ impl Process {
             }
         };
         if let Some(command) = command {
-            self.command(command);
+            self.command(command, false);
         }
         Ok(())
     }
@@ -296,9 +295,8 @@ impl Process {
     #[inline]
     pub(crate) fn settle(&mut self) -> bool {
         let Some(front) = &mut self.front else { return false };
-        let mut any = false;
+        let before = front.settled_count;
         while let Some(Response { request: handle, completion }) = front.responses.pop() {
-            any = true;
             front.settled_count += 1;
             let Ok(request) = self.requests.get_mut(handle, "request") else {
                 debug_assert!(false, "an operation without a request");
@@ -313,7 +311,12 @@ impl Process {
                 _ => debug_assert!(false, "not a request of the thread's"),
             }
         }
-        any
+        let count = front.settled_count - before;
+        if count >= u64::from(QUEUE_CAPACITY) {
+            // There may be more, for which there was no room.
+            rouse(&front.nap);
+        }
+        count > 0
     }
 
     /// How a call waits.
@@ -368,9 +371,73 @@ pub(crate) fn wait_afar(process: Guard<'static>, request: MPI_Request) -> Result
     wait_until(Waits::Afar(request), |process| process.take_afar(request))
 }
 
-/// A call that has waited for the thread goes its way.
+/// The thread sleeps: wakes it.
+fn rouse(nap: &Nap) {
+    if HALL.is_asleep.swap(false, Ordering::SeqCst) {
+        nap.rouse();
+    }
+}
+
+/// Executes commands in the place of the thread, which sleeps: to wake it would take longer. `false`: it is awake.
+fn step_in(nap: &Nap) -> bool {
+    let Some(mut guard) = HALL.try_lock() else { return false };
+    let Some(back) = guard.as_mut() else { return false };
+    let engine = back.engine.as_mut().expect("nobody borrows while the lock is held");
+    back.desk.serve(engine);
+    leave_to_thread(guard, nap);
+    true
+}
+
+/// After rounds in its place: the thread sleeps on, where arrivals wake it, or is woken.
+fn leave_to_thread(mut guard: MutexGuard<'_, Option<Box<Back>>>, nap: &Nap) {
+    let Some(back) = guard.as_mut() else { return };
+    if !HALL.is_asleep.load(Ordering::SeqCst) {
+        return;
+    }
+    let may_sleep_on = back.may_sleep();
+    drop(guard);
+    if !may_sleep_on {
+        rouse(nap);
+    }
+}
+
+impl Back {
+    /// A round of the engine.
+    fn round(&mut self) -> bool {
+        let engine = self.engine.as_mut().expect("nobody borrows while the lock is held");
+        let (worked, answered) = self.desk.round(engine);
+        if worked || answered {
+            helper::tell(answered);
+        }
+        worked
+    }
+
+    /// Arms the device, which looks have disarmed. Whether the thread, which sleeps, may go on to.
+    fn may_sleep(&mut self) -> bool {
+        let engine = self.engine.as_mut().expect("nobody borrows while the lock is held");
+        let wakes_in_time = match (engine.sleep_max(), self.sleeps_until) {
+            (Some(left), Some(until)) => Instant::now() + left >= until,
+            (due, _) => due.is_none(),
+        };
+        wakes_in_time
+            && !engine.core.wants_transmit()
+            && self.desk.is_idle()
+            && (engine.device.is_armed() || engine.device.arm_aside() == Armed::Armed)
+            && !self.desk.advance_nodes(engine)
+    }
+}
+
+/// The last of the calls that stood in for the thread sleeps, or goes its way.
 pub(in crate::runtime) fn end_wait() {
-    HALL.let_thread_run();
+    // As after a command: either the thread sees what there is before it sleeps, or we see that it does.
+    fence(Ordering::SeqCst);
+    if HALL.is_asleep.load(Ordering::Relaxed)
+        && let Some(nap) = helper::nap()
+        // Whoever else has it leaves it so in his turn: who has borrowed it (this call, perhaps), steps in or waits.
+        && let Some(guard) = HALL.try_lock()
+    {
+        leave_to_thread(guard, &nap);
+    }
 }
 
 /// A test has found nothing: where threads outnumber CPUs the engine's is let to run, for there is no progress without it.

@@ -19,9 +19,16 @@
 //! requests made in another mode, and collective operations with a function of the user's: such functions
 //! never run in the thread.
 //!
-//! Waiting is as with threads (`engine.rs`): nobody holds the process while he waits; he looks for responses, yields, then
-//! sleeps until the thread tells that something has come ([`super::helper::Resting`]). The thread sleeps where arrivals wake
-//! it, and a command does. With fewer CPUs than threads nobody spins.
+//! A call that waits has nothing else to do with its CPU, so it does the thread's rounds itself (`Process::stand_in`): a message
+//! then takes no switch between threads. The thread sleeps meanwhile, and a short command is executed by who gives
+//! it (`step_in`). When the last such call ends, or has waited in vain for so long that it sleeps, it leaves the thread
+//! asleep where arrivals wake it, or wakes it if there is something to do (`leave_to_thread`). Who may not stand in, since
+//! another does, looks for responses, yields, then sleeps until he is told that something has come
+//! ([`super::helper::Resting`]). Nobody holds the process while he waits. The thread waits awake only where it has a CPU for
+//! itself and no call waits.
+//!
+//! Whoever lets go of the hall while the thread sleeps does `leave_to_thread`, now or, where calls wait, when the last of them ends:
+//! so no command and no arrival is left to nobody.
 //!
 //! While the mode is in force `Process::engine` is empty but for a loan, the gate is in its concurrent mode, and
 //! `Process::front` is what calls have instead. Locks: the gate, then the hall's.
@@ -40,8 +47,9 @@ use crate::collective::Operation;
 use ayatori_core::ids::{CommId, Rank, Tag};
 use ayatori_core::request::Completion;
 use desk::Desk;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
 
 use super::Engine;
 
@@ -63,6 +71,21 @@ enum Command {
     Collective { request: MPI_Request, comm: CommId, operation: Arc<Operation>, is_blocking: bool },
 }
 
+/// Up to this length in bytes a send is begun by the call itself while the thread sleeps.
+const SHORT_BYTES_MAX: usize = 4 << 10;
+
+impl Command {
+    /// Whether it takes less time than to wake a thread.
+    fn is_short(&self) -> bool {
+        match self {
+            Self::Copy { .. } => true,
+            Self::Run(_, Plan::Send { buffer, .. }) => buffer.len() <= SHORT_BYTES_MAX,
+            Self::Run(_, Plan::Receive { .. }) => true,
+            Self::Collective { is_blocking, .. } => *is_blocking,
+        }
+    }
+}
+
 /// An operation is over.
 struct Response {
     request: MPI_Request,
@@ -74,6 +97,8 @@ struct Back {
     /// `None`: lent to a call, which holds the lock.
     engine: Option<Engine>,
     desk: Desk,
+    /// While the thread sleeps: until when at most.
+    sleeps_until: Option<Instant>,
 }
 
 // SAFETY: it is used by who holds the hall's lock, by one thread at a time, as the engine's buffers ask for. Nothing in it
@@ -89,8 +114,6 @@ struct Hall {
     /// The thread sleeps at the device, or is about to: whoever gives it work wakes it.
     is_asleep: AtomicBool,
     is_stopping: AtomicBool,
-    /// Calls and threads outnumber the CPUs: whoever waits yields.
-    is_crowded: AtomicBool,
     /// A send that nobody waited for has failed: from now on senders wait, to hear of it.
     has_failed: AtomicBool,
     /// Copies that wait for credit.
@@ -102,7 +125,6 @@ static HALL: Hall = Hall {
     wanted: AtomicU32::new(0),
     is_asleep: AtomicBool::new(false),
     is_stopping: AtomicBool::new(false),
-    is_crowded: AtomicBool::new(false),
     has_failed: AtomicBool::new(false),
     copies_kept: AtomicU32::new(0),
 };
@@ -113,11 +135,12 @@ impl Hall {
         self.back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the thread run where it may have yielded to us and would wait for the next tick, for milliseconds, while the program
-    /// computes. If it has nothing to do it falls asleep; who sleeps is woken, and then runs at once.
-    fn let_thread_run(&self) {
-        if self.is_crowded.load(Ordering::Relaxed) && !self.is_asleep.load(Ordering::Relaxed) {
-            std::thread::yield_now();
+    /// The same, if nobody has it.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Option<Box<Back>>>> {
+        match self.back.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 }

@@ -16,22 +16,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
 type Guard = MutexGuard<'static, Option<Box<Back>>>;
 
-/// How calls and the thread wait, where `crowd` says how many ranks share how many CPUs, and this rank may use `own_cpus`:
-/// each rank is two threads. A look costs a call some 40 ns, so 1000 of them take as long as to wake somebody.
+/// A look takes at least some 80 ns, so 500 of them as long as to wake somebody.
+const SPINS_MAX: u32 = 500;
+
+/// How calls and the thread wait, where `crowd` says how many ranks share how many CPUs, and this rank may use `own_cpus`. A
+/// call that waits does the thread's work, as without it; the thread waits awake only where it has a CPU besides.
 fn policies(crowd: Crowd, own_cpus: usize, of_device: WaitPolicy) -> (WaitPolicy, WaitPolicy) {
-    const SPINS_MAX: u32 = 1_000;
-    let calls = match own_cpus {
+    let calls = WaitPolicy { spins_count: of_device.spins_count.min(SPINS_MAX), ..of_device };
+    let thread = match own_cpus {
         1 => WaitPolicy::new(2, 1),
         _ => WaitPolicy::new(2 * crowd.ranks_count, crowd.cpus_count),
     };
-    let calls = WaitPolicy { spins_count: calls.spins_count.min(SPINS_MAX), ..calls };
-    let engines = WaitPolicy { spins_count: of_device.spins_count.min(calls.spins_count), ..calls };
-    (calls, engines)
+    (calls, WaitPolicy { spins_count: thread.spins_count.min(calls.spins_count), ..thread })
 }
 
 /// Gives the engine to a thread of its own. `false`: there is no room for a thread. No other call is inside.
@@ -47,11 +49,10 @@ pub(in crate::runtime) fn enter(process: &mut Process, nap: Arc<Nap>) -> bool {
     let inquiries = engine.device.shm().inquiries();
     let mut desk = Desk::new(commands, responses);
     desk.harvest(&mut engine);
-    *HALL.lock() = Some(Box::new(Back { engine: Some(engine), desk }));
+    *HALL.lock() = Some(Box::new(Back { engine: Some(engine), desk, sleeps_until: None }));
     for flag in [&HALL.is_stopping, &HALL.is_asleep, &HALL.has_failed] {
         flag.store(false, Ordering::SeqCst);
     }
-    HALL.is_crowded.store(of_calls.spins_count == 0, Ordering::SeqCst);
     HALL.copies_kept.store(0, Ordering::SeqCst);
     let its_nap = nap.clone();
     match threads::start("mpi-engine", move || run_guarded(&its_nap, of_thread)) {
@@ -92,7 +93,7 @@ pub(in crate::runtime) fn leave(process: &mut Process) {
         let _ = thread.join();
     }
     let Some(back) = HALL.lock().take() else { return };
-    let Back { engine, mut desk } = *back;
+    let Back { engine, mut desk, .. } = *back;
     let mut engine = engine.expect("nobody has borrowed it");
     engine.core.put_off_user_functions(false);
     desk.execute(&mut engine);
@@ -156,10 +157,10 @@ fn run(nap: &Nap, policy: WaitPolicy) {
         if HALL.is_stopping.load(Ordering::SeqCst) {
             return;
         }
-        // Who has yielded to a program that computes waits for the next tick, for milliseconds; who is woken runs at once. So the
-        // thread yields only to calls that wait, and yield in their turn.
-        let step =
-            if policy.spins_count == 0 && !helper::is_awaited() { WaitStep::Sleep } else { wait.step() };
+        // A call that waits does it all. And who has yielded to a program that computes waits for the next tick, for
+        // milliseconds; who is woken runs at once.
+        let is_useless = helper::is_awaited() || policy.spins_count == 0;
+        let step = if is_useless { WaitStep::Sleep } else { wait.step() };
         match step {
             WaitStep::Spin => std::hint::spin_loop(),
             WaitStep::Yield => {
@@ -193,6 +194,7 @@ fn sleep(mut guard: Guard, nap: &Nap) -> Guard {
     }
     let most = engine.device.nap_max();
     let most = engine.sleep_max().map_or(most, |left| left.min(most));
+    back.sleeps_until = Some(Instant::now() + most);
     drop(guard);
     nap.sleep(most);
     HALL.is_asleep.store(false, Ordering::SeqCst);
@@ -210,13 +212,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_spins_where_calls_and_threads_outnumber_cpus_or_share_the_only_one() {
-        let of_device = WaitPolicy::new(1, 8);
-        for (ranks_count, cpus_count, own_cpus) in [(2, 2, 2), (2, 3, 3), (4, 4, 4), (1, 8, 1)] {
+    fn the_thread_spins_only_where_it_has_a_cpu_besides_and_calls_where_ranks_have_one_each() {
+        let policies = |ranks_count, cpus_count, own_cpus| {
+            let of_device = WaitPolicy::new(ranks_count, cpus_count);
             let (calls, thread) = policies(Crowd { ranks_count, cpus_count }, own_cpus, of_device);
-            assert_eq!((calls.spins_count, thread.spins_count), (0, 0), "{ranks_count} on {cpus_count}");
+            (calls.spins_count > 0, thread.spins_count > 0)
+        };
+        for (ranks_count, cpus_count, own_cpus) in [(2, 2, 2), (2, 3, 3), (1, 8, 1)] {
+            assert_eq!(
+                policies(ranks_count, cpus_count, own_cpus),
+                (true, false),
+                "{ranks_count} on {cpus_count}"
+            );
         }
-        let (calls, thread) = policies(Crowd { ranks_count: 2, cpus_count: 4 }, 4, of_device);
-        assert!(calls.spins_count > 0 && thread.spins_count > 0);
+        assert_eq!(policies(4, 2, 2), (false, false));
+        assert_eq!(policies(2, 4, 4), (true, true));
     }
 }
