@@ -1,7 +1,7 @@
 /* Messages go on while the program is away from MPI for random times around those at which a progress thread takes over
  * and is sent back: point-to-point, persistent, and a reduction with a function of the user's, which no other
  * thread may call. */
-#include "check.h"
+#include "lanes.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -12,7 +12,6 @@
 
 static pthread_t main_thread;
 static int calls, foreign_calls;
-static uint32_t *out[LANES], *in[LANES];
 static const int words[LANES] = {2, 1000, 5000, 20000, 60000, WORDS_MAX};
 
 static void add(void *input, void *inout, int *length, MPI_Datatype *type)
@@ -53,10 +52,7 @@ int main(int argc, char **argv)
     check_start(&argc, &argv);
     random_state = 77u + (uint32_t)check_rank;
     int right = (check_rank + 1) % check_size, left = (check_rank + check_size - 1) % check_size;
-    for (int lane = 0; lane < LANES; lane++) {
-        out[lane] = malloc(WORDS_MAX * sizeof(uint32_t));
-        in[lane] = malloc(WORDS_MAX * sizeof(uint32_t));
-    }
+    lanes_make(words, LANES);
     uint32_t *ping = malloc(4 * WORDS_MAX), *pong = malloc(4 * WORDS_MAX);
     OK(MPI_Op_create(add, 1, &op));
     OK(MPI_Send_init(ping, WORDS_MAX, MPI_UINT32_T, right, 50, MPI_COMM_WORLD, &again[0]));
@@ -65,10 +61,7 @@ int main(int argc, char **argv)
         int ones[300], sums[300], flag, wrong = 0;
         for (int i = 0; i < 300; i++) ones[i] = check_rank + i;
         for (int lane = 0; lane < LANES; lane++) {
-            uint32_t mark = (uint32_t)(check_rank * 131 + lane * 17 + round);
-            for (int i = 0; i < words[lane]; i++) out[lane][i] = mark + (uint32_t)i;
-            OK(MPI_Irecv(in[lane], words[lane], MPI_UINT32_T, left, lane, MPI_COMM_WORLD, &requests[lane]));
-            OK(MPI_Isend(out[lane], words[lane], MPI_UINT32_T, right, lane, MPI_COMM_WORLD, &requests[LANES + lane]));
+            lane_start(lane, words[lane], round, &requests[lane], &requests[LANES + lane]);
             if (random_below(3) == 0) be_away();
         }
         OK(MPI_Iallreduce(ones, sums, 300, MPI_INT, op, MPI_COMM_WORLD, &requests[2 * LANES]));
@@ -82,10 +75,7 @@ int main(int argc, char **argv)
         OK(MPI_Waitall(2 * LANES + 1, requests, MPI_STATUSES_IGNORE));
         be_away();
         OK(MPI_Waitall(2, again, MPI_STATUSES_IGNORE));
-        for (int lane = 0; lane < LANES; lane++) {
-            uint32_t mark = (uint32_t)(left * 131 + lane * 17 + round);
-            for (int i = 0; i < words[lane]; i++) wrong += in[lane][i] != mark + (uint32_t)i;
-        }
+        wrong += lanes_wrong(words, LANES, round);
         for (int i = 0; i < WORDS_MAX; i++) wrong += pong[i] != (uint32_t)(left + i + round);
         for (int i = 0; i < 300; i++) wrong += sums[i] != check_size * (check_size - 1) / 2 + i * check_size;
         CHECK(wrong == 0, "%d wrong words in round %d", wrong, round);

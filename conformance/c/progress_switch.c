@@ -2,7 +2,7 @@
  * in order. Begun in a mode and looked at in the next: sends and receives of all lengths, more of them than a queue of
  * commands holds, probes, persistent and collective operations, one with a function of the user's, which no other thread
  * may call; requests that are given up or cancelled. */
-#include "check.h"
+#include "lanes.h"
 
 #if defined(__has_include)
 #if __has_include(<mpi-ext.h>)
@@ -17,7 +17,6 @@
 #define SHORTS 600
 
 static const int words[LANES] = {1, 40, 3000, 50000, 200000};
-static uint32_t *out[LANES], *in[LANES];
 static pthread_t main_thread;
 static int foreign_calls;
 
@@ -90,10 +89,7 @@ int main(int argc, char **argv)
     main_thread = pthread_self();
     check_start(&argc, &argv);
     right = (check_rank + 1) % check_size, left = (check_rank + check_size - 1) % check_size;
-    for (int lane = 0; lane < LANES; lane++) {
-        out[lane] = malloc((size_t)words[lane] * 4);
-        in[lane] = malloc((size_t)words[lane] * 4);
-    }
+    lanes_make(words, LANES);
     int ping[100], pong[100], mine[8], theirs[8];
     OK(MPI_Op_create(add, 1, &op));
     for (int round = 0; round < ROUNDS; round++) {
@@ -105,12 +101,8 @@ int main(int argc, char **argv)
         OK(MPI_Recv_init(pong, 100, MPI_INT, left, 50, MPI_COMM_WORLD, &again[1]));
         OK(MPI_Allreduce_init(mine, theirs, 8, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &again[2]));
         for (int i = 0; i < 300; i++) ones[i] = check_rank + i;
-        for (int lane = 0; lane < LANES; lane++) {
-            uint32_t mark = (uint32_t)(check_rank * 131 + lane * 17 + round);
-            for (int i = 0; i < words[lane]; i++) out[lane][i] = mark + (uint32_t)i;
-            OK(MPI_Irecv(in[lane], words[lane], MPI_UINT32_T, left, lane, MPI_COMM_WORLD, &requests[lane]));
-            OK(MPI_Isend(out[lane], words[lane], MPI_UINT32_T, right, lane, MPI_COMM_WORLD, &requests[LANES + lane]));
-        }
+        for (int lane = 0; lane < LANES; lane++)
+            lane_start(lane, words[lane], round, &requests[lane], &requests[LANES + lane]);
         OK(MPI_Iallreduce(ones, sums, 300, MPI_INT, op, MPI_COMM_WORLD, &requests[2 * LANES]));
         OK(MPI_Iallreduce(&max_in, &max, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &requests[2 * LANES + 1]));
         for (int turn = 0; turn < 3; turn++) {
@@ -124,10 +116,7 @@ int main(int argc, char **argv)
             for (int i = 0; i < 8; i++) wrong += theirs[i] != (i + turn) * check_size;
         }
         OK(MPI_Waitall(2 * LANES + 2, requests, MPI_STATUSES_IGNORE));
-        for (int lane = 0; lane < LANES; lane++) {
-            uint32_t mark = (uint32_t)(left * 131 + lane * 17 + round);
-            for (int i = 0; i < words[lane]; i++) wrong += in[lane][i] != mark + (uint32_t)i;
-        }
+        wrong += lanes_wrong(words, LANES, round);
         for (int i = 0; i < 300; i++) wrong += sums[i] != check_size * (check_size - 1) / 2 + i * check_size;
         CHECK(wrong == 0 && max == (check_size - 1) * 7 + round, "%d wrong words in round %d, largest %d", wrong, round, max);
         shorts(++number);
