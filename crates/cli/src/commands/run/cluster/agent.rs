@@ -113,9 +113,17 @@ pub(crate) fn run(_: AgentArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// When the other side was heard last, for who judges its silence: `heard`, unless we ourselves have not run since our last
+/// `turn`, of which there is one a heartbeat. The machine was suspended then, or a container or this process stopped, and the other
+/// side perhaps with it, or what it said is still to be read.
+pub(super) fn heard_while_running(heard: Instant, turn: Instant, now: Instant) -> Instant {
+    if now.duration_since(turn) > 3 * HEARTBEAT { now } else { heard }
+}
+
 impl Agent {
     fn serve(&mut self) {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
+        let mut turn = Instant::now();
         loop {
             let timeout = Timespec { tv_sec: HEARTBEAT.as_secs() as i64, tv_nsec: 0 };
             events.clear();
@@ -146,6 +154,8 @@ impl Agent {
             if let Some(watcher) = &mut self.watcher {
                 watcher.note(now);
             }
+            self.heard = heard_while_running(self.heard, turn, now);
+            turn = now;
             if now.duration_since(self.heard) > SILENCE_MAX {
                 return;
             }
@@ -502,5 +512,19 @@ impl Agent {
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn time_in_which_we_did_not_run_is_nobodys_silence() {
+        let begin = Instant::now();
+        let after = |seconds| begin + Duration::from_secs(seconds);
+        assert_eq!(heard_while_running(after(2), after(10), after(11)), after(2), "the other side is silent");
+        assert_eq!(heard_while_running(after(2), after(3), after(40)), after(40), "we were stopped");
     }
 }

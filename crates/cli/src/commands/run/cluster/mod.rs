@@ -332,8 +332,9 @@ impl Run<'_> {
             self.end(Cause::Timeout(limit));
         }
         if now >= self.spoken + HEARTBEAT {
-            self.spoken = now;
+            let turn = std::mem::replace(&mut self.spoken, now);
             for host in 0..self.hosts.len() {
+                self.hosts[host].heard = agent::heard_while_running(self.hosts[host].heard, turn, now);
                 self.send(host, &Message::Alive);
                 self.check_silence(host, now);
             }
