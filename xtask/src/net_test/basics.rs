@@ -5,12 +5,16 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::network::{LIMIT, Network, blind, ip};
-use super::{Random, Session, build};
+use super::{Random, Session, build, calm};
 use crate::conformance::programs;
 use crate::process;
 
 /// Of what a program said that failed.
 const LINES_SHOWN: usize = 20;
+
+/// Programs that measure time: beside others on the same CPUs they may be late once.
+const TIMED: [&str; 4] =
+    ["progress_blocked", "progress_blocked_threads", "progress_delivery", "progress_threads"];
 
 /// The conformance programs over one rail.
 pub(super) fn conform(session: &mut Session<'_>) -> Result<()> {
@@ -43,10 +47,16 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
         }
         let program = build(&session.prefix, &source)?;
         for &ranks in ranks {
-            let outcome =
-                process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT)?;
-            let is_good = outcome.success() && outcome.stdout.trim() == "No Errors";
-            if is_good {
+            let run = || process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT);
+            let is_good =
+                |outcome: &process::Outcome| outcome.success() && outcome.stdout.trim() == "No Errors";
+            let mut outcome = run()?;
+            if !is_good(&outcome) && !outcome.timed_out && TIMED.contains(&name.as_str()) {
+                println!("== net-test: {name} on {ranks} ranks: once more: {}", outcome.reason());
+                calm::await_calm();
+                outcome = run()?;
+            }
+            if is_good(&outcome) {
                 passed += 1;
                 continue;
             }
