@@ -21,6 +21,11 @@ pub const FIRST_TCP_RAIL: u8 = 1;
 /// Of so many polls for a process of this host one looks at the sockets.
 const LOOK_AROUND: u32 = 16;
 
+/// A look at a socket takes about 50 times as long as one at a ring of shared memory.
+const SPINS: u32 = 200;
+/// Where looks are no system calls.
+const SPINS_BATCHED: u32 = 1_000;
+
 /// The device of a process in a job on several hosts. See the [module's docs](self).
 pub struct Composite {
     shm: Shm,
@@ -43,8 +48,7 @@ impl Composite {
         tcp.set_doorbell(shm.hang_bell()?)?;
         let rails = shm.rails().iter().chain(tcp.rails()).copied().collect();
         let policy = match WaitPolicy::new(local_count, cpus_count) {
-            // A look at a socket takes about 50 times as long as one at a ring.
-            policy if policy.spins_count > 0 => WaitPolicy { spins_count: 200, ..policy },
+            policy if policy.spins_count > 0 => WaitPolicy { spins_count: SPINS, ..policy },
             crowded => crowded,
         };
         let has_local_peers = local_count > 1;
@@ -101,7 +105,11 @@ impl Composite {
 
     /// See [`Tcp::batch_calls`].
     pub fn batch_calls(&mut self, is_batched: bool) -> bool {
-        self.tcp.batch_calls(is_batched)
+        let is_batched = self.tcp.batch_calls(is_batched);
+        if self.policy.spins_count > 0 {
+            self.policy.spins_count = if is_batched { SPINS_BATCHED } else { SPINS };
+        }
+        is_batched
     }
 
     /// Whether everything that was taken is on its way.

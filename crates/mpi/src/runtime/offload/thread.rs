@@ -39,12 +39,13 @@ fn policies(crowd: Crowd, own_cpus: usize, of_device: WaitPolicy) -> (WaitPolicy
 /// Gives the engine to a thread of its own. `false`: there is no room for a thread. No other call is inside.
 pub(in crate::runtime) fn enter(process: &mut Process, nap: Arc<Nap>) -> bool {
     let mut engine = process.engine.take().expect("MPI runs");
+    // First, for looks cost less then, and there are to be more of them before a sleep.
+    engine.device.batch_calls(true);
     let own_cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (of_calls, of_thread) = policies(engine.node.crowd(), own_cpus, engine.device.policy());
     let (to_thread, commands) = ring(QUEUE_CAPACITY);
     let (responses, from_thread) = ring(QUEUE_CAPACITY);
     engine.device.expect(None);
-    engine.device.batch_calls(true);
     engine.core.put_off_user_functions(true);
     let inquiries = engine.device.shm().inquiries();
     let mut desk = Desk::new(commands, responses);
