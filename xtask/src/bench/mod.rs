@@ -17,13 +17,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::peers::Library;
 use crate::{paths, process};
+pub(crate) use report::median;
 use report::{Failure, Key, Report, Samples};
 use suite::Case;
 
 /// Options of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Less time per figure and three runs: minutes instead of a quarter of an hour, and noisier.
+    /// Less time per figure and three runs: minutes instead of half an hour, and noisier.
     #[arg(long)]
     quick: bool,
     /// Only these groups: pingpong, bandwidth, rate, sendrecv, overlap, collectives, startup, memory.
@@ -67,7 +68,7 @@ pub(crate) fn stopwatch(options: &StopwatchOptions) -> Result<()> {
         }
         seconds.push(begin.elapsed().as_secs_f64());
     }
-    println!("RESULT startup 0 {} ms", report::median(&seconds) * 1e3);
+    println!("RESULT startup 0 {} ms", median(&seconds) * 1e3);
     Ok(())
 }
 
@@ -269,7 +270,7 @@ fn raw(wrap: Option<&str>, runs: usize) -> Result<Vec<(String, usize, f64, Strin
             samples.entry((order, name, bytes, unit)).or_default().push(value);
         }
     }
-    let row = |((_, name, bytes, unit), values): (_, Vec<f64>)| (name, bytes, report::median(&values), unit);
+    let row = |((_, name, bytes, unit), values): (_, Vec<f64>)| (name, bytes, median(&values), unit);
     let mut rows: Vec<_> = samples.into_iter().map(row).collect();
     rows.sort_by(|a: &(String, usize, f64, String), b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     Ok(rows)

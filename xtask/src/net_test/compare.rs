@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use super::network::{MTU, Network};
 use super::shaped::{Raw, raw_ping_pong, raw_stream, shaped};
 use super::{Options, build, build_raw, result};
+use crate::bench::median;
 use crate::peers::Library;
 use crate::{paths, process};
 
@@ -126,12 +127,6 @@ fn print_case(case: &Case, samples: &Samples) {
         }
         println!();
     }
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn program_path(library: Library, program: &str) -> PathBuf {
