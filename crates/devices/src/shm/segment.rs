@@ -62,7 +62,7 @@ impl fmt::Display for ShmError {
             Self::Mismatch { found, ours } => write!(
                 f,
                 "shared memory: the ranks of this job do not agree about the segment ({found:016x} and \
-                 {ours:016x}): they use different versions of the library, or different AYATORI_SHM_ settings"
+                 {ours:016x}): they use different versions of the library"
             ),
             Self::TooManyRanks(count) => {
                 write!(f, "shared memory: {count} ranks on this host; at most {LOCAL_SIZE_MAX} are supported")
