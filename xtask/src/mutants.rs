@@ -293,8 +293,8 @@ const MUTANTS: [Mutant; 37] = [
         name: "fetch-over-known",
         what: "trunk: a packet's payload is fetched over pieces that have come: damage to it is damage to them",
         file: TRUNKING,
-        from: "let Ok(Some((run, place, true))) = located else",
-        to: "let Ok(Some((run, place, _))) = located else",
+        from: "let Ok(Some(Located { run, place, known_count: 0 })) = located else",
+        to: "let Ok(Some(Located { run, place, .. })) = located else",
     },
     Mutant {
         name: "fetched-in-part",

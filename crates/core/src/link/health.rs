@@ -17,7 +17,7 @@
 use super::TrunkConfig;
 use crate::time::{Duration, Instant};
 
-/// From the first judgement to the last, so that what has arrived meanwhile is read.
+/// From the first judgement to the last, so that a rail that was asked late has time to answer.
 pub(super) const SECOND_LOOK: Duration = Duration::from_ms(20);
 
 /// State of a rail.

@@ -109,7 +109,7 @@ impl RailState {
         self.next_number
     }
 
-    /// What the policy sees; `weights`: by what is said, not by what is measured.
+    /// What the policy sees.
     pub(super) fn view(&self, piece_bytes: u64) -> View {
         let rate = self.rate.bytes_per_s();
         let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);

@@ -225,14 +225,9 @@ impl Gather {
         self.total
     }
 
-    /// Whether all of these units have come.
-    pub(crate) fn has_all(&self, run: Run) -> bool {
-        (run.first..run.first + run.count).all(|unit| self.come.contains(unit))
-    }
-
-    /// Whether none of the units has come.
-    pub(crate) fn is_new(&self, run: Run) -> bool {
-        !(run.first..run.first + run.count).any(|unit| self.come.contains(unit))
+    /// How many of these units have come.
+    pub(crate) fn known_count(&self, run: Run) -> u32 {
+        (run.first..run.first + run.count).map(|unit| u32::from(self.come.contains(unit))).sum()
     }
 
     /// Units have come. Whether all have.

@@ -287,7 +287,6 @@ impl Trunk {
     /// A packet has come by a rail. Whether something under way was settled.
     pub(crate) fn on_packet(&mut self, rail: Rail, header: &TrunkHeader, bytes: u64, now: Instant) -> bool {
         let mut settled = core::mem::take(&mut self.settled);
-        let before = settled.len();
         let stream = &mut self.stream;
         let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) else { return false };
         state.heard_at = Some(now);
@@ -304,7 +303,6 @@ impl Trunk {
             state.take_back(now);
             self.none_up_since = None;
         }
-        debug_assert!(settled.len() >= before);
         self.settled = settled;
         any
     }

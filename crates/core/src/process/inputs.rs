@@ -18,6 +18,12 @@ const AWAY: Duration = Duration::from_ms(20);
 /// What a peer did wrong.
 pub(super) struct Blame(pub(super) &'static str);
 
+/// The front of a packet, and how much payload is still on its way.
+pub(super) struct Front {
+    pub(super) incoming: Incoming,
+    pub(super) payload_bytes: usize,
+}
+
 impl Process {
     /// The usual round: polls the device dry (but not for ever), handles what it reports, then transmits.
     /// Whether anything happened.
@@ -71,7 +77,9 @@ impl Process {
                 }
                 device.release(incoming);
             }
-            Event::Front(incoming, payload_bytes) => self.on_front(device, &incoming, payload_bytes),
+            Event::Front(incoming, payload_bytes) => {
+                self.on_front(device, &Front { incoming, payload_bytes });
+            }
             Event::Completion(Token(bits), outcome) => {
                 self.on_moved(device, RequestId::from_bits(bits), outcome.is_ok());
             }
@@ -193,32 +201,28 @@ impl Process {
         }
     }
 
+    /// What is wrong with a packet of which the front has come is said when it is whole.
     #[inline(never)]
-    fn on_front<D: Device>(&mut self, device: &mut D, incoming: &Incoming, payload_bytes: usize) {
-        let index = self.link_to(device, incoming.from);
-        match self.links.get(index).trunk {
-            None => self.handle_front(device, index, incoming, payload_bytes),
-            Some(_) => self.handle_trunk_front(device, index, incoming, payload_bytes),
+    fn on_front<D: Device>(&mut self, device: &mut D, front: &Front) {
+        let index = self.link_to(device, front.incoming.from);
+        let link = self.links.get(index);
+        if link.failed.is_some() {
+            return;
+        }
+        match link.trunk {
+            None => self.handle_front(device, index, front),
+            Some(_) => self.handle_trunk_front(device, index, front),
         }
     }
 
     /// The front of a packet. If its payload has a place, it goes there while it comes; every other packet is handled when it
     /// is whole.
-    fn handle_front<D: Device>(
-        &mut self,
-        device: &mut D,
-        index: LinkIndex,
-        incoming: &Incoming,
-        payload_bytes: usize,
-    ) {
+    fn handle_front<D: Device>(&mut self, device: &mut D, index: LinkIndex, front: &Front) {
+        let Front { ref incoming, payload_bytes } = *front;
         let packet = device.packet(incoming);
-        // What is wrong with it is said when it is whole.
         let Ok((prefix, header, header_len)) = wire::parse(packet.header) else { return };
-        let link = self.links.get(index);
-        if link.failed.is_some()
-            || prefix.sequence != link.receive_sequence
-            || header_len != packet.header.len()
-        {
+        let is_next = prefix.sequence == self.links.get(index).receive_sequence;
+        if !is_next || header_len != packet.header.len() {
             return;
         }
         let Some(place) = self.place_of(index, &header, payload_bytes) else { return };

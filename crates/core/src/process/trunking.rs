@@ -1,6 +1,6 @@
 //! Links in trunk mode: their packets in, their data out, their time.
 
-use super::{Process, inputs::Blame};
+use super::{Process, inputs::Blame, inputs::Front};
 use crate::buffer::{Buffer, Payload, Piece, payload_len};
 use crate::device::{
     Device, Fetched, Full, Incoming, Packet, RailCapabilities, RemoteRegion, Submitted, Token,
@@ -27,6 +27,13 @@ const PUTS_A_RAIL: u64 = 8;
 const PUT_BYTES_MIN: u64 = 64 << 10;
 /// The smallest unit a correct peer takes, in bytes, where rails' packets hold as much.
 const UNIT_BYTES_MIN: u32 = 256;
+
+/// Where units that a packet carries or announces belong, and how many of them have come before.
+struct Located {
+    run: Run,
+    place: Buffer,
+    known_count: u32,
+}
 
 /// What giving a piece to a rail came to.
 enum Given {
@@ -126,21 +133,15 @@ impl Process {
 
     /// The front of a packet. If it is a fragment whose place is known and free, its payload goes there without being copied;
     /// every other packet is handled when it is whole.
-    pub(super) fn handle_trunk_front<D: Device>(
-        &mut self,
-        device: &mut D,
-        index: LinkIndex,
-        incoming: &Incoming,
-        payload_bytes: usize,
-    ) {
-        let packet = device.packet(incoming);
-        let packet_bytes = (packet.header.len() + payload_bytes) as u64;
-        // What is wrong with it is said when it is whole.
-        let Ok((header, _)) = trunk::parse(packet.header) else { return };
+    pub(super) fn handle_trunk_front<D: Device>(&mut self, device: &mut D, index: LinkIndex, front: &Front) {
+        let Front { ref incoming, payload_bytes } = *front;
+        let bytes = device.packet(incoming).header;
+        let packet_bytes = (bytes.len() + payload_bytes) as u64;
+        let Ok((header, _)) = trunk::parse(bytes) else { return };
         let Body::Fragment { receiver, first, unit_bytes } = header.body else { return };
         let carrying = Carrying::Bytes(payload_bytes as u64);
         let located = self.locate_units(index, receiver, (first, unit_bytes), carrying);
-        let Ok(Some((run, place, true))) = located else { return };
+        let Ok(Some(Located { run, place, known_count: 0 })) = located else { return };
         if device.fetch(incoming, place) != Fetched::Whole {
             return;
         }
@@ -168,10 +169,10 @@ impl Process {
             None => Carrying::Units(count),
         };
         let located = self.locate_units(index, receiver, units, carrying)?;
-        let Some((run, place, _)) = located else { return Ok(()) };
+        let Some(Located { run, place, known_count }) = located else { return Ok(()) };
         // Of units that come together with others some may be known: written once more, they are the same.
         if let Some([front, back]) = payload
-            && self.has_news(receiver, run)
+            && known_count < run.count
         {
             place.scatter(0, front);
             place.scatter(front.len(), back);
@@ -180,15 +181,15 @@ impl Process {
         Ok(())
     }
 
-    /// Where units belong, and whether none of them has come yet. `None`: nobody waits for them any more, which is no
-    /// fault: what came twice may come after the receive has ended.
+    /// Where units belong. `None`: nobody waits for them any more, which is no fault: what came twice may come after the
+    /// receive has ended.
     fn locate_units(
         &mut self,
         index: LinkIndex,
         receiver: RequestId,
         (first, unit_bytes): (u32, u32),
         carrying: Carrying,
-    ) -> Result<Option<(Run, Buffer, bool)>, Blame> {
+    ) -> Result<Option<Located>, Blame> {
         let own_unit = self.links.get(index).trunk.as_ref().map_or(1, |trunk| trunk.unit_bytes);
         let request = self.requests.get_mut(receiver).filter(|request| request.link == Some(index));
         let Some(Request { state: State::Gathering { gather }, buffer, .. }) = request else {
@@ -197,14 +198,8 @@ impl Process {
         let (run, offset) =
             gather.locate(first, unit_bytes, carrying, UNIT_BYTES_MIN.min(own_unit)).map_err(Blame)?;
         let (_, length) = run.range(unit_bytes, gather.total());
-        Ok(Some((run, buffer.part(offset as usize, length as usize), gather.is_new(run))))
-    }
-
-    fn has_news(&mut self, receiver: RequestId, run: Run) -> bool {
-        match self.requests.get(receiver).map(|request| &request.state) {
-            Some(State::Gathering { gather }) => !gather.has_all(run),
-            _ => false,
-        }
+        let place = buffer.part(offset as usize, length as usize);
+        Ok(Some(Located { run, place, known_count: gather.known_count(run) }))
     }
 
     fn units_have_come(&mut self, receiver: RequestId, run: Run) {
