@@ -39,6 +39,14 @@ fn acquaint(wire: &mut Wire) {
     wire.run_until(wire.now() + Duration::from_ms(100));
 }
 
+/// Two impatient processes with two rails, and a link on both sides.
+fn acquainted(rail: RailCapabilities) -> Wire {
+    let (lines, _) = mbit(&[1000, 1000]);
+    let mut wire = Wire::with(lines, rail, impatient(), 1);
+    acquaint(&mut wire);
+    wire
+}
+
 #[test]
 fn a_process_never_asks_to_be_called_at_a_time_that_is_past() {
     let (mut lines, _) = mbit(&[1000, 1000]);
@@ -75,9 +83,7 @@ fn a_process_is_not_quiet_while_its_data_is_under_way() {
 
 #[test]
 fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
-    let (lines, _) = mbit(&[1000, 1000]);
-    let mut wire = Wire::with(lines, tcp(), impatient(), 1);
-    acquaint(&mut wire);
+    let mut wire = acquainted(tcp());
     let received = pending(wire.receive(1, Buffer::virtual_of(100), 1));
     set_all(&mut wire, Mood::Silent);
     // It asks within half the time, believes the silence after another half, and then gives the peer up.
@@ -88,9 +94,7 @@ fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
 
 #[test]
 fn a_peer_that_was_given_up_and_does_not_know_is_told() {
-    let (lines, _) = mbit(&[1000, 1000]);
-    let mut wire = Wire::with(lines, tcp(), impatient(), 1);
-    acquaint(&mut wire);
+    let mut wire = acquainted(tcp());
     let start = wire.now();
     let buffer = Buffer::virtual_of(1 << 20);
     let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 2)));
@@ -107,9 +111,7 @@ fn a_peer_that_was_given_up_and_does_not_know_is_told() {
 
 #[test]
 fn who_seldom_looks_judges_nobody_before_all_that_has_come_is_read() {
-    let (lines, _) = mbit(&[1000, 1000]);
-    let mut wire = Wire::with(lines, tcp(), impatient(), 1);
-    acquaint(&mut wire);
+    let mut wire = acquainted(tcp());
     let (start, small) = (wire.now(), Buffer::virtual_of(8));
     // What the peer sends before it has the message acknowledges nothing of it, and is more than one round reads.
     let _ = wire.send(1, small, 1);
@@ -134,9 +136,7 @@ fn who_seldom_looks_judges_nobody_before_all_that_has_come_is_read() {
 
 #[test]
 fn a_get_from_a_sender_that_has_given_up_ends_with_an_error() {
-    let (lines, _) = mbit(&[1000, 1000]);
-    let mut wire = Wire::with(lines, RailCapabilities { get: true, ..tcp() }, impatient(), 1);
-    acquaint(&mut wire);
+    let mut wire = acquainted(RailCapabilities { get: true, ..tcp() });
     let start = wire.now();
     let buffer = Buffer::virtual_of(1 << 20);
     let sent = pending(wire.send(0, buffer, 1));

@@ -53,12 +53,20 @@ enum Flight {
         payload: Vec<u8>,
         virtual_bytes: Option<usize>,
     },
-    /// A put or a get.
-    Put {
+    /// The end of a put or get.
+    Access {
         rail: u8,
         token: Token,
     },
     Report(Event),
+}
+
+/// A put or get.
+struct Access {
+    local: Buffer,
+    remote: RemoteRegion,
+    token: Token,
+    is_put: bool,
 }
 
 /// What both ports share.
@@ -80,7 +88,7 @@ pub(super) struct Shared {
     /// Bytes of packets by rail.
     pub(super) carried: Vec<u64>,
     pub(super) gaps: Vec<(Rail, Gap)>,
-    /// Gets of memory that is not registered any more.
+    /// Puts and gets on memory that is not registered any more.
     pub(super) missed: u64,
 }
 
@@ -102,15 +110,27 @@ impl Shared {
         }
     }
 
-    /// A put or get; `None`: the device takes nothing by a rail that is cut.
-    fn access(&mut self, rail: Rail, me: usize, bytes: usize, token: Token) -> Result<Submitted, Full> {
+    /// A put or get. Memory is moved at once; when that is reported the rail says.
+    fn access(&mut self, rail: Rail, me: usize, access: &Access) -> Result<Submitted, Full> {
+        let Access { ref local, remote, token, is_put } = *access;
         let line = self.lines[rail.0 as usize];
+        let Some(&memory) = self.registered.get(&remote.key.words[0]) else {
+            // Its owner has given us up.
+            self.missed += 1;
+            self.fly(self.now + line.latency, me, Flight::Report(Event::Completion(token, Err(RailBroken))));
+            return Ok(Submitted::Pending);
+        };
         match line.mood {
             Mood::Cut => return Err(Full),
             Mood::Silent => self.stuck.push((rail.0, me, token)),
             Mood::Works => {
-                let at = self.carry(rail.0.into(), me, bytes as u64).ok_or(Full)?;
-                self.fly(at + line.latency, me, Flight::Put { rail: rail.0, token });
+                let at = self.carry(rail.0.into(), me, local.len() as u64).ok_or(Full)?;
+                self.fly(at + line.latency, me, Flight::Access { rail: rail.0, token });
+                if is_put {
+                    memory.copy_from(remote.offset as usize, local, 0, local.len());
+                } else {
+                    local.copy_from(0, &memory, remote.offset as usize, local.len());
+                }
             }
         }
         Ok(Submitted::Pending)
@@ -179,7 +199,7 @@ impl Device for Port {
         let flight = self.shared.borrow_mut().arrived[self.me].pop_front()?;
         match flight {
             Flight::Report(event) => Some(event),
-            Flight::Put { token, .. } => Some(Event::Completion(token, Ok(()))),
+            Flight::Access { token, .. } => Some(Event::Completion(token, Ok(()))),
             Flight::Packet { rail, .. } => {
                 self.current = Some(flight);
                 Some(Event::Packet(Incoming {
@@ -220,13 +240,8 @@ impl Device for Port {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        let shared = &mut *self.shared.borrow_mut();
-        let submitted = shared.access(rail, self.me, local.len(), token)?;
-        if shared.lines[rail.0 as usize].mood == Mood::Works {
-            let memory = shared.registered[&remote.key.words[0]];
-            memory.copy_from(remote.offset as usize, &local, 0, local.len());
-        }
-        Ok(submitted)
+        let access = Access { local, remote, token, is_put: true };
+        self.shared.borrow_mut().access(rail, self.me, &access)
     }
 
     fn get(
@@ -237,19 +252,8 @@ impl Device for Port {
         remote: RemoteRegion,
         token: Token,
     ) -> Result<Submitted, Full> {
-        let shared = &mut *self.shared.borrow_mut();
-        let Some(&memory) = shared.registered.get(&remote.key.words[0]) else {
-            // Its owner has given us up.
-            shared.missed += 1;
-            let at = shared.now + shared.lines[rail.0 as usize].latency;
-            shared.fly(at, self.me, Flight::Report(Event::Completion(token, Err(RailBroken))));
-            return Ok(Submitted::Pending);
-        };
-        let submitted = shared.access(rail, self.me, local.len(), token)?;
-        if shared.lines[rail.0 as usize].mood == Mood::Works {
-            local.copy_from(0, &memory, remote.offset as usize, local.len());
-        }
-        Ok(submitted)
+        let access = Access { local, remote, token, is_put: false };
+        self.shared.borrow_mut().access(rail, self.me, &access)
     }
 
     fn set_gap(&mut self, rail: Rail, _: ProcessId, gap: Gap) {
@@ -350,11 +354,10 @@ impl Wire {
                 arrived.retain(|flight| !is_packet(flight));
             }
             shared.free[rail] = [now; 2];
-            let is_put =
-                |flight: &Flight| matches!(flight, Flight::Put { rail: by, .. } if usize::from(*by) == rail);
-            let ended: Vec<_> = shared.flights.extract_if(.., |_, (_, flight)| is_put(flight)).collect();
+            let is_access = |flight: &Flight| matches!(flight, Flight::Access { rail: by, .. } if usize::from(*by) == rail);
+            let ended: Vec<_> = shared.flights.extract_if(.., |_, (_, flight)| is_access(flight)).collect();
             for (_, (me, flight)) in ended {
-                let Flight::Put { token, .. } = flight else { unreachable!() };
+                let Flight::Access { token, .. } = flight else { unreachable!() };
                 shared.stuck.push((rail as u8, me, token));
             }
         }
