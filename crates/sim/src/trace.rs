@@ -1,8 +1,9 @@
 //! A trace for Perfetto (<https://ui.perfetto.dev>), in Chrome's JSON format.
 //!
 //! A track for each rank with slices for the time in the library and for computing (it waits in between), a bar for
-//! every operation from its call to its completion, and an arrow from each send to the receive that took it. A track for each NIC with a bar for every message under way and an
-//! arrow from its start to its arrival. A counter for each of the busiest links with its utilisation over time.
+//! every operation from its call to its completion, and an arrow from each send to the receive that took it. A track for
+//! each NIC with a bar for every message under way and an arrow from its start to its arrival. A counter for each of the
+//! busiest links with its utilisation over time.
 //!
 //! Memory is bounded: beyond [`RECORD_COUNT_MAX`] messages, slices or operations only counters go on, and the trace says
 //! so; counters keep [`SLICE_COUNT`] to twice as many slices of time, doubling their length when the run gets longer.
