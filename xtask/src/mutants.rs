@@ -25,62 +25,52 @@ pub(crate) struct Options {
     list: bool,
 }
 
+/// What is broken, below the root.
+const SOURCE: &str = "crates/core/src";
+
 /// A bug: what it is, and the text of which file becomes what.
 struct Mutant {
     name: &'static str,
     what: &'static str,
+    /// Below [`SOURCE`].
     file: &'static str,
     from: &'static str,
     to: &'static str,
 }
 
-const MATCHING: &str = "crates/core/src/matching.rs";
-const COMMANDS: &str = "crates/core/src/process/commands.rs";
-const INPUTS: &str = "crates/core/src/process/inputs.rs";
-const RENDEZVOUS: &str = "crates/core/src/process/rendezvous.rs";
-const PROCESS: &str = "crates/core/src/process/mod.rs";
-const COLLECTIVE: &str = "crates/core/src/process/collective.rs";
-const OUTPUTS: &str = "crates/core/src/process/outputs.rs";
-const TRUNKING: &str = "crates/core/src/process/trunking.rs";
-const RAIL: &str = "crates/core/src/link/rail.rs";
-const TRUNK: &str = "crates/core/src/link/trunk.rs";
-const REORDER: &str = "crates/core/src/link/reorder.rs";
-const SPREAD: &str = "crates/core/src/link/spread.rs";
-const HEALTH: &str = "crates/core/src/link/health.rs";
-
 const MUTANTS: [Mutant; 37] = [
     Mutant {
         name: "wildcard-order",
         what: "of the receives that match a message, the one posted last of another wildcard class takes it",
-        file: MATCHING,
+        file: "matching.rs",
         from: "stamp < first)",
         to: "stamp > first)",
     },
     Mutant {
         name: "withdrawn-receive",
         what: "a cancelled receive stays in matching",
-        file: COMMANDS,
+        file: "process/commands.rs",
         from: "                self.posted.withdraw(key, id.index);\n                self.complete_cancelled(id);",
         to: "                let _ = key;\n                self.complete_cancelled(id);",
     },
     Mutant {
         name: "credit-leak",
         what: "a consumed message gives back one cell of credit less than it cost",
-        file: COMMANDS,
+        file: "process/commands.rs",
         from: "        link.owed += cells;",
         to: "        link.owed += cells - 1;",
     },
     Mutant {
         name: "credit-ignored",
         what: "eager messages are sent beyond the credit held",
-        file: COMMANDS,
+        file: "process/commands.rs",
         from: "        link.credits -= cells;\n        if mode == SendMode::Synchronous",
         to: "        link.credits -= cells / 2;\n        if mode == SendMode::Synchronous",
     },
     Mutant {
         name: "double-delivery",
         what: "an eager message is delivered to two receives that match it",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "        if self.deliver(envelope, payload) {\n            self.acknowledge",
         to: "        if self.deliver(envelope, payload) {\n            self.deliver(envelope, payload);\n            \
              self.acknowledge",
@@ -88,7 +78,7 @@ const MUTANTS: [Mutant; 37] = [
     Mutant {
         name: "lost-fin",
         what: "one FIN in eight is not sent",
-        file: RENDEZVOUS,
+        file: "process/rendezvous.rs",
         from: "        self.offer_or_queue(device, index, Header::Fin(peer), Buffer::EMPTY);",
         to: "        if peer.index % 8 != 7 {\n            \
              self.offer_or_queue(device, index, Header::Fin(peer), Buffer::EMPTY);\n        }",
@@ -96,28 +86,28 @@ const MUTANTS: [Mutant; 37] = [
     Mutant {
         name: "early-fin",
         what: "FIN is sent while gets or puts are in flight",
-        file: RENDEZVOUS,
+        file: "process/rendezvous.rs",
         from: "        if moving.issued < moving.total || moving.in_flight > 0 {",
         to: "        if moving.issued < moving.total {",
     },
     Mutant {
         name: "early-change-of-way",
         what: "a refused message goes on as packets while gets or puts are in flight (the finding of seed 1420)",
-        file: RENDEZVOUS,
+        file: "process/rendezvous.rs",
         from: "        if moving.in_flight > 0 {\n            return;\n        }\n        match &request.state {",
         to: "        match &request.state {",
     },
     Mutant {
         name: "fragment-count",
         what: "a message in packets is complete one byte early",
-        file: RENDEZVOUS,
+        file: "process/rendezvous.rs",
         from: "let whole = *received >= *total;",
         to: "let whole = *received + 1 >= *total;",
     },
     Mutant {
         name: "early-match",
         what: "a synchronous send completes when its message arrives, not when it is matched",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "        let data = self.store(payload);\n",
         to: "        if let Some(sender) = sync {\n            \
              self.queue_control(index, Header::Matched(sender));\n        }\n        \
@@ -126,84 +116,84 @@ const MUTANTS: [Mutant; 37] = [
     Mutant {
         name: "cancel-race",
         what: "the answer that a message was matched after all is taken for a cancellation",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "        if !yes {",
         to: "        if !yes && self.requests.get(id).is_none() {",
     },
     Mutant {
         name: "registration-leak",
         what: "memory stays registered when its request has ended",
-        file: PROCESS,
+        file: "process/mod.rs",
         from: "            self.deregister.extend(core::mem::take(&mut extra.registered).iter());",
         to: "            drop(core::mem::take(&mut extra.registered));",
     },
     Mutant {
         name: "unheard-death",
         what: "a receive from anybody is not told that a process is gone",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "from.is_none_or(|from| from == peer)",
         to: "from.is_some_and(|from| from == peer)",
     },
     Mutant {
         name: "mixed-contexts",
         what: "collective operations share their context with point-to-point messages",
-        file: COLLECTIVE,
+        file: "process/collective.rs",
         from: "let context = communicator.context().collective();",
         to: "let context = communicator.context();",
     },
     Mutant {
         name: "bystander",
         what: "a collective operation goes on when a member dies with which it exchanges nothing (seed 11)",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "        self.fail_collectives(peer, error);\n",
         to: "",
     },
     Mutant {
         name: "early-failure",
         what: "a failed collective operation is over while its messages still use the buffers",
-        file: COLLECTIVE,
+        file: "process/collective.rs",
         from: "status == coll::Status::Running || running.schedule.in_flight_count() > 0",
         to: "status == coll::Status::Running",
     },
     Mutant {
         name: "lost-packet",
         what: "trunk: a packet of the stream that a rail has lost is not sent again",
-        file: TRUNK,
+        file: "link/trunk.rs",
         from: "        Carried::Stream(sequence) => stream.on_lost(sequence),",
         to: "        Carried::Stream(_) => {}",
     },
     Mutant {
         name: "lost-unit",
         what: "trunk: a piece of a long message that a rail has lost is not sent again",
-        file: TRUNKING,
+        file: "process/trunking.rs",
         from: "        let again = spread.on_lost(run);",
         to: "        let again = run.first % 4 != 3 && spread.on_lost(run);",
     },
     Mutant {
         name: "out-with-debts",
         what: "trunk: what a rail owes when it is taken out does not go over the others",
-        file: RAIL,
+        file: "link/rail.rs",
         from: "            settle(sent.carried, false);\n        }\n    }\n\n    /// The peer is lost",
         to: "            let _ = (&mut settle, sent);\n        }\n    }\n\n    /// The peer is lost",
     },
     Mutant {
         name: "duplicate-packet",
         what: "trunk: a packet that has been here is handled again, at its next turn",
-        file: REORDER,
+        file: "link/reorder.rs",
         from: "            ahead if ahead >= 1 << 31 => Place::Duplicate,",
         to: "            ahead if ahead >= 1 << 31 => Place::Now,",
     },
     Mutant {
         name: "sequence-gap",
         what: "trunk: a packet is handled although those before it have not come",
-        file: REORDER,
+        file: "link/reorder.rs",
         from: "            _ => Place::Hold,\n",
         to: "            _ => Place::Now,\n",
     },
     Mutant {
         name: "duplicate-unit",
         what: "trunk: a piece that comes twice counts twice",
-        file: SPREAD,
+        file: "link/spread.rs",
         from: "    /// Units have come. Whether all have.\n    pub(crate) fn on_come(&mut self, run: Run) -> bool {\n        \
                for unit in run.first..run.first + run.count {\n            \
                self.left -= u32::from(self.come.insert(unit));",
@@ -214,14 +204,14 @@ const MUTANTS: [Mutant; 37] = [
     Mutant {
         name: "put-again",
         what: "trunk: lost pieces are put again, into memory that the receiver may have given back",
-        file: TRUNKING,
+        file: "process/trunking.rs",
         from: "let key = if spread.is_again() { None } else { spread.keys.get(rail) };",
         to: "let key = spread.keys.get(rail);",
     },
     Mutant {
         name: "silent-rail",
         what: "trunk: a silent rail is never taken out",
-        file: HEALTH,
+        file: "link/health.rs",
         from: "    if others_heard_at.is_some_and(|at| at >= waiting_since + half) {\n        return Verdict::LookAgain;",
         to: "    if others_heard_at.is_some_and(|at| at >= waiting_since + half) {\n        \
              return Verdict::Wait(now + half);",
@@ -229,91 +219,91 @@ const MUTANTS: [Mutant; 37] = [
     Mutant {
         name: "rail-not-taken-back",
         what: "trunk: a rail that has returned is never used again",
-        file: TRUNK,
+        file: "link/trunk.rs",
         from: "            && state.health != Health::Up\n        {\n            state.take_back(now);",
         to: "            && state.health == Health::Silent\n        {\n            state.take_back(now);",
     },
     Mutant {
         name: "peer-never-given-up",
         what: "trunk: a peer without any rail is waited for without end",
-        file: TRUNK,
+        file: "link/trunk.rs",
         from: "        self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)\n    }",
         to: "        self.none_up_since.is_none_or(|since| now >= since)\n    }",
     },
     Mutant {
         name: "given-up-in-haste",
         what: "trunk: a peer is given up when its last rail breaks",
-        file: TRUNK,
+        file: "link/trunk.rs",
         from: "        self.none_up_since.is_none_or(|since| now < since + self.config.peer_timeout)\n    }",
         to: "        self.none_up_since.is_none_or(|since| now < since)\n    }",
     },
     Mutant {
         name: "no-farewell",
         what: "trunk: a peer that was given up and does not know is not told",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "                    self.refuse_packet(device, &incoming, index);\n",
         to: "",
     },
     Mutant {
         name: "no-keepalive",
         what: "trunk: a receive alone never finds out that nothing comes any more",
-        file: TRUNKING,
+        file: "process/trunking.rs",
         from: "        if self.now >= self.next_keepalive {",
         to: "        if self.now > Instant::FAR_FUTURE {",
     },
     Mutant {
         name: "lost-wakeup",
         what: "trunk: an acknowledgement that makes room does not wake the message that waits for it",
-        file: TRUNKING,
+        file: "process/trunking.rs",
         from: "            self.settle(index);\n            self.wake_waiting(index);\n        }\n        let payload = [",
         to: "            self.settle(index);\n        }\n        let payload = [",
     },
     Mutant {
         name: "past-deadline",
         what: "trunk: a process asks to be called at a time that is past, again and again",
-        file: OUTPUTS,
+        file: "process/outputs.rs",
         from: "(deadline < Instant::FAR_FUTURE).then_some(deadline.max(self.next_check))",
         to: "(deadline < Instant::FAR_FUTURE).then_some(deadline)",
     },
     Mutant {
         name: "get-by-dead-rail",
         what: "trunk: a message is got by the first rail, works it or not",
-        file: RENDEZVOUS,
+        file: "process/rendezvous.rs",
         from: "            let found = self.remote.iter().find(|(rail, _)| trunk.is_up(*rail));",
         to: "            let found = self.remote.iter().next();",
     },
     Mutant {
         name: "broken-put",
         what: "trunk: what a put carried that broke with its rail is not sent again",
-        file: TRUNKING,
+        file: "process/trunking.rs",
         from: "        if !worked {\n            self.settle_units(index, placed.request, placed.run, false);\n        }\n",
         to: "",
     },
     Mutant {
         name: "fetch-over-known",
         what: "trunk: a packet's payload is fetched over pieces that have come: damage to it is damage to them",
-        file: TRUNKING,
+        file: "process/trunking.rs",
         from: "let Ok(Some(Located { run, place, known_count: 0 })) = located else",
         to: "let Ok(Some(Located { run, place, .. })) = located else",
     },
     Mutant {
         name: "fetched-in-part",
         what: "trunk: a packet of which a part has been fetched is taken for whole",
-        file: TRUNKING,
+        file: "process/trunking.rs",
         from: "if device.fetch(incoming, place) != Fetched::Whole {",
         to: "if device.fetch(incoming, place) == Fetched::Lost {",
     },
     Mutant {
         name: "fetch-for-anybody",
         what: "a message is received in parts by a receive from anybody, which may take another meanwhile",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "                        let State::Posted { peer: Some(_), .. } = request.state else { return None };\n",
         to: "",
     },
     Mutant {
         name: "put-leak",
         what: "trunk: a put to a peer that dies is never forgotten",
-        file: INPUTS,
+        file: "process/inputs.rs",
         from: "                    self.requests.remove(id);\n                    continue;\n",
         to: "",
     },
@@ -390,7 +380,7 @@ impl Copy {
 
     /// What worlds find with a bug built in.
     fn with(&self, mutant: &Mutant) -> Result<Option<String>> {
-        let path = self.root.join(mutant.file);
+        let path = self.root.join(SOURCE).join(mutant.file);
         let sound = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         fs::write(&path, mutant.applied_to(&sound)?)?;
         let found = self.worlds(mutant.name);
@@ -472,7 +462,7 @@ mod tests {
     #[test]
     fn every_bug_has_a_place_in_todays_source_and_changes_it() {
         for mutant in &MUTANTS {
-            let text = fs::read_to_string(paths::root().join(mutant.file)).unwrap();
+            let text = fs::read_to_string(paths::root().join(SOURCE).join(mutant.file)).unwrap();
             assert_ne!(mutant.applied_to(&text).unwrap(), text, "{}", mutant.name);
         }
     }
