@@ -397,6 +397,33 @@ fn killing_the_launcher_leaves_nothing() {
 }
 
 #[test]
+fn a_rank_that_was_killed_is_named_though_another_gave_up_since() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = folder.path().display();
+    let script = format!(
+        "echo $$ > {place}/$PMI_RANK; [ $PMI_RANK = 1 ] && exec sleep 600
+         until [ -e {place}/go ]; do sleep 0.01; done; exit 3"
+    );
+    let child = start(ayatori().args(["run", "-n", "2", "sh", "-c", &script]).stderr(Stdio::piped()));
+    let pid_of = |rank: &str| -> Option<i32> {
+        std::fs::read_to_string(folder.path().join(rank)).ok()?.trim().parse().ok()
+    };
+    wait_until("both run", || pid_of("0").is_some() && pid_of("1").is_some());
+    let [first, second] = ["0", "1"].map(|rank| pid_of(rank).expect("it runs"));
+    // Meanwhile the launcher notices nothing, and then both ends at once.
+    signal(&child, rustix::process::Signal::STOP);
+    let _ = Command::new("kill").args(["-9", &second.to_string()]).status();
+    std::fs::write(folder.path().join("go"), "").expect("a file");
+    wait_until("rank 0 has given up", || {
+        std::fs::read_to_string(format!("/proc/{first}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+    });
+    signal(&child, rustix::process::Signal::CONT);
+    let output = wait(child);
+    let said = stderr(&output);
+    assert!(said.contains("rank 1 ") && said.contains("signal 9"), "{said}");
+}
+
+#[test]
 fn signals_reach_all_ranks_and_what_they_started() {
     let sleep = unique_sleep();
     let child = start(

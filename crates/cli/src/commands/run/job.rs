@@ -457,18 +457,36 @@ impl<'s> Job<'s> {
             if self.ranks[rank].status.is_some() {
                 continue;
             }
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            let Ok(Some(status)) = waitid(WaitId::Pid(self.ranks[rank].pid), options) else { continue };
-            let status = match status.terminating_signal() {
-                Some(signal) => Status::Killed { signal, is_core_dumped: status.dumped() },
-                None => Status::Exited(status.exit_status().unwrap_or(0)),
-            };
+            let Some(status) = self.status_of(rank) else { continue };
             is_news = true;
             self.handle_end(rank, status);
         }
         if !is_news {
             self.reap_adopted();
         }
+    }
+
+    /// How a rank has ended, if it has; it stays to be reaped.
+    fn status_of(&self, rank: usize) -> Option<Status> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(self.ranks[rank].pid), options).ok()??;
+        Some(match status.terminating_signal() {
+            Some(signal) => Status::Killed { signal, is_core_dumped: status.dumped() },
+            None => Status::Exited(status.exit_status().unwrap_or(0)),
+        })
+    }
+
+    /// A rank whose being killed nobody has noticed yet: that another gives up then follows from it, though we hear of
+    /// that first.
+    fn killed_unnoticed(&self, cause: &Cause) -> Option<Cause> {
+        let is_giving_up =
+            matches!(cause, Cause::Aborted { .. } | Cause::Ended { status: Status::Exited(_), .. });
+        let others = (0..self.ranks.len()).filter(|&rank| cause.rank() != Some(rank));
+        let mut unnoticed = others.filter(|&rank| is_giving_up && self.ranks[rank].status.is_none());
+        unnoticed.find_map(|rank| match self.status_of(rank)? {
+            status @ Status::Killed { .. } => Some(Cause::Ended { rank, status }),
+            Status::Exited(_) => None,
+        })
     }
 
     fn handle_end(&mut self, rank: usize, status: Status) {
@@ -522,6 +540,7 @@ impl<'s> Job<'s> {
         if self.cause.is_some() {
             return;
         }
+        let cause = self.killed_unnoticed(&cause).unwrap_or(cause);
         let who = cause.rank().map_or(String::new(), |rank| self.who(rank));
         let mut others_count = self.running_count;
         if cause.rank().is_some_and(|rank| self.ranks[rank].status.is_none()) {
