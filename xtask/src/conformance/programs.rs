@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::{CommonOptions, Tally, Verdict, directory};
+use super::{CommonOptions, TIMED, Tally, Verdict, directory};
 use crate::paths;
 use crate::process::{self, Outcome};
 
@@ -52,8 +52,16 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
         for ranks in options.ranks_or(&RANKS) {
             let mut launch = library.launch(ranks, &program, &[]);
             launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
-            let outcome = process::capture(&mut launch, options.limit())?;
-            tally.add(&name, ranks, judge(&expected, &outcome), &outcome);
+            let mut outcome = process::capture(&mut launch, options.limit())?;
+            let mut verdict = judge(&expected, &outcome);
+            if let Verdict::Failed(why) = &verdict
+                && TIMED.contains(&name.as_str())
+            {
+                println!("again   {name} at {ranks} ranks: {why}");
+                outcome = process::capture(&mut launch, options.limit())?;
+                verdict = judge(&expected, &outcome);
+            }
+            tally.add(&name, ranks, verdict, &outcome);
         }
     }
     tally.close(&format!("conformance c on {}", library.name()))

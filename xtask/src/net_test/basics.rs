@@ -12,10 +12,6 @@ use crate::process;
 /// Of what a program said that failed.
 const LINES_SHOWN: usize = 20;
 
-/// Programs that measure time: beside others on the same CPUs they may be late once.
-const TIMED: [&str; 4] =
-    ["progress_blocked", "progress_blocked_threads", "progress_delivery", "progress_threads"];
-
 /// The conformance programs over one rail.
 pub(super) fn conform(session: &mut Session<'_>) -> Result<()> {
     conform_on(session, &[2], &[])
@@ -51,7 +47,8 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
             let is_good =
                 |outcome: &process::Outcome| outcome.success() && outcome.stdout.trim() == "No Errors";
             let mut outcome = run()?;
-            if !is_good(&outcome) && !outcome.timed_out && TIMED.contains(&name.as_str()) {
+            if !is_good(&outcome) && !outcome.timed_out && crate::conformance::TIMED.contains(&name.as_str())
+            {
                 println!("== net-test: {name} on {ranks} ranks: once more: {}", outcome.reason());
                 calm::await_calm();
                 outcome = run()?;
