@@ -57,6 +57,7 @@ fn policy(device: &Shm) -> WaitPolicy {
         let (spins, yields) = text.split_once(',').expect("SPINS,YIELDS");
         Some(WaitPolicy {
             spins_count: spins.parse().unwrap(),
+            spins_time: Duration::MAX,
             yields_count: yields.parse().unwrap(),
             yields_time: Duration::ZERO,
         })

@@ -16,8 +16,11 @@ pub enum WaitStep {
 /// How a rank waits: so many polls, then yields, then sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitPolicy {
-    /// Polls without a pause in between.
+    /// Polls without a yield in between, at most.
     pub spins_count: u32,
+    /// Such polls go on for at most so long, whatever each of them costs: a look at a few requests with the lock taken takes
+    /// many times as long as one at a ring.
+    pub spins_time: Duration,
     /// Polls with a yield in between, at least.
     pub yields_count: u32,
     /// Yields go on until the first `yields_count` of them are this long ago.
@@ -32,28 +35,43 @@ impl WaitPolicy {
     /// 1.5 / 4.7 / 9.6 / 24, after 30 polls 2.4 / 7.3 / 18 / 34.
     pub fn new(ranks_count: u32, cpus_count: u32) -> Self {
         if ranks_count <= cpus_count {
-            // Waking a process on an idle CPU takes about 35 µs (it has to come out of a halt): waiting that
-            // long by polling, at about 4 ns each, costs at most as much again as sleeping would have.
-            Self { spins_count: 10_000, yields_count: 20, yields_time: Duration::ZERO }
+            // Waking a process on an idle CPU takes about 35 µs (it has to come out of a halt), and much that is waited for
+            // comes within the time of a long message. A poll takes from some 80 ns (one ring) to 600 (a wait for any request).
+            Self {
+                spins_count: 10_000,
+                spins_time: Duration::from_millis(1),
+                yields_count: 20,
+                yields_time: Duration::ZERO,
+            }
         } else {
             // Whoever yields takes nothing from a rank that has work on the same CPU but the switch; a rank that
             // sleeps has to be woken, and its CPU may have halted meanwhile. Hence for some time.
-            Self { spins_count: 0, yields_count: 100, yields_time: Duration::from_micros(200) }
+            Self {
+                spins_count: 0,
+                spins_time: Duration::ZERO,
+                yields_count: 100,
+                yields_time: Duration::from_micros(200),
+            }
         }
     }
 
     /// Begins a wait.
     #[inline]
     pub fn start(self) -> Wait {
-        Wait { policy: self, polls_count: 0, yielded_at: None }
+        Wait { policy: self, polls_count: 0, spun_at: None, yielded_at: None }
     }
 }
+
+/// While it spins, a wait reads the clock at each so many polls: seldom enough to cost nothing.
+const POLLS_PER_READING: u32 = 64;
 
 /// One wait in progress. Begin a new one when something has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     policy: WaitPolicy,
     polls_count: u32,
+    /// The first reading of the clock while it spins.
+    spun_at: Option<Instant>,
     /// When the counted yields were over.
     yielded_at: Option<Instant>,
 }
@@ -71,12 +89,22 @@ impl Wait {
         let polls = self.polls_count;
         if polls < self.policy.spins_count {
             self.polls_count = polls + 1;
+            if self.polls_count.is_multiple_of(POLLS_PER_READING) {
+                self.end_spins_by_time();
+            }
             WaitStep::Spin
         } else if polls < self.policy.spins_count + self.policy.yields_count {
             self.polls_count = polls + 1;
             WaitStep::Yield
         } else {
             self.step_by_time()
+        }
+    }
+
+    #[inline(never)]
+    fn end_spins_by_time(&mut self) {
+        if self.spun_at.get_or_insert_with(Instant::now).elapsed() >= self.policy.spins_time {
+            self.polls_count = self.policy.spins_count;
         }
     }
 
@@ -95,7 +123,12 @@ mod tests {
 
     #[test]
     fn a_wait_spins_then_yields_then_sleeps() {
-        let policy = WaitPolicy { spins_count: 2, yields_count: 1, yields_time: Duration::ZERO };
+        let policy = WaitPolicy {
+            spins_count: 2,
+            spins_time: Duration::from_secs(1),
+            yields_count: 1,
+            yields_time: Duration::ZERO,
+        };
         let mut wait = policy.start();
         let steps: Vec<_> = (0..5).map(|_| wait.step()).collect();
         use WaitStep::{Sleep, Spin, Yield};
@@ -103,8 +136,28 @@ mod tests {
     }
 
     #[test]
+    fn spins_end_after_their_time_whatever_a_poll_costs() {
+        let spins_time = Duration::from_millis(1);
+        let policy =
+            WaitPolicy { spins_count: 10_000, spins_time, yields_count: 1, yields_time: Duration::ZERO };
+        let mut wait = policy.start();
+        let mut spins_count = 0;
+        while wait.step() == WaitStep::Spin {
+            spins_count += 1;
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        // Each poll took 20 µs at least: the clock is read at the 64th and the 128th, which is 1.28 ms later.
+        assert_eq!(spins_count, 2 * POLLS_PER_READING);
+    }
+
+    #[test]
     fn yields_go_on_for_their_time() {
-        let policy = WaitPolicy { spins_count: 0, yields_count: 1, yields_time: Duration::from_millis(2) };
+        let policy = WaitPolicy {
+            spins_count: 0,
+            spins_time: Duration::ZERO,
+            yields_count: 1,
+            yields_time: Duration::from_millis(2),
+        };
         let mut wait = policy.start();
         let begin = Instant::now();
         while wait.step() == WaitStep::Yield {}
