@@ -13,23 +13,38 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Measures from its making on.
-pub(super) struct Meter {
-    begin: Instant,
-    all: Duration,
-    ours: Duration,
+pub(super) struct Meter(Reading);
+
+/// The clock, and what had been spent of the CPUs then.
+#[derive(Clone, Copy)]
+struct Reading {
+    at: Instant,
+    by_all: Duration,
+    by_us: Duration,
+}
+
+impl Reading {
+    fn now() -> Self {
+        Self { at: Instant::now(), by_all: spent_by_all(), by_us: spent_by_us() }
+    }
+
+    /// The part of so many CPUs that others had since an earlier reading.
+    fn others_since(&self, before: &Self, cpus: usize) -> f64 {
+        let by_all = self.by_all.saturating_sub(before.by_all);
+        let by_others = by_all.saturating_sub(self.by_us.saturating_sub(before.by_us));
+        by_others.as_secs_f64() / ((self.at - before.at).as_secs_f64() * cpus as f64)
+    }
 }
 
 impl Meter {
     pub(super) fn start() -> Self {
-        Self { begin: Instant::now(), all: spent_by_all(), ours: spent_by_us() }
+        Self(Reading::now())
     }
 
     /// The part of the CPUs that others had, this machine's programs or, where it is a virtual one, its host's.
     pub(super) fn others(&self) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
-        let all = spent_by_all().saturating_sub(self.all);
-        let others = all.saturating_sub(spent_by_us().saturating_sub(self.ours));
-        others.as_secs_f64() / (self.begin.elapsed().as_secs_f64() * cpus as f64)
+        Reading::now().others_since(&self.0, cpus)
     }
 
     /// Whether that is so much that figures say nothing.
@@ -89,13 +104,28 @@ mod tests {
     }
 
     #[test]
-    fn what_we_and_our_children_spend_is_not_others() {
-        let meter = Meter::start();
+    fn others_had_what_all_spent_and_we_did_not() {
+        let at = Instant::now();
+        let reading = |seconds: u64, by_all, by_us| Reading {
+            at: at + Duration::from_secs(seconds),
+            by_all: Duration::from_secs(by_all),
+            by_us: Duration::from_secs(by_us),
+        };
+        let before = reading(0, 100, 40);
+        assert_eq!(reading(10, 100, 40).others_since(&before, 2), 0.0, "all were idle");
+        assert_eq!(reading(10, 118, 58).others_since(&before, 2), 0.0, "only we were busy");
+        assert_eq!(reading(10, 115, 50).others_since(&before, 2), 0.25, "5 s of 2 times 10 s");
+        // Ticks of 10 ms here and microseconds there: ours may seem more than all.
+        assert_eq!(reading(10, 109, 50).others_since(&before, 2), 0.0);
+    }
+
+    #[test]
+    fn what_our_children_spend_is_ours() {
+        let before = spent_by_us();
         let busy = std::process::Command::new("sh")
             .args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])
             .status();
         assert!(busy.is_ok_and(|status| status.success()));
-        assert!(spent_by_us() > meter.ours, "the child's time is ours");
-        assert!(meter.others() >= 0.0);
+        assert!(spent_by_us() > before);
     }
 }
