@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns};
 
-use super::hostile::{PORT, PORTS, converse};
+use super::hostile::{Answer, PORT, PORTS, converse};
 use super::network::{LIMIT, Network, ip};
 use super::{Random, Session};
 use crate::process;
@@ -88,8 +88,11 @@ pub(super) fn damage(session: &mut Session<'_>) -> Result<()> {
             session
                 .verdict(is_right && flips > 0, &format!("every one detected: {with}"), || outcome.reason());
             let replay = replay.unwrap_or_else(|_| Err(anyhow::anyhow!("a panic")));
-            let is_refused = matches!(replay, Ok(false));
-            session.verdict(is_refused, "a replayed handshake is refused", || format!("{replay:?}"));
+            let is_refused = matches!(replay, Ok(Answer::Refused));
+            session.verdict(is_refused, "a replayed handshake is refused", || match replay {
+                Ok(answer) => format!("{answer:?}"),
+                Err(error) => format!("{error:#}"),
+            });
         } else {
             // The test can fail: without sums it does.
             session.verdict(!is_right, &format!("without sums they are seen: {with}"), || outcome.reason());
@@ -168,8 +171,8 @@ impl Proxy {
         let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
     }
 
-    /// Says once more what the first caller said, while the job runs. Whether that opens the door.
-    fn replay(&self) -> Result<bool> {
+    /// Says once more what the first caller said, while the job runs.
+    fn replay(&self) -> Result<Answer> {
         for _ in 0..40 {
             std::thread::sleep(TICK);
             let recorded = self.recorded.lock().map_or(None, |said| said.clone());
@@ -179,7 +182,7 @@ impl Proxy {
                 let side = if hello[12] == 1 { 0 } else { 1 };
                 enter(&self.near[1 - side])?;
                 let mut stream = TcpStream::connect(Self::other(side)).context("at the door")?;
-                return Ok(converse(&mut stream, hello, proof).is_ok());
+                return converse(&mut stream, hello, proof).context("in the replayed handshake");
             }
         }
         anyhow::bail!("nobody called")

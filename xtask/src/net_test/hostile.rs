@@ -1,6 +1,6 @@
 //! Strangers at the doors of a job: it transfers on, and hardly slower.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,9 @@ pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
         }
     }
     print!("{said}");
-    session.verdict(said.matches("0 let in").count() == 2, "strangers are shown out", || said.clone());
+    let is_shown_out = |line: &str| line.ends_with(", 0 let in") && !line.contains(", 0 refused");
+    let shown_out = said.lines().filter(|line| is_shown_out(line)).count();
+    session.verdict(shown_out == 2, "strangers are shown out", || said.clone());
     let is_good = outcome.success() && outcome.stdout.lines().any(|line| line == "No Errors");
     session.verdict(is_good, "the job under attack loses nothing", || outcome.reason());
     let timeline = Timeline::parse(&outcome.stdout);
@@ -83,7 +85,8 @@ pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
 /// `net-stranger`: disturbs in four ways at once and says what came of it.
 pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(options.seconds);
-    let (calls, let_in, half_open) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (calls, half_open) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (refused, let_in) = (AtomicU64::new(0), AtomicU64::new(0));
     let dial = || {
         calls.fetch_add(1, Ordering::Relaxed);
         TcpStream::connect_timeout(&options.door, Duration::from_secs(1))
@@ -101,10 +104,10 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
         });
         scope.spawn(|| {
             while Instant::now() < end {
-                if let Ok(stream) = dial()
-                    && is_let_in(stream, &[0x5a; 32])
-                {
-                    let_in.fetch_add(1, Ordering::Relaxed);
+                let answer = dial().and_then(|mut stream| converse(&mut stream, &hello(), &[0x5a; 32]));
+                if let Ok(answer) = answer {
+                    let count = if answer == Answer::LetIn { &let_in } else { &refused };
+                    count.fetch_add(1, Ordering::Relaxed);
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -133,9 +136,10 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
         });
     });
     println!(
-        "stranger: {} calls, {} of them silent, {} let in",
+        "stranger: {} calls, {} of them silent, {} refused at their proof, {} let in",
         calls.into_inner(),
         half_open.into_inner(),
+        refused.into_inner(),
         let_in.into_inner()
     );
     Ok(())
@@ -151,16 +155,27 @@ pub(super) fn hello() -> [u8; 48] {
     bytes
 }
 
-/// Says a hello and, to the challenge, this proof. Whether a verdict comes.
-pub(super) fn is_let_in(mut stream: TcpStream, proof: &[u8; 32]) -> bool {
-    converse(&mut stream, &hello(), proof).is_ok()
+/// What a listener does with a proof.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// It sends a verdict: it believes the caller.
+    LetIn,
+    /// It hangs up.
+    Refused,
 }
 
-/// The dialler's part of a handshake, word for word.
-pub(super) fn converse(stream: &mut TcpStream, hello: &[u8], proof: &[u8]) -> std::io::Result<()> {
+/// The dialler's part of a handshake, word for word. Whoever gets no challenge, or no answer to the proof, has not been
+/// refused: that is an error.
+pub(super) fn converse(stream: &mut TcpStream, hello: &[u8], proof: &[u8]) -> std::io::Result<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     stream.write_all(hello)?;
     stream.read_exact(&mut [0; 48])?;
     stream.write_all(proof)?;
-    stream.read_exact(&mut [0; 40])
+    match stream.read_exact(&mut [0; 40]) {
+        Ok(()) => Ok(Answer::LetIn),
+        Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+            Ok(Answer::Refused)
+        }
+        Err(error) => Err(error),
+    }
 }
