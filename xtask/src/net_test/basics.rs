@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::network::{LIMIT, Network, blind, ip};
 use super::{Random, Session, build, calm};
@@ -120,8 +120,7 @@ fn cut(session: &mut Session<'_>, count: u32) -> Result<()> {
     let outcome = std::thread::scope(|scope| {
         let cutter = scope.spawn(|| cut_and_restore(&network, count, seed));
         let outcome = process::capture(&mut job, LIMIT + Duration::from_secs(seconds.into()));
-        let _ = cutter.join();
-        outcome
+        cutter.join().unwrap_or_else(|_| bail!("the thread that cuts panicked")).and(outcome)
     })?;
     let said = outcome.stderr.trim().lines().next_back().unwrap_or_default();
     let is_good = outcome.success() && outcome.stdout.trim() == "No Errors";
@@ -130,7 +129,7 @@ fn cut(session: &mut Session<'_>, count: u32) -> Result<()> {
 }
 
 /// Every second one is silent: frames are lost and the carrier stays.
-fn cut_and_restore(network: &Network, count: u32, seed: u64) {
+fn cut_and_restore(network: &Network, count: u32, seed: u64) -> Result<()> {
     let mut random = Random(seed);
     std::thread::sleep(Duration::from_millis(500));
     for number in 0..count {
@@ -146,9 +145,10 @@ fn cut_and_restore(network: &Network, count: u32, seed: u64) {
                 ip(&format!("-n {host} link set rail{rail} {word}"))
             }
         };
-        let _ = set(true);
+        set(true)?;
         std::thread::sleep(Duration::from_millis(100 + random.below(700)));
-        let _ = set(false);
+        set(false)?;
         std::thread::sleep(Duration::from_millis(random.below(200)));
     }
+    Ok(())
 }
