@@ -7,6 +7,7 @@
 
 mod abi;
 mod bench;
+mod calm;
 mod ci;
 mod conformance;
 mod fuzz;

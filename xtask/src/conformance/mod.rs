@@ -151,10 +151,6 @@ fn directory(library: Library) -> PathBuf {
     paths::build_dir().join("conformance").join(library.name())
 }
 
-/// Our programs that measure time: beside others on the same CPUs they may be late once.
-pub(crate) const TIMED: [&str; 4] =
-    ["progress_blocked", "progress_blocked_threads", "progress_delivery", "progress_threads"];
-
 /// How a run ended, in a suite's eyes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

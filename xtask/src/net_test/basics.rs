@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::network::{LIMIT, Network, blind, ip};
-use super::{Random, Session, build, calm};
+use super::{Random, Session, build};
 use crate::conformance::programs;
 use crate::process;
 
@@ -43,17 +43,10 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
         }
         let program = build(&session.prefix, &source)?;
         for &ranks in ranks {
-            let run = || process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT);
-            let is_good =
-                |outcome: &process::Outcome| outcome.success() && outcome.stdout.trim() == "No Errors";
-            let mut outcome = run()?;
-            if !is_good(&outcome) && !outcome.timed_out && crate::conformance::TIMED.contains(&name.as_str())
-            {
-                println!("== net-test: {name} on {ranks} ranks: once more: {}", outcome.reason());
-                calm::await_calm();
-                outcome = run()?;
-            }
-            if is_good(&outcome) {
+            let outcome = programs::run_in_time(&format!("{name} on {ranks} ranks"), || {
+                process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT)
+            })?;
+            if outcome.success() && outcome.stdout.trim() == "No Errors" {
                 passed += 1;
                 continue;
             }

@@ -5,7 +5,6 @@
 
 mod away;
 mod basics;
-mod calm;
 mod compare;
 mod damage;
 mod hostile;
@@ -20,7 +19,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{paths, process, stage};
+use crate::{calm, paths, process, stage};
 use network::LIMIT;
 
 pub(crate) use hostile::{StrangerOptions, stranger};
