@@ -121,9 +121,7 @@ fn a_killed_rank_or_agent_ends_the_job_with_its_name_and_nothing_is_left() {
         wait_until("four ranks", || marked(&mark).len() >= 4);
         // Ranks are children of their agents, agents ours.
         let rank = marked(&mark)[0];
-        let stat = std::fs::read_to_string(format!("/proc/{rank}/stat")).expect("alive");
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
-        let target: i32 = if victim == "rank" { rank } else { parent.expect("a parent") };
+        let target = if victim == "rank" { rank } else { parent_of(rank).expect("a parent") };
         let _ = Command::new("kill").args(["-9", &target.to_string()]).status();
         let (code, said) = end_of(&mut child);
         let name = if victim == "rank" { "rank " } else { "its agent (pid" };
@@ -134,6 +132,44 @@ fn a_killed_rank_or_agent_ends_the_job_with_its_name_and_nothing_is_left() {
         assert!(code.is_some_and(|code| code != 0), "{code:?}");
         wait_until("nothing is left", || marked(&mark).is_empty());
     }
+}
+
+/// The process of the marked job whose rank this is.
+fn pid_of_rank(mark: &str, rank: usize) -> Option<i32> {
+    let wanted = format!("PMI_RANK={rank}");
+    marked(mark).into_iter().find(|pid| {
+        std::fs::read(format!("/proc/{pid}/environ"))
+            .is_ok_and(|environment| environment.split(|&byte| byte == 0).any(|v| v == wanted.as_bytes()))
+    })
+}
+
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// An agent is killed, and ranks of another host die of it: here because its guard finds them on the same machine, elsewhere
+/// because they give up. The launcher hears of them first.
+#[test]
+fn a_lost_host_is_named_though_other_hosts_tell_of_what_follows_first() {
+    let mark = format!("AYATORI_TEST_MARK=order{}", std::process::id());
+    let mut command = job(&["--hosts", "a,b", "-n", "4", "-x", &mark], &["sleep"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("ayatori runs");
+    wait_until("four ranks", || (0..4).all(|rank| pid_of_rank(&mark, rank).is_some()));
+    let agent = pid_of_rank(&mark, 3).and_then(parent_of).expect("the agent of b");
+    let launcher = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
+    let signal = |signal| rustix::process::kill_process(launcher, signal).expect("it runs");
+    // What the launcher finds when it goes on: both agents have said that they live, a's first, and now there is more.
+    signal(rustix::process::Signal::STOP);
+    std::thread::sleep(Duration::from_millis(1500));
+    let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
+    wait_until("no rank is left", || marked(&mark).is_empty());
+    std::thread::sleep(Duration::from_millis(100));
+    signal(rustix::process::Signal::CONT);
+    let (code, said) = end_of(&mut child);
+    assert!(said.contains(&format!("host b: its agent (pid {agent}) was killed by signal 9")), "{said}");
+    assert!(!said.contains("rank "), "{said}");
+    assert_eq!(code, Some(1), "{said}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Why a job ended before its time: what is said, and with which code `ayatori run` exits.
 
 use crate::exit::Exit;
+use signal_hook::consts::SIGTERM;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -51,6 +52,29 @@ impl Cause {
             | Cause::Violation { rank, .. } => Some(rank),
             Cause::Host { .. } | Cause::Timeout(_) | Cause::Interrupted { .. } => None,
         }
+    }
+
+    /// How far back in the chain of what follows from what: a lost host kills its ranks, and for want of a killed rank others
+    /// give up. `None`: such a cause has nothing to do with others.
+    fn depth(&self) -> Option<u8> {
+        match self {
+            Cause::Aborted { .. } | Cause::Ended { status: Status::Exited(_), .. } => Some(0),
+            // By us, perhaps: a job that ends gets this one.
+            Cause::Ended { status: Status::Killed { signal: SIGTERM, .. }, .. } => Some(0),
+            Cause::Ended { status: Status::Killed { .. }, .. } => Some(1),
+            Cause::Host { .. } => Some(2),
+            _ => None,
+        }
+    }
+
+    /// Whether another cause may lie behind this one.
+    pub(super) fn may_follow(&self) -> bool {
+        self.depth().is_some_and(|depth| depth < 2)
+    }
+
+    /// Whether this, though heard later, is what `known` follows from.
+    pub(super) fn is_behind(&self, known: &Cause) -> bool {
+        matches!((self.depth(), known.depth()), (Some(this), Some(that)) if this > that)
     }
 
     /// What the process answers to the shell. A job that was ended early never answers 0.
@@ -143,6 +167,27 @@ mod tests {
         assert_eq!(Cause::Aborted { rank: 0, exitcode: 0, message: None }.exit(), Exit::Code(1));
         let killed = Status::Killed { signal: 9, is_core_dumped: false };
         assert_eq!(Cause::Ended { rank: 0, status: killed }.exit(), Exit::Code(137));
+    }
+
+    #[test]
+    fn a_lost_host_lies_behind_killed_ranks_and_those_behind_ranks_that_give_up() {
+        let killed = |signal| Status::Killed { signal, is_core_dumped: false };
+        let ended = |status| Cause::Ended { rank: 0, status };
+        let gave_up = [
+            Cause::Aborted { rank: 1, exitcode: 1, message: None },
+            ended(Status::Exited(1)),
+            ended(killed(SIGTERM)),
+        ];
+        let host = Cause::Host { name: "a".into(), why: "gone".into() };
+        for cause in &gave_up {
+            assert!(cause.may_follow() && ended(killed(9)).is_behind(cause) && host.is_behind(cause));
+            assert!(
+                !cause.is_behind(&ended(killed(9))) && !gave_up.iter().any(|other| cause.is_behind(other))
+            );
+        }
+        assert!(host.is_behind(&ended(killed(9))) && !host.may_follow());
+        let timeout = Cause::Timeout(Duration::from_secs(1));
+        assert!(!timeout.may_follow() && !host.is_behind(&timeout) && !timeout.is_behind(&gave_up[0]));
     }
 
     #[test]

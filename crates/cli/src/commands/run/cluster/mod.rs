@@ -56,6 +56,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// After SIGKILL: how long agents may take to end.
 const FAREWELL_MAX: Duration = Duration::from_secs(3);
 const HANG_UP_PATIENCE: Duration = Duration::from_millis(200);
+/// What hosts tell comes in any order: for so long a cause is not said, for another may lie behind it. Less than [`GRACE`]: who
+/// is killed then dies of us.
+const HEARSAY_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Hosts and how to reach them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +109,8 @@ struct Run<'s> {
     started: Instant,
     spoken: Instant,
     cause: Option<Cause>,
+    /// What is still to be said of the cause, and when.
+    untold: Option<(String, Instant)>,
     failure: Option<anyhow::Error>,
     passed_on: Option<i32>,
     kill_at: Option<Instant>,
@@ -158,6 +163,7 @@ pub(super) fn run(spec: &JobSpec, cluster: &Cluster, job: &str) -> anyhow::Resul
         started: now,
         spoken: now,
         cause: None,
+        untold: None,
         failure: None,
         passed_on: None,
         kill_at: None,
@@ -315,6 +321,7 @@ impl Run<'_> {
             limit.map(|limit| self.started + limit),
             self.kill_at,
             self.give_up_at,
+            self.untold.as_ref().map(|(_, at)| *at),
             self.hung_up.first().map(|(_, at)| *at),
             self.inquiries.poll_timeout(),
             self.outputs.poll_timeout(),
@@ -345,7 +352,11 @@ impl Run<'_> {
                 self.end(Cause::HungUp { rank });
             }
         }
-        if self.kill_at.is_some_and(|at| at <= now) {
+        let is_killing = self.kill_at.is_some_and(|at| at <= now);
+        if is_killing || self.untold.as_ref().is_some_and(|(_, at)| *at <= now) {
+            self.tell_cause();
+        }
+        if is_killing {
             self.kill_at = None;
             self.give_up_at = Some(now + FAREWELL_MAX);
             self.signal_all(SIGKILL);
@@ -558,9 +569,11 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the job, for the first cause there is.
+    /// Ends the job, for the first cause there is, or for what is heard a moment later and lies behind it.
     fn end(&mut self, cause: Cause) {
-        if self.cause.is_some() {
+        let is_first = self.cause.is_none();
+        let is_behind = |known: &Cause| self.untold.is_some() && cause.is_behind(known);
+        if !self.cause.as_ref().is_none_or(is_behind) {
             return;
         }
         let who = cause.rank().map_or(String::new(), |rank| self.who(rank));
@@ -571,12 +584,22 @@ impl Run<'_> {
         if matches!(cause, Cause::Interrupted { .. }) {
             others_count = 0;
         }
-        self.outputs.message(&cause.describe(&who, others_count));
+        let now = Instant::now();
+        let patience = if cause.may_follow() { HEARSAY_PATIENCE } else { Duration::ZERO };
+        self.untold = Some((cause.describe(&who, others_count), now + patience));
         self.cause = Some(cause);
-        self.kill_at = Some(Instant::now() + GRACE);
-        self.signal_all(SIGTERM);
-        // A stopped rank does not hear SIGTERM.
-        self.signal_all(SIGCONT);
+        if is_first {
+            self.kill_at = Some(now + GRACE);
+            self.signal_all(SIGTERM);
+            // A stopped rank does not hear SIGTERM.
+            self.signal_all(SIGCONT);
+        }
+    }
+
+    fn tell_cause(&mut self) {
+        if let Some((line, _)) = self.untold.take() {
+            self.outputs.message(&line);
+        }
     }
 
     fn signal_all(&mut self, signal: i32) {
@@ -702,6 +725,7 @@ impl Run<'_> {
             }
         }
         started?;
+        self.tell_cause();
         if let Some(failure) = self.failure {
             return Err(failure);
         }
