@@ -1,6 +1,7 @@
 //! Why a job ended before its time: what is said, and with which code `ayatori run` exits.
 
 use crate::exit::Exit;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use signal_hook::consts::SIGTERM;
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,6 +13,18 @@ pub(super) enum Status {
     Exited(i32),
     /// By a signal.
     Killed { signal: i32, is_core_dumped: bool },
+}
+
+impl Status {
+    /// How a child has ended, if it has; it stays to be reaped.
+    pub(super) fn of_child(pid: Pid) -> Option<Self> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(pid), options).ok()??;
+        Some(match status.terminating_signal() {
+            Some(signal) => Status::Killed { signal, is_core_dumped: status.dumped() },
+            None => Status::Exited(status.exit_status().unwrap_or(0)),
+        })
+    }
 }
 
 /// What ended the job.
@@ -41,6 +54,23 @@ pub(super) enum Cause {
 const TIMED_OUT: u8 = 124;
 
 impl Cause {
+    /// What a rank's end is to the job, between `MPI_Init` and `MPI_Finalize` or not, after the user's signal was passed on or
+    /// not. `None`: nothing, unless others wait for the rank.
+    pub(super) fn of_end(
+        rank: usize,
+        status: Status,
+        is_initialised: bool,
+        passed_on: Option<i32>,
+    ) -> Option<Self> {
+        match status {
+            Status::Exited(0) if is_initialised => Some(Cause::NotFinalized { rank }),
+            Status::Exited(0) => None,
+            // The user's signal did what it is for.
+            Status::Killed { signal, .. } if passed_on == Some(signal) => Some(Cause::Interrupted { signal }),
+            status => Some(Cause::Ended { rank, status }),
+        }
+    }
+
     /// The rank whose doing it was.
     pub(super) fn rank(&self) -> Option<usize> {
         match *self {

@@ -19,9 +19,7 @@ use anyhow::Context;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
-};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGUSR1};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -420,12 +418,7 @@ impl Agent {
             if self.ranks[place].status.is_some() {
                 continue;
             }
-            let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-            let Ok(Some(status)) = waitid(WaitId::Pid(self.ranks[place].pid), options) else { continue };
-            let status = match status.terminating_signal() {
-                Some(signal) => Status::Killed { signal, is_core_dumped: status.dumped() },
-                None => Status::Exited(status.exit_status().unwrap_or(0)),
-            };
+            let Some(status) = Status::of_child(self.ranks[place].pid) else { continue };
             self.ranks[place].status = Some(status);
             self.tell_end(place);
         }

@@ -10,7 +10,7 @@ impl Job<'_> {
             if self.ranks[rank].status.is_some() {
                 continue;
             }
-            let Some(status) = self.status_of(rank) else { continue };
+            let Some(status) = Status::of_child(self.ranks[rank].pid) else { continue };
             is_news = true;
             self.handle_end(rank, status);
         }
@@ -19,27 +19,19 @@ impl Job<'_> {
         }
     }
 
-    /// How a rank has ended, if it has; it stays to be reaped.
-    fn status_of(&self, rank: usize) -> Option<Status> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = waitid(WaitId::Pid(self.ranks[rank].pid), options).ok()??;
-        Some(match status.terminating_signal() {
-            Some(signal) => Status::Killed { signal, is_core_dumped: status.dumped() },
-            None => Status::Exited(status.exit_status().unwrap_or(0)),
-        })
+    fn cause_of(&self, rank: usize, status: Status) -> Option<Cause> {
+        let is_initialised = self.server.phase(rank) == Phase::Initialised;
+        Cause::of_end(rank, status, is_initialised, self.passed_on)
     }
 
     /// A rank whose being killed nobody has noticed yet: that another gives up then follows from it, though we hear of
     /// that first.
     pub(super) fn killed_unnoticed(&self, cause: &Cause) -> Option<Cause> {
-        let is_giving_up =
-            matches!(cause, Cause::Aborted { .. } | Cause::Ended { status: Status::Exited(_), .. });
-        let others = (0..self.ranks.len()).filter(|&rank| cause.rank() != Some(rank));
-        let mut unnoticed = others.filter(|&rank| is_giving_up && self.ranks[rank].status.is_none());
-        unnoticed.find_map(|rank| match self.status_of(rank)? {
-            status @ Status::Killed { .. } => Some(Cause::Ended { rank, status }),
-            Status::Exited(_) => None,
-        })
+        let others = (0..self.ranks.len()).filter(|&rank| cause.may_follow() && cause.rank() != Some(rank));
+        let unnoticed = others.filter(|&rank| self.ranks[rank].status.is_none());
+        let mut causes =
+            unnoticed.filter_map(|rank| self.cause_of(rank, Status::of_child(self.ranks[rank].pid)?));
+        causes.find(|other| other.is_behind(cause))
     }
 
     pub(super) fn handle_end(&mut self, rank: usize, status: Status) {
@@ -57,16 +49,9 @@ impl Job<'_> {
             let line = format!("{} {}", self.who(rank), describe_status(status));
             self.outputs.message(&line);
         }
-        match status {
-            Status::Exited(0) if self.server.phase(rank) == Phase::Initialised => {
-                self.end(Cause::NotFinalized { rank });
-            }
-            Status::Exited(0) => self.check_absent(),
-            // The user's signal did what it is for.
-            Status::Killed { signal, .. } if self.passed_on == Some(signal) => {
-                self.end(Cause::Interrupted { signal });
-            }
-            status => self.end(Cause::Ended { rank, status }),
+        match self.cause_of(rank, status) {
+            Some(cause) => self.end(cause),
+            None => self.check_absent(),
         }
         if self.running_count == 0 {
             self.kill_at = None;
