@@ -202,8 +202,9 @@ impl JobSpec {
     }
 
     pub(super) fn from_args(args: Args) -> anyhow::Result<Self> {
-        let cluster = cluster(&args)?;
-        let slots_count = cluster.as_ref().map(|c| c.hosts.iter().map(|host| host.slots).sum());
+        let hosts = hosts(&args)?;
+        let slots_count = hosts.as_ref().map(|hosts| hosts.iter().map(|host| host.slots).sum());
+        let cluster = hosts.map_or(Ok(None), |hosts| cluster(&args, hosts))?;
         let mut genv = args.library.environment();
         for pair in &args.genv {
             genv.push(variable(pair)?);
@@ -226,7 +227,7 @@ impl JobSpec {
                 return Err(Coded::usage("a program is missing beside ':'"));
             }
             let command = std::mem::take(&mut app.command);
-            apps.push(App::from_args(app, command, &genv, slots_count)?);
+            apps.push(App::from_args(app, command, &genv, slots_count, cluster.is_none())?);
         }
         Ok(JobSpec {
             apps,
@@ -245,6 +246,7 @@ impl App {
         mut command: Vec<OsString>,
         genv: &[(OsString, OsString)],
         slots_count: Option<usize>,
+        is_here: bool,
     ) -> anyhow::Result<Self> {
         let ranks_count = args.ranks.or(slots_count).unwrap_or(1);
         if ranks_count == 0 {
@@ -257,7 +259,6 @@ impl App {
                 name.display()
             )));
         }
-        let is_here = slots_count.is_none();
         if let Some(wdir) = args.wdir.as_deref().filter(|_| is_here) {
             let problem = match access(wdir, Access::EXEC_OK) {
                 _ if !wdir.is_dir() => "no such directory".to_owned(),
@@ -284,19 +285,31 @@ impl App {
     }
 }
 
-/// The hosts, if they are not this machine alone.
-fn cluster(args: &Args) -> anyhow::Result<Option<Cluster>> {
+/// The hosts that were named.
+fn hosts(args: &Args) -> anyhow::Result<Option<Vec<HostSpec>>> {
+    match (&args.hosts, &args.hostfile) {
+        (Some(list), _) => return HostSpec::list(list).map(Some),
+        (None, Some(file)) => return HostSpec::file(file).map(Some),
+        (None, None) => {}
+    }
+    let is_agent_typed = args.agent.is_some() && std::env::var_os("AYATORI_AGENT").is_none();
+    for (is_typed, what) in [
+        (is_agent_typed, "--agent says how to reach hosts"),
+        (args.rails.is_some(), "--rails says what carries messages between hosts"),
+        (args.no_rails.is_some(), "--no-rails says what carries no messages between hosts"),
+    ] {
+        if is_typed {
+            return Err(Coded::usage(format!("{what}, and there are none: give --hosts")));
+        }
+    }
+    Ok(None)
+}
+
+/// How to reach the hosts, if they are not this machine alone.
+fn cluster(args: &Args, hosts: Vec<HostSpec>) -> anyhow::Result<Option<Cluster>> {
     for (option, text) in [("--rails", &args.rails), ("--no-rails", &args.no_rails)] {
         RailFilter::new(text.as_deref(), None).map_err(|error| Coded::usage(format!("{option}: {error}")))?;
     }
-    let hosts = match (&args.hosts, &args.hostfile) {
-        (Some(list), _) => HostSpec::list(list)?,
-        (None, Some(file)) => HostSpec::file(file)?,
-        (None, None) if args.agent.is_some() && std::env::var_os("AYATORI_AGENT").is_none() => {
-            return Err(Coded::usage("--agent says how to reach hosts, and there are none: give --hosts"));
-        }
-        (None, None) => return Ok(None),
-    };
     let is_here = |name: &str| matches!(name, "localhost" | "127.0.0.1" | "::1") || name == super::hostname();
     if args.agent.is_none() && hosts.iter().all(|host| is_here(&host.name)) {
         return Ok(None);
@@ -461,7 +474,9 @@ mod tests {
         let two = spec("-host a,b -n 4 --rails eth1,10.0.0.0/8 p").expect("spec");
         let cluster = two.cluster.expect("hosts");
         assert_eq!((cluster.agent.join(" "), cluster.hosts.len()), (DEFAULT_AGENT.to_owned(), 2));
-        assert_eq!(spec("-n 2 --host localhost:4 true").expect("spec").cluster, None);
+        let here = |line| spec(line).map(|spec| (spec.ranks_count(), spec.cluster)).expect("spec");
+        assert_eq!(here("-n 2 --host localhost:4 true"), (2, None));
+        assert_eq!(here("--host localhost:4 --rails eth1 true"), (4, None));
     }
 
     #[test]
@@ -486,7 +501,9 @@ mod tests {
             ("-n 2 --hosts a:0 true", "host 'a:0'"),
             ("-n 2 --hosts a --agent ssh true", "no {host}"),
             ("-n 2 --agent x{host} true", "give --hosts"),
-            ("-n 2 --rails 10.0.0.0/77 true", "'10.0.0.0/77' names no rail"),
+            ("-n 2 --rails eth1 true", "between hosts, and there are none: give --hosts"),
+            ("-n 2 --no-rails eth1 true", "between hosts, and there are none: give --hosts"),
+            ("-n 2 --hosts a --rails 10.0.0.0/77 true", "'10.0.0.0/77' names no rail"),
             ("-n 2 --progress never true", "invalid value 'never'"),
             ("-n 2 --gap -1 true", "--gap"),
             ("-n 2 --gap much true", "a gap is a number of packet times"),
