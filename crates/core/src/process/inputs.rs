@@ -14,6 +14,9 @@ use alloc::vec::Vec;
 
 /// Who has not looked after its links for so long beyond the time for it was away, computing or asleep.
 const AWAY: Duration = Duration::from_ms(20);
+/// Rounds after which it has read all that came meanwhile, at the latest: more than sockets hold. A flood that goes on is no reason
+/// to look after nobody.
+const CATCHING_UP_ROUNDS_MAX: u32 = 1 << 16;
 
 /// What a peer did wrong.
 pub(super) struct Blame(pub(super) &'static str);
@@ -35,7 +38,7 @@ impl Process {
         const EVENTS_BEFORE_SENDING_MAX: u32 = 8;
         let (mut worked, mut all_is_read) = (false, false);
         for count in 0..EVENTS_MAX {
-            if count >= EVENTS_BEFORE_SENDING_MAX && self.wants_transmit() && !self.is_behind {
+            if count >= EVENTS_BEFORE_SENDING_MAX && self.wants_transmit() && self.catching_up == 0 {
                 break;
             }
             let Some(event) = device.poll() else {
@@ -50,7 +53,7 @@ impl Process {
             }
         }
         if self.wants_transmit() {
-            self.is_behind &= !all_is_read;
+            self.catching_up = if all_is_read { 0 } else { self.catching_up.saturating_sub(1) };
             worked |= self.poll_transmit(device);
         }
         worked
@@ -95,7 +98,9 @@ impl Process {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = self.now.max(now);
         if self.now >= self.next_check && self.wants_time() {
-            self.is_behind |= self.now >= self.next_check + AWAY;
+            if self.catching_up == 0 && self.now >= self.next_check + AWAY {
+                self.catching_up = CATCHING_UP_ROUNDS_MAX;
+            }
             self.trunks_due = true;
             self.has_output = true;
         }

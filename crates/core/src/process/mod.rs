@@ -157,8 +157,8 @@ pub struct Process {
     next_keepalive: Instant,
     /// It is time to look after links in trunk mode.
     trunks_due: bool,
-    /// Not all is read that came while this process was away.
-    is_behind: bool,
+    /// Rounds left in which to read what came while this process was away; 0: it is read.
+    catching_up: u32,
     /// Links with packets or credit to send.
     listed: VecDeque<LinkIndex>,
     /// Requests with data to move.
@@ -210,7 +210,7 @@ impl Process {
             next_check: Instant::ZERO,
             next_keepalive: Instant::ZERO,
             trunks_due: false,
-            is_behind: false,
+            catching_up: 0,
             listed: VecDeque::new(),
             moving: VecDeque::new(),
             pieces_left: 0,

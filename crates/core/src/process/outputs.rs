@@ -21,7 +21,7 @@ impl Process {
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
         // Before all is read that came while this process was away, the silence of its peers says nothing of them.
-        if self.trunks_due && !self.is_behind {
+        if self.trunks_due && self.catching_up == 0 {
             self.check_trunks(device);
         }
         let mut worked = !self.woken.is_empty() && self.advance_woken(device);

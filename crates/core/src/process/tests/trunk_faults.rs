@@ -135,6 +135,24 @@ fn who_seldom_looks_judges_nobody_before_all_that_has_come_is_read() {
 }
 
 #[test]
+fn who_was_away_finds_a_silent_peer_though_others_never_stop_sending() {
+    let mut wire = acquainted(tcp());
+    let _ = wire.receive(1, Buffer::virtual_of(100), 1);
+    set_all(&mut wire, Mood::Silent);
+    let back = wire.now() + Duration::from_s(1);
+    for ms in 0..80_000 {
+        wire.flood(1);
+        let (process, port) = &mut wire.nodes[1];
+        process.handle_timeout(back + Duration::from_ms(ms));
+        process.progress(port);
+        if process.poll_event().is_some() {
+            return;
+        }
+    }
+    panic!("its peer is never given up");
+}
+
+#[test]
 fn a_get_from_a_sender_that_has_given_up_ends_with_an_error() {
     let mut wire = acquainted(RailCapabilities { get: true, ..tcp() });
     let start = wire.now();

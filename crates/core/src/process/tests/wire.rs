@@ -330,6 +330,13 @@ impl Wire {
         self.shared.borrow().now
     }
 
+    /// Has the device of a process report something that concerns nobody, more often than a round looks.
+    pub(super) fn flood(&mut self, me: usize) {
+        let report = || Flight::Report(Event::Completion(Token(u64::MAX), Ok(())));
+        let arrived = &mut self.shared.borrow_mut().arrived[me];
+        arrived.resize_with(arrived.len().max(100), report);
+    }
+
     pub(super) fn registered_count(&self) -> usize {
         self.shared.borrow().registered.len()
     }
