@@ -35,6 +35,13 @@ struct Located {
     known_count: u32,
 }
 
+/// Whom somebody waits for.
+enum Awaited {
+    Link(LinkIndex),
+    Peer(ProcessId),
+    Anybody,
+}
+
 /// What giving a piece to a rail came to.
 enum Given {
     Sent,
@@ -553,17 +560,22 @@ impl Process {
 
     /// When peers that are waited for are asked next; `None`: nobody waits for any.
     pub(super) fn keepalive_due(&self) -> Option<Instant> {
-        let waits = |request: &Request| match &request.state {
-            State::Posted { .. } => true,
-            State::Complete(_) => false,
-            _ => request.link.is_some(),
-        };
-        let wants = self.wants_time()
-            && (self.direct_wants().is_some() || self.requests.iter().any(|(_, request)| waits(request)));
+        let wants = self.wants_time() && self.awaited().next().is_some();
         // Before the first look, none is due at once.
         let is_first = self.next_keepalive == Instant::ZERO;
         let due = if is_first { self.now + self.keepalive_interval() } else { self.next_keepalive };
         wants.then_some(due)
+    }
+
+    /// Whom requests, and the receive whose caller waits for it, wait for.
+    fn awaited(&self) -> impl Iterator<Item = Awaited> {
+        let from = |peer: Option<ProcessId>| peer.map_or(Awaited::Anybody, Awaited::Peer);
+        let by_requests = self.requests.iter().filter_map(move |(_, request)| match &request.state {
+            State::Complete(_) => None,
+            State::Posted { peer, .. } => Some(from(*peer)),
+            _ => request.link.map(Awaited::Link),
+        });
+        self.direct_wants().map(from).into_iter().chain(by_requests)
     }
 
     /// Asks the peers that somebody waits for: a rail that brings nothing is found silent only when it owes something,
@@ -572,25 +584,16 @@ impl Process {
     fn keep_alive<D: Device>(&mut self, device: &mut D) {
         let (now, interval) = (self.now, self.keepalive_interval());
         self.next_keepalive = now + interval;
-        let mut all = false;
         let mut wanted = Vec::new();
-        let mut peers = Vec::new();
-        for (_, request) in self.requests.iter() {
-            match &request.state {
-                State::Complete(_) => {}
-                State::Posted { peer: Some(peer), .. } => peers.push(*peer),
-                State::Posted { peer: None, .. } => all = true,
-                _ => wanted.extend(request.link),
+        for awaited in self.awaited() {
+            match awaited {
+                Awaited::Link(index) => wanted.push(index),
+                Awaited::Peer(peer) => wanted.extend(self.links.index_of(peer)),
+                Awaited::Anybody => {
+                    wanted.extend_from_slice(self.links.trunks());
+                    break;
+                }
             }
-        }
-        match self.direct_wants() {
-            Some(Some(peer)) => peers.push(peer),
-            Some(None) => all = true,
-            None => {}
-        }
-        wanted.extend(peers.into_iter().filter_map(|peer| self.links.index_of(peer)));
-        if all {
-            wanted.extend_from_slice(self.links.trunks());
         }
         wanted.sort_unstable();
         wanted.dedup();
