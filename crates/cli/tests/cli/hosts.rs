@@ -173,6 +173,37 @@ fn a_lost_host_is_named_though_other_hosts_tell_of_what_follows_first() {
 }
 
 #[test]
+#[ignore = "takes 25 s: silence on both sides"]
+fn a_launcher_that_was_stopped_too_long_says_so_and_a_job_that_was_stopped_whole_goes_on() {
+    for is_whole in [false, true] {
+        let mark = format!("AYATORI_TEST_MARK=stopped{is_whole}{}", std::process::id());
+        let timeout = if is_whole { "14" } else { "600" };
+        let mut command = job(&["--hosts", "a,b", "-n", "2", "-x", &mark, "--timeout", timeout], &["sleep"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("ayatori runs");
+        wait_until("two ranks", || marked(&mark).len() >= 2);
+        let mut all = vec![i32::try_from(child.id()).expect("a pid")];
+        if is_whole {
+            let ranks = marked(&mark);
+            all.extend(ranks.iter().filter_map(|&rank| parent_of(rank)).chain(ranks.iter().copied()));
+        }
+        let each = |signal| {
+            for pid in all.iter().filter_map(|&pid| rustix::process::Pid::from_raw(pid)) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        };
+        each(rustix::process::Signal::STOP);
+        std::thread::sleep(Duration::from_millis(11_500));
+        each(rustix::process::Signal::CONT);
+        let (code, said) = end_of(&mut child);
+        let (want_code, want) = match is_whole {
+            true => (124, "--timeout 14 s has run out"),
+            false => (1, "its agent has not heard the launcher for 10 s"),
+        };
+        assert!(code == Some(want_code) && said.contains(want), "{code:?} {said}");
+    }
+}
+
+#[test]
 fn nothing_survives_the_launcher() {
     let mark = format!("AYATORI_TEST_MARK=launcher{}", std::process::id());
     let mut command = job(&["--hosts", "a,b", "-n", "4", "-x", &mark], &["sleep"]);

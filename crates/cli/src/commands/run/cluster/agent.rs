@@ -14,7 +14,7 @@ use super::super::why::{Watcher, catches};
 use super::channel::{Channel, Inflow};
 use super::wire::{CHUNK_BYTES, Message, Order, PREAMBLE};
 use super::{HEARTBEAT, SILENCE_MAX};
-use crate::exit::{Exit, code_of};
+use crate::exit::{Exit, FAILURE, code_of};
 use anyhow::Context;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -155,6 +155,9 @@ impl Agent {
             self.heard = heard_while_running(self.heard, turn, now);
             turn = now;
             if now.duration_since(self.heard) > SILENCE_MAX {
+                // It may have been stopped, and read this when it goes on.
+                let why = format!("its agent has not heard the launcher for {} s", SILENCE_MAX.as_secs());
+                self.channel.send(&Message::Failed(FAILURE, why));
                 return;
             }
             if now.duration_since(self.spoken) >= HEARTBEAT {

@@ -445,7 +445,8 @@ impl Run<'_> {
             }
             Message::Failed(code, text) => {
                 let name = &self.hosts[host].name;
-                self.failure = Some(Coded::error(code, format!("host {name}: {text}")));
+                let failure = || Coded::error(code, format!("host {name}: {text}"));
+                self.failure.get_or_insert_with(failure);
                 self.kill_at = Some(now);
                 self.cause.get_or_insert(Cause::Host { name: name.clone(), why: text });
                 for rank in self.ranks.iter_mut().filter(|rank| rank.host == host && rank.status.is_none()) {
