@@ -115,7 +115,7 @@ impl Cause {
                 u8::try_from(code & 0xff).ok().filter(|&code| code != 0).unwrap_or(1)
             }
             Cause::Ended { status: Status::Killed { signal, .. }, .. } | Cause::Interrupted { signal } => {
-                u8::try_from(128 + signal).unwrap_or(255)
+                u8::try_from(signal.saturating_add(128)).unwrap_or(255)
             }
             Cause::Timeout(_) => TIMED_OUT,
             _ => 1,
