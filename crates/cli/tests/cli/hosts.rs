@@ -225,6 +225,26 @@ fn standard_input_reaches_rank_0_elsewhere() {
     assert_eq!(text(&output.stdout), "over the wire\n", "{}", text(&output.stderr));
 }
 
+#[test]
+fn standard_input_that_rank_0_does_not_read_waits_and_all_of_it_arrives_when_it_does() {
+    let mark = format!("AYATORI_TEST_MARK=stdin{}", std::process::id());
+    let script = format!(
+        "head -c 100000000 /dev/zero | {} run --agent '{AGENT}' --hosts a,b -x {mark} sh -c \
+         'if [ $PMI_RANK = 0 ]; then sleep 2; wc -c; fi'",
+        env!("CARGO_BIN_EXE_ayatori")
+    );
+    let job = Command::new("sh").arg("-c").arg(script).stdout(Stdio::piped()).spawn().expect("sh runs");
+    wait_until("rank 0 runs", || pid_of_rank(&mark, 0).is_some());
+    std::thread::sleep(Duration::from_millis(1000));
+    let agent = pid_of_rank(&mark, 0).and_then(parent_of).expect("its agent");
+    let status = std::fs::read_to_string(format!("/proc/{agent}/status")).expect("it runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().split(' ').next());
+    let peak_kib: u64 = peak.and_then(|number| number.parse().ok()).expect("a number");
+    assert!(peak_kib < 40_000, "its agent keeps what nobody reads: {peak_kib} KiB");
+    let output = job.wait_with_output().expect("it ends");
+    assert_eq!(text(&output.stdout).trim(), "100000000");
+}
+
 /// `ssh` as this test has it: options fall away, host `b` is dealt with as the test wants, and for the others a shell takes
 /// what is said to it, as ssh's does.
 fn ssh_job(for_b: &str, args: &[&str], words: &[&str]) -> (tempfile::TempDir, Command) {

@@ -388,12 +388,16 @@ impl Agent {
     fn feed(&mut self) {
         let Some(place) = self.ranks.iter().position(|rank| rank.number == 0) else { return };
         let Some(pipe) = &self.ranks[place].stdin else { return };
+        let before = self.stdin.len();
         match rustix::io::write(pipe, &self.stdin) {
             Ok(count) => {
                 self.stdin.drain(..count);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.stdin.clear(),
+        }
+        if self.stdin.len() < before {
+            self.channel.send(&Message::StdinTaken(before - self.stdin.len()));
         }
         let token = epoll::EventData::new_u64(FIRST_RANK + place as u64 * STREAMS + 3);
         let _ = epoll::delete(&self.epoll, pipe);

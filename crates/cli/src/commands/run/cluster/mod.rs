@@ -42,7 +42,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use wire::{AppOrder, CHUNK_BYTES, Message, NOISE_BYTES_MAX, Order, PREAMBLE};
+use wire::{AppOrder, CHUNK_BYTES, Message, NOISE_BYTES_MAX, Order, PREAMBLE, STDIN_BYTES_MAX};
 
 /// How to run something on a host, if the user does not say. Nobody can answer questions: it fails where it would ask.
 pub(crate) const DEFAULT_AGENT: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}";
@@ -105,6 +105,8 @@ struct Run<'s> {
     running_count: usize,
     stdin: Option<OwnedFd>,
     is_stdin_watched: bool,
+    /// Bytes of standard input that rank 0 has not taken yet.
+    stdin_under_way: usize,
     is_output_watched: bool,
     is_parked: bool,
     started: Instant,
@@ -159,6 +161,7 @@ pub(super) fn run(spec: &JobSpec, cluster: &Cluster, job: &str) -> anyhow::Resul
         running_count: spec.ranks_count(),
         stdin: None,
         is_stdin_watched: false,
+        stdin_under_way: 0,
         is_output_watched: false,
         is_parked: false,
         started: now,
@@ -461,6 +464,9 @@ impl Run<'_> {
                 self.outputs.push(StreamId { rank, which: Which::Err }, &bytes, now);
             }
             Message::Pmi(rank, bytes) if is_its(rank) => self.handle_pmi(rank, &bytes),
+            Message::StdinTaken(count) if is_its(0) => {
+                self.stdin_under_way = self.stdin_under_way.saturating_sub(count);
+            }
             Message::PmiClosed(rank)
                 if is_its(rank)
                     && self.server.phase(rank) == Phase::Initialised
@@ -570,7 +576,8 @@ impl Run<'_> {
                 };
             }
         }
-        let is_taken = self.hosts[self.ranks[0].host].channel.as_ref().is_some_and(|c| !c.is_congested());
+        let is_taken = self.hosts[self.ranks[0].host].channel.as_ref().is_some_and(|c| !c.is_congested())
+            && self.stdin_under_way < STDIN_BYTES_MAX;
         if let Some(stdin) = &self.stdin
             && is_taken != self.is_stdin_watched
         {
@@ -588,6 +595,7 @@ impl Run<'_> {
         match rustix::io::read(stdin.as_fd(), &mut self.scratch[..]) {
             Ok(count) if count > 0 => {
                 let bytes = self.scratch[..count].to_vec();
+                self.stdin_under_way += count;
                 self.send_to_rank_0(&Message::Stdin(bytes));
             }
             _ => {

@@ -13,12 +13,14 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
 /// The agent's first bytes.
-pub(super) const PREAMBLE: &[u8] = b"\nAYATORI AGENT 1\n";
+pub(super) const PREAMBLE: &[u8] = b"\nAYATORI AGENT 2\n";
 /// What a remote shell may print before, in bytes.
 pub(super) const NOISE_BYTES_MAX: usize = 64 << 10;
 /// Longest frame, in bytes: an environment and a command line (`ARG_MAX` is 2 MiB; as JSON numbers four times that).
 const FRAME_BYTES_MAX: usize = 16 << 20;
 const HEAD_BYTES: usize = 9;
+/// Bytes of standard input that may be under way to rank 0: what it does not read is not read here either.
+pub(super) const STDIN_BYTES_MAX: usize = 1 << 20;
 /// Bytes of output or PMI traffic in a frame.
 pub(super) const CHUNK_BYTES: usize = 32 << 10;
 
@@ -33,6 +35,8 @@ pub(super) enum Message {
     Signal(i32),
     /// To the agent: standard input of rank 0; none: its end.
     Stdin(Vec<u8>),
+    /// From the agent: so many bytes of it were taken, or nobody wants them any more.
+    StdinTaken(usize),
     /// Both ways: I live.
     Alive,
     /// From the agent: a rank runs as this process.
@@ -110,6 +114,7 @@ impl Message {
                 put(11, *rank, &[&[kind][..], &value.to_le_bytes()].concat());
             }
             Message::Ask(number) => put(12, *number as usize, &[]),
+            Message::StdinTaken(count) => put(14, *count, &[]),
             Message::Report(number, report) => put(13, *number as usize, &fitting(report)),
         }
         debug_assert!(out.len() - start <= FRAME_BYTES_MAX + 4);
@@ -159,6 +164,7 @@ impl Message {
                 let report = serde_json::from_slice(body).map_err(|_| Nonsense("a report that is none"))?;
                 Message::Report(rank as u32, Box::new(report))
             }
+            14 => Message::StdinTaken(rank),
             _ => return Err(Nonsense("a frame of an unknown kind")),
         };
         Ok(Some((message, length + 4)))
@@ -196,6 +202,7 @@ mod tests {
             Message::Pmi(3, b"cmd=x\n".to_vec()),
             Message::Signal(15),
             Message::Stdin(vec![]),
+            Message::StdinTaken(30_000),
             Message::Alive,
             Message::Started(1, 77),
             Message::Failed(127, "not found".into()),
