@@ -165,11 +165,22 @@ impl Trunk {
         payload: Payload<'_>,
     ) -> bool {
         let bytes = (TRUNK_PREFIX_BYTES + header.len() + payload_len(&payload)) as u64;
+        let mut send = |trunk: &mut Self, rail| {
+            let is_sent = trunk.transmit(device, now, rail, (Body::Stream, false), header, payload).is_ok();
+            if is_sent {
+                let state = trunk.rail_mut(rail).expect("the policy names a rail there is");
+                state.on_sent(Carried::Stream(sequence), bytes, now);
+            }
+            is_sent
+        };
+        // Of one rail there is nothing to be known.
+        if let [only] = &self.rails[..] {
+            let (rail, is_up) = (only.rail, only.health == Health::Up);
+            return is_up && send(self, rail);
+        }
         self.views();
         while let Some(rail) = stripe::best(&self.views, bytes) {
-            if self.transmit(device, now, rail, (Body::Stream, false), header, payload).is_ok() {
-                let state = self.rail_mut(rail).expect("the policy names a rail there is");
-                state.on_sent(Carried::Stream(sequence), bytes, now);
+            if send(self, rail) {
                 return true;
             }
             self.rail_is_full(rail);
