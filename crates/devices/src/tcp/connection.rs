@@ -18,7 +18,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-/// Packets up to this are put together on the stack and sent as one piece: cheaper than a list of pieces.
+/// Frames up to this are put together and sent as one piece: cheaper than a list of pieces.
 const SHORT_BYTES: usize = 1024;
 /// What may wait behind a packet that the kernel took only a part of, in bytes.
 const QUEUE_BYTES_MAX: usize = 32 << 10;
@@ -121,15 +121,16 @@ impl Connection {
         let head = self.head(header, pieces, is_tailed);
         let tail = self.tail;
         let before: &[u8] = tail.as_ref().map_or(&[], |tail| tail);
-        let parts: [&[u8]; 5] = [before, &head, header, pieces[0], pieces[1]];
         let total = before.len() + HEAD_BYTES + body_bytes;
-        if self.is_batched && total <= SHORT_BYTES {
-            self.keep(0, parts);
-            (self.tail, self.is_held) = (None, true);
-            return Ok(());
+        if total <= SHORT_BYTES {
+            self.unsent.extend_from_slice(before);
+            self.unsent.extend_from_slice(&head);
+            self.unsent.extend_from_slice(header);
+            pieces.iter().for_each(|piece| self.unsent.extend_from_slice(piece));
+            return self.send_short();
         }
-        let sent = if total <= SHORT_BYTES { self.send_short(parts, total) } else { self.send_pieces(parts) };
-        match sent {
+        let parts: [&[u8]; 5] = [before, &head, header, pieces[0], pieces[1]];
+        match self.send_pieces(parts) {
             Ok(count) => {
                 self.tail = is_tailed.then(|| sum_of(pieces).to_le_bytes());
                 if count < total {
@@ -138,16 +139,39 @@ impl Connection {
                 }
                 Ok(())
             }
-            Err(Errno::AGAIN | Errno::INTR) => {
-                // The caller may send something shorter or go elsewhere: nothing is taken. Room is waited for.
-                self.wants_room = true;
-                Err(Full)
+            Err(error) => self.refused(error),
+        }
+    }
+
+    /// Sends the frame that lies in `unsent` alone, with what goes before it; or holds it back for a turn.
+    #[inline]
+    fn send_short(&mut self) -> Result<(), Full> {
+        if self.is_batched {
+            (self.tail, self.is_held) = (None, true);
+            return Ok(());
+        }
+        match self.send_kept() {
+            Ok(count) => {
+                self.tail = None;
+                self.sent(Ok(count));
+                Ok(())
             }
-            Err(_) => {
-                self.is_broken = true;
-                Err(Full)
+            Err(error) => {
+                self.unsent.clear();
+                self.refused(error)
             }
         }
+    }
+
+    /// The kernel has taken nothing of a packet.
+    #[cold]
+    fn refused(&mut self, error: Errno) -> Result<(), Full> {
+        match error {
+            // The caller may send something shorter or go elsewhere. Room is waited for.
+            Errno::AGAIN | Errno::INTR => self.wants_room = true,
+            _ => self.is_broken = true,
+        }
+        Err(Full)
     }
 
     #[inline]
@@ -158,15 +182,11 @@ impl Connection {
         Head { kind: Kind::Packet, body_bytes, header_bytes: header.len(), sums }.emit()
     }
 
+    /// Offers the kernel what is kept.
     #[inline]
-    fn send_short(&self, parts: [&[u8]; 5], total: usize) -> Result<usize, Errno> {
-        let mut whole = [0; SHORT_BYTES];
-        let mut at = 0;
-        for part in parts {
-            whole[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        rustix::net::send(&self.socket, &whole[..total], SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+    fn send_kept(&self) -> Result<usize, Errno> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        rustix::net::send(&self.socket, &self.unsent[self.unsent_from..], flags)
     }
 
     fn send_pieces(&self, parts: [&[u8]; 5]) -> Result<usize, Errno> {
@@ -198,8 +218,7 @@ impl Connection {
         (self.wants_room, self.is_held) = (false, false);
         self.unsent.extend(self.tail.take().into_iter().flatten());
         while self.has_unsent() && !self.is_broken {
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match rustix::net::send(&self.socket, &self.unsent[self.unsent_from..], flags) {
+            match self.send_kept() {
                 Ok(count) => self.unsent_from += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return false,

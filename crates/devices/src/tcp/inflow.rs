@@ -122,8 +122,13 @@ impl Inflow {
     }
 
     /// Where to read into; nothing that was handed over may be in use.
+    #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
-        self.make_room();
+        if self.unread.is_empty() && !self.buffer.is_empty() {
+            self.unread = 0..0;
+        } else {
+            self.make_room();
+        }
         let most = if self.is_bulk { READ_BYTES_FETCHING } else { READ_BYTES };
         let end = self.buffer.len().min(self.unread.end + most);
         &mut self.buffer[self.unread.end..end]
@@ -170,9 +175,6 @@ impl Inflow {
 
     /// Room for the rest of the frame that has begun, and for what may follow it.
     fn make_room(&mut self) {
-        if self.unread.is_empty() {
-            self.unread = 0..0;
-        }
         let is_full = self.unread.end == self.buffer.len();
         let begun = self.unread.len();
         if self.unread.start > 0 && (is_full || self.unread.end + FRAME_BYTES > self.buffer.len()) {
