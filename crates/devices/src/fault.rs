@@ -222,6 +222,10 @@ impl<D: Device> Device for Fault<D> {
         self.inner.send(rail, to, header, payload)
     }
 
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+
     fn poll(&mut self) -> Option<Event> {
         assert!(self.current.is_none(), "a packet is released before the next poll");
         self.polls_count += 1;

@@ -296,7 +296,7 @@ impl Connection {
 
     /// The payload of the packet whose front [`next`](Self::next) has found goes to its place.
     pub(super) fn fetch(&mut self, into: &mut [u8]) -> (Fetched, Read) {
-        self.inflow.fetch(&self.socket, into)
+        self.inflow.fetch(&self.socket, into, self.is_closing)
     }
 
     /// Packets dropped for a wrong sum.
@@ -512,6 +512,32 @@ mod tests {
                 }
                 assert_eq!(received, [[&b"head"[..], &payload].concat()], "{taking:?}, cut at {cut}");
                 assert_eq!(a.damaged_count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_behind_a_long_packet_is_looked_for_however_the_packet_comes() {
+        let payload = vec![5; 100_000];
+        let sums = Some(Sums { header: sum(b"head"), payload: None });
+        let head = Head { kind: Kind::Packet, body_bytes: 100_004, header_bytes: 4, sums }.emit();
+        let frame = [&head[..], b"head", &payload, &sum(&payload).to_le_bytes()].concat();
+        for length in [60_000, frame.len() - 2, frame.len()] {
+            let (mut a, b) = pair(true);
+            assert_eq!(rustix::net::send(&b, &frame[..length], SendFlags::NOSIGNAL), Ok(length));
+            drop(b);
+            a.is_closing = true;
+            let mut place = vec![0; payload.len()];
+            // The kernel tells of the end once: whoever reads has to say that he has not seen it.
+            loop {
+                let mut read = a.read();
+                if read == Read::Ended {
+                    break;
+                }
+                while let Next::Front(..) = a.next().expect("frames") {
+                    read = a.fetch(&mut place).1;
+                }
+                assert!(matches!(read, Read::More | Read::Ended), "{read:?}, {length} bytes");
             }
         }
     }

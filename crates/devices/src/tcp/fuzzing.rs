@@ -24,7 +24,7 @@ pub fn stream(data: &[u8]) {
                         Ok(Next::Front(range, payload_bytes)) => {
                             let _ = inflow.bytes(range);
                             place.resize(payload_bytes, 0);
-                            if how & 2 == 0 && inflow.fetch(&ours, &mut place).0 == Fetched::Lost {
+                            if how & 2 == 0 && inflow.fetch(&ours, &mut place, false).0 == Fetched::Lost {
                                 return;
                             }
                         }

@@ -284,8 +284,9 @@ impl Inflow {
     }
 
     /// Puts the payload of the packet whose front was found to its place; see
-    /// [`Device::fetch`](ayatori_core::device::Device::fetch). Whether there may be more to read, too.
-    pub(super) fn fetch(&mut self, socket: &OwnedFd, into: &mut [u8]) -> (Fetched, Read) {
+    /// [`Device::fetch`](ayatori_core::device::Device::fetch). Whether there may be more to read, too; `is_closing`: the end
+    /// is still to be read, of which the kernel will not tell again.
+    pub(super) fn fetch(&mut self, socket: &OwnedFd, into: &mut [u8], is_closing: bool) -> (Fetched, Read) {
         if let Long::Offered(head) = self.long {
             let mut header = [0; HEADER_BYTES_MAX];
             let start = self.unread.start + HEAD_BYTES;
@@ -301,7 +302,8 @@ impl Inflow {
         let here = self.unread.len().min(into.len() - fetching.placed_bytes);
         fetching.place(into, &self.buffer[self.unread.start..self.unread.start + here]);
         self.unread.start += here;
-        let mut read = Read::Drained;
+        let drained = if is_closing { Read::More } else { Read::Drained };
+        let mut read = drained;
         let tail_bytes = fetching.head.tail_bytes();
         while fetching.placed_bytes < into.len() || self.unread.len() < tail_bytes {
             // Nothing but a part of the tail is unread now.
@@ -316,9 +318,9 @@ impl Inflow {
                 Ok(count) => {
                     fetching.note(into, count.min(rest_bytes));
                     self.unread.end += count.saturating_sub(rest_bytes);
-                    read = if count == room_bytes { Read::More } else { Read::Drained };
+                    read = if count == room_bytes { Read::More } else { drained };
                     if count < rest_bytes || self.unread.len() < tail_bytes {
-                        return (Fetched::Part, Read::Drained);
+                        return (Fetched::Part, drained);
                     }
                 }
                 Err(Errno::AGAIN) => return (Fetched::Part, Read::Drained),
