@@ -11,7 +11,6 @@ use ayatori_core::process::{Config, Process};
 use ayatori_core::request::{Posted, SendMode};
 use ayatori_core::time::Instant;
 use std::collections::VecDeque;
-use std::sync::LazyLock;
 
 struct Wild {
     rails: Vec<RailCapabilities>,
@@ -93,7 +92,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let rail = Rail((a % device.rails.len()) as u8);
         let from = 1 + (a as u32 >> 4 & 1);
         let length = a << 5 | b;
-        let buffer = || MEMORY[requests.len()].part(0, length);
+        let buffer = || MEMORY.with(|memory| memory[requests.len()].part(0, length));
         let mut posted = None;
         match what % 10 {
             0..=2 => {
@@ -136,6 +135,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
 
 const REQUESTS_MAX: usize = 32;
 
-/// Kept for all runs: it is never freed.
-static MEMORY: LazyLock<Vec<Buffer>> =
-    LazyLock::new(|| (0..REQUESTS_MAX).map(|_| Buffer::leaked(256 << 5 | 255)).collect());
+thread_local! {
+    /// Kept for all runs: it is never freed.
+    static MEMORY: &'static [Buffer] =
+        Vec::leak((0..REQUESTS_MAX).map(|_| Buffer::leaked(256 << 5 | 255)).collect());
+}
