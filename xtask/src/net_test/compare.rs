@@ -232,6 +232,10 @@ impl Agent {
         command.env("FI_PROVIDER", "tcp").env("FI_TCP_IFACE", "rail0");
         // It takes the two for one host, by whatever sign, and would use shared memory.
         command.env("MPIR_CVAR_NOLOCAL", "1");
+        if library == Library::Mpich {
+            // So would its UCX, which goes by the kernel's boot.
+            command.env("UCX_TLS", "tcp,self");
+        }
         if library == Library::Intel {
             let lib = library.prefix().join("lib");
             command.env("I_MPI_FABRICS", "ofi").env("I_MPI_ROOT", library.prefix());
