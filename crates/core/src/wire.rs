@@ -249,14 +249,15 @@ impl Header {
     }
 }
 
-/// The header of [`Header::Eager`] in bytes: what [`Header::emit`] gives, in registers.
+/// The header of [`Header::Eager`] in bytes: what [`Header::emit`] gives, in registers. In words, because devices load words:
+/// one that has just been stored in two halves they would wait for.
 #[inline(always)]
 pub fn eager_header(prefix: Prefix, envelope: &Envelope) -> [u8; EAGER_HEADER_BYTES] {
     let mut bytes = [0; EAGER_HEADER_BYTES];
     bytes[..8].copy_from_slice(&first_word(kind::EAGER, 0, prefix).to_le_bytes());
     bytes[8..16].copy_from_slice(&envelope.context.0.to_le_bytes());
-    bytes[16..20].copy_from_slice(&envelope.source.to_le_bytes());
-    bytes[20..24].copy_from_slice(&envelope.tag.to_le_bytes());
+    let last = u64::from(envelope.source) | u64::from(envelope.tag.cast_unsigned()) << 32;
+    bytes[16..].copy_from_slice(&last.to_le_bytes());
     bytes
 }
 
@@ -269,6 +270,11 @@ fn first_word(kind: u8, flags: u8, prefix: Prefix) -> u64 {
         | u64::from(flags) << 8
         | u64::from(prefix.credits) << 16
         | u64::from(prefix.sequence) << 32
+}
+
+#[inline(always)]
+fn prefix_of(first_word: u64) -> Prefix {
+    Prefix { credits: (first_word >> 16) as u16, sequence: (first_word >> 32) as u32 }
 }
 
 /// Reads little-endian fields off the front of a slice.
@@ -321,12 +327,23 @@ pub fn sequence_of(bytes: &[u8]) -> Result<u32, Malformed> {
     Ok((Reader(bytes).word()? >> 32) as u32)
 }
 
+/// What [`parse`] says of the header of [`Header::Eager`] with nothing after it. `None`: it is another, or malformed.
+#[inline(always)]
+pub fn parse_eager(bytes: &[u8]) -> Option<(Prefix, Envelope)> {
+    let mut reader = Reader(bytes);
+    let word = reader.word().ok()?;
+    if bytes.len() != EAGER_HEADER_BYTES || word as u16 != u16::from(kind::EAGER) {
+        return None;
+    }
+    Some((prefix_of(word), reader.envelope().ok()?))
+}
+
 /// Reads a header off the front of `bytes`: prefix, meaning, and how many bytes it took.
 #[inline(always)]
 pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
     let mut reader = Reader(bytes);
     let word = reader.word()?;
-    let prefix = Prefix { credits: (word >> 16) as u16, sequence: (word >> 32) as u32 };
+    let prefix = prefix_of(word);
     let (kind, flags) = (word as u8, (word >> 8) as u8);
     if flags != 0 && !(kind == kind::CANCEL_REPLY && flags == FLAG_YES) {
         return Err(Malformed("unknown flags"));
@@ -418,6 +435,20 @@ mod tests {
         #[test]
         fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..160)) {
             let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn the_short_way_to_read_an_eager_header_says_the_same(
+            mut bytes in proptest::collection::vec(any::<u8>(), 20..28), kind in 0..=kind::EAGER_SYNC, flags in 0..2_u8,
+        ) {
+            bytes[..2].copy_from_slice(&[kind, flags]);
+            let eager = match parse(&bytes) {
+                Ok((prefix, Header::Eager(envelope), EAGER_HEADER_BYTES)) if bytes.len() == EAGER_HEADER_BYTES => {
+                    Some((prefix, envelope))
+                }
+                _ => None,
+            };
+            prop_assert_eq!(parse_eager(&bytes), eager);
         }
     }
 

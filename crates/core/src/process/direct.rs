@@ -15,7 +15,7 @@ use crate::matching::Key;
 use crate::request::{Completion, Posted, Status};
 use crate::wire::Envelope;
 
-/// The receive.
+/// The receive. Its completion is [`Process::direct_completion`].
 pub(super) enum Direct {
     /// There is none.
     None,
@@ -24,7 +24,7 @@ pub(super) enum Direct {
     /// Its message is long and being moved.
     Moving(RequestId),
     /// It is over.
-    Done(Completion),
+    Done,
 }
 
 impl Process {
@@ -58,8 +58,8 @@ impl Process {
         true
     }
 
-    /// Begins a receive that the caller waits for. `Some`: it is over. `None`: make progress until
-    /// [`poll_direct`](Self::poll_direct) gives its completion, and begin no other before.
+    /// Begins a receive that the caller waits for. `true`: it is over, and [`direct_completion`](Self::direct_completion) says
+    /// how. `false`: make progress until [`poll_direct`](Self::poll_direct) says so, and begin no other before.
     #[inline]
     pub fn receive_direct<D: Device>(
         &mut self,
@@ -68,52 +68,64 @@ impl Process {
         buffer: Buffer,
         source: Source,
         tag: TagSelector,
-    ) -> Result<Option<Completion>, Error> {
+    ) -> Result<bool, Error> {
         debug_assert!(matches!(self.direct, Direct::None), "two receives are waited for");
         let Some((key, peer)) = self.receive_key(comm, source, tag)? else {
-            return Ok(Some(Completion { status: Status::PROC_NULL, error: None }));
+            self.direct_completion = Completion { status: Status::PROC_NULL, error: None };
+            return Ok(true);
         };
         if let Some(posted) = self.take_unexpected(&key, buffer) {
             if self.has_output {
                 self.poll_transmit(device);
             }
-            return Ok(match posted {
-                Posted::Done(completion) => Some(completion),
-                Posted::Pending(id) => {
-                    self.direct = Direct::Moving(id);
-                    None
-                }
-            });
+            match posted {
+                Posted::Done(completion) => self.direct_completion = completion,
+                Posted::Pending(id) => self.direct = Direct::Moving(id),
+            }
+            return Ok(matches!(posted, Posted::Done(_)));
         }
         self.check_source(comm, peer)?;
         device.expect(peer);
         self.direct = Direct::Waiting { key, peer, buffer };
-        Ok(None)
+        Ok(false)
     }
 
-    /// The completion of the receive begun, once it is over.
-    #[inline]
-    pub fn poll_direct(&mut self) -> Result<Option<Completion>, Error> {
+    /// Whether the receive begun is over; then there is none any more.
+    #[inline(always)]
+    pub fn poll_direct(&mut self) -> bool {
         match self.direct {
-            Direct::Done(completion) => {
+            Direct::Done => {
                 self.direct = Direct::None;
-                Ok(Some(completion))
+                true
             }
-            Direct::Moving(id) => {
-                let completion = self.take(id)?;
-                if completion.is_some() {
-                    self.direct = Direct::None;
-                }
-                Ok(completion)
-            }
-            _ => Ok(None),
+            Direct::Moving(id) => self.poll_moving(id),
+            _ => false,
         }
+    }
+
+    #[inline(never)]
+    fn poll_moving(&mut self, id: RequestId) -> bool {
+        let completion = match self.take(id) {
+            Ok(None) => return false,
+            Ok(Some(completion)) => completion,
+            Err(error) => Completion::failed(error),
+        };
+        self.direct_completion = completion;
+        self.direct = Direct::None;
+        true
+    }
+
+    /// How the last receive that was waited for ended. To be read where it is: a copy of what has just been stored in parts
+    /// is slow.
+    #[inline(always)]
+    pub fn direct_completion(&self) -> &Completion {
+        &self.direct_completion
     }
 
     /// Whether the receive is over and not yet asked for.
     #[inline(always)]
     pub(super) fn direct_is_done(&self) -> bool {
-        matches!(self.direct, Direct::Done(_))
+        matches!(self.direct, Direct::Done)
     }
 
     /// Whether the receive waits for this message.
@@ -126,8 +138,9 @@ impl Process {
     #[inline]
     pub(super) fn deliver_direct(&mut self, envelope: &Envelope, payload: Payload<'_>) {
         if let Direct::Waiting { buffer, .. } = self.direct {
-            let direct = core::cell::Cell::from_mut(&mut self.direct);
-            settle(envelope, payload, &buffer, |completion| direct.set(Direct::Done(completion)));
+            let over = core::cell::Cell::from_mut(&mut self.direct_completion);
+            settle(envelope, payload, &buffer, |completion| over.set(completion));
+            self.direct = Direct::Done;
         }
     }
 
@@ -157,7 +170,8 @@ impl Process {
         if let Direct::Waiting { peer, .. } = self.direct
             && peer.is_none_or(|peer| peer == lost)
         {
-            self.direct = Direct::Done(Completion::failed(error));
+            self.direct_completion = Completion::failed(error);
+            self.direct = Direct::Done;
         }
     }
 }

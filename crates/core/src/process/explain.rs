@@ -81,7 +81,7 @@ impl Process {
     pub fn need_of_direct(&self) -> Option<Need> {
         match &self.direct {
             Direct::None => None,
-            Direct::Done(_) => Some(Need::Nothing),
+            Direct::Done => Some(Need::Nothing),
             Direct::Moving(id) => Some(self.need(*id)),
             Direct::Waiting { key, peer, buffer } => Some(Need::Message(posted(key, *peer, buffer.len()))),
         }

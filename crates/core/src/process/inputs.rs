@@ -159,8 +159,18 @@ impl Process {
         self.events.push_back(ProcessEvent::PeerLost(peer, error));
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn handle_packet(&mut self, index: LinkIndex, packet: Packet<'_>) -> Result<(), Blame> {
+        match wire::parse_eager(packet.header) {
+            Some((prefix, envelope)) => {
+                self.handle_parsed(index, prefix, Header::Eager(envelope), [packet.payload, Piece::EMPTY])
+            }
+            None => self.handle_any_packet(index, packet),
+        }
+    }
+
+    #[inline(never)]
+    fn handle_any_packet(&mut self, index: LinkIndex, packet: Packet<'_>) -> Result<(), Blame> {
         let (prefix, header, header_len) =
             wire::parse(packet.header).map_err(|wire::Malformed(what)| Blame(what))?;
         let payload = [Piece::Bytes(&packet.header[header_len..]), packet.payload];

@@ -149,6 +149,7 @@ pub struct Process {
     next_context: u32,
     /// The receive whose caller waits for it.
     direct: Direct,
+    direct_completion: Completion,
     /// Whether `poll_transmit` has anything to do.
     has_output: bool,
     /// When links in trunk mode are looked after next.
@@ -206,6 +207,7 @@ impl Process {
             comms: [Communicator::world(me, world_count), Communicator::only(me)].map(CommSlot::Live).into(),
             next_context: 2,
             direct: Direct::None,
+            direct_completion: Completion::EMPTY,
             has_output: false,
             next_check: Instant::ZERO,
             next_keepalive: Instant::ZERO,

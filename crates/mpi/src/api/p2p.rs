@@ -123,9 +123,9 @@ impl Receive {
         })?)
     }
 
-    /// Receives with nobody else calling.
+    /// Receives with nobody else calling. How it ended is the core's `direct_completion`.
     #[inline(always)]
-    fn wait_alone(self, process: &mut Process) -> Result<Completion, Fault> {
+    fn wait_alone(self, process: &mut Process) -> Result<(), Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
@@ -133,10 +133,7 @@ impl Receive {
         let begun = on_device!(&mut engine.device, |device| {
             engine.core.receive_direct(device, comm, buffer, source, tag)
         });
-        match begun? {
-            Some(completion) => Ok(completion),
-            None => wait_direct(process),
-        }
+        if begun? { Ok(()) } else { wait_direct(process) }
     }
 
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
@@ -334,14 +331,17 @@ fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
 #[inline(always)]
 fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
+    let shared;
     let completion = if process.is_shared() {
         let (data, from, by) = args.pairs();
-        receive_shared(process, data, from, by)?
+        shared = receive_shared(process, data, from, by)?;
+        &shared
     } else {
-        args.wait_alone(&mut process)?
+        args.wait_alone(&mut process)?;
+        process.engine().core.direct_completion()
     };
-    give_status(status, &completion);
-    crate::request::check(&completion, args.comm)
+    give_status(status, completion);
+    crate::request::check(completion, args.comm)
 }
 
 /// Receives a matched message, or none from `MPI_PROC_NULL`.

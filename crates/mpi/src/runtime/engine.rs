@@ -212,14 +212,12 @@ impl Process {
 
 /// Waits for the receive begun by `receive_direct`, with nobody else calling.
 #[inline]
-pub(crate) fn wait_direct(process: &mut Process) -> Result<Completion, Fault> {
+pub(crate) fn wait_direct(process: &mut Process) -> Result<(), Fault> {
     let mut asleep = None;
-    loop {
-        if let Some(completion) = process.engine().wait_alone(&mut asleep, |core| core.poll_direct())? {
-            return Ok(completion);
-        }
+    while process.engine().wait_alone(&mut asleep, |core| Ok(core.poll_direct().then_some(())))?.is_none() {
         why::answer(process, Waits::Direct, asleep);
     }
+    Ok(())
 }
 
 /// Waits for what a blocking call has started, and gives its completion; an error is raised by the caller.

@@ -82,7 +82,7 @@ fn what_is_over_needs_nothing_and_a_direct_receive_is_told() {
     assert_eq!(process.need(RequestId { index: 9, generation: 9 }), Need::Nothing);
     assert_eq!(process.need_of_direct(), None);
     let begun = process.receive_direct(port, CommId::WORLD, buffer(4), Source::Any, TagSelector::Any);
-    assert_eq!(begun, Ok(None));
+    assert_eq!(begun, Ok(false));
     let wanted = PostedReceive { context: ContextId::WORLD, source: None, tag: None, bytes: 4 };
     assert_eq!(process.need_of_direct(), Some(Need::Message(wanted)));
     assert_eq!(process.explain().posted.first, [wanted]);
