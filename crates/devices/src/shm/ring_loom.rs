@@ -2,8 +2,8 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p ayatori-devices --release loom`.
 
 use super::{
-    AREAS_COUNT, AtomicU64, Counts, Filled, LINE_BYTES, Line, Receiver, Released, Ring, SLOT_BYTES, Slot,
-    lengths,
+    AREAS_COUNT, AtomicU64, Counts, Filled, LINE_BYTES, Line, PAIR_BYTES, Pair, Receiver, Released, Ring,
+    SLOT_BYTES, lengths,
 };
 
 pub(super) struct Cell<T>(loom::cell::UnsafeCell<T>);
@@ -28,14 +28,23 @@ pub(super) fn write_run(lines: &[Line], parts: [&[u8]; 3]) {
     }
 }
 
+pub(super) fn write_pair(halves: &[Cell<[u8; SLOT_BYTES]>; 2], header: &[u8], payload: [&[u8]; 2]) {
+    let bytes = [header, payload[0], payload[1]].concat();
+    for (half, chunk) in halves.iter().zip(bytes.chunks(SLOT_BYTES)) {
+        // SAFETY: a chunk is at most a slot's bytes.
+        half.write(|to| unsafe { to.copy_from_nonoverlapping(chunk.as_ptr(), chunk.len()) });
+    }
+}
+
 impl Receiver {
     /// As without loom, but copied (and leaked: these are tests).
     pub(crate) fn front(&self) -> (&[u8], &[u8]) {
         let (header_bytes, payload_bytes) = lengths(self.word);
-        let slot = &self.ring.slots[(self.next & self.ring.slot_mask()) as usize];
-        let mut bytes = vec![0; SLOT_BYTES];
-        // SAFETY: as long as the cell.
-        slot.bytes.read(|at| unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(at, SLOT_BYTES) });
+        let mut bytes = read_slot(self.ring.bytes(self.next));
+        if (SLOT_BYTES + 1..=PAIR_BYTES).contains(&(header_bytes + payload_bytes)) {
+            bytes.extend_from_slice(&read_slot(&self.ring.pair(self.next).bytes[1]));
+            return bytes.leak()[..header_bytes + payload_bytes].split_at(header_bytes);
+        }
         if self.is_announced && !self.is_whole() {
             bytes.truncate(header_bytes);
             return (bytes.leak(), &[]);
@@ -57,6 +66,13 @@ impl Receiver {
     }
 }
 
+fn read_slot(slot: &Cell<[u8; SLOT_BYTES]>) -> Vec<u8> {
+    let mut bytes = vec![0; SLOT_BYTES];
+    // SAFETY: as long as the cell.
+    slot.read(|at| unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(at, SLOT_BYTES) });
+    bytes
+}
+
 fn read_run(lines: &[Line]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines {
@@ -70,10 +86,11 @@ fn read_run(lines: &[Line]) -> Vec<u8> {
 
 /// A ring of loom's atomics.
 pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
-    let slot = |_| Slot { word: AtomicU64::new(0), bytes: Cell::new([0; SLOT_BYTES]) };
+    let half = |()| Cell::new([0; SLOT_BYTES]);
+    let pair = |_| Pair { even: AtomicU64::new(0), bytes: [(); 2].map(half), odd: AtomicU64::new(0) };
     let line = |_| Line(Cell::new([0; LINE_BYTES]));
     Ring {
-        slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
+        pairs: (0..slots_count / 2).map(pair).collect::<Vec<_>>().leak(),
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
@@ -129,18 +146,23 @@ mod tests {
     }
 
     #[test]
+    fn loom_packets_in_pairs_begin_at_even_slots() {
+        stream(&[64, 8, 104, 49], 0, false);
+    }
+
+    #[test]
     fn loom_long_packets_wrap_round_the_lines() {
-        stream(&[100, 100, 60, 100, 64, 100], 0, false);
+        stream(&[110, 120, 60, 110, 128, 110], 0, false);
     }
 
     #[test]
     fn loom_longer_packets_take_bulk_lines() {
-        stream(&[200, 100, 256, 60, 200], 16, false);
+        stream(&[200, 120, 256, 60, 200], 16, false);
         stream(&[200, 8, 256], 16, true);
     }
 
     #[test]
     fn loom_packets_in_pieces_are_read_while_they_are_written() {
-        stream(&[100, 60, 128, 100], 0, true);
+        stream(&[120, 60, 128, 110], 0, true);
     }
 }

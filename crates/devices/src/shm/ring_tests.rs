@@ -3,10 +3,10 @@ use std::collections::VecDeque;
 
 /// A ring in leaked, zeroed memory.
 pub(crate) fn ring(slots_count: usize, lines_counts: [usize; AREAS_COUNT]) -> Ring {
-    let slot = |_| Slot { word: AtomicU64::new(0), bytes: zeroed() };
+    let pair = |_| Pair { even: AtomicU64::new(0), bytes: [zeroed(), zeroed()], odd: AtomicU64::new(0) };
     let line = |_| Line(zeroed());
     Ring {
-        slots: (0..slots_count).map(slot).collect::<Vec<_>>().leak(),
+        pairs: (0..slots_count / 2).map(pair).collect::<Vec<_>>().leak(),
         areas: lines_counts.map(|count| &*(0..count).map(line).collect::<Vec<_>>().leak()),
         counts: Box::leak(Box::new(Counts {
             released: Released([0; AREAS_COUNT].map(AtomicU64::new)),
@@ -87,8 +87,8 @@ fn a_ring_is_a_queue_for_any_lengths_and_any_interleaving() {
 }
 
 fn start_at(sender: &mut Sender, receiver: &mut Receiver, count: u32) {
-    for slot in sender.ring.slots {
-        slot.word.store((count as u64) << 32, Ordering::Relaxed);
+    for word in sender.ring.pairs.iter().flat_map(|pair| [&pair.even, &pair.odd]) {
+        word.store((count as u64) << 32, Ordering::Relaxed);
     }
     (sender.next, sender.released_slots) = (count, count);
     (receiver.next, receiver.published_slots) = (count, count);
@@ -143,8 +143,46 @@ fn a_word_no_correct_peer_writes_is_an_error_and_no_access() {
     let ring = ring(4, [16, 0]);
     let mut receiver = Receiver::new(ring);
     for (header_bytes, payload_bytes) in [(8, 0xff_ffff), (200, 10), (0, ring.data_bytes_max() + 1)] {
-        ring.slots[0].word.store(word_of(1, header_bytes, payload_bytes), Ordering::Relaxed);
+        ring.word(0).store(word_of(1, header_bytes, payload_bytes), Ordering::Relaxed);
         assert_eq!(receiver.poll(), Seen::Corrupt);
+    }
+}
+
+#[test]
+fn a_packet_in_a_pair_skips_an_odd_slot_and_needs_room_for_all_of_it() {
+    let ring = ring(4, [16, 0]);
+    let (mut sender, mut receiver) = (Sender::new(ring, true), Receiver::new(ring));
+    sender.push(&[1; 8], [&[], &[]]).unwrap();
+    sender.push(&[2; 8], [&[3; PAIR_BYTES - 8], &[]]).unwrap();
+    assert_eq!(sender.push(&[4; 8], [&[], &[]]), Err(Full), "one, one skipped, two");
+    assert_eq!(receiver.poll(), Seen::Packet);
+    receiver.release();
+    assert_eq!(sender.push(&[4; 8], [&[5; 50], &[]]), Err(Full), "one slot is not two");
+    assert!(receiver.is_ready());
+    assert_eq!(receiver.poll(), Seen::Packet);
+    assert_eq!(receiver.front(), (&[2; 8][..], &[3; PAIR_BYTES - 8][..]));
+    receiver.release();
+    sender.push(&[4; 8], [&[5; 20], &[6; 30]]).unwrap();
+    assert_eq!(receiver.poll(), Seen::Packet);
+    assert_eq!(receiver.front(), (&[4; 8][..], &[[5; 20].as_slice(), &[6; 30]].concat()[..]));
+}
+
+#[test]
+fn a_skipped_slot_is_odd_and_a_packet_has_come_behind_it() {
+    let skip = |n| word_of(n, SKIPPED, 0);
+    for words in
+        [[skip(1), word_of(2, 8, 0)], [word_of(1, 8, 0), skip(2)], [word_of(1, 8, 0), word_of(2, 8, 60)]]
+    {
+        let ring = ring(4, [16, 0]);
+        let mut receiver = Receiver::new(ring);
+        ring.word(0).store(words[0], Ordering::Relaxed);
+        ring.word(1).store(words[1], Ordering::Relaxed);
+        let mut seen = receiver.poll();
+        if seen == Seen::Packet {
+            receiver.release();
+            seen = receiver.poll();
+        }
+        assert_eq!(seen, Seen::Corrupt, "{words:x?}");
     }
 }
 
@@ -166,7 +204,7 @@ fn a_packet_in_pieces_is_announced_once_and_seen_as_far_as_it_is_written() {
     let ring = ring(4, [2048, 0]);
     let mut receiver = Receiver::new(ring);
     let filled = &ring.counts.filled.0[NEAR];
-    ring.slots[0].word.store(word_of(1, 8, 20_000 | IN_PIECES), Ordering::Release);
+    ring.word(0).store(word_of(1, 8, 20_000 | IN_PIECES), Ordering::Release);
     assert!(receiver.is_ready());
     assert_eq!(receiver.poll(), Seen::Front(20_000));
     assert_eq!(receiver.poll(), Seen::Nothing, "its writer does not go on");
@@ -187,7 +225,7 @@ fn a_packet_in_pieces_is_announced_once_and_seen_as_far_as_it_is_written() {
     assert_eq!(receiver.front().1.len(), 20_000);
     receiver.release();
     // The writer may be at the next packet already.
-    ring.slots[1].word.store(word_of(2, 8, 12_000 | IN_PIECES), Ordering::Release);
+    ring.word(1).store(word_of(2, 8, 12_000 | IN_PIECES), Ordering::Release);
     assert_eq!(receiver.poll(), Seen::Front(12_000));
     filled.store(313 + 188 + 64, Ordering::Release);
     assert_eq!(receiver.written(0).len(), 12_000);

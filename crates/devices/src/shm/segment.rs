@@ -16,7 +16,7 @@
 
 use super::collectives::ROOMS_COUNT;
 use super::collectives::room::RoomLayout;
-use super::ring::{AREAS_COUNT, Counts, LINE_BYTES, Line, Ring, Slot};
+use super::ring::{AREAS_COUNT, Counts, LINE_BYTES, Line, Pair, Ring};
 use super::sys::{self, Mapping};
 use super::watch::{ANSWER_BYTES, CallWords, NAMES_BYTES, Told, Words};
 use std::fmt;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const LOCAL_SIZE_MAX: u32 = 1024;
 
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -125,7 +125,7 @@ struct Header {
 /// Sizes of one ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingSize {
-    /// Packets, a power of two, at least 4.
+    /// Slots for packets, a power of two, at least 4.
     pub slots_count: u32,
     /// Near and bulk lines of 64 bytes for payload, powers of two, at least 4; none in bulk: longer packets are not taken.
     pub lines_counts: [u32; AREAS_COUNT],
@@ -378,7 +378,7 @@ impl Segment {
         // SAFETY: atomics and cells of bytes.
         unsafe {
             Ring {
-                slots: self.mapping.slice::<Slot>(slots_at, slots_count as usize),
+                pairs: self.mapping.slice::<Pair>(slots_at, slots_count as usize / 2),
                 areas: [(near_at, near), (bulk_at, bulk)]
                     .map(|(at, count)| self.mapping.slice::<Line>(at, count as usize)),
                 counts: &self.mapping.slice::<Counts>(counts_at, 1)[0],

@@ -1,5 +1,6 @@
 //! System calls, mapping and copying for the shared-memory device: its `unsafe`, beside that of `ring.rs`.
 
+use ayatori_core::wire::EAGER_HEADER_BYTES;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -325,6 +326,27 @@ pub(crate) unsafe fn copy_short(from: &[u8], to: *mut u8) {
                 ends::<u128>(at.add(len - 32), to.add(len - 32), 32);
             }
             _ => std::ptr::copy_nonoverlapping(at, to, len),
+        }
+    }
+}
+
+/// Copies the parts of a short packet one after the other.
+///
+/// # Safety
+/// `to` is valid for writes of all their bytes and overlaps none.
+#[inline(always)]
+pub(crate) unsafe fn copy_parts(header: &[u8], payload: [&[u8]; 2], to: *mut u8) {
+    // SAFETY: by the contract above.
+    unsafe {
+        if header.len() == EAGER_HEADER_BYTES {
+            let words = [0, 8, 16].map(|at| load_word(header.as_ptr().add(at)));
+            to.cast::<[u64; 3]>().write_unaligned(words);
+        } else {
+            copy_short(header, to);
+        }
+        copy_short(payload[0], to.add(header.len()));
+        if !payload[1].is_empty() {
+            copy_short(payload[1], to.add(header.len() + payload[0].len()));
         }
     }
 }
