@@ -4,6 +4,7 @@ use crate::exit::{Coded, Exit};
 use crate::why::find::{self, Job, LISTENS_AS};
 use crate::why::report::{self, HostReport, Ranks};
 use crate::why::show::{self, Heading};
+use crate::why::words;
 use crate::why::{graph::Graph, look};
 use anyhow::Context;
 use ayatori_devices::shm::{Observer, ShmError};
@@ -228,7 +229,7 @@ fn listed(entries: &[Entry]) -> String {
             number(entry.launcher.map(|pid| pid.to_string())),
             number(entry.ranks_count.map(|count| count.to_string())),
             number(entry.age_ms.map(show::age)),
-            entry.program
+            words::one_line(&entry.program)
         );
     }
     text

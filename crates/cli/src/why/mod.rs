@@ -19,4 +19,4 @@ pub(crate) mod report;
 pub(crate) mod show;
 #[cfg(test)]
 mod tests;
-mod words;
+pub(crate) mod words;

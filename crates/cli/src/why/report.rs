@@ -119,11 +119,14 @@ fn state(host: &str, seen: &RankReport) -> RankState {
     }
 }
 
+/// More ranks than a job can have: what processes say of themselves is not believed beyond it.
+const RANKS_MAX: u32 = 1 << 20;
+
 /// The ranks of all hosts; those that none has told of are unknown.
 pub(crate) fn ranks(reports: &[HostReport], world_count: Option<u32>) -> Ranks {
     let all = reports.iter().flat_map(|report| report.ranks.iter().map(|seen| state(&report.host, seen)));
     let mut ranks: Ranks = all.map(|state| (state.rank, state)).collect();
-    for rank in 0..world_count.unwrap_or(0) {
+    for rank in 0..world_count.unwrap_or(0).min(RANKS_MAX) {
         ranks.entry(rank).or_insert_with(|| RankState {
             rank,
             host: "?".into(),

@@ -310,7 +310,8 @@ pub(crate) fn text(heading: &Heading, reports: &[HostReport], ranks: &Ranks, eac
     let found = graph.verdict();
     let mut text = String::new();
     let age = heading.age_ms.map(|ms| format!(", for {}", words::duration(ms))).unwrap_or_default();
-    let _ = writeln!(text, "job {}: {} ({} ranks{age})\n", heading.job, heading.program, ranks.len());
+    let program = words::one_line(&heading.program);
+    let _ = writeln!(text, "job {}: {program} ({} ranks{age})\n", heading.job, ranks.len());
     text.push_str(&table(&rows(&graph, each)));
     section(&mut text, "unmatched messages", &unmatched(&graph));
     let (broken, well_count) = rails(ranks);

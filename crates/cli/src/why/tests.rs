@@ -370,3 +370,12 @@ fn as_json_the_verdict_is_data() {
     assert_eq!(value["ranks"][0]["waits_for"], "rank 1 (tag 5, MPI_COMM_WORLD)");
     assert_eq!(value["is_stuck"], true);
 }
+
+#[test]
+fn what_programs_are_called_stays_on_its_line_and_their_number_within_bounds() {
+    let heading = Heading { program: "sh -c a\nb\x1b[2J".into(), ..Heading::default() };
+    let ranks = waiting(vec![("MPI_Recv", false, vec![receive(0, 1)])]);
+    let text = show::text(&heading, &[], &ranks, false).0;
+    assert!(text.contains(": sh -c a b [2J ("), "{text}");
+    assert!(super::report::ranks(&[], Some(u32::MAX)).len() <= 1 << 20);
+}

@@ -61,9 +61,14 @@ pub(super) fn comm(graph: &Graph<'_>, rank: u32, context: ContextId) -> String {
         return "MPI_COMM_WORLD".into();
     }
     match graph.comm(rank, context) {
-        Some(known) if !known.name.is_empty() => known.name.clone(),
+        Some(known) if !known.name.is_empty() => one_line(&known.name),
         _ => format!("a communicator of {}", ranks(&graph.members(rank, context))),
     }
+}
+
+/// On one line, and nothing that a terminal takes for more than text: programs choose it.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn tag(tag: Option<i32>) -> String {
