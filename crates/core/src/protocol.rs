@@ -55,9 +55,14 @@ pub fn explain(length_bytes: usize, rail: &RailCapabilities, eager_bytes_max: Op
             rail.transfer_bytes_max
         ),
         Protocol::RendezvousStream => format!(
-            "rendezvous by packets over {name}: {length_bytes} B is above the eager limit of {limit} B ({whose}) and {}; RTS, CTS, packets of at most {} B, copied at both ends.",
+            "rendezvous by packets over {name}: {length_bytes} B is above the eager limit of {limit} B ({whose}) and {}; RTS, CTS, packets of at most {} B{}, copied at both ends.",
             reason_for_packets(rail),
-            rail.packet_bytes_max
+            rail.packet_bytes_max,
+            if rail.long_packet_bytes_max > rail.packet_bytes_max {
+                format!(" (of {} B where that takes the rail little time)", rail.long_packet_bytes_max)
+            } else {
+                String::new()
+            }
         ),
     }
 }
@@ -92,5 +97,8 @@ mod tests {
         assert!(explain(8999, &rail, None).contains("below 9000 B"));
         assert_eq!(select(9000, &rail, None), Protocol::RendezvousGet);
         assert!(explain(4097, &rail, None).contains("above the eager limit of 4096 B"));
+        assert!(explain(8999, &rail, None).contains("packets of at most 8192 B, copied"));
+        rail.long_packet_bytes_max = 99_000;
+        assert!(explain(8999, &rail, None).contains("packets of at most 8192 B (of 99000 B where"));
     }
 }
