@@ -184,6 +184,20 @@ impl Receive {
     }
 }
 
+/// Gives a send to the engine's thread. `None`: it is short, and over for its caller.
+#[inline]
+fn give_away(
+    process: &mut Process,
+    plan: Plan,
+    comm: MPI_Comm,
+    is_awaited: bool,
+) -> Result<Option<MPI_Request>, Fault> {
+    if process.send_copy(&plan) {
+        return Ok(None);
+    }
+    process.run_afar(plan, comm, is_awaited).map(Some)
+}
+
 /// A send by way of the engine's thread.
 #[cold]
 #[inline(never)]
@@ -196,11 +210,10 @@ fn send_afar(
 ) -> Result<(), Fault> {
     let args = Send::from_pairs((data, to, by), mode);
     let plan = args.plan(&process)?;
-    if process.send_copy(&plan) {
-        return Ok(());
+    match give_away(&mut process, plan, args.comm, true)? {
+        None => Ok(()),
+        Some(request) => crate::request::check(&wait_afar(process, request)?, args.comm),
     }
-    let request = process.run_afar(plan, args.comm, true)?;
-    crate::request::check(&wait_afar(process, request)?, args.comm)
 }
 
 #[cold]
@@ -214,7 +227,7 @@ fn isend_afar(
 ) -> Result<(), Fault> {
     let args = Send::from_pairs((data, to, by), mode);
     let plan = args.plan(&process)?;
-    let handle = if process.send_copy(&plan) { SENT } else { process.run_afar(plan, args.comm, false)? };
+    let handle = give_away(&mut process, plan, args.comm, false)?.unwrap_or(SENT);
     request.set("request", handle)
 }
 
@@ -257,11 +270,7 @@ fn irecv_afar(
 fn sendrecv_afar(mut process: Guard<'static>, send: Send, receive: Receive) -> Result<Completion, Fault> {
     let (send_plan, receive_plan) = (send.plan(&process)?, receive.plan(&process)?);
     let receiving = process.run_afar(receive_plan, receive.comm, true)?;
-    let sending = if process.send_copy(&send_plan) {
-        None
-    } else {
-        Some(process.run_afar(send_plan, send.comm, true)?)
-    };
+    let sending = give_away(&mut process, send_plan, send.comm, true)?;
     let received = wait_afar(process, receiving)?;
     let sent = match sending {
         Some(sending) => wait_afar(crate::state::process()?, sending)?,
