@@ -1,7 +1,7 @@
 //! Strangers at the doors of a job: it transfers on, and hardly slower.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -87,6 +87,7 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(options.seconds);
     let (calls, half_open) = (AtomicU64::new(0), AtomicU64::new(0));
     let (refused, let_in) = (AtomicU64::new(0), AtomicU64::new(0));
+    let message = hello(options.door);
     let dial = || {
         calls.fetch_add(1, Ordering::Relaxed);
         TcpStream::connect_timeout(&options.door, Duration::from_secs(1))
@@ -104,7 +105,7 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
         });
         scope.spawn(|| {
             while Instant::now() < end {
-                let answer = dial().and_then(|mut stream| converse(&mut stream, &hello(), &[0x5a; 32]));
+                let answer = dial().and_then(|mut stream| converse(&mut stream, &message, &[0x5a; 32]));
                 if let Ok(answer) = answer {
                     let count = if answer == Answer::LetIn { &let_in } else { &refused };
                     count.fetch_add(1, Ordering::Relaxed);
@@ -124,7 +125,6 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
         }
         scope.spawn(|| {
             let mut slow: Vec<TcpStream> = (0..LORIS_COUNT).filter_map(|_| dial().ok()).collect();
-            let message = hello();
             for byte in message.iter().cycle() {
                 if Instant::now() >= end {
                     return;
@@ -145,12 +145,18 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
     Ok(())
 }
 
-/// What an honest rank 0 or 1 might say first; not as long as a hello unless it is one.
-pub(super) fn hello() -> [u8; 48] {
+/// What an honest rank might say first at the door `10.77.INTERFACE.NUMBER` of the other: who names another rank or interface is
+/// not even challenged.
+fn hello(door: SocketAddr) -> [u8; 48] {
+    let (interface, rank) = match door.ip() {
+        IpAddr::V4(address) => (address.octets()[2], address.octets()[3].saturating_sub(1)),
+        IpAddr::V6(_) => (0, 1),
+    };
     let mut bytes = [0; 48];
     bytes[..8].copy_from_slice(b"AYATORI\x03");
-    bytes[12] = 1;
+    (bytes[8], bytes[12]) = (1 ^ rank, rank);
     bytes[16] = 9;
+    bytes[21] = interface;
     bytes[24..40].copy_from_slice(&[3; 16]);
     bytes
 }
