@@ -1,8 +1,7 @@
 /* Shared by the conformance programs: checks, patterns, one verdict.
  *
- * A program prints "No Errors" (rank 0, last line) or what failed where, and exits non-zero then; "Late: …" if only figures
- * of time were missed. Programs work at any number of ranks from 1 unless CHECK_NEED says otherwise ("Skipped: …" is
- * printed and counts as such). */
+ * A program prints "No Errors" (rank 0, last line) or what failed where, and exits non-zero then. Programs work at any
+ * number of ranks from 1 unless CHECK_NEED says otherwise ("Skipped: …" is printed and counts as such). */
 #ifndef AYATORI_CHECK_H
 #define AYATORI_CHECK_H
 
@@ -13,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check_errors, check_late, check_rank, check_size;
+static int check_errors, check_rank, check_size;
 
 __attribute__((format(printf, 3, 4), unused))
 static void check_failed(const char *file, int line, const char *format, ...)
@@ -30,15 +29,6 @@ static void check_failed(const char *file, int line, const char *format, ...)
 #define CHECK(condition, ...) \
     do { \
         if (!(condition)) check_failed(__FILE__, __LINE__, __VA_ARGS__); \
-    } while (0)
-
-/* A figure of time. Who shares the CPUs with others may miss it: the runner tries once more if nothing else is wrong. */
-#define CHECK_TIME(condition, ...) \
-    do { \
-        if (!(condition)) { \
-            check_late++; \
-            check_failed(__FILE__, __LINE__, __VA_ARGS__); \
-        } \
     } while (0)
 
 /* An MPI call that must succeed. */
@@ -87,17 +77,16 @@ static void check_start(int *argc, char ***argv)
 __attribute__((unused))
 static int check_end(void)
 {
-    int mine[2] = {check_errors, check_late}, all[2] = {0, 0};
+    int all = 0;
     fflush(stderr);
-    MPI_Allreduce(mine, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&check_errors, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (check_rank == 0) {
-        if (all[0] > all[1]) printf("Found %d errors\n", all[0]);
-        else if (all[0]) printf("Late: %d figures of time\n", all[0]);
+        if (all) printf("Found %d errors\n", all);
         else printf("No Errors\n");
         fflush(stdout);
     }
     MPI_Finalize();
-    return all[0] != 0;
+    return all != 0;
 }
 
 /* Byte `i` of the message that `seed` names: any shift, swap or loss shows. */

@@ -7,7 +7,6 @@
 
 mod abi;
 mod bench;
-mod calm;
 mod ci;
 mod conformance;
 mod fuzz;

@@ -6,14 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::{CommonOptions, Tally, Verdict, directory};
+use crate::paths;
 use crate::process::{self, Outcome};
-use crate::{calm, paths};
 
 /// Rank counts by default: one alone, powers of two and not, more than this machine's CPUs.
 const RANKS: [usize; 5] = [1, 2, 3, 5, 7];
-
-/// Of the figures that a program missed.
-const LINES_SHOWN: usize = 20;
 
 /// How a program must end. Read from its first line: `/* EXPECT code, output: text`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,32 +52,12 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
         for ranks in options.ranks_or(&RANKS) {
             let mut launch = library.launch(ranks, &program, &[]);
             launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
-            let outcome = run_in_time(&format!("{name} at {ranks} ranks"), || {
-                process::capture(&mut launch, options.limit())
-            })?;
-            tally.add(&name, ranks, judge(&expected, &outcome), &outcome);
+            let outcome = process::capture(&mut launch, options.limit())?;
+            let verdict = judge(&expected, &outcome);
+            tally.add(&name, ranks, verdict, &outcome);
         }
     }
     tally.close(&format!("conformance c on {}", library.name()))
-}
-
-/// Runs one of our programs; once more, when others leave the CPUs alone, if all that it found wrong were figures of time
-/// (`CHECK_TIME`). Those are printed.
-pub(crate) fn run_in_time(what: &str, mut run: impl FnMut() -> Result<Outcome>) -> Result<Outcome> {
-    let first = run()?;
-    if !is_only_late(&first) {
-        return Ok(first);
-    }
-    println!("== {what}: late, once more");
-    print!("{}", process::last_lines(&first.stderr, LINES_SHOWN));
-    calm::await_calm();
-    run()
-}
-
-/// Whether a program came to its end, and only figures of time were missed.
-fn is_only_late(outcome: &Outcome) -> bool {
-    let last = outcome.stdout.lines().next_back();
-    !outcome.timed_out && last.is_some_and(|line| line.starts_with("Late: "))
 }
 
 fn expected(source: &str) -> Result<Expected> {
@@ -152,17 +129,6 @@ mod tests {
         assert!(matches!(no_errors(&outcome("echo No Errors; echo more")), Verdict::Failed(_)));
         assert!(matches!(no_errors(&outcome("true")), Verdict::Failed(_)));
         assert_eq!(no_errors(&outcome("echo Skipped: no threads")), Verdict::Skipped("no threads".into()));
-    }
-
-    #[test]
-    fn only_a_program_that_came_to_its_end_and_missed_nothing_but_time_is_late() {
-        assert!(is_only_late(&outcome("echo Late: 1 figures of time; exit 1")));
-        assert!(!is_only_late(&outcome("echo Found 1 errors; exit 1")));
-        assert!(!is_only_late(&outcome("echo Late: 1 figures of time; echo aborted; exit 1")));
-        assert!(!is_only_late(&outcome("echo No Errors")));
-        let mut hangs = Command::new("sh");
-        let hung = process::capture(hangs.args(["-c", "echo Late: 1; sleep 9"]), Duration::from_millis(50));
-        assert!(!is_only_late(&hung.unwrap()));
     }
 
     #[test]

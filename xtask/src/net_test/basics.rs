@@ -43,9 +43,8 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
         }
         let program = build(&session.prefix, &source)?;
         for &ranks in ranks {
-            let outcome = programs::run_in_time(&format!("{name} on {ranks} ranks"), || {
-                process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT)
-            })?;
+            let outcome =
+                process::capture(&mut network.job(&session.prefix, ranks, launch, &program), LIMIT)?;
             if outcome.success() && outcome.stdout.trim() == "No Errors" {
                 passed += 1;
                 continue;

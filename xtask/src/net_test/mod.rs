@@ -5,6 +5,7 @@
 
 mod away;
 mod basics;
+mod calm;
 mod compare;
 mod damage;
 mod hostile;
@@ -19,7 +20,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{calm, paths, process, stage};
+use crate::{paths, process, stage};
 use network::LIMIT;
 
 pub(crate) use hostile::{StrangerOptions, stranger};

@@ -138,8 +138,8 @@ impl RingSize {
     /// to be at most 10 MiB a rank at 32 ranks).
     pub fn for_ranks(local_size: u32) -> Self {
         let (slots_count, near_bytes, bulk_bytes) = match local_size {
-            0..=8 => (256, 128 << 10, 512 << 10), // 7 pairs × 2 × 656 KiB = 9.2 MiB
-            9..=16 => (256, 128 << 10, 0),        // 15 × 2 × 144 KiB = 4.3 MiB
+            0..=8 => (256, 128 << 10, 512 << 10), // 7 pairs × 2 × 656 KiB = 9.0 MiB
+            9..=16 => (256, 128 << 10, 0),        // 15 × 2 × 144 KiB = 4.2 MiB
             17..=32 => (128, 32 << 10, 0),        // 31 × 2 × 40 KiB = 2.4 MiB
             33..=128 => (64, 16 << 10, 0),        // 127 × 2 × 20 KiB = 5.0 MiB
             _ => (32, 8 << 10, 0),                // touched only by pairs that talk

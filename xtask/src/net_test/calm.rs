@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Measures from its making on.
-pub(crate) struct Meter(Reading);
+pub(super) struct Meter(Reading);
 
 /// The clock, and what had been spent of the CPUs then.
 #[derive(Clone, Copy)]
@@ -37,24 +37,24 @@ impl Reading {
 }
 
 impl Meter {
-    pub(crate) fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self(Reading::now())
     }
 
     /// The part of the CPUs that others had, this machine's programs or, where it is a virtual one, its host's.
-    pub(crate) fn others(&self) -> f64 {
+    pub(super) fn others(&self) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
         Reading::now().others_since(&self.0, cpus)
     }
 
     /// Whether that is so much that figures say nothing.
-    pub(crate) fn is_disturbed(&self) -> bool {
+    pub(super) fn is_disturbed(&self) -> bool {
         self.others() > OTHERS_MAX
     }
 }
 
 /// Waits until others leave the CPUs alone, for a while.
-pub(crate) fn await_calm() {
+pub(super) fn await_calm() {
     let end = Instant::now() + PATIENCE;
     loop {
         let meter = Meter::start();
