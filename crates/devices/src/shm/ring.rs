@@ -20,9 +20,9 @@
 //!
 //! 1. Slots are used in order, round and round, counted from 0; the n-th is slot n mod `slots` and gets the sequence number n+1
 //!    (mod 2^32). Memory starts as zero, so that no slot holds a number it should not. A packet that takes a pair begins at an
-//!    even slot and has the first one's word; the second's stays as it was. Where the next slot is odd it is *skipped*: its
-//!    word says so, and is stored after that of the packet. The words of a pair are at its outer ends, so that what is between
-//!    them is one run of bytes.
+//!    even slot and has the first one's word; the second's gets its number too, for else it could be so old that the count
+//!    has gone round, but nobody looks at it. Where the next slot is odd it is *skipped*: its word says so, and is stored
+//!    after that of the packet. The words of a pair are at its outer ends, so that what is between them is one run of bytes.
 //! 2. A slot belongs to the writer until it stores, with *release*, a word with the slot's next sequence
 //!    number; from then on to the reader, who sees that number with an *acquire* load. A stale word always
 //!    has the number of an earlier round, and nothing but words is ever stored at a word's place: payload
@@ -295,6 +295,7 @@ impl Sender {
         }
         self.next = skipped.wrapping_add(is_skipping.into());
         let pair = self.ring.pair(self.next);
+        pair.odd.store(word_of(self.next.wrapping_add(2), SKIPPED, 0), Ordering::Relaxed);
         cell::write_pair(&pair.bytes, header, payload);
         self.publish(pair, header.len(), payload_bytes);
         self.next = self.next.wrapping_add(1);

@@ -165,6 +165,8 @@ fn a_packet_in_a_pair_skips_an_odd_slot_and_needs_room_for_all_of_it() {
     sender.push(&[4; 8], [&[5; 20], &[6; 30]]).unwrap();
     assert_eq!(receiver.poll(), Seen::Packet);
     assert_eq!(receiver.front(), (&[4; 8][..], &[[5; 20].as_slice(), &[6; 30]].concat()[..]));
+    let slots = [0, 1, 2, 3].map(|n| ring.word(n).load(Ordering::Relaxed) >> 32);
+    assert_eq!(slots, [5, 6, 3, 4], "each slot has the number of its last round, also the second of a pair");
 }
 
 #[test]
