@@ -48,7 +48,9 @@ impl Composite {
         tcp.set_doorbell(shm.hang_bell()?)?;
         let rails = shm.rails().iter().chain(tcp.rails()).copied().collect();
         let policy = match WaitPolicy::new(local_count, cpus_count) {
-            policy if policy.spins_count > 0 => WaitPolicy { spins_count: SPINS, ..policy },
+            policy if policy.spins_count > 0 => {
+                WaitPolicy { spins_count: SPINS, spins_time: Duration::MAX, ..policy }
+            }
             crowded => crowded,
         };
         let has_local_peers = local_count > 1;
