@@ -93,6 +93,8 @@ static void hand_overs(void)
     for (int apart = 0; apart < 2; apart++) {
         unsigned turns = apart ? TURNS / 10 : TURNS;
         pin(apart ? side : 0);
+        /* The other side may still wait for the last value of the section before. */
+        raw_meet(shared, side);
         atomic_store(&shared->ball[side].value, 0);
         raw_meet(shared, side);
         begin = raw_now_s();
