@@ -84,6 +84,15 @@ impl Cause {
         }
     }
 
+    /// How many ranks end because of it, of `running_count` that still run: not the one whose doing it was, and none where the
+    /// user's signal is what ends them.
+    pub(super) fn others_count(&self, running_count: usize, is_running: impl FnOnce(usize) -> bool) -> usize {
+        match self {
+            Cause::Interrupted { .. } => 0,
+            _ => running_count.saturating_sub(self.rank().is_some_and(is_running).into()),
+        }
+    }
+
     /// How far back in the chain of what follows from what: a lost host kills its ranks, and for want of a killed rank others
     /// give up. `None`: such a cause has nothing to do with others.
     fn depth(&self) -> Option<u8> {
@@ -197,6 +206,17 @@ mod tests {
         assert_eq!(Cause::Aborted { rank: 0, exitcode: 0, message: None }.exit(), Exit::Code(1));
         let killed = Status::Killed { signal: 9, is_core_dumped: false };
         assert_eq!(Cause::Ended { rank: 0, status: killed }.exit(), Exit::Code(137));
+    }
+
+    #[test]
+    fn the_others_are_those_that_still_run_and_did_not_do_it() {
+        let ended = Cause::Ended { rank: 2, status: Status::Exited(3) };
+        assert_eq!(ended.others_count(3, |rank| rank != 2), 3);
+        let aborted = Cause::Aborted { rank: 2, exitcode: 3, message: None };
+        assert_eq!(aborted.others_count(4, |rank| rank == 2), 3);
+        assert_eq!(Cause::Timeout(Duration::from_secs(1)).others_count(4, |_| true), 4);
+        // They all got the signal.
+        assert_eq!(Cause::Interrupted { signal: 2 }.others_count(4, |_| true), 0);
     }
 
     #[test]

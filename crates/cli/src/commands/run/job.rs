@@ -459,14 +459,8 @@ impl<'s> Job<'s> {
         }
         let cause = self.killed_unnoticed(&cause).unwrap_or(cause);
         let who = cause.rank().map_or(String::new(), |rank| self.who(rank));
-        let mut others_count = self.running_count;
-        if cause.rank().is_some_and(|rank| self.ranks[rank].status.is_none()) {
-            others_count -= 1;
-        }
-        if matches!(cause, Cause::Interrupted { .. }) {
-            // They all got the signal.
-            others_count = 0;
-        }
+        let is_running = |rank: usize| self.ranks[rank].status.is_none();
+        let others_count = cause.others_count(self.running_count, is_running);
         self.outputs.message(&cause.describe(&who, others_count));
         self.cause = Some(cause);
         self.kill_at = Some(Instant::now() + GRACE);

@@ -83,13 +83,8 @@ impl Run<'_> {
             return;
         }
         let who = cause.rank().map_or(String::new(), |rank| self.who(rank));
-        let mut others_count = self.running_count;
-        if cause.rank().is_some_and(|rank| self.ranks[rank].status.is_none()) {
-            others_count -= 1;
-        }
-        if matches!(cause, Cause::Interrupted { .. }) {
-            others_count = 0;
-        }
+        let is_running = |rank: usize| self.ranks[rank].status.is_none();
+        let others_count = cause.others_count(self.running_count, is_running);
         let now = Instant::now();
         let patience = if cause.may_follow() { HEARSAY_PATIENCE } else { Duration::ZERO };
         self.untold = Some((cause.describe(&who, others_count), now + patience));
