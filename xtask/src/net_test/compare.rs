@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::network::{MTU, Network};
+use super::network::{ETC, MTU, Network};
 use super::shaped::{Raw, raw_ping_pong, raw_stream, shaped};
 use super::{Options, build, build_raw, result};
 use crate::bench::median;
@@ -191,7 +191,7 @@ impl Agent {
         let hosts = format!("127.0.0.1 localhost\n10.77.0.1 {a}\n10.77.0.2 {b}\n");
         let mut etc = Vec::new();
         for host in &network.hosts {
-            let folder = Path::new("/etc/netns").join(host);
+            let folder = Path::new(ETC).join(host);
             std::fs::create_dir_all(&folder)?;
             std::fs::write(folder.join("hosts"), &hosts)?;
             etc.push(folder);
@@ -250,6 +250,6 @@ impl Drop for Agent {
         for folder in &self.etc {
             let _ = std::fs::remove_dir_all(folder);
         }
-        let _ = std::fs::remove_dir("/etc/netns");
+        let _ = std::fs::remove_dir(ETC);
     }
 }

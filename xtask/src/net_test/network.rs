@@ -179,16 +179,36 @@ impl Drop for Network {
     }
 }
 
-/// Removes what killed runs have left.
+/// Where `ip netns exec` finds what it lays over /etc, a folder a namespace.
+pub(super) const ETC: &str = "/etc/netns";
+
+/// Removes what killed runs have left: namespaces, and the names of their hosts.
 pub(super) fn sweep() {
+    sweep_folders(Path::new(ETC));
     let Ok(list) = process::capture(Command::new("ip").args(["netns", "list"]), LIMIT) else { return };
     let names = list.stdout.lines().filter_map(|line| line.split_whitespace().next());
-    for name in names.filter(|name| name.starts_with(PREFIX)) {
-        let pid: String = name[PREFIX.len()..].chars().take_while(char::is_ascii_digit).collect();
-        if !Path::new("/proc").join(pid).exists() {
-            let _ = ip(&format!("netns del {name}"));
-        }
+    for name in names.filter(|name| is_left(name)) {
+        let _ = ip(&format!("netns del {name}"));
     }
+}
+
+fn sweep_folders(etc: &Path) {
+    let Ok(entries) = std::fs::read_dir(etc) else { return };
+    let mut is_any = false;
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_left)) {
+        is_any |= std::fs::remove_dir_all(entry.path()).is_ok();
+    }
+    if is_any {
+        // Unless somebody else has something there.
+        let _ = std::fs::remove_dir(etc);
+    }
+}
+
+/// Whether a name is one of ours whose process is no more.
+fn is_left(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+    let pid: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    !pid.is_empty() && !Path::new("/proc").join(pid).exists()
 }
 
 /// An interface with a carrier and an address, and nobody behind it: a cable whose other end is in the same host.
@@ -197,4 +217,26 @@ pub(super) fn blind(host: &str, name: &str, address: &str) -> Result<()> {
     ip(&format!("-n {host} addr add {address} dev {name}"))?;
     ip(&format!("-n {host} link set {name} up"))?;
     ip(&format!("-n {host} link set {name}x up"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_runs_have_left_is_swept_and_nothing_else() {
+        let etc = std::env::temp_dir().join(format!("ayatori-netns-{}", std::process::id()));
+        // No process has a number so high.
+        let left = [format!("{PREFIX}4194305a0"), format!("{PREFIX}4194305b0")];
+        let kept = [format!("{PREFIX}{}a0", std::process::id()), format!("{PREFIX}work"), "lab".to_owned()];
+        for name in left.iter().chain(&kept) {
+            std::fs::create_dir_all(etc.join(name)).expect("a folder");
+            std::fs::write(etc.join(name).join("hosts"), "127.0.0.1 localhost\n").expect("a file");
+        }
+        sweep_folders(&etc);
+        assert!(left.iter().all(|name| !etc.join(name).exists()), "folders of a dead process are left");
+        assert!(kept.iter().all(|name| etc.join(name).join("hosts").exists()), "another's folder is gone");
+        std::fs::remove_dir_all(&etc).expect("our folder");
+        sweep_folders(&etc);
+    }
 }
