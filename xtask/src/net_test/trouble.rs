@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::Session;
 use super::network::{LIMIT, MTU_JUMBO, Network};
-use super::shaped::shaped;
+use super::shaped::{raw_beside, shaped};
 use super::timeline::{Timeline, now_s};
 use crate::process;
 
@@ -55,10 +55,27 @@ pub(super) fn during(
     })
 }
 
-fn recovery(session: &mut Session<'_>, what: &str, after: Option<f64>, most_s: f64) {
+/// Says when a stream was as quick again as it is to be. If that is too late, `beside` says what raw sockets reach.
+fn recovery(
+    session: &mut Session<'_>,
+    what: &str,
+    after: Option<f64>,
+    most_s: f64,
+    beside: impl FnOnce() -> Result<String>,
+) {
     let words = after.map_or("never".to_owned(), |after| format!("after {after:.2} s"));
-    let what = format!("{what}: {words} (at most {most_s} s)");
-    session.figure(after.is_some_and(|after| after <= most_s), &what);
+    let mut what = format!("{what}: {words} (at most {most_s} s)");
+    let is_good = after.is_some_and(|after| after <= most_s);
+    if !is_good {
+        what += "; ";
+        what += &beside().unwrap_or_else(|error| format!("raw sockets beside it failed: {error:#}"));
+    }
+    session.figure(is_good, &what);
+}
+
+/// What raw sockets reach of the sum (in bytes a second) of these rails.
+fn beside(network: &Network, rails: &[usize], sum: f64) -> Result<String> {
+    raw_beside(network, rails, sum / 1e9, ALL * 100.0)
 }
 
 pub(super) fn speed_change(session: &mut Session<'_>) -> Result<()> {
@@ -74,7 +91,10 @@ pub(super) fn speed_change(session: &mut Session<'_>) -> Result<()> {
             "one of two rails from {} to {speed} Mbit/s, then {steady:.1} % of the sum; 90 %",
             2500 - speed
         );
-        recovery(session, &what, after, 1.0);
+        recovery(session, &what, after, 1.0, || {
+            network.shape(1, speed)?;
+            beside(&network, &[0, 1], sum)
+        });
     }
     Ok(())
 }
@@ -100,11 +120,14 @@ fn one_of_four(
     let (cut, back) = (changed[0], changed[1]);
     let stall = timeline.stall_s(cut - 0.2, back);
     session.figure(stall <= 1.0, &format!("a rail goes {how}: stall {stall:.3} s (at most 1 s)"));
-    let of = |rails: f64| ALL * rails * f64::from(RATE) * 1e6 / 8.0;
-    let three = timeline.recovered_after_s(cut, back, of(3.0));
-    recovery(session, &format!("a rail {how}: 90 % of the other three"), three, 1.0);
-    let four = timeline.recovered_after_s(back, back + 5.6, of(4.0));
-    recovery(session, "it is back: 90 % of all four", four, 5.0);
+    let sum = |rails: &[usize]| rails.len() as f64 * f64::from(RATE) * 1e6 / 8.0;
+    let (others, all) = ([0, 1, 3], [0, 1, 2, 3]);
+    let three = timeline.recovered_after_s(cut, back, ALL * sum(&others));
+    recovery(session, &format!("a rail {how}: 90 % of the other three"), three, 1.0, || {
+        beside(&network, &others, sum(&others))
+    });
+    let four = timeline.recovered_after_s(back, back + 5.6, ALL * sum(&all));
+    recovery(session, "it is back: 90 % of all four", four, 5.0, || beside(&network, &all, sum(&all)));
     Ok(())
 }
 
