@@ -126,19 +126,23 @@ impl<H: Handle, T> Table<H, T> {
         self.slots[Self::index(handle)].object = Some(object);
     }
 
-    /// Puts an object in; its handle. Fails when the table is full (a million objects).
+    /// The fault of putting so many more objects in, if the table would be full before (a million objects).
+    pub(crate) fn check_room(&self, count: usize) -> Result<(), Fault> {
+        let alive_count = self.slots.len().max(H::PREDEFINED_COUNT) - self.vacant.len();
+        if alive_count + count + H::NULL.bits() <= INDEX_MASK + 1 {
+            return Ok(());
+        }
+        Err(fault(MPI_ERR_NO_MEM, format_args!("{alive_count} objects of kind {} are alive", H::WHAT)))
+    }
+
+    /// Puts an object in; its handle. Fails when the table is full.
     pub(crate) fn insert(&mut self, object: T) -> Result<H, Fault> {
         self.reserve_predefined();
         let index = match self.vacant.pop() {
             Some(index) => index as usize,
             None => {
+                self.check_room(1)?;
                 let index = self.slots.len();
-                if index + H::NULL.bits() > INDEX_MASK {
-                    return Err(fault(
-                        MPI_ERR_NO_MEM,
-                        format_args!("{index} objects of kind {} are alive", H::WHAT),
-                    ));
-                }
                 self.slots.push(Self::vacant_slot(index, 0));
                 index
             }
@@ -237,6 +241,22 @@ mod tests {
         }
         assert_eq!(groups.get(MPI_Group(comm.0), "group").unwrap_err().code(), MPI_ERR_GROUP);
         assert_eq!(*comms.get(reused, "comm").unwrap(), 3);
+    }
+
+    #[test]
+    fn a_full_table_takes_nothing_and_says_so_beforehand() {
+        let mut table = Table::<MPI_Op, ()>::new();
+        let mut handles = Vec::new();
+        while table.check_room(1).is_ok() {
+            handles.push(table.insert(()).unwrap());
+        }
+        assert!(handles.len() > 1_000_000);
+        assert_eq!(table.insert(()).unwrap_err().code(), MPI_ERR_NO_MEM);
+        for handle in &handles[..2] {
+            table.remove(*handle, "op").unwrap();
+        }
+        assert!(table.check_room(2).is_ok() && table.check_room(3).is_err());
+        assert!(table.insert(()).is_ok() && table.insert(()).is_ok() && table.insert(()).is_err());
     }
 
     #[test]

@@ -269,6 +269,8 @@ fn irecv_afar(
 #[cold]
 fn sendrecv_afar(mut process: Guard<'static>, send: Send, receive: Receive) -> Result<Completion, Fault> {
     let (send_plan, receive_plan) = (send.plan(&process)?, receive.plan(&process)?);
+    // Also before the first starts: no other call comes in between, and nothing else can fail.
+    process.requests.check_room(2)?;
     let receiving = process.run_afar(receive_plan, receive.comm, true)?;
     let sending = give_away(&mut process, send_plan, send.comm, true)?;
     let received = wait_afar(process, receiving)?;
@@ -453,6 +455,7 @@ fn isendrecv(
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
     let mut process = process()?;
+    process.requests.check_room(1)?;
     let (received, sent) = start_both(&mut process, send, receive)?;
     let handle = process.table_request(What::Both(received, sent, kept), send.comm)?;
     request.set("request", handle)
