@@ -25,8 +25,8 @@ pub enum Policy {
 }
 
 /// How long one packet of data may keep a rail busy at most: whatever else has to go by it waits so long.
-const PACKET_TIME: Duration = Duration::from_us(200);
-/// So many more packets are to follow on each rail: packets become shorter towards the end, and all rails end together.
+const PACKET_TIME: Duration = Duration::from_us(400);
+/// So many more packets are to follow on each rail of several: packets become shorter towards the end, and all rails end together.
 const PACKETS_TO_FOLLOW: u64 = 4;
 
 /// What is known of a rail.
@@ -93,8 +93,11 @@ pub fn packet_units(
     let [room, long_room] = rooms_units.map(|units| units.saturating_mul(unit_bytes));
     let most = room.max(long_room.min(u64::try_from(in_time).unwrap_or(u64::MAX)));
     let window = view.window_bytes.saturating_sub(view.outstanding_bytes);
-    let up_count = views.iter().filter(|view| view.up).count() as u64;
-    let bytes = most.min(window).min(rest_bytes / (PACKETS_TO_FOLLOW * up_count.max(1)));
+    let part = match views.iter().filter(|view| view.up).count() as u64 {
+        ..=1 => rest_bytes,
+        up_count => rest_bytes / (PACKETS_TO_FOLLOW * up_count),
+    };
+    let bytes = most.min(window).min(part);
     (bytes / unit_bytes.max(1)).max(1)
 }
 
@@ -249,10 +252,11 @@ mod tests {
         let unit = 64 << 10;
         let fast = [view(0, 40_000)];
         let units = |views: &[View], rest: u64| packet_units(views, Rail(0), unit, [1, 8], rest * unit);
-        assert_eq!([1, 3, 8, 16, 31, 32, 1000].map(|rest| units(&fast, rest)), [1, 1, 2, 4, 7, 8, 8]);
-        assert_eq!(units(&[view(0, 12_000)], 1000), 4, "200 µs");
-        assert_eq!(units(&[view(0, 2000)], 1000), 1, "two would take a millisecond");
-        assert_eq!(units(&[view(0, 40_000), view(1, 40_000)], 16), 2, "the other has its part");
+        assert_eq!([1, 3, 8, 9, 1000].map(|rest| units(&fast, rest)), [1, 3, 8, 8, 8]);
+        assert_eq!(units(&[view(0, 6_000)], 1000), 4, "400 µs");
+        assert_eq!(units(&[view(0, 1000)], 1000), 1, "two would take a millisecond");
+        let two = [view(0, 40_000), view(1, 40_000)];
+        assert_eq!([1, 16, 31, 63, 64].map(|rest| units(&two, rest)), [1, 2, 3, 7, 8], "both end together");
         let mut full = fast;
         (full[0].window_bytes, full[0].outstanding_bytes) = (10 * unit, 7 * unit);
         assert_eq!(units(&full, 1000), 3, "what may be under way is a bound");

@@ -27,7 +27,7 @@ pub(super) const HEAD_BYTES: usize = 20;
 /// Longest payload of an ordinary packet in bytes.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// Longest payload of a packet of a long message's data in bytes.
-pub(super) const LONG_PAYLOAD_BYTES_MAX: usize = 640 << 10;
+pub(super) const LONG_PAYLOAD_BYTES_MAX: usize = 17 << 16;
 /// Longest body in bytes.
 pub(super) const BODY_BYTES_MAX: usize = LONG_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
 
