@@ -256,6 +256,12 @@ impl Connection {
         self.inflow.is_plain()
     }
 
+    /// Whether there is no use in reading it without a sign that something has come.
+    #[inline]
+    pub(super) fn is_let_be(&self) -> bool {
+        self.inflow.is_let_be()
+    }
+
     /// Where a turn reads into; nothing that was handed over may be in use.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.inflow.room()

@@ -392,6 +392,9 @@ impl Tcp {
             // Room has to be waited for.
             self.end_solo();
         }
+        if self.connections[index as usize].as_ref().is_some_and(Connection::is_let_be) {
+            return None;
+        }
         let event = self.read(index);
         if event.is_some() {
             self.streak_count = self.streak_count.saturating_add(1);
