@@ -105,11 +105,12 @@ impl Connection {
             Piece::Bytes(bytes) => bytes,
             Piece::Virtual(_) => panic!("virtual payload on a real device"),
         });
-        if self.is_held && HEAD_BYTES + body_bytes > SHORT_BYTES {
+        let is_room = self.unsent.len() - self.unsent_from + HEAD_BYTES + body_bytes <= QUEUE_BYTES_MAX;
+        if self.is_held && (HEAD_BYTES + body_bytes > SHORT_BYTES || !is_room) {
+            // Of room that a turn makes the kernel would not tell.
             self.flush();
         }
         if self.has_unsent() {
-            let is_room = self.unsent.len() - self.unsent_from + HEAD_BYTES + body_bytes <= QUEUE_BYTES_MAX;
             if !is_room {
                 return Err(Full);
             }

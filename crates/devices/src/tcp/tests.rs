@@ -197,15 +197,17 @@ fn with_io_uring_short_packets_leave_together_and_nothing_stays_when_it_is_switc
         count
     };
     while arrived(&mut b) > 0 {}
-    for batch in [1, 5, 100] {
+    // The last are more than is held back at most.
+    for batch in [1, 5, 100, 1_500] {
         for _ in 0..batch {
             a.send(Rail(1), ProcessId(1), b"short", NO_PAYLOAD).expect("there is room for so many");
         }
         assert!(!a.is_flushed(), "held back");
-        assert_eq!(arrived(&mut b), 0);
+        let early_count = arrived(&mut b);
+        assert!(early_count == 0 || batch > 1_000, "{early_count} of {batch}");
         a.flush();
         assert!(a.is_flushed());
-        assert_eq!(arrived(&mut b), batch);
+        assert_eq!(early_count + arrived(&mut b), batch);
     }
     a.send(Rail(1), ProcessId(1), b"held", NO_PAYLOAD).expect("room");
     assert!(!a.batch_calls(false));
