@@ -160,8 +160,7 @@ fn measure(
     failures: &mut Vec<Failure>,
 ) -> Result<()> {
     let begin = Instant::now();
-    // A wrapper may wait for its turn; bounding the program is then its business too.
-    let limit = if wrap.is_some() { case.limit * 4 } else { case.limit };
+    let limit = bounded(case.limit, wrap);
     let mut left = libraries.to_vec();
     left.retain(|library| case.progress.is_none() || *library == Library::Ayatori);
     for _ in 0..runs {
@@ -210,6 +209,11 @@ fn wrapped(inner: Command, wrap: Option<&str>) -> Command {
     command
 }
 
+/// How long a launch may take. A wrapper may wait for its turn; bounding the program is then its business too.
+fn bounded(limit: Duration, wrap: Option<&str>) -> Duration {
+    if wrap.is_some() { limit * 4 } else { limit }
+}
+
 fn keep_environment(to: &mut Command, from: &Command) {
     for (name, value) in from.get_envs() {
         if let Some(value) = value {
@@ -252,6 +256,9 @@ fn parse(stdout: &str) -> Vec<(String, usize, f64, String)> {
     stdout.lines().filter_map(line).collect()
 }
 
+/// `bench/raw.c` may take this long.
+const RAW_LIMIT: Duration = Duration::from_secs(60);
+
 /// Medians of the machine's raw limits.
 fn raw(wrap: Option<&str>, runs: usize) -> Result<Vec<(String, usize, f64, String)>> {
     let program = paths::build_dir().join("bench/programs/raw");
@@ -262,7 +269,7 @@ fn raw(wrap: Option<&str>, runs: usize) -> Result<Vec<(String, usize, f64, Strin
     let mut samples: BTreeMap<(usize, String, usize, String), Vec<f64>> = BTreeMap::new();
     for _ in 0..runs {
         let mut command = wrapped(Command::new(&program), wrap);
-        let outcome = process::capture(&mut command, Duration::from_secs(60))?;
+        let outcome = process::capture(&mut command, bounded(RAW_LIMIT, wrap))?;
         if !outcome.success() {
             bail!("bench/raw.c failed: {}", outcome.reason());
         }
