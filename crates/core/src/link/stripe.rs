@@ -93,6 +93,8 @@ pub fn packet_units(
     let [room, long_room] = rooms_units.map(|units| units.saturating_mul(unit_bytes));
     let most = room.max(long_room.min(u64::try_from(in_time).unwrap_or(u64::MAX)));
     let window = view.window_bytes.saturating_sub(view.outstanding_bytes);
+    // Some under way at once: the next is given to the rail before the first is acknowledged.
+    let window = window.min(view.window_bytes / PACKETS_TO_FOLLOW);
     let part = match views.iter().filter(|view| view.up).count() as u64 {
         ..=1 => rest_bytes,
         up_count => rest_bytes / (PACKETS_TO_FOLLOW * up_count),
@@ -258,8 +260,10 @@ mod tests {
         let two = [view(0, 40_000), view(1, 40_000)];
         assert_eq!([1, 16, 31, 63, 64].map(|rest| units(&two, rest)), [1, 2, 3, 7, 8], "both end together");
         let mut full = fast;
-        (full[0].window_bytes, full[0].outstanding_bytes) = (10 * unit, 7 * unit);
+        (full[0].window_bytes, full[0].outstanding_bytes) = (20 * unit, 17 * unit);
         assert_eq!(units(&full, 1000), 3, "what may be under way is a bound");
+        full[0].outstanding_bytes = 0;
+        assert_eq!(units(&full, 1000), 5, "several are to be under way at once");
         assert_eq!(
             packet_units(&[view(0, 10)], Rail(0), unit, [4, 4], 1000 * unit),
             4,
