@@ -16,6 +16,9 @@ use alloc::collections::VecDeque;
 /// be more than one of them holds (over TCP about 4 ms), or the other runs dry now and then. 4 ms gave 87 to 93 % of 4 × 2 Gbit/s
 /// both ways, 6 ms 96 %, 8 ms 97 to 98 %.
 const DEPTH: Duration = Duration::from_ms(8);
+/// And so many bytes more, whatever the rate: what a socket takes beyond what is on its way (`UNSENT_BYTES_MAX` of TCP), which on a
+/// slow rail is milliseconds of its own.
+const QUEUE_BYTES: u64 = 256 << 10;
 /// Under way at least, in pieces: one on the wire, one behind it.
 const WINDOW_PIECES_MIN: u64 = 2;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
@@ -114,8 +117,11 @@ impl RailState {
         let rate = self.rate.bytes_per_s();
         let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);
         let round_bytes = (u128::from(rate) * u128::from(round_ps) / 1_000_000_000_000) as u64;
-        let limit =
-            if self.rate.is_measured() { round_bytes } else { round_bytes.min(WINDOW_UNMEASURED_BYTES) };
+        let limit = if self.rate.is_measured() {
+            round_bytes.saturating_add(QUEUE_BYTES)
+        } else {
+            round_bytes.min(WINDOW_UNMEASURED_BYTES)
+        };
         View {
             rail: self.rail,
             up: self.health == Health::Up,
