@@ -153,7 +153,7 @@ fn hello(door: SocketAddr) -> [u8; 48] {
         IpAddr::V6(_) => (0, 1),
     };
     let mut bytes = [0; 48];
-    bytes[..8].copy_from_slice(b"AYATORI\x03");
+    bytes[..8].copy_from_slice(b"AYATORI\x04");
     (bytes[8], bytes[12]) = (1 ^ rank, rank);
     bytes[16] = 9;
     bytes[21] = interface;

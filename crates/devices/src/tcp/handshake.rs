@@ -28,7 +28,7 @@ pub(super) const PROOF_BYTES: usize = MAC_BYTES;
 pub(super) const VERDICT_BYTES: usize = 8 + MAC_BYTES;
 
 /// "AYATORI" and the version of the handshake and of the frames after it.
-const MAGIC: [u8; 8] = *b"AYATORI\x03";
+const MAGIC: [u8; 8] = *b"AYATORI\x04";
 
 /// The job's key. Never printed.
 #[derive(Clone, PartialEq, Eq)]
