@@ -1,6 +1,7 @@
 /* A send-receive for which there is no request left fails, and leaves nothing half done: no receive that takes the next
  * message, no message that was sent. A library with room for a million requests and more has nothing to show. */
 #include "check.h"
+#include "general.h"
 
 #define MANY (1 << 20)
 #define BYTES 1000
@@ -11,32 +12,12 @@ static MPI_Request *requests;
 static int requests_count;
 static char out[BYTES], in[BYTES];
 
-static int query(void *state, MPI_Status *status)
-{
-    (void)state;
-    MPI_Status_set_elements(status, MPI_BYTE, 0);
-    MPI_Status_set_cancelled(status, 0);
-    return MPI_SUCCESS;
-}
-
-static int nothing(void *state)
-{
-    (void)state;
-    return MPI_SUCCESS;
-}
-
-static int cancel(void *state, int is_complete)
-{
-    (void)state, (void)is_complete;
-    return MPI_SUCCESS;
-}
-
 /* Makes requests until there is no room for more; whether there is an end. */
 static int fill(void)
 {
     int count = 0;
     requests = check_alloc(MANY * sizeof *requests);
-    while (count < MANY && MPI_Grequest_start(query, nothing, cancel, NULL, &requests[count]) == MPI_SUCCESS) count++;
+    while (count < MANY && general_start(&requests[count]) == MPI_SUCCESS) count++;
     requests_count = count;
     return count < MANY;
 }
@@ -51,7 +32,7 @@ static void leave(int count)
         OK(MPI_Wait(&requests[free_count], MPI_STATUS_IGNORE));
     }
     for (; free_count > count; free_count--)
-        OK(MPI_Grequest_start(query, nothing, cancel, NULL, &requests[free_count - 1]));
+        OK(general_start(&requests[free_count - 1]));
 }
 
 /* On rank 0. `may_succeed`: there is room for what the call makes, if it makes a request. */

@@ -2,6 +2,7 @@
  * a message that comes while the other thread polls for another one, a message to the own rank, a generalized request that
  * the other completes, a barrier in which the other ranks come late. In every progress mode, also while both wait. */
 #include "check.h"
+#include "general.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -23,27 +24,6 @@ static const char *const names[HOWS] = {"a probe", "a receive", "a message to it
 static int left, right;
 static MPI_Comm comms[HOWS];
 static MPI_Request general;
-
-static int query(void *state, MPI_Status *status)
-{
-    (void)state;
-    MPI_Status_set_elements(status, MPI_INT, 0);
-    MPI_Status_set_cancelled(status, 0);
-    status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
-    return MPI_SUCCESS;
-}
-
-static int nothing(void *state)
-{
-    (void)state;
-    return MPI_SUCCESS;
-}
-
-static int cancel(void *state, int is_complete)
-{
-    (void)state, (void)is_complete;
-    return MPI_SUCCESS;
-}
 
 static void nap(void)
 {
@@ -88,7 +68,7 @@ static void rounds(int how, const char *mode)
     double begin = MPI_Wtime();
     for (int round = 0; round < ROUNDS; round++) {
         pthread_t thread;
-        if (how == GENERAL) OK(MPI_Grequest_start(query, nothing, cancel, NULL, &general));
+        if (how == GENERAL) OK(general_start(&general));
         if (how == BARRIER && check_rank == round % check_size) nap();
         CHECK(pthread_create(&thread, NULL, wait_for, &how) == 0, "no thread");
         bring(how, round);
