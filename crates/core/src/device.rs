@@ -140,6 +140,8 @@ pub struct RailCapabilities {
     /// Whether the rail can go down, fall silent or lose a damaged packet while the peer lives. See the module's
     /// docs; `false` for what breaks only together with the peer, as shared memory.
     pub may_break: bool,
+    /// What it takes to one peer beyond what is on its way, in bytes: a queue in which acknowledgements wait behind data.
+    pub queue_bytes: u64,
     /// Payload rate in bytes a second.
     pub bandwidth_bytes_per_s: u64,
     /// One-way time of an empty packet in picoseconds.
@@ -166,6 +168,7 @@ impl Default for RailCapabilities {
             ordered: true,
             reliable: true,
             may_break: false,
+            queue_bytes: 0,
             bandwidth_bytes_per_s: 1_000_000_000,
             latency_ps: 1_000_000,
             pacing: Pacing::None,

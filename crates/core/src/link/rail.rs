@@ -13,12 +13,10 @@ use alloc::collections::VecDeque;
 /// What may be under way on a rail beyond its round trip: a few milliseconds, so that a peer that polls late finds something
 /// to do, and no more, so that the end of a message does not wait for a slow rail. Where both sides send,
 /// acknowledgements wait behind the data of the other direction, and what is under way is in one queue or the other: it has to
-/// be more than one of them holds (over TCP about 4 ms), or the other runs dry now and then. 4 ms gave 87 to 93 % of 4 × 2 Gbit/s
+/// be more than one of them holds, or the other runs dry now and then. So what the device queues comes to it, which is a number
+/// of bytes: milliseconds of their own on a slow rail. 4 ms gave 87 to 93 % of 4 × 2 Gbit/s
 /// both ways, 6 ms 96 %, 8 ms 97 to 98 %.
 const DEPTH: Duration = Duration::from_ms(8);
-/// And so many bytes more, whatever the rate: what a socket takes beyond what is on its way (`UNSENT_BYTES_MAX` of TCP), which on a
-/// slow rail is milliseconds of its own.
-const QUEUE_BYTES: u64 = 256 << 10;
 /// Under way at least, in pieces: one on the wire, one behind it.
 const WINDOW_PIECES_MIN: u64 = 2;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
@@ -60,6 +58,8 @@ pub(crate) struct RailState {
     ordered: bool,
     latency: Duration,
     said_bytes_per_s: u64,
+    /// What the device holds of it beyond what is on its way.
+    queue_bytes: u64,
     next_number: u32,
     sent: VecDeque<Sent>,
     /// Of packets under way.
@@ -91,6 +91,7 @@ impl RailState {
             ordered: capabilities.ordered,
             latency: Duration(capabilities.latency_ps),
             said_bytes_per_s: capabilities.bandwidth_bytes_per_s,
+            queue_bytes: capabilities.queue_bytes,
             next_number: 1,
             sent: VecDeque::new(),
             outstanding_bytes: 0,
@@ -118,7 +119,7 @@ impl RailState {
         let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);
         let round_bytes = (u128::from(rate) * u128::from(round_ps) / 1_000_000_000_000) as u64;
         let limit = if self.rate.is_measured() {
-            round_bytes.saturating_add(QUEUE_BYTES)
+            round_bytes.saturating_add(self.queue_bytes)
         } else {
             round_bytes.min(WINDOW_UNMEASURED_BYTES)
         };
@@ -319,6 +320,25 @@ mod tests {
             _ => panic!("{carried:?}"),
         });
         told
+    }
+
+    #[test]
+    fn the_window_of_a_measured_rail_holds_what_the_device_queues_too() {
+        let window_bytes = |queue_bytes, rate_mb_per_s: u64| {
+            let capabilities = RailCapabilities { queue_bytes, ..RailCapabilities::default() };
+            let mut rail = RailState::new(Rail(0), &capabilities);
+            let unmeasured_bytes = rail.view(100).window_bytes;
+            rail.rate.on_idle_end(Instant(1));
+            // A millisecond's bytes.
+            rail.rate.on_acknowledged(rate_mb_per_s * 1_000, Instant::ZERO, Instant(1_000_000_001));
+            (unmeasured_bytes, rail.view(100).window_bytes)
+        };
+        for rate in [62, 250, 4_000] {
+            let (before, without) = window_bytes(0, rate);
+            let (also_before, with) = window_bytes(256 << 10, rate);
+            assert_eq!((before, without + (256 << 10)), (also_before, with), "{rate} MB/s");
+            assert!(without >= rate * 8_000, "8 ms at {rate} MB/s, not {without} bytes");
+        }
     }
 
     #[test]

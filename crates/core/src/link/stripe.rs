@@ -28,6 +28,8 @@ pub enum Policy {
 const PACKET_TIME: Duration = Duration::from_us(400);
 /// So many more packets are to follow on each rail of several: packets become shorter towards the end, and all rails end together.
 const PACKETS_TO_FOLLOW: u64 = 4;
+/// So many packets fill what may be under way on a rail, at least.
+const PACKETS_A_WINDOW: u64 = 4;
 
 /// What is known of a rail.
 #[derive(Clone, Copy, Debug)]
@@ -92,9 +94,9 @@ pub fn packet_units(
     let in_time = u128::from(view.bytes_per_s) * u128::from(PACKET_TIME.0) / 1_000_000_000_000;
     let [room, long_room] = rooms_units.map(|units| units.saturating_mul(unit_bytes));
     let most = room.max(long_room.min(u64::try_from(in_time).unwrap_or(u64::MAX)));
-    let window = view.window_bytes.saturating_sub(view.outstanding_bytes);
-    // Some under way at once: the next is given to the rail before the first is acknowledged.
-    let window = window.min(view.window_bytes / PACKETS_TO_FOLLOW);
+    // Several fill a window: the next is given to the rail before the first is acknowledged.
+    let window =
+        (view.window_bytes / PACKETS_A_WINDOW).min(view.window_bytes.saturating_sub(view.outstanding_bytes));
     let part = match views.iter().filter(|view| view.up).count() as u64 {
         ..=1 => rest_bytes,
         up_count => rest_bytes / (PACKETS_TO_FOLLOW * up_count),

@@ -459,6 +459,7 @@ fn capabilities(payload_bytes_max: usize, kernel_copy: bool, is_crowded: bool) -
         ordered: true,
         reliable: true,
         may_break: false,
+        queue_bytes: 0,
         bandwidth_bytes_per_s: 12_000_000_000,
         latency_ps: 150_000,
         pacing: Pacing::None,

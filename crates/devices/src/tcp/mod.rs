@@ -745,6 +745,7 @@ fn capabilities(interface: &Interface) -> RailCapabilities {
         ordered: true,
         reliable: true,
         may_break: true,
+        queue_bytes: wireup::UNSENT_BYTES_MAX.into(),
         bandwidth_bytes_per_s: interface.bandwidth_bytes_per_s(),
         latency_ps: 10_000_000,
         pacing: Pacing::Rate,

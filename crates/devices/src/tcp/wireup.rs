@@ -20,7 +20,7 @@ use std::time::Duration;
 const BACKLOG: i32 = 256;
 /// Unsent bytes the kernel takes of one connection, beside what is on its way. What it has and has not sent cannot go over another
 /// rail, and acknowledgements and answers wait behind it: 256 KiB are 1 ms of 2 Gbit/s.
-const UNSENT_BYTES_MAX: u32 = 256 << 10;
+pub(super) const UNSENT_BYTES_MAX: u32 = 256 << 10;
 /// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
 const RESEND_AFTER_MIN_US: u32 = 50_000;
 /// A connection whose far end's kernel has not answered for so long is broken, whether something is under way (user timeout)
