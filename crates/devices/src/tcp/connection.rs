@@ -550,6 +550,32 @@ mod tests {
     }
 
     #[test]
+    fn a_payload_of_which_nothing_has_come_is_let_be_for_a_while_and_read_at_once_when_it_has() {
+        let (mut a, mut b) = two(true);
+        let payload = vec![7; 100_000];
+        let mut place = vec![0; payload.len()];
+        a.send(b"long", [Piece::Bytes(&payload), Piece::EMPTY]).expect("sent");
+        b.read();
+        while let Ok(Next::Front(..)) = b.next() {
+            assert_eq!(b.fetch(&mut place).0, Fetched::Part, "its sum is kept back");
+            assert!(!b.is_let_be(), "it was not asked since");
+            b.read();
+        }
+        assert_eq!(b.read(), Read::Nothing);
+        // Eight microseconds may have gone by the time we look.
+        let was_let_be = (0..1_000).any(|_| {
+            assert_eq!(b.read(), Read::Nothing);
+            b.is_let_be()
+        });
+        assert!(was_let_be);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(!b.is_let_be(), "not for ever");
+        a.send_tail();
+        assert_eq!(b.read(), Read::Drained);
+        assert!(!b.is_let_be());
+    }
+
+    #[test]
     fn a_damaged_head_is_an_error() {
         let (mut a, b) = pair(true);
         rustix::net::send(&b, &[0xff; 64], SendFlags::NOSIGNAL).expect("sent");

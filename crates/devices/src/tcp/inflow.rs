@@ -34,7 +34,8 @@ const READ_BYTES_FETCHING: usize = BUFFER_BYTES_MIN;
 /// The front of a packet is offered if its payload is at least so long: what it saves is then more than it costs.
 const LONG_BYTES: usize = 16 << 10;
 /// How long the kernel is not asked again after it said that nothing more of a payload has come. Each question takes the socket's
-/// lock from what would bring more; 1 MiB messages over a veth pair are 14 % quicker so, with packets of 1 MiB.
+/// lock from what would bring more; together with packets of 1 MiB it made messages of 1 MiB over
+/// a veth pair 7 % (one hour) and 14 % (another) quicker.
 const LET_BE: Duration = Duration::from_micros(8);
 /// Read with a payload: the next frame's head and header, and the short frames before it.
 const BEHIND_BYTES: usize = 2 << 10;
