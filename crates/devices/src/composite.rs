@@ -119,6 +119,12 @@ impl Composite {
         self.tcp.is_flushed()
     }
 
+    /// Whether something that was taken may not be on its way. Quick.
+    #[inline]
+    pub fn may_hold(&self) -> bool {
+        self.tcp.may_hold()
+    }
+
     /// Says goodbye on all sides.
     pub fn detach(&mut self) {
         self.tcp.detach(Duration::from_secs(2));

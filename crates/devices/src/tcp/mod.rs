@@ -115,6 +115,8 @@ pub struct Tcp {
     dirty: Vec<u32>,
     /// Some connections keep back the tail of a long packet.
     keeps_tails: bool,
+    /// The kernel had no room for all that was sent, and has not said since that it has.
+    may_hold: bool,
     events: VecDeque<Event>,
     /// Rings when somebody in shared memory wakes us; read dry when it does.
     doorbell: Option<OwnedFd>,
@@ -220,6 +222,12 @@ impl Tcp {
     /// Whether everything that was taken has been given to the kernel.
     pub fn is_flushed(&self) -> bool {
         self.connections.iter().flatten().all(|c| c.is_broken || !(c.has_unsent() || c.keeps_tail()))
+    }
+
+    /// Whether there may be something that was taken and that the kernel had no room for. Quick.
+    #[inline]
+    pub fn may_hold(&self) -> bool {
+        self.may_hold
     }
 
     /// Packets that came damaged and were dropped, on the connections that there are now.
@@ -475,6 +483,9 @@ impl Tcp {
         if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) {
             self.make_ready(index);
         }
+        if flags.contains(F::OUT) && self.may_hold {
+            self.may_hold = !self.is_flushed();
+        }
     }
 
     /// Reads a connection once and hands over its first packet, if there is one.
@@ -570,12 +581,14 @@ impl Device for Tcp {
                 let sent = connection.send(header, payload);
                 let is_dirty = connection.is_held && !was_held;
                 let keeps_tail = connection.keeps_tail();
+                let holds = connection.has_unsent();
                 if sent.is_err() && connection.is_broken {
                     // What was received before is handed over first; reading then finds the end.
                     let index = self.connection_index(to, rail);
                     self.make_ready(index);
                 }
                 self.keeps_tails |= keeps_tail;
+                self.may_hold |= holds;
                 if is_dirty {
                     let index = self.connection_index(to, rail);
                     self.dirty.push(index);
@@ -595,7 +608,10 @@ impl Device for Tcp {
             self.take_turn(None);
         }
         if std::mem::take(&mut self.keeps_tails) {
-            self.connections.iter_mut().flatten().for_each(Connection::send_tail);
+            for connection in self.connections.iter_mut().flatten() {
+                connection.send_tail();
+                self.may_hold |= connection.has_unsent();
+            }
         }
     }
 

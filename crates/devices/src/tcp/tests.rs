@@ -362,6 +362,22 @@ fn what_was_sent_before_the_end_arrives() {
 }
 
 #[test]
+fn what_the_kernel_has_no_room_for_is_told_until_it_has() {
+    let (mut a, mut b, _) = pair(1);
+    let (mut seen, payload) = (Seen::default(), vec![7; 100_000]);
+    let send = |a: &mut Tcp| a.send(Rail(1), ProcessId(1), b"long", [Piece::Bytes(&payload), Piece::EMPTY]);
+    run(&mut a, &mut b, &mut seen, |a, _, _| send(a).is_ok());
+    a.flush();
+    assert!(!a.may_hold() && a.is_flushed(), "one packet fits");
+    while send(&mut a).is_ok() {
+        a.flush();
+    }
+    assert!(a.may_hold() && !a.is_flushed(), "nobody reads");
+    run(&mut a, &mut b, &mut seen, |a, _, _| !a.may_hold());
+    assert!(a.is_flushed());
+}
+
+#[test]
 fn a_sleeper_wakes_for_what_arrives() {
     let (mut a, mut b, _) = pair(1);
     let mut seen = Seen::default();

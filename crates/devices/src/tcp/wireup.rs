@@ -292,6 +292,7 @@ impl Wireup {
             is_ring_allowed,
             dirty: Vec::new(),
             keeps_tails: false,
+            may_hold: false,
             events: VecDeque::new(),
             doorbell: None,
             is_summed,
