@@ -12,7 +12,7 @@
 //!   …                                       calls is odd ?  flags &= !HELD, try again later
 //!   calls += 1          (even: outside)     …
 //!   ── compiler fence ──                    flags &= !HELD; lock.unlock()
-//!   flags & DOZING and work left ?  wake
+//!   flags & what is left wakes ?  wake
 //! ```
 //!
 //! Either the call sees `HELD` or the helper sees an odd count: the helper's fence falls before the call's store, which
@@ -24,6 +24,7 @@
 //! | `HELD` | the helper is at work |
 //! | `AWAY` | the helper sleeps at the device: the next call ends that |
 //! | `DOZING` | the helper sleeps until a call leaves work behind (or does not exist yet) |
+//! | `DEEP` | and it has no clock: a call that leaves nothing but links wakes it, too, to set one |
 //!
 //! `AWAY` follows `HELD` without a moment between in which neither is set, so no further fence is needed. `DOZING` may
 //! be set at any time, followed by a fence: a call that is inside will see it when it leaves, and whether one has
@@ -41,6 +42,7 @@ const CONCURRENT: u32 = 1;
 const HELD: u32 = 2;
 const AWAY: u32 = 4;
 const DOZING: u32 = 8;
+const DEEP: u32 = 16;
 
 /// The lock. See the [module's docs](self).
 #[repr(align(64))]
@@ -153,12 +155,12 @@ impl Gate {
         }
     }
 
-    /// A call leaves work behind, and the helper dozes.
+    /// A call leaves behind what wakes the helper, which dozes, from these depths.
     #[cold]
     #[inline(never)]
-    fn end_doze(&self) {
+    fn end_doze(&self, depths: u32) {
         // Of several calls at once one wakes.
-        if self.flags.fetch_and(!DOZING, Ordering::AcqRel) & DOZING != 0 {
+        if self.flags.fetch_and(!depths, Ordering::AcqRel) & depths != 0 {
             helper::wake();
         }
     }
@@ -205,24 +207,50 @@ impl Gate {
         Some(HelperGuard { of: self, _mutex: mutex })
     }
 
-    /// From now on a call that leaves work behind wakes the helper. `false`: one may have done so just before; look.
+    /// From now on a call that leaves work or links behind wakes the helper. `false`: one may have done so just before;
+    /// look.
     pub(crate) fn begin_doze(&self) -> bool {
-        self.flags.fetch_or(DOZING, Ordering::SeqCst);
+        self.flags.fetch_or(DOZING | DEEP, Ordering::SeqCst);
         threads::fence_all_threads();
         // A call that is inside will see it when it leaves.
         self.flags.load(Ordering::Acquire) & CONCURRENT == 0
             && !self.calls.load(Ordering::Acquire).is_multiple_of(2)
     }
 
+    /// Whether the helper still dozes, and whether without a clock.
+    pub(crate) fn doze_depth(&self) -> Doze {
+        match self.flags.load(Ordering::Acquire) & (DOZING | DEEP) {
+            0 => Doze::Awake,
+            DOZING => Doze::Light,
+            _ => Doze::Deep,
+        }
+    }
+
+    /// Links that are left behind are cared for by the helper's clock.
+    pub(crate) fn lighten_doze(&self) {
+        self.flags.fetch_and(!DEEP, Ordering::AcqRel);
+    }
+
     /// There is no helper and shall be none.
     pub(crate) fn forget_helper(&self) {
-        self.flags.fetch_and(!(DOZING | AWAY), Ordering::AcqRel);
+        self.flags.fetch_and(!(DOZING | DEEP | AWAY), Ordering::AcqRel);
     }
 
     /// The helper does not doze any more, whoever noticed first.
     pub(crate) fn stop_doze(&self) {
-        self.flags.fetch_and(!DOZING, Ordering::AcqRel);
+        self.flags.fetch_and(!(DOZING | DEEP), Ordering::AcqRel);
     }
+}
+
+/// How the helper sleeps while calls come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doze {
+    /// A call has left work behind.
+    Awake,
+    /// Calls have left nothing but links behind.
+    Light,
+    /// No call has left anything behind.
+    Deep,
 }
 
 /// The right of a call to the process.
@@ -273,7 +301,7 @@ impl DerefMut for Guard<'_> {
 impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        let is_busy = self.is_busy();
+        let (has_work, has_links) = (self.has_work(), self.has_links());
         #[cfg(debug_assertions)]
         self.of.held.store(false, Ordering::Release);
         if self.is_shared() {
@@ -286,8 +314,9 @@ impl Drop for Guard<'_> {
             self.of.calls.store(calls.wrapping_add(1), Ordering::Release);
             compiler_fence(Ordering::SeqCst);
         }
-        if self.of.flags.load(Ordering::Relaxed) & DOZING != 0 && is_busy {
-            self.of.end_doze();
+        let depths = if has_work { DOZING | DEEP } else { u32::from(has_links) * DEEP };
+        if self.of.flags.load(Ordering::Relaxed) & depths != 0 {
+            self.of.end_doze(depths);
         }
         if self.is_shared() {
             self.of.unlock();
@@ -307,9 +336,9 @@ impl HelperGuard<'_> {
         self.of.flags.fetch_or(AWAY, Ordering::AcqRel);
     }
 
-    /// Lets go; a call that leaves work behind is to wake the helper.
+    /// Lets go; a call that leaves work or links behind is to wake the helper.
     pub(crate) fn doze(self) {
-        self.of.flags.fetch_or(DOZING, Ordering::AcqRel);
+        self.of.flags.fetch_or(DOZING | DEEP, Ordering::AcqRel);
     }
 }
 

@@ -87,10 +87,16 @@ impl Process {
         debug_assert!(matches!(handle, Ok(SENT)), "the table was not empty");
     }
 
-    /// Whether something may have to be done while nobody calls.
+    /// Whether there is work for who looks after it while nobody calls.
     #[inline(always)]
-    pub(crate) fn is_busy(&self) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.core.is_busy())
+    pub(crate) fn has_work(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.core.is_busy() || engine.device.may_hold())
+    }
+
+    /// Whether there are links, on which acknowledgements may be due, or awaited.
+    #[inline(always)]
+    pub(crate) fn has_links(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.core.wants_time())
     }
 
     /// This process' index in the job.

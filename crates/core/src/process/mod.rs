@@ -245,11 +245,12 @@ impl Process {
         self.links.trunks().iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
     }
 
-    /// Whether something may have to be done while nobody calls: there are requests (also those that are over and not
-    /// taken, or not started), packets that wait, or links that expect acknowledgements. Quick, and so not exact.
+    /// Whether something may have to be done at once while nobody calls: there are requests (also those that are over and
+    /// not taken, or not started), or packets that wait. Quick, and so not exact. Later something may be due if the process
+    /// [`wants_time`](Self::wants_time), too.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.has_output || self.requests.len() > 0 || !self.links.trunks().is_empty()
+        self.has_output || self.requests.len() > 0
     }
 
     /// Whether data of long messages is on its way, out or in. Looks at every request: for who has nothing else to do.

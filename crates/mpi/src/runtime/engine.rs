@@ -105,6 +105,17 @@ fn advance(core: &mut ayatori_core::Process, device: &mut Net, clock: &mut Clock
     }
 }
 
+/// What calls have left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing has to be done before the next call.
+    Nothing,
+    /// Acknowledgements are due, or awaited.
+    Links,
+    /// Messages are under way.
+    Work,
+}
+
 impl Engine {
     /// One round of progress. Whether anything happened.
     #[inline]
@@ -112,14 +123,16 @@ impl Engine {
         advance(&mut self.core, &mut self.device, &mut self.clock)
     }
 
-    /// Whether a helper has to look after it while nobody calls.
-    pub(super) fn needs_watching(&self) -> bool {
+    /// What a helper has to look after while nobody calls.
+    pub(super) fn left(&self) -> Left {
         let core = &self.core;
-        core.wants_transmit()
-            || core.counts().requests > 0
-            || !core.is_quiet()
-            || core.poll_timeout().is_some()
-            || !self.device.is_flushed()
+        if core.is_busy() || !self.device.is_flushed() {
+            Left::Work
+        } else if !core.is_quiet() || core.poll_timeout().is_some() {
+            Left::Links
+        } else {
+            Left::Nothing
+        }
     }
 
     /// Nobody waits for a message from somebody: look everywhere.

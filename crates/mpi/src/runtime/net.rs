@@ -108,6 +108,15 @@ impl Net {
         }
     }
 
+    /// Whether something that was taken may not be on its way. Quick.
+    #[inline]
+    pub(crate) fn may_hold(&self) -> bool {
+        match self {
+            Self::Shm(_) => false,
+            Self::Composite(device) => device.may_hold(),
+        }
+    }
+
     /// Says goodbye.
     pub(crate) fn detach(&mut self) {
         on_device!(self, |device| device.detach());
