@@ -1,6 +1,7 @@
 //! What goes on over TCP while a rank is away from MPI, or leaves it for good; and gaps between packets.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -47,6 +48,50 @@ pub(super) fn overlap(prefix: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// 4 MiB are delivered in time while a rank computes, and that costs a ping-pong next to nothing: over TCP and in shared
+/// memory, by default settings.
+pub(super) fn busy(session: &mut Session<'_>) -> Result<()> {
+    const RATIO_MAX: f64 = 1.03;
+    const BYTES: usize = 4 << 20;
+    let (overlap, modes) = (session.build("bench/overlap.c")?, session.build("tests/net/modes.c")?);
+    let network = Network::new(1)?;
+    let prefix = session.prefix.clone();
+    for (device, is_apart) in [("TCP", true), ("shared memory", false)] {
+        let run = |program: &Path, argument: &str| {
+            let mut job = if is_apart {
+                network.job(&prefix, 2, &[], program)
+            } else {
+                let mut job = Command::new(prefix.join("bin/ayatori"));
+                job.args(["run", "-n", "2"]).arg(program);
+                job
+            };
+            let outcome = process::capture(job.arg(argument), LIMIT)?;
+            if outcome.success() { Ok(outcome.stdout) } else { bail!("{device}: {}", outcome.reason()) }
+        };
+        let said = run(&overlap, "delivery")?;
+        let ms = |name| result(&said, name, BYTES).map_or(f64::NAN, |us| us / 1e3);
+        let most = 2.0 * ms("deliver_idle") + slice_ms();
+        for (who, took) in [("sender", ms("deliver_sender_busy")), ("receiver", ms("deliver_receiver_busy"))]
+        {
+            let what =
+                format!("4 MiB, {device}, while the {who} computes 50 ms: {took:.1} ms of {most:.1} ms");
+            session.figure(took <= most, &what);
+        }
+        let said = run(&modes, "")?;
+        let ratio = result(&said, "assisted/inline", 8).unwrap_or(f64::NAN);
+        let what = format!("8 B, {device}, mode assisted beside inline: {ratio:.3} of {RATIO_MAX} times");
+        session.figure(ratio <= RATIO_MAX, &what);
+    }
+    Ok(())
+}
+
+/// How long the scheduler lets another program finish its turn: the kernel's base slice, 0.7 ms for one CPU (Linux 6.15; 0.75
+/// before) and as much more each time their number doubles, up to eight.
+fn slice_ms() -> f64 {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 8);
+    0.7 * f64::from(1 + cpus.ilog2())
 }
 
 /// A rank that ends while what it sent is under way, on a rail that is cut, loses nothing.

@@ -84,7 +84,7 @@ macro_rules! steps {
     (@long) => { true };
 }
 
-const STEPS: [Step; 18] = steps! {
+const STEPS: [Step; 19] = steps! {
     "conform" short basics::conform: "our conformance programs on two ranks, one on each host";
     "conform-offload" short basics::conform_offload: "the same in progress mode offload";
     "interfaces" short basics::interfaces: "docker0, virbr0, IPv6, --rails, --no-rails";
@@ -98,6 +98,7 @@ const STEPS: [Step; 18] = steps! {
     "damage" short damage::damage: "bits flip on the way; a handshake is replayed";
     "gaps" short away::pace: "gaps between packets leave their part of the rate";
     "ends" short away::finish: "jobs end while a rail is cut, and lose nothing";
+    "busy" short away::busy: "a message is delivered while a rank computes; what mode assisted costs";
     "all-silent" long trouble::all_silent: "all rails lose every frame: every operation fails in time";
     "conform-all" long basics::conform_all: "our conformance programs on two to four ranks";
     "many-cuts" long basics::many_cuts: "a hundred random cuts";
