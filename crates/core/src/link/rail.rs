@@ -3,7 +3,7 @@
 use super::arrived::Arrived;
 use super::health::Health;
 use super::rate::RateMeter;
-use super::stripe::View;
+use super::stripe::{View, finish_ps};
 use crate::device::RailCapabilities;
 use crate::ids::{Rail, RequestId};
 use crate::time::{Duration, Instant};
@@ -128,10 +128,22 @@ impl RailState {
             up: self.health == Health::Up,
             said_bytes_per_s: self.said_bytes_per_s,
             bytes_per_s: rate,
-            latency: if self.rate.is_measured() { Duration(self.rate.rtt_min().0 / 2) } else { self.latency },
+            latency: self.latency(),
             outstanding_bytes: self.outstanding_bytes + self.transfer_bytes,
             window_bytes: limit.max(WINDOW_PIECES_MIN * (piece_bytes + FRAGMENT_HEADER_BYTES as u64)),
         }
+    }
+
+    /// One way, empty.
+    fn latency(&self) -> Duration {
+        if self.rate.is_measured() { Duration(self.rate.rtt_min().0 / 2) } else { self.latency }
+    }
+
+    /// Time until it would have delivered `bytes` more, in picoseconds; what a [`View`] says, for less.
+    #[inline]
+    pub(super) fn finish_ps(&self, bytes: u64) -> u128 {
+        let queue_bytes = self.outstanding_bytes + self.transfer_bytes + bytes;
+        finish_ps(self.latency(), queue_bytes, self.rate.bytes_per_s())
     }
 
     /// A numbered packet has gone.
@@ -339,6 +351,27 @@ mod tests {
             assert_eq!((before, without + (256 << 10)), (also_before, with), "{rate} MB/s");
             assert!(without >= rate * 8_000, "8 ms at {rate} MB/s, not {without} bytes");
         }
+    }
+
+    #[test]
+    fn a_rail_says_itself_when_it_would_be_done_as_its_view_does() {
+        let mut rail = rail(true);
+        let says_the_same = |rail: &RailState| {
+            let view = rail.view(100);
+            assert_eq!(
+                rail.finish_ps(72),
+                finish_ps(view.latency, view.outstanding_bytes + 72, view.bytes_per_s)
+            );
+            rail.finish_ps(72)
+        };
+        let idle = says_the_same(&rail);
+        send(&mut rail, 3);
+        rail.begin_transfer(1 << 20, Instant(7));
+        assert!(says_the_same(&rail) > idle, "what is under way is before it");
+        rail.rate.on_round_trip(Duration::from_us(50));
+        rail.rate.on_acknowledged(250_000, Instant::ZERO, Instant(1_000_000_007));
+        assert!(rail.rate.is_measured());
+        says_the_same(&rail);
     }
 
     #[test]

@@ -15,9 +15,10 @@ const BELIEVED: Duration = Duration::from_us(500);
 /// The measurement of one rail.
 #[derive(Debug)]
 pub(super) struct RateMeter {
-    said_bytes_per_s: u64,
     busy_bytes: u64,
     busy: Duration,
+    /// What was said, and what was measured once it is believed.
+    bytes_per_s: u64,
     /// The last acknowledgement, or when the rail was given something after a pause.
     last_at: Instant,
     rtt: Duration,
@@ -30,9 +31,9 @@ impl RateMeter {
     pub(super) fn new(said_bytes_per_s: u64, latency_ps: u64) -> Self {
         let rtt = Duration(latency_ps.saturating_mul(2));
         Self {
-            said_bytes_per_s: said_bytes_per_s.max(1),
             busy_bytes: 0,
             busy: Duration::ZERO,
+            bytes_per_s: said_bytes_per_s.max(1),
             last_at: Instant::ZERO,
             rtt,
             rtt_min: rtt,
@@ -53,6 +54,11 @@ impl RateMeter {
             if self.busy > MEMORY {
                 let scaled = u128::from(self.busy_bytes) * u128::from(MEMORY.0) / u128::from(self.busy.0);
                 (self.busy_bytes, self.busy) = (scaled as u64, MEMORY);
+            }
+            // Here, not where it is asked for: that is once for every short message.
+            if self.is_measured() {
+                let rate = u128::from(self.busy_bytes) * 1_000_000_000_000 / u128::from(self.busy.0);
+                self.bytes_per_s = (rate as u64).max(1);
             }
         }
         self.last_at = now;
@@ -79,10 +85,7 @@ impl RateMeter {
     }
 
     pub(super) fn bytes_per_s(&self) -> u64 {
-        if !self.is_measured() {
-            return self.said_bytes_per_s;
-        }
-        (u128::from(self.busy_bytes) * 1_000_000_000_000 / u128::from(self.busy.0)).max(1) as u64
+        self.bytes_per_s
     }
 
     pub(super) fn rtt(&self) -> Duration {

@@ -53,8 +53,7 @@ pub struct View {
 impl View {
     /// Time until `bytes` more have been delivered, in picoseconds.
     fn finish_ps(&self, bytes: u64) -> u128 {
-        let queue = u128::from(self.outstanding_bytes + bytes);
-        u128::from(self.latency.0) + queue * 1_000_000_000_000 / u128::from(self.bytes_per_s.max(1))
+        finish_ps(self.latency, self.outstanding_bytes + bytes, self.bytes_per_s)
     }
 
     /// At the end of the data half a window has to do, for what is under way on a rail then cannot be given to another
@@ -64,6 +63,19 @@ impl View {
         let limit = if is_end { (self.window_bytes / 2).max(two_pieces) } else { self.window_bytes };
         self.outstanding_bytes == 0 || self.outstanding_bytes + bytes <= limit
     }
+}
+
+/// Time until a rail has delivered all that it is given, in picoseconds. Asked of every rail for each short message: what
+/// a division of 64 bits can tell is not put to one of 128.
+#[inline]
+pub(super) fn finish_ps(latency: Duration, queue_bytes: u64, bytes_per_s: u64) -> u128 {
+    const PS_PER_S: u64 = 1_000_000_000_000;
+    let rate = bytes_per_s.max(1);
+    let queue_ps = match queue_bytes.checked_mul(PS_PER_S) {
+        Some(product) => (product / rate).into(),
+        None => u128::from(queue_bytes) * u128::from(PS_PER_S) / u128::from(rate),
+    };
+    u128::from(latency.0) + queue_ps
 }
 
 /// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. `None`: wait until
@@ -123,11 +135,6 @@ fn finish_without(views: &[View], without: Rail, rest_bytes: u64) -> u128 {
         latency = latency.min(view.latency.0);
     }
     (queue * 1_000_000_000_000).checked_div(rate).map_or(u128::MAX, |ps| u128::from(latency) + ps)
-}
-
-/// The best rail for one packet that nothing follows: the one that delivers it first.
-pub fn best(views: &[View], bytes: u64) -> Option<Rail> {
-    views.iter().filter(|view| view.up).min_by_key(|view| view.finish_ps(bytes)).map(|view| view.rail)
 }
 
 /// Each rail's share of a message under *even* or *weighted*; nothing under *adaptive*, which decides piece by piece.
@@ -235,6 +242,18 @@ mod tests {
     fn a_rail_that_would_prolong_the_message_gets_nothing() {
         let (bytes, _) = spread(&mut [view(0, 10_000), view(1, 10)], 64);
         assert_eq!(bytes[1], 0);
+    }
+
+    #[test]
+    fn a_division_of_64_bits_says_what_one_of_128_says() {
+        for rate in [0, 1, 999, 62_500_000, 250_000_000, u64::MAX] {
+            for queue in
+                [0, 1, 72, (1 << 20) + 1, u64::MAX / 1_000_000_000_000, 18_446_745, 1 << 40, u64::MAX]
+            {
+                let long = u128::from(queue) * 1_000_000_000_000 / u128::from(rate.max(1));
+                assert_eq!(finish_ps(Duration(7), queue, rate), 7 + long, "{queue} bytes at {rate} bytes/s");
+            }
+        }
     }
 
     #[test]
