@@ -1,4 +1,5 @@
-/* Latency: half a round trip between two ranks, one buffer per rank. µs. */
+/* Latency: half a round trip between two ranks, one buffer per rank. µs.
+ * BENCH_SIZE: only messages of so many bytes. */
 #include "bench.h"
 
 struct ping { char *buffer; int bytes; };
@@ -23,7 +24,9 @@ int main(int argc, char **argv)
                                 128 << 10, 256 << 10, 1 << 20, 4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
+    const char *only = getenv("BENCH_SIZE");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (only && atoi(only) != sizes[i]) continue;
         struct ping p = {bench_buffer((size_t)sizes[i]), sizes[i]};
         bench_result("pingpong", (size_t)sizes[i], bench_measure(turn, &p) / 2 * 1e6, "us");
         free(p.buffer);

@@ -1,7 +1,8 @@
 //! `make bench-net`: ping-pong and bandwidth over the same veth pairs beside raw sockets, Open MPI, MPICH and Intel MPI.
 //!
-//! Interleaved: within a round every library has its turn on the same network. A library that cannot be launched over
-//! namespaces, or fails, is named with the reason.
+//! Interleaved: within a round raw sockets and every library have their turn at one figure, on the same network, before the
+//! next figure begins: a machine that is shared with others is not the same one half a minute later. A library that cannot be
+//! launched over namespaces, or fails, is named with the reason.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,19 +30,49 @@ struct Case {
 
 const CASES: [Case; 4] = [
     Case { name: "one rail, not shaped", rates: &[] },
-    Case { name: "2 Gbit/s", rates: &[2000] },
+    Case { name: "1 x 2 Gbit/s", rates: &[2000] },
     Case { name: "4 x 2 Gbit/s", rates: &[2000, 2000, 2000, 2000] },
     Case { name: "2 Gbit/s + 500 Mbit/s", rates: &[2000, 500] },
 ];
 
-/// What is measured: the line's name, the program, the message's size and the figure in its output.
-const FIGURES: [(&str, &str, usize, &str); 5] = [
-    ("8 B one way, us", "pingpong", 8, "pingpong"),
-    ("1 MiB one way, GB/s", "bandwidth", 1 << 20, "bandwidth"),
-    ("1 MiB both ways, GB/s", "bandwidth", 1 << 20, "bibandwidth"),
-    ("4 MiB one way, GB/s", "bandwidth", 4 << 20, "bandwidth"),
-    ("4 MiB both ways, GB/s", "bandwidth", 4 << 20, "bibandwidth"),
+/// The table's lines.
+const LINES: [&str; 5] = [
+    "8 B one way, us",
+    "1 MiB one way, GB/s",
+    "1 MiB both ways, GB/s",
+    "4 MiB one way, GB/s",
+    "4 MiB both ways, GB/s",
 ];
+
+/// A launch of a program, with messages of one size only.
+struct Launch {
+    program: &'static str,
+    bytes: usize,
+    /// Time for each of its figures.
+    budget_ms: u32,
+    /// The lines of the table that it fills, and the figures' names in its output.
+    figures: &'static [(usize, &'static str)],
+}
+
+const PING_PONG: Launch =
+    Launch { program: "pingpong", bytes: 8, budget_ms: 300, figures: &[(0, "pingpong")] };
+const BANDWIDTHS: [Launch; 2] = [
+    Launch {
+        program: "bandwidth",
+        bytes: 1 << 20,
+        budget_ms: 60,
+        figures: &[(1, "bandwidth"), (2, "bibandwidth")],
+    },
+    Launch {
+        program: "bandwidth",
+        bytes: 4 << 20,
+        budget_ms: 60,
+        figures: &[(3, "bandwidth"), (4, "bibandwidth")],
+    },
+];
+
+/// Ping-pongs of each in a round: they take little time, and scatter by a tenth and more.
+const PING_PONGS_A_ROUND: usize = 3;
 
 /// Libraries, ours first. Open MPI's UCX is built without its TCP transport for several rails: ob1 has one.
 const LIBRARIES: [Library; 4] = [Library::Ayatori, Library::OpenMpi, Library::Mpich, Library::Intel];
@@ -66,9 +97,33 @@ pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
         let network = if case.rates.is_empty() { Network::new(1)? } else { shaped(case.rates, MTU)? };
         let agent = Agent::new(&network)?;
         let mut samples = Samples::new();
+        let mut launch_all = |launch: &Launch, samples: &mut Samples| -> Result<()> {
+            for &library in &ready {
+                if out.contains_key(library.name()) {
+                    continue;
+                }
+                let program = program_path(library, launch.program);
+                let mut job = agent.job(&network, library, prefix, &program)?;
+                job.env("BENCH_SIZE", launch.bytes.to_string());
+                job.env("BENCH_BUDGET_MS", launch.budget_ms.to_string());
+                let outcome = process::capture(&mut wrapped(&job, options), LAUNCH_LIMIT)?;
+                for (place, name) in launch.figures {
+                    match result(&outcome.stdout, name, launch.bytes) {
+                        Some(value) => samples.entry((*place, library.name())).or_default().push(value),
+                        None => {
+                            out.insert(library.name(), outcome.reason());
+                        }
+                    }
+                }
+            }
+            Ok(())
+        };
         for _ in 0..options.rounds {
-            if let Ok(value) = raw_ping_pong(&network, &raw) {
-                samples.entry((0, "raw")).or_default().push(value);
+            for _ in 0..PING_PONGS_A_ROUND {
+                if let Ok(value) = raw_ping_pong(&network, &raw) {
+                    samples.entry((0, "raw")).or_default().push(value);
+                }
+                launch_all(&PING_PONG, &mut samples)?;
             }
             for (ways, place) in [(Raw::OneWay, 1), (Raw::BothWays, 2)] {
                 if let Ok(value) = raw_stream(&network, &raw, ways) {
@@ -78,24 +133,8 @@ pub(super) fn run(prefix: &Path, options: &Options) -> Result<()> {
                     samples.entry((place + 2, "raw")).or_default().push(value);
                 }
             }
-            for &library in &ready {
-                for (place, (_, program, bytes, name)) in FIGURES.iter().enumerate() {
-                    let is_first_of_launch = matches!(place, 0 | 1 | 3);
-                    if !is_first_of_launch || out.contains_key(library.name()) {
-                        continue;
-                    }
-                    let mut job = agent.job(&network, library, prefix, &program_path(library, program))?;
-                    job.env("BENCH_SIZE", bytes.to_string());
-                    let outcome = process::capture(&mut wrapped(&job, options), LAUNCH_LIMIT)?;
-                    let Some(value) = result(&outcome.stdout, name, *bytes) else {
-                        out.insert(library.name(), outcome.reason());
-                        continue;
-                    };
-                    samples.entry((place, library.name())).or_default().push(value);
-                    if let Some(value) = result(&outcome.stdout, "bibandwidth", *bytes) {
-                        samples.entry((place + 1, library.name())).or_default().push(value);
-                    }
-                }
+            for launch in &BANDWIDTHS {
+                launch_all(launch, &mut samples)?;
             }
         }
         print_case(case, &samples);
@@ -117,7 +156,7 @@ fn print_case(case: &Case, samples: &Samples) {
     print!("{:24}", "");
     names.iter().for_each(|name| print!("{name:>10}"));
     println!();
-    for (place, (what, ..)) in FIGURES.iter().enumerate() {
+    for (place, what) in LINES.iter().enumerate() {
         print!("{what:24}");
         for name in &names {
             match samples.get(&(place, *name)) {
