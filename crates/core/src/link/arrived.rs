@@ -80,6 +80,11 @@ impl Arrived {
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
     }
 
+    /// Somebody waits for what is owed.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.due = self.due.map(|due| due.min(now));
+    }
+
     /// When an acknowledgement has to go.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due

@@ -456,6 +456,12 @@ impl Trunk {
         rails.min().unwrap_or(Instant::FAR_FUTURE).min(give_up)
     }
 
+    /// A message's data is complete, by pieces that came by any rails: its sender waits for all to be acknowledged. It cannot
+    /// always tell which is the last on each rail, and ask for that.
+    pub(crate) fn has_all(&mut self, now: Instant) {
+        self.rails.iter_mut().for_each(|state| state.arrived.hurry(now));
+    }
+
     /// Whether an acknowledgement has to go now, or something goes again.
     pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
         let due = |state: &RailState| state.arrived.due().is_some_and(|due| due <= now);

@@ -158,7 +158,7 @@ impl Process {
             self.settle(index);
             self.wake_waiting(index);
         }
-        self.units_have_come(receiver, run);
+        self.units_have_come(index, receiver, run);
         self.flush_if_wanted(index);
     }
 
@@ -184,7 +184,7 @@ impl Process {
             place.scatter(0, front);
             place.scatter(front.len(), back);
         }
-        self.units_have_come(receiver, run);
+        self.units_have_come(index, receiver, run);
         Ok(())
     }
 
@@ -209,12 +209,15 @@ impl Process {
         Ok(Some(Located { run, place, known_count: gather.known_count(run) }))
     }
 
-    fn units_have_come(&mut self, receiver: RequestId, run: Run) {
+    fn units_have_come(&mut self, index: LinkIndex, receiver: RequestId, run: Run) {
         let Some(request) = self.requests.get_mut(receiver) else { return };
         let State::Gathering { gather } = &mut request.state else { return };
         if gather.on_come(run) {
-            let completion = request.completion();
+            let (completion, now) = (request.completion(), self.now);
             self.complete(receiver, completion);
+            if let Some(trunk) = &mut self.links.get_mut(index).trunk {
+                trunk.has_all(now);
+            }
         }
     }
 

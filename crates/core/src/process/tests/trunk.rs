@@ -140,6 +140,37 @@ fn four_equal_rails_both_ways_give_95_percent() {
 }
 
 #[test]
+fn a_sender_is_done_as_soon_as_its_receiver_is_by_whatever_rails() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        // Of packets of this length every second one is acknowledged unasked.
+        let rail = RailCapabilities { packet_bytes_max: 62 << 10, ..tcp() };
+        let mut wire = Wire::with(mbit(&[2000; 4]).0, rail, Config::default(), seed);
+        // No sender can tell which piece will be the last on a rail that gets slower and slower.
+        for time in 0..40 {
+            let rate = 2000 - time * 20 - random.below(20);
+            wire.script.push_back((ms(time), random.below(4) as usize, Line::mbit(rate)));
+        }
+        let buffer = Buffer::virtual_of(MESSAGE_BYTES);
+        let (mut load, mut ends) = (Load::new(8, &[0]), [Instant::ZERO; 2]);
+        for _ in 0..load.window {
+            Load::pending(wire.receive(1, buffer, 1), &mut load.receives[1]);
+            Load::pending(wire.send(0, buffer, 1), &mut load.sends[0]);
+        }
+        while wire.step(ms(2_000)) && ends.contains(&Instant::ZERO) {
+            for (me, list) in [(0, &mut load.sends[0]), (1, &mut load.receives[1])] {
+                list.retain(|&id| wire.take(me, id).is_none());
+                if list.is_empty() && ends[me] == Instant::ZERO {
+                    ends[me] = wire.now();
+                }
+            }
+        }
+        let later_us = ends[0].since(ends[1]).0 / 1_000_000;
+        assert!(ends[0] > Instant::ZERO && later_us < 200, "seed {seed}: {later_us} µs later");
+    }
+}
+
+#[test]
 fn unequal_rails_give_95_percent_by_default_and_40_by_halves() {
     for window in [1, 8] {
         assert!(
