@@ -89,6 +89,7 @@ const STEPS: [Step; 19] = steps! {
     "conform-offload" short basics::conform_offload: "the same in progress mode offload";
     "interfaces" short basics::interfaces: "docker0, virbr0, IPv6, --rails, --no-rails";
     "bandwidth" short shaped::bandwidth: "4 x 2 Gbit/s, 2 Gbit/s + 500 Mbit/s one way: share of the sum";
+    "both-ways" short shaped::both_ways: "the same both ways";
     "speed-change" short trouble::speed_change: "a rail becomes slow and quick again under traffic";
     "rail-down" short trouble::rail_down: "one of four rails loses its carrier, and gets it back";
     "rail-silent" short trouble::rail_silent: "one of four rails loses every frame, and no frame any more";
@@ -102,7 +103,6 @@ const STEPS: [Step; 19] = steps! {
     "all-silent" long trouble::all_silent: "all rails lose every frame: every operation fails in time";
     "conform-all" long basics::conform_all: "our conformance programs on two to four ranks";
     "many-cuts" long basics::many_cuts: "a hundred random cuts";
-    "both-ways" long shaped::both_ways: "the same both ways";
     "usual-frames" long shaped::usual_frames: "bandwidth with frames of 1500 bytes, beside raw sockets";
 };
 
