@@ -53,9 +53,14 @@ pub(crate) fn stage() -> Result<PathBuf> {
 }
 
 fn build_release() -> Result<()> {
+    process::show(&mut cargo_build())
+}
+
+/// The command that builds what is staged; it needs no other lock than cargo's on `target/release`.
+pub(crate) fn cargo_build() -> Command {
     let mut cargo = Command::new("cargo");
     cargo.args(["build", "--release", "-p", "ayatori", "-p", "ayatori-mpi"]).current_dir(paths::root());
-    process::show(&mut cargo)
+    cargo
 }
 
 fn lay_out(prefix: &Path) -> Result<()> {

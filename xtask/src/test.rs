@@ -3,10 +3,10 @@
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::conformance::{self, CommonOptions};
-use crate::{paths, process, tidy};
+use crate::{paths, process, stage, tidy};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -29,11 +29,34 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     steps.step("clippy", || cargo(&clippy, &[]))?;
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
     steps.step("docs", || cargo(&doc, &[("RUSTDOCFLAGS", "-D warnings")]))?;
+    steps.step("build", build)?;
     steps.step("cargo test", || cargo(&["test", "--workspace", "--no-fail-fast"], &[]))?;
-    steps.step("conformance", || conformance::own_programs(&c_programs))?;
+    let mut programs = None;
+    steps.step("conformance programs", || {
+        programs = Some(conformance::programs::compile(&c_programs)?);
+        Ok(())
+    })?;
+    let programs = || programs.as_ref().context("there are no conformance programs to run");
+    steps.step("conformance", || programs()?.run(&c_programs))?;
     let offloaded = CommonOptions { progress: Some("offload".to_owned()), ..CommonOptions::ours(vec![2]) };
-    steps.step("conformance, progress mode offload", || conformance::own_programs(&offloaded))?;
+    steps.step("conformance, progress mode offload", || programs()?.run(&offloaded))?;
     steps.close()
+}
+
+/// Builds the tests and, beside them, the library and the command that the conformance programs use: each of the two
+/// builds has stretches in which one crate alone is compiled.
+fn build() -> Result<()> {
+    let mut release = stage::cargo_build();
+    release.arg("--quiet");
+    let name = process::line(&release);
+    let mut child = release.spawn().with_context(|| format!("cannot start `{name}`"))?;
+    let tests = cargo(&["test", "--workspace", "--no-run"], &[]);
+    let status = child.wait()?;
+    tests?;
+    if !status.success() {
+        bail!("`{name}` failed: {status}");
+    }
+    Ok(())
 }
 
 /// Runs named steps, says how long each took, collects failures.

@@ -216,16 +216,11 @@ impl Tally {
 /// `cargo xtask conformance`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.suite {
-        Suite::C(common) => programs::run(common),
+        Suite::C(common) => programs::compile(common)?.run(common),
         Suite::Imb(options) => imb::run(options),
         Suite::Osu(options) => osu::run(options),
         Suite::MpichAbi(common) => abi::run(common),
     }
-}
-
-/// Our C programs, for `cargo xtask test`.
-pub(crate) fn own_programs(options: &CommonOptions) -> Result<()> {
-    programs::run(options)
 }
 
 /// The staged prefix of our library.

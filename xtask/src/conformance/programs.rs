@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
 
 use super::{CommonOptions, Tally, Verdict, directory};
 use crate::paths;
+use crate::peers::Library;
 use crate::process::{self, Outcome};
 
 /// Rank counts by default: one alone, powers of two and not, more than this machine's CPUs.
@@ -35,29 +37,80 @@ pub(crate) fn name(source: &Path) -> String {
     source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-pub(super) fn run(options: &CommonOptions) -> Result<()> {
+/// Our programs, made for a library.
+pub(crate) struct Programs {
+    library: Library,
+    programs: Vec<Program>,
+}
+
+struct Program {
+    name: String,
+    expected: Expected,
+    /// The executable, or why there is none.
+    compiled: Result<PathBuf>,
+}
+
+/// Compiles the programs that `options` want, on all CPUs; one that is refused is a failure of the run.
+///
+/// # Errors
+/// The library cannot be made, or a source cannot be read.
+pub(crate) fn compile(options: &CommonOptions) -> Result<Programs> {
     let library = options.library()?;
-    let mut tally = Tally::default();
-    for source in sources()? {
-        let name = name(&source);
-        if !options.wants(&name) {
-            continue;
+    let mut sources = sources()?;
+    sources.retain(|source| options.wants(&name(source)));
+    let to_do = Mutex::new(sources.into_iter());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..paths::cpu_count() {
+            scope.spawn(|| {
+                loop {
+                    let next = to_do.lock().expect("nobody panics with it").next();
+                    let Some(source) = next else { break };
+                    let program = compile_one(library, &source);
+                    done.lock().expect("nobody panics with it").push(program);
+                }
+            });
         }
-        let expected = expected(&fs::read_to_string(&source)?)?;
-        let program = directory(library).join("c").join(&name);
-        if let Err(error) = library.compile(&source, &program) {
-            tally.add_uncompiled(&name, &error);
-            continue;
+    });
+    let programs = done.into_inner().expect("nobody panics with it");
+    let mut programs = programs.into_iter().collect::<Result<Vec<Program>>>()?;
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Programs { library, programs })
+}
+
+fn compile_one(library: Library, source: &Path) -> Result<Program> {
+    let name = name(source);
+    let text = fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
+    let expected = expected(&text).with_context(|| source.display().to_string())?;
+    let program = directory(library).join("c").join(&name);
+    let compiled = library.compile(source, &program).map(|()| program);
+    Ok(Program { name, expected, compiled })
+}
+
+impl Programs {
+    /// Runs them at the ranks and in the progress mode of `options`.
+    ///
+    /// # Errors
+    /// One fails, or none ran.
+    pub(crate) fn run(&self, options: &CommonOptions) -> Result<()> {
+        let mut tally = Tally::default();
+        for Program { name, expected, compiled } in &self.programs {
+            let program = match compiled {
+                Ok(program) => program,
+                Err(error) => {
+                    tally.add_uncompiled(name, error);
+                    continue;
+                }
+            };
+            for ranks in options.ranks_or(&RANKS) {
+                let mut launch = self.library.launch(ranks, program, &[]);
+                launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
+                let outcome = process::capture(&mut launch, options.limit())?;
+                tally.add(name, ranks, judge(expected, &outcome), &outcome);
+            }
         }
-        for ranks in options.ranks_or(&RANKS) {
-            let mut launch = library.launch(ranks, &program, &[]);
-            launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
-            let outcome = process::capture(&mut launch, options.limit())?;
-            let verdict = judge(&expected, &outcome);
-            tally.add(&name, ranks, verdict, &outcome);
-        }
+        tally.close(&format!("conformance c on {}", self.library.name()))
     }
-    tally.close(&format!("conformance c on {}", library.name()))
 }
 
 fn expected(source: &str) -> Result<Expected> {
