@@ -179,21 +179,13 @@ impl Trunk {
             return is_up && send(self, rail);
         }
         let mut full = RailSet::default();
-        while let Some(rail) = self.best_rail(bytes, full) {
+        while let Some(rail) = best_rail(&self.rails, bytes, full) {
             if send(self, rail) {
                 return true;
             }
             full.0 |= RailSet::one(rail).0;
         }
         false
-    }
-
-    /// The rail for one packet that nothing follows: of those that work and are not `full`, the one that delivers it first.
-    #[inline]
-    fn best_rail(&self, bytes: u64, full: RailSet) -> Option<Rail> {
-        let may_go = |state: &&RailState| state.health == Health::Up && !full.contains(state.rail);
-        let best = self.rails.iter().filter(may_go).min_by_key(|state| state.finish_ps(bytes));
-        best.map(|state| state.rail)
     }
 
     /// Sends a unit's bytes by a rail.
@@ -531,79 +523,41 @@ fn settle(stream: &mut Stream, settled: &mut Vec<(Carried, bool)>, carried: Carr
     }
 }
 
+/// The rail for one packet that nothing follows: of those that work and are not `full`, the one that delivers it first.
+#[inline]
+fn best_rail(rails: &[RailState], bytes: u64, full: RailSet) -> Option<Rail> {
+    let may_go = |state: &&RailState| state.health == Health::Up && !full.contains(state.rail);
+    rails.iter().filter(may_go).min_by_key(|state| state.finish_ps(bytes)).map(|state| state.rail)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Armed, Event, Incoming, Packet, RailCapabilities};
-    use alloc::vec;
-
-    /// Rails of which some take nothing.
-    struct Rails {
-        rails: Vec<RailCapabilities>,
-        full: RailSet,
-        took: Vec<u8>,
-    }
-
-    impl Device for Rails {
-        fn rails(&self) -> &[RailCapabilities] {
-            &self.rails
-        }
-
-        fn rails_to(&self, _: ProcessId) -> RailSet {
-            RailSet((1 << self.rails.len()) - 1)
-        }
-
-        fn send(&mut self, rail: Rail, _: ProcessId, _: &[u8], _: Payload<'_>) -> Result<(), Full> {
-            if self.full.contains(rail) {
-                return Err(Full);
-            }
-            self.took.push(rail.0);
-            Ok(())
-        }
-
-        fn poll(&mut self) -> Option<Event> {
-            None
-        }
-
-        fn packet(&self, _: &Incoming) -> Packet<'_> {
-            unreachable!("nothing comes")
-        }
-
-        fn release(&mut self, _: Incoming) {}
-
-        fn arm(&mut self) -> Armed {
-            Armed::Armed
-        }
-    }
+    use crate::device::RailCapabilities;
 
     #[test]
     fn a_short_packet_goes_by_the_rail_that_delivers_it_first_of_those_that_work_and_take_it() {
-        let rail = |latency_us: u64| RailCapabilities {
-            latency_ps: latency_us * 1_000_000,
-            bandwidth_bytes_per_s: 250_000_000,
-            packet_bytes_max: 64 << 10,
-            ..RailCapabilities::default()
+        let latencies_us = [30, 10, 20];
+        let rail = |(number, latency_us): (u8, u64)| {
+            let latency_ps = latency_us * 1_000_000;
+            let bandwidth_bytes_per_s = 250_000_000;
+            let capabilities =
+                RailCapabilities { latency_ps, bandwidth_bytes_per_s, ..RailCapabilities::default() };
+            RailState::new(Rail(number), &capabilities)
         };
-        let mut device =
-            Rails { rails: [30, 10, 20].map(rail).into(), full: RailSet::default(), took: vec![] };
-        let rails = device.rails_to(ProcessId(1));
-        let mut trunk = Trunk::new(&device, ProcessId(1), rails, TrunkConfig::default());
-        let mut sequences = 0..;
-        let mut offer = |trunk: &mut Trunk, device: &mut Rails| {
-            let sequence = sequences.next().expect("numbers without end");
-            trunk.offer(device, Instant(1), sequence, b"header", NO_PAYLOAD)
-        };
-        assert!(offer(&mut trunk, &mut device));
-        device.full = RailSet::one(Rail(1));
-        assert!(offer(&mut trunk, &mut device), "the best takes nothing now");
-        trunk.on_rail_down(Rail(2), Instant(1));
-        assert_eq!(device.took, [1, 2]);
-        // What the broken rail had not delivered goes first.
-        assert!(!offer(&mut trunk, &mut device));
-        assert!(trunk.flush(&mut device, Instant(1)).1);
-        assert_eq!(device.took, [1, 2, 0]);
-        device.full = rails;
-        assert!(!offer(&mut trunk, &mut device), "no rail takes anything");
-        assert_eq!(device.took, [1, 2, 0]);
+        let mut rails: Vec<RailState> = (0..).zip(latencies_us).map(rail).collect();
+        let none = RailSet::default();
+        assert_eq!(best_rail(&rails, 100, none), Some(Rail(1)));
+        assert_eq!(
+            best_rail(&rails, 100, RailSet::one(Rail(1))),
+            Some(Rail(2)),
+            "the best takes nothing now"
+        );
+        // What is under way there takes 20 us, and then it is the last.
+        rails[1].on_sent(Carried::Probe, 5_250, Instant(1));
+        assert_eq!(best_rail(&rails, 100, none), Some(Rail(2)));
+        rails[2].take_out(Health::Down, |_, _| ());
+        assert_eq!(best_rail(&rails, 100, none), Some(Rail(0)));
+        assert_eq!(best_rail(&rails, 100, RailSet(0b011)), None, "no rail takes anything");
     }
 }
