@@ -50,9 +50,8 @@ int main(int argc, char **argv)
     static const int sizes[] = {1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
-    const char *only = getenv("BENCH_SIZE");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (only && atoi(only) != sizes[i]) continue;
+        if (!bench_wants(sizes[i])) continue;
         size_t all = (size_t)sizes[i] * WINDOW;
         struct stream s = {bench_buffer(all), bench_buffer(all), sizes[i]};
         bench_result("bandwidth", (size_t)sizes[i], (double)all / bench_measure(one_way, &s) * 1e-9, "GB/s");

@@ -72,8 +72,32 @@ static inline void bench_result(const char *name, size_t bytes, double value, co
     fflush(stdout);
 }
 
+/* BENCH_SIZE: only figures of messages of so many bytes. */
+static inline int bench_wants(int bytes)
+{
+    const char *only = getenv("BENCH_SIZE");
+    return !only || atoi(only) == bytes;
+}
+
 /* What is timed: `repetitions` turns, called by every rank. */
 typedef void (*bench_body)(void *context, int repetitions);
+
+/* A ping-pong between two ranks, one buffer per rank. */
+struct bench_ping { char *buffer; int bytes; };
+
+static inline void bench_ping_pong(void *context, int repetitions)
+{
+    struct bench_ping *p = context;
+    for (int i = 0; i < repetitions; i++) {
+        if (bench_rank == 0) {
+            MPI_Send(p->buffer, p->bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
+            MPI_Recv(p->buffer, p->bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Recv(p->buffer, p->bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(p->buffer, p->bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+        }
+    }
+}
 
 static inline double bench_time(bench_body body, void *context, int repetitions)
 {
