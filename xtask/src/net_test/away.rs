@@ -59,7 +59,7 @@ pub(super) fn busy(session: &mut Session<'_>) -> Result<()> {
     let network = Network::new(1)?;
     let prefix = session.prefix.clone();
     for (device, is_apart) in [("TCP", true), ("shared memory", false)] {
-        let run = |program: &Path, argument: &str| {
+        let run = |program: &Path, arguments: &[&str]| {
             let mut job = if is_apart {
                 network.job(&prefix, 2, &[], program)
             } else {
@@ -67,10 +67,10 @@ pub(super) fn busy(session: &mut Session<'_>) -> Result<()> {
                 job.args(["run", "-n", "2"]).arg(program);
                 job
             };
-            let outcome = process::capture(job.arg(argument), LIMIT)?;
+            let outcome = process::capture(job.args(arguments), LIMIT)?;
             if outcome.success() { Ok(outcome.stdout) } else { bail!("{device}: {}", outcome.reason()) }
         };
-        let said = run(&overlap, "delivery")?;
+        let said = run(&overlap, &["delivery"])?;
         let ms = |name| result(&said, name, BYTES).map_or(f64::NAN, |us| us / 1e3);
         let most = 2.0 * ms("deliver_idle") + slice_ms();
         for (who, took) in [("sender", ms("deliver_sender_busy")), ("receiver", ms("deliver_receiver_busy"))]
@@ -79,7 +79,7 @@ pub(super) fn busy(session: &mut Session<'_>) -> Result<()> {
                 format!("4 MiB, {device}, while the {who} computes 50 ms: {took:.1} ms of {most:.1} ms");
             session.figure(took <= most, &what);
         }
-        let said = run(&modes, "")?;
+        let said = run(&modes, &[])?;
         let ratio = result(&said, "assisted/inline", 8).unwrap_or(f64::NAN);
         let what = format!("8 B, {device}, mode assisted beside inline: {ratio:.3} of {RATIO_MAX} times");
         session.figure(ratio <= RATIO_MAX, &what);
