@@ -1,6 +1,6 @@
 //! What launchers and ranks say to each other by PMI-1.
 #![no_main]
-use ayatori_devices::pmi::{mapping, wire};
+use ayatori_launch::pmi::{mapping, wire};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut rest = data;

@@ -2,8 +2,8 @@
 //!
 //! `ayatori run -n 4 target/debug/examples/rank hello`
 
-use ayatori_devices::launch::{Launch, Pmi1};
-use ayatori_devices::pmi::Client;
+use ayatori_launch::environment::{Launch, Pmi1};
+use ayatori_launch::pmi::Client;
 use std::error::Error;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;

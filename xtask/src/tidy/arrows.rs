@@ -8,13 +8,24 @@ use serde_json::Value;
 use super::{Findings, metadata};
 
 /// The allowed arrows inside the workspace. A crate that is not listed may not exist without a line here.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("ayatori-core", &[]),
     ("ayatori-fabric", &[]),
     ("ayatori-devices", &["ayatori-core"]),
+    ("ayatori-launch", &["ayatori-core", "ayatori-devices"]),
     ("ayatori-sim", &["ayatori-core", "ayatori-fabric"]),
-    ("ayatori-mpi", &["ayatori-core", "ayatori-devices", "ayatori-fabric"]),
-    ("ayatori", &["ayatori-core", "ayatori-devices", "ayatori-fabric", "ayatori-sim", "ayatori-mpi"]),
+    ("ayatori-mpi", &["ayatori-core", "ayatori-devices", "ayatori-launch", "ayatori-fabric"]),
+    (
+        "ayatori",
+        &[
+            "ayatori-core",
+            "ayatori-devices",
+            "ayatori-launch",
+            "ayatori-fabric",
+            "ayatori-sim",
+            "ayatori-mpi",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

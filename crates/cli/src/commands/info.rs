@@ -11,9 +11,9 @@ use ayatori_core::coll::select::{self, Question};
 use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::ProcessId;
 use ayatori_core::{link, protocol};
-use ayatori_devices::launch::{self, Launch};
 use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
 use ayatori_devices::tcp::{Interface, Settings};
+use ayatori_launch::environment::{self, Launch};
 use rustix::process::{Resource, getrlimit};
 use std::fmt::Write as _;
 use std::fs;
@@ -131,13 +131,13 @@ fn cpus() -> String {
 }
 
 fn progress() -> String {
-    match std::env::var(launch::ENV_PROGRESS).ok().filter(|mode| !mode.is_empty()) {
+    match std::env::var(environment::ENV_PROGRESS).ok().filter(|mode| !mode.is_empty()) {
         None => "assisted; or inline, offload (run --progress)".to_owned(),
         Some(mode) if ["inline", "assisted", "offload"].contains(&&*mode) => {
-            format!("{mode}, by {}", launch::ENV_PROGRESS)
+            format!("{mode}, by {}", environment::ENV_PROGRESS)
         }
         Some(other) => {
-            format!("{} is \"{other}\", which is no mode: MPI_Init will fail", launch::ENV_PROGRESS)
+            format!("{} is \"{other}\", which is no mode: MPI_Init will fail", environment::ENV_PROGRESS)
         }
     }
 }
@@ -270,7 +270,7 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
 /// How a message goes to another host, as far as this one knows: nothing is measured yet.
 fn between_hosts(bytes: usize) -> anyhow::Result<String> {
     let settings = Settings::from_environment().map_err(Coded::usage)?;
-    let gaps = launch::gap_rule().map_err(Coded::usage)?;
+    let gaps = environment::gap_rule().map_err(Coded::usage)?;
     let interfaces = Interface::list().context("listing the network interfaces")?;
     let rails: Vec<RailCapabilities> = match settings.filter.choose(&interfaces) {
         Ok(chosen) => chosen.iter().map(Interface::capabilities).collect(),

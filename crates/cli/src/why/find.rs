@@ -2,7 +2,7 @@
 //! the launchers of jobs on several hosts, by the name they listen under.
 
 use super::look::Known;
-use ayatori_devices::launch::ENV_JOB;
+use ayatori_launch::environment::ENV_JOB;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -13,10 +13,10 @@ use crate::boundary::{Fault, fault};
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
-use ayatori_devices::launch::{KEY_OF_JOB, Pmi1};
-use ayatori_devices::pmi::{Client, mapping};
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source};
 use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
+use ayatori_launch::environment::{KEY_OF_JOB, Pmi1};
+use ayatori_launch::pmi::{Client, mapping};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::launch::{failed, online_cpus_count};

@@ -7,9 +7,9 @@ use crate::node::Node;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::{Config, GapRule};
-use ayatori_devices::launch::{Launch, Pmi1};
-use ayatori_devices::pmi::Client;
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
+use ayatori_launch::environment::{Launch, Pmi1};
+use ayatori_launch::pmi::Client;
 use std::fmt::Display;
 
 use super::Net;
@@ -128,7 +128,7 @@ fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
 
 /// What the environment says of gaps between packets.
 fn gap_rule() -> Result<GapRule, Fault> {
-    ayatori_devices::launch::gap_rule().map_err(|error| fault(MPI_ERR_OTHER, format_args!("{error}")))
+    ayatori_launch::environment::gap_rule().map_err(|error| fault(MPI_ERR_OTHER, format_args!("{error}")))
 }
 
 fn engine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric, gap: GapRule) -> Engine {

@@ -21,7 +21,7 @@ use crate::state::{self, Phase};
 use crate::why::{self, Waits};
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
-use ayatori_devices::pmi::Client;
+use ayatori_launch::pmi::Client;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -110,11 +110,11 @@ const ANSWER_INTERVAL: std::time::Duration = std::time::Duration::from_micros(50
 /// Why the last barrier ended early.
 enum Leaving {
     Fault(Fault),
-    Launcher(ayatori_devices::pmi::Error),
+    Launcher(ayatori_launch::pmi::Error),
 }
 
-impl From<ayatori_devices::pmi::Error> for Leaving {
-    fn from(error: ayatori_devices::pmi::Error) -> Self {
+impl From<ayatori_launch::pmi::Error> for Leaving {
+    fn from(error: ayatori_launch::pmi::Error) -> Self {
         Self::Launcher(error)
     }
 }

@@ -4,8 +4,8 @@ use super::cluster::{Cluster, DEFAULT_AGENT, HostSpec, split_words};
 use crate::exit::Coded;
 use anyhow::Context;
 use ayatori_core::device::{Gap, NotGap};
-use ayatori_devices::launch;
 use ayatori_devices::tcp::RailFilter;
+use ayatori_launch::environment;
 use clap::{Parser, ValueEnum};
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
@@ -91,10 +91,10 @@ impl LibraryArgs {
             Progress::Offload => "offload".to_owned(),
         });
         let all = [
-            (launch::ENV_PROGRESS, progress),
-            (launch::ENV_GAP, self.gap.map(|gap| gap.to_string())),
-            (launch::ENV_GAP_PER_HOP, self.gap_per_hop.map(|gap| gap.to_string())),
-            (launch::ENV_GAP_FREE_HOPS, self.gap_free_hops.map(|hops| hops.to_string())),
+            (environment::ENV_PROGRESS, progress),
+            (environment::ENV_GAP, self.gap.map(|gap| gap.to_string())),
+            (environment::ENV_GAP_PER_HOP, self.gap_per_hop.map(|gap| gap.to_string())),
+            (environment::ENV_GAP_FREE_HOPS, self.gap_free_hops.map(|hops| hops.to_string())),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into()))).collect()
     }

@@ -6,7 +6,7 @@
 //! the job's id in its environment. It is called `mpi-guard`, in a session of its own, so that what is aimed
 //! at the launcher (`pkill ayatori`, a signal to the process group) misses it.
 
-use ayatori_devices::launch::ENV_JOB;
+use ayatori_launch::environment::ENV_JOB;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;

@@ -14,7 +14,7 @@
 //!
 //! Nothing of a job survives it. Each rank has a process group and dies with the launcher; the launcher adopts what
 //! ranks leave behind (child subreaper) and ends it when the job is over; if the launcher itself is killed, the guard
-//! does it. The shared segment has no name (see [`ayatori_devices::launch`]).
+//! does it. The shared segment has no name (see [`ayatori_launch::environment`]).
 
 mod args;
 mod cluster;

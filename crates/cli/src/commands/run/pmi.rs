@@ -1,7 +1,7 @@
 //! The PMI-1 server: a state machine over bytes. It reads no socket: what ranks sent goes in by
 //! [`Server::handle_bytes`], what they are to get comes out by [`Server::poll_output`].
 
-use ayatori_devices::pmi::wire::{self, Answer, Reply, Request};
+use ayatori_launch::pmi::wire::{self, Answer, Reply, Request};
 use std::collections::HashMap;
 
 /// All keys and values of a job together, in bytes. A business card is some hundred bytes a rank.

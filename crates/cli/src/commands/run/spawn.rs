@@ -4,10 +4,8 @@ use super::args::{App, JobSpec};
 use super::place::Placement;
 use crate::exit::Coded;
 use anyhow::Context;
-use ayatori_devices::launch::{
-    self,
-    spawn::{CpuMask, RankSetup},
-};
+use ayatori_launch::child::{self, CpuMask, RankSetup};
+use ayatori_launch::environment;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -41,8 +39,13 @@ pub(super) struct Spawner<'s> {
 /// What other launchers tell their ranks: ours must not believe it.
 const FOREIGN_PREFIXES: [&str; 6] =
     ["PMI_", "PMIX_", "OMPI_COMM_WORLD_", "HYDI_", "MPI_LOCAL", "SLURM_STEP_"];
-const OURS: [&str; 5] =
-    [launch::ENV_JOB, launch::ENV_SHM_FD, launch::ENV_CPUS, launch::ENV_BOUND, launch::ENV_LAUNCH];
+const OURS: [&str; 5] = [
+    environment::ENV_JOB,
+    environment::ENV_SHM_FD,
+    environment::ENV_CPUS,
+    environment::ENV_BOUND,
+    environment::ENV_LAUNCH,
+];
 
 /// Descriptors of a rank in the launcher: standard output and error, PMI socket. And the rest of the launcher's.
 const FDS_PER_RANK: u64 = 3;
@@ -58,7 +61,7 @@ impl<'s> Spawner<'s> {
         placement: &'s Placement,
         job: &str,
         is_stdin_forwarded: bool,
-        environment: impl Iterator<Item = (OsString, OsString)>,
+        inherited: impl Iterator<Item = (OsString, OsString)>,
         world_count: usize,
     ) -> anyhow::Result<Self> {
         let open_files = raise_open_files(spec.ranks_count())?;
@@ -69,16 +72,16 @@ impl<'s> Spawner<'s> {
             let name = name.to_string_lossy();
             FOREIGN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || OURS.contains(&&*name)
         };
-        let mut base: Vec<(OsString, OsString)> = environment.filter(|(name, _)| !is_foreign(name)).collect();
+        let mut base: Vec<(OsString, OsString)> = inherited.filter(|(name, _)| !is_foreign(name)).collect();
         let mut set = |name: &str, value: String| base.push((name.into(), value.into()));
         set("PMI_SIZE", world_count.to_string());
         set("PMI_SPAWNED", "0".to_owned());
         set("PMI_HOSTNAME", super::hostname().to_owned());
-        set(launch::ENV_LOCAL_SIZE, spec.ranks_count().to_string());
-        set(launch::ENV_JOB, job.to_owned());
-        set(launch::ENV_SHM_FD, segment.as_raw_fd().to_string());
-        set(launch::ENV_CPUS, placement.cpus_count.to_string());
-        set(launch::ENV_BOUND, u8::from(placement.is_bound()).to_string());
+        set(environment::ENV_LOCAL_SIZE, spec.ranks_count().to_string());
+        set(environment::ENV_JOB, job.to_owned());
+        set(environment::ENV_SHM_FD, segment.as_raw_fd().to_string());
+        set(environment::ENV_CPUS, placement.cpus_count.to_string());
+        set(environment::ENV_BOUND, u8::from(placement.is_bound()).to_string());
         let parent = rustix::process::getpid().as_raw_nonzero().get();
         let base_environment = base;
         Ok(Spawner { spec, placement, base_environment, segment, open_files, is_stdin_forwarded, parent })
@@ -110,7 +113,7 @@ impl<'s> Spawner<'s> {
         let cpus = self.placement.cpus.get(local).map(|cpus| CpuMask::new(cpus.iter().copied()));
         let inherit = [theirs.as_raw_fd(), self.segment.as_raw_fd()];
         let setup = RankSetup { parent: self.parent, inherit, open_files: self.open_files, cpus };
-        launch::spawn::prepare(&mut command, setup);
+        child::prepare(&mut command, setup);
         let mut child = command.spawn().map_err(|error| self.explain(app, rank, error))?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("the child has no id")?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
@@ -131,7 +134,7 @@ impl<'s> Spawner<'s> {
         command.envs(app.env.iter().map(|(name, value)| (name, value)));
         command.env("PMI_FD", pmi.as_raw_fd().to_string());
         command.env("PMI_RANK", rank.to_string());
-        command.env(launch::ENV_LOCAL_RANK, local.to_string());
+        command.env(environment::ENV_LOCAL_RANK, local.to_string());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         // Signals go to the group, so they reach what a wrapper script has started.
         command.process_group(0);

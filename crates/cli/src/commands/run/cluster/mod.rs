@@ -29,8 +29,8 @@ use super::signals::{Signals, is_ending};
 use crate::exit::{Coded, Exit};
 use crate::why::report::HostReport;
 use anyhow::Context;
-use ayatori_devices::launch::KEY_OF_JOB;
 use ayatori_devices::tcp::{ENV_NO_RAILS, ENV_RAILS, Key};
+use ayatori_launch::environment::KEY_OF_JOB;
 use channel::{Channel, Inflow};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -139,7 +139,7 @@ pub(super) fn run(spec: &JobSpec, cluster: &Cluster, job: &str) -> anyhow::Resul
     let nodes: Vec<u32> = place.iter().map(|&host| host as u32).collect();
     let key = Key::random().context("drawing the job's key")?;
     let mut server = Server::new(job, appnums.iter().copied());
-    server.provide("PMI_process_mapping", &ayatori_devices::pmi::mapping::text(&nodes));
+    server.provide("PMI_process_mapping", &ayatori_launch::pmi::mapping::text(&nodes));
     server.provide(KEY_OF_JOB, &key.to_hex());
     let signals = Signals::new().context("catching signals")?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;

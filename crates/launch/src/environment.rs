@@ -37,10 +37,7 @@
 //! Deliberately not here: PMIx and PMI-2 (recognised, refused with words), and starting anything
 //! but the helper in `spawn.rs` which the launcher uses.
 
-pub mod spawn;
-pub(crate) mod sys;
-
-use crate::pmi::sys::{adopt, is_open};
+use crate::sys::{adopt, is_open};
 use ayatori_core::process::GapRule;
 use std::ffi::OsString;
 use std::fmt::Display;

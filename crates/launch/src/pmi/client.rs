@@ -1,8 +1,8 @@
 //! The blocking PMI-1 client: what a process does at `MPI_Init`, `MPI_Finalize` and `MPI_Abort`.
 
-use super::sys;
 use super::wire::{self, Answer, LINE_MAX_BYTES, Line, Reply, Request, WireError};
-use crate::launch::{Connection, Pmi1};
+use crate::environment::{Connection, Pmi1};
+use crate::sys;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
