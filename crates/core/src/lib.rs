@@ -34,6 +34,7 @@ pub mod protocol;
 pub mod request;
 mod slab;
 pub mod time;
+pub mod transfer;
 pub mod wire;
 
 pub use bsend::BSEND_OVERHEAD_BYTES;

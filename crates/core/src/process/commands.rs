@@ -8,23 +8,24 @@ use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::link::{LinkIndex, Outgoing, cells_of};
 use crate::matching::Key;
 use crate::request::{Completion, Origin, PROC_NULL, Plan, Posted, Request, SendMode, State, Status};
+use crate::transfer::{self, Sink};
 use crate::wire::{Envelope, Header};
 
 /// Sending.
 impl Process {
-    /// Starts a send to `dest` of a communicator. The buffer's contract ([`Buffer::from_raw_parts`]) holds
+    /// Starts a send of a [`Buffer`] or a layout to `dest` of a communicator. The buffer's contract ([`Buffer::from_raw_parts`]) holds
     /// until the request completes; after [`Posted::Done`] it is free at once.
     #[inline]
     pub fn isend<D: Device>(
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        source: impl Into<transfer::Source>,
         dest: Rank,
         tag: Tag,
         mode: SendMode,
     ) -> Result<Posted, Error> {
-        self.start_send(device, comm, buffer, (dest, tag), mode, false)
+        self.start_send(device, comm, source.into().into_buffer(), (dest, tag), mode, false)
     }
 
     /// As [`isend`](Self::isend), for a caller that does nothing else before the request is over: so it has time to
@@ -34,12 +35,12 @@ impl Process {
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        source: impl Into<transfer::Source>,
         dest: Rank,
         tag: Tag,
         mode: SendMode,
     ) -> Result<Posted, Error> {
-        self.start_send(device, comm, buffer, (dest, tag), mode, true)
+        self.start_send(device, comm, source.into().into_buffer(), (dest, tag), mode, true)
     }
 
     #[inline(always)]
@@ -211,7 +212,7 @@ impl Process {
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        sink: impl Into<Sink>,
         source: Source,
         tag: TagSelector,
     ) -> Result<Posted, Error> {
@@ -222,7 +223,7 @@ impl Process {
         if peer.is_none() && !self.lost.is_empty() && self.unexpected.find(&key).is_none() {
             self.check_source(comm, peer)?;
         }
-        let posted = self.receive_message(key, peer, buffer)?;
+        let posted = self.receive_message(key, peer, sink.into().into_buffer())?;
         self.transmit_if_wanted(device);
         Ok(posted)
     }
@@ -233,10 +234,11 @@ impl Process {
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        sink: impl Into<Sink>,
         source: Source,
         tag: TagSelector,
     ) -> Result<RequestId, Error> {
+        let buffer = sink.into().into_buffer();
         if self.unexpected.is_empty()
             && self.lost.is_empty()
             && let Some((key, peer)) = self.receive_key(comm, source, tag)?
@@ -381,11 +383,11 @@ impl Process {
         &mut self,
         device: &mut D,
         message: MessageId,
-        buffer: Buffer,
+        sink: impl Into<Sink>,
     ) -> Result<Posted, Error> {
         match self.arrivals.get(message.0) {
             Some(Arrival { places: None, .. }) => {
-                let posted = self.accept(message.0, buffer);
+                let posted = self.accept(message.0, sink.into().into_buffer());
                 self.transmit_if_wanted(device);
                 Ok(posted)
             }
@@ -543,11 +545,12 @@ impl Process {
     pub fn send_init(
         &mut self,
         comm: CommId,
-        buffer: Buffer,
+        source: impl Into<transfer::Source>,
         dest: Rank,
         tag: Tag,
         mode: SendMode,
     ) -> Result<RequestId, Error> {
+        let buffer = source.into().into_buffer();
         let communicator = self.comm(comm)?;
         if dest != PROC_NULL && dest >= communicator.size() {
             return Err(Error::Rank { rank: dest.into(), size: communicator.size() });
@@ -559,10 +562,11 @@ impl Process {
     pub fn recv_init(
         &mut self,
         comm: CommId,
-        buffer: Buffer,
+        sink: impl Into<Sink>,
         source: Source,
         tag: TagSelector,
     ) -> Result<RequestId, Error> {
+        let buffer = sink.into().into_buffer();
         self.receive_key(comm, source, tag)?;
         Ok(self.make_persistent(Plan::Receive { comm, buffer, source, tag }))
     }

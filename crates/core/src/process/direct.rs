@@ -13,6 +13,7 @@ use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::link::cells_of;
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Status};
+use crate::transfer::Sink;
 use crate::wire::Envelope;
 
 /// The receive. Its completion is [`Process::direct_completion`].
@@ -65,10 +66,11 @@ impl Process {
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        sink: impl Into<Sink>,
         source: Source,
         tag: TagSelector,
     ) -> Result<bool, Error> {
+        let buffer = sink.into().into_buffer();
         debug_assert!(matches!(self.direct, Direct::None), "two receives are waited for");
         let Some((key, peer)) = self.receive_key(comm, source, tag)? else {
             self.direct_completion = Completion { status: Status::PROC_NULL, error: None };

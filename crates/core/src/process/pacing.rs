@@ -6,12 +6,12 @@
 //! Messages that go eagerly are one packet, and have no gap of their own.
 
 use super::Process;
-use crate::buffer::Buffer;
 use crate::device::{Device, Gap};
 use crate::error::Error;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Tag};
 use crate::link::LinkIndex;
 use crate::request::{Posted, SendMode};
+use crate::transfer;
 
 /// The gap of messages that say nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -39,14 +39,14 @@ impl Process {
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        source: impl Into<transfer::Source>,
         dest: Rank,
         tag: Tag,
         mode: SendMode,
         gap: Gap,
     ) -> Result<Posted, Error> {
         self.message_gap = Some(gap);
-        let posted = self.isend(device, comm, buffer, dest, tag, mode);
+        let posted = self.isend(device, comm, source, dest, tag, mode);
         self.message_gap = None;
         posted
     }
