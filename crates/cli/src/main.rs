@@ -7,7 +7,6 @@
 
 mod commands;
 mod exit;
-mod lab;
 mod why;
 
 use clap::{Parser, Subcommand};

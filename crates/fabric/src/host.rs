@@ -8,12 +8,13 @@
 //! Owns the texts for the hosts; what is written for the switches is in [`crate::dialect`].
 
 use std::fmt::Write as _;
+use std::net::{Ipv4Addr, UdpSocket};
 
 use crate::dialect::{ConfigFile, flow_control};
 use crate::plan::{Attachment, HostPlan, Plan, Tagging, VlanInterface};
 
 /// Port the learning frames are sent to: discard (RFC 863). Nobody need listen; the frame's source address is all.
-pub const PRIMING_PORT: u16 = 9;
+const PRIMING_PORT: u16 = 9;
 
 /// Where the priming script is to be installed on hosts.
 const PRIME_PATH: &str = "/usr/local/sbin/ayatori-prime";
@@ -52,6 +53,20 @@ pub fn priming(plan: &Plan) -> Vec<ConfigFile> {
         file("ayatori-prime.service", prime_service(), false),
         file("ayatori-prime.timer", prime_timer(plan), false),
     ]
+}
+
+/// Sends the learning frame from one of this host's addresses: a broadcast, because only its source counts.
+///
+/// The kernel sends to 255.255.255.255 through the interface that has the socket's address. To the subnet's broadcast
+/// address it would send through the first of two rails on one VLAN, whichever was meant.
+///
+/// # Errors
+/// As the system says, [`std::io::ErrorKind::AddrNotAvailable`] if no interface has the address.
+pub fn prime(address: Ipv4Addr) -> std::io::Result<()> {
+    let socket = UdpSocket::bind((address, 0))?;
+    socket.set_broadcast(true)?;
+    socket.send_to(b"ayatori", (Ipv4Addr::BROADCAST, PRIMING_PORT))?;
+    Ok(())
 }
 
 /// One line a host: its address and name, for `/etc/hosts`.

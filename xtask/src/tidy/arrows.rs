@@ -8,22 +8,26 @@ use serde_json::Value;
 use super::{Findings, metadata};
 
 /// The allowed arrows inside the workspace. A crate that is not listed may not exist without a line here.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("ayatori-core", &[]),
     ("ayatori-fabric", &[]),
+    ("ayatori-lab", &["ayatori-fabric"]),
     ("ayatori-devices", &["ayatori-core"]),
     ("ayatori-launch", &["ayatori-core", "ayatori-devices"]),
     ("ayatori-sim", &["ayatori-core", "ayatori-fabric"]),
+    ("ayatori-study", &["ayatori-core", "ayatori-fabric", "ayatori-sim"]),
     ("ayatori-mpi", &["ayatori-core", "ayatori-devices", "ayatori-launch", "ayatori-fabric"]),
     (
         "ayatori",
         &[
             "ayatori-core",
             "ayatori-devices",
-            "ayatori-launch",
             "ayatori-fabric",
-            "ayatori-sim",
+            "ayatori-lab",
+            "ayatori-launch",
             "ayatori-mpi",
+            "ayatori-sim",
+            "ayatori-study",
         ],
     ),
     ("xtask", &[]),

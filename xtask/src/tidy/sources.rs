@@ -8,10 +8,12 @@ use super::{Findings, rust};
 use crate::paths;
 
 /// Crate roots and the attribute each must carry.
-const ATTRIBUTES: [(&str, &str); 6] = [
+const ATTRIBUTES: [(&str, &str); 8] = [
     ("crates/core/src/lib.rs", "#![no_std]"),
     ("crates/fabric/src/lib.rs", "#![forbid(unsafe_code)]"),
+    ("crates/lab/src/lib.rs", "#![forbid(unsafe_code)]"),
     ("crates/sim/src/lib.rs", "#![forbid(unsafe_code)]"),
+    ("crates/study/src/lib.rs", "#![forbid(unsafe_code)]"),
     ("crates/cli/src/main.rs", "#![forbid(unsafe_code)]"),
     ("crates/core/src/lib.rs", "unsafe_code"),
     ("xtask/src/main.rs", "#![forbid(unsafe_code)]"),

@@ -1,11 +1,11 @@
 //! `ayatori lab`: the described cluster on this machine.
 
 use crate::exit::{Coded, Exit};
-use crate::lab::vm::{Accelerator, Spec, kernel};
-use crate::lab::{Lab, agent, report, verify};
 use anyhow::Context;
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::plan::Plan;
+use ayatori_lab::vm::{self, Spec, kernel};
+use ayatori_lab::{Lab, agent, report, verify};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,6 +63,15 @@ pub(crate) struct Args {
     agent: bool,
 }
 
+/// What runs the machine's instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Accelerator {
+    /// QEMU translates instructions: works everywhere, several times slower
+    Tcg,
+    /// The processor runs them: needs access to /dev/kvm
+    Kvm,
+}
+
 /// Starts the lab, runs what is asked, reports.
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     if args.agent {
@@ -118,8 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     if !args.verify || !args.command.is_empty() {
         let traffic = report::Traffic::between(&before, &lab.counters()?);
-        let links = report::links(lab.plan(), &traffic, |link, end, cable| lab.link_end(link, end, cable));
-        write!(out, "{links}")?;
+        write!(out, "{}", report::links(&lab, &traffic))?;
     }
     if let Some(folder) = &args.collect {
         lab.collect(folder)?;
@@ -162,16 +170,15 @@ fn check_hosts(args: &Args, plan: &Plan) -> anyhow::Result<()> {
 }
 
 fn spec(args: &Args, plan: &Plan) -> anyhow::Result<Spec> {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(4);
-    // A namespace with its interfaces takes a few hundred KiB, a running program a few MiB.
-    let memory_mib = 768 + 8 * (plan.hosts.len() + plan.switches.len()) as u64;
-    Ok(Spec {
-        kernel: kernel::find(args.kernel.as_deref())?,
-        accelerator: args.accel,
-        core_count: args.cores.unwrap_or_else(cores).max(1),
-        memory_mib: args.memory.unwrap_or(memory_mib),
-        timeout: Duration::from_secs(args.timeout),
-        agent: std::env::current_exe().context("cannot tell where this program is")?,
-        agent_args: vec!["lab".into(), "--agent".into()],
-    })
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    let kernel = kernel::find(args.kernel.as_deref())?;
+    let mut spec = Spec::new(plan, kernel, program, vec!["lab".into(), "--agent".into()]);
+    spec.accelerator = match args.accel {
+        Accelerator::Tcg => vm::Accelerator::Tcg,
+        Accelerator::Kvm => vm::Accelerator::Kvm,
+    };
+    spec.core_count = args.cores.unwrap_or(spec.core_count).max(1);
+    spec.memory_mib = args.memory.unwrap_or(spec.memory_mib);
+    spec.timeout = Duration::from_secs(args.timeout);
+    Ok(spec)
 }

@@ -2,7 +2,7 @@
 
 mod check;
 mod files;
-pub(crate) mod prime;
+mod prime;
 mod report;
 mod show;
 mod tasks;

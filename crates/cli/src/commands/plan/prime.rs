@@ -4,11 +4,11 @@
 use crate::exit::{Coded, Exit};
 use anyhow::{Context, bail};
 use ayatori_fabric::description::Machine;
-use ayatori_fabric::host::PRIMING_PORT;
+use ayatori_fabric::host;
 use ayatori_fabric::plan::{HostPlan, Plan, VlanInterface};
 use ayatori_fabric::vlan;
 use std::io::{ErrorKind, Write};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,23 +78,13 @@ fn find_host<'a>(plan: &'a Plan, named: Option<&str>) -> anyhow::Result<&'a Host
     })
 }
 
-fn send_from(host: &HostPlan, interface: &VlanInterface, address: Ipv4Addr) -> anyhow::Result<()> {
-    match send(address) {
+fn send_from(on: &HostPlan, interface: &VlanInterface, address: Ipv4Addr) -> anyhow::Result<()> {
+    match host::prime(address) {
         Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bail!(
             "{} does not have the address {address}: run this host's script of the plan first (hosts/{}.sh)",
             interface.name,
-            host.name
+            on.name
         ),
         sent => sent.with_context(|| format!("cannot send from {address} on {}", interface.name)),
     }
-}
-
-/// One frame from an address of ours to everybody. The frame's source is all that counts, so nobody need listen at the
-/// port. The kernel sends what goes to 255.255.255.255 out of the interface that has the socket's address; what goes to
-/// the subnet's broadcast address it would send out of the first of two rails on one VLAN, whichever was meant.
-pub(crate) fn send(address: Ipv4Addr) -> std::io::Result<()> {
-    let socket = UdpSocket::bind((address, 0))?;
-    socket.set_broadcast(true)?;
-    socket.send_to(b"ayatori", (Ipv4Addr::BROADCAST, PRIMING_PORT))?;
-    Ok(())
 }

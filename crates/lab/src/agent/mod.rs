@@ -1,53 +1,42 @@
 //! The program inside the lab's virtual machine: makes nodes and cables, runs programs in them, sends probes,
-//! reads counters. It takes requests from the virtio-serial line (see [`super::wire`]) one at a time and
+//! reads counters. It takes requests from the virtio-serial line (see [`crate::wire`]) one at a time and
 //! powers the machine off (by ending) when the line closes.
 //!
 //! Owns no knowledge of plans or dialects: what a switch is to do comes as a script to run in it.
 
 mod counters;
+mod line;
 mod network;
 mod probe;
 mod run;
 
-use super::vm::LINE_NAME;
-use super::wire::{Reply, Request};
+use crate::vm::LINE_NAME;
+use crate::wire::{Reply, Request};
 use anyhow::{Context, bail};
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use line::Line;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::sync::Mutex;
-
-/// Where replies go; jobs write to it from several threads.
-struct Line(Mutex<File>);
-
-impl Line {
-    fn say(&self, reply: &Reply) {
-        let mut text = serde_json::to_vec(reply).unwrap_or_default();
-        text.push(b'\n');
-        // If nobody listens any more the read side sees it and ends us.
-        let _ = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write_all(&text);
-    }
-}
 
 /// Serves requests until the line closes.
 ///
 /// # Errors
 /// We are not inside the lab's machine.
-pub(crate) fn serve() -> anyhow::Result<()> {
+pub fn serve() -> anyhow::Result<()> {
     let port = find_line()?;
     let open = || OpenOptions::new().read(true).write(true).open(&port);
     let file = open().with_context(|| format!("cannot open {}", port.display()))?;
-    let line = Line(Mutex::new(file.try_clone()?));
+    let line = Line::new(file.try_clone()?);
     network::prepare_kernel();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    line.say(&Reply::Ready { kernel: kernel.trim().to_owned() });
+    line.send(&Reply::Ready { kernel: kernel.trim().to_owned() });
     let mut nodes = Vec::new();
     for request in BufReader::new(file).lines() {
         let request: Request = serde_json::from_str(&request?).context("cannot understand the request")?;
         match handle(request, &mut nodes, &line) {
-            Ok(Some(reply)) => line.say(&reply),
+            Ok(Some(reply)) => line.send(&reply),
             Ok(None) => return Ok(()),
-            Err(error) => line.say(&Reply::Failed(format!("{error:#}"))),
+            Err(error) => line.send(&Reply::Failed(format!("{error:#}"))),
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Counters of every port of every node.
 
-use super::super::wire::{End, PortCounters};
 use super::network::in_node;
+use crate::wire::{End, PortCounters};
 use anyhow::Context;
 use std::fs;
 

@@ -20,11 +20,13 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Opens the results in `folder`. Those of another machine, seed or simulator (`origin` says which) are put aside.
+    /// Opens the results in `folder`. Those of another machine, seed or simulator (`origin` says which) are
+    /// moved aside; the second part says where to.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub(super) fn open(folder: &Path, origin: &str, fresh: bool) -> anyhow::Result<Store> {
+    pub(super) fn open(folder: &Path, origin: &str, fresh: bool) -> anyhow::Result<(Store, Option<PathBuf>)> {
+        let mut moved = None;
         std::fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let path = folder.join("results.csv");
@@ -39,10 +41,7 @@ impl Store {
             if old.lines().count() > head.lines().count() {
                 let aside = folder.join("results-of-before.csv");
                 std::fs::rename(&path, &aside).with_context(failed)?;
-                eprintln!(
-                    "note: results of another machine, seed or simulator are put aside as {}",
-                    aside.display()
-                );
+                moved = Some(aside);
             }
             std::fs::write(&path, &head).with_context(failed)?;
         }
@@ -50,7 +49,7 @@ impl Store {
         if !known.is_empty() && !old.ends_with('\n') {
             file.write_all(b"\n").with_context(failed)?;
         }
-        Ok(Store { path, file, known })
+        Ok((Store { path, file, known }, moved))
     }
 
     pub(super) fn get(&self, case: &Case) -> Option<Outcome> {
@@ -103,26 +102,26 @@ fn parse(line: &str) -> Option<(String, Outcome)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::study::pacing::cases;
+    use crate::pacing::cases;
 
     #[test]
     fn results_are_found_again_unless_they_are_of_another_origin_or_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let cases = cases::quick();
         let outcome = Outcome { gap: 0.5, time_ps: 12_345, packet_hop_count: 678 };
-        let mut store = Store::open(folder.path(), "here", false).unwrap();
+        let mut store = Store::open(folder.path(), "here", false).unwrap().0;
         store.add(&cases[0], outcome).unwrap();
         store.add(&cases[1], outcome).unwrap();
         drop(store);
         let path = folder.path().join("results.csv");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.trim_end_matches(",678\n")).unwrap();
-        let mut store = Store::open(folder.path(), "here", false).unwrap();
+        let mut store = Store::open(folder.path(), "here", false).unwrap().0;
         assert_eq!((store.get(&cases[0]), store.get(&cases[1])), (Some(outcome), None));
         store.add(&cases[2], outcome).unwrap();
-        let store = Store::open(folder.path(), "here", false).unwrap();
+        let store = Store::open(folder.path(), "here", false).unwrap().0;
         assert_eq!((store.get(&cases[0]), store.get(&cases[2])), (Some(outcome), Some(outcome)));
-        assert_eq!(Store::open(folder.path(), "there", false).unwrap().get(&cases[0]), None);
+        assert_eq!(Store::open(folder.path(), "there", false).unwrap().0.get(&cases[0]), None);
         assert!(folder.path().join("results-of-before.csv").is_file());
     }
 }

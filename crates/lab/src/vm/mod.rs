@@ -15,8 +15,9 @@
 
 mod cpio;
 mod image;
-pub(crate) mod kernel;
+pub mod kernel;
 mod modules;
 mod qemu;
 
-pub(crate) use qemu::{Accelerator, Guest, LINE_NAME, Spec};
+pub use qemu::{Accelerator, Spec};
+pub(crate) use qemu::{Guest, LINE_NAME};

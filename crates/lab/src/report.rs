@@ -1,19 +1,19 @@
 //! What went over which link, for people.
 
-use super::wire::{End, PortCounters};
-use ayatori_fabric::plan::Plan;
+use crate::cluster::Lab;
+use crate::wire::{End, PortCounters};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Counters between two readings, by port.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Traffic {
+pub struct Traffic {
     ports: BTreeMap<End, PortCounters>,
 }
 
 impl Traffic {
     /// What was counted since `before` (empty: since the start).
-    pub(crate) fn between(before: &[PortCounters], after: &[PortCounters]) -> Traffic {
+    pub fn between(before: &[PortCounters], after: &[PortCounters]) -> Traffic {
         let earlier: BTreeMap<&End, &PortCounters> = before.iter().map(|c| (&c.end, c)).collect();
         let ports = after.iter().map(|now| {
             let mut delta = now.clone();
@@ -30,7 +30,7 @@ impl Traffic {
     }
 
     /// Frames that left a port.
-    pub(crate) fn sent_frames(&self, end: &End) -> u64 {
+    pub fn sent_frames(&self, end: &End) -> u64 {
         self.ports.get(end).map_or(0, |counters| counters.sent_frames)
     }
 
@@ -40,7 +40,8 @@ impl Traffic {
 }
 
 /// A table of the links between switches: frames and bytes each way.
-pub(crate) fn links(plan: &Plan, traffic: &Traffic, end_of: impl Fn(usize, usize, usize) -> End) -> String {
+pub fn links(lab: &Lab, traffic: &Traffic) -> String {
+    let plan = lab.plan();
     let mut text = format!(
         "{:<30} {:>12} {:>14}   {:>12} {:>14}\n",
         "link", "frames ->", "bytes ->", "<- frames", "<- bytes"
@@ -48,7 +49,7 @@ pub(crate) fn links(plan: &Plan, traffic: &Traffic, end_of: impl Fn(usize, usize
     for (index, link) in plan.links.iter().enumerate() {
         let [a, b] = [0, 1].map(|end| &plan.switch(link.ends[end].switch).name);
         for cable in 0..link.cable_count() {
-            let ends = [0, 1].map(|end| end_of(index, end, cable));
+            let ends = [0, 1].map(|end| lab.link_end(index, end, cable));
             let name =
                 if link.cable_count() == 1 { format!("{a} - {b}") } else { format!("{a} - {b} #{cable}") };
             let _ = writeln!(
@@ -70,8 +71,7 @@ mod tests {
 
     fn counters(port: &str, sent_frames: u64) -> PortCounters {
         let end = End { node: "s".into(), port: port.into() };
-        let (received_frames, received_bytes, sent_bytes, dropped_frames) = (0, 0, 100 * sent_frames, 0);
-        PortCounters { end, received_frames, received_bytes, sent_frames, sent_bytes, dropped_frames }
+        PortCounters { sent_frames, sent_bytes: 100 * sent_frames, ..PortCounters::new(end) }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A plan as namespaces, cables and scripts.
 
-use super::wire::{End, HostAddress, Job, LagWait, Primed};
+use crate::wire::{End, HostAddress, Job, LagWait, Primed};
 use anyhow::{Context, bail};
 use ayatori_fabric::dialect::{Dialect, LinuxBridge, bridge_name, lag_name};
 use ayatori_fabric::graph::SwitchId;
@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 
 /// A plan with the lab's port names and what is built from it.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     plan: Plan,
     /// By switch: the namespace it is in.
     switch_nodes: Vec<String>,
@@ -25,7 +25,7 @@ impl Layout {
     ///
     /// # Errors
     /// Names that cannot be namespaces, or one name for two nodes.
-    pub(super) fn new(plan: &Plan) -> anyhow::Result<Layout> {
+    pub(crate) fn new(plan: &Plan) -> anyhow::Result<Layout> {
         let mut plan = plan.clone();
         for switch in &mut plan.switches {
             switch.dialect = LinuxBridge.name().into();
@@ -58,22 +58,22 @@ impl Layout {
         Ok(Layout { plan, switch_nodes })
     }
 
-    pub(super) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    pub(super) fn switch_node(&self, switch: SwitchId) -> &str {
+    pub(crate) fn switch_node(&self, switch: SwitchId) -> &str {
         &self.switch_nodes[switch.index()]
     }
 
     /// Hosts, then the switches that are not inside one.
-    pub(super) fn nodes(&self) -> Vec<String> {
+    pub(crate) fn nodes(&self) -> Vec<String> {
         let hosts = self.plan.hosts.iter().map(|host| host.name.clone());
         let switches = self.plan.switches.iter().filter(|switch| switch.inside_host.is_none());
         hosts.chain(switches.map(|switch| switch.name.clone())).collect()
     }
 
-    pub(super) fn cables(&self) -> Vec<(End, End)> {
+    pub(crate) fn cables(&self) -> Vec<(End, End)> {
         let mut cables = Vec::new();
         for link in &self.plan.links {
             let [a, b] = &link.ends;
@@ -93,7 +93,7 @@ impl Layout {
     }
 
     /// A port of a switch as an end of a cable.
-    pub(super) fn switch_end(&self, switch: SwitchId, number: u16) -> End {
+    pub(crate) fn switch_end(&self, switch: SwitchId, number: u16) -> End {
         let ports = &self.plan.switch(switch).ports;
         let port = ports.iter().find(|port| port.number == number);
         let name = port.map_or_else(|| format!("swp{number}"), |port| port.name.clone());
@@ -101,7 +101,7 @@ impl Layout {
     }
 
     /// For `/etc/hosts`: a host's later rails have the rail's number behind the name.
-    pub(super) fn names(&self) -> Vec<(Ipv4Addr, String)> {
+    pub(crate) fn names(&self) -> Vec<(Ipv4Addr, String)> {
         let attachments =
             self.plan.hosts.iter().flat_map(|host| host.attachments.iter().map(move |a| (host, a)));
         attachments
@@ -113,13 +113,13 @@ impl Layout {
             .collect()
     }
 
-    pub(super) fn rail_count(&self) -> u8 {
+    pub(crate) fn rail_count(&self) -> u8 {
         let rails = self.plan.hosts.iter().flat_map(|host| &host.attachments).map(|own| own.rail + 1);
         rails.max().unwrap_or(0)
     }
 
     /// The hosts' addresses on one rail, in the plan's order.
-    pub(super) fn addresses(&self, rail: u8) -> Vec<HostAddress> {
+    pub(crate) fn addresses(&self, rail: u8) -> Vec<HostAddress> {
         let hosts = self.plan.hosts.iter();
         hosts
             .flat_map(|host| {
@@ -130,7 +130,7 @@ impl Layout {
     }
 
     /// The address to broadcast from and to: of the subnet a host's application address lies in, or of a VLAN.
-    pub(super) fn broadcast(
+    pub(crate) fn broadcast(
         &self,
         host: &HostAddress,
         vlan: Option<VlanId>,
@@ -147,7 +147,7 @@ impl Layout {
     }
 
     /// Every switch's script, by the dialect real Linux switches get.
-    pub(super) fn switch_jobs(&self) -> anyhow::Result<Vec<Job>> {
+    pub(crate) fn switch_jobs(&self) -> anyhow::Result<Vec<Job>> {
         let switches = self.plan.switches.iter();
         switches
             .map(|switch| {
@@ -158,13 +158,13 @@ impl Layout {
             .collect()
     }
 
-    pub(super) fn host_jobs(&self) -> Vec<Job> {
+    pub(crate) fn host_jobs(&self) -> Vec<Job> {
         let hosts = self.plan.hosts.iter();
         hosts.map(|host| shell_job(&host.name, host::interfaces(&self.plan, host).text)).collect()
     }
 
     /// The priming script in some hosts of all switches.
-    pub(super) fn prime_jobs(&self) -> Vec<Job> {
+    pub(crate) fn prime_jobs(&self) -> Vec<Job> {
         let script = host::priming(&self.plan).remove(0).text;
         let hosts = &self.plan.hosts;
         let step = hosts.len().div_ceil(SCRIPTED_HOST_COUNT_MAX).max(1);
@@ -172,7 +172,7 @@ impl Layout {
     }
 
     /// Every host's addresses on the VLANs.
-    pub(super) fn primed(&self) -> Vec<Primed> {
+    pub(crate) fn primed(&self) -> Vec<Primed> {
         let hosts = self.plan.hosts.iter();
         hosts
             .map(|host| {
@@ -183,7 +183,7 @@ impl Layout {
     }
 
     /// The LAGs that carry something and negotiate.
-    pub(super) fn lag_waits(&self) -> Vec<LagWait> {
+    pub(crate) fn lag_waits(&self) -> Vec<LagWait> {
         let mut waits = Vec::new();
         for switch in &self.plan.switches {
             let in_use = |lag: &&LagPlan| lag.lacp && lag.membership != Membership::default();
@@ -199,7 +199,7 @@ impl Layout {
     }
 
     /// The user's command in each of the hosts, with where it is in its environment.
-    pub(super) fn command_jobs(&self, hosts: &[String], command: &[String]) -> Vec<Job> {
+    pub(crate) fn command_jobs(&self, hosts: &[String], command: &[String]) -> Vec<Job> {
         let all = self.plan.hosts.iter().enumerate();
         let names = self.plan.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(" ");
         all.filter(|(_, host)| hosts.is_empty() || hosts.contains(&host.name))
@@ -226,7 +226,7 @@ impl Layout {
 
     /// What shows a switch's state as `ayatori plan check` reads it from a file of this kind, for every switch in the
     /// order of the plan's.
-    pub(super) fn collect_jobs(&self, file_kind: &str) -> Vec<Job> {
+    pub(crate) fn collect_jobs(&self, file_kind: &str) -> Vec<Job> {
         let switches = self.plan.switches.iter();
         switches
             .map(|switch| {
@@ -249,7 +249,7 @@ impl Layout {
 }
 
 /// A shell that reads its script from standard input, as `sh -s` does on a switch.
-pub(super) fn shell_job(node: &str, script: String) -> Job {
+pub(crate) fn shell_job(node: &str, script: String) -> Job {
     Job {
         node: node.to_owned(),
         program: vec!["sh".into(), "-s".into()],

@@ -5,24 +5,20 @@
 //! switches' 48 ports; the paper's values stand beside it and are compared, nothing else.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::plan::{Plan, PortRole, VlanPlan};
 use ayatori_fabric::vlan::plan;
 
-use crate::exit::{Exit, FAILURE};
-
-/// Plans the paper's two clusters in all of its topologies.
-///
-/// The exit code is 1 if a figure differs from the paper's.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// Folder with supernova.toml and misc.toml [default: those that this program was built with]
-    #[arg(long, value_name = "DIR")]
-    machines: Option<PathBuf>,
+/// The paper's tables, planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The tables, for a terminal.
+    pub text: String,
+    /// Whether every figure that the paper prints is the planner's.
+    pub agrees: bool,
 }
 
 /// Links between two switches that the paper went up to.
@@ -69,11 +65,14 @@ struct Planned {
     host_tagged: usize,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let folder = args.machines.as_deref();
-    let built_in = include_str!("../../../../../machines/supernova.toml");
+/// Plans the paper's two clusters in all of its topologies, from supernova.toml and misc.toml in `folder`, or as built in.
+///
+/// # Errors
+/// A machine that cannot be read or planned.
+pub fn run(folder: Option<&Path>) -> anyhow::Result<Report> {
+    let built_in = include_str!("../../../machines/supernova.toml");
     let supernova = Cluster::read(folder, "supernova.toml", built_in)?;
-    let misc = Cluster::read(folder, "misc.toml", include_str!("../../../../../machines/misc.toml"))?;
+    let misc = Cluster::read(folder, "misc.toml", include_str!("../../../machines/misc.toml"))?;
     let mut text = String::new();
     let torus = plan(&supernova.with("", "")?)?;
     let rows = [
@@ -88,20 +87,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         },
         row("ring 8x1, safe", "kind = \"ring\"\nswitches = 8", None),
     ];
-    let mut all_agree = table(&mut text, "SuperNova (table 2)", &supernova, &rows)?;
+    let mut agrees = table(&mut text, "SuperNova (table 2)", &supernova, &rows)?;
     let rows = [
         row("tree (star)", "kind = \"star\"\nswitches = 6", Some((3, 3, 1))),
         row("complete", "kind = \"complete\"\nswitches = 6", Some((2, 9, 6))),
     ];
-    all_agree &= table(&mut text, "Misc (table 7)", &misc, &rows)?;
-    all_agree &= figure_2(&mut text, &torus);
+    agrees &= table(&mut text, "Misc (table 7)", &misc, &rows)?;
+    agrees &= figure_2(&mut text, &torus);
     let _ = writeln!(
         text,
         "{}",
-        if all_agree { "Every figure the paper prints is the planner's." } else { "SOME FIGURES DIFFER." }
+        if agrees { "Every figure the paper prints is the planner's." } else { "SOME FIGURES DIFFER." }
     );
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(if all_agree { Exit::Success } else { Exit::Code(FAILURE) })
+    Ok(Report { text, agrees })
 }
 
 /// A machine file whose topology can be replaced.
@@ -327,12 +325,13 @@ mod tests {
 
     #[test]
     fn every_figure_of_the_paper_is_reproduced() {
-        assert_eq!(run(Args { machines: None }).unwrap(), Exit::Success);
+        let report = run(None).unwrap();
+        assert!(report.agrees, "{}", report.text);
     }
 
     #[test]
     fn machines_that_are_not_there_are_named() {
-        let error = run(Args { machines: Some("/no/such".into()) }).unwrap_err();
+        let error = run(Some(Path::new("/no/such"))).unwrap_err();
         assert!(format!("{error:#}").starts_with("cannot read /no/such/supernova.toml"), "{error:#}");
     }
 }

@@ -4,27 +4,32 @@ use super::cases::Traffic;
 use super::curves::{Curve, NOTHING, NOTHING_OF_DRAWS, length, spread};
 
 /// A sentence of the paper and ours beside it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Finding {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
     /// What the paper says.
-    pub(super) paper: &'static str,
+    pub paper: &'static str,
     /// What the runs show, with figures.
-    pub(super) here: String,
-    pub(super) verdict: Verdict,
+    pub here: String,
+    /// How the two compare, by a computed rule.
+    pub verdict: Verdict,
 }
 
+/// How a finding of the paper compares with the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
+    /// The runs show it.
     Same,
     /// For some curves, not for all.
     Partly,
+    /// For none.
     Differs,
     /// There are no runs for it.
     NotRun,
 }
 
 impl Verdict {
-    pub(super) fn name(self) -> &'static str {
+    /// One or two words, in Markdown.
+    pub fn name(self) -> &'static str {
         match self {
             Verdict::Same => "same",
             Verdict::Partly => "partly",
@@ -287,7 +292,7 @@ fn sensitive_to_imbalance(curves: &[Curve]) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::study::pacing::curves::tests::curve;
+    use crate::pacing::curves::tests::curve;
 
     fn verdicts(curves: &[Curve]) -> Vec<Verdict> {
         all(curves).into_iter().map(|finding| finding.verdict).collect()

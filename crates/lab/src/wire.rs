@@ -8,9 +8,11 @@ use std::net::Ipv4Addr;
 
 /// One end of a cable: a port of a node. A node is a host or a switch; each is a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct End {
-    pub(crate) node: String,
-    pub(crate) port: String,
+pub struct End {
+    /// Name of the host or switch.
+    pub node: String,
+    /// Name of the interface.
+    pub port: String,
 }
 
 /// A host as the probes need it: where it is and under which address its peers know it.
@@ -101,15 +103,29 @@ pub(crate) enum Reply {
     Failed(String),
 }
 
-/// Frames and bytes a port has received and sent since it exists.
+/// Frames and bytes that a port has received and sent since it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PortCounters {
-    pub(crate) end: End,
-    pub(crate) received_frames: u64,
-    pub(crate) received_bytes: u64,
-    pub(crate) sent_frames: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) dropped_frames: u64,
+pub struct PortCounters {
+    /// The port.
+    pub end: End,
+    /// Frames received.
+    pub received_frames: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Frames sent.
+    pub sent_frames: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Frames dropped in either direction.
+    pub dropped_frames: u64,
+}
+
+impl PortCounters {
+    /// Counters of a port that has received and sent nothing.
+    pub fn new(end: End) -> PortCounters {
+        let (received_frames, received_bytes, sent_frames, sent_bytes, dropped_frames) = (0, 0, 0, 0, 0);
+        PortCounters { end, received_frames, received_bytes, sent_frames, sent_bytes, dropped_frames }
+    }
 }
 
 /// Outcome of [`Request::AllPairs`].

@@ -91,7 +91,7 @@ fn panel(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::study::pacing::curves::tests::curve;
+    use crate::pacing::curves::tests::curve;
 
     #[test]
     fn a_panel_for_each_and_a_line_for_each_length() {

@@ -1,8 +1,8 @@
 //! Runs programs in nodes, all at once, and passes on what they write, line by line.
 
-use super::super::wire::{Job, Reply};
-use super::Line;
+use super::line::Line;
 use super::network::in_node;
+use crate::wire::{Job, Reply};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -57,7 +57,7 @@ fn one(index: usize, job: &Job, deadline: Instant, line: &Line) -> anyhow::Resul
         scope.spawn(move || stdout.map(|pipe| pass_on(index, false, pipe, line)));
         scope.spawn(move || stderr.map(|pipe| pass_on(index, true, pipe, line)));
         let code = wait(&mut child, deadline);
-        line.say(&Reply::Ended { job: index, code });
+        line.send(&Reply::Ended { job: index, code });
     });
     Ok(())
 }
@@ -67,7 +67,7 @@ fn pass_on(job: usize, is_error: bool, pipe: impl Read, line: &Line) {
     let mut text = Vec::new();
     while reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text).is_ok_and(|count| count > 0) {
         let content = String::from_utf8_lossy(&text).trim_end_matches('\n').to_owned();
-        line.say(&Reply::Output { job, is_error, line: content });
+        line.send(&Reply::Output { job, is_error, line: content });
         text.clear();
     }
 }

@@ -13,69 +13,99 @@ mod report;
 mod store;
 mod svg;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::exit::Exit;
 use cases::Case;
 use curves::Curve;
 use experiment::{Experiment, Outcome};
 use report::LinkLoads;
 use store::Store;
 
-/// Random ring and all-to-all with gaps between packets, on the paper's FX10.
-///
-/// Writes results.csv, table.txt, figures and report.md. Finished runs are kept: the same command
-/// goes on where it was stopped.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// A small grid: about a minute
-    #[arg(long)]
-    quick: bool,
-    /// The machine [default: machines/fx10.toml as this program was built with it]
-    #[arg(long, value_name = "FILE")]
-    machine: Option<PathBuf>,
-    /// Folder for the results; studies/pacing, with --quick studies/pacing-quick, if not given
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Seed of ring orders and start times
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Runs at a time; as many as there are cores if not given
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-    /// Forget the runs that are there
-    #[arg(long)]
-    fresh: bool,
-    /// Run nothing: make the page of the runs that are there
-    #[arg(long, conflicts_with = "fresh")]
-    report_only: bool,
+pub use findings::{Finding, Verdict};
+
+/// What to run and where to keep it.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A small grid, about a minute, in place of the paper's.
+    pub quick: bool,
+    /// The machine description; `None`: machines/fx10.toml as built in.
+    pub machine: Option<PathBuf>,
+    /// Folder for the results; `None`: studies/pacing, or studies/pacing-quick.
+    pub out: Option<PathBuf>,
+    /// Seed of ring orders and start times.
+    pub seed: u64,
+    /// Runs at a time; `None`: as many as there are cores.
+    pub jobs: Option<u16>,
+    /// Discard earlier results.
+    pub fresh: bool,
+    /// Run nothing; write the page from earlier results.
+    pub report_only: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let cases = if args.quick { cases::quick() } else { cases::full() };
-    let name = if args.quick { "studies/pacing-quick" } else { "studies/pacing" };
-    let out = args.out.clone().unwrap_or_else(|| name.into());
-    let experiment = match &args.machine {
+/// Progress of a study, as it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Results of another machine, seed or simulator were moved to this file.
+    MovedAside(PathBuf),
+    /// The missing runs together take so many steps.
+    Begin {
+        /// A step is about a thousand packet-hops, so that a bar moves evenly.
+        step_count: u64,
+    },
+    /// A run starts: the columns of its case.
+    Start(String),
+    /// A run of so many steps has ended.
+    End {
+        /// Its share of [`Event::Begin`].
+        step_count: u64,
+    },
+}
+
+/// Outcome of a study.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Best gaps and effects, for a terminal.
+    pub table: String,
+    /// The paper's findings and what the runs show.
+    pub findings: Vec<Finding>,
+    /// Runs there are, and runs in the grid.
+    pub run_count: (usize, usize),
+    /// The page.
+    pub page: PathBuf,
+}
+
+/// Runs what is missing, and writes results.csv, table.txt, the figures and report.md. `on_event` may be called from
+/// several threads.
+///
+/// # Errors
+/// A file that cannot be read or written, a machine of another kind than the paper's, a run that does not end.
+pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result<Summary> {
+    let cases = if options.quick { cases::quick() } else { cases::full() };
+    let name = if options.quick { "studies/pacing-quick" } else { "studies/pacing" };
+    let out = options.out.clone().unwrap_or_else(|| name.into());
+    let experiment = match &options.machine {
         Some(path) => {
             let file = path.display().to_string();
             let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
-            Experiment::new(file, &text, args.seed)?
+            Experiment::new(file, &text, options.seed)?
         }
         None => {
-            let text = include_str!("../../../../../../machines/fx10.toml");
-            Experiment::new("machines/fx10.toml".into(), text, args.seed)?
+            let text = include_str!("../../../../machines/fx10.toml");
+            Experiment::new("machines/fx10.toml".into(), text, options.seed)?
         }
     };
     let origin = experiment.origin()?;
-    let store = Mutex::new(Store::open(&out, &origin, args.fresh)?);
-    if !args.report_only {
-        run_missing(args, &cases, &experiment, &store)?;
+    let (store, moved) = Store::open(&out, &origin, options.fresh)?;
+    if let Some(path) = moved {
+        on_event(Event::MovedAside(path));
+    }
+    let store = Mutex::new(store);
+    if !options.report_only {
+        run_missing(options.jobs, &cases, &experiment, &store, &on_event)?;
     }
     let store = store.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     store.sort(&origin, &cases)?;
@@ -83,7 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let results: Vec<(Case, Outcome)> = cases.iter().filter_map(done).collect();
     let curves = curves::of(&cases, &results);
     let loads = link_loads(&experiment, &curves)?;
-    let command = format!("ayatori study pacing{}", if args.quick { " --quick" } else { "" });
+    let command = format!("ayatori study pacing{}", if options.quick { " --quick" } else { "" });
     let run_count = (results.len(), cases.len());
     let page =
         report::page(&report::Input { command, origin: &origin, curves: &curves, loads: &loads, run_count });
@@ -101,25 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             ),
         ],
     )?;
-    let mut stdout = std::io::stdout().lock();
-    write!(stdout, "{table}")?;
-    for finding in findings::all(&curves) {
-        writeln!(
-            stdout,
-            "\n{}\n  {}: {}",
-            finding.paper,
-            finding.verdict.name().trim_matches('*'),
-            finding.here
-        )?;
-    }
-    writeln!(
-        stdout,
-        "\n{} of {} runs; the page is {}",
-        run_count.0,
-        run_count.1,
-        out.join("report.md").display()
-    )?;
-    Ok(Exit::Success)
+    Ok(Summary { table, findings: findings::all(&curves), run_count, page: out.join("report.md") })
 }
 
 fn write_all(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
@@ -132,40 +144,36 @@ fn write_all(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
 
 /// Runs what is missing, cheap runs first, several at a time.
 fn run_missing(
-    args: &Args,
+    jobs: Option<u16>,
     cases: &[Case],
     experiment: &Experiment,
     store: &Mutex<Store>,
+    on_event: &(impl Fn(Event) + Sync),
 ) -> anyhow::Result<()> {
     let lock = || store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut missing: Vec<&Case> = cases.iter().filter(|case| lock().get(case).is_none()).collect();
     missing.sort_by_key(|case| case.cost());
-    // A thousand packet-hops is one step of the bar, so that it moves evenly.
-    let steps = |case: &Case| case.cost() / 1_000 + 1;
-    let style =
-        ProgressStyle::with_template("{wide_bar} {percent} % of the packets, {msg}, {elapsed}, {eta} left")?;
-    let bar = ProgressBar::new(missing.iter().map(|case| steps(case)).sum()).with_style(style);
+    let step_count = |case: &Case| case.cost() / 1_000 + 1;
+    on_event(Event::Begin { step_count: missing.iter().map(|case| step_count(case)).sum() });
     let next = AtomicUsize::new(0);
     let work = || -> anyhow::Result<()> {
         while let Some(case) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-            bar.set_message(case.columns());
+            on_event(Event::Start(case.columns()));
             let outcome = experiment.run(case).with_context(|| format!("{case:?}"));
             if outcome.is_err() {
                 next.store(missing.len(), Ordering::Relaxed);
             }
             lock().add(case, outcome?)?;
-            bar.inc(steps(case));
+            on_event(Event::End { step_count: step_count(case) });
         }
         Ok(())
     };
     let core_count = || std::thread::available_parallelism().map_or(1, usize::from);
-    let thread_count = args.jobs.map_or_else(core_count, usize::from);
-    let outcome = std::thread::scope(|scope| {
+    let thread_count = jobs.map_or_else(core_count, usize::from);
+    std::thread::scope(|scope| {
         let threads: Vec<_> = (0..thread_count).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("a run does not panic"))
-    });
-    bar.finish_and_clear();
-    outcome
+    })
 }
 
 fn link_loads(experiment: &Experiment, curves: &[Curve]) -> anyhow::Result<LinkLoads> {

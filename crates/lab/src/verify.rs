@@ -5,9 +5,9 @@
 //! Each check has a name and is told as it is made. One that the plan gives no occasion for says so and counts as
 //! passed: in a tree no cable can be spared.
 
-use super::Lab;
-use super::report::Traffic;
-use super::wire::{End, HostAddress};
+use crate::cluster::Lab;
+use crate::report::Traffic;
+use crate::wire::{End, HostAddress};
 use anyhow::Context;
 use ayatori_fabric::check::{self, Difference, Observed};
 use ayatori_fabric::description::Machine;
@@ -19,10 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A thing that was tried and how it went.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Check {
-    pub(crate) name: &'static str,
-    pub(crate) has_passed: bool,
-    pub(crate) detail: String,
+pub struct Check {
+    /// What was checked.
+    pub name: &'static str,
+    /// Whether it held.
+    pub has_passed: bool,
+    /// What was seen, with figures.
+    pub detail: String,
 }
 
 /// Datagrams a measurement sends.
@@ -38,7 +41,7 @@ const ROUND_COUNT_MAX: u32 = 6;
 ///
 /// # Errors
 /// The lab itself fails; a check that does not hold is no error.
-pub(crate) fn run(
+pub fn run(
     lab: &mut Lab,
     machine: &Machine,
     pair_count_max: usize,

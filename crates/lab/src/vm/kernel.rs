@@ -7,9 +7,11 @@ use std::process::Command;
 
 /// A kernel image and the folder of its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kernel {
-    pub(crate) image: PathBuf,
-    pub(crate) modules: PathBuf,
+pub struct Kernel {
+    /// The compressed image (`boot/vmlinuz-VERSION`).
+    pub image: PathBuf,
+    /// The folder `lib/modules/VERSION`.
+    pub modules: PathBuf,
 }
 
 const HOW_TO_GET_ONE: &str = "`ayatori lab --get-kernel` downloads Debian's kernel into your cache without \
@@ -20,7 +22,7 @@ const HOW_TO_GET_ONE: &str = "`ayatori lab --get-kernel` downloads Debian's kern
 ///
 /// # Errors
 /// No kernel with its modules is there; the message says how to get one.
-pub(crate) fn find(named: Option<&Path>) -> anyhow::Result<Kernel> {
+pub fn find(named: Option<&Path>) -> anyhow::Result<Kernel> {
     if let Some(root) = named {
         return below(root).with_context(|| {
             format!("no boot/vmlinuz-VERSION with lib/modules/VERSION below {}", root.display())
@@ -36,7 +38,7 @@ pub(crate) fn find(named: Option<&Path>) -> anyhow::Result<Kernel> {
 ///
 /// # Errors
 /// apt or dpkg-deb missing or failing; no folder to keep the kernel in.
-pub(crate) fn download() -> anyhow::Result<Kernel> {
+pub fn download() -> anyhow::Result<Kernel> {
     let cache = cache_folder().context("neither XDG_CACHE_HOME nor HOME is set: no place for the kernel")?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     // The meta package depends on exactly one versioned image.

@@ -136,14 +136,10 @@ pub(super) fn length(bytes: u64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::commands::study::pacing::cases;
+    use crate::pacing::cases;
 
     /// A curve of a random ring with these points.
-    pub(in crate::commands::study::pacing) fn curve(
-        nodes: usize,
-        bytes: u64,
-        points: &[(f64, f64)],
-    ) -> Curve {
+    pub(in crate::pacing) fn curve(nodes: usize, bytes: u64, points: &[(f64, f64)]) -> Curve {
         let shape = Shape::Torus(cases::RING_EXTENTS[nodes]);
         let case = Case {
             shape,

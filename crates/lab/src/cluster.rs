@@ -1,31 +1,13 @@
-//! `ayatori lab`: the described cluster on this machine. Hosts and switches are network namespaces, cables are veth
-//! pairs, switches are Linux bridges with VLAN filtering; all of it inside a small virtual machine, so nothing of this
-//! machine's own network is touched and no privilege is needed.
-//!
-//! ```text
-//! plan ── layout ──▶ nodes, cables, scripts          Lab: what the command and the checks ask for
-//!                        │                            │
-//!                        └──────── wire ──────────────┴──▶ agent (inside the vm)
-//! ```
-//!
-//! Owns: the machine, what is built in it, the proof that a plan works (`verify`). The switches are set up by the same
-//! script that the `linux-bridge` dialect writes for real ones, the hosts by the scripts written for real hosts.
+//! A cluster that is up in a virtual machine, and the requests to it.
 
-pub(crate) mod agent;
-mod layout;
-pub(crate) mod report;
-pub(crate) mod verify;
-pub(crate) mod vm;
-pub(crate) mod wire;
-
+use crate::layout::{self, Layout};
+use crate::vm::{Guest, Spec};
+use crate::wire::{End, HostAddress, Job, Pairs, PortCounters, Reply, Request};
 use anyhow::{Context, bail};
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::{Plan, VlanId};
-use layout::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use vm::{Guest, Spec};
-use wire::{End, HostAddress, Job, Pairs, PortCounters, Reply, Request};
 
 /// Time a script or a collection of state may take in one node, s.
 const SCRIPT_TIMEOUT_S: u64 = 300;
@@ -34,7 +16,7 @@ const LAG_WAIT_S: u64 = 120;
 
 /// A cluster that is up: the plan's scripts have run, nothing has been primed.
 #[derive(Debug)]
-pub(crate) struct Lab {
+pub struct Lab {
     guest: Guest,
     layout: Layout,
     kernel: String,
@@ -53,15 +35,15 @@ pub(crate) struct Outcome {
 
 /// Who reaches whom, over all rails.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reach {
+pub struct Reach {
     /// Ordered pairs that were to be reached.
-    pub(crate) pair_count: u64,
+    pub pair_count: u64,
     /// Those that were not: names of sender and receiver.
-    pub(crate) missing: Vec<(String, String)>,
+    pub missing: Vec<(String, String)>,
     /// Datagrams that arrived more than once.
-    pub(crate) duplicate_count: u64,
+    pub duplicate_count: u64,
     /// Rounds of questions it took.
-    pub(crate) round_count: u32,
+    pub round_count: u32,
 }
 
 impl Reach {
@@ -79,7 +61,7 @@ impl Lab {
     ///
     /// # Errors
     /// QEMU, kernel or busybox missing (with how to install them), a plan the lab cannot build, a script that fails.
-    pub(crate) fn start(plan: &Plan, spec: &Spec, mut on_step: impl FnMut(&str)) -> anyhow::Result<Lab> {
+    pub fn start(plan: &Plan, spec: &Spec, mut on_step: impl FnMut(&str)) -> anyhow::Result<Lab> {
         let layout = Layout::new(plan)?;
         let mut guest = Guest::boot(spec)?;
         let Reply::Ready { kernel } = guest.receive_first()? else { bail!("the agent does not greet") };
@@ -94,12 +76,12 @@ impl Lab {
     }
 
     /// Version of the kernel that runs the cluster.
-    pub(crate) fn kernel(&self) -> &str {
+    pub fn kernel(&self) -> &str {
         &self.kernel
     }
 
     /// The plan as applied: with the lab's port names.
-    pub(crate) fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Plan {
         self.layout.plan()
     }
 
@@ -145,7 +127,7 @@ impl Lab {
     ///
     /// # Errors
     /// A host cannot send on a VLAN.
-    pub(crate) fn prime(&mut self) -> anyhow::Result<()> {
+    pub fn prime(&mut self) -> anyhow::Result<()> {
         let hosts = self.layout.primed();
         self.done(&Request::Prime { hosts })
     }
@@ -168,7 +150,7 @@ impl Lab {
     ///
     /// # Errors
     /// The machine is gone.
-    pub(crate) fn run(
+    pub fn run(
         &mut self,
         hosts: &[String],
         command: &[String],
@@ -212,7 +194,7 @@ impl Lab {
     ///
     /// # Errors
     /// The machine is gone.
-    pub(crate) fn counters(&mut self) -> anyhow::Result<Vec<PortCounters>> {
+    pub fn counters(&mut self) -> anyhow::Result<Vec<PortCounters>> {
         match self.ask(&Request::Counters)? {
             Reply::Counters(counters) => Ok(counters),
             other => bail!("the agent answers counters with {other:?}"),
@@ -223,7 +205,7 @@ impl Lab {
     ///
     /// # Errors
     /// The machine is gone.
-    pub(crate) fn all_pairs(&mut self, round_count_max: u32) -> anyhow::Result<Reach> {
+    pub fn all_pairs(&mut self, round_count_max: u32) -> anyhow::Result<Reach> {
         let mut reach = Reach::default();
         for rail in 0..self.layout.rail_count() {
             let hosts = self.layout.addresses(rail);
@@ -277,7 +259,7 @@ impl Lab {
     }
 
     /// Where a cable of a link is plugged in: end 0 or 1 of the plan's link.
-    pub(crate) fn link_end(&self, link: usize, end: usize, cable: usize) -> End {
+    pub fn link_end(&self, link: usize, end: usize, cable: usize) -> End {
         let end = &self.layout.plan().links[link].ends[end];
         self.layout.switch_end(end.switch, end.ports[cable])
     }
@@ -296,7 +278,7 @@ impl Lab {
     ///
     /// # Errors
     /// A switch does not answer; the folder cannot be written.
-    pub(crate) fn collect(&mut self, folder: &Path) -> anyhow::Result<()> {
+    pub fn collect(&mut self, folder: &Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         for file_kind in ["vlan.json", "link.json", "fdb.json"] {
             let jobs = self.layout.collect_jobs(file_kind);

@@ -1,9 +1,9 @@
 //! Datagrams between hosts: does everybody reach everybody, where do frames go, who hears a broadcast.
 
-use super::super::wire::{HostAddress, Pairs, Primed};
 use super::network::in_node;
-use crate::commands::plan::prime;
+use crate::wire::{HostAddress, Pairs, Primed};
 use anyhow::Context;
+use ayatori_fabric::host;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -144,7 +144,7 @@ pub(super) fn prime(hosts: &[Primed]) -> anyhow::Result<()> {
     for host in hosts {
         in_node(&host.node, || -> anyhow::Result<()> {
             for &address in &host.addresses {
-                prime::send(address).with_context(|| format!("cannot prime {} from {address}", host.node))?;
+                host::prime(address).with_context(|| format!("cannot prime {} from {address}", host.node))?;
             }
             Ok(())
         })??;

@@ -5,6 +5,7 @@ use super::image;
 use super::kernel::Kernel;
 use super::modules;
 use anyhow::{Context, bail};
+use ayatori_fabric::plan::Plan;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 pub(crate) const LINE_NAME: &str = "ayatori.agent";
 
 /// What runs the machine's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Accelerator {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accelerator {
     /// QEMU translates instructions: works everywhere, several times slower
     Tcg,
     /// The processor runs them: needs access to /dev/kvm
@@ -27,16 +28,33 @@ pub(crate) enum Accelerator {
 
 /// The machine to start.
 #[derive(Debug, Clone)]
-pub(crate) struct Spec {
-    pub(crate) kernel: Kernel,
-    pub(crate) accelerator: Accelerator,
-    pub(crate) core_count: usize,
-    pub(crate) memory_mib: u64,
+pub struct Spec {
+    /// What it boots.
+    pub kernel: Kernel,
+    /// What runs its instructions.
+    pub accelerator: Accelerator,
+    /// Processor cores.
+    pub core_count: usize,
+    /// Memory, MiB.
+    pub memory_mib: u64,
     /// The machine is ended after this time, from outside and from inside.
-    pub(crate) timeout: Duration,
-    /// The program to run inside and its arguments; it finds the line under [`LINE_NAME`].
-    pub(crate) agent: PathBuf,
-    pub(crate) agent_args: Vec<String>,
+    pub timeout: Duration,
+    /// The program to run inside, which calls [`crate::agent::serve`].
+    pub agent: PathBuf,
+    /// Its arguments.
+    pub agent_args: Vec<String>,
+}
+
+impl Spec {
+    /// A virtual machine for `plan`: up to four of this machine's cores, memory by the number of nodes, the emulator,
+    /// 15 minutes.
+    pub fn new(plan: &Plan, kernel: Kernel, agent: PathBuf, agent_args: Vec<String>) -> Spec {
+        // A namespace with its interfaces takes a few hundred KiB, a running program a few MiB.
+        let memory_mib = 768 + 8 * (plan.hosts.len() + plan.switches.len()) as u64;
+        let core_count = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+        let timeout = Duration::from_secs(900);
+        Spec { kernel, accelerator: Accelerator::Tcg, core_count, memory_mib, timeout, agent, agent_args }
+    }
 }
 
 /// Kernel modules the machine needs: its own devices and file systems, then what networks are made of.

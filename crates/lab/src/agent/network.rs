@@ -1,6 +1,6 @@
 //! Nodes (network namespaces) and cables (veth pairs).
 
-use super::super::wire::{End, LagWait};
+use crate::wire::{End, LagWait};
 use anyhow::{Context, bail};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fmt::Write as _;

@@ -1,0 +1,99 @@
+//! `ayatori study`: a paper's experiments, run again, beside the paper's own results.
+
+use crate::exit::{Exit, FAILURE};
+use ayatori_study::{pacing, vlan};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write as _;
+use std::path::PathBuf;
+
+/// Computes a paper's figures and prints them beside the paper's own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    study: Study,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Study {
+    /// VLAN Ethernet topologies on SuperNova and Misc: diameter, bisection, number of VLANs (tables 2 and 7, figure 2)
+    Vlan(VlanArgs),
+    /// Packet pacing on FX10: random ring and all-to-all over gap, and gaps that need no search (figures 1 to 3)
+    Pacing(PacingArgs),
+}
+
+/// Plans the paper's two clusters in all of its topologies.
+///
+/// The exit code is 1 if a figure differs from the paper's.
+#[derive(Debug, clap::Args)]
+struct VlanArgs {
+    /// Folder with supernova.toml and misc.toml [default: those that this program was built with]
+    #[arg(long, value_name = "DIR")]
+    machines: Option<PathBuf>,
+}
+
+/// Random ring and all-to-all with gaps between packets, on the paper's FX10.
+///
+/// Writes results.csv, table.txt, figures and report.md. Finished runs are kept: the same command
+/// goes on where it was stopped.
+#[derive(Debug, clap::Args)]
+struct PacingArgs {
+    /// A small grid: about a minute
+    #[arg(long)]
+    quick: bool,
+    /// The machine [default: machines/fx10.toml as this program was built with it]
+    #[arg(long, value_name = "FILE")]
+    machine: Option<PathBuf>,
+    /// Folder for the results; studies/pacing, with --quick studies/pacing-quick, if not given
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Seed of ring orders and start times
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Runs at a time; as many as there are cores if not given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Forget the runs that are there
+    #[arg(long)]
+    fresh: bool,
+    /// Run nothing: make the page of the runs that are there
+    #[arg(long, conflicts_with = "fresh")]
+    report_only: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.study {
+        Study::Vlan(args) => {
+            let report = vlan::run(args.machines.as_deref())?;
+            std::io::stdout().lock().write_all(report.text.as_bytes())?;
+            Ok(if report.agrees { Exit::Success } else { Exit::Code(FAILURE) })
+        }
+        Study::Pacing(args) => run_pacing(args),
+    }
+}
+
+fn run_pacing(args: PacingArgs) -> anyhow::Result<Exit> {
+    let PacingArgs { quick, machine, out, seed, jobs, fresh, report_only } = args;
+    let options = pacing::Options { quick, machine, out, seed, jobs, fresh, report_only };
+    let style =
+        ProgressStyle::with_template("{wide_bar} {percent} % of the packets, {msg}, {elapsed}, {eta} left")?;
+    let bar = ProgressBar::no_length().with_style(style);
+    let summary = pacing::run(&options, |event| match event {
+        pacing::Event::MovedAside(path) => {
+            eprintln!("note: results of another machine, seed or simulator are now in {}", path.display());
+        }
+        pacing::Event::Begin { step_count } => bar.set_length(step_count),
+        pacing::Event::Start(case) => bar.set_message(case),
+        pacing::Event::End { step_count } => bar.inc(step_count),
+    });
+    bar.finish_and_clear();
+    let summary = summary?;
+    let mut out = std::io::stdout().lock();
+    write!(out, "{}", summary.table)?;
+    for finding in &summary.findings {
+        let verdict = finding.verdict.name().trim_matches('*');
+        writeln!(out, "\n{}\n  {verdict}: {}", finding.paper, finding.here)?;
+    }
+    let (done, all) = summary.run_count;
+    writeln!(out, "\n{done} of {all} runs; the page is {}", summary.page.display())?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,22 @@
+//! Experiments of papers, run again: what to run, what the paper found, and a report that compares.
+//!
+//! **Owns** one module a paper: the grid of cases, the experiment that runs one, the store of finished runs, the findings
+//! with their computed verdicts, the page and its figures.
+//!
+//! **Does not own** the planner (`ayatori-fabric`) and the simulator (`ayatori-sim`), which it only calls. It prints
+//! nothing and draws no progress bar: the command does. It fits no parameter to the paper's results.
+//!
+//! **Data flow.** Cases → runs → results.csv → curves → findings → report.md and figures ([`pacing`]); topologies → plans →
+//! a table beside the paper's ([`vlan`]).
+//!
+//! **Begin** at [`vlan::run`], which is short, then `pacing/mod.rs` and `pacing/experiment.rs`.
+//!
+//! ```no_run
+//! let report = ayatori_study::vlan::run(None)?;
+//! assert!(report.agrees, "{}", report.text);
+//! # anyhow::Ok(())
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod pacing;
+pub mod vlan;
