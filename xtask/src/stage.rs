@@ -18,6 +18,9 @@ use anyhow::{Context, Result};
 
 use crate::{paths, process};
 
+/// The version of what is staged.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Options of `cargo xtask install`.
 #[derive(clap::Args)]
 pub(crate) struct InstallOptions {

@@ -6,6 +6,7 @@
 
 mod abi;
 mod imb;
+mod mpich;
 mod osu;
 pub(crate) mod programs;
 
@@ -34,6 +35,8 @@ enum Suite {
     Imb(ForeignOptions<Imb>),
     /// OSU point-to-point and collective programs.
     Osu(ForeignOptions<Osu>),
+    /// MPICH's own tests, test/mpi, judged against conformance/mpich.toml. --ranks: the most ranks a run may want.
+    Mpich(ForeignOptions<MpichSuite>),
     /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
     MpichAbi(CommonOptions),
 }
@@ -92,9 +95,14 @@ trait Foreign {
 }
 struct Imb;
 struct Osu;
+struct MpichSuite;
 impl Foreign for Imb {
     const VARIABLE: &'static str = "IMB_DIR";
     const WHAT: &'static str = "Intel MPI Benchmarks (github intel/mpi-benchmarks)";
+}
+impl Foreign for MpichSuite {
+    const VARIABLE: &'static str = "MPICH_DIR";
+    const WHAT: &'static str = "MPICH's test suite (github pmodels/mpich, test/mpi)";
 }
 impl Foreign for Osu {
     const VARIABLE: &'static str = "OSU_DIR";
@@ -219,6 +227,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Suite::C(common) => programs::compile(common)?.run(common),
         Suite::Imb(options) => imb::run(options),
         Suite::Osu(options) => osu::run(options),
+        Suite::Mpich(options) => mpich::run(options),
         Suite::MpichAbi(common) => abi::run(common),
     }
 }

@@ -1,0 +1,440 @@
+//! MPICH's own test suite, `test/mpi`: C programs by chapter, each compiled with the library's `mpicc` and run as its
+//! `testlist` says. Runs that fail for a known reason stand in `conformance/mpich.toml`; the suite fails on any other
+//! failure, and on an entry whose run passes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{ForeignOptions, MpichSuite, Verdict, directory, our_prefix};
+use crate::peers::Library;
+use crate::process::{self, Outcome};
+use crate::{paths, stage};
+
+/// The chapters that run by default: what MPI 5.0 defines, in C.
+const CHAPTERS: [&str; 27] = [
+    "attr",
+    "coll",
+    "comm",
+    "datatype",
+    "errhan",
+    "group",
+    "info",
+    "init",
+    "io",
+    "mpi_t",
+    "part",
+    "pt2pt",
+    "rma",
+    "session",
+    "spawn",
+    "topo",
+    "threads/coll",
+    "threads/comm",
+    "threads/init",
+    "threads/mpi_t",
+    "threads/pt2pt",
+    "threads/rma",
+    "errors/attr",
+    "errors/coll",
+    "errors/comm",
+    "errors/datatype",
+    "errors/pt2pt",
+];
+
+/// What `configure` would have found out; strict: only what the standard has.
+const CONFIGURATION: &str = "\
+#define HAVE_STDARG_H 1
+#define HAVE_SYS_TIME_H 1
+#define HAVE_SYS_RESOURCE_H 1
+#define HAVE_UNISTD_H 1
+#define HAVE_STRING_H 1
+#define HAVE_STDLIB_H 1
+#define HAVE_STDINT_H 1
+#define HAVE_PTHREAD_H 1
+#define HAVE_STRDUP 1
+#define HAVE_USLEEP 1
+#define HAVE_GETRUSAGE 1
+#define HAVE_H_ADDR_LIST 1
+#define HAVE_LONG_DOUBLE 1
+#define HAVE_LONG_LONG 1
+#define HAVE_LONG_LONG_INT 1
+#define HAVE_DOUBLE__COMPLEX 1
+#define HAVE_FLOAT__COMPLEX 1
+#define HAVE_LONG_DOUBLE__COMPLEX 1
+#define HAVE__BOOL 1
+#define HAVE_INT8_T 1
+#define HAVE_INT16_T 1
+#define HAVE_INT32_T 1
+#define HAVE_INT64_T 1
+#define HAVE_UINT8_T 1
+#define HAVE_UINT16_T 1
+#define HAVE_UINT32_T 1
+#define HAVE_UINT64_T 1
+#define USE_LONG_DOUBLE_COMPLEX 1
+#define HAVE_MPI_SPAWN 1
+#define HAVE_MPI_WIN_CREATE 1
+#define HAVE_MPI_IO 1
+#define USE_STRICT_MPI 1
+#define ENABLE_STRICTMPI 1
+#define POINTERINT_t long
+#define THREAD_PACKAGE_NONE 0
+#define THREAD_PACKAGE_POSIX 1
+#define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX
+#define MTEST_HAVE_MIN_MPI_VERSION(a,b) ((MPI_VERSION == (a) && MPI_SUBVERSION >= (b)) || MPI_VERSION > (a))
+";
+
+/// One line of a test list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    /// Chapter and program: `comm/dup`.
+    name: String,
+    ranks: usize,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    limit_s: Option<u64>,
+    /// What ends it well, if not `No Errors` and exit code 0: the suite's own word.
+    judge: Option<String>,
+    /// It uses what the standard does not have, or what the suite itself expects to fail.
+    beyond_standard: bool,
+}
+
+/// `conformance/mpich.toml`.
+#[derive(serde::Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Known {
+    /// Runs that fail, with the reason.
+    #[serde(default)]
+    failure: Vec<KnownFailure>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownFailure {
+    /// `chapter/program`, or `chapter/*`.
+    name: String,
+    reason: String,
+}
+
+impl Known {
+    fn read() -> Result<Self> {
+        let path = paths::root().join("conformance/mpich.toml");
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
+    }
+
+    fn reason(&self, name: &str) -> Option<&str> {
+        let covers = |entry: &&KnownFailure| match entry.name.strip_suffix('*') {
+            Some(front) => name.starts_with(front),
+            None => entry.name == name,
+        };
+        self.failure.iter().find(covers).map(|entry| entry.reason.as_str())
+    }
+}
+
+pub(super) fn run(options: &ForeignOptions<MpichSuite>) -> Result<()> {
+    let library = options.common.library()?;
+    if library == Library::Ayatori {
+        our_prefix()?;
+    }
+    let copy = options.copy(library, "mpich")?;
+    let nested = copy.join("test/mpi");
+    let suite = if nested.is_dir() { nested } else { copy };
+    if !suite.join("util/mtest.c").is_file() {
+        bail!("{} has no util/mtest.c: give MPICH's repository or its test/mpi", suite.display());
+    }
+    let mut runs = Vec::new();
+    for chapter in CHAPTERS {
+        let list = ["testlist", "testlist.in"].map(|name| suite.join(chapter).join(name));
+        let Some(list) = list.iter().find(|path| path.is_file()) else { continue };
+        let text = fs::read_to_string(list).with_context(|| format!("cannot read {}", list.display()))?;
+        runs.extend(text.lines().filter_map(|line| parse(chapter, line)));
+    }
+    runs.retain(|run| options.common.wants(&run.name) && !run.beyond_standard);
+    if let Some(most) = options.common.ranks.iter().max() {
+        runs.retain(|run| run.ranks <= *most);
+    }
+    let compiled = compile(library, &suite, &runs)?;
+    report(library, &runs, &compiled, &suite, options)
+}
+
+/// A line of a test list: `name ranks key=value …`.
+fn parse(chapter: &str, line: &str) -> Option<Run> {
+    let line = line.trim();
+    if line.is_empty() || line.starts_with('#') {
+        return None;
+    }
+    // `@x@name`: configure puts `#` or nothing in front.
+    let line = match line.strip_prefix('@').and_then(|rest| rest.split_once('@')) {
+        Some((_, rest)) => rest,
+        None => line,
+    };
+    let mut words = line.split_whitespace();
+    let (program, ranks) = (words.next()?, words.next()?.parse().ok()?);
+    let mut run = Run {
+        name: format!("{chapter}/{program}"),
+        ranks,
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        limit_s: None,
+        judge: None,
+        beyond_standard: false,
+    };
+    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+        match key {
+            "arg" => run.arguments.push(value.to_owned()),
+            "env" => run.environment.extend(value.split_once('=').map(|(k, v)| (k.into(), v.into()))),
+            "timeLimit" => run.limit_s = value.parse().ok(),
+            "resultTest" => run.judge = Some(value.to_owned()),
+            "strict" => run.beyond_standard |= value.eq_ignore_ascii_case("false"),
+            "xfail" | "mpix" => run.beyond_standard = true,
+            _ => {}
+        }
+    }
+    Some(run)
+}
+
+/// Executables by name, or why there is none.
+type Compiled = BTreeMap<String, Result<PathBuf, String>>;
+
+/// Compiles what the runs need, on all CPUs.
+fn compile(library: Library, suite: &Path, runs: &[Run]) -> Result<Compiled> {
+    fs::write(suite.join("include/mpitestconf.h"), CONFIGURATION)?;
+    fs::write(suite.join("include/mtest_mpix.h"), "")?;
+    let (cc, _) = library.wrappers().context("this library has no compiler wrappers")?;
+    let common = ["mtest", "mtest_common", "dtypes", "mtest_single", "mtest_thread", "run_mpitests"];
+    for name in common {
+        let source = suite.join("util").join(format!("{name}.c"));
+        let mut command = cc_command(&cc, suite);
+        command.arg("-c").arg(&source).arg("-o").arg(suite.join("util").join(format!("{name}.o")));
+        let outcome = process::capture(&mut command, Duration::from_secs(120))?;
+        if !outcome.success() {
+            bail!("{name}.c of the suite does not compile: {}", outcome.reason());
+        }
+    }
+    let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let to_do = Mutex::new(names.into_iter());
+    let done = Mutex::new(Compiled::new());
+    std::thread::scope(|scope| {
+        for _ in 0..paths::cpu_count() {
+            scope.spawn(|| {
+                loop {
+                    let next = to_do.lock().expect("nobody panics with it").next();
+                    let Some(name) = next else { break };
+                    let program = compile_one(&cc, suite, name).map_err(|error| format!("{error:#}"));
+                    done.lock().expect("nobody panics with it").insert(name.to_owned(), program);
+                }
+            });
+        }
+    });
+    Ok(done.into_inner().expect("nobody panics with it"))
+}
+
+fn cc_command(cc: &Path, suite: &Path) -> Command {
+    let mut command = Command::new(cc);
+    command.args(["-O1", "-w", "-std=gnu11", "-pthread", "-I"]).arg(suite.join("include"));
+    command
+}
+
+/// Most programs are one file; `Makefile.am` says of the others which file, and with which macros.
+fn compile_one(cc: &Path, suite: &Path, name: &str) -> Result<PathBuf> {
+    let (chapter, program) = name.rsplit_once('/').context("a name without a chapter")?;
+    let folder = suite.join(chapter);
+    let makefile = fs::read_to_string(folder.join("Makefile.am")).unwrap_or_default();
+    let variable = |suffix: &str| {
+        let wanted = format!("{program}_{suffix}");
+        let line = makefile.lines().find(|line| line.split('=').next().map(str::trim) == Some(&wanted))?;
+        line.split_once('=').map(|(_, value)| value.trim().to_owned())
+    };
+    let sources = variable("SOURCES").unwrap_or_else(|| format!("{program}.c"));
+    let text_of = |file: &str| fs::read_to_string(folder.join(file));
+    let main_source = sources.split_whitespace().next().unwrap_or_default().to_owned();
+    let text = text_of(&main_source).with_context(|| format!("the suite has no {chapter}/{main_source}"))?;
+    let to = folder.join(format!("{program}.bin"));
+    let mut command = cc_command(cc, suite);
+    command.current_dir(&folder);
+    let flags = variable("CPPFLAGS").unwrap_or_default();
+    command.args(flags.split_whitespace().filter(|flag| flag.starts_with("-D")));
+    command.args(sources.split_whitespace().filter(|file| file.ends_with(".c")));
+    let util = suite.join("util");
+    let threads = if chapter.starts_with("threads") { "mtest_thread.o" } else { "mtest_single.o" };
+    command.args(["mtest.o", "mtest_common.o", "dtypes.o", threads].map(|object| util.join(object)));
+    if text.contains("int run(") {
+        command.arg(util.join("run_mpitests.o"));
+    }
+    command.arg("-o").arg(&to).arg("-lm");
+    let outcome = process::capture(&mut command, Duration::from_secs(120))?;
+    if outcome.success() {
+        return Ok(to);
+    }
+    let error = outcome.stderr.lines().find(|line| line.contains("error") || line.contains("undefined"));
+    bail!("does not compile: {}", error.unwrap_or("see its compiler").trim())
+}
+
+/// Counts of a chapter.
+#[derive(Default)]
+struct Count {
+    passed: usize,
+    known: usize,
+    failed: usize,
+}
+
+fn report(
+    library: Library,
+    runs: &[Run],
+    compiled: &Compiled,
+    suite: &Path,
+    options: &ForeignOptions<MpichSuite>,
+) -> Result<()> {
+    let known = Known::read()?;
+    let mut chapters: BTreeMap<&str, Count> = BTreeMap::new();
+    let mut failures = Vec::new();
+    let mut passed_by_name: BTreeMap<&str, bool> = BTreeMap::new();
+    for run in runs {
+        let verdict = match &compiled[&run.name] {
+            Err(error) => Verdict::Failed(error.clone()),
+            Ok(program) => judge(run, &start(library, run, program, suite, options)?),
+        };
+        let chapter = run.name.rsplit_once('/').map_or("", |(chapter, _)| chapter);
+        let count = chapters.entry(chapter).or_default();
+        let passed = matches!(verdict, Verdict::Passed | Verdict::Skipped(_));
+        *passed_by_name.entry(&run.name).or_insert(true) &= passed;
+        match (verdict, known.reason(&run.name).filter(|_| library == Library::Ayatori)) {
+            (Verdict::Failed(why), Some(reason)) => {
+                count.known += 1;
+                println!("known   {} at {} ranks: {reason} ({why})", run.name, run.ranks);
+            }
+            (Verdict::Failed(why), None) => {
+                count.failed += 1;
+                println!("FAILED  {} at {} ranks: {why}", run.name, run.ranks);
+                failures.push(format!("{} at {} ranks: {why}", run.name, run.ranks));
+            }
+            _ => count.passed += 1,
+        }
+    }
+    let stale: Vec<&str> = known
+        .failure
+        .iter()
+        .map(|entry| entry.name.as_str())
+        .filter(|name| library == Library::Ayatori && passed_by_name.get(name) == Some(&true))
+        .collect();
+    let page = directory(library).join("mpich.md");
+    fs::write(&page, table(&chapters, &failures))?;
+    let sum = |field: fn(&Count) -> usize| chapters.values().map(field).sum::<usize>();
+    println!("report: {}", page.display());
+    println!(
+        "conformance mpich on {}: {} passed, {} failed, {} known failures",
+        library.name(),
+        sum(|count| count.passed),
+        failures.len(),
+        sum(|count| count.known)
+    );
+    if !stale.is_empty() {
+        bail!("conformance/mpich.toml lists what passes: {}", stale.join(", "));
+    }
+    if !failures.is_empty() {
+        bail!("conformance mpich: {} runs failed that conformance/mpich.toml does not list", failures.len());
+    }
+    Ok(())
+}
+
+fn start(
+    library: Library,
+    run: &Run,
+    program: &Path,
+    suite: &Path,
+    options: &ForeignOptions<MpichSuite>,
+) -> Result<Outcome> {
+    let arguments: Vec<&str> = run.arguments.iter().map(String::as_str).collect();
+    let mut command = library.launch(run.ranks, program, &arguments);
+    let folder = run.name.rsplit_once('/').map_or("", |(chapter, _)| chapter);
+    command.current_dir(suite.join(folder)).envs(run.environment.iter().cloned());
+    let limit = run.limit_s.unwrap_or(0).max(options.common.limit_s);
+    process::capture(&mut command, Duration::from_secs(limit))
+}
+
+/// As MPICH's `runtests` judges: `No Errors`, and the exit code; or what the list's `resultTest` wants.
+fn judge(run: &Run, outcome: &Outcome) -> Verdict {
+    if outcome.timed_out {
+        return Verdict::Failed(outcome.reason());
+    }
+    let text = format!("{}{}", outcome.stdout, outcome.stderr);
+    let no_errors = text.lines().any(|line| line.trim_start().to_lowercase().starts_with("no errors"));
+    let skipped = text.lines().any(|line| line.trim_start().starts_with("Test Skipped"));
+    let good = match run.judge.as_deref() {
+        Some("TestStatus") => !outcome.success(),
+        Some("TestStatusNoErrors") => !outcome.success() && no_errors,
+        Some("TestErrFatal") => !outcome.success() && !no_errors,
+        _ => outcome.success() && no_errors,
+    };
+    match (good, skipped) {
+        (true, _) => Verdict::Passed,
+        (false, true) => Verdict::Skipped("by the program".to_owned()),
+        (false, false) => Verdict::Failed(outcome.reason()),
+    }
+}
+
+fn table(chapters: &BTreeMap<&str, Count>, failures: &[String]) -> String {
+    let mut page = format!(
+        "# MPICH's test/mpi on Ayatori {}\n\n| chapter | passed | known failures | failed |\n|---|---|---|---|\n",
+        stage::VERSION
+    );
+    for (chapter, Count { passed, known, failed }) in chapters {
+        let _ = writeln!(page, "| {chapter} | {passed} | {known} | {failed} |");
+    }
+    if !failures.is_empty() {
+        page.push_str("\n## Failed\n\n");
+        for failure in failures {
+            let _ = writeln!(page, "- {failure}");
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_test_list_is_read_with_its_keys() {
+        let run = parse("comm", "cmsplit_type 4 arg=. timeLimit=300 env=A=b").unwrap();
+        assert_eq!((run.name.as_str(), run.ranks), ("comm/cmsplit_type", 4));
+        assert_eq!(run.arguments, ["."]);
+        assert_eq!(run.limit_s, Some(300));
+        assert_eq!(run.environment, [("A".to_owned(), "b".to_owned())]);
+        assert!(!run.beyond_standard);
+        assert!(parse("comm", "lbub_oldapi 1 strict=FALSE").unwrap().beyond_standard);
+        assert_eq!(parse("threads/comm", "@comm_overlap@idup 4").unwrap().name, "threads/comm/idup");
+        assert_eq!(parse("comm", "# a remark"), None);
+        assert_eq!(parse("comm", "no_count"), None);
+    }
+
+    #[test]
+    fn a_run_is_judged_as_its_list_says() {
+        let said = |script: &str| {
+            process::capture(Command::new("sh").args(["-c", script]), Duration::from_secs(60)).unwrap()
+        };
+        let mut run = parse("errhan", "adderr 1").unwrap();
+        assert_eq!(judge(&run, &said("echo ' No Errors'")), Verdict::Passed);
+        assert!(matches!(judge(&run, &said("echo No Errors; exit 1")), Verdict::Failed(_)));
+        run.judge = Some("TestStatus".to_owned());
+        assert_eq!(judge(&run, &said("exit 1")), Verdict::Passed);
+        assert!(matches!(judge(&run, &said("true")), Verdict::Failed(_)));
+    }
+
+    #[test]
+    fn the_list_of_known_failures_is_valid_and_gives_reasons() {
+        let known = Known::read().unwrap();
+        assert!(
+            known.failure.iter().all(|entry| !entry.reason.trim().is_empty() && entry.name.contains('/'))
+        );
+    }
+}
