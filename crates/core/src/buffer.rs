@@ -19,11 +19,16 @@
 //! A buffer may be *virtual*: a length and no memory. A simulation of 12,288 ranks that send 4 MiB each then
 //! needs no 48 GiB; protocols, packets and copies behave the same and move nothing.
 //!
-//! Today every buffer is contiguous. The interface (offsets into the packed message, at most two pieces for a
-//! range) is the one that derived datatypes need, so they can be added here and nowhere else.
+//! A buffer is contiguous. Data with gaps is a [`Region`](crate::layout::Region): a buffer that its elements reach over, and
+//! a layout that says which bytes of it are meant.
+
+mod strided;
 
 use alloc::vec::Vec;
 use core::ptr::NonNull;
+
+pub(crate) use strided::{List, Run};
+pub use strided::{Packed, PackedMut};
 
 /// One run of bytes of a message: memory, or a length only.
 #[derive(Clone, Copy, Debug)]
@@ -126,6 +131,8 @@ impl Buffer {
     /// 2. nobody else writes it, and nobody else reads it either if it is written through the buffer (MPI-5.0 §3.7.2: the
     ///    request owns it until it completes);
     /// 3. whatever uses it does so on one thread at a time.
+    ///
+    /// Where a [`Region`](crate::layout::Region) names bytes with gaps between them, that goes for those bytes, not the gaps.
     ///
     /// A request uses it until it has completed or been cancelled; a device, which the caller vouches for, until the
     /// put, get, fetch or registration has ended that it was given the buffer for. `base` may be null only when `len`

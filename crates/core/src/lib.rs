@@ -26,6 +26,7 @@ pub mod error;
 pub mod explain;
 pub mod group;
 pub mod ids;
+pub mod layout;
 pub mod link;
 mod matching;
 pub mod op;

@@ -1,0 +1,332 @@
+//! Layouts against a model that knows no loops: every byte's displacement in a list.
+
+use super::*;
+use crate::buffer::Piece;
+use alloc::boxed::Box;
+use alloc::vec;
+use proptest::prelude::*;
+
+/// A type as a program makes it.
+#[derive(Clone, Debug)]
+enum Spec {
+    Basic(Predefined),
+    Repeat(usize, isize, Box<Spec>),
+    Contiguous(usize, Box<Spec>),
+    Indexed(Vec<(usize, isize)>, Box<Spec>),
+    Structure(Vec<(usize, isize, Spec)>),
+    Resized(isize, isize, Box<Spec>),
+}
+
+/// What the model knows of a type: the displacement of each packed byte, and the bounds by their definition.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    bytes: Vec<isize>,
+    /// Displacements of lower and upper bounds of the parts.
+    ends: Vec<(isize, isize)>,
+    lower_markers: Vec<isize>,
+    upper_markers: Vec<isize>,
+    alignment: isize,
+}
+
+impl Model {
+    fn lower(&self) -> isize {
+        let of_parts = self.ends.iter().map(|(lower, _)| *lower);
+        self.lower_markers.iter().copied().min().or(of_parts.min()).unwrap_or(0)
+    }
+
+    fn upper(&self) -> isize {
+        let of_parts = self.ends.iter().map(|(_, upper)| *upper);
+        self.upper_markers.iter().copied().max().or(of_parts.max()).unwrap_or(0)
+    }
+
+    fn extent(&self) -> isize {
+        self.upper() - self.lower()
+    }
+
+    fn add(&mut self, other: &Self, at: isize) {
+        if other.bytes.is_empty() && other.lower_markers.is_empty() {
+            return;
+        }
+        self.bytes.extend(other.bytes.iter().map(|byte| byte + at));
+        self.ends.push((other.lower() + at, other.upper() + at));
+        self.lower_markers.extend(other.lower_markers.iter().map(|marker| marker + at));
+        self.upper_markers.extend(other.upper_markers.iter().map(|marker| marker + at));
+        self.alignment = self.alignment.max(other.alignment);
+    }
+
+    fn of(spec: &Spec) -> Self {
+        let mut model = Self::default();
+        match spec {
+            Spec::Basic(basic) => {
+                let size = basic.size_bytes() as isize;
+                let (value, index_at) = basic.pair_layout_bytes().unwrap_or((size as usize, 0));
+                model.bytes = (0..value as isize).collect();
+                model.bytes.extend((0..size - value as isize).map(|byte| byte + index_at as isize));
+                model.ends = vec![(0, basic.extent_bytes() as isize)];
+                model.alignment = basic.element().alignment_bytes() as isize;
+            }
+            Spec::Repeat(count, stride, of) => {
+                let of = Self::of(of);
+                (0..*count as isize).for_each(|i| model.add(&of, i * stride));
+            }
+            Spec::Contiguous(count, of) => {
+                let of = Self::of(of);
+                (0..*count as isize).for_each(|i| model.add(&of, i * of.extent()));
+            }
+            Spec::Indexed(blocks, of) => {
+                let of = Self::of(of);
+                for (count, at) in blocks {
+                    (0..*count as isize).for_each(|i| model.add(&of, at + i * of.extent()));
+                }
+            }
+            Spec::Structure(parts) => {
+                for (count, at, of) in parts {
+                    let of = Self::of(of);
+                    (0..*count as isize).for_each(|i| model.add(&of, at + i * of.extent()));
+                }
+                if model.upper_markers.is_empty() && model.alignment > 0 {
+                    let (extent, upper) = (model.extent(), model.upper());
+                    let padding = (model.alignment - extent.rem_euclid(model.alignment)) % model.alignment;
+                    model.ends.push((model.lower(), upper + padding));
+                }
+            }
+            Spec::Resized(lower, extent, of) => {
+                model = Self::of(of);
+                model.lower_markers = vec![*lower];
+                model.upper_markers = vec![lower + extent];
+            }
+        }
+        model
+    }
+}
+
+impl Spec {
+    fn layout(&self) -> Layout {
+        match self {
+            Self::Basic(basic) => Layout::of(*basic),
+            Self::Repeat(count, stride, of) => of.layout().repeat(*count, *stride).unwrap(),
+            Self::Contiguous(count, of) => of.layout().contiguous(*count).unwrap(),
+            Self::Indexed(blocks, of) => of.layout().indexed(blocks.iter().copied()).unwrap(),
+            Self::Structure(parts) => {
+                let layouts: Vec<_> = parts.iter().map(|(_, _, of)| of.layout()).collect();
+                let parts = parts.iter().zip(&layouts).map(|((count, at, _), layout)| (*count, *at, layout));
+                Layout::structure(parts).unwrap()
+            }
+            Self::Resized(lower, extent, of) => of.layout().resized(*lower, *extent).unwrap(),
+        }
+    }
+
+    fn signature(&self) -> Signature {
+        match self {
+            Self::Basic(basic) => Signature::of(*basic),
+            Self::Repeat(count, _, of) | Self::Contiguous(count, of) => {
+                of.signature().repeat(*count).unwrap()
+            }
+            Self::Indexed(blocks, of) => {
+                of.signature().repeat(blocks.iter().map(|(count, _)| *count).sum()).unwrap()
+            }
+            Self::Structure(parts) => {
+                let parts = parts.iter().map(|(count, _, of)| of.signature().repeat(*count).unwrap());
+                Signature::sequence(parts).unwrap()
+            }
+            Self::Resized(_, _, of) => of.signature(),
+        }
+    }
+
+    /// The basic types one by one.
+    fn basics(&self, to: &mut Vec<Predefined>) {
+        match self {
+            Self::Basic(basic) => to.push(*basic),
+            Self::Repeat(count, _, of) | Self::Contiguous(count, of) => {
+                (0..*count).for_each(|_| of.basics(to));
+            }
+            Self::Indexed(blocks, of) => {
+                (0..blocks.iter().map(|(count, _)| *count).sum()).for_each(|_| of.basics(to));
+            }
+            Self::Structure(parts) => {
+                for (count, _, of) in parts {
+                    (0..*count).for_each(|_| of.basics(to));
+                }
+            }
+            Self::Resized(_, _, of) => of.basics(to),
+        }
+    }
+}
+
+fn any_spec() -> impl Strategy<Value = Spec> {
+    use Predefined as P;
+    let basics =
+        [P::Char, P::Short, P::Int, P::Double, P::LongDouble, P::DoubleInt, P::ShortInt, P::Complex4];
+    let basic = proptest::sample::select(basics.to_vec()).prop_map(Spec::Basic);
+    basic.prop_recursive(4, 24, 4, |inner| {
+        let blocks = proptest::collection::vec((0..4_usize, -80..200_isize), 0..6);
+        let parts = proptest::collection::vec((0..4_usize, -80..200_isize, inner.clone()), 0..4);
+        prop_oneof![
+            (0..12_usize, -40..120_isize, inner.clone()).prop_map(|(count, stride, of)| Spec::Repeat(
+                count,
+                stride,
+                Box::new(of)
+            )),
+            (0..5_usize, inner.clone()).prop_map(|(count, of)| Spec::Contiguous(count, Box::new(of))),
+            (blocks, inner.clone()).prop_map(|(blocks, of)| Spec::Indexed(blocks, Box::new(of))),
+            // Equal blocks: the forms that loops express.
+            (proptest::collection::vec(-80..200_isize, 2..9), 1..3_usize, inner.clone()).prop_map(
+                |(places, count, of)| {
+                    Spec::Indexed(places.into_iter().map(|at| (count, at)).collect(), Box::new(of))
+                }
+            ),
+            parts.prop_map(Spec::Structure),
+            (-30..30_isize, -60..150_isize, inner).prop_map(|(lower, extent, of)| Spec::Resized(
+                lower,
+                extent,
+                Box::new(of)
+            )),
+        ]
+    })
+}
+
+/// Displacements of all bytes of `count` elements.
+fn displacements(model: &Model, count: usize) -> Vec<isize> {
+    let element = |i| model.bytes.iter().map(move |byte| byte + i as isize * model.extent());
+    (0..count).flat_map(element).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn packing_is_as_a_walk_over_every_byte(
+        spec in any_spec(), count in 0..4_usize, from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>(),
+    ) {
+        let (model, layout) = (Model::of(&spec), spec.layout());
+        prop_assert_eq!(layout.size(), model.bytes.len());
+        prop_assert_eq!((layout.lower_bound(), layout.extent()), (model.lower(), model.extent()));
+        let lowest = model.bytes.iter().copied().min().unwrap_or(0);
+        let highest = model.bytes.iter().copied().max().map_or(0, |highest| highest + 1);
+        prop_assert_eq!((layout.true_lower_bound(), layout.true_extent()), (lowest, highest - lowest));
+
+        let places = displacements(&model, count);
+        let span = layout.span(count).unwrap();
+        prop_assert_eq!(span.lowest, places.iter().copied().min().unwrap_or(0));
+        let memory = Buffer::leaked(span.len);
+        let original: Vec<u8> = (0..span.len).map(|i| (i * 7 + i / 251) as u8).collect();
+        memory.scatter(0, Piece::Bytes(&original));
+        let region = Region::new(layout, count, memory).unwrap();
+        prop_assert_eq!(region.len(), places.len());
+
+        // Any range of the packed stream.
+        let (a, b) = (from.index(places.len() + 1), to.index(places.len() + 1));
+        let (a, b) = (a.min(b), a.max(b));
+        let at = |place: isize| (place - span.lowest) as usize;
+        let expected: Vec<u8> = places[a..b].iter().map(|place| original[at(*place)]).collect();
+        let mut packed = vec![0; b - a];
+        region.pack(a, &mut packed[..]);
+        prop_assert_eq!(&packed, &expected);
+        let pieces: Vec<u8> = region.pieces(a, b - a).flat_map(|piece| piece.to_vec().unwrap()).collect();
+        prop_assert_eq!(&pieces, &expected);
+        if let Some(all) = region.as_contiguous() {
+            let all = all.to_vec().unwrap();
+            prop_assert_eq!(&all[a..b], &expected[..]);
+        }
+
+        // Back into other memory: the bytes of the range and no others.
+        let other = Buffer::leaked(span.len);
+        let target = Region::new(spec.layout(), count, other).unwrap();
+        let values: Vec<u8> = (0..b - a).map(|i| i as u8 | 1).collect();
+        target.unpack(a, &values[..]);
+        // A byte that the type names twice has any of its values: MPI-5.0 §5.1.11 forbids receiving into it.
+        let mut allowed = vec![Vec::new(); span.len];
+        places[a..b].iter().zip(&values).for_each(|(place, value)| allowed[at(*place)].push(*value));
+        for (got, allowed) in other.to_vec().unwrap().iter().zip(&allowed) {
+            prop_assert!(allowed.contains(got) || (*got == 0 && allowed.is_empty()));
+        }
+    }
+
+    #[test]
+    fn signatures_count_every_basic_element(spec in any_spec()) {
+        let signature = spec.signature();
+        let mut basics = Vec::new();
+        spec.basics(&mut basics);
+        let mut walked = Vec::new();
+        signature.for_each(&mut |basic, count| -> Result<(), ()> {
+            walked.extend(core::iter::repeat_n(basic, count));
+            Ok(())
+        }).unwrap();
+        prop_assert_eq!(&walked, &basics);
+        prop_assert_eq!(signature.bytes(), spec.layout().size());
+
+        let mut ends = vec![0];
+        for basic in &basics {
+            let end = ends.last().unwrap();
+            let (size, end) = (basic.size_bytes(), *end);
+            basic.pair_layout_bytes().iter().for_each(|(value, _)| ends.push(end + value));
+            ends.push(end + size);
+        }
+        prop_assert_eq!(signature.elements(), ends.len() - 1);
+        for (elements, bytes) in ends.iter().enumerate() {
+            prop_assert_eq!(signature.bytes_of(elements), *bytes);
+            prop_assert_eq!(signature.elements_in(*bytes), Some(elements));
+            prop_assert!(ends.contains(&(bytes + 1)) || signature.elements_in(bytes + 1).is_none());
+        }
+        let single = basics.first().copied().filter(|first| basics.iter().all(|basic| basic == first));
+        prop_assert!(signature.single() == single || signature.single().is_none());
+    }
+}
+
+#[test]
+fn what_a_loop_says_takes_no_list() {
+    let double = Layout::of(Predefined::Double);
+    // A column block of a matrix: rows in a row are one block.
+    let vector = double.contiguous(3).unwrap().repeat(1_000_000_000, 80).unwrap();
+    assert!(
+        matches!(&vector.0.root, (0, Node::Repeat { count: 1_000_000_000, of, .. }) if **of == Node::Bytes(24))
+    );
+    // Blocks at equal distances, adjacent blocks, and whole rows of a subarray become loops and rows again.
+    let even = double.indexed((0..100).map(|i| (1, 16 * i))).unwrap();
+    assert!(matches!(&even.0.root.1, Node::Repeat { count: 100, stride: 16, .. }));
+    let row = double.indexed((0..100).map(|i| (1, 8 * i))).unwrap();
+    assert_eq!(row.0.root, (0, Node::Bytes(800)));
+    assert!(row.is_contiguous());
+    let plane = double.repeat(10, 16).unwrap().repeat(10, 160).unwrap();
+    assert!(matches!(&plane.0.root.1, Node::Repeat { count: 100, .. }));
+}
+
+#[test]
+fn the_stack_bounds_no_nesting_of_types() {
+    let mut layout = Layout::of(Predefined::Int);
+    for _ in 0..10_000 {
+        layout = Layout::structure([(1, 8, &layout)]).unwrap();
+        layout = layout.indexed([(1, 0), (0, 4)]).unwrap().resized(0, layout.extent()).unwrap();
+    }
+    assert_eq!((layout.size(), layout.true_lower_bound()), (4, 80_000));
+    let mut layout = Layout::of(Predefined::Char);
+    while let Ok(twice) = layout.repeat(2, 2 * layout.extent()) {
+        layout = twice;
+    }
+    let span = layout.span(1).unwrap();
+    let region = Region::new(layout, 1, Buffer::virtual_of(span.len)).unwrap();
+    region.pack(region.len() / 2 - 7, &mut [0; 20][..]);
+    assert_eq!(region.pieces(region.len() / 2 - 3, 6).count(), 6);
+}
+
+#[test]
+fn what_exceeds_the_address_space_is_an_error() {
+    let half = Layout::bytes(1 << 62);
+    assert_eq!(half.contiguous(2), Err(Error::Count));
+    assert_eq!(half.repeat(2, 0), Err(Error::Count));
+    assert_eq!(Layout::bytes(1).repeat(3, isize::MAX), Err(Error::Count));
+    assert_eq!(Layout::bytes(1).indexed([(1, isize::MAX)]), Err(Error::Count));
+    assert_eq!(Layout::bytes(1).indexed([(1, isize::MIN), (1, 8)]), Err(Error::Count));
+    assert_eq!(Layout::bytes(1).resized(isize::MAX, 1), Err(Error::Count));
+    assert_eq!(half.span(2), Err(Error::Count));
+    assert_eq!(Layout::bytes(1).resized(0, isize::MIN).unwrap().span(3), Err(Error::Count));
+}
+
+#[test]
+fn memory_of_another_length_than_the_span_is_refused() {
+    let layout = Layout::of(Predefined::DoubleInt);
+    assert_eq!(layout.span(3).unwrap(), Span { lowest: 0, len: 44 });
+    assert!(Region::new(layout.clone(), 3, Buffer::virtual_of(48)).is_err());
+    let region = Region::new(layout, 3, Buffer::virtual_of(44)).unwrap();
+    assert_eq!((region.len(), region.as_contiguous().is_none()), (36, true));
+}
