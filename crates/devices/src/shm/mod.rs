@@ -387,17 +387,15 @@ impl Shm {
         remote: RemoteRegion,
     ) -> Submitted {
         let peer = self.peer_mut(process);
-        let [address, registered_bytes] = remote.key.words;
-        let is_inside = (local.len() as u64) <= registered_bytes
-            && remote.offset <= registered_bytes - local.len() as u64;
         let pid = peer.control.pid.load(Ordering::Relaxed);
-        let (Some(at), true, true) = (local.as_ptr(), is_inside, peer.kernel_copy && pid != 0) else {
+        let (Some(at), Some(remote_address), true, true) =
+            (local.as_ptr(), address_in(remote, local.len()), peer.kernel_copy, pid != 0)
+        else {
             return Submitted::Refused;
         };
         // SAFETY: `Buffer::from_raw_parts`: valid for reads, and for writes if used for a get; the peer
         // registered its memory for this.
-        let result =
-            unsafe { sys::process_memory(direction, pid as i32, at, address + remote.offset, local.len()) };
+        let result = unsafe { sys::process_memory(direction, pid as i32, at, remote_address, local.len()) };
         match result {
             Ok(()) => Submitted::Done,
             Err(error) => {
@@ -417,6 +415,15 @@ const FETCH_SPINS_MAX: u32 = 1_000;
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a rank sleeps whose bell cannot be rung.
 const DEAF_NAP: Duration = Duration::from_millis(1);
+
+/// Where `len` bytes of a registration lie in the peer's memory. `None`: not inside of it. The peer says address and length, so
+/// neither is believed to make sense.
+fn address_in(remote: RemoteRegion, len: usize) -> Option<u64> {
+    let [address, registered_bytes] = remote.key.words;
+    let end = remote.offset.checked_add(len as u64)?;
+    address.checked_add(registered_bytes)?;
+    (end <= registered_bytes).then_some(address + remote.offset)
+}
 
 fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
     peer.watch = None;

@@ -82,10 +82,15 @@ fn a_region_outside_of_what_was_registered_is_refused() {
     // SAFETY: `memory` outlives it.
     let buffer = unsafe { Buffer::from_raw_parts(memory.as_mut_ptr(), 100) };
     let key = world[1].register(RAIL, buffer).unwrap();
-    for offset in [1, 100, u64::MAX] {
+    let past_the_end = RemoteKey { words: [u64::MAX - 4, 100] };
+    for (key, offset) in
+        [(key, 51), (key, 100), (key, u64::MAX), (past_the_end, 0), (past_the_end, 50), (key, 1)]
+    {
         let region = RemoteRegion { key, offset };
-        let answer = world[0].get(RAIL, ProcessId(12), buffer, region, Token(0));
-        assert_eq!(answer, Ok(Submitted::Refused), "offset {offset}");
+        let answer = world[0].get(RAIL, ProcessId(12), buffer.part(0, 50), region, Token(0));
+        let is_inside = key != past_the_end && offset == 1;
+        let want = if is_inside { Submitted::Done } else { Submitted::Refused };
+        assert_eq!(answer, Ok(want), "{key:?}, offset {offset}");
     }
 }
 
