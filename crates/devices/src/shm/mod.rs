@@ -388,15 +388,10 @@ impl Shm {
     ) -> Submitted {
         let peer = self.peer_mut(process);
         let pid = peer.control.pid.load(Ordering::Relaxed);
-        let (Some(at), Some(remote_address), true, true) =
-            (local.as_ptr(), address_in(remote, local.len()), peer.kernel_copy, pid != 0)
-        else {
+        let Some(address) = address_in(remote, local.len()).filter(|_| peer.kernel_copy && pid != 0) else {
             return Submitted::Refused;
         };
-        // SAFETY: `Buffer::from_raw_parts`: valid for reads, and for writes if used for a get; the peer
-        // registered its memory for this.
-        let result = unsafe { sys::process_memory(direction, pid as i32, at, remote_address, local.len()) };
-        match result {
+        match sys::process_memory(direction, pid, &local, address) {
             Ok(()) => Submitted::Done,
             Err(error) => {
                 // EFAULT is about this memory (a device's, say); all else about this peer.

@@ -1,5 +1,6 @@
 //! System calls, mapping and copying for the shared-memory device: its `unsafe`, beside that of `ring.rs`.
 
+use ayatori_core::buffer::Buffer;
 use ayatori_core::wire::EAGER_HEADER_BYTES;
 use std::fs::File;
 use std::io;
@@ -235,27 +236,29 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// Copies between this process' memory at `local` and another's at `remote`, by the kernel, in one copy.
+/// Copies between the memory of `local` and another process' at `remote`, by the kernel, in one copy. The other process agreed
+/// to have its memory read or written.
 ///
-/// # Safety
-/// `local` is valid for `len` bytes, for writes if reading. The other process agreed to have `remote` read
-/// or written.
-pub(crate) unsafe fn process_memory(
+/// # Errors
+/// The system's own; `EFAULT` says that this memory cannot be copied, all else is about the process.
+pub(crate) fn process_memory(
     direction: Direction,
-    pid: i32,
-    mut local: *mut u8,
+    pid: u32,
+    local: &Buffer,
     mut remote: u64,
-    mut len: usize,
 ) -> io::Result<()> {
+    let Some(mut at) = local.as_ptr() else { return Err(io::Error::from_raw_os_error(libc::EFAULT)) };
+    let mut len = local.len();
     while len > 0 {
-        let here = libc::iovec { iov_base: local.cast(), iov_len: len };
+        let here = libc::iovec { iov_base: at.cast(), iov_len: len };
         let there = libc::iovec { iov_base: remote as usize as *mut libc::c_void, iov_len: len };
         let (here_at, there_at) = (&raw const here, &raw const there);
-        // SAFETY: `here` is valid by the caller's promise; `there` is checked by the kernel.
+        // SAFETY: `here` is the rest of a buffer, valid for reads and, where something is received into it, for writes
+        // (`Buffer::from_raw_parts`); `there` is checked by the kernel.
         let done = unsafe {
             match direction {
-                Direction::Read => libc::process_vm_readv(pid, here_at, 1, there_at, 1, 0),
-                Direction::Write => libc::process_vm_writev(pid, here_at, 1, there_at, 1, 0),
+                Direction::Read => libc::process_vm_readv(pid as i32, here_at, 1, there_at, 1, 0),
+                Direction::Write => libc::process_vm_writev(pid as i32, here_at, 1, there_at, 1, 0),
             }
         };
         match done {
@@ -263,8 +266,8 @@ pub(crate) unsafe fn process_memory(
             done if done > 0 => {
                 let done = done as usize;
                 // SAFETY: at most `len`, so inside or one past the end.
-                local = unsafe { local.add(done) };
-                remote += done as u64;
+                at = unsafe { at.add(done) };
+                remote = remote.saturating_add(done as u64);
                 len -= done;
             }
             _ => {

@@ -59,18 +59,19 @@ fn only_processes_of_this_host_are_reached() {
 #[test]
 fn put_and_get_move_memory_at_once() {
     let mut world = world(2, |_| {});
-    let (mut mine, mut theirs) = (vec![1u8; 70_000], vec![2u8; 70_000]);
-    // SAFETY: both outlive the buffers and are looked at only between operations.
-    let (local, remote) = unsafe {
-        (Buffer::from_raw_parts(mine.as_mut_ptr(), 1000), Buffer::from_raw_parts(theirs.as_mut_ptr(), 70_000))
-    };
+    let (local, remote) = (Buffer::leaked(1_001), Buffer::leaked(70_000));
+    local.scatter(0, Piece::Bytes(&[1; 1_001]));
+    remote.scatter(0, Piece::Bytes(&[2; 70_000]));
     let key = world[1].register(RAIL, remote).unwrap();
     let region = RemoteRegion { key, offset: 69_000 };
-    let done = world[0].put(RAIL, ProcessId(12), local, region, Token(0));
+    let done = world[0].put(RAIL, ProcessId(12), local.part(0, 1_000), region, Token(0));
     assert_eq!(done, Ok(Submitted::Done));
+    let theirs = remote.to_vec().unwrap();
     assert!(theirs[..69_000].iter().all(|&b| b == 2) && theirs[69_000..].iter().all(|&b| b == 1));
     let region = RemoteRegion { key, offset: 68_500 };
-    assert_eq!(world[0].get(RAIL, ProcessId(12), local, region, Token(0)), Ok(Submitted::Done));
+    let done = world[0].get(RAIL, ProcessId(12), local.part(0, 1_000), region, Token(0));
+    assert_eq!(done, Ok(Submitted::Done));
+    let mine = local.to_vec().unwrap();
     assert_eq!((mine[499], mine[500], mine[1000]), (2, 1, 1));
     world[1].deregister(RAIL, key);
 }
@@ -78,9 +79,7 @@ fn put_and_get_move_memory_at_once() {
 #[test]
 fn a_region_outside_of_what_was_registered_is_refused() {
     let mut world = world(2, |_| {});
-    let mut memory = vec![0u8; 100];
-    // SAFETY: `memory` outlives it.
-    let buffer = unsafe { Buffer::from_raw_parts(memory.as_mut_ptr(), 100) };
+    let buffer = Buffer::leaked(100);
     let key = world[1].register(RAIL, buffer).unwrap();
     let past_the_end = RemoteKey { words: [u64::MAX - 4, 100] };
     for (key, offset) in

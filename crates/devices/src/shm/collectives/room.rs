@@ -217,14 +217,13 @@ impl Room {
     pub(crate) fn take_lent(&self, round: u64, pid: u32, buffer: &Buffer) -> io::Result<()> {
         let lent = &self.step(round).lent;
         let (address, bytes) = (lent.address.load(Ordering::Relaxed), lent.bytes.load(Ordering::Relaxed));
-        let (Some(at), true) = (buffer.as_ptr(), address != 0 && pid != 0) else {
+        if address == 0 || pid == 0 {
             // About this memory, not about what the kernel allows.
             return Err(io::Error::from_raw_os_error(libc::EFAULT));
-        };
+        }
         let len = buffer.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
-        // SAFETY: `Buffer::from_raw_parts`: valid for writes of its length; the root lends its memory until we
-        // arrive (rule 5).
-        unsafe { sys::process_memory(Direction::Read, pid as i32, at, address, len) }
+        // The root lends its memory until we arrive (rule 5).
+        sys::process_memory(Direction::Read, pid, &buffer.part(0, len), address)
     }
 
     /// Member `rank` asks the root for what the published `round` lends, a piece at a time.
