@@ -9,6 +9,7 @@ use ayatori_core::device::RailCapabilities;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Most interfaces used by one process.
 pub const INTERFACES_MAX: usize = 8;
@@ -225,6 +226,8 @@ impl std::error::Error for RailsError {}
 
 /// Why an interface is not used, in words.
 pub type Reason = &'static str;
+const NO_CARRIER: Reason = "no carrier";
+const NO_ADDRESS: Reason = "no IP address";
 
 impl RailFilter {
     /// From what the user typed: comma-separated interfaces and networks. Empty text is as none.
@@ -261,15 +264,28 @@ impl RailFilter {
             return Err("down");
         }
         if !interface.is_running {
-            return Err("no carrier");
+            return Err(NO_CARRIER);
         }
         if interface.addresses.is_empty() {
-            return Err("no IP address");
+            return Err(NO_ADDRESS);
         }
         if wanted.is_empty() {
             return Err(if self.only.is_some() { "not among --rails" } else { "excluded by --no-rails" });
         }
         Ok(wanted.into_iter().take(ADDRESSES_MAX).collect())
+    }
+
+    /// Whether the interface is one that the user asks for and only has no carrier or no address yet.
+    fn may_come_up(&self, interface: &Interface) -> bool {
+        let fits = |pattern: &Pattern| match pattern {
+            Pattern::Name(name) => *name == interface.name,
+            Pattern::Network(network) => {
+                let mut addresses = interface.addresses.iter();
+                interface.addresses.is_empty() || addresses.any(|a| network.network_contains(a.ip))
+            }
+        };
+        let is_asked_for = self.only.as_ref().is_none_or(|only| only.iter().any(fits));
+        is_asked_for && matches!(self.judge(interface), Err(NO_CARRIER | NO_ADDRESS))
     }
 
     /// The interfaces to use, with the addresses to use of each.
@@ -295,6 +311,36 @@ impl RailFilter {
             return Err(RailsError::Nothing { wanted: wanted.to_owned(), found });
         }
         Ok(chosen)
+    }
+}
+
+/// How long to wait for an interface that is coming up: a cable needs a second or two, an address by DHCP somewhat more.
+pub(super) const RAILS_PATIENCE: Duration = Duration::from_secs(5);
+/// From one look at the interfaces to the next.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The interfaces to use: waits for one where there is none yet but one may come up (it is set up and has no carrier or
+/// no address), for [`RAILS_PATIENCE`] at most. `list` says what there is; `sleep` waits.
+///
+/// # Errors
+/// There is none; or as `list`.
+pub(super) fn await_rails<E: From<RailsError>>(
+    filter: &RailFilter,
+    mut list: impl FnMut() -> Result<Vec<Interface>, E>,
+    mut sleep: impl FnMut(Duration),
+) -> Result<Vec<Interface>, E> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let all = list()?;
+        match filter.choose(&all) {
+            Ok(chosen) => return Ok(chosen),
+            Err(error) if waited >= RAILS_PATIENCE || !all.iter().any(|i| filter.may_come_up(i)) => {
+                return Err(error.into());
+            }
+            Err(_) => {}
+        }
+        sleep(LOOK_INTERVAL);
+        waited += LOOK_INTERVAL;
     }
 }
 
@@ -376,6 +422,44 @@ pub(super) mod tests {
         assert_eq!(reasons, want);
         let error = RailFilter::new(Some("eth9"), None).expect("filter").choose(&host()).expect_err("none");
         assert!(error.to_string().contains("eth1 (not among --rails)"), "{error}");
+    }
+
+    /// What comes of waiting where an interface is usable from the look of number `ready_at` on, and how long it took.
+    fn wait_for(only: Option<&str>, ready_at: u32) -> (Result<Vec<Interface>, RailsError>, Duration) {
+        let filter = RailFilter::new(only, None).expect("filter");
+        let (mut looks_count, mut waited) = (0, Duration::ZERO);
+        let list = || {
+            let mut late = interface("eth1", 2, &["10.1.0.1/24"]);
+            late.is_running = looks_count >= ready_at;
+            looks_count += 1;
+            let mut never = interface("docker0", 3, &["172.17.0.1/16"]);
+            never.is_running = false;
+            Ok(vec![interface("lo", 1, &["127.0.0.1/8"]), late, never])
+        };
+        let chosen = await_rails(&filter, list, |time| waited += time);
+        (chosen, waited)
+    }
+
+    #[test]
+    fn an_interface_that_comes_up_is_waited_for() {
+        let (chosen, waited) = wait_for(None, 30);
+        assert_eq!(chosen.expect("rails")[0].name, "eth1");
+        assert_eq!(waited, 30 * LOOK_INTERVAL);
+        assert_eq!(wait_for(None, 0).1, Duration::ZERO);
+    }
+
+    #[test]
+    fn waiting_for_rails_ends_with_the_reason() {
+        let (chosen, waited) = wait_for(None, u32::MAX);
+        let error = chosen.expect_err("no carrier for ever").to_string();
+        assert!(error.contains("eth1 (no carrier)"), "{error}");
+        assert_eq!(waited, RAILS_PATIENCE);
+        // What is not there, or is excluded, does not come up.
+        for only in ["eth9", "10.9.0.0/16"] {
+            let (chosen, _) = wait_for(Some(only), 0);
+            assert!(chosen.is_err());
+            assert_eq!(wait_for(Some(only), 0).1, Duration::ZERO, "{only}");
+        }
     }
 
     #[test]

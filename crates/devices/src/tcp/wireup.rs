@@ -3,7 +3,7 @@
 use super::card::{Card, Door};
 use super::doorman::{self, Setup, Timing, scoped, stream_socket};
 use super::handshake::Key;
-use super::interfaces::{Address, Interface, RailFilter, RailsError};
+use super::interfaces::{Address, Interface, RailFilter, RailsError, await_rails};
 use super::{DOORBELL, NEWS, NONE, Peer, Tcp, capabilities, pairing, sys};
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use rustix::event::epoll;
@@ -192,6 +192,12 @@ impl fmt::Display for TcpError {
 
 impl std::error::Error for TcpError {}
 
+impl From<RailsError> for TcpError {
+    fn from(error: RailsError) -> Self {
+        Self::Rails(error)
+    }
+}
+
 fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> TcpError {
     move |error| TcpError::System { what, error: error.into() }
 }
@@ -205,13 +211,14 @@ pub struct Wireup {
 }
 
 impl Wireup {
-    /// Listens on the interfaces that may be rails.
+    /// Listens on the interfaces that may be rails. Where none is usable and one may be coming up, waits for it some
+    /// seconds.
     ///
     /// # Errors
     /// There is none; no port is free.
     pub fn listen(settings: Settings) -> Result<Self, TcpError> {
-        let all = Interface::list().map_err(system("list the network interfaces"))?;
-        let interfaces = settings.filter.choose(&all).map_err(TcpError::Rails)?;
+        let list = || Interface::list().map_err(system("list the network interfaces"));
+        let interfaces = await_rails(&settings.filter, list, std::thread::sleep)?;
         Self::listen_on(settings, interfaces)
     }
 
