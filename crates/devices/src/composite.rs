@@ -23,8 +23,6 @@ const LOOK_AROUND: u32 = 16;
 
 /// A look at a socket takes about 50 times as long as one at a ring of shared memory.
 const SPINS: u32 = 200;
-/// Where looks are no system calls.
-const SPINS_BATCHED: u32 = 1_000;
 
 /// The device of a process in a job on several hosts. See the [module's docs](self).
 pub struct Composite {
@@ -103,15 +101,6 @@ impl Composite {
         if self.has_local_peers {
             self.shm.watch_if_due();
         }
-    }
-
-    /// See [`Tcp::batch_calls`].
-    pub fn batch_calls(&mut self, is_batched: bool) -> bool {
-        let is_batched = self.tcp.batch_calls(is_batched);
-        if self.policy.spins_count > 0 {
-            self.policy.spins_count = if is_batched { SPINS_BATCHED } else { SPINS };
-        }
-        is_batched
     }
 
     /// Whether everything that was taken is on its way.

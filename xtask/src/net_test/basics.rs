@@ -20,11 +20,9 @@ pub(super) fn conform(session: &mut Session<'_>) -> Result<()> {
 /// Options for the devices in a thread of their own.
 const OFFLOAD: &[&str] = &["--progress", "offload"];
 
-/// The same with the devices in a thread of their own, by epoll and by io_uring.
+/// The same with the devices in a thread of their own.
 pub(super) fn conform_offload(session: &mut Session<'_>) -> Result<()> {
-    conform_on(session, &[2], OFFLOAD)?;
-    println!("== net-test: once more, with io_uring");
-    conform_on(session, &[2], &[OFFLOAD, &["-x", "AYATORI_IO_URING=1"]].concat())
+    conform_on(session, &[2], OFFLOAD)
 }
 
 pub(super) fn conform_all(session: &mut Session<'_>) -> Result<()> {

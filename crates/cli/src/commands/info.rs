@@ -105,11 +105,6 @@ fn overview() -> String {
     }
     row("  one copy", &one_copy(&ptrace_facts()).1);
     row("  segment", &segment());
-    let io_uring = ayatori_devices::tcp::io_uring_obstacle();
-    row(
-        "tcp io_uring",
-        &io_uring.map_or("used in progress mode offload".to_owned(), |why| format!("not used: {why}")),
-    );
     text
 }
 

@@ -36,10 +36,6 @@ pub(super) struct Connection {
     unsent_from: usize,
     /// The tail of the packet that was sent last, with nothing unsent.
     tail: Option<[u8; TAIL_BYTES]>,
-    /// Short packets are held back in `unsent`, to be sent by the next [turn](super::sys::Ring::turn).
-    pub(super) is_batched: bool,
-    /// What is unsent has not been offered to the kernel: the next turn does so.
-    pub(super) is_held: bool,
     /// The kernel took nothing of a packet: when it does is news.
     pub(super) wants_room: bool,
     /// There may be something to read.
@@ -62,8 +58,6 @@ impl Connection {
             unsent: Vec::new(),
             unsent_from: 0,
             tail: None,
-            is_batched: false,
-            is_held: false,
             wants_room: false,
             is_ready: false,
             is_closing: false,
@@ -105,13 +99,8 @@ impl Connection {
             Piece::Bytes(bytes) => bytes,
             Piece::Virtual(_) => panic!("virtual payload on a real device"),
         });
-        let is_room = self.unsent.len() - self.unsent_from + HEAD_BYTES + body_bytes <= QUEUE_BYTES_MAX;
-        if self.is_held && (HEAD_BYTES + body_bytes > SHORT_BYTES || !is_room) {
-            // Of room that a turn makes the kernel would not tell.
-            self.flush();
-        }
         if self.has_unsent() {
-            if !is_room {
+            if self.unsent.len() - self.unsent_from + HEAD_BYTES + body_bytes > QUEUE_BYTES_MAX {
                 return Err(Full);
             }
             let head = self.head(header, pieces, false);
@@ -144,17 +133,16 @@ impl Connection {
         }
     }
 
-    /// Sends the frame that lies in `unsent` alone, with what goes before it; or holds it back for a turn.
+    /// Sends the frame that lies in `unsent` alone, with what goes before it.
     #[inline]
     fn send_short(&mut self) -> Result<(), Full> {
-        if self.is_batched {
-            (self.tail, self.is_held) = (None, true);
-            return Ok(());
-        }
         match self.send_kept() {
             Ok(count) => {
-                self.tail = None;
-                self.sent(Ok(count));
+                (self.tail, self.unsent_from) = (None, count);
+                if !self.has_unsent() {
+                    self.unsent.clear();
+                    self.unsent_from = 0;
+                }
                 Ok(())
             }
             Err(error) => {
@@ -216,7 +204,7 @@ impl Connection {
 
     /// Sends what was kept. Whether nothing is left.
     pub(super) fn flush(&mut self) -> bool {
-        (self.wants_room, self.is_held) = (false, false);
+        self.wants_room = false;
         self.unsent.extend(self.tail.take().into_iter().flatten());
         while self.has_unsent() && !self.is_broken {
             match self.send_kept() {
@@ -231,49 +219,10 @@ impl Connection {
         true
     }
 
-    /// What a turn has to send, once.
-    #[inline]
-    pub(super) fn take_held(&mut self) -> &[u8] {
-        if std::mem::take(&mut self.is_held) { &self.unsent[self.unsent_from..] } else { &[] }
-    }
-
-    /// What a turn could send of it.
-    pub(super) fn sent(&mut self, outcome: Result<usize, Errno>) {
-        match outcome {
-            Ok(count) => self.unsent_from += count,
-            // Room is waited for.
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.is_broken = true,
-        }
-        if !self.has_unsent() {
-            self.unsent.clear();
-            self.unsent_from = 0;
-        }
-    }
-
-    /// Whether a turn can read it, and then into where.
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        self.inflow.is_plain()
-    }
-
     /// Whether there is no use in reading it without a sign that something has come.
     #[inline]
     pub(super) fn is_let_be(&self) -> bool {
         self.inflow.is_let_be()
-    }
-
-    /// Where a turn reads into; nothing that was handed over may be in use.
-    pub(super) fn room(&mut self) -> &mut [u8] {
-        self.inflow.room()
-    }
-
-    /// What a turn has read into all of [`room`](Self::room).
-    pub(super) fn came(&mut self, outcome: Result<usize, Errno>, room_bytes: usize) -> Read {
-        match self.inflow.came(outcome, room_bytes, self.is_closing) {
-            Read::Nothing if self.is_broken => Read::Ended,
-            read => read,
-        }
     }
 
     /// Reads once; nothing that was handed over may be in use.

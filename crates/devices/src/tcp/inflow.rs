@@ -122,12 +122,6 @@ impl Inflow {
         }
     }
 
-    /// Whether what comes next is to be read into [`room`](Self::room).
-    #[inline]
-    pub(super) fn is_plain(&self) -> bool {
-        !self.has_ended && !matches!(self.long, Long::Fetching(_))
-    }
-
     /// Whether the kernel said just now that nothing more of a payload has come: who has no sign that something has need not ask.
     #[inline]
     pub(super) fn is_let_be(&self) -> bool {
@@ -136,7 +130,7 @@ impl Inflow {
 
     /// Where to read into; nothing that was handed over may be in use.
     #[inline]
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    fn room(&mut self) -> &mut [u8] {
         if self.unread.is_empty() && !self.buffer.is_empty() {
             self.unread = 0..0;
         } else {
@@ -145,25 +139,6 @@ impl Inflow {
         let most = if self.is_bulk { READ_BYTES_FETCHING } else { READ_BYTES };
         let end = self.buffer.len().min(self.unread.end + most);
         &mut self.buffer[self.unread.end..end]
-    }
-
-    /// What a read into all of [`room`](Self::room), of so many bytes, came to.
-    pub(super) fn came(
-        &mut self,
-        outcome: Result<usize, Errno>,
-        room_bytes: usize,
-        is_closing: bool,
-    ) -> Read {
-        match outcome {
-            Ok(0) => Read::Ended,
-            Ok(count) => {
-                self.unread.end += count;
-                if count == room_bytes || is_closing { Read::More } else { Read::Drained }
-            }
-            Err(Errno::AGAIN) => Read::Nothing,
-            Err(Errno::INTR) => Read::More,
-            Err(_) => Read::Ended,
-        }
     }
 
     /// Reads once. Room is made before, so nothing that was handed over may be in use. `is_closing`: the far end has closed
@@ -183,8 +158,16 @@ impl Inflow {
         }
         let room = self.room();
         let room_bytes = room.len();
-        let outcome = rustix::net::recv(socket, room, RecvFlags::DONTWAIT).map(|(count, _)| count);
-        self.came(outcome, room_bytes, is_closing)
+        match rustix::net::recv(socket, room, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Read::Ended,
+            Ok((count, _)) => {
+                self.unread.end += count;
+                if count == room_bytes || is_closing { Read::More } else { Read::Drained }
+            }
+            Err(Errno::AGAIN) => Read::Nothing,
+            Err(Errno::INTR) => Read::More,
+            Err(_) => Read::Ended,
+        }
     }
 
     /// Room for the rest of the frame that has begun, and for what may follow it.

@@ -16,10 +16,6 @@
 //! are used several times and the rails after the first round are those uses. So a rail's number means nothing to
 //! the peer. A rail's connection to a peer is made when [`send`](Device::send) first wants it.
 //!
-//! System calls can be made together ([`Tcp::batch_calls`], `sys::Ring`): a *turn* is one call of io_uring that sends what short
-//! packets were held back by any connections, reads one, and has the epoll set polled, so that a look around is none. Long
-//! payloads go by calls of their own: there copying takes the time. Everything in a turn is over when it ends, but the poll.
-//!
 //! Invariants: nothing from a socket is parsed before its handshake is over; no length from a socket is believed
 //! before it is checked; after [`Event::RailDown`] nothing of the old connection is handed up; sending and
 //! receiving short packets allocates nothing.
@@ -44,10 +40,7 @@ pub use card::{Card, Door, NotCard};
 pub use doorman::Timing;
 pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
-pub use wireup::{
-    ENV_IO_URING, ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup,
-    io_uring_obstacle,
-};
+pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
 
 use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
@@ -77,8 +70,6 @@ const DOORBELL: u64 = u64::MAX - 1;
 const STREAK: u32 = 8;
 /// Events taken from the kernel at a time.
 const EVENTS_COUNT: usize = 32;
-/// Of so many looks at all, one asks the kernel though the ring has no news.
-const LOOK_CLOSELY: u32 = 64;
 /// A payload that takes longer to send than a look at all connections.
 const LONG_BYTES: usize = 16 << 10;
 /// Of so many polls that find nothing on the expected connection one looks at all.
@@ -108,11 +99,6 @@ pub struct Tcp {
     polls_count: u32,
     /// A long packet was sent since the last look at all: that took its time, in which any connection may have got news.
     has_sent_much: bool,
-    /// The system calls of a turn are made together, by io_uring.
-    ring: Option<Box<sys::Ring>>,
-    is_ring_allowed: bool,
-    /// Connections that may hold something back for the next turn.
-    dirty: Vec<u32>,
     /// Some connections keep back the tail of a long packet.
     keeps_tails: bool,
     /// The kernel had no room for all that was sent, and has not said since that it has.
@@ -179,44 +165,6 @@ impl Tcp {
             }
         }
         self.stop();
-    }
-
-    /// From now on system calls are made together, by io_uring, as far as the kernel can and settings allow: short packets
-    /// leave with the next poll, or when [`flush`](Device::flush) is called, which is to be after each round then. Or
-    /// not any more. Whether they are.
-    pub fn batch_calls(&mut self, is_batched: bool) -> bool {
-        self.take_turn(None);
-        self.ring =
-            if is_batched && self.is_ring_allowed { sys::Ring::new().ok().map(Box::new) } else { None };
-        let is_batched = self.ring.is_some();
-        self.connections.iter_mut().flatten().for_each(|connection| connection.is_batched = is_batched);
-        is_batched
-    }
-
-    /// Makes the system calls that are due, and reads a connection. `None`: it is not read.
-    fn take_turn(&mut self, reading: Option<u32>) -> Option<Read> {
-        let ring = self.ring.as_mut()?;
-        let turn = ring.turn(&mut self.connections, &self.dirty, reading, self.epoll.as_fd());
-        if turn.is_err() {
-            // One that fails is of no use any more.
-            self.ring = None;
-            for connection in self.connections.iter_mut().flatten() {
-                connection.is_batched = false;
-                if connection.has_unsent() {
-                    connection.flush();
-                }
-            }
-        }
-        let mut dirty = std::mem::take(&mut self.dirty);
-        for index in dirty.drain(..) {
-            if matches!(self.connections.get(index as usize), Some(Some(connection)) if connection.is_broken)
-            {
-                // What was received before is handed over first; reading then finds the end.
-                self.make_ready(index);
-            }
-        }
-        self.dirty = dirty;
-        turn.ok().flatten()
     }
 
     /// Whether everything that was taken has been given to the kernel.
@@ -326,9 +274,7 @@ impl Tcp {
         if peer.last == NONE {
             peer.last = index as u32;
         }
-        let mut connection = Connection::new(process, rail, epoch, socket, self.is_summed);
-        connection.is_batched = self.ring.is_some();
-        self.connections[index] = Some(connection);
+        self.connections[index] = Some(Connection::new(process, rail, epoch, socket, self.is_summed));
         // What came right behind the handshake may have come before we watched.
         self.make_ready(index as u32);
         self.events.push_back(Event::RailUp(rail, process));
@@ -393,10 +339,7 @@ impl Tcp {
                 self.solo = index;
                 self.watch(index, false);
             }
-        } else if self.connections[index as usize]
-            .as_ref()
-            .is_some_and(|c| (c.has_unsent() && !c.is_held) || c.wants_room)
-        {
+        } else if self.connections[index as usize].as_ref().is_some_and(|c| c.has_unsent() || c.wants_room) {
             // Room has to be waited for.
             self.end_solo();
         }
@@ -445,16 +388,6 @@ impl Tcp {
 
     /// Asks the kernel what has happened to any socket.
     fn gather(&mut self, timeout: Option<Duration>) {
-        if !self.dirty.is_empty() {
-            self.take_turn(None);
-        }
-        if let Some(ring) = &mut self.ring
-            && timeout == Some(Duration::ZERO)
-            && !ring.take_news()
-            && !self.polls_count.is_multiple_of(LOOK_CLOSELY)
-        {
-            return;
-        }
         let timeout =
             timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
         let mut happened = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_COUNT];
@@ -491,14 +424,7 @@ impl Tcp {
     /// Reads a connection once and hands over its first packet, if there is one.
     #[inline]
     fn read(&mut self, index: u32) -> Option<Event> {
-        let connection = self.connections.get_mut(index as usize)?.as_mut()?;
-        let by_ring =
-            if self.ring.is_some() && connection.is_plain() { self.take_turn(Some(index)) } else { None };
-        let read = match by_ring {
-            Some(read) => read,
-            None => self.connections.get_mut(index as usize)?.as_mut()?.read(),
-        };
-        match read {
+        match self.connections.get_mut(index as usize)?.as_mut()?.read() {
             Read::More => {
                 self.current = index;
                 self.make_ready(index);
@@ -577,9 +503,7 @@ impl Device for Tcp {
         self.has_sent_much |= payload_len(&payload) >= LONG_BYTES;
         match self.connection_to(to, rail) {
             Some(connection) => {
-                let was_held = connection.is_held;
                 let sent = connection.send(header, payload);
-                let is_dirty = connection.is_held && !was_held;
                 let keeps_tail = connection.keeps_tail();
                 let holds = connection.has_unsent();
                 if sent.is_err() && connection.is_broken {
@@ -589,10 +513,6 @@ impl Device for Tcp {
                 }
                 self.keeps_tails |= keeps_tail;
                 self.may_hold |= holds;
-                if is_dirty {
-                    let index = self.connection_index(to, rail);
-                    self.dirty.push(index);
-                }
                 sent
             }
             None => {
@@ -604,9 +524,6 @@ impl Device for Tcp {
 
     #[inline]
     fn flush(&mut self) {
-        if !self.dirty.is_empty() {
-            self.take_turn(None);
-        }
         if std::mem::take(&mut self.keeps_tails) {
             for connection in self.connections.iter_mut().flatten() {
                 connection.send_tail();
@@ -710,9 +627,6 @@ impl Device for Tcp {
     fn arm(&mut self) -> Armed {
         self.end_solo();
         self.flush();
-        if let Some(ring) = &mut self.ring {
-            ring.suppose_news();
-        }
         if self.has_more() { Armed::NotYet } else { Armed::Armed }
     }
 }

@@ -115,17 +115,6 @@ fn decorators_pass_on_that_what_is_kept_back_is_to_leave() {
     }
 }
 
-/// Two processes that make their system calls together, if the kernel lets them.
-fn pair_by_ring(rails: u8) -> Option<(Tcp, Tcp)> {
-    let settings = Settings { uses_io_uring: true, ..quick() };
-    let (mut a, mut b, _) = pair_by(settings, [rails, rails], [Key::new([1; 32]), Key::new([1; 32])]);
-    let is_possible = a.batch_calls(true) && b.batch_calls(true);
-    if !is_possible {
-        eprintln!("SKIPPED: no io_uring here");
-    }
-    is_possible.then_some((a, b))
-}
-
 /// Both send packets of many lengths over three rails at once, and look at what comes.
 fn all_lengths_go_both_ways(a: &mut Tcp, b: &mut Tcp) {
     let mut seen = Seen::default();
@@ -168,81 +157,6 @@ fn packets_of_all_lengths_arrive_whole_and_in_order_on_every_rail_both_ways() {
     assert_eq!(a.rails_to(ProcessId(1)).iter().collect::<Vec<_>>(), [Rail(1), Rail(2), Rail(3)]);
     assert!(a.rails_to(ProcessId(0)).is_empty());
     all_lengths_go_both_ways(&mut a, &mut b);
-}
-
-#[test]
-fn with_io_uring_packets_of_all_lengths_arrive_whole_and_in_order_on_every_rail_both_ways() {
-    if let Some((mut a, mut b)) = pair_by_ring(3) {
-        all_lengths_go_both_ways(&mut a, &mut b);
-    }
-}
-
-#[test]
-fn with_io_uring_short_packets_leave_together_and_nothing_stays_when_it_is_switched_off() {
-    let Some((mut a, mut b)) = pair_by_ring(1) else { return };
-    let mut seen = Seen::default();
-    run(&mut a, &mut b, &mut seen, |a, _, seen| {
-        let _ = a.send(Rail(1), ProcessId(1), b"first", NO_PAYLOAD);
-        !seen.packets[1].is_empty()
-    });
-    a.flush();
-    let arrived = |b: &mut Tcp| {
-        std::thread::sleep(Duration::from_millis(20));
-        let mut count = 0;
-        for _ in 0..50 {
-            while let Some(event) = b.poll() {
-                count += u32::from(matches!(event, Event::Packet(_)));
-            }
-        }
-        count
-    };
-    while arrived(&mut b) > 0 {}
-    // The last are more than is held back at most.
-    for batch in [1, 5, 100, 1_500] {
-        for _ in 0..batch {
-            a.send(Rail(1), ProcessId(1), b"short", NO_PAYLOAD).expect("there is room for so many");
-        }
-        assert!(!a.is_flushed(), "held back");
-        let early_count = arrived(&mut b);
-        assert!(early_count == 0 || batch > 1_000, "{early_count} of {batch}");
-        a.flush();
-        assert!(a.is_flushed());
-        assert_eq!(early_count + arrived(&mut b), batch);
-    }
-    a.send(Rail(1), ProcessId(1), b"held", NO_PAYLOAD).expect("room");
-    assert!(!a.batch_calls(false));
-    assert!(a.is_flushed());
-    a.send(Rail(1), ProcessId(1), b"at once", NO_PAYLOAD).expect("room");
-    assert_eq!(arrived(&mut b), 2);
-}
-
-#[test]
-fn with_io_uring_a_process_that_goes_is_noticed_and_news_ends_a_sleep() {
-    let Some((mut a, mut b)) = pair_by_ring(2) else { return };
-    let mut seen = Seen::default();
-    run(&mut a, &mut b, &mut seen, |a, _, seen| {
-        let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
-        !seen.packets[1].is_empty() && seen.events.iter().all(|events| events.len() >= 2)
-    });
-    b.flush();
-    while a.poll().is_some() || b.poll().is_some() {}
-    let begin = Instant::now();
-    let thread = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
-        drop(b);
-    });
-    let mut down_count = 0;
-    while down_count < 2 && begin.elapsed() < LIMIT {
-        if a.arm() == Armed::Armed {
-            a.wait(Some(Duration::from_secs(5)));
-        }
-        while let Some(event) = a.poll() {
-            down_count += u32::from(matches!(event, Event::RailDown(..)));
-        }
-    }
-    thread.join().expect("joined");
-    assert_eq!(down_count, 2);
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -43,8 +43,6 @@ pub struct Settings {
     pub congestion: Option<String>,
     /// Leave out the sums that find damage (CRC32C of each packet).
     pub is_unchecked: bool,
-    /// Make the system calls of a turn together by io_uring, where somebody asks for that and the kernel can.
-    pub uses_io_uring: bool,
     /// Deadlines and bounds of the handshakes.
     pub timing: Timing,
 }
@@ -74,7 +72,7 @@ impl PortRange {
 
 impl Settings {
     /// From the environment: `AYATORI_RAILS`, `AYATORI_NO_RAILS`, `AYATORI_PORTS`, `AYATORI_TCP_CONGESTION`,
-    /// `AYATORI_TCP_CRC=0`, `AYATORI_IO_URING`.
+    /// `AYATORI_TCP_CRC=0`.
     ///
     /// # Errors
     /// In words, which variable says nonsense.
@@ -89,7 +87,6 @@ impl Settings {
             ports: ports.map_err(|error| format!("{ENV_PORTS}: {error}"))?,
             congestion: text("AYATORI_TCP_CONGESTION"),
             is_unchecked: text("AYATORI_TCP_CRC").is_some_and(|value| value == "0"),
-            uses_io_uring: io_uring_wanted()?,
             timing: Timing::default(),
         })
     }
@@ -111,29 +108,6 @@ impl Settings {
     }
 }
 
-/// Whether the environment asks for io_uring.
-fn io_uring_wanted() -> Result<bool, String> {
-    match std::env::var(ENV_IO_URING).as_deref().map(str::trim) {
-        Err(_) | Ok("") => Ok(IO_URING_BY_DEFAULT),
-        Ok("1") => Ok(true),
-        Ok("0") => Ok(false),
-        Ok(other) => Err(format!("{ENV_IO_URING} is \"{other}\": give 1 (where the kernel can) or 0")),
-    }
-}
-
-/// Why TCP does not use io_uring in progress mode *offload*; `None`: it does.
-pub fn io_uring_obstacle() -> Option<String> {
-    match io_uring_wanted() {
-        Err(why) => Some(why),
-        Ok(false) => Some(format!("not asked for (set {ENV_IO_URING}=1)")),
-        Ok(true) => super::sys::Ring::new().err().map(|error| format!("the kernel refuses it: {error}")),
-    }
-}
-
-const IO_URING_BY_DEFAULT: bool = false;
-
-/// Whether io_uring is to be used: 1 or 0.
-pub const ENV_IO_URING: &str = "AYATORI_IO_URING";
 /// Interfaces and networks that may be rails.
 pub const ENV_RAILS: &str = "AYATORI_RAILS";
 /// Interfaces and networks that may not.
@@ -274,7 +248,7 @@ impl Wireup {
         let rounds = most.div_ceil(interfaces.len()).max(1);
         let rails: Vec<_> = (0..rounds).flat_map(|_| interfaces.iter().map(capabilities)).collect();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
-        let (is_summed, is_ring_allowed) = (!settings.is_unchecked, settings.uses_io_uring);
+        let is_summed = !settings.is_unchecked;
         let setup = Setup { me, first_rail, key, settings, interfaces, doors, listeners, cards };
         let (shared, doorman) = doorman::start(setup).map_err(system("start the thread at the doors"))?;
         let token = epoll::EventData::new_u64(NEWS);
@@ -295,9 +269,6 @@ impl Wireup {
             streak_count: 0,
             polls_count: 0,
             has_sent_much: false,
-            ring: None,
-            is_ring_allowed,
-            dirty: Vec::new(),
             keeps_tails: false,
             may_hold: false,
             events: VecDeque::new(),

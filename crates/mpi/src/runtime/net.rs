@@ -70,13 +70,6 @@ impl Net {
         on_device!(self, |device| device.arm_aside())
     }
 
-    /// Whether system calls are to be made together as far as that is possible; whoever says so flushes after each round.
-    pub(crate) fn batch_calls(&mut self, is_batched: bool) {
-        if let Self::Composite(device) = self {
-            device.batch_calls(is_batched);
-        }
-    }
-
     /// Whether nobody has looked since.
     pub(crate) fn is_armed(&self) -> bool {
         on_device_ref!(self, |device| device.is_armed())

@@ -78,7 +78,7 @@ impl Desk {
     pub(super) fn round(&mut self, engine: &mut Engine) -> (bool, bool) {
         let mut worked = self.execute(engine);
         worked |= engine.progress();
-        // What the device has held back, to send it together.
+        // Sends the tail of a long packet that the device kept back.
         engine.device.flush();
         worked |= self.advance_nodes(engine);
         self.harvest(engine);

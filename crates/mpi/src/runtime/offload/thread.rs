@@ -39,8 +39,6 @@ fn policies(crowd: Crowd, own_cpus: usize, of_device: WaitPolicy) -> (WaitPolicy
 /// Gives the engine to a thread of its own. `false`: there is no room for a thread. No other call is inside.
 pub(in crate::runtime) fn enter(process: &mut Process, nap: Arc<Nap>) -> bool {
     let mut engine = process.engine.take().expect("MPI runs");
-    // First, for looks cost less then, and there are to be more of them before a sleep.
-    engine.device.batch_calls(true);
     let own_cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (of_calls, of_thread) = policies(engine.node.crowd(), own_cpus, engine.device.policy());
     let (to_thread, commands) = ring(QUEUE_CAPACITY);
@@ -74,7 +72,6 @@ pub(in crate::runtime) fn enter(process: &mut Process, nap: Arc<Nap>) -> bool {
             let mut engine = HALL.lock().take().and_then(|back| back.engine);
             if let Some(engine) = &mut engine {
                 engine.core.put_off_user_functions(false);
-                engine.device.batch_calls(false);
             }
             process.engine = engine;
             false
@@ -99,7 +96,6 @@ pub(in crate::runtime) fn leave(process: &mut Process) {
     engine.core.put_off_user_functions(false);
     desk.execute(&mut engine);
     desk.harvest(&mut engine);
-    engine.device.batch_calls(false);
     process.engine = Some(engine);
     loop {
         desk.answer();
