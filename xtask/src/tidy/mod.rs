@@ -4,12 +4,14 @@
 //! * `#![no_std]` in core, `#![forbid(unsafe_code)]` where it is due, `unsafe` only in the listed files (`sources`);
 //! * lengths of files and functions, as a ratchet: today's exceptions are listed with their length and may only shrink
 //!   (`lengths`);
+//! * no modules that name each other in a circle, as a ratchet, too (`circles`);
 //! * licences of all dependencies (`licences`);
 //! * no name of a package registry in a tracked file (`sources`).
 //!
 //! The lists live in `xtask/tidy.toml`. What clippy can check (forbidden calls) is in the `clippy.toml` of the crate.
 
 mod arrows;
+mod circles;
 mod lengths;
 mod licences;
 mod rust;
@@ -36,6 +38,8 @@ struct Rules {
     /// SPDX identifiers of licences that may be linked.
     licences: Vec<String>,
     lengths: lengths::Limits,
+    /// Circles of modules there are today, by crate.
+    circles: circles::Exceptions,
 }
 
 /// Everything found, as `path: what is wrong and what to do`.
@@ -52,6 +56,7 @@ pub(crate) fn run() -> Result<()> {
     licences::check(&rules.licences, &mut findings)?;
     sources::check(&rules.unsafe_files, &files, &mut findings)?;
     lengths::check(&rules.lengths, &files, &mut findings)?;
+    circles::check(&rules.circles, &files, &mut findings)?;
     for finding in &findings {
         println!("tidy: {finding}");
     }
