@@ -7,9 +7,25 @@ use crate::shm::Sleep;
 use crate::shm::sys;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// A test's bound for [`sleep_max`], in milliseconds.
+const ENV_SLEEP_MAX: &str = "AYATORI_SLEEP_MAX_MS";
+/// Its usual value. A peer that has died wakes nobody, so sleepers look at their peers now and then.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// How long a thread sleeps at most without being woken. Whatever it waits for wakes it; a test sets a very long bound to
+/// show that.
+pub fn sleep_max() -> Duration {
+    static MAX: OnceLock<Duration> = OnceLock::new();
+    *MAX.get_or_init(|| {
+        let asked = std::env::var(ENV_SLEEP_MAX).ok().and_then(|text| text.parse().ok());
+        asked.map_or(SLEEP_MAX, Duration::from_millis)
+    })
+}
 
 /// Something threads of this process wait for: a count that goes up.
 #[derive(Debug, Default)]

@@ -35,7 +35,7 @@ pub(crate) use sleep::Sleep;
 pub use wait::{Wait, WaitPolicy, WaitStep};
 pub use watch::{CallWords, Observer, Sight, Stage};
 
-use crate::threads::Nap;
+use crate::threads::{self, Nap};
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
     Armed, Device, Event, Fetched, Full, Incoming, Pacing, Packet, RailCapabilities, RemoteKey, RemoteRegion,
@@ -196,8 +196,8 @@ impl Shm {
     /// Sleeps until something arrives, at most `timeout`. Only after [`Device::arm`] answered
     /// [`Armed::Armed`]; may return early. A peer that died meanwhile is reported by the next poll.
     pub fn wait(&mut self, timeout: Option<Duration>) {
-        let timeout = timeout.map_or(WATCH_INTERVAL, |t| t.min(WATCH_INTERVAL));
-        self.sleeper.wait(timeout);
+        let most = threads::sleep_max();
+        self.sleeper.wait(timeout.map_or(most, |timeout| timeout.min(most)));
         self.watch_if_due();
     }
 
@@ -218,7 +218,7 @@ impl Shm {
 
     /// How long a sleep aside may be: peers are to be looked after.
     pub fn nap_max(&self) -> Duration {
-        WATCH_INTERVAL
+        threads::sleep_max()
     }
 
     /// Reports peers that have died, if it is time to look after them: for callers that sleep elsewhere.
@@ -248,7 +248,7 @@ impl Shm {
     /// How long a sleep at the bell may be: somebody may be unable to ring it.
     pub(crate) fn bell_timeout(&self) -> Duration {
         let is_deaf = self.peers[self.local_rank as usize].control.is_deaf.load(Ordering::Relaxed) != 0;
-        if is_deaf { DEAF_NAP } else { WATCH_INTERVAL }
+        if is_deaf { DEAF_NAP } else { threads::sleep_max() }
     }
 
     fn fall_asleep(&mut self, place: sleep::Place) -> Armed {
@@ -406,8 +406,6 @@ impl Shm {
 
 /// How often to look for the next piece of a packet, some 50 µs in all: a writer that takes longer is not running.
 const FETCH_SPINS_MAX: u32 = 1_000;
-/// How often a sleeper looks whether its peers live.
-const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a rank sleeps whose bell cannot be rung.
 const DEAF_NAP: Duration = Duration::from_millis(1);
 

@@ -94,8 +94,6 @@ const LINKS_TICK: Duration = Duration::from_millis(4);
 /// While data moves it looks again and again for so long before it sleeps: a wake-up for every acknowledgement would keep the
 /// other side waiting.
 const LOOKS_TIME: Duration = Duration::from_micros(50);
-/// How long a resting thread sleeps at most, as all who sleep: in case that it was not told of what it waits for.
-const REST_MAX: Duration = Duration::from_millis(100);
 
 /// The mode in force.
 static MODE: AtomicU8 = AtomicU8::new(Mode::Inline as u8);
@@ -387,7 +385,7 @@ impl Resting {
 
     /// Sleeps until something completes that had not when it was `seen`.
     pub(crate) fn rest(&self, seen: u32) {
-        COMPLETED.wait(seen, Some(REST_MAX));
+        COMPLETED.wait(seen, Some(threads::sleep_max()));
     }
 }
 
