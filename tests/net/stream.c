@@ -1,15 +1,17 @@
-/* Rank 0 sends rank 1 messages of 1 MiB, four at a time, for so many seconds; every byte that arrives is looked at. For tests
- * that do something to the rails meanwhile: at the end rank 1 prints when how much had arrived,
+/* Rank 0 sends rank 1 messages of 1 MiB, four at a time; every byte that arrives is looked at. For tests that do something to
+ * the rails meanwhile. The argument is a number of seconds, or the path of a file at whose appearance the sender stops. At the
+ * end rank 1 prints when how much had arrived,
  *
  *     AT <seconds since the epoch> <bytes so far>
  *
  * and "No Errors". */
+#include "until.h"
+
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define WORDS (1 << 18)
 #define WINDOW 4
@@ -22,13 +24,6 @@
 static uint32_t *patterns[PATTERNS], *in[WINDOW];
 static struct { double at; uint64_t bytes; } entries[LOG_MAX];
 
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void *memory(void)
 {
     void *p = malloc(WORDS * sizeof(uint32_t));
@@ -36,13 +31,13 @@ static void *memory(void)
     return p;
 }
 
-static void send_all(double seconds)
+static void send_all(const char *until)
 {
     MPI_Request requests[WINDOW];
-    double begin = now_s();
+    double begin = until_now_s();
     uint32_t end = END, number = 0;
     for (int w = 0; w < WINDOW; w++) requests[w] = MPI_REQUEST_NULL;
-    for (; now_s() - begin < seconds; number++) {
+    for (; until_goes_on(until, begin); number++) {
         int slot = (int)(number % WINDOW);
         MPI_Wait(&requests[slot], MPI_STATUS_IGNORE);
         MPI_Isend(patterns[number % PATTERNS], WORDS, MPI_UINT32_T, 1, 0, MPI_COMM_WORLD, &requests[slot]);
@@ -66,7 +61,7 @@ static int receive_all(void)
         MPI_Wait(&requests[slot], &status);
         MPI_Get_count(&status, MPI_UINT32_T, &got);
         if (got == 1) break;
-        double at = now_s();
+        double at = until_now_s();
         errors += got != WORDS || memcmp(in[slot], patterns[number % PATTERNS], WORDS * sizeof(uint32_t)) != 0;
         bytes += (uint64_t)got * sizeof(uint32_t);
         if (count == 0 || (count < LOG_MAX && at - entries[count - 1].at >= LOG_INTERVAL_S)) {
@@ -94,7 +89,7 @@ int main(int argc, char **argv)
         for (uint32_t i = 0; i < WORDS; i++) patterns[p][i] = i * 2654435761u + (uint32_t)p;
     }
     for (int w = 0; w < WINDOW; w++) in[w] = memory();
-    if (rank == 0) send_all(argc > 1 ? atof(argv[1]) : 5);
+    if (rank == 0) send_all(argc > 1 ? argv[1] : "5");
     else errors = receive_all();
     if (rank == 1) {
         if (errors) printf("%d wrong messages\n", errors);

@@ -1,5 +1,8 @@
-/* Two ranks send each other messages of many lengths, both ways at once, for so many seconds, and look at every word that
- * arrives. For tests that break rails meanwhile. Prints "No Errors". */
+/* Two ranks send each other messages of many lengths, both ways at once, and look at every word that arrives. For tests that
+ * break rails meanwhile. The argument is a number of seconds, or the path of a file at whose appearance they stop. Prints
+ * "No Errors". */
+#include "until.h"
+
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +25,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    double seconds = argc > 1 ? atof(argv[1]) : 5, begin = MPI_Wtime(), longest = 0;
+    const char *until = argc > 1 ? argv[1] : "5";
+    double begin = until_now_s(), longest = 0;
     if (size != 2) MPI_Abort(MPI_COMM_WORLD, 2);
     for (int w = 0; w < WINDOW; w++) {
         out[w] = malloc(WORDS_MAX * sizeof(uint32_t));
@@ -50,7 +54,7 @@ int main(int argc, char **argv)
             for (uint32_t i = 0; i < words && (int)i < got; i++) errors += in[w][i] != word(number, 1u - (uint32_t)rank, i);
         }
         message += WINDOW;
-        if (rank == 0) go = MPI_Wtime() - begin < seconds && errors == 0;
+        if (rank == 0) go = until_goes_on(until, begin) && errors == 0;
         MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     MPI_Allreduce(MPI_IN_PLACE, &errors, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::paths;
+use crate::{paths, skips};
 
 /// The steps: the README's test command, its run command, then 2,000 worlds with faults, then jobs
 /// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes minutes in an
@@ -19,8 +19,17 @@ const STEPS: [(&str, &[&str]); 4] = [
     ("net-test", &["net-test", "--if-possible"]),
 ];
 
+/// Options of `cargo xtask ci`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Fail where a check is skipped because something is missing on this machine.
+    #[arg(long)]
+    strict: bool,
+}
+
 /// `cargo xtask ci`.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
+    skips::begin()?;
     let mut summary = Vec::new();
     let mut failed = Vec::new();
     for (name, arguments) in STEPS {
@@ -41,10 +50,11 @@ pub(crate) fn run() -> Result<()> {
     for line in &summary {
         println!("{line}");
     }
+    let skipped = skips::close(options.strict);
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
-    Ok(())
+    skipped
 }
 
 /// Runs ourselves with `arguments`, passes everything on, and keeps the closing lines of every runner.
@@ -52,6 +62,7 @@ fn step(arguments: &[&str]) -> Result<(bool, Vec<String>)> {
     let this = std::env::current_exe().context("cannot find myself")?;
     let mut command = Command::new("sh");
     command.arg("-c").arg("exec \"$0\" \"$@\" 2>&1").arg(this).args(arguments);
+    command.env(skips::VARIABLE, skips::path());
     let mut child = command.current_dir(paths::root()).stdout(Stdio::piped()).spawn()?;
     let pipe = child.stdout.take().expect("stdout is a pipe");
     let mut closing = Vec::new();

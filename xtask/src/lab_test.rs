@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{paths, process};
+use crate::{paths, process, skips};
 
 /// What to try.
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.if_possible
         && let Some(missing) = missing()
     {
-        println!("== lab: skipped, {missing}");
+        skips::note("lab", missing);
         return Ok(());
     }
     process::show(

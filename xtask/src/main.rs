@@ -19,6 +19,7 @@ mod paths;
 mod peers;
 mod process;
 mod run;
+mod skips;
 mod stage;
 mod test;
 mod tidy;
@@ -48,7 +49,7 @@ enum Command {
     /// Check the rules no compiler checks: arrows, unsafe, lengths, licences.
     Tidy,
     /// What .ci/run runs: test, run and fuzz, with a summary at the end.
-    Ci,
+    Ci(ci::Options),
     /// Run a conformance suite: our C programs, IMB, OSU, or binaries made by MPICH.
     Conformance(conformance::Options),
     /// Kill a random rank at a random moment, again and again.
@@ -92,7 +93,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Run => run::run(),
         Command::Test(options) => test::run(options),
         Command::Tidy => tidy::run(),
-        Command::Ci => ci::run(),
+        Command::Ci(options) => ci::run(options),
         Command::Conformance(options) => conformance::run(options),
         Command::Killtest(options) => killtest::run(options),
         Command::WhyTest(options) => why_test::run(options),

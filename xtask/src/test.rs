@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::conformance::{self, CommonOptions};
-use crate::{paths, process, stage, tidy};
+use crate::{paths, process, skips, stage, tidy};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -14,6 +14,9 @@ pub(crate) struct Options {
     /// Go on after a step that fails; the failures are listed at the end.
     #[arg(long)]
     keep_going: bool,
+    /// Fail where a check is skipped because something is missing on this machine.
+    #[arg(long)]
+    strict: bool,
     /// Rank counts of the C conformance programs.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5])]
     ranks: Vec<usize>,
@@ -22,6 +25,8 @@ pub(crate) struct Options {
 /// `cargo xtask test`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let c_programs = CommonOptions::ours(options.ranks.clone());
+    skips::begin()?;
+    let skips_file = skips::path();
     let mut steps = Steps { keep_going: options.keep_going, failed: Vec::new() };
     steps.step("format", || cargo(&["fmt", "--all", "--check"], &[]))?;
     steps.step("tidy", tidy::run)?;
@@ -30,7 +35,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
     steps.step("docs", || cargo(&doc, &[("RUSTDOCFLAGS", "-D warnings")]))?;
     steps.step("build", build)?;
-    steps.step("cargo test", || cargo(&["test", "--workspace", "--no-fail-fast"], &[]))?;
+    let skips_file = skips_file.to_string_lossy();
+    let test = ["test", "--workspace", "--no-fail-fast"];
+    steps.step("cargo test", || cargo(&test, &[(skips::VARIABLE, &skips_file)]))?;
     let mut programs = None;
     steps.step("conformance programs", || {
         programs = Some(conformance::programs::compile(&c_programs)?);
@@ -40,7 +47,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     steps.step("conformance", || programs()?.run(&c_programs))?;
     let offloaded = CommonOptions { progress: Some("offload".to_owned()), ..CommonOptions::ours(vec![2]) };
     steps.step("conformance, progress mode offload", || programs()?.run(&offloaded))?;
-    steps.close()
+    let skipped = skips::close(options.strict);
+    steps.close().and(skipped)
 }
 
 /// Builds the tests and, beside them, the library and the command that the conformance programs use: each of the two

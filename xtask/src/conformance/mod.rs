@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::peers::Library;
 use crate::process::{self, Outcome};
-use crate::{paths, stage};
+use crate::{paths, skips, stage};
 
 /// Options of `cargo xtask conformance`.
 #[derive(clap::Args)]
@@ -163,7 +163,10 @@ fn directory(library: Library) -> PathBuf {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passed,
+    /// It cannot run here.
     Skipped(String),
+    /// It does not apply: it is for more ranks, say.
+    LeftOut(String),
     Failed(String),
 }
 
@@ -172,6 +175,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Tally {
     passed: usize,
     skipped: usize,
+    left_out: usize,
     failed: Vec<String>,
 }
 
@@ -186,7 +190,11 @@ impl Tally {
             }
             Verdict::Skipped(why) => {
                 self.skipped += 1;
-                println!("skipped {name} at {ranks} ranks: {why}");
+                skips::note(name, &why);
+            }
+            Verdict::LeftOut(why) => {
+                self.left_out += 1;
+                println!("left out {name} at {ranks} ranks: {why}");
             }
             Verdict::Failed(why) => {
                 println!("FAILED  {name} at {ranks} ranks, {seconds:.1} s: {why}");
@@ -209,8 +217,8 @@ impl Tally {
     /// # Errors
     /// Something failed, or nothing ran at all.
     pub(crate) fn close(self, suite: &str) -> Result<()> {
-        let Self { passed, skipped, failed } = self;
-        println!("{suite}: {passed} passed, {} failed, {skipped} skipped", failed.len());
+        let Self { passed, skipped, left_out, failed } = self;
+        println!("{suite}: {passed} passed, {} failed, {skipped} skipped, {left_out} left out", failed.len());
         if !failed.is_empty() {
             bail!("{suite}: {} failed: {}", failed.len(), failed.join(", "));
         }

@@ -151,11 +151,13 @@ fn judge(expected: &Expected, outcome: &Outcome) -> Verdict {
     }
 }
 
-/// The verdict of a program that prints `No Errors` or `Skipped: why` as its last line.
+/// The verdict of a program whose last line is `No Errors`, `Skipped: needs N ranks` or `Skipped: why`.
 pub(super) fn no_errors(outcome: &Outcome) -> Verdict {
     let last = outcome.stdout.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim();
     if !outcome.success() {
         Verdict::Failed(outcome.reason())
+    } else if let Some(ranks) = last.strip_prefix("Skipped: needs ") {
+        Verdict::LeftOut(format!("it needs {ranks}"))
     } else if let Some(why) = last.strip_prefix("Skipped:") {
         Verdict::Skipped(why.trim().to_owned())
     } else if last == "No Errors" {
@@ -182,6 +184,10 @@ mod tests {
         assert!(matches!(no_errors(&outcome("echo No Errors; echo more")), Verdict::Failed(_)));
         assert!(matches!(no_errors(&outcome("true")), Verdict::Failed(_)));
         assert_eq!(no_errors(&outcome("echo Skipped: no threads")), Verdict::Skipped("no threads".into()));
+        assert_eq!(
+            no_errors(&outcome("echo Skipped: needs 3 ranks")),
+            Verdict::LeftOut("it needs 3 ranks".into())
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What goes on over TCP while a rank is away from MPI, or leaves it for good; and gaps between packets.
+//! Jobs that end beside a cut; and as bounds: gaps, progress while a rank computes, the CPU time of a blocked rank.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::figures::Bound;
 use super::network::{LIMIT, Network, ip};
 use super::{Random, Session, build, result};
 use crate::{paths, process};
@@ -13,8 +14,15 @@ use crate::{paths, process};
 /// How often a job ends while a rail is cut.
 const FINISHES: u64 = 8;
 
+/// Gaps, delivery while a rank computes, what mode assisted costs, and the CPU time of a blocked rank.
+pub(super) fn times(session: &mut Session<'_>) -> Result<()> {
+    pace(session)?;
+    busy(session)?;
+    blocked(session)
+}
+
 /// A gap leaves its part of the rail's rate, whoever asks for it. (A veth says that it has 10 Gbit/s.)
-pub(super) fn pace(session: &mut Session<'_>) -> Result<()> {
+fn pace(session: &mut Session<'_>) -> Result<()> {
     const FULL_GB_PER_S: f64 = 1.25;
     let network = Network::new(1)?;
     let program = session.build("tests/net/pace.c")?;
@@ -26,10 +34,26 @@ pub(super) fn pace(session: &mut Session<'_>) -> Result<()> {
         ("by_communicator", 9.0, &asked.stdout),
         ("default", 19.0, &usual.stdout),
     ] {
-        let want = FULL_GB_PER_S / (1.0 + gap);
-        let rate = result(said, how, 4 << 20).unwrap_or(f64::NAN);
-        let what = format!("gap {gap}, {how}: {:.1} MB/s of {:.1} MB/s", rate * 1e3, want * 1e3);
-        session.figure((0.8 * want..=1.05 * want).contains(&rate), &what);
+        let share = result(said, how, 4 << 20).map_or(f64::NAN, |rate| rate * (1.0 + gap) / FULL_GB_PER_S);
+        for (side, bound) in [("not above", Bound::AtMost(1.05)), ("not below", Bound::AtLeast(0.8))] {
+            session.figures.add(&format!("gap {gap}, {how}, {side}"), share, "of its rate", bound, "");
+        }
+    }
+    Ok(())
+}
+
+/// A rank that waits for long takes next to nothing of a CPU, in each progress mode.
+fn blocked(session: &mut Session<'_>) -> Result<()> {
+    let program = session.build("bench/blocked.c")?;
+    for mode in ["inline", "assisted", "offload"] {
+        let mut job = Command::new(session.prefix.join("bin/ayatori"));
+        job.args(["run", "-n", "2", "--progress", mode]).arg(&program);
+        let outcome = process::capture(&mut job, LIMIT)?;
+        for how in ["receive", "wait_any", "probe"] {
+            let share = result(&outcome.stdout, &format!("blocked_{how}"), 0).unwrap_or(f64::NAN);
+            let name = format!("CPU of a blocked rank, {how}, {mode}");
+            session.figures.add(&name, share, "% of a CPU", Bound::AtMost(1.0), "");
+        }
     }
     Ok(())
 }
@@ -52,7 +76,7 @@ pub(super) fn overlap(prefix: &Path) -> Result<()> {
 
 /// 4 MiB are delivered in time while a rank computes, and that costs a ping-pong next to nothing: over TCP and in shared
 /// memory, by default settings.
-pub(super) fn busy(session: &mut Session<'_>) -> Result<()> {
+fn busy(session: &mut Session<'_>) -> Result<()> {
     const RATIO_MAX: f64 = 1.03;
     const BYTES: usize = 4 << 20;
     let (overlap, modes) = (session.build("bench/overlap.c")?, session.build("tests/net/modes.c")?);
@@ -71,18 +95,18 @@ pub(super) fn busy(session: &mut Session<'_>) -> Result<()> {
             if outcome.success() { Ok(outcome.stdout) } else { bail!("{device}: {}", outcome.reason()) }
         };
         let said = run(&overlap, &["delivery"])?;
-        let ms = |name| result(&said, name, BYTES).map_or(f64::NAN, |us| us / 1e3);
+        let ms = |name: &str| result(&said, name, BYTES).map_or(f64::NAN, |us| us / 1e3);
         let most = 2.0 * ms("deliver_idle") + slice_ms();
-        for (who, took) in [("sender", ms("deliver_sender_busy")), ("receiver", ms("deliver_receiver_busy"))]
-        {
-            let what =
-                format!("4 MiB, {device}, while the {who} computes 50 ms: {took:.1} ms of {most:.1} ms");
-            session.figure(took <= most, &what);
+        for who in ["sender", "receiver"] {
+            let took = ms(&format!("deliver_{who}_busy"));
+            let name = format!("4 MiB, {device}, while the {who} computes");
+            let note = format!("{took:.1} ms of {most:.1} ms");
+            session.figures.add(&name, took / most, "of twice idle and a slice", Bound::AtMost(1.0), &note);
         }
         let said = run(&modes, &[])?;
         let ratio = result(&said, "assisted/inline", 8).unwrap_or(f64::NAN);
-        let what = format!("8 B, {device}, mode assisted beside inline: {ratio:.3} of {RATIO_MAX} times");
-        session.figure(ratio <= RATIO_MAX, &what);
+        let name = format!("8 B, {device}, assisted beside inline");
+        session.figures.add(&name, ratio, "times", Bound::AtMost(RATIO_MAX), "");
     }
     Ok(())
 }

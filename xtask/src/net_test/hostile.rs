@@ -1,154 +1,170 @@
-//! Strangers at the doors of a job: it transfers on, and hardly slower.
+//! Strangers that call a job which transfers: it lets nobody in and transfers on.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::process::Stdio;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-use super::network::MTU_JUMBO;
+use super::figures::Bound;
+use super::network::{LIMIT, MTU_JUMBO, Network};
 use super::shaped::shaped;
 use super::timeline::Timeline;
-use super::trouble::during;
-use super::{Background, Random, Session};
+use super::trouble::{during, stream_job, streams_through};
+use super::{Random, Session};
+use crate::process;
 
-/// The ports of the job; with one rank on a host its door at each address is the first.
+/// The ports of the job; with one rank on a host its listener at each address is the first.
 pub(super) const PORTS: &str = "41000-41003";
 pub(super) const PORT: u16 = 41_000;
-/// Callers that connect and say nothing: so many at each of the two doors.
-const HALF_OPEN_COUNT: usize = 5_000;
+/// Calls that connect and say nothing: so many at each of the two listeners.
+const SILENT_COUNT: usize = 5_000;
 /// A call waits for its turn on CPUs that the job keeps busy: many wait at a time.
-const HALF_OPEN_THREADS: usize = 50;
-/// Callers that say a byte now and then.
-const LORIS_COUNT: usize = 200;
+const SILENT_THREADS: usize = 50;
+/// Calls that say noise, and calls with a wrong proof.
+const NOISY_COUNT: usize = 100;
+const REFUSED_COUNT: usize = 100;
+/// Calls that say one byte at a time.
+const SLOW_COUNT: usize = 200;
 /// Pause between the calls of each of the busy ones: 200 calls a second, of two kinds.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How much slower the transfer may be, in percent.
+/// Hang limit of a stranger.
+const STRANGER_LIMIT: Duration = Duration::from_secs(120);
+/// How much slower the transfer should be at most, in percent.
 const SLOWER_MAX: f64 = 5.0;
 
 /// Of the internal command `net-stranger`, which runs in a namespace.
 #[derive(clap::Args)]
 pub(crate) struct StrangerOptions {
-    /// The door.
-    door: SocketAddr,
-    /// How long to disturb, in seconds.
-    seconds: u64,
+    /// The listener.
+    address: SocketAddr,
 }
 
-/// A transfer that is first left alone, then not.
-pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
-    const ATTACK_S: f64 = 4.0;
-    let network = shaped(&[1000, 1000], MTU_JUMBO)?;
-    let program = session.build("tests/net/stream.c")?;
+/// Sends strangers to the receiver's listener over one rail and to the sender's over the other; what they say at their end.
+fn attack(network: &Network) -> Result<String> {
     let this = std::env::current_exe().context("cannot find myself")?;
-    let mut job = network.job(&session.prefix, 2, &[], &program);
-    job.arg("11.5").env("AYATORI_PORTS", PORTS);
-    let strangers = std::sync::Mutex::new(Vec::new());
-    let (outcome, changed) = during(&mut job, &[4.5], |_| {
-        // At the receiver's door by one rail and at the sender's by the other.
-        for (host, door) in [(0, "10.77.0.2"), (1, "10.77.1.1")] {
-            let line =
-                format!("ulimit -n 8000; exec {} net-stranger {door}:{PORT} {ATTACK_S}", this.display());
-            let mut stranger = network.in_host(host, &["sh", "-c", &line]);
-            let child = stranger.stdout(Stdio::piped()).spawn()?;
-            strangers.lock().map_err(|_| anyhow::anyhow!("a panic"))?.push(Background(child));
-        }
-        Ok(())
-    })?;
-    let mut said = String::new();
-    for stranger in strangers.lock().map_err(|_| anyhow::anyhow!("a panic"))?.iter_mut() {
-        if let Some(pipe) = &mut stranger.0.stdout {
-            pipe.read_to_string(&mut said)?;
-        }
+    let send = |host, address| -> Result<process::Outcome> {
+        let line = format!("ulimit -n 8000; exec {} net-stranger {address}:{PORT}", this.display());
+        process::capture(&mut network.in_host(host, &["sh", "-c", &line]), LIMIT)
+    };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| send(0, "10.77.0.2"));
+        let second = send(1, "10.77.1.1")?;
+        let first = first.join().unwrap_or_else(|_| bail!("a stranger panicked"))?;
+        Ok(first.stdout + &second.stdout)
+    })
+}
+
+/// On rails of known speed and on rails that are as fast as this machine.
+pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
+    for (how, network) in [("shaped rails", shaped(&[1000, 1000], MTU_JUMBO)?), ("rails", Network::new(2)?)] {
+        let mut job = stream_job(session, &network)?;
+        job.env("AYATORI_PORTS", PORTS);
+        let mut said = String::new();
+        streams_through(session, job, &format!("a job under attack over {how} loses nothing"), || {
+            network.await_carried(&[0, 1], 16 << 20)?;
+            said = attack(&network)?;
+            network.await_carried(&[0, 1], 16 << 20)
+        })?;
+        print!("{said}");
+        let right = said.lines().filter(|line| *line == RIGHT_ANSWER).count();
+        session.verdict(right == 2, &format!("strangers are refused over {how}"), || said.clone());
     }
-    print!("{said}");
-    let is_shown_out = |line: &str| line.ends_with(", 0 let in") && !line.contains(", 0 refused");
-    let shown_out = said.lines().filter(|line| is_shown_out(line)).count();
-    session.verdict(shown_out == 2, "strangers are shown out", || said.clone());
-    let is_good = outcome.success() && outcome.stdout.lines().any(|line| line == "No Errors");
-    session.verdict(is_good, "the job under attack loses nothing", || outcome.reason());
-    let timeline = Timeline::parse(&outcome.stdout);
-    let at = changed[0];
-    let (before, under) = (timeline.rate(at - 3.0, at), timeline.rate(at + 0.2, at + 0.2 + ATTACK_S));
-    let slower = (1.0 - under / before) * 100.0;
-    let what = format!(
-        "{:.1} MB/s alone, {:.1} MB/s under attack: {slower:.1} % slower (at most {SLOWER_MAX} %)",
-        before / 1e6,
-        under / 1e6
-    );
-    session.figure(slower <= SLOWER_MAX, &what);
     Ok(())
 }
 
-/// `net-stranger`: disturbs in four ways at once and says what came of it.
+/// A transfer that is first left alone, then not.
+pub(super) fn slowdown(session: &mut Session<'_>) -> Result<()> {
+    let network = shaped(&[1000, 1000], MTU_JUMBO)?;
+    let mut job = stream_job(session, &network)?;
+    job.arg("14").env("AYATORI_PORTS", PORTS);
+    let (outcome, changed) = during(&mut job, &[4.5, 4.5], |number| {
+        if number == 1 {
+            print!("{}", attack(&network)?);
+        }
+        Ok(())
+    })?;
+    let timeline = Timeline::parse(&outcome.stdout);
+    let (begin, end) = (changed[0], changed[1]);
+    let (before, under) = (timeline.rate(begin - 3.0, begin), timeline.rate(begin, end));
+    let slower = (1.0 - under / before) * 100.0;
+    let note = format!("{:.1} MB/s alone, {:.1} MB/s under attack", before / 1e6, under / 1e6);
+    session.figures.add("a transfer beside strangers", slower, "% slower", Bound::AtMost(SLOWER_MAX), &note);
+    Ok(())
+}
+
+/// What `net-stranger` prints when every kind of call was made and nobody was let in.
+const RIGHT_ANSWER: &str = "stranger: 5000 silent, 100 noisy, 100 refused, 0 let in";
+
+/// `net-stranger`: calls in four ways at once, each so often, and says what came of it.
 pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(options.seconds);
-    let (calls, half_open) = (AtomicU64::new(0), AtomicU64::new(0));
-    let (refused, let_in) = (AtomicU64::new(0), AtomicU64::new(0));
-    let message = hello(options.door);
-    let dial = || {
-        calls.fetch_add(1, Ordering::Relaxed);
-        TcpStream::connect_timeout(&options.door, Duration::from_secs(1))
+    let end = Instant::now() + STRANGER_LIMIT;
+    let (silent_count, noisy_count) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (refused_count, let_in_count) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let message = hello(options.address);
+    let dial = || TcpStream::connect_timeout(&options.address, Duration::from_secs(1));
+    // Until `count` is so high; gives up at the limit.
+    let repeat = |count: &AtomicUsize, wanted: usize, call: &mut dyn FnMut()| {
+        while count.load(Ordering::Relaxed) < wanted && Instant::now() < end {
+            call();
+            std::thread::sleep(PAUSE);
+        }
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut random = Random(7);
-            while Instant::now() < end {
-                if let Ok(mut stream) = dial() {
-                    let bytes: Vec<u8> = (0..random.below(4000)).map(|_| random.below(256) as u8).collect();
-                    let _ = stream.write_all(&bytes);
-                }
-                std::thread::sleep(PAUSE);
-            }
+            repeat(&noisy_count, NOISY_COUNT, &mut || {
+                let Ok(mut stream) = dial() else { return };
+                let bytes: Vec<u8> = (0..random.below(4000)).map(|_| random.below(256) as u8).collect();
+                let _ = stream.write_all(&bytes);
+                noisy_count.fetch_add(1, Ordering::Relaxed);
+            });
         });
         scope.spawn(|| {
-            while Instant::now() < end {
-                let answer = dial().and_then(|mut stream| converse(&mut stream, &message, &[0x5a; 32]));
-                if let Ok(answer) = answer {
-                    let count = if answer == Answer::LetIn { &let_in } else { &refused };
-                    count.fetch_add(1, Ordering::Relaxed);
-                }
-                std::thread::sleep(PAUSE);
-            }
+            repeat(&refused_count, REFUSED_COUNT, &mut || {
+                match dial().and_then(|mut stream| converse(&mut stream, &message, &[0x5a; 32])) {
+                    Ok(Answer::Refused) => refused_count.fetch_add(1, Ordering::Relaxed),
+                    Ok(Answer::LetIn) => let_in_count.fetch_add(1, Ordering::Relaxed),
+                    Err(_) => 0,
+                };
+            });
         });
-        for _ in 0..HALF_OPEN_THREADS {
+        for _ in 0..SILENT_THREADS {
             scope.spawn(|| {
                 let mut silent = Vec::new();
-                while silent.len() < HALF_OPEN_COUNT / HALF_OPEN_THREADS && Instant::now() < end {
+                while silent.len() < SILENT_COUNT / SILENT_THREADS && Instant::now() < end {
                     silent.extend(dial());
                 }
-                half_open.fetch_add(silent.len() as u64, Ordering::Relaxed);
-                std::thread::sleep(end.saturating_duration_since(Instant::now()));
+                silent_count.fetch_add(silent.len(), Ordering::Relaxed);
+                // All are kept until all have been made.
+                while silent_count.load(Ordering::Relaxed) < SILENT_COUNT && Instant::now() < end {
+                    std::thread::sleep(PAUSE);
+                }
             });
         }
         scope.spawn(|| {
-            let mut slow: Vec<TcpStream> = (0..LORIS_COUNT).filter_map(|_| dial().ok()).collect();
-            for byte in message.iter().cycle() {
-                if Instant::now() >= end {
-                    return;
-                }
+            let mut slow: Vec<TcpStream> = (0..SLOW_COUNT).filter_map(|_| dial().ok()).collect();
+            for byte in &message {
                 slow.retain_mut(|stream| stream.write_all(&[*byte]).is_ok());
-                slow.extend((slow.len()..LORIS_COUNT).filter_map(|_| dial().ok()));
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(PAUSE);
             }
         });
     });
     println!(
-        "stranger: {} calls, {} of them silent, {} refused at their proof, {} let in",
-        calls.into_inner(),
-        half_open.into_inner(),
-        refused.into_inner(),
-        let_in.into_inner()
+        "stranger: {} silent, {} noisy, {} refused, {} let in",
+        silent_count.into_inner(),
+        noisy_count.into_inner(),
+        refused_count.into_inner(),
+        let_in_count.into_inner()
     );
     Ok(())
 }
 
-/// What an honest rank might say first at the door `10.77.INTERFACE.NUMBER` of the other: who names another rank or interface is
+/// What an honest rank might say first at the address `10.77.INTERFACE.NUMBER` of the other: who names another rank or interface is
 /// not even challenged.
-fn hello(door: SocketAddr) -> [u8; 48] {
-    let (interface, rank) = match door.ip() {
+fn hello(listener: SocketAddr) -> [u8; 48] {
+    let (interface, rank) = match listener.ip() {
         IpAddr::V4(address) => (address.octets()[2], address.octets()[3].saturating_sub(1)),
         IpAddr::V6(_) => (0, 1),
     };

@@ -1,13 +1,17 @@
 //! `cargo xtask net-test`: jobs over TCP between two network namespaces of this machine.
 //!
-//! Needs root. The namespaces and their rails have names of their own and are removed at the end, whatever happens. Each claim
-//! about networks is a [step](STEPS); the short ones together take about two minutes and run in CI where they can.
+//! Needs root. The namespaces and their rails have names of their own and are removed at the end, whatever happens.
+//!
+//! There are two kinds of [steps](STEPS). A *test* fails for one reason only, that the library is wrong: it waits until rails
+//! have carried so many bytes, never for a time, and has a hang limit of minutes. A *bound* is a figure of time or rate with
+//! the value that it should reach: `--bounds --runs N` measures each so often and says how many first tries reached it.
+//! The short tests run in CI where they can.
 
 mod away;
 mod basics;
-mod calm;
 mod compare;
 mod damage;
+mod figures;
 mod hostile;
 mod network;
 mod shaped;
@@ -20,7 +24,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{paths, process, stage};
+use crate::{paths, process, skips, stage};
+use figures::Figures;
 use network::LIMIT;
 
 pub(crate) use hostile::{StrangerOptions, stranger};
@@ -28,15 +33,21 @@ pub(crate) use hostile::{StrangerOptions, stranger};
 /// What to try.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these steps; without, all that are short. `list` names them
+    /// Only these steps; without, all short tests. `list` names them
     steps: Vec<String>,
-    /// The long ones, too
+    /// The long tests, too
     #[arg(long)]
     all: bool,
+    /// Instead of tests: the bounds, each measured `--runs` times
+    #[arg(long)]
+    bounds: bool,
+    /// How often each bound is measured
+    #[arg(long, default_value_t = 20)]
+    runs: usize,
     /// Use what is staged under build/prefix
     #[arg(long)]
     no_build: bool,
-    /// Where namespaces cannot be made, say so and be content
+    /// Where namespaces cannot be made, skip with a message
     #[arg(long)]
     if_possible: bool,
     /// Instead of tests: ping-pong and bandwidth beside raw sockets, Open MPI, MPICH and Intel MPI
@@ -56,54 +67,59 @@ pub(crate) struct Options {
     only: Option<String>,
 }
 
-/// What a step goes by, and where it says what is wrong.
+/// What a step works with, and where it reports.
 struct Session<'o> {
     prefix: PathBuf,
     options: &'o Options,
     failures: Vec<String>,
-    /// Figures that were not reached: tried again, for others may have used the machine.
-    misses: Vec<String>,
+    figures: Figures,
 }
 
-/// How often a step is tried whose figures are not reached.
-const ATTEMPTS: usize = 3;
+/// What kind of step.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Short,
+    Long,
+    Bound,
+}
 
 /// A claim that is put to the test.
 struct Step {
     name: &'static str,
     what: &'static str,
-    is_long: bool,
+    kind: Kind,
     run: fn(&mut Session<'_>) -> Result<()>,
 }
 
 macro_rules! steps {
-    ($($name:literal $length:ident $run:path: $what:literal;)*) => {
-        [$(Step { name: $name, what: $what, is_long: steps!(@$length), run: $run }),*]
+    ($($name:literal $kind:ident $run:path: $what:literal;)*) => {
+        [$(Step { name: $name, what: $what, kind: Kind::$kind, run: $run }),*]
     };
-    (@short) => { false };
-    (@long) => { true };
 }
 
-const STEPS: [Step; 19] = steps! {
-    "conform" short basics::conform: "our conformance programs on two ranks, one on each host";
-    "conform-offload" short basics::conform_offload: "the same in progress mode offload";
-    "interfaces" short basics::interfaces: "docker0, virbr0, IPv6, --rails, --no-rails";
-    "bandwidth" short shaped::bandwidth: "4 x 2 Gbit/s, 2 Gbit/s + 500 Mbit/s one way: share of the sum";
-    "both-ways" short shaped::both_ways: "the same both ways";
-    "speed-change" short trouble::speed_change: "a rail becomes slow and quick again under traffic";
-    "rail-down" short trouble::rail_down: "one of four rails loses its carrier, and gets it back";
-    "rail-silent" short trouble::rail_silent: "one of four rails loses every frame, and no frame any more";
-    "cuts" short basics::cuts: "ten random cuts";
-    "all-gone" short trouble::all_down: "all rails lose their carrier: every operation fails in time";
-    "hostile" short hostile::hostile: "strangers at the doors of a job that transfers";
-    "damage" short damage::damage: "bits flip on the way; a handshake is replayed";
-    "gaps" short away::pace: "gaps between packets leave their part of the rate";
-    "ends" short away::finish: "jobs end while a rail is cut, and lose nothing";
-    "busy" short away::busy: "a message is delivered while a rank computes; what mode assisted costs";
-    "all-silent" long trouble::all_silent: "all rails lose every frame: every operation fails in time";
-    "conform-all" long basics::conform_all: "our conformance programs on two to four ranks";
-    "many-cuts" long basics::many_cuts: "a hundred random cuts";
-    "usual-frames" long shaped::usual_frames: "bandwidth with frames of 1500 bytes, beside raw sockets";
+const STEPS: [Step; 22] = steps! {
+    "conform" Short basics::conform: "our conformance programs on two ranks, one on each host";
+    "conform-offload" Short basics::conform_offload: "the same in progress mode offload";
+    "interfaces" Short basics::interfaces: "docker0, virbr0, IPv6, --rails, --no-rails";
+    "rails" Short shaped::rails: "every rail carries data: 4 x 2 Gbit/s, 2 Gbit/s + 500 Mbit/s";
+    "speed-change" Short trouble::speed_change: "a rail becomes slow and quick again under traffic";
+    "rail-down" Short trouble::rail_down: "one of four rails loses its carrier, and gets it back";
+    "rail-silent" Short trouble::rail_silent: "one of four rails loses every frame, and no frame any more";
+    "cuts" Short basics::cuts: "ten random cuts";
+    "all-gone" Short trouble::all_down: "all rails lose their carrier: every operation fails";
+    "hostile" Short hostile::hostile: "strangers call a job that transfers";
+    "damage" Short damage::damage: "bits flip on the way; a handshake is replayed";
+    "ends" Short away::finish: "jobs end while a rail is cut, and lose nothing";
+    "all-silent" Long trouble::all_silent: "all rails lose every frame: every operation fails";
+    "conform-all" Long basics::conform_all: "our conformance programs on two to four ranks";
+    "many-cuts" Long basics::many_cuts: "a hundred random cuts";
+    "share" Bound shaped::share: "share of the sum of the rails, one way and both ways";
+    "usual-frames" Bound shaped::usual_frames: "the same with frames of 1500 bytes, beside raw sockets";
+    "recovery-speed" Bound trouble::speed_change_times: "a rail changes its speed: until 90 % of the sum";
+    "recovery-down" Bound trouble::rail_down_times: "a rail loses its carrier: stall, until 90 % of the others";
+    "recovery-silent" Bound trouble::rail_silent_times: "a rail falls silent: the same";
+    "hostile-share" Bound hostile::slowdown: "a transfer beside strangers: how much slower";
+    "away" Bound away::times: "gaps, delivery while a rank computes, cost of mode assisted, CPU of a blocked rank";
 };
 
 impl Session<'_> {
@@ -118,37 +134,6 @@ impl Session<'_> {
         self.failures.push(if why.is_empty() { what.to_owned() } else { format!("{what}: {why}") });
     }
 
-    /// Says a figure, and whether it is what it should be.
-    fn figure(&mut self, is_good: bool, what: &str) {
-        println!("== net-test: {what}: {}", if is_good { "ok" } else { "MISSED" });
-        if !is_good {
-            self.misses.push(what.to_owned());
-        }
-    }
-
-    /// Tries a step until its figures are reached, the next time when others leave the CPUs alone; what is wrong is wrong at
-    /// once, and so are figures that are missed every time, whatever others took meanwhile.
-    fn try_out(&mut self, step: &Step) {
-        let before = self.failures.len();
-        for attempt in 1..=ATTEMPTS {
-            self.misses.clear();
-            let meter = calm::Meter::start();
-            if let Err(error) = (step.run)(self) {
-                self.failures.push(format!("{}: {error:#}", step.name));
-            }
-            if self.failures.len() > before || self.misses.is_empty() {
-                return;
-            }
-            let others = meter.others() * 100.0;
-            let next = if attempt < ATTEMPTS { "; once more" } else { "" };
-            println!("== net-test {}: missed; others took {others:.0} % of the CPUs{next}", step.name);
-            if attempt < ATTEMPTS {
-                calm::await_calm();
-            }
-        }
-        self.failures.append(&mut self.misses);
-    }
-
     /// A program of ours, built.
     fn build(&self, source: &str) -> Result<PathBuf> {
         build(&self.prefix, &paths::root().join(source))
@@ -159,12 +144,18 @@ impl Session<'_> {
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.steps.iter().any(|step| step == "list") {
         for step in &STEPS {
-            println!("{:14} {}{}", step.name, step.what, if step.is_long { " (long)" } else { "" });
+            let kind = match step.kind {
+                Kind::Short => "",
+                Kind::Long => " (long)",
+                Kind::Bound => " (bound)",
+            };
+            println!("{:16} {}{kind}", step.name, step.what);
         }
         return Ok(());
     }
     let is_chosen = |step: &&Step| match &options.steps[..] {
-        [] => options.all || !step.is_long,
+        [] if options.bounds => step.kind == Kind::Bound,
+        [] => step.kind == Kind::Short || (options.all && step.kind == Kind::Long),
         names => names.iter().any(|name| name == step.name),
     };
     if let Some(unknown) = options.steps.iter().find(|name| STEPS.iter().all(|step| step.name != **name)) {
@@ -172,7 +163,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if let Some(why) = network::obstacle() {
         if options.if_possible {
-            println!("== net-test: SKIPPED: {why}");
+            skips::note("net-test", &why);
             return Ok(());
         }
         bail!("{why}");
@@ -183,14 +174,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         compare::run(&prefix, options)?;
         return away::overlap(&prefix);
     }
-    let mut session = Session { prefix, options, failures: Vec::new(), misses: Vec::new() };
+    let mut session = Session { prefix, options, failures: Vec::new(), figures: Figures::default() };
     for step in STEPS.iter().filter(is_chosen) {
         let begin = Instant::now();
         let before = session.failures.len();
-        session.try_out(step);
+        let runs = if step.kind == Kind::Bound { options.runs } else { 1 };
+        for _ in 0..runs {
+            if let Err(error) = (step.run)(&mut session) {
+                session.failures.push(format!("{}: {error:#}", step.name));
+            }
+        }
         let word = if session.failures.len() == before { "passed" } else { "FAILED" };
         println!("== net-test {}: {word}, {:.0} s", step.name, begin.elapsed().as_secs_f64());
     }
+    session.figures.print();
     if !session.failures.is_empty() {
         bail!(
             "net-test (seed {}): {} failures:\n  {}",

@@ -2,16 +2,19 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::process;
 
 /// All our namespaces begin with this.
 pub(super) const PREFIX: &str = "aytnet";
-/// Most that any one program may take.
-pub(super) const LIMIT: Duration = Duration::from_secs(120);
+/// Hang limit of any one program.
+pub(super) const LIMIT: Duration = Duration::from_secs(300);
+/// Hang limit of a wait for something that a running job does. Less than [`LIMIT`]: what did not come is then named.
+const EVENT_LIMIT: Duration = Duration::from_secs(120);
 /// Ethernet's usual frames, and the long ones that clusters use.
 pub(super) const MTU: u32 = 1500;
 pub(super) const MTU_JUMBO: u32 = 9000;
@@ -76,7 +79,6 @@ impl Network {
 
     /// Two namespaces with nothing between them.
     pub(super) fn empty() -> Result<Self> {
-        use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let hosts = ["a", "b"].map(|side| format!("{PREFIX}{}{side}{number}", std::process::id()));
@@ -109,7 +111,7 @@ impl Network {
                 if !links.stdout.lines().any(is_pending) {
                     break;
                 }
-                if begin.elapsed() > Duration::from_secs(10) {
+                if begin.elapsed() > EVENT_LIMIT {
                     bail!("{host}: a link does not come up: {}", links.stdout);
                 }
                 std::thread::sleep(Duration::from_millis(50));
@@ -163,12 +165,63 @@ impl Network {
         command
     }
 
+    /// Bytes that host b has received over a rail, also what was not meant for it.
+    pub(super) fn carried(&self, rail: usize) -> Result<u64> {
+        let path = format!("/sys/class/net/rail{rail}/statistics/rx_bytes");
+        let outcome = process::capture(&mut self.in_host(1, &["cat", &path]), LIMIT)?;
+        outcome.stdout.trim().parse().with_context(|| format!("{path}: {}", outcome.reason()))
+    }
+
+    /// Waits until these rails have carried so many bytes more, each of them.
+    pub(super) fn await_carried(&self, rails: &[usize], bytes: u64) -> Result<()> {
+        let carried = || rails.iter().map(|&rail| self.carried(rail)).collect::<Result<Vec<u64>>>();
+        let before = carried()?;
+        let begin = Instant::now();
+        loop {
+            let more: Vec<u64> = carried()?.iter().zip(&before).map(|(now, then)| now - then).collect();
+            if more.iter().all(|&more| more >= bytes) {
+                return Ok(());
+            }
+            if begin.elapsed() > EVENT_LIMIT {
+                bail!("rails {rails:?} carried {more:?} bytes in {EVENT_LIMIT:?}, not {bytes} each");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// A program in one of the two.
     pub(super) fn in_host(&self, host: usize, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.hosts[host]]).args(words);
         command
     }
+}
+
+/// Runs a job that goes on until a file appears, whose path is its last argument; the file is made when `script` ends.
+pub(super) fn while_running(
+    job: &mut Command,
+    script: impl FnOnce() -> Result<()> + Send,
+) -> Result<process::Outcome> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let stop = std::env::temp_dir().join(format!("{PREFIX}-stop-{}-{number}", std::process::id()));
+    job.arg(&stop);
+    let outcome = std::thread::scope(|scope| {
+        let script = scope.spawn(|| {
+            let result = script();
+            std::fs::write(&stop, "").context("the file that stops a job")?;
+            result
+        });
+        let outcome = process::capture(job, LIMIT);
+        let script = script.join().unwrap_or_else(|_| bail!("the script of a job panicked"));
+        match (outcome, script) {
+            // A job that failed is the reason why the script waited in vain.
+            (Ok(outcome), Err(error)) if outcome.success() => Err(error),
+            (outcome, _) => outcome,
+        }
+    });
+    let _ = std::fs::remove_file(&stop);
+    outcome
 }
 
 impl Drop for Network {

@@ -1,4 +1,4 @@
-//! Rails that change their speed, break, fall silent, come back, or do not.
+//! Rails that change their speed, break, fall silent, come back, or do not: what must hold whenever, and, as bounds, how soon.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,25 +6,110 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Session;
-use super::network::{LIMIT, MTU_JUMBO, Network};
+use super::figures::Bound;
+use super::network::{LIMIT, MTU_JUMBO, Network, while_running};
 use super::shaped::{raw_beside, shaped};
 use super::timeline::{Timeline, now_s};
 use crate::process;
 
+/// How a rail goes, or comes back.
+type Set = fn(&Network, usize, bool) -> Result<()>;
+
+/// Bytes that count as data: far more than what a broken rail takes for tries.
+const DATA_BYTES: u64 = 16 << 20;
+
+/// A job that streams; how long is still to be said.
+pub(super) fn stream_job(session: &Session<'_>, network: &Network) -> Result<Command> {
+    let program = session.build("tests/net/stream.c")?;
+    Ok(network.job(&session.prefix, 2, &[], &program))
+}
+
+/// Every byte of a stream is right while `script` runs.
+pub(super) fn streams_through(
+    session: &mut Session<'_>,
+    mut job: Command,
+    what: &str,
+    script: impl FnOnce() -> Result<()> + Send,
+) -> Result<()> {
+    let outcome = while_running(&mut job, script)?;
+    let is_good = outcome.success() && outcome.stdout.lines().any(|line| line == "No Errors");
+    session.verdict(is_good, what, || outcome.reason());
+    Ok(())
+}
+
+pub(super) fn speed_change(session: &mut Session<'_>) -> Result<()> {
+    let network = shaped(&[2000, 2000], MTU_JUMBO)?;
+    let job = stream_job(session, &network)?;
+    streams_through(session, job, "a rail changes its speed", || {
+        network.await_carried(&[0, 1], DATA_BYTES)?;
+        for speed in [500, 2000] {
+            network.shape(1, speed)?;
+            network.await_carried(&[0, 1], DATA_BYTES)?;
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn rail_down(session: &mut Session<'_>) -> Result<()> {
+    one_of_four(session, "down", Network::set_carrier_gone)
+}
+
+pub(super) fn rail_silent(session: &mut Session<'_>) -> Result<()> {
+    one_of_four(session, "silent", Network::set_silent)
+}
+
+/// One of four rails is cut in one way and comes back: the others carry on, then it does.
+fn one_of_four(session: &mut Session<'_>, how: &str, set: Set) -> Result<()> {
+    let network = shaped(&[1000; 4], MTU_JUMBO)?;
+    let job = stream_job(session, &network)?;
+    streams_through(session, job, &format!("a rail goes {how} and comes back"), || {
+        network.await_carried(&[0, 1, 2, 3], DATA_BYTES)?;
+        set(&network, 2, true)?;
+        network.await_carried(&[0, 1, 3], 2 * DATA_BYTES)?;
+        set(&network, 2, false)?;
+        network.await_carried(&[2], DATA_BYTES)
+    })
+}
+
+pub(super) fn all_down(session: &mut Session<'_>) -> Result<()> {
+    none_left(session, "down", Network::set_carrier_gone)
+}
+
+pub(super) fn all_silent(session: &mut Session<'_>) -> Result<()> {
+    none_left(session, "silent", Network::set_silent)
+}
+
+/// All rails go: every operation fails, and the job ends.
+fn none_left(session: &mut Session<'_>, how: &str, set: Set) -> Result<()> {
+    let network = shaped(&[1000, 1000], MTU_JUMBO)?;
+    let program = session.build("tests/net/lost.c")?;
+    let outcome = while_running(&mut network.job(&session.prefix, 2, &[], &program), || {
+        network.await_carried(&[0, 1], DATA_BYTES)?;
+        (0..2).try_for_each(|rail| set(&network, rail, true))
+    })?;
+    let said = |what: &str| outcome.stderr.lines().filter(|line| line.contains(what)).count();
+    let is_good = outcome.stdout.lines().filter(|line| *line == "No Errors").count() == 2;
+    let first = outcome.stderr.lines().find(|line| line.contains(": long ")).unwrap_or("nothing").to_owned();
+    let what = format!("all rails {how}: {} operations failed, the first: {first}", said(" s: "));
+    session.verdict(is_good && said("finalize: done") == 2, &what, || {
+        format!("{}\n{}", outcome.stdout, outcome.reason())
+    });
+    Ok(())
+}
+
 /// The share of the sum that counts as all of it.
 const ALL: f64 = 0.90;
 
-/// A stream under which `change` is called at each of the moments, in seconds from the start, with its number. The timeline
-/// and when the changes were made.
-fn stream(
+/// A stream for so many seconds, under which `change` is called at each of the moments, in seconds from the start, with its
+/// number. The timeline and when the changes were made.
+fn timed_stream(
     session: &mut Session<'_>,
     network: &Network,
     seconds: f64,
     moments: &[f64],
     change: impl Fn(usize) -> Result<()> + Sync,
 ) -> Result<(Timeline, Vec<f64>)> {
-    let program = session.build("tests/net/stream.c")?;
-    let mut job = network.job(&session.prefix, 2, &[], &program);
+    let mut job = stream_job(session, network)?;
     job.arg(seconds.to_string());
     let (outcome, changed) = during(&mut job, moments, change)?;
     let is_good = outcome.success() && outcome.stdout.lines().any(|line| line == "No Errors");
@@ -55,22 +140,21 @@ pub(super) fn during(
     })
 }
 
-/// Says when a stream was as quick again as it is to be. If that is too late, `beside` says what raw sockets reach.
+/// Adds when a stream was as quick again as it is to be. If that is too late, `beside` says what raw sockets reach.
 fn recovery(
     session: &mut Session<'_>,
-    what: &str,
+    name: &str,
     after: Option<f64>,
     most_s: f64,
     beside: impl FnOnce() -> Result<String>,
 ) {
-    let words = after.map_or("never".to_owned(), |after| format!("after {after:.2} s"));
-    let mut what = format!("{what}: {words} (at most {most_s} s)");
-    let is_good = after.is_some_and(|after| after <= most_s);
-    if !is_good {
-        what += "; ";
-        what += &beside().unwrap_or_else(|error| format!("raw sockets beside it failed: {error:#}"));
-    }
-    session.figure(is_good, &what);
+    let after = after.unwrap_or(f64::NAN);
+    let note = if after <= most_s {
+        String::new()
+    } else {
+        beside().unwrap_or_else(|error| format!("raw sockets beside it failed: {error:#}"))
+    };
+    session.figures.add(name, after, "s", Bound::AtMost(most_s), &note);
 }
 
 /// What raw sockets reach of the sum (in bytes a second) of these rails.
@@ -78,20 +162,16 @@ fn beside(network: &Network, rails: &[usize], sum: f64) -> Result<String> {
     raw_beside(network, rails, sum / 1e9, ALL * 100.0)
 }
 
-pub(super) fn speed_change(session: &mut Session<'_>) -> Result<()> {
+pub(super) fn speed_change_times(session: &mut Session<'_>) -> Result<()> {
     let network = shaped(&[2000, 2000], MTU_JUMBO)?;
     let speeds = [500, 2000];
     let (timeline, changed) =
-        stream(session, &network, 8.0, &[2.5, 5.0], |number| network.shape(1, speeds[number]))?;
-    for (number, &speed) in speeds.iter().enumerate() {
+        timed_stream(session, &network, 8.0, &[2.5, 5.0], |number| network.shape(1, speeds[number]))?;
+    for (&speed, &changed) in speeds.iter().zip(&changed) {
         let sum = f64::from(2000 + speed) * 1e6 / 8.0;
-        let after = timeline.recovered_after_s(changed[number], changed[number] + 2.3, ALL * sum);
-        let steady = timeline.rate(changed[number] + 1.0, changed[number] + 2.3) / sum * 100.0;
-        let what = format!(
-            "one of two rails from {} to {speed} Mbit/s, then {steady:.1} % of the sum; 90 %",
-            2500 - speed
-        );
-        recovery(session, &what, after, 1.0, || {
+        let after = timeline.recovered_after_s(changed, changed + 2.3, ALL * sum);
+        let name = format!("one of two rails from {} to {speed} Mbit/s: 90 % of the sum", 2500 - speed);
+        recovery(session, &name, after, 1.0, || {
             network.shape(1, speed)?;
             beside(&network, &[0, 1], sum)
         });
@@ -99,27 +179,22 @@ pub(super) fn speed_change(session: &mut Session<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn rail_down(session: &mut Session<'_>) -> Result<()> {
-    one_of_four(session, "down", Network::set_carrier_gone)
+pub(super) fn rail_down_times(session: &mut Session<'_>) -> Result<()> {
+    one_of_four_times(session, "down", Network::set_carrier_gone)
 }
 
-pub(super) fn rail_silent(session: &mut Session<'_>) -> Result<()> {
-    one_of_four(session, "silent", Network::set_silent)
+pub(super) fn rail_silent_times(session: &mut Session<'_>) -> Result<()> {
+    one_of_four_times(session, "silent", Network::set_silent)
 }
 
-/// One of four rails is cut in one way, and comes back.
-fn one_of_four(
-    session: &mut Session<'_>,
-    how: &str,
-    set: fn(&Network, usize, bool) -> Result<()>,
-) -> Result<()> {
+fn one_of_four_times(session: &mut Session<'_>, how: &str, set: Set) -> Result<()> {
     const RATE: u32 = 1000;
     let network = shaped(&[RATE; 4], MTU_JUMBO)?;
     let (timeline, changed) =
-        stream(session, &network, 10.5, &[2.5, 4.5], |number| set(&network, 2, number == 0))?;
+        timed_stream(session, &network, 10.5, &[2.5, 4.5], |number| set(&network, 2, number == 0))?;
     let (cut, back) = (changed[0], changed[1]);
     let stall = timeline.stall_s(cut - 0.2, back);
-    session.figure(stall <= 1.0, &format!("a rail goes {how}: stall {stall:.3} s (at most 1 s)"));
+    session.figures.add(&format!("a rail {how}: stall"), stall, "s", Bound::AtMost(1.0), "");
     let sum = |rails: &[usize]| rails.len() as f64 * f64::from(RATE) * 1e6 / 8.0;
     let (others, all) = ([0, 1, 3], [0, 1, 2, 3]);
     let three = timeline.recovered_after_s(cut, back, ALL * sum(&others));
@@ -127,35 +202,7 @@ fn one_of_four(
         beside(&network, &others, sum(&others))
     });
     let four = timeline.recovered_after_s(back, back + 5.6, ALL * sum(&all));
-    recovery(session, "it is back: 90 % of all four", four, 5.0, || beside(&network, &all, sum(&all)));
-    Ok(())
-}
-
-pub(super) fn all_down(session: &mut Session<'_>) -> Result<()> {
-    none_left(session, "down", Network::set_carrier_gone)
-}
-
-pub(super) fn all_silent(session: &mut Session<'_>) -> Result<()> {
-    none_left(session, "silent", Network::set_silent)
-}
-
-/// All rails go: every operation fails in time, and the job ends.
-fn none_left(
-    session: &mut Session<'_>,
-    how: &str,
-    set: fn(&Network, usize, bool) -> Result<()>,
-) -> Result<()> {
-    let network = shaped(&[1000, 1000], MTU_JUMBO)?;
-    let program = session.build("tests/net/lost.c")?;
-    let mut job = network.job(&session.prefix, 2, &[], &program);
-    let (outcome, _) =
-        during(job.arg("20"), &[2.0], |_| (0..2).try_for_each(|rail| set(&network, rail, true)))?;
-    let said = |what: &str| outcome.stderr.lines().filter(|line| line.contains(what)).count();
-    let is_good = outcome.stdout.lines().filter(|line| *line == "No Errors").count() == 2;
-    let first = outcome.stderr.lines().find(|line| line.contains(": long ")).unwrap_or("nothing").to_owned();
-    let what = format!("all rails {how}: {} operations failed in time, the first: {first}", said(" s: "));
-    session.verdict(is_good && said("finalize: done") == 2, &what, || {
-        format!("{}\n{}", outcome.stdout, outcome.reason())
-    });
+    let name = format!("a rail back from {how}: 90 % of all four");
+    recovery(session, &name, four, 5.0, || beside(&network, &all, sum(&all)));
     Ok(())
 }

@@ -43,3 +43,13 @@ pub(crate) fn run(command: &mut Command) -> Output {
 pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
+
+/// Says that a check is skipped; `cargo xtask test` lists it in its summary.
+pub(crate) fn skip(what: &str) {
+    use std::io::Write;
+    eprintln!("skipped: {what}");
+    let Some(path) = std::env::var_os("AYATORI_SKIPS") else { return };
+    let mut list =
+        std::fs::OpenOptions::new().append(true).create(true).open(path).expect("the list of skips");
+    writeln!(list, "{what}").expect("the list of skips");
+}
