@@ -31,6 +31,7 @@ pub(super) struct Outcome {
 #[derive(Debug)]
 pub(super) struct Experiment {
     file: String,
+    name: String,
     table: toml::Table,
     seed: u64,
 }
@@ -50,11 +51,11 @@ impl Experiment {
         for section in ["topology", "host_models", "switch_models", "hosts"] {
             ensure!(table.contains_key(section), "{file}: the study needs a [{section}] to replace parts of");
         }
-        Ok(Experiment { file, table, seed })
+        Ok(Experiment { file, name: machine.name, table, seed })
     }
 
-    /// What results depend on beside their case. The last part is the outcome of a small run: where the simulator or the
-    /// machine changes, old results are not mixed with new ones.
+    /// What results depend on beside their case. The last part is the outcome of two small runs: after a change of the
+    /// simulator or the machine, old results are not mixed with new ones. The path of the machine file does not matter.
     pub(super) fn origin(&self) -> anyhow::Result<String> {
         let mut probe = [0; 2];
         let case = Case {
@@ -74,7 +75,7 @@ impl Experiment {
         let [ring_ps, exchange_ps] = probe;
         Ok(format!(
             "{}, seed {}, two small runs take {ring_ps} ps and {exchange_ps} ps",
-            self.file, self.seed
+            self.name, self.seed
         ))
     }
 

@@ -23,7 +23,7 @@ use cases::Case;
 use curves::Curve;
 use experiment::{Experiment, Outcome};
 use report::LinkLoads;
-use store::Store;
+use store::{Access, Store};
 
 pub use findings::{Finding, Verdict};
 
@@ -42,7 +42,7 @@ pub struct Options {
     pub jobs: Option<u16>,
     /// Discard earlier results.
     pub fresh: bool,
-    /// Run nothing; write the page from earlier results.
+    /// Run nothing; write the page from earlier results, which stay as they are.
     pub report_only: bool,
 }
 
@@ -99,16 +99,21 @@ pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result
         }
     };
     let origin = experiment.origin()?;
-    let (store, moved) = Store::open(&out, &origin, options.fresh)?;
-    if let Some(path) = moved {
-        on_event(Event::MovedAside(path));
+    let access = match (options.report_only, options.fresh) {
+        (true, _) => Access::Read,
+        (false, true) => Access::Replace,
+        (false, false) => Access::Add,
+    };
+    let mut store = Store::open(&out, &origin, access)?;
+    if let Some(path) = store.moved_to() {
+        on_event(Event::MovedAside(path.into()));
     }
-    let store = Mutex::new(store);
-    if !options.report_only {
-        run_missing(options.jobs, &cases, &experiment, &store, &on_event)?;
+    if access != Access::Read {
+        let shared = Mutex::new(store);
+        run_missing(options.jobs, &cases, &experiment, &shared, &on_event)?;
+        store = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        store.sort(&origin, &cases)?;
     }
-    let store = store.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    store.sort(&origin, &cases)?;
     let done = |case: &Case| store.get(case).map(|outcome| (*case, outcome));
     let results: Vec<(Case, Outcome)> = cases.iter().filter_map(done).collect();
     let curves = curves::of(&cases, &results);
@@ -189,4 +194,63 @@ fn link_loads(experiment: &Experiment, curves: &[Curve]) -> anyhow::Result<LinkL
         }
     }
     Ok(loads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The head of results.csv and one result.
+    fn write_results(folder: &Path, origin: &str) {
+        let case = cases::quick()[0];
+        let mut store = Store::open(folder, origin, Access::Add).expect("a new store");
+        store.add(&case, Outcome { gap: 0.0, time_ps: 1_000, packet_hop_count: 10 }).expect("one result");
+    }
+
+    fn results(folder: &Path) -> String {
+        std::fs::read_to_string(folder.join("results.csv")).expect("results.csv")
+    }
+
+    #[test]
+    fn a_report_keeps_results_whatever_the_path_of_the_machine() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = include_str!("../../../../machines/fx10.toml");
+        let copy = folder.path().join("copy-of-fx10.toml");
+        std::fs::write(&copy, text).expect("a copy");
+        let origin = Experiment::new("machines/fx10.toml".into(), text, 1).and_then(|made| made.origin());
+        write_results(folder.path(), &origin.expect("an origin"));
+        let before = results(folder.path());
+        let options = Options {
+            quick: true,
+            machine: Some(copy),
+            out: Some(folder.path().into()),
+            seed: 1,
+            report_only: true,
+            ..Options::default()
+        };
+        for _ in 0..2 {
+            let summary = run(&options, |event| panic!("{event:?}")).expect("a report");
+            assert_eq!(summary.run_count.0, 1, "the result counts");
+            assert_eq!(results(folder.path()), before);
+        }
+    }
+
+    #[test]
+    fn a_report_of_another_seed_is_refused_and_changes_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_results(folder.path(), "another machine, seed 7");
+        let before = results(folder.path());
+        let options = Options {
+            quick: true,
+            out: Some(folder.path().into()),
+            seed: 1,
+            report_only: true,
+            ..Options::default()
+        };
+        let error = run(&options, |event| panic!("{event:?}")).expect_err("no results of this origin");
+        let error = format!("{error:#}");
+        assert!(error.contains("another machine, seed 7") && error.contains("seed 1"), "{error}");
+        assert_eq!(results(folder.path()), before);
+        assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
+    }
 }
