@@ -48,6 +48,9 @@ pub(crate) use random::Random;
 
 use choose::{Chosen, choose};
 
+/// Most switches that are planned. Paths take 12 bytes for each two switches: 200 MB.
+pub const SWITCH_COUNT_MAX: usize = 4096;
+
 /// Plans a machine by its `[plan]` options. The plan's [`crate::plan::Verdicts`] say what holds and what does not.
 ///
 /// # Errors
@@ -64,6 +67,12 @@ pub fn plan(machine: &Machine) -> Result<Plan, DescriptionError> {
 /// # Errors
 /// As [`plan`].
 pub fn plan_without(machine: &Machine, failures: &[Failure]) -> Result<Plan, DescriptionError> {
+    let switch_count = machine.switches.len();
+    if switch_count > SWITCH_COUNT_MAX {
+        let key = if machine.topology.is_some() { "topology" } else { "switch" };
+        let problem = format!("{switch_count} switches, and the planner takes {SWITCH_COUNT_MAX}");
+        return Err(machine.error(key, problem, "plan a smaller part; `ayatori sim run` takes the whole"));
+    }
     let network = Network::of(machine, failures);
     let mut chosen = chosen(machine, &network);
     if !failures.is_empty() {

@@ -288,3 +288,13 @@ fn three_hosts_without_a_switch_are_a_ring_of_bridges() {
     assert_eq!(plan.hosts[0].attachments[0].interface, "br0");
     assert_eq!(plan.switches[0].inside_host, Some(crate::graph::HostId(0)));
 }
+
+#[test]
+fn more_switches_than_the_planner_takes_are_refused() {
+    let text = "name = \"big\"\n[switch_models.s]\nports = 4\nrate_gbps = 1\n[host_models.h]\n\
+                nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 4097\n\
+                switch_model = \"s\"\n[hosts]\nmodel = \"h\"\ncount = 2\n";
+    let machine = Machine::parse("big.toml", text).unwrap();
+    let error = plan(&machine).map(drop).unwrap_err().to_string();
+    assert!(error.starts_with("big.toml:7: topology: 4097 switches, and the planner takes 4096"), "{error}");
+}
