@@ -47,7 +47,7 @@ impl Words for AristaEos {
         }
     }
 
-    fn native(vlan: Option<VlanId>) -> Vec<String> {
+    fn native(vlan: Option<VlanId>, _members: &VlanSet) -> Vec<String> {
         // Without one all frames are tagged: untagged ones are dropped.
         let which = vlan.map_or_else(|| "tag".to_owned(), |vlan| vlan.to_string());
         vec![format!("switchport trunk native vlan {which}")]

@@ -8,7 +8,7 @@ use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
 use super::ios_family::{self, Members, Words, write_aging, write_hashing, write_vlans};
-use super::text::{self, Interface, line};
+use super::text::{Interface, line};
 use super::{Config, Dialect, Refusal};
 
 /// See the module's documentation.
@@ -39,17 +39,15 @@ impl Words for CiscoIos {
             "! Models that also know ISL want `switchport trunk encapsulation dot1q` before each `mode trunk`.",
         );
         write_vlans(out, switch, "\n exit");
-        let has_native = text::interfaces(switch).any(|interface| interface.membership().pvid.is_some());
-        if !has_native {
-            *out +=
-                "!\n! Trunks carry tagged frames only: untagged ones are dropped.\nvlan dot1q tag native\n";
-        }
         write_aging(out, switch);
         write_hashing(out, switch, "port-channel load-balance src-dst-mixed-ip-port");
     }
 
-    fn native(vlan: Option<VlanId>) -> Vec<String> {
-        vlan.map(|vlan| format!("switchport trunk native vlan {vlan}")).into_iter().collect()
+    fn native(vlan: Option<VlanId>, members: &VlanSet) -> Vec<String> {
+        // Not every model has `vlan dot1q tag native`. Every model drops untagged frames if their VLAN is not allowed.
+        let others = [1].into_iter().chain((1..=VlanId::MAX).rev()).filter_map(VlanId::new);
+        let native = vlan.or_else(|| others.into_iter().find(|&other| !members.contains(other)));
+        native.map(|vlan| format!("switchport trunk native vlan {vlan}")).into_iter().collect()
     }
 
     fn pause(interface: Interface<'_>, is_on: bool) -> Vec<String> {

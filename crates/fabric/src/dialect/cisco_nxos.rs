@@ -43,7 +43,7 @@ impl Words for CiscoNxos {
         write_hashing(out, switch, "port-channel load-balance src-dst ip-l4port");
     }
 
-    fn native(vlan: Option<VlanId>) -> Vec<String> {
+    fn native(vlan: Option<VlanId>, _members: &VlanSet) -> Vec<String> {
         // The switch tags native VLANs too unless told otherwise here (see `vlan dot1q tag native` above).
         let Some(vlan) = vlan else { return Vec::new() };
         vec![format!("switchport trunk native vlan {vlan}"), "no switchport trunk native vlan tag".into()]

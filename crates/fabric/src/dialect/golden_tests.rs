@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ALL, Config, ConfigFile, Dialect, capabilities_of};
 use crate::graph::SwitchId;
-use crate::plan::{Membership, Plan, Tagging, VlanChoice, VlanSet, two_switches_and_four_hosts};
+use crate::plan::{Membership, Plan, Tagging, VlanChoice, VlanId, VlanSet, two_switches_and_four_hosts};
 
 /// The example for one dialect: its port names, and host tagging where it needs that.
 pub(crate) fn example(dialect: &dyn Dialect, port_name: Option<&str>) -> Plan {
@@ -111,5 +111,30 @@ fn dialects_with_one_untagged_vlan_refuse_several_and_say_what_to_do() {
         plan.switches[0].dialect = dialect.name().into();
         let refusal = dialect.emit(&plan, SwitchId(0)).unwrap_err().to_string();
         assert!(refusal.contains("one native VLAN") && refusal.contains("tagging = \"host\""), "{refusal}");
+    }
+}
+
+#[test]
+fn ios_drops_untagged_frames_on_every_model() {
+    // `vlan dot1q tag native` is missing on some models: the native VLAN is one that the trunk does not carry instead.
+    let dialect = super::by_name("cisco-ios").unwrap();
+    for (vids, native) in [([101, 102], 1), ([1, 2], 4094), ([1, 4094], 4093)] {
+        let mut plan = example(dialect, None);
+        let vids = vids.map(|vid| VlanId::new(vid).unwrap());
+        let all: VlanSet = vids.into_iter().collect();
+        for switch in &mut plan.switches {
+            for membership in switch.ports.iter_mut().map(|port| &mut port.membership) {
+                membership.tagged = if membership.tagged.is_empty() { VlanSet::new() } else { all.clone() };
+            }
+            switch.lags.iter_mut().for_each(|lag| lag.membership.tagged = all.clone());
+        }
+        let text = dialect.emit(&plan, SwitchId(0)).unwrap().files.remove(0).text;
+        assert!(!text.contains("tag native"), "{text}");
+        let trunks = text.matches("switchport mode trunk\n").count();
+        assert_eq!(
+            text.matches(&format!("switchport trunk native vlan {native}\n")).count(),
+            trunks,
+            "{text}"
+        );
     }
 }

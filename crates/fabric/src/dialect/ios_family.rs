@@ -36,8 +36,8 @@ pub(super) trait Words: Dialect {
     /// What comes before the interfaces: VLANs, aging, hashing.
     fn write_globals(out: &mut String, switch: &SwitchPlan);
 
-    /// Lines for a trunk's one untagged VLAN, or for none.
-    fn native(vlan: Option<VlanId>) -> Vec<String>;
+    /// Lines for a trunk's one untagged VLAN, or for none. `members` are all VLANs of the trunk.
+    fn native(vlan: Option<VlanId>, members: &VlanSet) -> Vec<String>;
 
     /// Lines that turn pause on or off.
     fn pause(interface: Interface<'_>, is_on: bool) -> Vec<String>;
@@ -100,9 +100,9 @@ fn write_trunk<W: Words>(
     let native = text::native(words.name(), switch, &name, membership)?;
     begin::<W>(out, &name, &text::reason(plan, interface.role()));
     write_lines::<W>(out, W::TRUNK);
-    write_lines::<W>(out, W::native(native));
-    // A link that no tree uses carries nothing.
     let members = text::members(membership);
+    write_lines::<W>(out, W::native(native, &members));
+    // A link that no tree uses carries nothing.
     let list = if members.is_empty() { "none".to_owned() } else { members.to_string() };
     write_lines::<W>(out, [format!("switchport trunk allowed vlan {list}")]);
     write_lines::<W>(out, W::AFTER_VLANS);
