@@ -126,7 +126,9 @@ fn checks(text: &mut String, plan: &Plan) -> std::fmt::Result {
             Status::Fails => "FAILS  ",
         };
         writeln!(text, "  {word}  {:10}  {}", check.name, check.detail)?;
-        if let Some(remedy) = &check.remedy {
+        // The alternative stands below, with its lines and figures.
+        let is_below = check.name == "deadlock" && plan.verdicts.alternative.is_some();
+        if let Some(remedy) = check.remedy.as_ref().filter(|_| !is_below) {
             writeln!(text, "                       to do: {remedy}")?;
         }
     }
@@ -185,4 +187,20 @@ pub(super) fn failures(degraded: &[Degraded]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alternative_is_printed_once() {
+        let text = "name = \"ring\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\n[host_models.h]\n\
+                    nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 6\n\
+                    switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 1\n[plan]\nrouting = \"minimal\"\n";
+        let machine = Machine::parse("ring.toml", text).expect("a machine");
+        let plan = ayatori_fabric::vlan::plan(&machine).expect("a plan");
+        let summary = summary(&machine, &plan);
+        assert_eq!(summary.matches("no-wrap-transit").count(), 1, "{summary}");
+    }
 }
