@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::peers::Library;
+use crate::random::Random;
 use crate::{paths, process};
 
 /// Options of `cargo xtask killtest`.
@@ -31,19 +32,6 @@ pub(crate) struct Options {
     /// Milliseconds the job may take to end after the kill.
     #[arg(long, default_value_t = 1000)]
     limit_ms: u64,
-}
-
-/// SplitMix64: small, seeded, good enough to choose moments and victims.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
 }
 
 /// `cargo xtask killtest`.
@@ -83,7 +71,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// One job. Returns how long it took to end after the kill.
 fn one(library: Library, program: &Path, seed: u64, limit: Duration) -> Result<Duration> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let ranks = 2 + random.below(7) as usize;
     let victim = random.below(ranks as u64) as usize;
     // One in four dies during start-up, the others in the middle of traffic.
@@ -199,16 +187,6 @@ fn victim_source() -> std::path::PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_same_seed_makes_the_same_choices() {
-        let draw = |seed| -> Vec<u64> {
-            let mut random = Random(seed);
-            (0..8).map(|_| random.below(1000)).collect()
-        };
-        assert_eq!(draw(7), draw(7));
-        assert_ne!(draw(7), draw(8));
-    }
 
     #[test]
     fn a_rank_is_read_from_either_launchers_environment() {

@@ -18,6 +18,7 @@ mod net_test;
 mod paths;
 mod peers;
 mod process;
+mod random;
 mod run;
 mod skips;
 mod stage;
@@ -60,7 +61,7 @@ enum Command {
     Fuzz(fuzz::Options),
     /// libFuzzer on everything that reads bytes from outside (needs nightly).
     FuzzDecoders(fuzz_decoders::Options),
-    /// Break the protocol engine's source in a copy, one bug at a time: fault runs must find each.
+    /// Generated bugs in a crate's source, one at a time: its tests and fault runs must find each.
     Mutants(mutants::Options),
     /// Prove plans on real Linux bridges in a small virtual machine.
     LabTest(lab_test::Options),

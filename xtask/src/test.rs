@@ -38,10 +38,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let skips_file = skips_file.to_string_lossy();
     let test = ["test", "--workspace", "--no-fail-fast"];
     steps.step("cargo test", || cargo(&test, &[(skips::VARIABLE, &skips_file)]))?;
+    let prefix = paths::build_dir().join("prefix");
     let mut programs = None;
     steps.step("conformance programs", || {
         programs = Some(conformance::programs::compile(&c_programs)?);
-        Ok(())
+        stage::check(&prefix)
     })?;
     let programs = || programs.as_ref().context("there are no conformance programs to run");
     steps.step("conformance", || programs()?.run(&c_programs))?;

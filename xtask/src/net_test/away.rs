@@ -8,7 +8,8 @@ use anyhow::{Result, bail};
 
 use super::figures::Bound;
 use super::network::{LIMIT, Network, ip};
-use super::{Random, Session, build, result};
+use super::{Session, build, result};
+use crate::random::Random;
 use crate::{paths, process};
 
 /// How often a job ends while a rail is cut.
@@ -123,7 +124,7 @@ pub(super) fn finish(session: &mut Session<'_>) -> Result<()> {
     let network = Network::new(2)?;
     let program = session.build("tests/net/finish.c")?;
     let seed = session.options.seed;
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for turn in 0..FINISHES {
         // A job takes some 0.3 s.
         let cut_after_ms = 100 + random.below(300);

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::network::{LIMIT, Network, blind, ip, while_running};
-use super::{Random, Session, build};
+use super::{Session, build};
 use crate::conformance::programs;
 use crate::process;
+use crate::random::Random;
 
 /// Of what a program said that failed.
 const LINES_SHOWN: usize = 20;
@@ -112,7 +113,7 @@ fn cut(session: &mut Session<'_>, count: u32) -> Result<()> {
 
 /// Every second one is silent: frames are lost and the carrier stays.
 fn cut_and_restore(network: &Network, count: u32, seed: u64) -> Result<()> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let rails: Vec<usize> = (0..network.rails).collect();
     network.await_carried(&rails, 1 << 20)?;
     for number in 0..count {

@@ -16,10 +16,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns};
 
+use super::Session;
 use super::hostile::{Answer, PORT, PORTS, converse};
 use super::network::{LIMIT, Network, ip};
-use super::{Random, Session};
 use crate::process;
+use crate::random::Random;
 
 /// A bit flips in so many bytes, on average.
 const FLIP_EVERY_BYTES: u64 = 4 << 20;
@@ -182,7 +183,7 @@ impl Proxy {
     /// Copies, and flips bits.
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, number: u64, is_caller: bool) {
         let mut said = Vec::new();
-        let mut random = Random(self.seed ^ number << 32);
+        let mut random = Random::new(self.seed ^ number << 32);
         let mut left = random.below(2 * FLIP_EVERY_BYTES);
         let mut chunk = vec![0; 256 << 10];
         let _ = from.set_read_timeout(Some(TICK));

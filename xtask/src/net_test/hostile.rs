@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::Session;
 use super::figures::Bound;
 use super::network::{LIMIT, MTU_JUMBO, Network};
 use super::shaped::shaped;
 use super::timeline::Timeline;
 use super::trouble::{during, stream_job, streams_through};
-use super::{Random, Session};
 use crate::process;
+use crate::random::Random;
 
 /// The ports of the job; with one rank on a host its listener at each address is the first.
 pub(super) const PORTS: &str = "41000-41003";
@@ -113,7 +114,7 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut random = Random(7);
+            let mut random = Random::new(7);
             repeat(&noisy_count, NOISY_COUNT, &mut || {
                 let Ok(mut stream) = dial() else { return };
                 let bytes: Vec<u8> = (0..random.below(4000)).map(|_| random.below(256) as u8).collect();
