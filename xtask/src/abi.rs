@@ -10,6 +10,13 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::Path;
 
+/// The functions of the ABI, without their `PMPI_` names.
+pub(crate) fn functions() -> Result<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/mpi/abi/functions.txt");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(table::functions(&text).into_iter().map(|function| function.name).collect())
+}
+
 /// Writes both files.
 pub(crate) fn run() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");

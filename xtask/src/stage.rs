@@ -8,15 +8,19 @@
 //! include/  mpi.h, mpi-ext.h
 //! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc
 //! ```
+//!
+//! What is installed has no debugging information (five sixths of the files); cargo's `target/release` keeps it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use object::{Object, ObjectSection, ObjectSymbol};
 
-use crate::{paths, process};
+use crate::{abi, paths, process};
 
 /// The version of what is staged.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -70,10 +74,10 @@ fn lay_out(prefix: &Path) -> Result<()> {
     let release = paths::target_dir().join("release");
     let crate_dir = paths::root().join("crates/mpi");
     let (bin, lib) = (prefix.join("bin"), prefix.join("lib"));
-    copy(&release.join("ayatori"), &bin.join("ayatori"), 0o755)?;
+    install_stripped(&release.join("ayatori"), &bin.join("ayatori"))?;
     link("ayatori", &bin.join("mpiexec"))?;
     link("ayatori", &bin.join("mpirun"))?;
-    copy(&release.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"), 0o755)?;
+    install_stripped(&release.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
     link("libmpi_abi.so.1", &lib.join("libmpi_abi.so"))?;
     for header in ["mpi.h", "mpi-ext.h"] {
         copy(&crate_dir.join("include").join(header), &prefix.join("include").join(header), 0o644)?;
@@ -83,6 +87,50 @@ fn lay_out(prefix: &Path) -> Result<()> {
         link(wrapper, &bin.join(format!("{wrapper}_abi")))?;
     }
     pkg_config(prefix, &crate_dir.join("wrappers/ayatori.pc.in"), &lib.join("pkgconfig/ayatori.pc"))
+}
+
+/// Copies a program or a library without its debugging information.
+fn install_stripped(from: &Path, to: &Path) -> Result<()> {
+    let stripped = from.with_extension("stripped");
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-debug").arg("-o").arg(&stripped).arg(from);
+    process::show(&mut strip).context("stripping needs binutils (Debian: apt-get install binutils)")?;
+    copy(&stripped, to, 0o755)
+}
+
+/// What is wrong with the installed library: debugging information in it, or functions of the ABI that it lacks.
+///
+/// # Errors
+/// Something is, or it cannot be read.
+pub(crate) fn check(prefix: &Path) -> Result<()> {
+    for name in ["lib/libmpi_abi.so.1", "bin/ayatori"] {
+        let path = prefix.join(name);
+        let sections = debug_sections(&fs::read(&path).with_context(|| path.display().to_string())?)?;
+        if !sections.is_empty() {
+            bail!("{} has debugging information: {}", path.display(), sections.join(", "));
+        }
+    }
+    let library = fs::read(prefix.join("lib/libmpi_abi.so.1"))?;
+    let file = object::File::parse(&*library)?;
+    let defined: BTreeSet<&str> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .filter_map(|symbol| symbol.name().ok())
+        .collect();
+    let wanted: Vec<String> =
+        abi::functions()?.into_iter().flat_map(|name| [format!("P{name}"), name]).collect();
+    let missing: Vec<&String> = wanted.iter().filter(|name| !defined.contains(name.as_str())).collect();
+    if !missing.is_empty() {
+        bail!("the installed library lacks {} of {} functions: {missing:?}", missing.len(), wanted.len());
+    }
+    println!("{} functions of the ABI, no debugging information", wanted.len());
+    Ok(())
+}
+
+fn debug_sections(bytes: &[u8]) -> Result<Vec<String>> {
+    let file = object::File::parse(bytes)?;
+    let names = file.sections().filter_map(|section| section.name().map(str::to_owned).ok());
+    Ok(names.filter(|name| name.starts_with(".debug_")).collect())
 }
 
 /// Copies through a temporary name: a running program keeps the file it has open.
@@ -110,4 +158,15 @@ fn pkg_config(prefix: &Path, template: &Path, to: &Path) -> Result<()> {
     let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     fs::create_dir_all(to.parent().expect("a file inside the prefix"))?;
     fs::write(to, text).with_context(|| format!("cannot write {}", to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debugging_information_is_found_where_there_is_some() {
+        let here = fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(debug_sections(&here).unwrap().iter().any(|name| name == ".debug_line"));
+    }
 }
