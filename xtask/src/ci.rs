@@ -2,6 +2,7 @@
 //! are shown again at the end, so that a long log is read from its tail.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -34,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut failed = Vec::new();
     for (name, arguments) in STEPS {
         let begin = Instant::now();
-        let (ok, mut closing) = step(arguments)?;
+        let (ok, mut closing) = step(this()?.args(arguments), &skips::path())?;
         summary.append(&mut closing);
         let word = if ok { "ok" } else { "FAILED" };
         summary.push(format!(
@@ -57,13 +58,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     skipped
 }
 
-/// Runs ourselves with `arguments`, passes everything on, and keeps the closing lines of every runner.
-fn step(arguments: &[&str]) -> Result<(bool, Vec<String>)> {
-    let this = std::env::current_exe().context("cannot find myself")?;
-    let mut command = Command::new("sh");
-    command.arg("-c").arg("exec \"$0\" \"$@\" 2>&1").arg(this).args(arguments);
-    command.env(skips::VARIABLE, skips::path());
-    let mut child = command.current_dir(paths::root()).stdout(Stdio::piped()).spawn()?;
+/// Ourselves.
+///
+/// # Errors
+/// Our own path is not to be had.
+pub(crate) fn this() -> Result<Command> {
+    Ok(Command::new(std::env::current_exe().context("cannot find myself")?))
+}
+
+/// Runs a command, passes everything on, and keeps the closing lines of every runner. Whether it succeeded.
+///
+/// # Errors
+/// It cannot be started.
+pub(crate) fn step(command: &Command, skips: &Path) -> Result<(bool, Vec<String>)> {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg("exec \"$0\" \"$@\" 2>&1").arg(command.get_program()).args(command.get_args());
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.env(skips::VARIABLE, skips).current_dir(paths::root()).stdout(Stdio::piped());
+    let mut child = shell.spawn()?;
     let pipe = child.stdout.take().expect("stdout is a pipe");
     let mut closing = Vec::new();
     for line in BufReader::new(pipe).split(b'\n') {
@@ -79,7 +91,8 @@ fn step(arguments: &[&str]) -> Result<(bool, Vec<String>)> {
 /// The lines in which runners say how it went.
 fn is_closing(line: &str) -> bool {
     let starts = ["test result:", "== ", "tidy: ", "conformance ", "FAILED ", "heat: PASSED", "heat: FAILED"];
-    let more = ["pingpong: PASSED", "pingpong: FAILED", "error: test failed"];
+    let more =
+        ["pingpong: PASSED", "pingpong: FAILED", "error: test failed", "killtest", "why-test:", "mutants "];
     starts.iter().chain(&more).any(|start| line.starts_with(start))
         || (line.contains(" passed") && line.contains(" failed"))
         || line.contains(" worlds from seed ")

@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.if_possible
         && let Some(missing) = missing()
     {
-        skips::note("lab", missing);
+        skips::note("lab", &missing);
         return Ok(());
     }
     process::show(
@@ -81,7 +81,11 @@ fn has_qemu() -> bool {
 }
 
 /// What the lab lacks on this machine, and how to get it.
-fn missing() -> Option<&'static str> {
+pub(crate) fn missing() -> Option<String> {
+    lacking().map(str::to_owned)
+}
+
+fn lacking() -> Option<&'static str> {
     if !has_qemu() {
         return Some("no qemu-system-x86_64 (Debian: apt-get install qemu-system-x86)");
     }

@@ -15,6 +15,7 @@ mod killtest;
 mod lab_test;
 mod mutants;
 mod net_test;
+mod nightly;
 mod paths;
 mod peers;
 mod process;
@@ -67,6 +68,8 @@ enum Command {
     LabTest(lab_test::Options),
     /// Run jobs over TCP between two network namespaces (needs root).
     NetTest(net_test::Options),
+    /// Everything that takes hours: bounds, fuzzing, killed ranks, mutants, other suites; writes a page of results.
+    Nightly(nightly::Options),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
     Bench(bench::Options),
     /// Internal: disturb a job of net-test.
@@ -103,6 +106,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Mutants(options) => mutants::run(options),
         Command::LabTest(options) => lab_test::run(options),
         Command::NetTest(options) => net_test::run(options),
+        Command::Nightly(options) => nightly::run(options),
         Command::Bench(options) => bench::run(options),
         Command::NetStranger(options) => net_test::stranger(options),
         Command::Stopwatch(options) => bench::stopwatch(options),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -42,10 +42,10 @@ pub(crate) fn note(what: &str, why: &str) {
     }
 }
 
-/// What was skipped, each with how often.
-pub(crate) fn all() -> BTreeMap<String, usize> {
+/// What a file lists, each with how often.
+pub(crate) fn in_file(path: &Path) -> BTreeMap<String, usize> {
     let mut skips = BTreeMap::new();
-    for line in fs::read_to_string(path()).unwrap_or_default().lines() {
+    for line in fs::read_to_string(path).unwrap_or_default().lines() {
         *skips.entry(line.to_owned()).or_default() += 1;
     }
     skips
@@ -56,7 +56,7 @@ pub(crate) fn all() -> BTreeMap<String, usize> {
 /// # Errors
 /// Something was, and `is_strict`.
 pub(crate) fn close(is_strict: bool) -> Result<()> {
-    let skips = all();
+    let skips = in_file(&path());
     for (line, count) in &skips {
         println!(
             "== skipped: {line}{}",

@@ -29,6 +29,7 @@ use figures::Figures;
 use network::LIMIT;
 
 pub(crate) use hostile::{StrangerOptions, stranger};
+pub(crate) use network::obstacle;
 
 /// What to try.
 #[derive(clap::Args)]

@@ -31,7 +31,7 @@ pub(super) fn ip(words: &str) -> Result<()> {
 }
 
 /// Why there cannot be namespaces here; `None`: there can.
-pub(super) fn obstacle() -> Option<String> {
+pub(crate) fn obstacle() -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
         return Some("network namespaces need root (sudo -E cargo xtask net-test)".to_owned());
     }
