@@ -62,6 +62,8 @@ pub(crate) struct Queue {
     nodes: Vec<Node>,
     free_node: u32,
     far: Heap,
+    /// Pending events that are not the caller's timers.
+    network_count: usize,
 }
 
 impl Queue {
@@ -78,13 +80,25 @@ impl Queue {
             nodes: Vec::new(),
             free_node: NONE,
             far: Heap::default(),
+            network_count: 0,
         }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, time_ps: u64, class: Class, entity: u32) {
-        let event = Event { time_ps, class, entity };
-        let slice = time_ps >> self.slice_bits;
+        self.network_count += usize::from(class != Class::Timer);
+        self.insert(Event { time_ps, class, entity });
+    }
+
+    /// Whether nothing but timers of the caller is pending.
+    #[inline]
+    pub(crate) fn has_only_timers(&self) -> bool {
+        self.network_count == 0
+    }
+
+    #[inline]
+    fn insert(&mut self, event: Event) {
+        let slice = event.time_ps >> self.slice_bits;
         if slice <= self.slice {
             let later = self.current.iter().rposition(|other| other.key() > event.key());
             self.current.insert(later.map_or(0, |index| index + 1), event);
@@ -100,7 +114,9 @@ impl Queue {
         if self.current.is_empty() && !self.turn() {
             return None;
         }
-        self.current.pop()
+        let event = self.current.pop()?;
+        self.network_count -= usize::from(event.class != Class::Timer);
+        Some(event)
     }
 
     #[inline]
@@ -133,7 +149,7 @@ impl Queue {
             let end = self.slice + self.lists.len() as u64;
             while self.far.first().is_some_and(|event| event.time_ps >> self.slice_bits < end) {
                 if let Some(event) = self.far.pop() {
-                    self.push(event.time_ps, event.class, event.entity);
+                    self.insert(event);
                 }
             }
             if !self.current.is_empty() {

@@ -523,7 +523,7 @@ impl<P: Probe> Network<P> {
     /// Runs to the next thing the caller is to be told. `None`: nothing is pending any more.
     ///
     /// # Errors
-    /// [`Deadlock`] when messages are outstanding but nothing can move any more.
+    /// [`Deadlock`] when messages are outstanding but nothing can move any more, also while timers are pending.
     pub fn advance(&mut self) -> Result<Option<Occurrence>, Deadlock> {
         self.advance_until(u64::MAX)
     }
@@ -541,11 +541,14 @@ impl<P: Probe> Network<P> {
             if event_slice.is_none_or(|slice| slice > self.wheel.slice()) {
                 // Nothing is left in the open slice.
                 let next = match (self.wheel.next_slice(), event_slice) {
+                    // What a timer's owner sends then would only queue behind the packets that wait for each other.
+                    (None, _) if self.messages.len() > 0 && self.queue.has_only_timers() => {
+                        return Err(self.standstill());
+                    }
                     (Some(ports), Some(events)) => ports.min(events),
                     (ports, events) => match ports.or(events) {
                         Some(next) => next,
-                        None if self.messages.len() == 0 => return Ok(None),
-                        None => return Err(self.standstill()),
+                        None => return Ok(None),
                     },
                 };
                 if self.wheel.bounds_ps(next).0 <= limit_ps {

@@ -5,7 +5,7 @@ use ayatori_core::coll::Collective;
 use ayatori_core::ids::{Source, TagSelector};
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Method, Routing, TieRule};
-use ayatori_fabric::topology::{HostLayout, Topology, Torus};
+use ayatori_fabric::topology::{HostLayout, Ring, Topology, Torus};
 use ayatori_sim::cluster::{Cluster, ClusterError, Config, Mpi, NicUse, Transfer};
 use ayatori_sim::machine::{nsim_torus, tofu_torus};
 use ayatori_sim::network::{self, Gap, Network};
@@ -151,6 +151,26 @@ fn ranks_that_wait_for_nobody_are_named() {
     }
     let error = cluster(&[4], Config::default()).run(waits).unwrap_err();
     assert!(matches!(&error, ClusterError::Stuck { ranks, count: 1, .. } if ranks == &[2]), "{error}");
+}
+
+#[test]
+fn a_deadlock_names_its_cycle_with_one_and_two_nics() {
+    for nic_count in [1, 2] {
+        let topology = Topology::Ring(Ring { switch_count: 8 });
+        let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
+        let hosts = HostLayout { per_switch_count: 1, nic_count, link };
+        let graph = topology.build_with_hosts(link, hosts).unwrap();
+        let method = Method::DimensionOrder { dateline: false, tie: TieRule::Balanced };
+        let routing = Routing::new(method, &topology, &graph).unwrap();
+        let one_channel = network::Config { vc_count: 1, ..network::Config::nsim() };
+        let network = Network::with_probe(graph, routing, one_channel, None).unwrap();
+        let around = |mpi: Mpi| async move {
+            let (me, size) = (mpi.rank(), mpi.size());
+            mpi.sendrecv((me + 3) % size, (me + size - 3) % size, 0, 16 << 20).await.map(drop)
+        };
+        let error = Cluster::new(network, Config::default()).unwrap().run(around).unwrap_err();
+        assert!(matches!(&error, ClusterError::Deadlock(found) if found.cycle.len() == 8), "{error}");
+    }
 }
 
 #[test]
