@@ -44,6 +44,7 @@ use std::task::{Context, Poll, Waker};
 
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::ProcessId;
+use ayatori_core::request::Completion;
 use ayatori_core::time::Instant;
 use ayatori_core::{Error, Process, process};
 
@@ -239,8 +240,19 @@ impl std::error::Error for ClusterError {}
 /// Processes and what connects them; shared by the cluster and the ranks' [`Mpi`] handles.
 struct World {
     processes: Vec<Process>,
+    /// By rank.
+    direct: Vec<DirectReceive>,
     fabric: Fabric,
     memory: Memory,
+}
+
+/// The one receive of a process that [`Mpi::recv`] waits for ([`Process::receive_direct`]).
+#[derive(Clone, Copy, PartialEq)]
+enum DirectReceive {
+    None,
+    Waiting,
+    /// Its caller has not been told yet.
+    Over(Completion),
 }
 
 /// Memory for messages whose data matter, by size; used again when an operation has ended.
@@ -301,7 +313,12 @@ impl Cluster {
         let processes = (0..process_count).map(process).collect();
         let fabric = Fabric::new(network, config, process_count);
         Ok(Cluster {
-            world: Rc::new(RefCell::new(World { processes, fabric, memory: Memory::default() })),
+            world: Rc::new(RefCell::new(World {
+                processes,
+                direct: vec![DirectReceive::None; process_count as usize],
+                fabric,
+                memory: Memory::default(),
+            })),
             process_count,
         })
     }
@@ -404,12 +421,12 @@ impl Run {
     fn step(&mut self, rank: u32) -> Result<(), ClusterError> {
         let mut seen = None;
         loop {
-            let completion_count = self.progress(rank);
-            if seen == Some(completion_count) {
+            let over_count = self.progress(rank);
+            if seen == Some(over_count) {
                 return Ok(());
             }
             // Completions during the workload's own calls (a message to itself, say) count too.
-            seen = Some(completion_count);
+            seen = Some(over_count);
             let Some(task) = &mut self.tasks[rank as usize] else { return Ok(()) };
             let outcome = task.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             if self.world.borrow().fabric.clock_ps(rank) >= fabric::TIME_MAX_PS {
@@ -424,9 +441,11 @@ impl Run {
         }
     }
 
+    /// Handles what has arrived. A number that changes when an operation of the process ends.
     fn progress(&mut self, rank: u32) -> u64 {
-        let World { processes, fabric, .. } = &mut *self.world.borrow_mut();
+        let World { processes, direct, fabric, .. } = &mut *self.world.borrow_mut();
         let process = &mut processes[rank as usize];
+        let direct = &mut direct[rank as usize];
         loop {
             // Links over several NICs acknowledge and measure: they want the time.
             if process.wants_time() {
@@ -439,7 +458,11 @@ impl Run {
         if let Some(due) = process.poll_timeout() {
             fabric.wake_at(rank, due.0);
         }
-        process.completion_count()
+        if *direct == DirectReceive::Waiting && process.poll_direct() {
+            *direct = DirectReceive::Over(*process.direct_completion());
+        }
+        let is_over = matches!(direct, DirectReceive::Over(_));
+        2 * process.completion_count() + u64::from(is_over)
     }
 
     fn stuck(&self) -> ClusterError {

@@ -11,7 +11,7 @@ use ayatori_core::request::{Completion, Origin, Posted, SendMode, Status};
 use ayatori_core::{Error, Process};
 
 use super::fabric::Fabric;
-use super::{Nic, World};
+use super::{DirectReceive, Nic, World};
 use crate::trace::{Bar, Operation};
 
 /// A rank's way into its process. Cheap to clone; all clones are the same rank.
@@ -199,22 +199,47 @@ impl Mpi {
         outcome
     }
 
-    /// Sends (`MPI_Send`).
+    /// Sends (`MPI_Send`): at once if the message is short and can leave now, as in the library.
     ///
     /// # Errors
     /// As [`Mpi::isend`] and [`Mpi::wait`].
     pub async fn send(&self, to: u32, tag: i32, bytes: u64) -> Result<(), Error> {
-        let request = self.isend(to, tag, bytes)?;
+        let buffer = Buffer::virtual_of(bytes as usize);
+        let request = self.call(|process, nic| {
+            if process.send_at_once(nic, CommId::WORLD, buffer, to, tag) {
+                return Ok(Posted::Done(Completion::EMPTY));
+            }
+            process.send(nic, CommId::WORLD, buffer, to, tag, SendMode::Standard)
+        })?;
+        let request = self.traced(request, Operation::Send { to, tag, bytes });
         self.wait(request).await.map(drop)
     }
 
-    /// Receives (`MPI_Recv`).
+    /// Receives (`MPI_Recv`) by the process' one direct receive. While another task of this rank waits in that, by a
+    /// request: as the library does for a second thread.
     ///
     /// # Errors
     /// As [`Mpi::irecv`] and [`Mpi::wait`].
     pub async fn recv(&self, from: u32, tag: i32, bytes: u64) -> Result<Status, Error> {
-        let request = self.irecv(from, tag, bytes)?;
-        self.wait(request).await
+        if self.world.borrow().direct[self.rank as usize] != DirectReceive::None {
+            let request = self.irecv(from, tag, bytes)?;
+            return self.wait(request).await;
+        }
+        let buffer = Buffer::virtual_of(bytes as usize);
+        let mut begun = DirectReceive::Waiting;
+        let request = self.call(|process, nic| {
+            let (source, tag) = (Source::Rank(from), TagSelector::Tag(tag));
+            if process.receive_direct(nic, CommId::WORLD, buffer, source, tag)? {
+                begun = DirectReceive::Over(*process.direct_completion());
+            }
+            Ok(Posted::Done(Completion::EMPTY))
+        })?;
+        self.world.borrow_mut().direct[self.rank as usize] = begun;
+        let Request { bar, .. } =
+            self.traced(request, Operation::Receive { from: Source::Rank(from), bytes });
+        let completion = poll_fn(|_| self.take_direct()).await;
+        self.end_bar(bar, Some(completion.status));
+        completion.error.map_or(Ok(completion.status), Err)
     }
 
     /// Sends to one rank and receives from another, `bytes` each (`MPI_Sendrecv`).
@@ -262,6 +287,13 @@ impl Mpi {
             });
             trace.end_operation(bar, now_ps, took);
         }
+    }
+
+    fn take_direct(&self) -> Poll<Completion> {
+        let direct = &mut self.world.borrow_mut().direct[self.rank as usize];
+        let DirectReceive::Over(completion) = *direct else { return Poll::Pending };
+        *direct = DirectReceive::None;
+        Poll::Ready(completion)
     }
 
     fn take(&self, id: RequestId) -> Poll<Result<Completion, Error>> {
