@@ -5,7 +5,7 @@
 //! ([`Device::set_gap`]), and only when the gap is another than the last to that peer: with no gaps it is never called.
 //! Messages that go eagerly are one packet, and have no gap of their own.
 
-use super::Process;
+use super::{CommSlot, Process};
 use crate::device::{Device, Gap};
 use crate::error::Error;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Tag};
@@ -61,9 +61,12 @@ impl Process {
 
     /// The same of a communicator that may still be being made, for when it is.
     pub fn set_comm_gap_early(&mut self, comm: CommId, gap: Gap) {
-        if self.set_comm_gap(comm, Some(gap)).is_err() {
+        if let Some(CommSlot::Reserved) = self.comms.get(comm.0 as usize) {
             self.early_gaps.retain(|entry| entry.0 != comm);
             self.early_gaps.push((comm, gap));
+        } else {
+            // An error: its making has failed already. The next one of this id is another.
+            let _ = self.set_comm_gap(comm, Some(gap));
         }
     }
 
