@@ -12,18 +12,22 @@
 //!    be reached by no rail, and nothing may be left: no request, no message, no registration, no credit, no rail that
 //!    works and is not used.
 //!
-//! Traffic: point-to-point in standard and synchronous mode, persistent requests, wildcards, probes and matched probes,
-//! cancelling of receives and sends, messages to oneself, floods that use up credit, communicators made by splitting, and
-//! five collective operations with every algorithm.
+//! Traffic: point-to-point in standard, synchronous and buffered mode (ready mode is standard mode in the engine), by the
+//! calls that `MPI_Send`, `MPI_Isend`, `MPI_Recv` and `MPI_Irecv` make, with gaps; persistent requests, requests that are
+//! freed, wildcards, probes and matched probes, cancelling of receives and sends, messages to oneself, floods that use up
+//! credit; communicators made in every way, and freed; every collective operation with every algorithm, in place and not.
+//! [`Feature`] lists what a test demands of many worlds together.
 //!
-//! Where a collective operation failed because a member died, messages that lie unmatched at survivors, and their credit,
-//! are not checked: the engine has no way yet to take them back. Where two members that live have lost each other, others
-//! may wait for messages that nobody sends any more: a program would have to tell them.
+//! Where a collective operation failed because a member died, messages that lie unmatched at its survivors, and their
+//! credit, are not checked: the engine has no way yet to take them back. Where two members that live have lost each other,
+//! others may wait for messages that nobody sends any more: a program would have to tell them. Both concern the members of
+//! that communicator only.
 //!
 //! That the checks can fail is shown by [`Bug`]s, built into the device on purpose: each is found (tests).
 
 mod bug;
 mod collectives;
+mod feature;
 mod model;
 mod port;
 mod wire;
@@ -37,6 +41,7 @@ use std::sync::mpsc;
 use std::thread;
 
 pub use bug::Bug;
+pub use feature::Feature;
 
 /// What a world has seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,17 +56,29 @@ pub struct WorldReport {
     pub crash_count: u64,
     /// Times that a rail between two processes failed for a while.
     pub outage_count: u64,
+    /// A bit for each [`Feature`] that has been used.
+    features: u64,
     /// A digest of every completion in order: the same seed gives the same, on every machine and in every build.
     pub digest: u64,
 }
 
 impl WorldReport {
+    /// Whether something has been used or has happened.
+    pub fn has_covered(&self, feature: Feature) -> bool {
+        self.features & feature.bit() != 0
+    }
+
+    fn cover(&mut self, feature: Feature) {
+        self.features |= feature.bit();
+    }
+
     fn add(&mut self, other: &WorldReport) {
         self.step_count += other.step_count;
         self.message_count += other.message_count;
         self.collective_count += other.collective_count;
         self.crash_count += other.crash_count;
         self.outage_count += other.outage_count;
+        self.features |= other.features;
         self.digest = (self.digest ^ other.digest).wrapping_mul(0x0000_0100_0000_01B3);
     }
 }

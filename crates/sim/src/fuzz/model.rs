@@ -12,7 +12,8 @@ use super::wire::Seen;
 #[derive(Debug, Clone)]
 pub(super) struct Members {
     pub(super) of_rank: Vec<u32>,
-    pub(super) context: ContextId,
+    /// `None` before the first member has made it.
+    pub(super) context: Option<ContextId>,
 }
 
 impl Members {
@@ -86,9 +87,9 @@ pub(super) struct Model {
     flying: Vec<Vec<usize>>,
     /// Messages whose senders wish to cancel them.
     cancelling: BTreeMap<(u32, u64), usize>,
-    /// What who has been told of the loss of whom, as flying.
+    /// Peer losses that a process has heard of, by lost process × count + process.
     lost: Vec<Vec<Error>>,
-    /// Of whose loss who has been told, in that order.
+    /// Peers whose loss a process has heard of, in that order, by process.
     told: Vec<Vec<(u32, Error)>>,
     count: usize,
 }
@@ -212,8 +213,22 @@ impl Model {
         Some(number)
     }
 
-    pub(super) fn first_arrived(&self, at: u32) -> Option<usize> {
-        self.arrived[at as usize].first().copied()
+    /// Messages at a process that nothing has taken, in order of arrival.
+    pub(super) fn arrived(&self, at: u32) -> &[usize] {
+        &self.arrived[at as usize]
+    }
+
+    /// How many receives wait at a process, and how many messages.
+    pub(super) fn waiting_counts(&self, at: u32) -> (usize, usize) {
+        (self.posted[at as usize].len(), self.arrived[at as usize].len())
+    }
+
+    /// Whether no message and no receive of a communicator waits anywhere.
+    pub(super) fn is_idle(&self, comm: usize) -> bool {
+        let messages = self.arrived.iter().chain(&self.flying).flatten();
+        let receives = self.posted.iter().flatten();
+        messages.into_iter().all(|&number| self.sent[number].comm != comm)
+            && receives.into_iter().all(|&number| self.receives[number].1.comm != comm)
     }
 
     pub(super) fn cancel_receive(&mut self, number: usize) {
@@ -244,7 +259,7 @@ impl Model {
     pub(super) fn see(&mut self, seen: Seen) -> Result<(), String> {
         match seen {
             Seen::Envelope { from, to, context, eager } => {
-                if self.comms.iter().all(|comm| comm.context != context) {
+                if self.comms.iter().all(|comm| comm.context != Some(context)) {
                     // Of a collective operation.
                     return Ok(());
                 }

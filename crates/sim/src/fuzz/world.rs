@@ -1,6 +1,8 @@
 //! A world: its making, its calls, and its end.
 
+mod blocking;
 mod check;
+mod comms;
 mod time;
 mod traffic;
 
@@ -13,7 +15,6 @@ use ayatori_core::device::RailCapabilities;
 use ayatori_core::ids::{CommId, ContextId, ProcessId, RailSet, RequestId, Tag};
 use ayatori_core::link::{Policy, TrunkConfig};
 use ayatori_core::process::{Config, MessageId};
-use ayatori_core::request::Posted;
 use ayatori_core::time::Duration;
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Method, Routing};
@@ -26,6 +27,8 @@ use super::wire::{Moods, Rails, Wire};
 use super::{Bug, WorldReport};
 use crate::network::{self, Network, NicId, NoProbe};
 use crate::random::Random;
+use blocking::Blocked;
+use comms::{Running, Sequence};
 
 type Outcome<T = ()> = Result<T, String>;
 
@@ -69,32 +72,20 @@ enum Plan {
     Receive { wanted: Wanted, buffer: Buffer },
 }
 
+impl Plan {
+    fn comm(&self) -> usize {
+        match *self {
+            Plan::Send { comm, .. } => comm,
+            Plan::Receive { wanted, .. } => wanted.comm,
+        }
+    }
+}
+
 struct Persistent {
     at: u32,
     id: RequestId,
     plan: Plan,
     active: bool,
-}
-
-/// The collective operations of a communicator, in the order in which all members do them.
-struct Sequence {
-    comm: usize,
-    joints: Vec<Joint>,
-    /// The next operation of each rank.
-    next: Vec<usize>,
-    /// Ranks that have been told of a dead member: they begin nothing more here.
-    broken: Vec<bool>,
-    /// Two members that live have lost each other: others may wait for messages that nobody sends any more.
-    severed: bool,
-}
-
-struct Running {
-    at: u32,
-    sequence: usize,
-    joint: usize,
-    id: RequestId,
-    send: Buffer,
-    recv: Buffer,
 }
 
 /// Memory that is its program's again.
@@ -117,6 +108,10 @@ struct Habits {
     /// One process sends much to another that does not look.
     flood: bool,
     crashes: bool,
+    /// Processes wait in calls (`MPI_Send`, `MPI_Recv`).
+    blocks: bool,
+    /// Memory that each process attaches for buffered sends; 0: none.
+    attached_bytes: usize,
     /// Links are in trunk mode: time matters.
     trunks: bool,
     /// A process that cannot reach another aborts, as programs do that handle no errors.
@@ -140,6 +135,9 @@ struct World<'a> {
     sends: Vec<Send>,
     persistent: Vec<Persistent>,
     held: Vec<(u32, MessageId, usize)>,
+    /// By process.
+    blocked: Vec<Option<Blocked>>,
+    /// By communicator of the model.
     sequences: Vec<Sequence>,
     running: Vec<Running>,
     given_back: Vec<GivenBack>,
@@ -150,6 +148,7 @@ struct World<'a> {
 /// Runs a world to its end.
 pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Outcome<WorldReport> {
     let mut world = World::new(seed, bug, history)?;
+    world.attach_buffers()?;
     world.split_world()?;
     let step_count = 20 + world.random.below(140);
     for _ in 0..step_count {
@@ -159,6 +158,7 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
         let (count, quota) = (world.random.below(8), world.random.below(4));
         world.pump(count)?;
         world.maybe_crash_accessed();
+        world.maybe_crash_awaited();
         let at = world.random.below(world.count() as u64) as u32;
         world.deliver(at, quota)?;
         if world.random.below(4) == 0 {
@@ -214,6 +214,8 @@ fn capabilities(
             transfer_bytes_max: [70, 1_000, 1 << 20][random.below(3) as usize],
             get: random.below(2) == 0,
             put: random.below(2) == 0,
+            transfer_bytes_min: [0, 0, 2_000][random.below(3) as usize],
+            streams_awaited: random.below(3) == 0,
             latency_ps: 1 + random.below(1_000_000),
             may_break: trunks && random.below(2) == 0,
             ordered: !trunks || random.below(4) > 0,
@@ -274,13 +276,14 @@ impl<'a> World<'a> {
             peer_timeout: ms([2_000, 5_000, 10_000], &mut random),
         };
         let habits = habits(&mut random, eager_bytes_max, piece_bytes, trunk.peer_timeout.0, trunks);
-        let config = Config { trunk, ..Config::default() };
+        let registrations_count_max = [0, 0, 1, 5][random.below(4) as usize];
+        let config = Config { trunk, registrations_count_max, ..Config::default() };
         let wire = Rc::new(RefCell::new(wire));
         let process = |me| Process::new(ProcessId(me), count as u32, config);
         let nodes = (0..count as u32).map(|me| (process(me), Port::new(me, &wire))).collect();
         history.push(format!("{:?}, {trunk:?}", wire.borrow().moods));
         let mut model = Model::new(count as usize);
-        model.comms.push(Members { of_rank: (0..count as u32).collect(), context: ContextId::WORLD });
+        model.comms.push(Members { of_rank: (0..count as u32).collect(), context: Some(ContextId::WORLD) });
         Ok(World {
             wire,
             nodes,
@@ -294,7 +297,8 @@ impl<'a> World<'a> {
             sends: Vec::new(),
             persistent: Vec::new(),
             held: Vec::new(),
-            sequences: vec![Sequence::new(0, count as usize)],
+            blocked: vec![None; count as usize],
+            sequences: vec![Sequence::new(count as usize)],
             running: Vec::new(),
             given_back: Vec::new(),
             report: WorldReport { digest: 0xCBF2_9CE4_8422_2325, ..WorldReport::default() },
@@ -302,60 +306,19 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Two more communicators: everybody with ranks backwards, and halves by odd and even.
-    fn split_world(&mut self) -> Outcome {
-        let count = self.count() as u32;
-        let halves = self.random.below(2) == 0;
-        for color_count in if halves { vec![1, 2] } else { vec![1] } {
-            let mut made = Vec::new();
-            for at in 0..count {
-                let (process, port) = &mut self.nodes[at as usize];
-                let split = process.icomm_split(port, CommId::WORLD, Some(at % color_count), -(at as i32));
-                made.push(split.map_err(|error| format!("splitting at {at}: {error}"))?);
-                let quota = self.random.below(3);
-                self.pump(quota)?;
+    fn attach_buffers(&mut self) -> Outcome {
+        for at in 0..self.count() {
+            let length = self.habits.attached_bytes;
+            if length == 0 {
+                continue;
             }
-            self.settle()?;
-            for (at, &(_, posted)) in made.iter().enumerate() {
-                if let Posted::Pending(id) = posted {
-                    let taken = self.nodes[at].0.take(id).map_err(|error| error.to_string())?;
-                    taken
-                        .filter(|done| done.error.is_none())
-                        .ok_or(format!("splitting at {at}: {taken:?}"))?;
-                }
-            }
-            for color in 0..color_count.min(count) {
-                let of_rank: Vec<u32> = (0..count).rev().filter(|at| at % color_count == color).collect();
-                let ids = made.iter().map(|&(id, _)| id);
-                let ids: Vec<Option<CommId>> =
-                    ids.enumerate().map(|(at, id)| of_rank.contains(&(at as u32)).then_some(id)).collect();
-                self.add_comm(of_rank, ids)?;
+            let Some(buffer) = self.memory(std::iter::repeat_n(0, length)) else { return Ok(()) };
+            let process = &mut self.nodes[at].0;
+            process.attach_buffer(buffer).map_err(|error| format!("attaching at {at}: {error}"))?;
+            if process.attach_buffer(buffer).is_ok() {
+                return Err(format!("process {at} attaches two buffers"));
             }
         }
-        Ok(())
-    }
-
-    fn add_comm(&mut self, of_rank: Vec<u32>, ids: Vec<Option<CommId>>) -> Outcome {
-        let mut contexts = Vec::new();
-        for (rank, &at) in of_rank.iter().enumerate() {
-            let id = ids[at as usize].ok_or("a member without the communicator")?;
-            let comm = self.nodes[at as usize].0.comm(id).map_err(|error| error.to_string())?;
-            let members: Vec<u32> = comm.group().iter().map(|process| process.0).collect();
-            if members != of_rank || comm.rank() != rank as u32 {
-                return Err(format!(
-                    "process {at} is {} of {members:?}, not {rank} of {of_rank:?}",
-                    comm.rank()
-                ));
-            }
-            contexts.push(comm.context());
-        }
-        let context = contexts[0];
-        if contexts.iter().any(|&other| other != context) {
-            return Err(format!("members {of_rank:?} have contexts {contexts:?}"));
-        }
-        self.sequences.push(Sequence::new(self.model.comms.len(), of_rank.len()));
-        self.model.comms.push(Members { of_rank, context });
-        self.comm_ids.push(ids);
         Ok(())
     }
 
@@ -394,13 +357,6 @@ impl<'a> World<'a> {
     }
 }
 
-impl Sequence {
-    fn new(comm: usize, size: usize) -> Sequence {
-        let broken = vec![false; size];
-        Sequence { comm, joints: Vec::new(), next: vec![0; size], broken, severed: false }
-    }
-}
-
 /// What the processes of a world do; `trunks`: links are in trunk mode.
 fn habits(
     random: &mut Random,
@@ -421,6 +377,8 @@ fn habits(
         popular: (random.below(3) == 0).then_some(random.below(8) as u32),
         flood: eager_bytes_max > 1_000 && random.below(2) == 0,
         crashes: random.below(3) == 0,
+        blocks: random.below(2) == 0,
+        attached_bytes: [0, 1_000, 100_000][random.below(3) as usize],
         trunks,
         aborts: random.below(2) == 0,
         scars: trunks && random.below(3) == 0,

@@ -2,7 +2,9 @@
 //!
 //! CI runs 2,000 seeds (`cargo xtask ci`); bugs in the engine's own source are tried by `cargo xtask mutants`.
 
-use ayatori_sim::fuzz::{Bug, Seeds, run_world, run_worlds};
+mod methods;
+
+use ayatori_sim::fuzz::{Bug, Feature, Seeds, run_world, run_worlds};
 
 const SEEDS: Seeds = Seeds { first: 0, count: if cfg!(debug_assertions) { 300 } else { 2_000 } };
 
@@ -12,9 +14,11 @@ fn thread_count() -> usize {
 
 #[test]
 fn worlds_keep_every_promise() {
-    if let Err(violation) = run_worlds(SEEDS, None, thread_count(), |_| {}) {
+    let report = run_worlds(SEEDS, None, thread_count(), |_| {}).unwrap_or_else(|violation| {
         panic!("{violation}\nreplay: ayatori sim fuzz --seeds 1 --from {}", violation.seed);
-    }
+    });
+    let missed: Vec<Feature> = Feature::all().filter(|&feature| !report.has_covered(feature)).collect();
+    assert!(missed.is_empty(), "no world has: {missed:?}");
 }
 
 #[test]

@@ -7,9 +7,12 @@ use ayatori_core::ids::{ProcessId, Tag};
 use ayatori_core::link::{CREDIT_CELLS, Health};
 use ayatori_core::request::{Completion, Origin};
 
+use super::blocking::Blocked;
+use super::comms::Step;
 use super::traffic::UNTOUCHED;
-use super::{GIVEN_BACK, GivenBack, Outcome, Running, Sequence, World, content};
-use crate::fuzz::model::Expected;
+use super::{GIVEN_BACK, GivenBack, Outcome, Running, World, content};
+use crate::fuzz::collectives::Joint;
+use crate::fuzz::model::{Expected, Members};
 
 impl World<'_> {
     pub(super) fn status_of(&self, message: usize) -> (Origin, Option<Tag>, u64) {
@@ -26,19 +29,20 @@ impl World<'_> {
 
     /// Takes what is complete, and checks it.
     pub(super) fn collect(&mut self) -> Outcome {
+        self.collect_direct()?;
         self.collect_receives()?;
         self.collect_sends()?;
         let mut index = 0;
         while index < self.running.len() {
-            let Running { at, sequence, joint, id, send, recv } = self.running[index];
+            let Running { at, id, .. } = self.running[index];
             let taken = if self.is_alive(at) { self.take(at, id)? } else { None };
             match taken {
                 None => index += 1,
                 Some(completion) => {
-                    self.running.swap_remove(index);
-                    self.check_collective(at, sequence, joint, &completion, &recv)?;
-                    self.give_back(at, send, "sent in collective operation", joint);
-                    self.give_back(at, recv, "received in collective operation", joint);
+                    let running = self.running.swap_remove(index);
+                    self.check_step(&running, &completion)?;
+                    self.give_back(at, running.send, "sent in collective operation", running.step);
+                    self.give_back(at, running.recv, "received in collective operation", running.step);
                 }
             }
         }
@@ -78,6 +82,9 @@ impl World<'_> {
                 continue;
             };
             let send = self.sends.swap_remove(index);
+            if matches!(self.blocked[at as usize], Some(Blocked::Send(blocking)) if blocking == id) {
+                self.blocked[at as usize] = None;
+            }
             match send.persistent {
                 Some(persistent) => self.persistent[persistent].active = false,
                 None => self.give_back(at, send.buffer, "of message", send.number),
@@ -165,45 +172,63 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn check_collective(
-        &mut self,
-        at: u32,
-        index: usize,
-        number: usize,
-        completion: &Completion,
-        recv: &Buffer,
-    ) -> Outcome {
+    /// A member's part of a collective operation, or of a communicator's making, has ended.
+    pub(super) fn check_step(&mut self, running: &Running, completion: &Completion) -> Outcome {
+        let Running { at, comm, step, .. } = *running;
         let now_ps = self.wire.borrow().now_ps();
-        self.digest([3, number as u64, now_ps]);
-        let sequence = &mut self.sequences[index];
-        let members = &self.model.comms[sequence.comm];
+        self.digest([3, step as u64, now_ps]);
+        let sequence = &mut self.sequences[comm];
+        let members = &self.model.comms[comm];
         let rank = members.rank_of(at).unwrap_or(0);
-        let (size, joint) = (sequence.next.len() as u32, sequence.joints[number]);
-        let name = format!("{:?} {number} of comm {} at {at}", joint.kind, sequence.comm);
-        match completion.error {
-            None => {}
+        let has_failed = match completion.error {
+            None => false,
             Some(error) if members.of_rank.iter().any(|&of| self.model.losses(at, of).contains(&error)) => {
                 sequence.broken[rank as usize] = true;
-                return Ok(());
+                true
             }
-            Some(error) => return Err(format!("{name}: {error}")),
+            Some(error) => return Err(format!("step {step} of comm {comm} at {at}: {error}")),
+        };
+        match sequence.steps[step].clone() {
+            Step::Making(making) => self.check_made(running, &making, has_failed),
+            Step::Joint(_) if has_failed => Ok(()),
+            Step::Joint(joint) => self.check_joint(running, rank, &joint),
         }
-        if joint.kind == Collective::Barrier && sequence.next.iter().any(|&next| next <= number) {
-            return Err(format!("{name}: a barrier lets pass before all have come"));
+    }
+
+    fn check_joint(&self, running: &Running, rank: u32, joint: &Joint) -> Outcome {
+        let Running { at, comm, step, recv, .. } = running;
+        let next = &self.sequences[*comm].next;
+        let name = || format!("{:?} {step} of comm {comm} at {at}", joint.kind);
+        if joint.kind == Collective::Barrier && next.iter().any(|&next| next <= *step) {
+            return Err(format!("{}: a barrier lets pass before all have come", name()));
         }
-        let after = joint.after(rank, size);
-        if recv.to_vec().as_ref() != Some(&after) {
-            return Err(format!(
-                "{name}: wrong result ({:?}, {} B a block)",
-                joint.choice, joint.block_bytes
-            ));
+        let (after, size) = (recv.to_vec().unwrap_or_default(), next.len() as u32);
+        if after != joint.after(rank, size) {
+            return Err(format!("{}: wrong result ({joint:?})", name()));
         }
         Ok(())
     }
 
     /// Everything has come to an end, and nothing is left.
     pub(super) fn check_end(&mut self) -> Outcome {
+        self.check_ended()?;
+        self.free_all()?;
+        // Those whose collective operations hang: they were told nothing, and a program would have to tell them.
+        let hung: Vec<u32> = self.running.iter().map(|running| running.at).collect();
+        for at in (0..self.count() as u32).filter(|&at| self.is_alive(at) && !hung.contains(&at)) {
+            self.check_left(at)?;
+        }
+        self.check_given_back()?;
+        self.check_rails()?;
+        self.check_credit()
+    }
+
+    fn check_ended(&self) -> Outcome {
         let waiting = |at: u32| self.is_alive(at);
+        if let Some(at) = (0..self.count() as u32).find(|&at| waiting(at) && self.is_blocked(at)) {
+            let need = self.nodes[at as usize].0.need_of_direct();
+            return Err(format!("process {at} waits in a call for ever: {need:?}"));
+        }
         if let Some(send) = self.sends.iter().find(|send| waiting(send.at)) {
             let message = &self.model.sent[send.number];
             return Err(format!("message {} never ends at its sender: {message:?}", send.number));
@@ -212,38 +237,55 @@ impl World<'_> {
             let model = &self.model.receives[receive.number];
             return Err(format!("receive {} never ends: {model:?}", receive.number));
         }
-        // Where two members that live cannot reach each other, one gives up and others wait for it: they were told
-        // nothing, and a program would have to tell them.
-        let hangs = |running: &&Running| waiting(running.at) && !self.sequences[running.sequence].severed;
-        if let Some(running) = self.running.iter().find(hangs) {
-            let sequence = &self.sequences[running.sequence];
-            let (joint, comm) = (&sequence.joints[running.joint], sequence.comm);
-            return Err(format!(
-                "{:?} {} of comm {comm} never ends at {}: {:?}",
-                joint.kind, running.joint, running.at, joint.choice
-            ));
+        let hangs = |running: &&Running| waiting(running.at) && !self.may_hang(running);
+        match self.running.iter().find(hangs) {
+            None => Ok(()),
+            Some(Running { at, comm, step, id, .. }) => {
+                let need = self.nodes[*at as usize].0.need(*id);
+                Err(format!("step {step} of comm {comm} never ends at {at}: {need:?}"))
+            }
         }
+    }
+
+    /// What programs free before they end.
+    fn free_all(&mut self) -> Outcome {
         self.free_persistent()?;
-        let severed: Vec<u32> = self.running.iter().map(|running| running.at).collect();
-        // A collective operation that failed leaves messages to members who have given up too: unmatched there, and
-        // holding credit.
-        let failed = |sequence: &Sequence| sequence.severed || sequence.broken.contains(&true);
-        let broken = self.sequences.iter().any(failed);
-        for at in (0..self.count() as u32).filter(|&at| self.is_alive(at) && !severed.contains(&at)) {
-            let (process, _) = &self.nodes[at as usize];
-            let counts = process.counts();
-            let registered = self.wire.borrow().registered_count(at);
-            let unexpected = if broken { 0 } else { counts.unexpected };
-            if (counts.requests, counts.posted, unexpected, registered) != (0, 0, 0, 0) {
-                return Err(format!("process {at} is left with {counts:?} and {registered} registrations"));
+        for at in (0..self.count() as u32).filter(|&at| self.is_alive(at)).collect::<Vec<_>>() {
+            for comm in 1..self.comm_ids.len() {
+                self.free_comm(comm, at)?;
             }
-            if !process.is_quiet() {
-                return Err(format!("process {at} still has something on its way"));
+            let (process, port) = &mut self.nodes[at as usize];
+            if !process.attached_is_drained() {
+                return Err(format!("the attached buffer of process {at} is never drained"));
             }
+            let detached = process.detach_buffer().map_or(0, |buffer| buffer.len());
+            if detached != self.habits.attached_bytes {
+                return Err(format!("process {at} gets an attached buffer of {detached} B back"));
+            }
+            // Registrations that are kept for messages to come go with their memory, also what the engine had of the heap.
+            process.invalidate_memory(port, 0, usize::MAX);
         }
-        self.check_given_back()?;
-        self.check_rails()?;
-        if broken { Ok(()) } else { self.check_credit() }
+        Ok(())
+    }
+
+    /// Nothing is left at a process. A collective operation that failed leaves messages to members who have given up too:
+    /// unmatched there, and holding credit.
+    fn check_left(&self, at: u32) -> Outcome {
+        let (process, _) = &self.nodes[at as usize];
+        let counts = process.counts();
+        let registered = self.wire.borrow().registered_count(at);
+        let mut failed =
+            self.sequences.iter().zip(&self.model.comms).filter(|(sequence, _)| sequence.has_failed());
+        let may_have_some = failed.any(|(_, members)| members.rank_of(at).is_some());
+        let collective_count = counts.unexpected - process.explain().unexpected.count as usize;
+        let unexpected = counts.unexpected - if may_have_some { collective_count } else { 0 };
+        if (counts.requests, counts.posted, unexpected, registered) != (0, 0, 0, 0) {
+            return Err(format!("process {at} is left with {counts:?} and {registered} registrations"));
+        }
+        if !process.is_quiet() {
+            return Err(format!("process {at} still has something on its way"));
+        }
+        Ok(())
     }
 
     /// Nobody has written to memory that a program has got back.
@@ -294,14 +336,20 @@ impl World<'_> {
     fn check_credit(&self) -> Outcome {
         let alive = |at: &u32| self.is_alive(*at);
         let count = self.count() as u32;
+        let failed =
+            self.sequences.iter().zip(&self.model.comms).filter(|(sequence, _)| sequence.has_failed());
+        let failed: Vec<_> = failed.map(|(_, members)| members).collect();
         for a in (0..count).filter(alive) {
             for b in (0..count).filter(alive) {
-                if !(self.model.losses(a, b).is_empty() && self.model.losses(b, a).is_empty()) {
+                let have_lost = !self.model.losses(a, b).is_empty() || !self.model.losses(b, a).is_empty();
+                let is_both =
+                    |members: &&&Members| members.rank_of(a).is_some() && members.rank_of(b).is_some();
+                if have_lost || failed.iter().any(|members| is_both(&members)) {
                     continue;
                 }
-                let (here, there) = (&self.nodes[a as usize].0, &self.nodes[b as usize].0);
-                let held = here.credit(ProcessId(b)).map_or(CREDIT_CELLS, |credit| credit.0);
-                let owed = there.credit(ProcessId(a)).map_or(0, |credit| credit.1);
+                let credit = |at: u32, peer| self.nodes[at as usize].0.credit(ProcessId(peer));
+                let held = credit(a, b).map_or(CREDIT_CELLS, |credit| credit.0);
+                let owed = credit(b, a).map_or(0, |credit| credit.1);
                 if held + owed != CREDIT_CELLS {
                     return Err(format!("{a} holds {held} cells of credit for {b}, which owes {owed}"));
                 }

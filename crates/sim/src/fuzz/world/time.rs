@@ -173,8 +173,7 @@ impl World<'_> {
             self.crash(at);
             return Ok(());
         }
-        for sequence in &mut self.sequences {
-            let members = &self.model.comms[sequence.comm];
+        for (sequence, members) in self.sequences.iter_mut().zip(&self.model.comms) {
             sequence.severed |= members.rank_of(at).is_some() && members.rank_of(peer).is_some();
         }
         Ok(())
@@ -214,10 +213,11 @@ impl World<'_> {
         for index in 0..self.receives.len() {
             self.cancel_receive(index)?;
         }
+        self.answer_direct()?;
         let everybody: Vec<u32> = (0..self.count() as u32).collect();
         let end_ps = self.now_ps() + 2 * self.habits.peer_timeout_ps + HEALED_MAX_PS;
         for _ in 0..ROUNDS_MAX {
-            let mut worked = self.begin_remaining_collectives()?;
+            let mut worked = self.begin_remaining_steps()?;
             let limit_ps = self.due_ps(&everybody).map_or(u64::MAX, |due_ps| due_ps.max(self.now_ps()));
             worked |= self.pump_until(64, limit_ps)?;
             for &at in &everybody {

@@ -2,32 +2,31 @@
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
-use ayatori_core::coll::Context;
+use ayatori_core::device::Gap;
+use ayatori_core::explain::Need;
 use ayatori_core::ids::{RequestId, Source, Tag, TagSelector};
 use ayatori_core::process::MessageId;
 use ayatori_core::request::{Completion, Posted, SendMode};
 
-use super::{Joint, Outcome, Persistent, Plan, Receive, Running, Send, Wanted, World, content, fill};
+use super::blocking::Blocked;
+use super::{Outcome, Persistent, Plan, Receive, Send, Wanted, World, content, fill};
+use crate::fuzz::Feature;
 use crate::fuzz::model::Sent;
 
 const TAG_COUNT: u64 = 3;
 /// Bytes of a receive buffer that nothing was written to.
 pub(super) const UNTOUCHED: u8 = 0xEE;
-const JOINTS_MAX: usize = 12;
 
 impl World<'_> {
     /// One random call.
     pub(super) fn act(&mut self) -> Outcome {
         self.report.step_count += 1;
-        match self.random.below(16) {
+        match self.random.below(20) {
             0..=3 => self.send(),
             4..=5 if self.habits.flood => self.flood(),
             4..=7 => self.receive(),
             8 => self.probe(),
-            9 => match self.held.pop() {
-                Some((at, message, number)) => self.receive_held(at, message, number),
-                None => Ok(()),
-            },
+            9 => self.receive_some_held(),
             10 if !self.receives.is_empty() => {
                 let index = self.random.below(self.receives.len() as u64) as usize;
                 self.cancel_receive(index)
@@ -38,24 +37,27 @@ impl World<'_> {
                 self.crash_any();
                 Ok(())
             }
-            _ => self.begin_some_collective(),
+            14 => self.free_send(),
+            15 => self.set_gap(),
+            16 => self.free_some_comm(),
+            17 => self.inspect(),
+            _ => self.begin_some_step(),
         }
     }
 
-    fn pick_alive(&mut self) -> u32 {
-        loop {
-            let at = self.random.below(self.count() as u64) as u32;
-            if self.is_alive(at) {
-                return at;
-            }
-        }
+    /// A process that lives and waits in no call. `None`: there is none.
+    fn pick_idle(&mut self) -> Option<u32> {
+        let is_idle = |&at: &u32| self.is_alive(at) && !self.is_blocked(at);
+        let idle: Vec<u32> = (0..self.count() as u32).filter(is_idle).collect();
+        let which = self.random.below(idle.len().max(1) as u64) as usize;
+        idle.get(which).copied()
     }
 
-    /// A communicator that a process is in.
+    /// A communicator that a process may use.
     fn pick_comm(&mut self, at: u32) -> usize {
         loop {
             let comm = self.random.below(self.model.comms.len() as u64) as usize;
-            if self.comm_ids[comm][at as usize].is_some() {
+            if self.may_use(comm, at) {
                 return comm;
             }
         }
@@ -95,30 +97,76 @@ impl World<'_> {
     }
 
     fn send(&mut self) -> Outcome {
-        let at = self.pick_alive();
+        // Now and then what somebody waits for.
+        let awaited = if self.one_in(3) { self.pick_awaited() } else { None };
+        if let Some((to, wanted)) = awaited {
+            let from = wanted.source.unwrap_or_else(|| self.pick_member(wanted.comm));
+            let tag = wanted.tag.unwrap_or_else(|| self.random.below(TAG_COUNT) as Tag);
+            if self.is_alive(from) && !self.is_blocked(from) && self.may_use(wanted.comm, from) {
+                return self.send_message(from, to, wanted.comm, tag);
+            }
+        }
+        let Some(at) = self.pick_idle() else { return Ok(()) };
         let comm = self.pick_comm(at);
         let to = self.pick_receiver(comm);
-        let (tag, length) = (self.random.below(TAG_COUNT) as Tag, self.pick_length());
-        let number = self.model.sent.len();
+        let tag = self.random.below(TAG_COUNT) as Tag;
+        self.send_message(at, to, comm, tag)
+    }
+
+    fn send_message(&mut self, at: u32, to: u32, comm: usize, tag: Tag) -> Outcome {
+        let mode = if self.one_in(4) { SendMode::Synchronous } else { SendMode::Standard };
+        let way = match self.random.below(8) {
+            0 => return self.make_persistent_send(at, to, comm, tag, mode),
+            1..=2 if self.habits.blocks => Way::Awaited(mode),
+            1..=3 => Way::AtOnce,
+            4 if self.habits.attached_bytes > 0 => Way::NotAwaited(SendMode::Buffered),
+            5 => Way::Paced(Gap::packets([0.0, 0.5, 3.0][self.random.below(3) as usize])),
+            _ => Way::NotAwaited(mode),
+        };
+        self.send_by(way, at, to, comm, tag)
+    }
+
+    /// As simple as can be: in a world that has healed.
+    pub(super) fn send_plain(&mut self, at: u32, to: u32, comm: usize, tag: Tag) -> Outcome {
+        self.send_by(Way::NotAwaited(SendMode::Standard), at, to, comm, tag)
+    }
+
+    fn send_by(&mut self, way: Way, at: u32, to: u32, comm: usize, tag: Tag) -> Outcome {
+        let (number, length) = (self.model.sent.len(), self.pick_length());
         let Some(buffer) = self.memory((0..length).map(|i| content(number, i))) else { return Ok(()) };
-        let synchronous = self.one_in(4);
-        let mode = if synchronous { SendMode::Synchronous } else { SendMode::Standard };
         let rank = self.model.comms[comm].rank_of(to).unwrap_or(0);
-        let id = self.comm_ids[comm][at as usize].expect("the sender is a member");
+        let id = self.comm_id(comm, at);
         let (process, port) = &mut self.nodes[at as usize];
-        if self.random.below(8) == 0 {
-            let made = process.send_init(id, buffer, rank, tag, mode);
-            let id = made.map_err(|error| format!("making a persistent send at {at}: {error}"))?;
-            let plan = Plan::Send { to, comm, tag, buffer, content: number, synchronous };
-            self.persistent.push(Persistent { at, id, plan, active: false });
-            // So that no other message has this content.
-            self.model.sent.push(Sent::new(at, to, comm, tag, length, number));
-            return Ok(());
-        }
-        let posted = process.isend(port, id, buffer, rank, tag, mode);
+        let (mode, posted) = match way {
+            Way::NotAwaited(mode) => (mode, process.isend(port, id, buffer, rank, tag, mode)),
+            Way::Paced(gap) => {
+                let mode = SendMode::Standard;
+                (mode, process.isend_paced(port, id, buffer, rank, tag, mode, gap))
+            }
+            // As `MPI_Send` and `MPI_Isend` do.
+            Way::AtOnce | Way::Awaited(SendMode::Standard)
+                if process.send_at_once(port, id, buffer, rank, tag) =>
+            {
+                self.report.cover(Feature::SendAtOnce);
+                (SendMode::Standard, Ok(Posted::Done(Completion::EMPTY)))
+            }
+            Way::AtOnce => {
+                let mode = SendMode::Standard;
+                (mode, process.isend(port, id, buffer, rank, tag, mode))
+            }
+            Way::Awaited(mode) => (mode, process.send(port, id, buffer, rank, tag, mode)),
+        };
         self.model.sent.push(Sent::new(at, to, comm, tag, length, number));
-        self.log(format!("message {number}: {at} to {to}, comm {comm}, tag {tag}, {length} B, {mode:?}"));
+        self.log(format!(
+            "message {number}: {at} to {to}, comm {comm}, tag {tag}, {length} B, {mode:?}, {way:?}"
+        ));
+        let synchronous = mode == SendMode::Synchronous;
         match posted {
+            Err(Error::BufferExhausted { needed_bytes, free_bytes })
+                if mode == SendMode::Buffered && free_bytes < needed_bytes =>
+            {
+                return Ok(());
+            }
             Err(error) => return self.check_refusal(at, to, error),
             Ok(Posted::Done(completion)) => {
                 if completion != Completion::EMPTY || synchronous && at != to {
@@ -126,13 +174,99 @@ impl World<'_> {
                 }
                 self.give_back(at, buffer, "of message", number);
             }
+            Ok(Posted::Pending(_)) if mode == SendMode::Buffered => {
+                return Err(format!("message {number} is buffered and does not end at once"));
+            }
             Ok(Posted::Pending(id)) => {
                 let (cancelling, persistent) = (false, None);
-                self.sends.push(Send { at, id, number, buffer, synchronous, cancelling, persistent })
+                self.sends.push(Send { at, id, number, buffer, synchronous, cancelling, persistent });
+                if matches!(way, Way::Awaited(_)) {
+                    self.report.cover(Feature::SendBlocks);
+                    self.blocked[at as usize] = Some(Blocked::Send(id));
+                }
             }
+        }
+        if mode == SendMode::Buffered {
+            self.report.cover(Feature::SendBuffered);
+        }
+        if let Way::Paced(_) = way {
+            self.report.cover(Feature::SendPaced);
         }
         self.report.message_count += 1;
         self.model.send(number);
+        Ok(())
+    }
+
+    fn make_persistent_send(&mut self, at: u32, to: u32, comm: usize, tag: Tag, mode: SendMode) -> Outcome {
+        let (number, length) = (self.model.sent.len(), self.pick_length());
+        let Some(buffer) = self.memory((0..length).map(|i| content(number, i))) else { return Ok(()) };
+        let rank = self.model.comms[comm].rank_of(to).unwrap_or(0);
+        let comm_id = self.comm_id(comm, at);
+        let made = self.nodes[at as usize].0.send_init(comm_id, buffer, rank, tag, mode);
+        let id = made.map_err(|error| format!("making a persistent send at {at}: {error}"))?;
+        let synchronous = mode == SendMode::Synchronous;
+        let plan = Plan::Send { to, comm, tag, buffer, content: number, synchronous };
+        self.persistent.push(Persistent { at, id, plan, active: false });
+        // So that no other message has this content.
+        self.model.sent.push(Sent::new(at, to, comm, tag, length, number));
+        Ok(())
+    }
+
+    /// Gives the request of a send up (`MPI_Request_free`): the message goes on, and its end is not told.
+    fn free_send(&mut self) -> Outcome {
+        let can_be_freed = |send: &Send| {
+            let is_simple = !send.cancelling && send.persistent.is_none();
+            is_simple && self.is_alive(send.at) && !self.is_blocked(send.at)
+        };
+        let Some(index) = self.sends.iter().position(can_be_freed) else { return Ok(()) };
+        let Send { at, id, number, .. } = self.sends.swap_remove(index);
+        self.log(format!("the request of message {number} is freed"));
+        self.report.cover(Feature::FreeRequest);
+        let freed = self.nodes[at as usize].0.free(id);
+        freed.map_err(|error| format!("freeing the request of message {number}: {error}"))
+    }
+
+    fn set_gap(&mut self) -> Outcome {
+        let Some(at) = self.pick_idle() else { return Ok(()) };
+        let comm = self.pick_comm(at);
+        let gap = [None, Some(Gap::packets(0.25)), Some(Gap::packets(4.0))][self.random.below(3) as usize];
+        let id = self.comm_id(comm, at);
+        let process = &mut self.nodes[at as usize].0;
+        let told = process.set_comm_gap(id, gap).and_then(|()| process.comm_gap(id));
+        if told != Ok(gap) {
+            return Err(format!("process {at}: the gap of comm {comm} is set to {gap:?} and is {told:?}"));
+        }
+        Ok(())
+    }
+
+    /// What a process tells of itself is what the model knows.
+    fn inspect(&mut self) -> Outcome {
+        let at = self.random.below(self.count() as u64) as u32;
+        if !self.is_alive(at) {
+            return Ok(());
+        }
+        let process = &self.nodes[at as usize].0;
+        let told = process.explain();
+        let counts = (told.posted.count as usize, told.unexpected.count as usize);
+        let expected = self.model.waiting_counts(at);
+        if counts != expected {
+            return Err(format!("process {at} tells of {counts:?} receives and messages, not {expected:?}"));
+        }
+        for Send { id, number, .. } in self.sends.iter().filter(|send| send.at == at) {
+            let (need, is_over) = (process.need(*id), process.is_complete(*id));
+            let named = id.name().and_then(|name| process.named(name));
+            if !process.is_request(*id) || named != Some(*id) || is_over != (need == Need::Nothing) {
+                return Err(format!("message {number}: over: {is_over}, needs {need:?}, is named {named:?}"));
+            }
+            if !process.is_busy() {
+                return Err(format!("message {number}: process {at} says that it is not busy"));
+            }
+        }
+        for persistent in self.persistent.iter().filter(|persistent| persistent.at == at) {
+            if process.is_inactive(persistent.id) == persistent.active {
+                return Err(format!("a persistent request of {at} is active: {}", persistent.active));
+            }
+        }
         Ok(())
     }
 
@@ -163,25 +297,34 @@ impl World<'_> {
         }
     }
 
-    fn selectors(&self, wanted: &Wanted) -> (Source, TagSelector) {
+    pub(super) fn selectors(&self, wanted: &Wanted) -> (Source, TagSelector) {
         let rank = |process| self.model.comms[wanted.comm].rank_of(process).unwrap_or(0);
         let source = wanted.source.map_or(Source::Any, |process| Source::Rank(rank(process)));
         (source, wanted.tag.map_or(TagSelector::Any, TagSelector::Tag))
     }
 
-    fn untouched(&mut self, capacity: usize) -> Option<Buffer> {
+    pub(super) fn untouched(&mut self, capacity: usize) -> Option<Buffer> {
         self.memory(std::iter::repeat_n(UNTOUCHED, capacity))
     }
 
     fn receive(&mut self) -> Outcome {
         let popular = self.habits.popular.map(|at| at % self.count() as u32);
-        let at = match popular.filter(|&at| self.is_alive(at)) {
+        let popular = popular.filter(|&at| self.is_alive(at) && !self.is_blocked(at));
+        let at = match popular {
             Some(at) if self.one_in(2) => at,
-            _ => self.pick_alive(),
+            _ => match self.pick_idle() {
+                Some(at) => at,
+                None => return Ok(()),
+            },
         };
         let mut wanted = self.pick_wanted(at);
         if popular == Some(at) && self.one_in(2) {
             (wanted.source, wanted.tag) = (None, None);
+        }
+        if self.habits.blocks && self.one_in(3) {
+            // From one that can send it.
+            let can_come = wanted.source.is_none_or(|source| self.has_comm(wanted.comm, source));
+            return if can_come { self.receive_blocking(at, wanted) } else { Ok(()) };
         }
         if self.one_in(8) {
             return self.make_persistent_receive(at, wanted);
@@ -192,11 +335,16 @@ impl World<'_> {
     fn receive_wanted(&mut self, at: u32, wanted: Wanted) -> Outcome {
         let Some(buffer) = self.untouched(wanted.capacity) else { return Ok(()) };
         let (source, tag) = self.selectors(&wanted);
-        let comm = self.comm_ids[wanted.comm][at as usize].expect("the receiver is a member");
+        let comm = self.comm_id(wanted.comm, at);
         let number = self.model.post(at, wanted);
         self.log(format!("receive {number} at {at}: {wanted:?}"));
+        let always_request = self.random.below(2) == 0;
         let (process, port) = &mut self.nodes[at as usize];
-        let posted = process.irecv(port, comm, buffer, source, tag);
+        let posted = if always_request {
+            process.irecv_request(port, comm, buffer, source, tag).map(Posted::Pending)
+        } else {
+            process.irecv(port, comm, buffer, source, tag)
+        };
         self.add_receive(at, number, posted, buffer)
     }
 
@@ -224,7 +372,7 @@ impl World<'_> {
     fn make_persistent_receive(&mut self, at: u32, wanted: Wanted) -> Outcome {
         let Some(buffer) = self.untouched(wanted.capacity) else { return Ok(()) };
         let (source, tag) = self.selectors(&wanted);
-        let comm = self.comm_ids[wanted.comm][at as usize].expect("the receiver is a member");
+        let comm = self.comm_id(wanted.comm, at);
         let made = self.nodes[at as usize].0.recv_init(comm, buffer, source, tag);
         let id = made.map_err(|error| format!("making a persistent receive at {at}: {error}"))?;
         let plan = Plan::Receive { wanted, buffer };
@@ -238,7 +386,7 @@ impl World<'_> {
         }
         let index = self.random.below(self.persistent.len() as u64) as usize;
         let Persistent { at, id, ref plan, active } = self.persistent[index];
-        if active || !self.is_alive(at) {
+        if active || !self.is_alive(at) || self.is_blocked(at) {
             return Ok(());
         }
         match *plan {
@@ -272,10 +420,10 @@ impl World<'_> {
     }
 
     fn probe(&mut self) -> Outcome {
-        let at = self.pick_alive();
+        let Some(at) = self.pick_idle() else { return Ok(()) };
         let wanted = self.pick_wanted(at);
         let (source, tag) = self.selectors(&wanted);
-        let comm = self.comm_ids[wanted.comm][at as usize].expect("the receiver is a member");
+        let comm = self.comm_id(wanted.comm, at);
         let expected = self.model.find(at, &wanted).map(|message| self.status_of(message));
         let matched = self.one_in(2);
         let process = &mut self.nodes[at as usize].0;
@@ -306,6 +454,16 @@ impl World<'_> {
         Ok(())
     }
 
+    fn receive_some_held(&mut self) -> Outcome {
+        match self.held.pop() {
+            Some((at, message, number)) if !self.is_blocked(at) => self.receive_held(at, message, number),
+            held => {
+                self.held.extend(held);
+                Ok(())
+            }
+        }
+    }
+
     pub(super) fn receive_held(&mut self, at: u32, message: MessageId, number: usize) -> Outcome {
         if !self.is_alive(at) {
             return Ok(());
@@ -326,8 +484,10 @@ impl World<'_> {
 
     /// Receives the first message that waits unmatched. Whether there was one.
     pub(super) fn receive_first_arrived(&mut self, at: u32) -> Outcome<bool> {
-        let Some(number) = self.model.first_arrived(at) else { return Ok(false) };
-        let (comm, capacity) = (self.model.sent[number].comm, self.habits.length_max);
+        let comm_of = |number: usize| self.model.sent[number].comm;
+        let arrived = self.model.arrived(at).iter().copied();
+        let first = arrived.map(comm_of).find(|&comm| self.has_comm(comm, at));
+        let (Some(comm), capacity) = (first, self.habits.length_max) else { return Ok(false) };
         if self.arena_used + capacity + 16 > super::ARENA_BYTES {
             return Err("the world's memory is too small".into());
         }
@@ -351,7 +511,7 @@ impl World<'_> {
         let index = self.random.below(self.sends.len() as u64) as usize;
         let Send { at, id, number, cancelling, persistent, .. } = self.sends[index];
         let already_over = self.nodes[at as usize].0.is_complete(id);
-        if cancelling || persistent.is_some() || already_over || !self.is_alive(at) {
+        if cancelling || persistent.is_some() || already_over || !self.is_alive(at) || self.is_blocked(at) {
             return Ok(());
         }
         self.log(format!("cancel message {number}"));
@@ -368,8 +528,9 @@ impl World<'_> {
     }
 
     fn crash_any(&mut self) {
-        let at = self.pick_alive();
-        self.crash(at);
+        let alive: Vec<u32> = (0..self.count() as u32).filter(|&at| self.is_alive(at)).collect();
+        let which = self.random.below(alive.len() as u64) as usize;
+        self.crash(alive[which]);
     }
 
     /// A process dies whose memory a peer is just putting to or getting from.
@@ -395,70 +556,32 @@ impl World<'_> {
         self.wire.borrow_mut().crash(at);
     }
 
-    /// Some member of some communicator begins its next collective operation.
-    fn begin_some_collective(&mut self) -> Outcome {
-        let index = self.random.below(self.sequences.len() as u64) as usize;
-        let size = self.sequences[index].next.len() as u32;
-        if self.sequences[index].joints.len() < JOINTS_MAX {
-            let joint = Joint::random(&mut self.random, size);
-            self.sequences[index].joints.push(joint);
-        }
-        for _ in 0..1 + self.random.below(4) {
-            let rank = self.random.below(size.into()) as usize;
-            self.begin_collective(index, rank)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn begin_remaining_collectives(&mut self) -> Outcome<bool> {
-        let mut began = false;
-        for index in 0..self.sequences.len() {
-            for rank in 0..self.sequences[index].next.len() {
-                began |= self.begin_collective(index, rank)?;
-            }
-        }
-        Ok(began)
-    }
-
-    fn begin_collective(&mut self, index: usize, rank: usize) -> Outcome<bool> {
-        let sequence = &self.sequences[index];
-        let (comm, size) = (sequence.comm, sequence.next.len() as u32);
-        let at = self.model.comms[comm].of_rank[rank];
-        let next = sequence.next[rank];
-        let Some(&joint) = sequence.joints.get(next) else { return Ok(false) };
-        if sequence.broken[rank] || sequence.severed || !self.is_alive(at) {
-            return Ok(false);
-        }
-        let (given, before) = (joint.given(rank as u32, size), joint.before(rank as u32, size));
-        let (Some(send), Some(recv)) = (self.memory(given.into_iter()), self.memory(before.into_iter()))
-        else {
-            return Err("the world's memory is too small".into());
-        };
-        self.log(format!("{:?} {next} of comm {comm} at {at}, {:?}", joint.kind, joint.choice));
-        self.sequences[index].next[rank] += 1;
-        self.report.collective_count += 1;
-        let id = self.comm_ids[comm][at as usize].expect("a rank is a member");
-        let (process, port) = &mut self.nodes[at as usize];
-        let context = Context { rank: rank as u32, size };
-        let schedule = joint.schedule(process.schedule_pool(), context, send, recv);
-        let schedule = schedule.map_err(|error| format!("{:?} at {at}: {error}", joint.kind))?;
-        let id = match process.start_collective(port, id, schedule) {
-            Ok(Posted::Pending(id)) => id,
-            Ok(Posted::Done(completion)) => {
-                return self.check_collective(at, index, next, &completion, &recv).map(|()| true);
-            }
-            Err(error) => {
-                let completion = Completion { error: Some(error), ..Completion::EMPTY };
-                return self.check_collective(at, index, next, &completion, &recv).map(|()| true);
-            }
-        };
-        self.running.push(Running { at, sequence: index, joint: next, id, send, recv });
-        Ok(true)
-    }
-
-    /// The request of a receive that is over is forgotten.
+    /// The completion of a request that is over; then it is forgotten.
     pub(super) fn take(&mut self, at: u32, id: RequestId) -> Outcome<Option<Completion>> {
-        let taken = self.nodes[at as usize].0.take(id);
-        taken.map_err(|error| format!("process {at} does not know a request: {error}"))
+        let process = &mut self.nodes[at as usize].0;
+        let is_over = process.is_complete(id);
+        let plain = if is_over && self.random.below(2) == 0 { process.take_plain(id) } else { None };
+        let taken = match plain {
+            Some(status) => Ok(Some(Completion { status, error: None })),
+            None => process.take(id),
+        };
+        let taken = taken.map_err(|error| format!("process {at} does not know a request: {error}"))?;
+        if taken.is_some() != is_over {
+            return Err(format!("a request of process {at} is over: {is_over}, and {taken:?} is taken"));
+        }
+        Ok(taken)
     }
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// As by `MPI_Isend`: what can leave now does, without a request.
+    AtOnce,
+    /// With a request.
+    NotAwaited(SendMode),
+    /// As by `MPI_Send`.
+    Awaited(SendMode),
+    /// With a gap of its own.
+    Paced(Gap),
 }

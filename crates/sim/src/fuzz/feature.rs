@@ -1,0 +1,60 @@
+//! What worlds must have used: a test over many worlds says what none of them did.
+
+use ayatori_core::coll::Collective;
+
+/// Something that a fault run does, or that happens in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// A short message left at once.
+    SendAtOnce,
+    /// A send that its caller waited for.
+    SendBlocks,
+    /// A send in buffered mode.
+    SendBuffered,
+    /// A send with a gap of its own.
+    SendPaced,
+    /// A receive that its caller waited for.
+    ReceiveDirect,
+    /// A peer died, or could not be reached, while such a receive waited.
+    LossDuringReceiveDirect,
+    /// The request of a send under way was freed.
+    FreeRequest,
+    /// A communicator was duplicated.
+    Dup,
+    /// A communicator was split.
+    Split,
+    /// A communicator was made of a group, by all members of the old one.
+    Create,
+    /// A communicator was made of a group, by its members.
+    CreateGroup,
+    /// A communicator was freed.
+    FreeComm,
+    /// A collective operation.
+    Collective(Collective),
+}
+
+impl Feature {
+    const SIMPLE: [Feature; 12] = [
+        Feature::SendAtOnce,
+        Feature::SendBlocks,
+        Feature::SendBuffered,
+        Feature::SendPaced,
+        Feature::ReceiveDirect,
+        Feature::LossDuringReceiveDirect,
+        Feature::FreeRequest,
+        Feature::Dup,
+        Feature::Split,
+        Feature::Create,
+        Feature::CreateGroup,
+        Feature::FreeComm,
+    ];
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Feature> {
+        Feature::SIMPLE.into_iter().chain(Collective::ALL.into_iter().map(Feature::Collective))
+    }
+
+    pub(super) fn bit(self) -> u64 {
+        1 << Feature::all().position(|feature| feature == self).expect("all are listed")
+    }
+}
