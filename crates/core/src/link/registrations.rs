@@ -79,6 +79,14 @@ impl Registrations {
         ends
     }
 
+    /// A registration is not kept for messages to come: it ends with those that use it.
+    pub(crate) fn keep_no_longer(&mut self, rail: Rail, key: RemoteKey) {
+        let is_it = |entry: &&mut Entry| entry.rail == rail && entry.key == key;
+        if let Some(entry) = self.entries.iter_mut().find(is_it) {
+            entry.stale = true;
+        }
+    }
+
     /// Memory is unmapped: gives back the registrations to be ended now.
     pub(crate) fn invalidate(&mut self, base: usize, len: usize) -> Vec<(Rail, RemoteKey)> {
         let end = base.saturating_add(len);
@@ -127,6 +135,17 @@ mod tests {
         assert!(!cache.release(RAIL, key(2)));
         assert_eq!(cache.invalidate(base, 1), [(RAIL, key(2))]);
         assert!(cache.entries.is_empty());
+    }
+
+    #[test]
+    fn one_that_is_kept_no_longer_ends_with_its_last_message() {
+        let memory = Buffer::leaked(100);
+        let mut cache = Registrations::new(4);
+        assert_eq!(cache.made(RAIL, &memory, key(1)), None);
+        assert_eq!(cache.find(RAIL, &memory), Some(key(1)));
+        cache.keep_no_longer(RAIL, key(1));
+        assert_eq!(cache.find(RAIL, &memory), None);
+        assert!(!cache.release(RAIL, key(1)) && cache.release(RAIL, key(1)));
     }
 
     #[test]

@@ -387,7 +387,12 @@ impl Process {
             if let Some(place) = extra.buffered.take() {
                 self.buffered.release(place);
             }
-            self.deregister.extend(core::mem::take(&mut extra.registered).iter());
+            let registered = core::mem::take(&mut extra.registered);
+            if completion.error.is_some() {
+                // A peer that has been given up and does not know still has the keys.
+                registered.iter().for_each(|(rail, key)| self.registrations.keep_no_longer(rail, key));
+            }
+            self.deregister.extend(registered.iter());
         }
         let parent = request.parent;
         if request.detached || parent.is_some() {
