@@ -7,8 +7,8 @@
 
 mod commands;
 mod exit;
-mod why;
 
+use ayatori_launch::watchdog;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;
@@ -63,8 +63,8 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
 }
 
 fn main() -> ExitCode {
-    if std::env::args_os().next().is_some_and(|name| name == commands::run::guard::NAME) {
-        return commands::run::guard::main(&std::env::args().nth(1).unwrap_or_default());
+    if std::env::args_os().next().is_some_and(|name| name == watchdog::NAME) {
+        return watchdog::main(&std::env::args().nth(1).unwrap_or_default());
     }
     let args = arguments(std::env::args_os());
     match Cli::try_parse_from(args) {

@@ -11,6 +11,7 @@
 //! | `MPI_LOCALRANKID`     | rank among the job's ranks on this host (Hydra's name)                          |
 //! | `MPI_LOCALNRANKS`     | number of the job's ranks on this host (Hydra's name)                           |
 //! | `AYATORI_JOB`         | the job's id: 16 hexadecimal digits, random, the same in all ranks              |
+//! | `AYATORI_NODE`        | number of this host among the job's hosts                                       |
 //! | `AYATORI_SHM_FD`      | number of an inherited memory file for the job's shared segment on this host     |
 //! | `AYATORI_CPUS`        | CPUs that the job's ranks on this host have together (affinity, cgroup quota)    |
 //! | `AYATORI_BOUND`       | `1` where each rank has a core for itself                                       |
@@ -34,8 +35,7 @@
 //! 5. Under a foreign launcher there is no such descriptor. The shm device then creates a named file in `/dev/shm`,
 //!    publishes the name through PMI `put`/`barrier`/`get`, and unlinks it as soon as all have attached.
 //!
-//! Deliberately not here: PMIx and PMI-2 (recognised, refused with words), and starting anything
-//! but the helper in `spawn.rs` which the launcher uses.
+//! Not here: PMIx and PMI-2, which are recognised and refused with a message; and starting processes.
 
 use crate::sys::{adopt, is_open};
 use ayatori_core::process::GapRule;
@@ -50,6 +50,8 @@ pub const ENV_LAUNCH: &str = "AYATORI_LAUNCH";
 pub const KEY_OF_JOB: &str = "ayatori-key";
 /// The job's id.
 pub const ENV_JOB: &str = "AYATORI_JOB";
+/// The number of the rank's host among the job's hosts.
+pub const ENV_NODE: &str = "AYATORI_NODE";
 /// The descriptor of the shared segment.
 pub const ENV_SHM_FD: &str = "AYATORI_SHM_FD";
 /// CPUs of the job on this host.
@@ -137,6 +139,8 @@ pub struct Pmi1 {
     pub local_size: Option<u32>,
     /// The job's id; only from `ayatori run`.
     pub job: Option<String>,
+    /// The number of this host among the job's hosts; only from `ayatori run`.
+    pub node: Option<u32>,
     /// The shared segment's descriptor; only from `ayatori run`.
     pub shm_fd: Option<RawFd>,
     /// CPUs of the job on this host; only from `ayatori run`.
@@ -289,6 +293,7 @@ impl<L: Fn(&str) -> Option<OsString>> Environment<L> {
             local_rank,
             local_size,
             job: self.text(ENV_JOB)?.filter(|job| !job.is_empty()),
+            node: self.number(ENV_NODE)?,
             shm_fd: self.number(ENV_SHM_FD)?.map(u32::cast_signed),
             cpus_count: self.number(ENV_CPUS)?,
             is_bound: self.number(ENV_BOUND)?.unwrap_or(0) != 0,

@@ -51,8 +51,15 @@ fn check_packages(metadata: &Value, allowed: &BTreeMap<String, Vec<String>>, fin
             if ours && !arrows.contains(&target) {
                 findings.push(format!("{name}: must not depend on {target} (ARCHITECTURE.md: arrows)"));
             }
-            // Dev-dependencies and those of test configurations are not linked into the library.
-            let linked = dependency["kind"].is_null() && !test_only(dependency);
+            // Not linked into the library: dev-dependencies, those of test configurations, and those of features.
+            let is_optional = dependency["optional"].as_bool() == Some(true);
+            let linked = dependency["kind"].is_null() && !is_optional && !test_only(dependency);
+            let is_library = linked && allowed.contains_key(name);
+            if is_library && ours && dependency["features"].as_array().is_some_and(|list| !list.is_empty()) {
+                findings.push(format!(
+                    "{name}: turns on features of {target}, which may link what is not listed"
+                ));
+            }
             let outside = allowed.get(name).filter(|_| linked && !ours);
             if outside.is_some_and(|list| !list.iter().any(|known| known == target)) {
                 let place = "library_dependencies in xtask/tidy.toml";
@@ -94,6 +101,18 @@ mod tests {
         assert!(findings(&package("ayatori-devices", "libc", None)).is_empty());
         assert_eq!(findings(&package("ayatori-devices", "tokio", None)).len(), 1);
         assert!(findings(&package("ayatori-devices", "proptest", Some("dev"))).is_empty());
+    }
+
+    #[test]
+    fn optional_dependencies_pass_while_no_library_crate_turns_on_features() {
+        let package = |name: &str, target: &str, is_optional: bool, features: &[&str]| {
+            json!({"packages": [{"name": name, "dependencies": [{
+                "name": target, "kind": null, "target": null, "optional": is_optional, "features": features
+            }]}]})
+        };
+        assert!(findings(&package("ayatori-devices", "tokio", true, &[])).is_empty());
+        assert!(findings(&package("ayatori-devices", "ayatori-core", false, &[])).is_empty());
+        assert_eq!(findings(&package("ayatori-devices", "ayatori-core", false, &["std"])).len(), 1);
     }
 
     #[test]

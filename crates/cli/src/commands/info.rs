@@ -2,8 +2,6 @@
 //!
 //! The reasons come from the very functions that the library chooses by; nothing is worked out anew here.
 
-use super::run::hostname;
-use super::run::place::{allowed_cpus, cores_by_node, format_cpus};
 use crate::exit::{Coded, Exit};
 use anyhow::Context;
 use ayatori_core::coll::Collective;
@@ -14,6 +12,9 @@ use ayatori_core::{link, protocol};
 use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
 use ayatori_devices::tcp::{Interface, Settings};
 use ayatori_launch::environment::{self, Launch};
+use ayatori_launch::machine::hostname;
+use ayatori_launch::placement::{allowed_cpus, cores_by_node, format_cpus};
+use ayatori_launch::spawn::ranks_max;
 use rustix::process::{Resource, getrlimit};
 use std::fmt::Write as _;
 use std::fs;
@@ -156,8 +157,7 @@ fn limit(resource: Resource, unit: &str) -> String {
 }
 
 fn open_files() -> String {
-    let ranks =
-        super::run::ranks_max().map_or(String::new(), |ranks| format!(": `ayatori run` up to -n {ranks}"));
+    let ranks = ranks_max().map_or(String::new(), |ranks| format!(": `ayatori run` up to -n {ranks}"));
     limit(Resource::Nofile, "") + &ranks
 }
 

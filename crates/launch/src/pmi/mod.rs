@@ -1,7 +1,7 @@
 //! PMI-1: how a process learns from its launcher who it is, and exchanges business cards before it can talk.
 //!
-//! Owns the wire format (`wire.rs`, used by the client here and by the server in `ayatori run`) and the
-//! blocking client (`client.rs`). Which launcher there is, if any, is [`crate::environment`]'s business.
+//! Owns the wire format (`wire.rs`, used by both sides), the blocking client (`client.rs`), and the
+//! launcher's server, a state machine (`server.rs`). Which launcher there is, if any, is [`crate::environment`]'s business.
 //!
 //! The protocol is lines of `key=value` over a stream socket, one request in flight, the server answering each
 //! in turn. One client covers `ayatori run`, Hydra (MPICH, Intel MPI), `srun --mpi=pmi2` (whose server accepts
@@ -28,6 +28,8 @@
 
 pub mod client;
 pub mod mapping;
+#[cfg(feature = "controller")]
+pub(crate) mod server;
 pub mod wire;
 
 pub use client::{Client, Error};

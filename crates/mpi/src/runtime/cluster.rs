@@ -71,7 +71,7 @@ pub(super) fn join(pmi: &Pmi1, client: &mut Client) -> Result<Joined, Fault> {
     let settings = Settings::from_environment()
         .map_err(|error| fault(MPI_ERR_OTHER, format_args!("cannot use the network: {error}")))?;
     let wireup = Wireup::listen(settings).map_err(failed("use the network"))?;
-    let node = node(client, rank, count)?;
+    let node = pmi.node.map_or_else(|| node(client, rank, count), |node| Ok(node.into()))?;
     let card = wireup.card(node, pmi.cpus_count.unwrap_or_else(online_cpus_count));
     publish(client, rank, &card)?;
     let is_ours = pmi.job.is_some();
@@ -104,7 +104,8 @@ fn is_in(local: &[ProcessId], id: usize) -> bool {
     local.binary_search(&ProcessId(id as u32)).is_ok()
 }
 
-/// A number for our host: the launcher's, or else one made of what two processes that can share memory have in common.
+/// A number for our host under a launcher that is not `ayatori run`: the launcher's, or else one made of what two processes
+/// that can share memory have in common.
 fn node(client: &mut Client, rank: u32, count: u32) -> Result<u64, Fault> {
     let text = client.get("PMI_process_mapping").map_err(failed("ask where the processes are"))?;
     if let Some(nodes) = text.and_then(|text| mapping::nodes(&text, count)) {

@@ -1,17 +1,21 @@
 //! The command line of `ayatori run`, and what it means: a [`JobSpec`].
 
-use super::cluster::{Cluster, DEFAULT_AGENT, HostSpec, split_words};
+use super::coded;
 use crate::exit::Coded;
-use anyhow::Context;
 use ayatori_core::device::{Gap, NotGap};
 use ayatori_devices::tcp::RailFilter;
 use ayatori_launch::environment;
+use ayatori_launch::hosts::HostSpec;
+use ayatori_launch::machine::hostname;
+use ayatori_launch::spec::{self, App, Cluster, JobSpec, Program};
 use clap::{Parser, ValueEnum};
-use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// How to run something on a host, if the user does not say. Nobody can answer questions: it fails where it would ask.
+const DEFAULT_AGENT: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}";
 
 /// What `ayatori run` takes.
 #[derive(Debug, clap::Args)]
@@ -146,11 +150,20 @@ struct NextApp {
 
 /// How ranks are tied to CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Binding {
+enum Binding {
     /// Each rank gets cores of its own
     Core,
     /// The operating system decides
     None,
+}
+
+impl From<Binding> for spec::Binding {
+    fn from(binding: Binding) -> Self {
+        match binding {
+            Binding::Core => spec::Binding::Core,
+            Binding::None => spec::Binding::None,
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -162,134 +175,78 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// What is to be run.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct JobSpec {
-    pub(super) apps: Vec<App>,
-    pub(super) binding: Option<Binding>,
-    pub(super) is_tagged: bool,
-    pub(super) timeout: Option<Duration>,
-    pub(super) is_verbose: bool,
-    /// Where, if not here alone.
-    pub(super) cluster: Option<Cluster>,
-}
-
-/// One program of the job.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct App {
-    pub(super) ranks_count: usize,
-    /// What is executed: a path.
-    pub(super) program: PathBuf,
-    /// As typed: the program's own name for itself.
-    pub(super) name: OsString,
-    pub(super) args: Vec<OsString>,
-    pub(super) env: Vec<(OsString, OsString)>,
-    pub(super) wdir: Option<PathBuf>,
-}
-
-impl JobSpec {
-    /// Total number of ranks.
-    pub(super) fn ranks_count(&self) -> usize {
-        self.apps.iter().map(|app| app.ranks_count).sum()
+///
+/// # Errors
+/// The command line can be parsed and is wrong nevertheless.
+pub(super) fn job_spec(args: Args) -> anyhow::Result<JobSpec> {
+    let hosts = hosts(&args)?;
+    let slots_count = hosts.as_ref().map(|hosts| hosts.iter().map(|host| host.slots).sum());
+    let cluster = hosts.map_or(Ok(None), |hosts| cluster(&args, hosts))?;
+    let mut genv = args.library.environment();
+    for pair in &args.genv {
+        genv.push(variable(pair)?);
     }
-
-    /// The programs, as typed.
-    pub(super) fn programs(&self) -> String {
-        let names = self.apps.iter().map(|app| {
-            let words = std::iter::once(&app.name).chain(&app.args);
-            words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
-        });
-        names.collect::<Vec<_>>().join(" : ")
-    }
-
-    pub(super) fn from_args(args: Args) -> anyhow::Result<Self> {
-        let hosts = hosts(&args)?;
-        let slots_count = hosts.as_ref().map(|hosts| hosts.iter().map(|host| host.slots).sum());
-        let cluster = hosts.map_or(Ok(None), |hosts| cluster(&args, hosts))?;
-        let mut genv = args.library.environment();
-        for pair in &args.genv {
-            genv.push(variable(pair)?);
-        }
-        let mut first = args.app;
-        let words = std::mem::take(&mut first.command);
-        let mut apps = Vec::new();
-        for (index, words) in words.split(|word| word == ":").enumerate() {
-            let mut app = if index == 0 {
-                AppArgs { command: words.to_vec(), ..std::mem::take(&mut first) }
-            } else {
-                let parsed = NextApp::try_parse_from(normalise(words.to_vec())).map_err(|error| {
-                    let text = error.to_string();
-                    let text = text.trim_start_matches("error: ").trim_end();
-                    Coded::usage(format!("in program {} of the job: {text}", index + 1))
-                });
-                parsed?.app
-            };
-            if app.command.is_empty() {
-                return Err(Coded::usage("a program is missing beside ':'"));
-            }
-            let command = std::mem::take(&mut app.command);
-            apps.push(App::from_args(app, command, &genv, slots_count, cluster.is_none())?);
-        }
-        Ok(JobSpec {
-            apps,
-            binding: args.bind_to,
-            is_tagged: args.tag_output,
-            timeout: args.timeout,
-            is_verbose: args.verbose,
-            cluster,
-        })
-    }
-}
-
-impl App {
-    fn from_args(
-        args: AppArgs,
-        mut command: Vec<OsString>,
-        genv: &[(OsString, OsString)],
-        slots_count: Option<usize>,
-        is_here: bool,
-    ) -> anyhow::Result<Self> {
-        let ranks_count = args.ranks.or(slots_count).unwrap_or(1);
-        if ranks_count == 0 {
-            return Err(Coded::usage("-n 0: a job has at least one rank"));
-        }
-        let name = command.remove(0);
-        if name.as_bytes().starts_with(b"-") {
-            return Err(Coded::usage(format!(
-                "unknown option '{}' (see `ayatori run --help`; a program of that name is run as ./{0})",
-                name.display()
-            )));
-        }
-        if let Some(wdir) = args.wdir.as_deref().filter(|_| is_here) {
-            let problem = match access(wdir, Access::EXEC_OK) {
-                _ if !wdir.is_dir() => "no such directory".to_owned(),
-                Err(error) => format!("cannot be entered: {error}"),
-                Ok(()) => String::new(),
-            };
-            if !problem.is_empty() {
-                return Err(Coded::usage(format!("--wdir {}: {problem}", wdir.display())));
-            }
-        }
-        let mut env = genv.to_vec();
-        for pair in &args.env {
-            env.push(variable(pair)?);
-        }
-        // Elsewhere its agent looks for it.
-        let program = if is_here {
-            let here = std::env::current_dir().context("finding the current directory")?;
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            find_program(&name, &here, args.wdir.as_deref(), &path)?
+    let mut first = args.app;
+    let words = std::mem::take(&mut first.command);
+    let mut apps = Vec::new();
+    for (index, words) in words.split(|word| word == ":").enumerate() {
+        let mut app = if index == 0 {
+            AppArgs { command: words.to_vec(), ..std::mem::take(&mut first) }
         } else {
-            PathBuf::from(&name)
+            let parsed = NextApp::try_parse_from(normalise(words.to_vec())).map_err(|error| {
+                let text = error.to_string();
+                let text = text.trim_start_matches("error: ").trim_end();
+                Coded::usage(format!("in program {} of the job: {text}", index + 1))
+            });
+            parsed?.app
         };
-        Ok(App { ranks_count, program, name, args: command, env, wdir: args.wdir })
+        if app.command.is_empty() {
+            return Err(Coded::usage("a program is missing beside ':'"));
+        }
+        let command = std::mem::take(&mut app.command);
+        apps.push(application(app, command, &genv, slots_count)?);
     }
+    Ok(JobSpec {
+        apps,
+        binding: args.bind_to.map(Into::into),
+        is_tagged: args.tag_output,
+        timeout: args.timeout,
+        is_verbose: args.verbose,
+        cluster,
+    })
+}
+
+/// A program of the job.
+fn application(
+    args: AppArgs,
+    mut command: Vec<OsString>,
+    genv: &[(OsString, OsString)],
+    slots_count: Option<usize>,
+) -> anyhow::Result<App> {
+    let ranks_count = args.ranks.or(slots_count).unwrap_or(1);
+    if ranks_count == 0 {
+        return Err(Coded::usage("-n 0: a job has at least one rank"));
+    }
+    let name = command.remove(0);
+    if name.as_bytes().starts_with(b"-") {
+        return Err(Coded::usage(format!(
+            "unknown option '{}' (see `ayatori run --help`; a program of that name is run as ./{0})",
+            name.display()
+        )));
+    }
+    let mut env = genv.to_vec();
+    for pair in &args.env {
+        env.push(variable(pair)?);
+    }
+    let program = Program { name, args: command, env, wdir: args.wdir.map(Into::into) };
+    Ok(App { ranks_count, program })
 }
 
 /// The hosts that were named.
 fn hosts(args: &Args) -> anyhow::Result<Option<Vec<HostSpec>>> {
     match (&args.hosts, &args.hostfile) {
-        (Some(list), _) => return HostSpec::list(list).map(Some),
-        (None, Some(file)) => return HostSpec::file(file).map(Some),
+        (Some(list), _) => return HostSpec::list(list).map(Some).map_err(coded),
+        (None, Some(file)) => return HostSpec::file(file).map(Some).map_err(coded),
         (None, None) => {}
     }
     let is_agent_typed = args.agent.is_some() && std::env::var_os("AYATORI_AGENT").is_none();
@@ -310,7 +267,7 @@ fn cluster(args: &Args, hosts: Vec<HostSpec>) -> anyhow::Result<Option<Cluster>>
     for (option, text) in [("--rails", &args.rails), ("--no-rails", &args.no_rails)] {
         RailFilter::new(text.as_deref(), None).map_err(|error| Coded::usage(format!("{option}: {error}")))?;
     }
-    let is_here = |name: &str| matches!(name, "localhost" | "127.0.0.1" | "::1") || name == super::hostname();
+    let is_here = |name: &str| matches!(name, "localhost" | "127.0.0.1" | "::1") || name == hostname();
     if args.agent.is_none() && hosts.iter().all(|host| is_here(&host.name)) {
         return Ok(None);
     }
@@ -339,43 +296,28 @@ fn variable(pair: &OsStr) -> anyhow::Result<(OsString, OsString)> {
     Ok((name.to_owned(), value))
 }
 
-/// Where the program is: as a path when it has a slash, else in `PATH`, else (as other launchers do) in the
-/// directory it will start in.
-pub(super) fn find_program(
-    name: &OsStr,
-    here: &Path,
-    wdir: Option<&Path>,
-    path_variable: &OsStr,
-) -> anyhow::Result<PathBuf> {
-    let start = wdir.map_or_else(|| here.to_owned(), |dir| here.join(dir));
-    let path = Path::new(name);
-    let mut found_but = None;
-    let mut candidates: Vec<PathBuf> = Vec::new();
-    if name.as_bytes().contains(&b'/') {
-        // `--wdir d ./p` is p in d; and, as people mean it too, p here.
-        candidates.extend([start.join(path), here.join(path)]);
-    } else {
-        candidates.extend(std::env::split_paths(path_variable).map(|dir| here.join(dir).join(path)));
-        candidates.push(start.join(path));
-    }
-    for candidate in candidates {
-        match std::fs::metadata(&candidate) {
-            Ok(meta) if meta.is_file() => {
-                if access(&candidate, Access::EXEC_OK).is_ok() {
-                    return Ok(candidate);
-                }
-                found_but.get_or_insert("it is not executable (chmod +x?)");
+/// The words of a command line, with quotes as a shell has them.
+fn split_words(text: &str) -> anyhow::Result<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
             }
-            Ok(meta) if meta.is_dir() && name.as_bytes().contains(&b'/') => {
-                found_but.get_or_insert("it is a directory");
-            }
-            _ => {}
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
         }
     }
-    match found_but {
-        Some(why) => Err(Coded::error(126, format!("cannot execute '{}': {why}", name.display()))),
-        None => Err(Coded::error(127, format!("program not found: '{}'", name.display()))),
+    if quote.is_some() {
+        return Err(Coded::usage(format!("--agent '{text}': a quote is not closed")));
     }
+    words.extend(word);
+    if words.is_empty() {
+        return Err(Coded::usage("--agent: the command is empty"));
+    }
+    Ok(words)
 }
 
 /// Rewrites what other launchers have taught people, up to the program: `-np 4` to `--np 4`,
@@ -444,7 +386,7 @@ mod tests {
     fn spec(line: &str) -> anyhow::Result<JobSpec> {
         let mut all = vec![OsString::from("run")];
         all.extend(normalise(words(line)));
-        JobSpec::from_args(Run::try_parse_from(all)?.args)
+        job_spec(Run::try_parse_from(all)?.args)
     }
 
     #[test]
@@ -460,11 +402,11 @@ mod tests {
         let spec = spec("-n 2 --genv G=1 true a : -np 3 -env E e --wdir /tmp sh -c x : false").expect("spec");
         assert_eq!(spec.ranks_count(), 6);
         let [first, second, third] = &spec.apps[..] else { panic!("{spec:?}") };
-        assert_eq!((first.ranks_count, &first.args), (2, &words("a")));
-        assert_eq!((second.ranks_count, &second.args), (3, &words("-c x")));
-        assert_eq!(second.env, [("G".into(), "1".into()), ("E".into(), "e".into())]);
-        assert_eq!(second.wdir.as_deref(), Some(Path::new("/tmp")));
-        assert_eq!((third.ranks_count, third.env.len()), (1, 1));
+        assert_eq!((first.ranks_count, &first.program.args), (2, &words("a")));
+        assert_eq!((second.ranks_count, &second.program.args), (3, &words("-c x")));
+        assert_eq!(second.program.env, [("G".into(), "1".into()), ("E".into(), "e".into())]);
+        assert_eq!(second.program.wdir.as_deref(), Some(OsStr::new("/tmp")));
+        assert_eq!((third.ranks_count, third.program.env.len()), (1, 1));
     }
 
     #[test]
@@ -483,6 +425,7 @@ mod tests {
     fn what_the_library_is_told_stands_in_the_environment() {
         let spec = spec("-n 2 --progress inline --gap 0.5 --gap-free-hops 2 true").expect("spec");
         let env: Vec<String> = spec.apps[0]
+            .program
             .env
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
@@ -495,9 +438,6 @@ mod tests {
         for (line, part) in [
             ("-n 0 true", "at least one rank"),
             ("-n 2 --frobnicate true", "unknown option '--frobnicate'"),
-            ("-n 2 no-such-program-anywhere", "program not found: 'no-such-program-anywhere'"),
-            ("-n 2 ./Cargo.toml", "not executable"),
-            ("-n 2 /", "is a directory"),
             ("-n 2 --hosts a:0 true", "host 'a:0'"),
             ("-n 2 --hosts a --agent ssh true", "no {host}"),
             ("-n 2 --agent x{host} true", "give --hosts"),
@@ -507,7 +447,6 @@ mod tests {
             ("-n 2 --progress never true", "invalid value 'never'"),
             ("-n 2 --gap -1 true", "--gap"),
             ("-n 2 --gap much true", "a gap is a number of packet times"),
-            ("-n 2 --wdir /no/such/dir true", "no such directory"),
             ("-n two true", "not a number of ranks"),
             ("-n 2 true : -n -1 true", "not a number of ranks"),
             ("-n 2 -x NOT_SET_HERE_7 true", "NOT_SET_HERE_7 is not set"),
@@ -519,5 +458,14 @@ mod tests {
             let error = format!("{:#}", spec(line).expect_err(line));
             assert!(error.contains(part), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn an_agents_command_is_split_as_a_shell_would() {
+        let words = |text| split_words(text).expect("words");
+        assert_eq!(words("ssh -o 'Log Level=x' {host}"), ["ssh", "-o", "Log Level=x", "{host}"]);
+        assert_eq!(words("ip  netns\texec \"\" a'b'c"), ["ip", "netns", "exec", "", "abc"]);
+        assert!(split_words("ssh 'x").is_err());
+        assert!(split_words("  ").is_err());
     }
 }

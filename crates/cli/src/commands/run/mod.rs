@@ -1,49 +1,35 @@
-//! `ayatori run`: starts N processes of an MPI program, here or on several hosts (`cluster/`), and stays until the job
-//! has ended.
-//!
-//! One thread, one epoll. What has state and no system calls is apart and tested as such: the PMI-1 server
-//! (`pmi.rs`), the joining of output (`output.rs`), the words and codes of an ending (`ending.rs`).
-//!
-//! ```text
-//!  args ── JobSpec ──► Job ──── epoll ◄──── signals (self-pipe), --timeout
-//!                       │        ▲ ▲ ▲
-//!   place (CPUs)        │        │ │ └──── PMI socket of each rank ◄─► pmi::Server
-//!   spawn (fork, exec) ─┘        │ └────── stdout, stderr of each rank ──► output::Outputs ──► ours
-//!   guard (outlives us)          └──────── our terminal ──► stdin of rank 0
-//! ```
-//!
-//! Nothing of a job survives it. Each rank has a process group and dies with the launcher; the launcher adopts what
-//! ranks leave behind (child subreaper) and ends it when the job is over; if the launcher itself is killed, the guard
-//! does it. The shared segment has no name (see [`ayatori_launch::environment`]).
+//! `ayatori run` and `ayatori agent`: parse, call [`ayatori_launch`], print.
 
 mod args;
-mod cluster;
-mod ending;
-pub(crate) mod guard;
-mod job;
-mod output;
-pub(crate) mod place;
-mod pmi;
-mod signals;
-mod spawn;
-mod stdin;
-mod why;
 
 pub(crate) use args::{Args, normalise};
-pub(crate) use cluster::{AgentArgs, run_agent};
-pub(crate) use spawn::ranks_max;
 
-use crate::exit::Exit;
-use std::sync::OnceLock;
+use crate::exit::{Coded, Exit};
+use ayatori_launch::{agent, controller, error};
+
+/// What `ayatori agent` takes: nothing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AgentArgs {}
 
 /// Starts the job and stays until it has ended.
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let spec = args::JobSpec::from_args(args)?;
-    job::run(&spec)
+    let spec = args::job_spec(args)?;
+    Ok(match controller::run(&spec).map_err(coded)? {
+        0 => Exit::Success,
+        code => Exit::Code(code),
+    })
 }
 
-/// This machine's name.
-pub(crate) fn hostname() -> &'static str {
-    static NAME: OnceLock<String> = OnceLock::new();
-    NAME.get_or_init(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+/// Serves the ranks of this host for an `ayatori run` elsewhere.
+pub(crate) fn run_agent(_: AgentArgs) -> anyhow::Result<Exit> {
+    agent::run().map_err(coded)?;
+    Ok(Exit::Success)
+}
+
+/// The launcher's error as one that asks for its exit code here.
+pub(crate) fn coded(error: anyhow::Error) -> anyhow::Error {
+    match error::exit_code(&error) {
+        error::FAILURE => error,
+        code => Coded::error(code, format!("{error:#}")),
+    }
 }

@@ -1,0 +1,107 @@
+//! One end of the connection between a controller and an agent: frames in, frames out, never blocking.
+
+use crate::wire::{Message, Nonsense};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+
+/// What a read came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Inflow {
+    /// Something or nothing; more may come.
+    Open,
+    /// The other end is closed.
+    Closed,
+}
+
+/// Above this much unsent, nothing more is to be produced.
+const CONGESTED_BYTES: usize = 1 << 20;
+
+/// Two pipes.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) input: OwnedFd,
+    pub(crate) output: OwnedFd,
+    pub(crate) received: Vec<u8>,
+    consumed: usize,
+    unsent: Vec<u8>,
+    is_output_broken: bool,
+}
+
+impl Channel {
+    /// Over two descriptors, which are made not to block.
+    pub(crate) fn new(input: OwnedFd, output: OwnedFd) -> rustix::io::Result<Self> {
+        for fd in [&input, &output] {
+            rustix::io::ioctl_fionbio(fd, true)?;
+        }
+        Ok(Channel {
+            input,
+            output,
+            received: Vec::new(),
+            consumed: 0,
+            unsent: Vec::new(),
+            is_output_broken: false,
+        })
+    }
+
+    /// Queues bytes that are no frame (the preamble).
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
+        self.unsent.extend_from_slice(bytes);
+    }
+
+    /// Queues a frame and sends what can be sent.
+    pub(crate) fn send(&mut self, message: &Message) {
+        message.emit(&mut self.unsent);
+        self.flush();
+    }
+
+    /// Sends what can be sent.
+    pub(crate) fn flush(&mut self) {
+        while !self.unsent.is_empty() && !self.is_output_broken {
+            match rustix::io::write(&self.output, &self.unsent) {
+                Ok(count) => {
+                    self.unsent.drain(..count);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.is_output_broken = true,
+            }
+        }
+        if self.is_output_broken {
+            self.unsent.clear();
+        }
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    pub(crate) fn is_congested(&self) -> bool {
+        self.unsent.len() > CONGESTED_BYTES
+    }
+
+    /// Reads once.
+    pub(crate) fn read(&mut self, scratch: &mut [u8]) -> Inflow {
+        match rustix::io::read(&self.input, &mut *scratch) {
+            Ok(0) => Inflow::Closed,
+            Ok(count) => {
+                self.received.drain(..self.consumed);
+                self.consumed = 0;
+                self.received.extend_from_slice(&scratch[..count]);
+                Inflow::Open
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Inflow::Open,
+            Err(_) => Inflow::Closed,
+        }
+    }
+
+    /// The next whole frame.
+    pub(crate) fn next(&mut self) -> Result<Option<Message>, Nonsense> {
+        match Message::take(&self.received[self.consumed..])? {
+            Some((message, length)) => {
+                self.consumed += length;
+                Ok(Some(message))
+            }
+            None => Ok(None),
+        }
+    }
+}

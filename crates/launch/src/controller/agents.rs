@@ -1,0 +1,226 @@
+//! An agent as the controller sees it: the command that starts it, the channel to it, and its loss.
+
+use crate::channel::{Channel, Inflow};
+use crate::error::{Error, FAILURE};
+use crate::silence::SILENCE_MAX;
+use crate::status::Status;
+use crate::wire::{Message, NOISE_BYTES_MAX, Nonsense, PREAMBLE};
+use anyhow::Context;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long an agent may take to answer at first: a login, a slow file system.
+const GREETING_MAX: Duration = Duration::from_secs(60);
+
+/// The agent of one host.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    name: String,
+    child: Child,
+    channel: Option<Channel>,
+    is_greeted: bool,
+    started: Instant,
+    heard: Instant,
+}
+
+impl Agent {
+    /// Starts the agent of a host by the words of a command.
+    ///
+    /// # Errors
+    /// The command cannot be executed.
+    pub(crate) fn start(template: &[String], name: &str, now: Instant) -> anyhow::Result<Self> {
+        let mut command = agent_command(template, name)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        // What is typed at the terminal is for us; we tell the agents.
+        command.process_group(0);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.spawn().map_err(|error| {
+            let why = format!("cannot start its agent with '{program}': {error}; --agent says how");
+            Error::new(FAILURE, format!("host {name}: {why}"))
+        })?;
+        let (Some(input), Some(output)) = (child.stdout.take(), child.stdin.take()) else {
+            anyhow::bail!("host {name}: its agent has no pipes");
+        };
+        let channel = Channel::new(input.into(), output.into()).context("setting up an agent's pipes")?;
+        let name = name.to_owned();
+        Ok(Agent { name, child, channel: Some(channel), is_greeted: false, started: now, heard: now })
+    }
+
+    /// The way to it; `None`: it is lost.
+    pub(crate) fn channel(&mut self) -> Option<&mut Channel> {
+        self.channel.as_mut()
+    }
+
+    /// Whether it is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.channel.is_none()
+    }
+
+    /// Sends a message.
+    pub(crate) fn send(&mut self, message: &Message) {
+        if let Some(channel) = &mut self.channel {
+            channel.send(message);
+        }
+    }
+
+    /// Its silence is counted from now on.
+    pub(crate) fn set_heard(&mut self, heard: impl FnOnce(Instant) -> Instant) {
+        self.heard = heard(self.heard);
+    }
+
+    /// Reads once. What it said, and why it is lost, if it is.
+    pub(crate) fn read(&mut self, scratch: &mut [u8], now: Instant) -> (Vec<Message>, Option<String>) {
+        let Some(channel) = &mut self.channel else { return (Vec::new(), None) };
+        let inflow = channel.read(scratch);
+        self.heard = now;
+        if !self.is_greeted {
+            match channel.received.windows(PREAMBLE.len()).position(|window| window == PREAMBLE) {
+                Some(at) => {
+                    channel.received.drain(..at + PREAMBLE.len());
+                    self.is_greeted = true;
+                }
+                None if channel.received.len() > NOISE_BYTES_MAX => {
+                    return (Vec::new(), Some("what answers is no agent of this version".to_owned()));
+                }
+                None => {
+                    let loss = (inflow == Inflow::Closed).then(|| self.explain_loss());
+                    return (Vec::new(), loss);
+                }
+            }
+        }
+        let mut messages = Vec::new();
+        loop {
+            match channel.next() {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => break,
+                Err(Nonsense(what)) => {
+                    return (messages, Some(format!("its agent sends what is no message: {what}")));
+                }
+            }
+        }
+        let loss = (inflow == Inflow::Closed).then(|| self.explain_loss());
+        (messages, loss)
+    }
+
+    /// Why an agent that says nothing is to be given up, if it is.
+    pub(crate) fn explain_silence(&self, now: Instant) -> Option<String> {
+        if self.is_lost() {
+            None
+        } else if !self.is_greeted && is_stopped(&self.child) {
+            Some(
+                "the command that was to start its agent was stopped: it wants to read from the terminal (a password?); \
+                 log in without one, with ssh-agent or ssh-copy-id"
+                    .to_owned(),
+            )
+        } else if !self.is_greeted && now.duration_since(self.started) > GREETING_MAX {
+            Some(format!(
+                "no agent has answered within {} s (does the command of --agent work by itself, without a password?)",
+                GREETING_MAX.as_secs()
+            ))
+        } else if self.is_greeted && now.duration_since(self.heard) > SILENCE_MAX {
+            Some(format!("its agent has been silent for {} s", SILENCE_MAX.as_secs()))
+        } else {
+            None
+        }
+    }
+
+    /// Why the channel has closed.
+    fn explain_loss(&mut self) -> String {
+        // Its end follows on the heels of its pipes'.
+        let mut status = None;
+        for _ in 0..50 {
+            status = self.child.try_wait().ok().flatten();
+            if status.is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let how = match status.map(|status| (status.code(), status.signal())) {
+            Some((Some(code), _)) => Status::Exited(code).describe(),
+            Some((_, Some(signal))) => Status::Killed { signal, is_core_dumped: false }.describe(),
+            _ => "has closed its connection".to_owned(),
+        };
+        let pid = self.child.id();
+        let what = if self.is_greeted { "its agent" } else { "the command that was to start its agent" };
+        let hint = match status.and_then(|status| status.code()) {
+            Some(126 | 127) if !self.is_greeted => std::env::current_exe()
+                .map_or_else(|_| String::new(), |own| format!("; is it there, as {}?", own.display())),
+            Some(255) if !self.is_greeted => {
+                format!("; it could not log in, see above: does 'ssh {} true' work by itself?", self.name)
+            }
+            _ => String::new(),
+        };
+        format!("{what} (pid {pid}) {how}{hint}")
+    }
+
+    /// Gives it up.
+    pub(crate) fn lose(&mut self) {
+        self.channel = None;
+        let _ = self.child.kill();
+    }
+
+    /// Closes the channel: the agent ends what is left on its host, then itself.
+    pub(crate) fn dismiss(&mut self) {
+        self.channel = None;
+    }
+
+    /// Waits for its process until `deadline`, then kills it.
+    pub(crate) fn wait(&mut self, deadline: Instant) {
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// The command that starts an agent on a host.
+fn agent_command(template: &[String], host: &str) -> anyhow::Result<Command> {
+    let own = std::env::current_exe().context("finding this program")?;
+    let mut words = template.iter().map(|word| OsString::from(word.replace("{host}", host)));
+    let program = words.next().ok_or_else(|| Error::usage("--agent: the command is empty"))?;
+    // The shell behind ssh splits what it gets into words once more.
+    let is_ssh = std::path::Path::new(&program).file_name().is_some_and(|name| name == "ssh");
+    let own = if is_ssh { quoted(own.as_os_str()) } else { own.into() };
+    let mut command = Command::new(program);
+    command.args(words).arg(own).arg("agent");
+    Ok(command)
+}
+
+/// One word for a shell.
+fn quoted(word: &OsStr) -> OsString {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
+    if word.as_bytes().iter().all(plain) {
+        return word.to_owned();
+    }
+    let mut text = vec![b'\''];
+    for &byte in word.as_bytes() {
+        text.extend_from_slice(if byte == b'\'' { b"'\\''" } else { std::slice::from_ref(&byte) });
+    }
+    text.push(b'\'');
+    OsString::from_vec(text)
+}
+
+/// Whether a command was stopped by a signal, as one in the background is that reads from the terminal.
+fn is_stopped(child: &Child) -> bool {
+    use rustix::process::{Pid, WaitId, WaitIdOptions as Options, waitid};
+    let options = Options::STOPPED | Options::NOHANG | Options::NOWAIT;
+    matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_survives_the_shell_behind_ssh() {
+        assert_eq!(quoted(OsStr::new("/opt/a-b/ayatori")), "/opt/a-b/ayatori");
+        assert_eq!(quoted(OsStr::new("/my dir/it's")), "'/my dir/it'\\''s'");
+    }
+}

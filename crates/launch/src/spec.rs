@@ -1,0 +1,106 @@
+//! What is to be run, where, and how: the controller's order, and the part of it that goes to each host.
+
+use crate::hosts::HostSpec;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// A job as the user wants it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct JobSpec {
+    /// The programs, in the order of their ranks.
+    pub apps: Vec<App>,
+    /// How ranks are tied to CPUs; `None`: to cores where every rank can have cores of its own.
+    pub binding: Option<Binding>,
+    /// Each line of output begins with its rank.
+    pub is_tagged: bool,
+    /// After so long the job is ended.
+    pub timeout: Option<Duration>,
+    /// What is started where and how each rank ended is printed.
+    pub is_verbose: bool,
+    /// Where, if not on this host alone.
+    pub cluster: Option<Cluster>,
+}
+
+/// A program and its number of ranks.
+#[derive(Debug, PartialEq, Eq)]
+pub struct App {
+    /// How many ranks run it.
+    pub ranks_count: usize,
+    /// What they run.
+    pub program: Program,
+}
+
+/// What a rank executes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// As typed: looked for on the rank's host, and the program's own name for itself.
+    pub name: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Variables set for it alone.
+    pub env: Vec<(OsString, OsString)>,
+    /// The directory that it starts in, if not the launcher's.
+    pub wdir: Option<OsString>,
+}
+
+/// How ranks are tied to CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Binding {
+    /// Each rank gets cores of its own.
+    Core,
+    /// The operating system decides.
+    None,
+}
+
+/// Hosts and how to reach them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// The hosts, in the order in which they get ranks.
+    pub hosts: Vec<HostSpec>,
+    /// The words of the command that runs something on a host; `{host}` stands for its name.
+    pub agent: Vec<String>,
+    /// The interfaces and networks that may carry messages.
+    pub rails: Option<String>,
+    /// Those that may not.
+    pub no_rails: Option<String>,
+}
+
+/// What one host is to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) job: String,
+    /// The number of this host in the job.
+    pub(crate) host: usize,
+    /// Ranks of the whole job.
+    pub(crate) world_count: usize,
+    /// Ranks of this host, each with the number of its program.
+    pub(crate) ranks: Vec<(usize, usize)>,
+    pub(crate) programs: Vec<Program>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) directory: OsString,
+    pub(crate) binding: Option<Binding>,
+    /// Rank 0 reads what the controller sends; if not, what the launcher's own standard input is.
+    pub(crate) is_input_forwarded: bool,
+}
+
+impl JobSpec {
+    /// Total number of ranks.
+    pub fn ranks_count(&self) -> usize {
+        self.apps.iter().fold(0, |sum, app| sum.saturating_add(app.ranks_count))
+    }
+
+    /// The programs with their arguments, as typed.
+    pub fn command_line(&self) -> String {
+        let commands = self.apps.iter().map(|App { program, .. }| {
+            let words = std::iter::once(&program.name).chain(&program.args);
+            words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        });
+        commands.collect::<Vec<_>>().join(" : ")
+    }
+
+    /// The number of each rank's program.
+    pub(crate) fn program_numbers(&self) -> impl Iterator<Item = usize> {
+        self.apps.iter().enumerate().flat_map(|(n, app)| std::iter::repeat_n(n, app.ranks_count))
+    }
+}

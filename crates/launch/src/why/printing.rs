@@ -1,0 +1,33 @@
+//! What is printed where the launcher gets SIGUSR1.
+
+use crate::why::graph::Graph;
+use crate::why::report::{self, HostReport};
+use crate::why::show::{self, Heading};
+
+/// What ranks do, by two looks where they seem to be stuck.
+#[derive(Debug, Default)]
+pub(crate) struct Printing {
+    first: Option<Vec<HostReport>>,
+}
+
+impl Printing {
+    /// All hosts were looked at. `Some`: what is to be printed; `None`: look once more.
+    pub(crate) fn on_reports(&mut self, reports: Vec<HostReport>, heading: &Heading) -> Option<String> {
+        let reports = match self.first.take() {
+            Some(first) => report::settle(&first, reports),
+            None => {
+                let is_stuck = {
+                    let ranks = report::ranks(&reports, heading.ranks_count);
+                    !Graph::new(&ranks).verdict().stuck.is_empty()
+                };
+                if is_stuck {
+                    self.first = Some(reports);
+                    return None;
+                }
+                reports
+            }
+        };
+        let ranks = report::ranks(&reports, heading.ranks_count);
+        Some(show::text(heading, &reports, &ranks, false).0)
+    }
+}

@@ -1,2 +1,0 @@
-#[path = "../../../../crates/cli/src/why/report.rs"]
-pub(crate) mod report;
