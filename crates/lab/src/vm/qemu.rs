@@ -1,14 +1,14 @@
 //! QEMU: its command line, its life, and the line to the agent inside.
 
-use super::cpio::Archive;
 use super::image;
 use super::kernel::Kernel;
 use super::modules;
 use anyhow::{Context, bail};
 use ayatori_fabric::plan::Plan;
+use cpio::NewcBuilder;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fs;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -239,17 +239,9 @@ impl Drop for Starting {
     }
 }
 
-/// The first file system: busybox, the modules, and `init.sh` filled in.
+/// The first file system, as a cpio archive: busybox, the modules, and `init.sh` filled in.
 fn start_archive(spec: &Spec) -> anyhow::Result<Vec<u8>> {
     let modules = modules::closure(&spec.kernel.modules, MODULES)?;
-    let mut archive = Archive::default();
-    for folder in ["bin", "mod", "proc", "sys", "dev", "root"] {
-        archive.folder(folder);
-    }
-    archive.file("bin/busybox", &static_busybox()?);
-    for module in &modules {
-        archive.file(&format!("mod/{}.ko", module.name), &module.bytes);
-    }
     let names: Vec<&str> = modules.iter().map(|module| module.name.as_str()).collect();
     let file_name = spec.agent.file_name().context("the agent has no file name")?;
     let mut agent = vec![quoted(&format!("/run/ayatori/{}", file_name.to_string_lossy()))];
@@ -258,8 +250,20 @@ fn start_archive(spec: &Spec) -> anyhow::Result<Vec<u8>> {
         .replace("@MODULES@", &names.join(" "))
         .replace("@AGENT@", &agent.join(" "))
         .replace("@TIMEOUT_S@", &spec.timeout.as_secs().max(1).to_string());
-    archive.file("init", init.as_bytes());
-    Ok(archive.finish())
+    let mut files = vec![("bin/busybox".to_owned(), static_busybox()?)];
+    files.extend(modules.into_iter().map(|module| (format!("mod/{}.ko", module.name), module.bytes)));
+    files.push(("init".to_owned(), init.into_bytes()));
+    archive(&["bin", "mod", "proc", "sys", "dev", "root"], files)
+}
+
+/// A cpio archive of folders, which must come before what they contain, and of files that all may execute.
+fn archive(folders: &[&str], files: Vec<(String, Vec<u8>)>) -> anyhow::Result<Vec<u8>> {
+    const MODE_FOLDER: u32 = 0o040_755;
+    const MODE_FILE: u32 = 0o100_755;
+    let folders = folders.iter().map(|path| (NewcBuilder::new(path).mode(MODE_FOLDER), Vec::new()));
+    let files = files.into_iter().map(|(path, content)| (NewcBuilder::new(&path).mode(MODE_FILE), content));
+    let entries = folders.chain(files).map(|(head, content)| (head, Cursor::new(content)));
+    cpio::write_cpio(entries, Vec::new()).context("cannot make the start archive")
 }
 
 /// In the first file system there is no dynamic linker, so busybox must be a static one.
@@ -331,6 +335,23 @@ fn tail(file: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_come_before_files_in_the_start_archive() {
+        let bytes = archive(&["bin"], vec![("bin/x".into(), b"hello".to_vec())]).unwrap();
+        let mut found = Vec::new();
+        let mut rest = Cursor::new(bytes);
+        loop {
+            let reader = cpio::NewcReader::new(rest).unwrap();
+            let entry = reader.entry();
+            if entry.is_trailer() {
+                break;
+            }
+            found.push((entry.name().to_owned(), entry.mode(), entry.file_size()));
+            rest = reader.finish().unwrap();
+        }
+        assert_eq!(found, [("bin".into(), 0o040_755, 0), ("bin/x".into(), 0o100_755, 5)]);
+    }
 
     #[test]
     fn a_word_survives_the_shell() {
