@@ -9,9 +9,9 @@ mod cases;
 mod curves;
 mod experiment;
 mod findings;
+mod plot;
 mod report;
 mod store;
-mod svg;
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -128,11 +128,11 @@ pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result
         &[
             ("table.txt", &table),
             ("report.md", &page),
-            ("random-ring.svg", &svg::panels("Random ring", &report::ring_panels(&curves), (0.0, 2.0))),
-            ("all-to-all.svg", &svg::panels("All-to-all", &report::exchange_panels(&curves), (0.8, 1.2))),
+            ("random-ring.svg", &plot::panels("Random ring", &report::ring_panels(&curves), (0.0, 2.0))?),
+            ("all-to-all.svg", &plot::panels("All-to-all", &report::exchange_panels(&curves), (0.8, 1.2))?),
             (
                 "all-to-all-apart.svg",
-                &svg::panels("All-to-all, ranks apart", &report::apart_panels(&curves), (0.6, 1.4)),
+                &plot::panels("All-to-all, ranks apart", &report::apart_panels(&curves), (0.6, 1.4))?,
             ),
         ],
     )?;

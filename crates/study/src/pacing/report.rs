@@ -457,24 +457,24 @@ pub(super) fn table(curves: &[Curve]) -> String {
 }
 
 /// Panels of the main ring: a number of nodes each.
-pub(super) fn ring_panels(curves: &[Curve]) -> Vec<super::svg::Panel<'_>> {
+pub(super) fn ring_panels(curves: &[Curve]) -> Vec<super::plot::Panel<'_>> {
     group(curves.iter().filter(|curve| curve.is_main_ring()), |curve| format!("{} nodes", curve.nodes()))
 }
 
 /// Panels of the main all-to-all: a rank order each, in the paper's order.
-pub(super) fn exchange_panels(curves: &[Curve]) -> Vec<super::svg::Panel<'_>> {
+pub(super) fn exchange_panels(curves: &[Curve]) -> Vec<super::plot::Panel<'_>> {
     order_panels(curves.iter().filter(|curve| curve.is_main_exchange()))
 }
 
 /// The same with one-sided writes by ranks that begin apart, at the spread that was run with all lengths.
-pub(super) fn apart_panels(curves: &[Curve]) -> Vec<super::svg::Panel<'_>> {
+pub(super) fn apart_panels(curves: &[Curve]) -> Vec<super::plot::Panel<'_>> {
     let is_shown = |curve: &&Curve| {
         curve.is_one_sided() && curve.case.start_spread_ns == super::cases::SPREAD_OF_ALL_LENGTHS_NS
     };
     order_panels(curves.iter().filter(is_shown))
 }
 
-fn order_panels<'a>(curves: impl Iterator<Item = &'a Curve>) -> Vec<super::svg::Panel<'a>> {
+fn order_panels<'a>(curves: impl Iterator<Item = &'a Curve>) -> Vec<super::plot::Panel<'a>> {
     let mut panels = group(curves, |curve| curve.case.order_name());
     panels.sort_by_key(|panel| ORDERS.iter().position(|&order| order_name(order) == panel.0));
     panels
@@ -483,8 +483,8 @@ fn order_panels<'a>(curves: impl Iterator<Item = &'a Curve>) -> Vec<super::svg::
 fn group<'a>(
     curves: impl Iterator<Item = &'a Curve>,
     name: impl Fn(&Curve) -> String,
-) -> Vec<super::svg::Panel<'a>> {
-    let mut panels: Vec<super::svg::Panel<'a>> = Vec::new();
+) -> Vec<super::plot::Panel<'a>> {
+    let mut panels: Vec<super::plot::Panel<'a>> = Vec::new();
     for curve in curves {
         let name = name(curve);
         match panels.iter_mut().find(|panel| panel.0 == name) {
