@@ -54,6 +54,7 @@ fn panel(area: &Area<'_>, name: &str, curves: &[&Curve], (low, high): (f64, f64)
     let mut chart = ChartBuilder::on(area)
         .caption(name, FONT)
         .margin(10)
+        .margin_right(24)
         .x_label_area_size(36)
         .y_label_area_size(60)
         .build_cartesian_2d(0.0..gap_max, low..high)?;
@@ -68,9 +69,9 @@ fn panel(area: &Area<'_>, name: &str, curves: &[&Curve], (low, high): (f64, f64)
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
+        .position(SeriesLabelPosition::LowerLeft)
         .label_font(FONT)
-        .background_style(WHITE.mix(0.8))
+        .background_style(WHITE.mix(0.6))
         .draw()?;
     Ok(())
 }
