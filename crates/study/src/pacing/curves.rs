@@ -139,7 +139,7 @@ pub(super) mod tests {
     use crate::pacing::cases;
 
     /// A curve of a random ring with these points.
-    pub(in crate::pacing) fn curve(nodes: usize, bytes: u64, points: &[(f64, f64)]) -> Curve {
+    pub(crate) fn curve(nodes: usize, bytes: u64, points: &[(f64, f64)]) -> Curve {
         let shape = Shape::Torus(cases::RING_EXTENTS[nodes]);
         let case = Case {
             shape,
