@@ -29,6 +29,35 @@ pub(super) struct Span {
     pub(super) rank: Rank,
     pub(super) context: ContextId,
     pub(super) tag: Tag,
+    /// How messages name their sender.
+    pub(super) naming: Naming,
+}
+
+/// How the messages of a schedule name their sender.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// By its rank in the span's group, which is all of the context's communicator.
+    Rank,
+    /// By its index in the job: several groups use the context at the same time, and each has a rank 0.
+    Process,
+}
+
+/// One collective operation of a communicator, reserved before it is started: a persistent one, all of whose
+/// runs have the same name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollectiveId(Tag);
+
+impl Span {
+    /// The name of a member in messages.
+    fn name_of(&self, rank: Rank) -> Result<(ProcessId, Rank), Error> {
+        let size = self.group.size();
+        let process = self.group.process(rank).ok_or(Error::Rank { rank: rank.into(), size })?;
+        let name = match self.naming {
+            Naming::Rank => rank,
+            Naming::Process => process.0,
+        };
+        Ok((process, name))
+    }
 }
 
 /// A collective operation under way.
@@ -80,12 +109,35 @@ impl Process {
         Ok(self.start_schedule(device, schedule, span, None))
     }
 
+    /// Names a persistent collective operation. Members make theirs in the same order and may start them in any
+    /// (MPI-5.0 §6.13), so runs are told apart by this name and not by the order of starts.
+    pub fn reserve_collective(&mut self, comm: CommId) -> Result<CollectiveId, Error> {
+        Ok(CollectiveId(self.comm_mut(comm)?.next_persistent_tag()))
+    }
+
+    /// As [`start_collective`](Self::start_collective), for a run of a persistent operation.
+    pub fn start_reserved_collective<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        schedule: Schedule,
+        id: CollectiveId,
+    ) -> Result<Posted, Error> {
+        let span = self.span(comm, id.0)?;
+        Ok(self.start_schedule(device, schedule, span, None))
+    }
+
     /// The span of a communicator's next collective operation.
     pub(super) fn next_span(&mut self, comm: CommId) -> Result<Span, Error> {
-        let communicator = self.comm_mut(comm)?;
-        let tag = communicator.next_collective_tag();
+        let tag = self.comm_mut(comm)?.next_collective_tag();
+        self.span(comm, tag)
+    }
+
+    fn span(&self, comm: CommId, tag: Tag) -> Result<Span, Error> {
+        let communicator = self.comm(comm)?;
         let context = communicator.context().collective();
-        Ok(Span { group: communicator.group().clone(), rank: communicator.rank(), context, tag })
+        let (group, rank) = (communicator.group().clone(), communicator.rank());
+        Ok(Span { group, rank, context, tag, naming: Naming::Rank })
     }
 
     pub(super) fn start_schedule<D: Device>(
@@ -246,25 +298,21 @@ impl<D: Device> Carrier<'_, D> {
             }
         }
     }
-
-    fn peer(&self, rank: Rank) -> Result<ProcessId, Error> {
-        let size = self.span.group.size();
-        self.span.group.process(rank).ok_or(Error::Rank { rank: rank.into(), size })
-    }
 }
 
 impl<D: Device> Transport for Carrier<'_, D> {
     fn isend(&mut self, to: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
-        let envelope = Envelope { context: self.span.context, source: self.span.rank, tag: self.span.tag };
-        let peer = self.peer(to)?;
+        let (_, source) = self.span.name_of(self.span.rank)?;
+        let envelope = Envelope { context: self.span.context, source, tag: self.span.tag };
+        let (peer, _) = self.span.name_of(to)?;
         let posted =
             self.process.send_message(self.device, peer, envelope, buffer, SendMode::Standard, false)?;
         self.adopt(posted, step)
     }
 
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
-        let key = Key::new(self.span.context, Source::Rank(from), TagSelector::Tag(self.span.tag));
-        let peer = self.peer(from)?;
+        let (peer, source) = self.span.name_of(from)?;
+        let key = Key::new(self.span.context, Source::Rank(source), TagSelector::Tag(self.span.tag));
         let posted = self.process.receive_message(key, Some(peer), buffer)?;
         self.adopt(posted, step)
     }

@@ -1,7 +1,7 @@
 //! Making communicators (MPI-5.0 §7.4.2). The new group's rank 0 names the new context, so each making is one
 //! broadcast in the new group, or for a split one allgather of (color, key, context) in the old.
 
-use super::collective::Span;
+use super::collective::{Naming, Span};
 use super::{CommSlot, Process};
 use crate::buffer::Scratch;
 use crate::coll;
@@ -64,11 +64,10 @@ impl Process {
         tag: Tag,
     ) -> Result<Option<(CommId, Posted)>, Error> {
         let communicator = self.comm(comm)?;
-        // Collective operations have the tags from 0 up.
-        let tag = -1 - (tag & (Tag::MAX >> 1));
+        let tag = Communicator::create_group_tag(tag);
         let context = communicator.context().collective();
-        let span = Span { group: communicator.group().clone(), rank: communicator.rank(), context, tag };
-        self.make_among(device, span, group)
+        let (parent, rank) = (communicator.group().clone(), communicator.rank());
+        self.make_among(device, Span { group: parent, rank, context, tag, naming: Naming::Process }, group)
     }
 
     fn make_among<D: Device>(

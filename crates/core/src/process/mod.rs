@@ -28,6 +28,7 @@ use crate::time::Instant;
 use crate::wire::{Envelope, Keys};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+pub use collective::CollectiveId;
 use collective::Woken;
 use direct::Direct;
 pub use pacing::GapRule;

@@ -211,6 +211,59 @@ fn communicators_of_groups_are_made_by_all_or_by_members_alone() {
     }
 }
 
+/// Each group's rank 0 sends the context: named by rank, two leaders looked alike, and 2 took the second one's.
+#[test]
+fn overlapping_groups_with_one_tag_make_their_own_comms() {
+    let mut net = net(3, 0);
+    let group = |members: [u32; 2]| Group::from_members(members.map(ProcessId).to_vec()).unwrap();
+    let create = |net: &mut Net, at: usize, members| {
+        let (process, port) = &mut net.nodes[at];
+        process.icomm_create_group(port, CommId::WORLD, &group(members), 7).unwrap().unwrap()
+    };
+    // 0 is early: its message is at 2 before that of 1, which 2 waits for first.
+    let (late, _) = create(&mut net, 0, [0, 2]);
+    net.settle();
+    let (first, _) = create(&mut net, 2, [1, 2]);
+    net.settle();
+    let (of_one, _) = create(&mut net, 1, [1, 2]);
+    net.settle();
+    let (second, _) = create(&mut net, 2, [0, 2]);
+    net.settle();
+    let context = |net: &Net, at: usize, comm| net.nodes[at].0.comm(comm).unwrap().context();
+    assert_eq!(context(&net, 2, first), context(&net, 1, of_one));
+    assert_eq!(context(&net, 2, second), context(&net, 0, late));
+}
+
+/// They matched in the order of starts, which may differ, and swapped their data.
+#[test]
+fn persistent_collectives_match_in_the_order_they_were_made() {
+    let mut net = net(2, 0);
+    let mut ids = vec![];
+    for (process, _) in &mut net.nodes {
+        let made = [(); 2].map(|()| process.reserve_collective(CommId::WORLD).unwrap());
+        assert_ne!(made[0], made[1]);
+        ids.push(made);
+    }
+    assert_eq!(ids[0], ids[1]);
+    let mut received = vec![];
+    for (at, order) in [[0, 1], [1, 0]].into_iter().enumerate() {
+        for which in order {
+            let (process, port) = &mut net.nodes[at];
+            let (buffer, bytes) = memory(vec![if at == 0 { which as u8 + 1 } else { 0 }; 300]);
+            let context = coll::Context { rank: at as u32, size: 2 };
+            let choice = coll::Choice { algorithm: coll::Algorithm::Binomial, segment_bytes: 0 };
+            let schedule = coll::bcast(process.schedule_pool(), context, buffer, 0, choice).unwrap();
+            let id = ids[at][which];
+            let _ = process.start_reserved_collective(port, CommId::WORLD, schedule, id).unwrap();
+            received.push((which, bytes));
+        }
+    }
+    net.settle();
+    for (which, bytes) in received {
+        assert_eq!(bytes, vec![which as u8 + 1; 300]);
+    }
+}
+
 #[test]
 fn a_freed_communicator_is_gone_and_the_predefined_ones_stay() {
     let mut net = net(1, 0);
