@@ -13,6 +13,7 @@ use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool
 use ayatori_core::explain::Label;
 use ayatori_core::ids::{CommId, Rank, RequestId};
 use ayatori_core::op::Reducer;
+use ayatori_core::process::CollectiveId;
 use ayatori_core::request::{Completion, Posted};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -309,6 +310,8 @@ pub(crate) fn shape(comm: MPI_Comm) -> Result<Context, Fault> {
 pub(crate) struct Persistent {
     operation: Arc<Operation>,
     comm: CommId,
+    /// By which its runs match those at the other processes.
+    id: CollectiveId,
     /// The run under way; none while inactive.
     running: Option<Half>,
 }
@@ -327,18 +330,21 @@ impl Persistent {
     /// Begins a run.
     pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), Fault> {
         self.check_inactive()?;
-        self.running = Some(begin(engine, self.comm, &self.operation)?.into());
+        self.running = Some(begin(engine, self.comm, &self.operation, Some(self.id))?.into());
         Ok(())
     }
 
     /// Begins a run in the engine's thread, where it can be run there: what to command.
-    pub(crate) fn start_afar(&mut self, is_afar: bool) -> Result<Option<(CommId, Arc<Operation>)>, Fault> {
+    pub(crate) fn start_afar(
+        &mut self,
+        is_afar: bool,
+    ) -> Result<Option<(CommId, Arc<Operation>, CollectiveId)>, Fault> {
         self.check_inactive()?;
         if !is_afar || self.operation.calls_user_function() {
             return Ok(None);
         }
         self.running = Some(Half::Afar);
-        Ok(Some((self.comm, self.operation.clone())))
+        Ok(Some((self.comm, self.operation.clone(), self.id)))
     }
 
     fn check_inactive(&self) -> Result<(), Fault> {
@@ -416,11 +422,12 @@ fn new_selector(size: u32, fabric: Fabric) -> Selector {
     selector
 }
 
-/// Starts an operation on a communicator of the core.
+/// Starts an operation on a communicator of the core; `id` is that of a persistent one.
 pub(crate) fn begin(
     engine: &mut Engine,
     comm: CommId,
     operation: &Operation,
+    id: Option<CollectiveId>,
 ) -> Result<Posted, ayatori_core::Error> {
     let Engine { core, device, selectors, .. } = engine;
     let communicator = core.comm(comm)?;
@@ -428,7 +435,10 @@ pub(crate) fn begin(
     let mut schedule = operation.schedule(core.schedule_pool(), at, selectors.of_size(at.size))?;
     let (collective, bytes) = operation.question(at.size);
     schedule.set_label(Label { collective, bytes: bytes as u64, root: operation.root() });
-    core.start_collective(device, comm, schedule)
+    match id {
+        None => core.start_collective(device, comm, schedule),
+        Some(id) => core.start_reserved_collective(device, comm, schedule, id),
+    }
 }
 
 /// Runs a blocking operation in the node's shared memory. `Err` gives the lock back: it cannot be run there.
@@ -471,18 +481,19 @@ pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation) -> Result<()
                 Ok(()) => return Ok(()),
                 Err(process) => process,
             };
-            let posted = begin(process.engine(), id, &operation)?;
+            let posted = begin(process.engine(), id, &operation, None)?;
             return runtime::complete(process, posted, comm).map(|_| ());
         }
         Mode::Nonblocking(request) => {
-            let posted = begin(process.engine(), id, &operation)?;
+            let posted = begin(process.engine(), id, &operation, None)?;
             (process.new_request(posted, comm)?, request)
         }
         Mode::Persistent(info, request) => {
             if info != MPI_INFO_NULL {
                 crate::api::info::with(info, |_| Ok(()))?;
             }
-            let persistent = Persistent { operation: Arc::new(operation), comm: id, running: None };
+            let (comm_id, id) = (id, process.engine().core.reserve_collective(id)?);
+            let persistent = Persistent { operation: Arc::new(operation), comm: comm_id, id, running: None };
             (process.table_request(What::Collective(Box::new(persistent)), comm)?, request)
         }
     };

@@ -111,8 +111,12 @@ impl Desk {
                 Command::Copy { comm, dest, tag, length, mut bytes } => {
                     self.send_copy(engine, comm, (dest, tag), &mut bytes[..usize::from(length)]);
                 }
-                Command::Collective { request, comm, operation, is_blocking } => {
-                    self.begin_collective(engine, (request, comm), operation, is_blocking);
+                Command::Collective { request, comm, operation, id, is_blocking: false } => {
+                    let posted = collective::begin(engine, comm, &operation, id);
+                    self.begun(request, posted);
+                }
+                Command::Collective { request, comm, operation, .. } => {
+                    self.begin_blocking_collective(engine, request, comm, operation);
                 }
             }
         }
@@ -148,22 +152,20 @@ impl Desk {
         }
     }
 
-    fn begin_collective(
+    fn begin_blocking_collective(
         &mut self,
         engine: &mut Engine,
-        (request, comm): (MPI_Request, CommId),
+        request: MPI_Request,
+        comm: CommId,
         operation: Arc<Operation>,
-        is_blocking: bool,
     ) {
-        if is_blocking {
-            let Engine { core, device, node, .. } = &mut *engine;
-            match node.start(core, device.shm(), comm, &operation) {
-                Ok(false) => {}
-                Ok(true) => return self.nodes.push(NodeRun { request, comm, operation }),
-                Err(error) => return self.respond(request, failed(error)),
-            }
+        let Engine { core, device, node, .. } = &mut *engine;
+        match node.start(core, device.shm(), comm, &operation) {
+            Ok(false) => {}
+            Ok(true) => return self.nodes.push(NodeRun { request, comm, operation }),
+            Err(error) => return self.respond(request, failed(error)),
         }
-        let posted = collective::begin(engine, comm, &operation);
+        let posted = collective::begin(engine, comm, &operation, None);
         self.begun(request, posted);
     }
 

@@ -231,7 +231,10 @@ impl Process {
     ) -> Result<MPI_Request, Fault> {
         let request = self.table_request(What::Afar(Afar::GOING), comm)?;
         let operation = Arc::new(operation);
-        self.command(Command::Collective { request, comm: id, operation, is_blocking }, is_blocking);
+        self.command(
+            Command::Collective { request, comm: id, operation, id: None, is_blocking },
+            is_blocking,
+        );
         Ok(request)
     }
 
@@ -255,8 +258,9 @@ impl Process {
             }
             What::Collective(persistent) => {
                 match persistent.start_afar(is_afar).map_err(|fault| fault.on(comm))? {
-                    Some((comm, operation)) => {
-                        Some(Command::Collective { request: handle, comm, operation, is_blocking: false })
+                    Some((comm, operation, id)) => {
+                        let id = Some(id);
+                        Some(Command::Collective { request: handle, comm, operation, id, is_blocking: false })
                     }
                     None => {
                         // Borrows, where a function of the user's is needed.

@@ -45,6 +45,7 @@ pub(super) use thread::{enter, leave};
 use crate::abi::MPI_Request;
 use crate::collective::Operation;
 use ayatori_core::ids::{CommId, Rank, Tag};
+use ayatori_core::process::CollectiveId;
 use ayatori_core::request::Completion;
 use desk::Desk;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -68,7 +69,14 @@ enum Command {
     /// Sends a short message of standard mode. Nobody waits for the end.
     Copy { comm: CommId, dest: Rank, tag: Tag, length: u8, bytes: [u8; COPY_BYTES_MAX] },
     /// Starts a collective operation. A blocking one may run in the node's shared memory.
-    Collective { request: MPI_Request, comm: CommId, operation: Arc<Operation>, is_blocking: bool },
+    Collective {
+        request: MPI_Request,
+        comm: CommId,
+        operation: Arc<Operation>,
+        /// Of a persistent operation.
+        id: Option<CollectiveId>,
+        is_blocking: bool,
+    },
 }
 
 /// Up to this length in bytes a send is begun by the call itself while the thread sleeps.
