@@ -95,6 +95,12 @@ impl Keyvals {
         Ok(())
     }
 
+    /// Checks that an attribute under a key may be deleted. That is so after the key was freed, too, as long as attributes
+    /// use it (MPI-5.0 §7.7.2).
+    pub(crate) fn check_deletable(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
+        self.get(kind, id).map(drop)
+    }
+
     /// The user gives a key back; it lives on while attributes use it.
     pub(crate) fn free(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
         self.check(kind, id)?;

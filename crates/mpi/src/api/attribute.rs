@@ -97,7 +97,7 @@ impl Holder {
 
     fn delete(self, keyval: c_int) -> Result<(), Fault> {
         self.with(|_| ())?;
-        registry().keyvals.check(self.kind(), keyval)?;
+        registry().keyvals.check_deletable(self.kind(), keyval)?;
         match self.with(|attributes| attributes.take(keyval))? {
             Some(old) => self.deleted(keyval, old),
             None => {
