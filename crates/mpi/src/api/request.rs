@@ -58,6 +58,19 @@ fn end(found: Found, request: InOut<MPI_Request>, at: usize) -> Result<Ended, Fa
     }
 }
 
+impl Ended {
+    /// What a call for one request writes into the error field: nothing, but for an empty status, which says success
+    /// (MPI-5.0 §3.7.3).
+    fn error_field(&self) -> Option<c_int> {
+        self.is_nothing.then_some(MPI_SUCCESS)
+    }
+}
+
+/// Stores an empty status.
+fn store_empty(statuses: Out<MPI_Status>, at: usize) {
+    store(statuses, at, MPI_Status::empty(), Some(MPI_SUCCESS));
+}
+
 /// Stores a status unless it is ignored; the error field only where the call sets it.
 fn store(statuses: Out<MPI_Status>, at: usize, mut status: MPI_Status, error: Option<c_int>) {
     if statuses.as_ptr().is_null() {
@@ -107,7 +120,7 @@ fn end_any(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Option<(
 fn give_any(ended: Option<(usize, Ended)>, index: Out<c_int>, status: Out<MPI_Status>) -> Result<(), Fault> {
     match ended {
         None => {
-            store(status, 0, MPI_Status::empty(), None);
+            store_empty(status, 0);
             index.set("indx", MPI_UNDEFINED)
         }
         Some((at, ended)) => {
@@ -170,7 +183,7 @@ fn give_statuses<'a>(
 ) -> Result<(), Fault> {
     let failed = all.clone().find(|ended| ended.completion.error.is_some());
     for (at, ended) in all.enumerate() {
-        store(statuses, at, ended.status, failed.map(|_| code(&ended.completion)));
+        store(statuses, at, ended.status, failed.map(|_| code(&ended.completion)).or(ended.error_field()));
     }
     failed.map_or(Ok(()), |ended| Err(in_status(ended)))
 }
@@ -217,12 +230,14 @@ fn end_leading(
 ) -> Result<usize, Fault> {
     let mut process = process()?;
     for at in first..count {
-        let Some(status) = process.end_plain(requests.get_at("array_of_requests", at)?) else {
+        let handle = requests.get_at("array_of_requests", at)?;
+        let Some(status) = process.end_plain(handle) else {
             return Ok(at);
         };
         requests.set_at("array_of_requests", at, MPI_REQUEST_NULL)?;
         if !statuses.as_ptr().is_null() {
-            store(statuses, at, message::status(&Completion { status, error: None }), None);
+            let error = (handle == MPI_REQUEST_NULL).then_some(MPI_SUCCESS);
+            store(statuses, at, message::status(&Completion { status, error: None }), error);
         }
     }
     Ok(count)
@@ -243,7 +258,7 @@ fn wait_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status
             // From the first error on, the error fields of all statuses count.
             clear_errors(statuses, count);
         }
-        store(statuses, at, ended.status, error);
+        store(statuses, at, ended.status, error.or(ended.error_field()));
         if error.is_some() {
             failed.get_or_insert(ended);
         }
@@ -274,7 +289,7 @@ api! {
             return Ok(());
         }
         let ended = wait_for(request, 0, 1)?;
-        store(status, 0, ended.status, None);
+        store(status, 0, ended.status, ended.error_field());
         check(&ended.completion, ended.comm)
     }
 
@@ -297,7 +312,7 @@ api! {
             return Ok(());
         };
         let ended = end(found, request, 0)?;
-        store(status, 0, ended.status, None);
+        store(status, 0, ended.status, ended.error_field());
         check(&ended.completion, ended.comm)
     }
 
@@ -397,7 +412,7 @@ api! {
     fn MPI_Request_get_status(request: MPI_Request, flag: Out<c_int>, status: Out<MPI_Status>) {
         let found = peek(request)?;
         match found {
-            Some(found) => store(status, 0, found, None),
+            Some(found) => store(status, 0, found, is_nothing(request)?.then_some(MPI_SUCCESS)),
             None => found_nothing(),
         }
         flag.set("flag", c_int::from(found.is_some()))
@@ -406,10 +421,10 @@ api! {
     /// MPI-5.0 §3.7.6
     fn MPI_Request_get_status_all(count: c_int, array_of_requests: In<MPI_Request>, flag: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
         let all = array_of_requests.to_vec("array_of_requests", count)?;
-        let found: Option<Vec<_>> = all.into_iter().map(peek).collect::<Result<_, _>>()?;
+        let found: Option<Vec<_>> = all.iter().map(|&handle| peek(handle)).collect::<Result<_, _>>()?;
         flag.set("flag", c_int::from(found.is_some()))?;
         for (at, status) in found.into_iter().flatten().enumerate() {
-            store(array_of_statuses, at, status, None);
+            store(array_of_statuses, at, status, is_nothing(all[at])?.then_some(MPI_SUCCESS));
         }
         Ok(())
     }
@@ -431,7 +446,7 @@ api! {
         }
         indx.set("indx", MPI_UNDEFINED)?;
         if !active {
-            store(status, 0, MPI_Status::empty(), None);
+            store_empty(status, 0);
         }
         flag.set("flag", c_int::from(!active))
     }
