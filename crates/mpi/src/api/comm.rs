@@ -8,8 +8,9 @@ use crate::errhandler::Kind;
 use crate::handle::bad;
 use crate::runtime::{Engine, wait};
 use crate::state::{Process, process, registry};
+use ayatori_core::device::Device;
 use ayatori_core::group::{Comparison, Group};
-use ayatori_core::ids::CommId;
+use ayatori_core::ids::{CommId, ProcessId, Rank};
 use ayatori_core::request::{Completion, Posted};
 use std::ffi::c_int;
 
@@ -171,6 +172,27 @@ fn color(color: c_int) -> Result<Option<u32>, Fault> {
     }
 }
 
+/// The same at all members of a communicator on one host, and at those only: the first one's rank.
+fn color_of_host(comm: MPI_Comm) -> Result<u32, Fault> {
+    let mut process = process()?;
+    let group = process.comms.get(comm, "comm")?.group().clone();
+    let shm = process.engine().device.shm();
+    Ok(first_rank(&group, |member| !shm.rails_to(member).is_empty()))
+}
+
+/// The lowest rank of the members that `is_here` says are on this host. This process is one.
+fn first_rank(group: &Group, is_here: impl Fn(ProcessId) -> bool) -> Rank {
+    group.iter().position(is_here).unwrap_or_default() as Rank
+}
+
+/// Whether an info object guides a split to shared memory (MPI-5.0 §7.4.2).
+fn asks_for_shared_memory(info: MPI_Info) -> Result<bool, Fault> {
+    if info == MPI_INFO_NULL {
+        return Ok(false);
+    }
+    super::info::with(info, |info| Ok(info.get(b"mpi_hw_resource_type") == Some(b"mpi_shared_memory")))
+}
+
 api! {
     /// MPI-5.0 §7.4.2
     fn MPI_Comm_dup(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
@@ -224,12 +246,12 @@ api! {
         split(comm, self::color(color)?, key, newcomm)
     }
 
-    /// All processes are on one host and share its memory; no hardware below that is told apart, so a guided split
-    /// gives nothing and an unguided one, which must be a proper subset, neither (MPI-5.0 §7.4.2).
+    /// Processes of one host share its memory. No hardware below that is told apart, so a split guided by any other
+    /// resource gives nothing, and an unguided one, which must give proper subsets, neither (MPI-5.0 §7.4.2).
     fn MPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
-        let _ = info;
         let color = match split_type {
-            MPI_COMM_TYPE_SHARED => Some(0),
+            MPI_COMM_TYPE_SHARED => Some(color_of_host(comm)?),
+            MPI_COMM_TYPE_HW_GUIDED if asks_for_shared_memory(info)? => Some(color_of_host(comm)?),
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED | MPI_UNDEFINED => None,
             _ => return Err(fault(MPI_ERR_ARG, format_args!("argument split_type ({split_type}) is not a split type"))),
         };
@@ -331,5 +353,20 @@ api! {
     fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
         let info = process()?.comms.get(comm, "comm")?.info.clone();
         super::info::give(info, "info_used", info_used)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All had the color 0, whatever their host.
+    #[test]
+    fn members_of_one_host_get_its_first_rank_as_color() {
+        let host = |process: ProcessId| process.0 / 2;
+        let members = [5, 0, 3, 4, 1].map(ProcessId);
+        let group = Group::from_members(members.to_vec()).unwrap();
+        let color = |me: ProcessId| first_rank(&group, |other| host(other) == host(me));
+        assert_eq!(members.map(color), [0, 1, 2, 0, 1]);
     }
 }
