@@ -146,7 +146,9 @@ pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
     match action {
         Action::Return => code,
         Action::Call(function) => {
-            errhandler::call(function, on, code);
+            if !errhandler::is_in_handler() {
+                errhandler::call(function, on, code);
+            }
             code
         }
         Action::Fatal => fatal(name, on, &fault, "MPI_ERRORS_ARE_FATAL"),
@@ -161,14 +163,10 @@ fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
         Some(class) => class.to_string(),
         None => format!("error code {}", fault.code()),
     };
-    let object = errhandler::describe(on);
-    let pid = std::process::id();
-    crate::runtime::abort(
-        fault.code(),
-        &format!(
-            "{name}: {class}: {detail}\n  on {object}, process {pid}; its error handler {handler} ends the job"
-        ),
-    )
+    let place = errhandler::describe(on);
+    let message =
+        format!("{name}: {class}: {detail}\n  on {place}; its error handler {handler} ends the job");
+    crate::runtime::abort(fault.code(), &message)
 }
 
 /// Declares functions of the ABI; see the top of `boundary.rs`.

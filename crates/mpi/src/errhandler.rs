@@ -4,8 +4,8 @@ use crate::abi::*;
 use crate::boundary::{Fault, Object, fault};
 use crate::handle::Table;
 use crate::state;
+use std::cell::Cell;
 use std::ffi::c_int;
-use std::fmt::Write as _;
 
 /// The kind of object an error handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +128,19 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
     (on, registry.errhandlers.action(handler))
 }
 
+thread_local! {
+    /// The address of a variable in the frame that runs a handler of the user's in this thread; 0: none does.
+    static RUNNING_AT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether the caller was called by a handler of the user's. The error is returned to it then: handing it to a handler
+/// once more might never end.
+pub(crate) fn is_in_handler() -> bool {
+    let here = 0_u8;
+    // The stack grows down. A frame above the handler's means that the handler was left by a jump.
+    RUNNING_AT.get() > (&raw const here).addr()
+}
+
 /// Calls a user's handler with an object and a code. No lock may be held.
 pub(crate) fn call(function: Callback, on: Object, code: c_int) {
     let mut bits = match on {
@@ -137,6 +150,14 @@ pub(crate) fn call(function: Callback, on: Object, code: c_int) {
         Object::Session(session) => session.0,
     };
     let mut code = code;
+    // A handler may be left by an exception, so what was there before is put back by a destructor.
+    struct PutBack(usize);
+    impl Drop for PutBack {
+        fn drop(&mut self) {
+            RUNNING_AT.set(self.0);
+        }
+    }
+    let _put_back = PutBack(RUNNING_AT.replace((&raw const bits).addr()));
     type Handler = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
     // SAFETY: the user registered the pointer as an error handler function, whose type in C this is for all four
     // kinds (a handle passes as the integer it is); `create` refused null.
@@ -146,7 +167,8 @@ pub(crate) fn call(function: Callback, on: Object, code: c_int) {
     }
 }
 
-/// An object in words, with this process' rank where it is a communicator that exists.
+/// Where an error was raised, in words: the object, and this process by its rank there and in `MPI_COMM_WORLD`. An error
+/// that concerns no object is raised on `MPI_COMM_SELF` (MPI-5.0 §9.3), which says nothing about the place.
 pub(crate) fn describe(on: Object) -> String {
     let (kind, bits) = match on {
         Object::Comm(comm) => ("communicator", comm.0),
@@ -154,15 +176,32 @@ pub(crate) fn describe(on: Object) -> String {
         Object::File(file) => ("file", file.0),
         Object::Session(session) => ("session", session.0),
     };
-    let mut text = handle_name(bits).map_or_else(|| format!("{kind} {bits:#x}"), String::from);
+    let mut object = handle_name(bits).map_or_else(|| format!("{kind} {bits:#x}"), String::from);
+    let process = state::process_in_any_phase();
+    let rank_in = |comm| process.comms.get(comm, "comm").map(|comm| (comm.rank(), comm.size())).ok();
     if let Object::Comm(comm) = on
-        && let Ok(comm) = state::process_in_any_phase().comms.get(comm, "comm")
+        && let Ok(comm) = process.comms.get(comm, "comm")
     {
         let name = String::from_utf8_lossy(&comm.name);
-        if !name.is_empty() && name != text {
-            let _ = write!(text, " (\"{name}\")");
+        if !name.is_empty() && name != object {
+            object = format!("{object} (\"{name}\")");
         }
-        let _ = write!(text, ", rank {} of {}", comm.rank(), comm.size());
     }
-    text
+    let pid = std::process::id();
+    let world =
+        rank_in(MPI_COMM_WORLD).map(|(rank, size)| format!("rank {rank} of {size} in MPI_COMM_WORLD"));
+    let own = match on {
+        Object::Comm(MPI_COMM_WORLD | MPI_COMM_SELF) => None,
+        Object::Comm(comm) => rank_in(comm).map(|(rank, size)| format!("rank {rank} of {size}")),
+        _ => None,
+    };
+    match (on, own, world) {
+        (Object::Comm(MPI_COMM_WORLD), _, Some(_)) => {
+            let (rank, size) = rank_in(MPI_COMM_WORLD).unwrap_or_default();
+            format!("MPI_COMM_WORLD, rank {rank} of {size}, process {pid}")
+        }
+        (_, Some(own), Some(world)) => format!("{object}, {own}, {world}, process {pid}"),
+        (_, None, Some(world)) => format!("{object}, {world}, process {pid}"),
+        (_, _, None) => format!("{object}, process {pid}"),
+    }
 }

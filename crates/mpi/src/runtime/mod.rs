@@ -146,10 +146,13 @@ pub(crate) fn finish() -> Result<(), Fault> {
             why::answer_if_asked(&mut process, Waits::Other("the others, in MPI_Finalize"), None);
             Ok(())
         };
-        match client.barrier_while(ANSWER_INTERVAL, answer) {
-            Ok(()) => {}
-            Err(Leaving::Fault(fault)) => return Err(fault),
-            Err(Leaving::Launcher(error)) => return Err(unreachable(error)),
+        if let Err(leaving) = client.barrier_while(ANSWER_INTERVAL, answer) {
+            // The error may end the job: the launcher is to hear why.
+            *launcher() = Some(client);
+            return Err(match leaving {
+                Leaving::Fault(fault) => fault,
+                Leaving::Launcher(error) => unreachable(error),
+            });
         }
         client.finalize().map_err(unreachable)?;
     }
