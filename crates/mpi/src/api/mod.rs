@@ -9,6 +9,7 @@ pub(crate) mod buffered;
 pub(crate) mod collective;
 pub(crate) mod comm;
 pub(crate) mod datatype;
+pub(crate) mod dynamic;
 pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod extension;

@@ -2,11 +2,18 @@
 
 use crate::abi::*;
 use crate::boundary::fault;
+use crate::state::process;
 use crate::topology::balanced_dimensions;
 use std::ffi::c_int;
 
 api! {
-    /// Dimensions that are not 0 are kept, the others are made as close to each other as can be.
+    /// No communicator has a topology yet.
+    fn MPI_Topo_test(comm: MPI_Comm, status: Out<c_int>) on comm {
+        process()?.comms.get(comm, "comm")?;
+        status.set("status", MPI_UNDEFINED)
+    }
+
+    /// Dimensions that are not 0 are kept. The others differ as little as can be: see `balanced_dimensions`.
     fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: InOut<c_int>) {
         let given = In::from(dims).to_vec("dims", ndims)?;
         if nnodes < 1 {
