@@ -279,7 +279,7 @@ pub(crate) struct Each {
 
 impl Each {
     /// The block of a rank.
-    fn block(&self, rank: usize, datatype: MPI_Datatype, unit_bytes: usize) -> Result<Buffer, Fault> {
+    fn block(&self, rank: usize, datatype: MPI_Datatype, unit_bytes: isize) -> Result<Buffer, Fault> {
         let (count, displ) = (self.counts.get("counts", rank)?, self.displs.get("displs", rank)?);
         let offset = displ.wrapping_mul(unit_bytes as MPI_Count);
         buffer(self.memory.wrapping_byte_offset(offset as isize), count, datatype, self.name)
@@ -287,7 +287,7 @@ impl Each {
 
     /// Blocks of one type, displacements in its extents.
     pub(crate) fn of(&self, datatype: MPI_Datatype, size: u32) -> Result<Parts, Fault> {
-        let unit_bytes = crate::datatype::layout(datatype, "datatype")?.extent_bytes;
+        let unit_bytes = crate::datatype::get(datatype, "datatype")?.layout.extent();
         let blocks = (0..size as usize).map(|rank| self.block(rank, datatype, unit_bytes));
         Ok(Parts::Each(blocks.collect::<Result<_, _>>()?))
     }

@@ -1,4 +1,16 @@
-//! Datatypes at this side of the boundary: which handle is which type of the core, and what hangs on one.
+//! Datatypes at this side of the boundary: what a handle means, and what hangs on it (MPI-5.0 §5).
+//!
+//! A [`Type`] is how elements lie in memory, what they are made of, and how the program made the type. It is immutable
+//! and shared: an operation under way keeps it, so the program may free the handle at once. A [`Datatype`] is what a
+//! handle stands for: a type, its name and its attributes.
+//!
+//! Predefined types are found without a lock, and the short path of a message needs only [`basic`].
+
+mod arrays;
+mod make;
+
+pub(crate) use arrays::{Dimension, Order, darray, subarray};
+pub(crate) use make::{Block, Made, Width};
 
 use crate::abi::*;
 use crate::attribute::Attributes;
@@ -6,78 +18,106 @@ use crate::boundary::{Fault, fault};
 use crate::handle::bad;
 use crate::state;
 use ayatori_core::datatype::Predefined;
+use ayatori_core::layout::{Layout, Signature};
+use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// How elements of a type lie in memory. For now every type is a predefined one or a duplicate of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    /// The type of the core.
-    pub(crate) predefined: Predefined,
-    /// Bytes of one element that mean something.
-    pub(crate) size_bytes: usize,
-    /// Distance of two elements, in bytes.
-    pub(crate) extent_bytes: usize,
+/// What a datatype is.
+#[derive(Debug)]
+pub(crate) struct Type {
+    /// Where the bytes of an element are.
+    pub(crate) layout: Layout,
+    /// Which basic types they are.
+    pub(crate) signature: Signature,
+    /// How the program made it.
+    pub(crate) made: Made,
+    /// The predefined type that it is or duplicates: what predefined operations work on.
+    pub(crate) predefined: Option<Predefined>,
+    /// The handle of a predefined type.
+    pub(crate) handle: Option<MPI_Datatype>,
 }
 
-impl Layout {
-    const fn of(predefined: Predefined) -> Self {
-        let (size_bytes, extent_bytes) = (predefined.size_bytes(), predefined.extent_bytes());
-        Self { predefined, size_bytes, extent_bytes }
-    }
-
-    // Messages carry whole extents: the padding of a pair type travels along, which costs less than leaving it
-    // out. So a message's length counts in extents.
-
-    /// How many whole elements a message of `length_bytes` has; none if they are no whole number (`MPI_Get_count`).
-    pub(crate) fn count(&self, length_bytes: MPI_Count) -> Option<MPI_Count> {
-        let size = self.extent_bytes as MPI_Count;
-        (length_bytes % size == 0).then(|| length_bytes / size)
-    }
-
-    /// How many numbers `length_bytes` are: a pair is two (`MPI_Get_elements`).
-    pub(crate) fn element_count(&self, length_bytes: MPI_Count) -> Option<MPI_Count> {
-        let Some((value_bytes, _)) = self.predefined.pair_layout_bytes() else {
-            return self.count(length_bytes);
-        };
-        let size = self.extent_bytes as MPI_Count;
-        match length_bytes % size {
-            0 => Some(length_bytes / size * 2),
-            rest if rest == value_bytes as MPI_Count => Some(length_bytes / size * 2 + 1),
-            _ => None,
+impl Type {
+    /// A predefined type.
+    fn of(predefined: Predefined, handle: MPI_Datatype) -> Self {
+        Self {
+            layout: Layout::of(predefined),
+            signature: Signature::of(predefined),
+            made: Made::named(),
+            predefined: Some(predefined),
+            handle: Some(handle),
         }
+    }
+
+    /// Bytes of the packed stream in `bytes` of a message; `None` if they end in padding.
+    ///
+    /// Messages of predefined pairs carry whole extents today: the padding travels along.
+    fn without_padding(&self, bytes: MPI_Count) -> Option<MPI_Count> {
+        let Some((value, _)) = self.handle.and(self.predefined).and_then(Predefined::pair_layout_bytes)
+        else {
+            return Some(bytes);
+        };
+        let (extent, size) = (self.layout.extent() as MPI_Count, self.layout.size() as MPI_Count);
+        let rest = bytes % extent;
+        (rest == 0 || rest == value as MPI_Count).then(|| bytes / extent * size + rest)
+    }
+
+    /// How many whole elements `bytes` are; none if they are no whole number (`MPI_Get_count`).
+    pub(crate) fn count(&self, bytes: MPI_Count) -> Option<MPI_Count> {
+        let bytes = self.without_padding(bytes)?;
+        match self.layout.size() as MPI_Count {
+            0 => (bytes == 0).then_some(0),
+            size => (bytes % size == 0).then(|| bytes / size),
+        }
+    }
+
+    /// How many basic elements `bytes` are (`MPI_Get_elements`): a pair is two. None if they end inside of one.
+    pub(crate) fn element_count(&self, bytes: MPI_Count) -> Option<MPI_Count> {
+        let bytes = self.without_padding(bytes)?;
+        let (size, elements) = (self.layout.size() as MPI_Count, self.signature.elements() as MPI_Count);
+        if size == 0 {
+            return (bytes == 0).then_some(0);
+        }
+        let rest = self.signature.elements_in((bytes % size) as usize)?;
+        Some(bytes / size * elements + rest as MPI_Count)
     }
 
     /// The inverse of [`element_count`](Self::element_count); `None` if it does not fit.
     pub(crate) fn bytes_of_elements(&self, count: MPI_Count) -> Option<MPI_Count> {
-        let size = self.extent_bytes as MPI_Count;
-        match self.predefined.pair_layout_bytes() {
-            None => count.checked_mul(size),
-            Some((value_bytes, _)) => {
-                (count / 2).checked_mul(size)?.checked_add(count % 2 * value_bytes as MPI_Count)
-            }
+        let (size, elements) = (self.layout.size() as MPI_Count, self.signature.elements() as MPI_Count);
+        if elements == 0 {
+            return Some(0);
         }
+        let rest = self.signature.bytes_of((count % elements) as usize);
+        let size = if self.handle.is_some() { self.layout.extent() as MPI_Count } else { size };
+        (count / elements).checked_mul(size)?.checked_add(rest as MPI_Count)
     }
 }
 
-/// What hangs on a datatype.
+/// What a handle of a datatype stands for.
 pub(crate) struct Datatype {
-    /// How its elements lie.
-    pub(crate) layout: Layout,
+    /// What it is.
+    pub(crate) ty: Arc<Type>,
     /// `MPI_Type_get_name`
     pub(crate) name: Vec<u8>,
     /// Cached attributes.
     pub(crate) attributes: Attributes,
-    /// The type it is a duplicate of; none for a predefined one.
-    pub(crate) duplicate_of: Option<MPI_Datatype>,
+    /// Whether it may be used in communication.
+    pub(crate) is_committed: bool,
+    /// Whether `MPI_Type_free` refuses it: predefined, or made by `MPI_Type_create_f90_*`.
+    pub(crate) is_permanent: bool,
 }
 
 impl Datatype {
-    fn predefined(predefined: Predefined) -> Self {
+    /// A type that the program has just made.
+    pub(crate) fn new(ty: Arc<Type>) -> Self {
         Self {
-            layout: Layout::of(predefined),
-            name: predefined.name().as_bytes().to_vec(),
+            ty,
+            name: Vec::new(),
             attributes: Attributes::default(),
-            duplicate_of: None,
+            is_committed: false,
+            is_permanent: false,
         }
     }
 }
@@ -93,8 +133,27 @@ const fn same(a: &str, b: &str) -> bool {
     i == a.len() && i == b.len()
 }
 
-/// The layouts of the predefined types by the low byte of their handles: a lookup without a lock.
-static PREDEFINED: [Option<Layout>; SLOT_COUNT] = {
+/// A predefined type, as the short path of a message needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Basic {
+    /// The type of the core.
+    pub(crate) predefined: Predefined,
+    /// Bytes of one element that mean something.
+    pub(crate) size_bytes: usize,
+    /// Distance of two elements, in bytes.
+    pub(crate) extent_bytes: usize,
+}
+
+impl Basic {
+    /// Whether elements have no gaps.
+    #[inline(always)]
+    pub(crate) const fn is_contiguous(self) -> bool {
+        self.size_bytes == self.extent_bytes
+    }
+}
+
+/// The predefined types by the low byte of their handles.
+static PREDEFINED: [Option<Basic>; SLOT_COUNT] = {
     let mut table = [None; SLOT_COUNT];
     let mut i = 0;
     while i < Predefined::ALL.len() {
@@ -103,7 +162,8 @@ static PREDEFINED: [Option<Layout>; SLOT_COUNT] = {
         while j < HANDLE_NAMES.len() {
             let (handle, name) = HANDLE_NAMES[j];
             if same(name, predefined.name()) {
-                table[handle - MPI_DATATYPE_NULL.0] = Some(Layout::of(predefined));
+                let (size_bytes, extent_bytes) = (predefined.size_bytes(), predefined.extent_bytes());
+                table[handle - MPI_DATATYPE_NULL.0] = Some(Basic { predefined, size_bytes, extent_bytes });
             }
             j += 1;
         }
@@ -112,22 +172,56 @@ static PREDEFINED: [Option<Layout>; SLOT_COUNT] = {
     table
 };
 
+/// The predefined types in full, each made when it is first asked for.
+static TYPES: [OnceLock<Arc<Type>>; SLOT_COUNT] = [const { OnceLock::new() }; SLOT_COUNT];
+
 /// The predefined types with their handles.
 pub(crate) fn all_predefined() -> impl Iterator<Item = (MPI_Datatype, Datatype)> {
     let slots = PREDEFINED.iter().enumerate();
-    slots.filter_map(|(i, layout)| {
-        Some((MPI_Datatype(MPI_DATATYPE_NULL.0 + i), Datatype::predefined(layout.as_ref()?.predefined)))
+    slots.filter_map(|(slot, basic)| {
+        let (name, ty) = (basic.as_ref()?.predefined.name(), predefined_at(slot)?);
+        let datatype =
+            Datatype { name: name.into(), is_committed: true, is_permanent: true, ..Datatype::new(ty) };
+        Some((MPI_Datatype(MPI_DATATYPE_NULL.0 + slot), datatype))
     })
 }
 
-/// The layout of a datatype; `name` is the argument it came in.
+/// The predefined type of a slot.
+fn predefined_at(slot: usize) -> Option<Arc<Type>> {
+    let basic = (*PREDEFINED.get(slot)?)?;
+    let make = || Arc::new(Type::of(basic.predefined, MPI_Datatype(MPI_DATATYPE_NULL.0 + slot)));
+    Some(TYPES[slot].get_or_init(make).clone())
+}
+
+/// A predefined type, if the handle is one's.
 #[inline(always)]
-pub(crate) fn layout(datatype: MPI_Datatype, name: &str) -> Result<Layout, Fault> {
+pub(crate) fn basic(datatype: MPI_Datatype) -> Option<Basic> {
+    *PREDEFINED.get(datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0))?
+}
+
+/// What a handle means; `name` is the argument it came in.
+pub(crate) fn get(datatype: MPI_Datatype, name: &str) -> Result<Arc<Type>, Fault> {
     let slot = datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0);
     if slot < SLOT_COUNT {
-        return PREDEFINED[slot].ok_or_else(|| bad(datatype, name));
+        return predefined_at(slot).ok_or_else(|| bad(datatype, name));
     }
-    Ok(state::types()?.datatypes.get(datatype, name)?.layout)
+    Ok(state::types()?.datatypes.get(datatype, name)?.ty.clone())
+}
+
+/// As [`get`], for communication: the type has to be committed.
+pub(crate) fn get_committed(datatype: MPI_Datatype, name: &str) -> Result<Arc<Type>, Fault> {
+    if datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0) < SLOT_COUNT {
+        return get(datatype, name);
+    }
+    let types = state::types()?;
+    let found = types.datatypes.get(datatype, name)?;
+    if !found.is_committed {
+        return Err(fault(
+            MPI_ERR_TYPE,
+            format_args!("argument {name} is a type that was not committed: call MPI_Type_commit first"),
+        ));
+    }
+    Ok(found.ty.clone())
 }
 
 /// Checks a count of elements.
@@ -157,33 +251,95 @@ pub(crate) fn of_class_and_size(class: c_int, size_bytes: c_int) -> Option<MPI_D
     }
 }
 
+/// The types that `MPI_Type_create_f90_real` and its like choose from: the most decimal digits and the largest decimal
+/// exponent of each (0: integers have none).
+fn f90_choices(combiner: c_int) -> &'static [(c_int, c_int, MPI_Datatype)] {
+    use ayatori_core::datatype::{LONG_DOUBLE, LongDoubleFormat};
+    match (combiner, LONG_DOUBLE) {
+        (MPI_COMBINER_F90_INTEGER, _) => &[
+            (2, 0, MPI_INTEGER1),
+            (4, 0, MPI_INTEGER2),
+            (9, 0, MPI_INTEGER4),
+            (18, 0, MPI_INTEGER8),
+            (38, 0, MPI_INTEGER16),
+        ],
+        // Compilers for x86 offer their extended format before binary128.
+        (MPI_COMBINER_F90_REAL, LongDoubleFormat::X87) => {
+            &[(6, 37, MPI_REAL4), (15, 307, MPI_REAL8), (18, 4931, MPI_LONG_DOUBLE), (33, 4931, MPI_REAL16)]
+        }
+        (MPI_COMBINER_F90_REAL, _) => &[(6, 37, MPI_REAL4), (15, 307, MPI_REAL8), (33, 4931, MPI_REAL16)],
+        (_, LongDoubleFormat::X87) => &[
+            (6, 37, MPI_COMPLEX8),
+            (15, 307, MPI_COMPLEX16),
+            (18, 4931, MPI_C_LONG_DOUBLE_COMPLEX),
+            (33, 4931, MPI_COMPLEX32),
+        ],
+        _ => &[(6, 37, MPI_COMPLEX8), (15, 307, MPI_COMPLEX16), (33, 4931, MPI_COMPLEX32)],
+    }
+}
+
+/// A type with so many decimal digits and such a decimal exponent (MPI-5.0 §19.1.9); the same call gives the same
+/// handle.
+pub(crate) fn f90(combiner: c_int, digits: c_int, range: c_int) -> Result<MPI_Datatype, Fault> {
+    let asked = |value: c_int| if value == MPI_UNDEFINED { 0 } else { value };
+    let choices = f90_choices(combiner).iter();
+    let found = match digits == MPI_UNDEFINED && range == MPI_UNDEFINED {
+        true => None,
+        false => choices.clone().find(|(p, r, _)| asked(digits) <= *p && asked(range) <= *r),
+    };
+    let (_, _, old) = found.ok_or_else(|| {
+        let what = format_args!("no type has {digits} decimal digits and a decimal range of {range}");
+        fault(MPI_ERR_ARG, what)
+    })?;
+    let integers = match combiner {
+        MPI_COMBINER_F90_INTEGER => vec![digits],
+        _ => vec![digits, range],
+    };
+    let old = get(*old, "newtype")?;
+    let mut known = F90.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = known.get(&(combiner, digits, range)) {
+        return Ok(*handle);
+    }
+    let (layout, signature, predefined) = (old.layout.clone(), old.signature.clone(), old.predefined);
+    let made = Made { combiner, integers, ..Made::named() };
+    let ty = Arc::new(Type { layout, signature, made, predefined, handle: None });
+    let datatype = Datatype { is_committed: true, is_permanent: true, ..Datatype::new(ty) };
+    let handle = state::types()?.datatypes.insert(datatype)?;
+    known.insert((combiner, digits, range), handle);
+    Ok(handle)
+}
+
+/// The types of [`f90`] by their combiners, digits and ranges.
+static F90: Mutex<BTreeMap<(c_int, c_int, c_int), MPI_Datatype>> = Mutex::new(BTreeMap::new());
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_datatype_handle_of_the_abi_has_a_layout_and_every_type_of_the_core_a_handle() {
+    fn datatype_handles_and_types_of_the_core_agree() {
         let handles = HANDLE_NAMES.iter().filter(|(bits, _)| (0x201..0x300).contains(bits));
         for (bits, name) in handles.clone() {
-            let found = layout(MPI_Datatype(*bits), "datatype").unwrap();
-            assert_eq!(found.predefined.name(), *name);
+            let found = get(MPI_Datatype(*bits), "datatype").unwrap();
+            assert_eq!(found.predefined.unwrap().name(), *name);
+            assert_eq!(basic(MPI_Datatype(*bits)).unwrap().predefined.name(), *name);
         }
         assert_eq!(handles.count(), Predefined::ALL.len());
         assert_eq!(all_predefined().count(), Predefined::ALL.len());
-        assert_eq!(layout(MPI_DATATYPE_NULL, "datatype").unwrap_err().code(), MPI_ERR_TYPE);
-        assert_eq!(layout(MPI_Datatype(0x2ff), "datatype").unwrap_err().code(), MPI_ERR_TYPE);
-        assert_eq!(layout(MPI_Datatype(0x101), "datatype").unwrap_err().code(), MPI_ERR_OTHER);
+        assert_eq!(get(MPI_DATATYPE_NULL, "datatype").unwrap_err().code(), MPI_ERR_TYPE);
+        assert_eq!(get(MPI_Datatype(0x2ff), "datatype").unwrap_err().code(), MPI_ERR_TYPE);
+        assert_eq!(get(MPI_Datatype(0x101), "datatype").unwrap_err().code(), MPI_ERR_OTHER);
     }
 
     #[test]
     fn counts_of_elements_and_bytes_agree() {
-        let pair = layout(MPI_DOUBLE_INT, "datatype").unwrap();
+        let pair = get(MPI_DOUBLE_INT, "datatype").unwrap();
         for count in 0..7 {
             let bytes = pair.bytes_of_elements(count).unwrap();
             assert_eq!(pair.element_count(bytes), Some(count));
             assert_eq!(pair.count(bytes), (count % 2 == 0).then_some(count / 2));
         }
         assert_eq!(pair.element_count(5), None);
-        assert_eq!(layout(MPI_INT, "datatype").unwrap().count(6), None);
+        assert_eq!(get(MPI_INT, "datatype").unwrap().count(6), None);
     }
 }

@@ -2,24 +2,78 @@
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
-use crate::datatype::layout;
-use ayatori_core::buffer::Buffer;
+use crate::datatype;
+use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::ids::{Rank, Source, Tag, TagSelector};
+use ayatori_core::layout::Region;
 use ayatori_core::request::{Completion, Origin, PROC_NULL};
 use std::ffi::{c_int, c_void};
+
+/// The memory of a call's elements.
+pub(crate) enum Data {
+    /// In one piece.
+    Contiguous(Buffer),
+    /// With gaps, or not in the order of the message.
+    Scattered(Region),
+}
+
+impl Data {
+    /// Bytes of the message.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Contiguous(buffer) => buffer.len(),
+            Self::Scattered(region) => region.len(),
+        }
+    }
+
+    /// A packed copy.
+    pub(crate) fn packed(&self) -> Vec<u8> {
+        match self {
+            Self::Contiguous(buffer) => buffer.to_vec().unwrap_or_default(),
+            Self::Scattered(region) => {
+                let mut packed = vec![0; region.len()];
+                region.pack(0, &mut packed[..]);
+                packed
+            }
+        }
+    }
+
+    /// Writes packed bytes into the elements from the first on.
+    pub(crate) fn unpack(&self, packed: &[u8]) {
+        match self {
+            Self::Contiguous(buffer) => buffer.scatter(0, Piece::Bytes(packed)),
+            Self::Scattered(region) => region.unpack(0, packed),
+        }
+    }
+}
 
 /// The memory of `count` elements. `name` is what the standard calls the argument: `buf`, `sendbuf` …
 ///
 /// Sends pass their `const` memory too: the core only reads what it sends.
 #[inline(always)]
-pub(crate) fn buffer(
+pub(crate) fn data(
     memory: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     name: &str,
+) -> Result<Data, Fault> {
+    match datatype::basic(datatype) {
+        Some(basic) if basic.is_contiguous() => {
+            elements(memory, count, basic.extent_bytes, name).map(Data::Contiguous)
+        }
+        _ => derived(memory, count, datatype, name),
+    }
+}
+
+/// Elements without gaps.
+#[inline(always)]
+fn elements(
+    memory: *const c_void,
+    count: MPI_Count,
+    extent_bytes: usize,
+    name: &str,
 ) -> Result<Buffer, Fault> {
-    let extent = layout(datatype, "datatype")?.extent_bytes;
-    let bytes = match usize::try_from(count).ok().and_then(|count| count.checked_mul(extent)) {
+    let bytes = match usize::try_from(count).ok().and_then(|count| count.checked_mul(extent_bytes)) {
         Some(bytes) => bytes,
         None => return Err(bad_count(count)),
     };
@@ -29,6 +83,63 @@ pub(crate) fn buffer(
     // SAFETY: by the description of every call that comes here, the caller's buffer holds `count` elements and
     // is left alone until the operation completes (MPI-5.0 §3.7.2).
     Ok(unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
+}
+
+/// Elements of a type of the user's, or of a predefined pair. Addresses from `MPI_BOTTOM`, which is a null pointer, are in
+/// their displacements.
+#[cold]
+#[inline(never)]
+fn derived(
+    memory: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    name: &str,
+) -> Result<Data, Fault> {
+    let ty = datatype::get_committed(datatype, "datatype")?;
+    let elements = usize::try_from(count).map_err(|_| bad_count(count))?;
+    let span = ty.layout.span(elements).map_err(|_| bad_count(count))?;
+    if span.len == 0 {
+        return Ok(Data::Contiguous(Buffer::EMPTY));
+    }
+    let lowest = memory.cast_mut().cast::<u8>().wrapping_offset(span.lowest);
+    if lowest.is_null() {
+        return Err(null_buffer(name));
+    }
+    // SAFETY: by the description of every call that comes here, the bytes that the elements name are there, and are left
+    // alone until the operation completes (MPI-5.0 §3.7.2). The layout names no others in the span.
+    let memory = unsafe { Buffer::from_raw_parts(lowest, span.len) };
+    let region = Region::new(ty.layout.clone(), elements, memory)?;
+    Ok(match region.as_contiguous() {
+        Some(buffer) => Data::Contiguous(buffer),
+        None => Data::Scattered(region),
+    })
+}
+
+/// The memory of `count` elements where it has to be in one piece. Of pairs the padding goes along.
+#[inline(always)]
+pub(crate) fn buffer(
+    memory: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    name: &str,
+) -> Result<Buffer, Fault> {
+    match datatype::basic(datatype) {
+        Some(basic) => elements(memory, count, basic.extent_bytes, name),
+        None => match derived(memory, count, datatype, name)? {
+            Data::Contiguous(buffer) => Ok(buffer),
+            Data::Scattered(_) => Err(scattered(name)),
+        },
+    }
+}
+
+#[cold]
+fn scattered(name: &str) -> Fault {
+    fault(
+        MPI_ERR_UNSUPPORTED_OPERATION,
+        format_args!(
+            "argument {name} has gaps between its elements, which this call does not send yet: pack it"
+        ),
+    )
 }
 
 #[cold]

@@ -75,22 +75,28 @@ pub(crate) fn predefined(op: MPI_Op) -> Option<Operation> {
     })
 }
 
-/// The operation of a handle bound to a datatype, for reduction collectives.
+/// The operation of a handle bound to a datatype, for reduction collectives. Predefined operations work on predefined
+/// types and their duplicates, the user's on all whose elements have an extent.
 pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
-    let layout = datatype::layout(datatype, "datatype")?;
+    let ty = datatype::get_committed(datatype, "datatype")?;
     if let Some(operation) = predefined(op) {
-        return Reducer::predefined(operation, layout.predefined).map_err(|_| {
-            let (operation, datatype) = (operation.name(), layout.predefined.name());
-            let why = if predefined(op).is_some_and(Operation::is_reduction) {
-                format!("{operation} is not defined on {datatype}")
-            } else {
-                format!("{operation} is for accumulates only")
-            };
-            fault(MPI_ERR_OP, format_args!("argument op: {why}"))
+        let name = operation.name();
+        let Some(predefined) = ty.predefined else {
+            return Err(fault(MPI_ERR_OP, format_args!("argument op: {name} is for predefined types only")));
+        };
+        return Reducer::predefined(operation, predefined).map_err(|_| match operation.is_reduction() {
+            true => {
+                let of = predefined.name();
+                fault(MPI_ERR_OP, format_args!("argument op: {name} is not defined on {of}"))
+            }
+            false => fault(MPI_ERR_OP, format_args!("argument op: {name} is for accumulates only")),
         });
     }
     let user = *state::types()?.ops.get(op, "op")?;
-    let extent_bytes = layout.extent_bytes;
+    let extent_bytes =
+        usize::try_from(ty.layout.extent()).ok().filter(|extent| *extent > 0).ok_or_else(|| {
+            fault(MPI_ERR_TYPE, format_args!("argument datatype: elements of its extent cannot be an array"))
+        })?;
     let function = move |input: &[u8], inout: &mut [u8]| user.apply(input, inout, extent_bytes, datatype);
     Ok(Reducer::user(Arc::new(function), extent_bytes, user.commutative)?)
 }

@@ -28,6 +28,7 @@
 //! # Ok::<(), ayatori_core::Error>(())
 //! ```
 
+pub mod external32;
 mod node;
 mod signature;
 #[cfg(test)]

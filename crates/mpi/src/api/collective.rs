@@ -9,7 +9,6 @@ use crate::boundary::{Fault, fault};
 use crate::collective::{
     Array, Each, Mode, Operation, Parts, is_in_place, not_in_place, or_in_place, run, shape, uniform,
 };
-use crate::datatype::layout;
 use crate::message::buffer;
 use crate::op;
 use ayatori_core::ids::Rank;
@@ -363,7 +362,7 @@ fn reduce_scattering(
     let at = shape(comm)?;
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let extent_bytes = layout(datatype, "datatype")?.extent_bytes;
+    let extent_bytes = reducer.extent_bytes();
     let too_many =
         || fault(MPI_ERR_COUNT, format_args!("argument recvcounts adds up to more than memory holds"));
     let mut all: MPI_Count = 0;

@@ -1,71 +1,98 @@
-//! Chapter "datatype": addresses, and what datatypes are (MPI-5.0 §5, §7.8).
+//! Chapter "datatype": addresses, what datatypes are, and their contents (MPI-5.0 §5, §7.8). Constructors are in `create`,
+//! packing in `pack`.
+
+mod create;
+mod pack;
+
+pub(crate) use create::*;
+pub(crate) use pack::*;
 
 use crate::abi::*;
 use crate::attribute::{copy_all, delete_all};
 use crate::boundary::{Fault, fault};
-use crate::datatype::{self, Datatype, layout};
-use crate::handle::{Handle, bad};
+use crate::datatype::{self, Datatype, Made, Type, get};
+use crate::handle::bad;
 use crate::state::types;
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
-/// Whether the ABI predefines a datatype, which then cannot be freed.
-fn is_predefined(datatype: MPI_Datatype) -> bool {
-    datatype.0 < MPI_DATATYPE_NULL.0 + MPI_Datatype::PREDEFINED_COUNT
-}
-
-/// A size or extent in an `int` or `MPI_Aint`, or MPI_UNDEFINED where it is more than that holds (MPI-5.0 §5.1.5).
-fn fitting<T: TryFrom<usize> + From<i16>>(bytes: usize) -> T {
+/// A size or bound in an `int`, `MPI_Aint` or `MPI_Count`, or MPI_UNDEFINED where it is more than that holds
+/// (MPI-5.0 §5.1.5).
+fn fitting<T: TryFrom<V> + From<i16>, V>(bytes: V) -> T {
     T::try_from(bytes).unwrap_or_else(|_| T::from(MPI_UNDEFINED as i16))
 }
 
-fn extent<T: TryFrom<usize> + From<i16> + Copy>(
+fn size<T: TryFrom<usize> + From<i16> + Copy>(datatype: MPI_Datatype, size: Out<T>) -> Result<(), Fault> {
+    size.set("size", fitting(get(datatype, "datatype")?.layout.size()))
+}
+
+fn extent<T: TryFrom<isize> + From<i16> + Copy>(
     datatype: MPI_Datatype,
-    bytes: impl FnOnce(datatype::Layout) -> usize,
-    lb: Out<T>,
-    extent: Out<T>,
+    (lb, extent): (Out<T>, Out<T>),
 ) -> Result<(), Fault> {
-    let bytes = bytes(layout(datatype, "datatype")?);
-    lb.set("lb", T::from(0))?;
-    extent.set("extent", fitting(bytes))
+    let ty = get(datatype, "datatype")?;
+    lb.set("lb", fitting(ty.layout.lower_bound()))?;
+    extent.set("extent", fitting(ty.layout.extent()))
 }
 
-/// Bytes from the first to the last one that means something.
-fn true_extent_bytes(layout: datatype::Layout) -> usize {
-    match layout.predefined.pair_layout_bytes() {
-        Some((value_bytes, index_at)) => index_at + (layout.size_bytes - value_bytes),
-        None => layout.extent_bytes,
-    }
+fn true_extent<T: TryFrom<isize> + From<i16> + Copy>(
+    datatype: MPI_Datatype,
+    (lb, extent): (Out<T>, Out<T>),
+) -> Result<(), Fault> {
+    let ty = get(datatype, "datatype")?;
+    lb.set("true_lb", fitting(ty.layout.true_lower_bound()))?;
+    extent.set("true_extent", fitting(ty.layout.true_extent()))
 }
 
-/// How a type was made: of a duplicate one datatype, of a predefined one nothing.
-fn envelope(datatype: MPI_Datatype) -> Result<(c_int, Option<MPI_Datatype>), Fault> {
-    let duplicate_of = types()?.datatypes.get(datatype, "datatype")?.duplicate_of;
-    Ok((if duplicate_of.is_some() { MPI_COMBINER_DUP } else { MPI_COMBINER_NAMED }, duplicate_of))
-}
-
-/// The type a duplicate was made of: itself if predefined, else a new handle that is the caller's to free.
-fn contents(datatype: MPI_Datatype, max_datatypes: MPI_Count) -> Result<MPI_Datatype, Fault> {
-    let (_, Some(old)) = envelope(datatype)? else {
-        return Err(fault(MPI_ERR_TYPE, format_args!("argument datatype is predefined: it has no contents")));
-    };
-    if max_datatypes < 1 {
+/// How a type was made, where it may be asked with the small forms: not of a type made with large counts.
+fn small_made(ty: &Type) -> Result<&Made, Fault> {
+    if !ty.made.counts.is_empty() {
         return Err(fault(
-            MPI_ERR_ARG,
-            format_args!("argument max_datatypes is {max_datatypes}, the type has 1"),
+            MPI_ERR_TYPE,
+            format_args!("argument datatype was made with large counts: call the _c form"),
         ));
     }
-    if is_predefined(old) { Ok(old) } else { duplicate(datatype, old) }
+    Ok(&ty.made)
 }
 
-fn duplicate(datatype: MPI_Datatype, of: MPI_Datatype) -> Result<MPI_Datatype, Fault> {
+/// The contents of a type, if the caller's arrays hold them. `most`: how many integers, addresses, counts, types.
+fn check_contents(ty: &Type, most: [MPI_Count; 4]) -> Result<(), Fault> {
+    let made = &ty.made;
+    if made.combiner == MPI_COMBINER_NAMED {
+        return Err(fault(MPI_ERR_TYPE, format_args!("argument datatype is predefined: it has no contents")));
+    }
+    let have = [made.integers.len(), made.addresses.len(), made.counts.len(), made.types.len()];
+    for ((have, most), what) in
+        have.iter().zip(most).zip(["integers", "addresses", "large_counts", "datatypes"])
+    {
+        if most < *have as MPI_Count {
+            return Err(fault(
+                MPI_ERR_ARG,
+                format_args!("argument max_{what} is {most}, the type has {have}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Handles of the types a type was made from: of predefined ones their own, else new ones that the caller frees.
+fn contained(ty: &Type) -> Result<Vec<MPI_Datatype>, Fault> {
     let mut types = types()?;
-    let layout = types.datatypes.get(datatype, "datatype")?.layout;
-    types.datatypes.insert(Datatype {
-        layout,
-        name: Vec::new(),
-        attributes: Default::default(),
-        duplicate_of: Some(of),
-    })
+    types.datatypes.check_room(ty.made.types.len())?;
+    let of = |old: &Arc<Type>| match old.handle {
+        Some(handle) => Ok(handle),
+        None => types.datatypes.insert(Datatype { is_committed: true, ..Datatype::new(old.clone()) }),
+    };
+    ty.made.types.iter().map(of).collect()
+}
+
+/// Checks that a type may be freed.
+fn check_freeable(handle: MPI_Datatype) -> Result<(), Fault> {
+    if types()?.datatypes.get(handle, "datatype")?.is_permanent {
+        Err(bad(handle, "datatype"))
+    } else {
+        Ok(())
+    }
 }
 
 api! {
@@ -86,47 +113,47 @@ api! {
 
     /// MPI-5.0 §5.1.5
     fn MPI_Type_size(datatype: MPI_Datatype, size: Out<c_int>) {
-        size.set("size", fitting(layout(datatype, "datatype")?.size_bytes))
+        self::size(datatype, size)
     }
 
     /// MPI-5.0 §5.1.5
     fn MPI_Type_size_c(datatype: MPI_Datatype, size: Out<MPI_Count>) {
-        size.set("size", fitting(layout(datatype, "datatype")?.size_bytes))
+        self::size(datatype, size)
     }
 
     /// Deprecated since MPI-4.1.
     fn MPI_Type_size_x(datatype: MPI_Datatype, size: Out<MPI_Count>) {
-        size.set("size", fitting(layout(datatype, "datatype")?.size_bytes))
+        self::size(datatype, size)
     }
 
     /// MPI-5.0 §5.1.7
     fn MPI_Type_get_extent(datatype: MPI_Datatype, lb: Out<MPI_Aint>, extent: Out<MPI_Aint>) {
-        self::extent(datatype, |layout| layout.extent_bytes, lb, extent)
+        self::extent(datatype, (lb, extent))
     }
 
     /// MPI-5.0 §5.1.7
     fn MPI_Type_get_extent_c(datatype: MPI_Datatype, lb: Out<MPI_Count>, extent: Out<MPI_Count>) {
-        self::extent(datatype, |layout| layout.extent_bytes, lb, extent)
+        self::extent(datatype, (lb, extent))
     }
 
     /// Deprecated since MPI-4.1.
     fn MPI_Type_get_extent_x(datatype: MPI_Datatype, lb: Out<MPI_Count>, extent: Out<MPI_Count>) {
-        self::extent(datatype, |layout| layout.extent_bytes, lb, extent)
+        self::extent(datatype, (lb, extent))
     }
 
     /// MPI-5.0 §5.1.8
     fn MPI_Type_get_true_extent(datatype: MPI_Datatype, true_lb: Out<MPI_Aint>, true_extent: Out<MPI_Aint>) {
-        extent(datatype, true_extent_bytes, true_lb, true_extent)
+        self::true_extent(datatype, (true_lb, true_extent))
     }
 
     /// MPI-5.0 §5.1.8
     fn MPI_Type_get_true_extent_c(datatype: MPI_Datatype, true_lb: Out<MPI_Count>, true_extent: Out<MPI_Count>) {
-        extent(datatype, true_extent_bytes, true_lb, true_extent)
+        self::true_extent(datatype, (true_lb, true_extent))
     }
 
     /// Deprecated since MPI-4.1.
     fn MPI_Type_get_true_extent_x(datatype: MPI_Datatype, true_lb: Out<MPI_Count>, true_extent: Out<MPI_Count>) {
-        extent(datatype, true_extent_bytes, true_lb, true_extent)
+        self::true_extent(datatype, (true_lb, true_extent))
     }
 
     /// MPI-5.0 §7.8
@@ -146,26 +173,27 @@ api! {
         resultlen.set("resultlen", length)
     }
 
-    /// Nothing is left to prepare: predefined types and their duplicates are ready when made.
+    /// Layouts are ready when made, so there is nothing to prepare but the permission to communicate.
     fn MPI_Type_commit(datatype: InOut<MPI_Datatype>) {
-        layout(datatype.get("datatype")?, "datatype").map(|_| ())
+        types()?.datatypes.get_mut(datatype.get("datatype")?, "datatype")?.is_committed = true;
+        Ok(())
     }
 
     /// The attributes' copy functions are called.
     fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) {
         let list = types()?.datatypes.get(oldtype, "oldtype")?.attributes.list();
         let attributes = copy_all(oldtype.0, &list)?;
-        let handle = duplicate(oldtype, oldtype)?;
-        types()?.datatypes.get_mut(handle, "newtype")?.attributes = attributes;
+        let mut types = types()?;
+        let old = types.datatypes.get(oldtype, "oldtype")?;
+        let (is_committed, ty) = (old.is_committed, Arc::new(old.ty.duplicate()));
+        let handle = types.datatypes.insert(Datatype { attributes, is_committed, ..Datatype::new(ty) })?;
         newtype.set("newtype", handle)
     }
 
     /// The attributes' delete functions are called. Operations under way keep what they need.
     fn MPI_Type_free(datatype: InOut<MPI_Datatype>) {
         let handle = datatype.get("datatype")?;
-        if is_predefined(handle) {
-            return Err(bad(handle, "datatype"));
-        }
+        check_freeable(handle)?;
         let attributes = std::mem::take(&mut types()?.datatypes.get_mut(handle, "datatype")?.attributes);
         delete_all(handle.0, attributes)?;
         types()?.datatypes.remove(handle, "datatype")?;
@@ -180,11 +208,12 @@ api! {
         num_datatypes: Out<c_int>,
         combiner: Out<c_int>,
     ) {
-        let (value, old) = envelope(datatype)?;
-        num_integers.set("num_integers", 0)?;
-        num_addresses.set("num_addresses", 0)?;
-        num_datatypes.set("num_datatypes", c_int::from(old.is_some()))?;
-        combiner.set("combiner", value)
+        let ty = get(datatype, "datatype")?;
+        let made = small_made(&ty)?;
+        num_integers.set("num_integers", fitting(made.integers.len()))?;
+        num_addresses.set("num_addresses", fitting(made.addresses.len()))?;
+        num_datatypes.set("num_datatypes", fitting(made.types.len()))?;
+        combiner.set("combiner", made.combiner)
     }
 
     /// MPI-5.0 §5.1.13
@@ -196,12 +225,12 @@ api! {
         num_datatypes: Out<MPI_Count>,
         combiner: Out<c_int>,
     ) {
-        let (value, old) = envelope(datatype)?;
-        num_integers.set("num_integers", 0)?;
-        num_addresses.set("num_addresses", 0)?;
-        num_large_counts.set("num_large_counts", 0)?;
-        num_datatypes.set("num_datatypes", MPI_Count::from(old.is_some()))?;
-        combiner.set("combiner", value)
+        let ty = get(datatype, "datatype")?;
+        num_integers.set("num_integers", fitting(ty.made.integers.len()))?;
+        num_addresses.set("num_addresses", fitting(ty.made.addresses.len()))?;
+        num_large_counts.set("num_large_counts", fitting(ty.made.counts.len()))?;
+        num_datatypes.set("num_datatypes", fitting(ty.made.types.len()))?;
+        combiner.set("combiner", ty.made.combiner)
     }
 
     /// MPI-5.0 §5.1.13
@@ -214,9 +243,12 @@ api! {
         array_of_addresses: Out<MPI_Aint>,
         array_of_datatypes: Out<MPI_Datatype>,
     ) {
-        let _ = (max_integers, max_addresses, array_of_integers, array_of_addresses);
-        let old = contents(datatype, max_datatypes.into())?;
-        array_of_datatypes.set("array_of_datatypes", old)
+        let ty = get(datatype, "datatype")?;
+        let made = small_made(&ty)?;
+        check_contents(&ty, [max_integers.into(), max_addresses.into(), 0, max_datatypes.into()])?;
+        array_of_integers.set_all("array_of_integers", &made.integers)?;
+        array_of_addresses.set_all("array_of_addresses", &made.addresses)?;
+        array_of_datatypes.set_all("array_of_datatypes", &contained(&ty)?)
     }
 
     /// MPI-5.0 §5.1.13
@@ -231,10 +263,12 @@ api! {
         array_of_large_counts: Out<MPI_Count>,
         array_of_datatypes: Out<MPI_Datatype>,
     ) {
-        let _ = (max_integers, max_addresses, max_large_counts);
-        let _ = (array_of_integers, array_of_addresses, array_of_large_counts);
-        let old = contents(datatype, max_datatypes)?;
-        array_of_datatypes.set("array_of_datatypes", old)
+        let ty = get(datatype, "datatype")?;
+        check_contents(&ty, [max_integers, max_addresses, max_large_counts, max_datatypes])?;
+        array_of_integers.set_all("array_of_integers", &ty.made.integers)?;
+        array_of_addresses.set_all("array_of_addresses", &ty.made.addresses)?;
+        array_of_large_counts.set_all("array_of_large_counts", &ty.made.counts)?;
+        array_of_datatypes.set_all("array_of_datatypes", &contained(&ty)?)
     }
 
     /// MPI-5.0 §19.1.9
@@ -247,8 +281,8 @@ api! {
 
     /// The predefined pair of two types, or MPI_DATATYPE_NULL.
     fn MPI_Type_get_value_index(value_type: MPI_Datatype, index_type: MPI_Datatype, pair_type: Out<MPI_Datatype>) {
-        layout(value_type, "value_type")?;
-        layout(index_type, "index_type")?;
+        get(value_type, "value_type")?;
+        get(index_type, "index_type")?;
         let pair = match (value_type, index_type) {
             (MPI_FLOAT, MPI_INT) => MPI_FLOAT_INT,
             (MPI_DOUBLE, MPI_INT) => MPI_DOUBLE_INT,

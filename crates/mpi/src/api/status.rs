@@ -2,7 +2,7 @@
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
-use crate::datatype::{self, layout};
+use crate::datatype::{self, get};
 use std::ffi::c_int;
 
 /// Reads the status a caller must give: MPI_STATUS_IGNORE says nothing.
@@ -60,31 +60,31 @@ api! {
 
     /// MPI_UNDEFINED where the length is no whole number of elements, or more than the argument holds.
     fn MPI_Get_count(status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<c_int>) {
-        let found = layout(datatype, "datatype")?.count(read(status)?.length_bytes());
+        let found = get(datatype, "datatype")?.count(read(status)?.length_bytes());
         count.set("count", int_or_undefined(found))
     }
 
     /// As MPI_Get_count.
     fn MPI_Get_count_c(status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<MPI_Count>) {
-        let found = layout(datatype, "datatype")?.count(read(status)?.length_bytes());
+        let found = get(datatype, "datatype")?.count(read(status)?.length_bytes());
         count.set("count", found.unwrap_or(MPI_UNDEFINED.into()))
     }
 
     /// Counts the numbers that arrived: of a pair value and index.
     fn MPI_Get_elements(status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<c_int>) {
-        let found = layout(datatype, "datatype")?.element_count(read(status)?.length_bytes());
+        let found = get(datatype, "datatype")?.element_count(read(status)?.length_bytes());
         count.set("count", int_or_undefined(found))
     }
 
     /// As MPI_Get_elements.
     fn MPI_Get_elements_c(status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<MPI_Count>) {
-        let found = layout(datatype, "datatype")?.element_count(read(status)?.length_bytes());
+        let found = get(datatype, "datatype")?.element_count(read(status)?.length_bytes());
         count.set("count", found.unwrap_or(MPI_UNDEFINED.into()))
     }
 
     /// Deprecated since MPI-4.1.
     fn MPI_Get_elements_x(status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<MPI_Count>) {
-        let found = layout(datatype, "datatype")?.element_count(read(status)?.length_bytes());
+        let found = get(datatype, "datatype")?.element_count(read(status)?.length_bytes());
         count.set("count", found.unwrap_or(MPI_UNDEFINED.into()))
     }
 
@@ -110,9 +110,9 @@ fn int_or_undefined(count: Option<MPI_Count>) -> c_int {
 }
 
 fn set_elements(status: InOut<MPI_Status>, datatype: MPI_Datatype, count: MPI_Count) -> Result<(), Fault> {
-    let layout = layout(datatype, "datatype")?;
+    let ty = get(datatype, "datatype")?;
     datatype::count(count, "count")?;
-    let bytes = layout.bytes_of_elements(count);
+    let bytes = ty.bytes_of_elements(count);
     let bytes =
         bytes.ok_or_else(|| fault(MPI_ERR_COUNT, format_args!("argument count ({count}) is too large")))?;
     change(status, |status| status.set_length_bytes(bytes))
