@@ -211,22 +211,15 @@ fn verdict(graph: &Graph<'_>, verdict: &Verdict) -> Vec<String> {
             "  (MPI_THREAD_MULTIPLE: unless a thread that is not in MPI now does what they wait for)".into(),
         );
     }
-    if stuck.is_empty() && waiting.is_empty() {
-        lines.push("No deadlock: no rank waits in MPI.".into());
-    } else if stuck.is_empty() && awaited.is_empty() {
-        lines.push(format!(
-            "No deadlock: {} {}, and what is waited for can come.",
-            words::ranks(waiting),
-            wait(waiting)
-        ));
+    let no = if stuck.is_empty() { "No deadlock: " } else { "" };
+    if waiting.is_empty() && stuck.is_empty() {
+        lines.push(format!("{no}no rank waits in MPI."));
+    } else if !waiting.is_empty() && awaited.is_empty() {
+        let who = words::ranks(waiting);
+        lines.push(format!("{no}{who} {}, and what is waited for can come.", wait(waiting)));
     } else if !waiting.is_empty() {
-        let no = if stuck.is_empty() { "No deadlock: " } else { "" };
-        lines.push(format!(
-            "{no}{} {} for {}, which can go on:",
-            words::ranks(waiting),
-            wait(waiting),
-            words::ranks(awaited)
-        ));
+        let (who, whom) = (words::ranks(waiting), words::ranks(awaited));
+        lines.push(format!("{no}{who} {} for {whom}, which can go on:", wait(waiting)));
         lines.extend(what_they_do(graph.ranks, awaited));
     }
     lines

@@ -153,6 +153,17 @@ fn a_rank_that_computes_can_free_those_who_wait_for_it_and_who_wait_for_them() {
 }
 
 #[test]
+fn beside_a_deadlock_others_wait_for_what_can_come() {
+    let recv = |from| ("MPI_Recv", false, vec![receive(from, 0)]);
+    let moving = |peer| ("MPI_Wait", false, vec![Need::Progress { peer: ProcessId(peer) }]);
+    let ranks = waiting(vec![recv(1), recv(0), moving(3), moving(2)]);
+    let found = verdict(&ranks);
+    assert_eq!((found.waiting, found.awaited), (BTreeSet::from([2, 3]), BTreeSet::new()));
+    says(&ranks, &["DEADLOCK: ranks 0,1", "\nranks 2,3 wait, and what is waited for can come.\n"]);
+    assert!(!text(&ranks).contains("ranks ,"), "{}", text(&ranks));
+}
+
+#[test]
 fn any_of_several_is_stuck_only_if_all_are() {
     let any = |needs| ("MPI_Waitany", true, needs);
     // Rank 0 may be freed by 2, which computes; and then it frees 1.
