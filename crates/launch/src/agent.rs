@@ -28,8 +28,8 @@ struct Agent {
     epoll: OwnedFd,
     signals: Signals,
     host: Host,
-    /// The controller was heard, and spoken to.
-    heard: Instant,
+    /// When the controller was last heard; not yet where it is still busy with starting other agents.
+    heard: Option<Instant>,
     spoken: Instant,
     is_output_watched: bool,
     scratch: Vec<u8>,
@@ -66,7 +66,7 @@ pub fn run() -> anyhow::Result<()> {
         epoll,
         signals,
         host,
-        heard: now,
+        heard: None,
         spoken: now,
         is_output_watched: false,
         scratch: vec![0; CHUNK_BYTES],
@@ -101,9 +101,9 @@ impl Agent {
             self.channel.flush();
             self.host.handle_ready(now);
             self.host.handle_timeout(now);
-            self.heard = heard_while_running(self.heard, turn, now);
+            self.heard = self.heard.map(|heard| heard_while_running(heard, turn, now));
             turn = now;
-            if now.duration_since(self.heard) > SILENCE_MAX {
+            if self.heard.is_some_and(|heard| now.duration_since(heard) > SILENCE_MAX) {
                 // It may have been stopped, and read this when it goes on.
                 let why = format!("its agent has not heard the launcher for {} s", SILENCE_MAX.as_secs());
                 self.channel.send(&Message::Failed(FAILURE, why));
@@ -120,7 +120,7 @@ impl Agent {
     /// `false`: the controller is gone.
     fn read_controller(&mut self, now: Instant) -> bool {
         let inflow = self.channel.read(&mut self.scratch);
-        self.heard = now;
+        self.heard = Some(now);
         loop {
             match self.channel.next() {
                 Ok(Some(Message::Start(order))) => {
