@@ -36,6 +36,43 @@ fn share(launch: &Pmi1, client: &mut Client) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Until there is a file `go` in the folder.
+fn await_go(folder: &str) {
+    while !std::path::Path::new(folder).join("go").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Writes the process id to the folder, and waits.
+fn announce(folder: &str) -> std::io::Result<()> {
+    std::fs::write(std::path::Path::new(folder).join("pid"), format!("{}\n", std::process::id()))?;
+    await_go(folder);
+    Ok(())
+}
+
+fn die(signal: i32) -> Result<(), Box<dyn Error>> {
+    println!("last words");
+    let signal = rustix::process::Signal::from_named_raw(signal).ok_or("no such signal")?;
+    // Twice: Rust's handler of SIGSEGV takes the first for a stack overflow, and steps aside.
+    for _ in 0..2 {
+        rustix::process::kill_process(rustix::process::getpid(), signal)?;
+    }
+    Ok(())
+}
+
+/// All finalize; the chosen one fails then, the others go on until a test says so.
+fn fail_late(mut client: Client, is_chosen: bool, code: i32, folder: &str) -> Result<(), Box<dyn Error>> {
+    let rank = client.rank();
+    client.barrier()?;
+    client.finalize()?;
+    if is_chosen {
+        std::process::exit(code);
+    }
+    await_go(folder);
+    println!("rank {rank} is done");
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let argument = |index: usize| args.get(index).map_or("", String::as_str);
@@ -47,6 +84,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut client = Client::connect(&launch)?;
     let rank = client.rank();
     let is_chosen = argument(1).parse() == Ok(rank);
+    if argument(0) == "late" {
+        return fail_late(client, is_chosen, argument(2).parse()?, argument(3));
+    }
     let mut out = std::io::stdout();
     match argument(0) {
         "hello" => greet(&mut client)?,
@@ -71,17 +111,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::process::exit(argument(2).parse()?);
         }
         "leave" if is_chosen => std::process::exit(0),
-        "die" if is_chosen => {
-            writeln!(out, "last words")?;
-            out.flush()?;
-            let signal =
-                rustix::process::Signal::from_named_raw(argument(2).parse()?).ok_or("no such signal")?;
-            // Twice: Rust's handler of SIGSEGV takes the first for a stack overflow, and steps aside.
-            for _ in 0..2 {
-                rustix::process::kill_process(rustix::process::getpid(), signal)?;
-            }
-        }
+        "die" if is_chosen => die(argument(2).parse()?)?,
         "abort" if is_chosen => client.abort(argument(2).parse()?, Some("as the test asked"))?,
+        // Waits for a file after its number, which a test writes; does not come to finalize.
+        "abort-and-exit" if is_chosen => {
+            announce(argument(3))?;
+            client.abort(argument(2).parse()?, Some("as the test asked"))?;
+            std::process::exit(argument(2).parse()?);
+        }
         "barrier" => client.barrier()?,
         "names" => {
             assert_eq!(client.lookup("service")?, None);
@@ -92,7 +129,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         _ => {}
     }
-    if matches!(argument(0), "exit" | "leave" | "die" | "abort" | "sleep") {
+    if matches!(argument(0), "exit" | "leave" | "die" | "abort" | "abort-and-exit" | "sleep") {
         // Not the chosen one: it waits for an end that must come from outside.
         std::thread::sleep(Duration::from_secs(600));
     }
