@@ -27,7 +27,7 @@ mod strided;
 use alloc::vec::Vec;
 use core::ptr::NonNull;
 
-pub(crate) use strided::{List, Run};
+pub(crate) use strided::{Block, List, Run};
 pub use strided::{Packed, PackedMut};
 
 /// One run of bytes of a message: memory, or a length only.

@@ -39,6 +39,17 @@ impl Run {
     }
 }
 
+/// One of several blocks of different lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Where it begins in memory.
+    pub(crate) at: isize,
+    /// Where it begins in the packed bytes.
+    pub(crate) start: usize,
+    /// Its bytes.
+    pub(crate) len: usize,
+}
+
 /// Packed bytes to write; nothing is written if they are virtual.
 #[derive(Debug)]
 pub struct PackedMut<'a> {
@@ -181,6 +192,53 @@ impl Buffer {
         let (Some(memory), Some(packed)) = (self.base, from.base) else { return };
         // SAFETY: as in `pack_list`; the packed side is only read.
         unsafe { copy_list::<false>((memory.as_ptr(), self.len), list, packed.as_ptr().add(at)) }
+    }
+}
+
+impl Buffer {
+    /// Copies blocks to packed bytes. `origin` is added to where they are in memory, `packed` to where they go, less the
+    /// place of the first.
+    ///
+    /// # Panics
+    /// If a block lies outside of either side (our bug).
+    pub(crate) fn pack_blocks(&self, origin: isize, blocks: &[Block], to: &mut PackedMut<'_>, packed: usize) {
+        let (Some(memory), Some(base)) = (self.base, to.base) else { return };
+        for_each_block(origin, blocks, packed, (self.len, to.len), |offset, place, len| {
+            // SAFETY: the block lies inside on both sides (checked by `for_each_block`), as in `pack_run`.
+            unsafe { copy(memory.as_ptr().add(offset), base.as_ptr().add(place), len) }
+        });
+    }
+
+    /// Copies packed bytes to blocks; the arguments are as those of [`pack_blocks`](Self::pack_blocks).
+    ///
+    /// # Panics
+    /// If a block lies outside of either side (our bug).
+    pub(crate) fn unpack_blocks(&self, origin: isize, blocks: &[Block], from: &Packed<'_>, packed: usize) {
+        let (Some(memory), Some(base)) = (self.base, from.base) else { return };
+        for_each_block(origin, blocks, packed, (self.len, from.len), |offset, place, len| {
+            // SAFETY: the block lies inside on both sides (checked by `for_each_block`), as in `unpack_run`.
+            unsafe { copy(base.as_ptr().add(place), memory.as_ptr().add(offset), len) }
+        });
+    }
+}
+
+/// Runs `f(offset in memory, place in the packed bytes, length)` for each block, which lies inside of both.
+#[inline(always)]
+fn for_each_block(
+    origin: isize,
+    blocks: &[Block],
+    packed: usize,
+    (memory_len, packed_len): (usize, usize),
+    mut f: impl FnMut(usize, usize, usize),
+) {
+    let first = blocks.first().map_or(0, |block| block.start);
+    for block in blocks {
+        // What is below 0 becomes a huge number.
+        let offset = origin.wrapping_add(block.at) as usize;
+        let place = packed.wrapping_add(block.start).wrapping_sub(first);
+        let is_inside = |at: usize, room: usize| block.len <= room && at <= room - block.len;
+        assert!(is_inside(offset, memory_len) && is_inside(place, packed_len), "{OUTSIDE}");
+        f(offset, place, block.len);
     }
 }
 

@@ -36,7 +36,7 @@ mod tests;
 
 pub use signature::Signature;
 
-use crate::buffer::{Buffer, List, Packed, PackedMut, Run};
+use crate::buffer::{Block, Buffer, List, Packed, PackedMut, Run};
 use crate::datatype::Predefined;
 use crate::error::Error;
 use alloc::sync::Arc;
@@ -512,6 +512,11 @@ impl Visitor for Packing<'_> {
     fn list(&mut self, origin: isize, displacements: &[isize], len: usize, packed: usize) {
         self.memory.pack_list(&List { origin, displacements, len }, &mut self.into, packed);
     }
+
+    #[inline]
+    fn blocks(&mut self, origin: isize, blocks: &[Block], packed: usize) {
+        self.memory.pack_blocks(origin, blocks, &mut self.into, packed);
+    }
 }
 
 struct Unpacking<'a> {
@@ -528,5 +533,10 @@ impl Visitor for Unpacking<'_> {
     #[inline]
     fn list(&mut self, origin: isize, displacements: &[isize], len: usize, packed: usize) {
         self.memory.unpack_list(&List { origin, displacements, len }, &self.from, packed);
+    }
+
+    #[inline]
+    fn blocks(&mut self, origin: isize, blocks: &[Block], packed: usize) {
+        self.memory.unpack_blocks(origin, blocks, &self.from, packed);
     }
 }

@@ -5,6 +5,7 @@
 //! its depth is bounded: a repetition at least doubles the packed size, and sequences directly inside sequences become
 //! one. So the walk may recurse.
 
+use crate::buffer::Block;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -45,16 +46,6 @@ pub(super) struct Parts<T> {
     size: usize,
 }
 
-/// A block of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    /// Where it begins in memory.
-    at: isize,
-    /// Where it begins in the packed stream of its node.
-    start: usize,
-    len: usize,
-}
-
 /// A node among others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
@@ -75,6 +66,8 @@ pub(super) trait Visitor {
     fn run(&mut self, memory: (isize, isize), packed: (usize, usize), len: usize, count: usize);
     /// Blocks of `len` bytes at `origin` plus each displacement, in a row in the packed bytes from `packed` on.
     fn list(&mut self, origin: isize, displacements: &[isize], len: usize, packed: usize);
+    /// Blocks at `origin` plus their displacements, in a row in the packed bytes from `packed` on.
+    fn blocks(&mut self, origin: isize, blocks: &[Block], packed: usize);
 }
 
 /// Repetitions that are handled part by part touch about so many bytes at a time: half of a first-level cache.
@@ -140,16 +133,7 @@ impl Node {
             Self::List { len, displacements } => {
                 walk_list(*len, displacements, at, (from, to), packed, visitor)
             }
-            Self::Blocks(blocks) => {
-                for block in &blocks.list[blocks.first_at(from, |block| block.start)..] {
-                    if block.start >= to {
-                        break;
-                    }
-                    let (skip, end) = (from.saturating_sub(block.start), block.len.min(to - block.start));
-                    let place = packed + (block.start + skip - from);
-                    visitor.run((at + block.at + skip as isize, 0), (place, 0), end - skip, 1);
-                }
-            }
+            Self::Blocks(blocks) => walk_blocks(&blocks.list, at, (from, to), packed, visitor),
             Self::Sequence(parts) => {
                 for part in &parts.list[parts.first_at(from, |part| part.start)..] {
                     if part.start >= to {
@@ -190,6 +174,7 @@ impl Node {
             Self::List { len, displacements } => {
                 each.for_each(|(at, packed)| visitor.list(at, displacements, *len, packed));
             }
+            Self::Blocks(blocks) if count == 1 => visitor.blocks(at, &blocks.list, packed),
             Self::Blocks(blocks) => tiled(count, stride, packed_stride, |first, count| {
                 for block in &blocks.list {
                     let at = at + first as isize * stride + block.at;
@@ -344,6 +329,31 @@ fn walk_list(
     visitor.list(at, &displacements[first..last], len, packed);
     if end > 0 {
         lone(last, 0, end, packed + (last - first) * len, visitor);
+    }
+}
+
+fn walk_blocks(
+    blocks: &[Block],
+    at: isize,
+    (from, to): (usize, usize),
+    packed: usize,
+    visitor: &mut impl Visitor,
+) {
+    // The first and the last may be wanted in part.
+    let first = blocks.partition_point(|block| block.start + block.len <= from);
+    let last = blocks.partition_point(|block| block.start < to) - 1;
+    let mut part = |block: &Block| {
+        let (skip, end) = (from.saturating_sub(block.start), block.len.min(to - block.start));
+        let place = packed + (block.start + skip - from);
+        visitor.run((at + block.at + skip as isize, 0), (place, 0), end - skip, 1);
+    };
+    part(&blocks[first]);
+    if last > first {
+        part(&blocks[last]);
+    }
+    if last > first + 1 {
+        let whole = &blocks[first + 1..last];
+        visitor.blocks(at, whole, packed + (whole[0].start - from));
     }
 }
 
