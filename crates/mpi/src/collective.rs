@@ -4,9 +4,9 @@
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::gate::Guard;
-use crate::message::buffer;
 use crate::request::{Half, What};
 use crate::runtime::{self, Engine};
+use crate::staging::{Staging, Way};
 use crate::state::process;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
@@ -246,16 +246,35 @@ pub(crate) fn not_in_place(memory: *const c_void, name: &str) -> Result<(), Faul
 
 /// A send buffer, or none for `MPI_IN_PLACE`.
 pub(crate) fn or_in_place(
+    staging: &mut Staging,
     memory: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     name: &str,
 ) -> Result<Option<Buffer>, Fault> {
-    if is_in_place(memory) { Ok(None) } else { buffer(memory, count, datatype, name).map(Some) }
+    match is_in_place(memory) {
+        true => Ok(None),
+        false => staging.buffer(Way::In, memory, count, datatype, name).map(Some),
+    }
+}
+
+/// What a reduction reads, or none for `MPI_IN_PLACE`.
+pub(crate) fn operand_or_in_place(
+    staging: &mut Staging,
+    memory: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    name: &str,
+) -> Result<Option<Buffer>, Fault> {
+    match is_in_place(memory) {
+        true => Ok(None),
+        false => staging.operand(Way::In, memory, count, datatype, name).map(Some),
+    }
 }
 
 /// Equal blocks of `count` elements for each of `size` processes.
 pub(crate) fn uniform(
+    (staging, way): (&mut Staging, Way),
     memory: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
@@ -266,7 +285,7 @@ pub(crate) fn uniform(
     let all = all.ok_or_else(|| {
         fault(MPI_ERR_COUNT, format_args!("argument count of {name} ({count}) is too large"))
     })?;
-    buffer(memory, all, datatype, name).map(Parts::Uniform)
+    staging.buffer(way, memory, all, datatype, name).map(Parts::Uniform)
 }
 
 /// Blocks of any length anywhere: `displs` counts in elements of `unit_bytes`.
@@ -279,23 +298,40 @@ pub(crate) struct Each {
 
 impl Each {
     /// The block of a rank.
-    fn block(&self, rank: usize, datatype: MPI_Datatype, unit_bytes: isize) -> Result<Buffer, Fault> {
+    fn block(
+        &self,
+        (staging, way): (&mut Staging, Way),
+        rank: usize,
+        datatype: MPI_Datatype,
+        unit_bytes: isize,
+    ) -> Result<Buffer, Fault> {
         let (count, displ) = (self.counts.get("counts", rank)?, self.displs.get("displs", rank)?);
-        let offset = displ.wrapping_mul(unit_bytes as MPI_Count);
-        buffer(self.memory.wrapping_byte_offset(offset as isize), count, datatype, self.name)
+        let offset = (displ as isize).wrapping_mul(unit_bytes);
+        staging.buffer(way, self.memory.wrapping_byte_offset(offset), count, datatype, self.name)
     }
 
     /// Blocks of one type, displacements in its extents.
-    pub(crate) fn of(&self, datatype: MPI_Datatype, size: u32) -> Result<Parts, Fault> {
+    pub(crate) fn of(
+        &self,
+        (staging, way): (&mut Staging, Way),
+        datatype: MPI_Datatype,
+        size: u32,
+    ) -> Result<Parts, Fault> {
         let unit_bytes = crate::datatype::get(datatype, "datatype")?.layout.extent();
-        let blocks = (0..size as usize).map(|rank| self.block(rank, datatype, unit_bytes));
+        let blocks =
+            (0..size as usize).map(|rank| self.block((&mut *staging, way), rank, datatype, unit_bytes));
         Ok(Parts::Each(blocks.collect::<Result<_, _>>()?))
     }
 
     /// Blocks of a type each, displacements in bytes.
-    pub(crate) fn of_types(&self, types: In<MPI_Datatype>, size: u32) -> Result<Parts, Fault> {
-        let blocks = (0..size as usize).map(|rank| self.block(rank, types.get_at("types", rank)?, 1));
-        Ok(Parts::Each(blocks.collect::<Result<_, _>>()?))
+    pub(crate) fn of_types(
+        &self,
+        (staging, way): (&mut Staging, Way),
+        types: In<MPI_Datatype>,
+        size: u32,
+    ) -> Result<Parts, Fault> {
+        let block = |rank| self.block((&mut *staging, way), rank, types.get_at("types", rank)?, 1);
+        Ok(Parts::Each((0..size as usize).map(block).collect::<Result<_, _>>()?))
     }
 }
 
@@ -306,12 +342,17 @@ pub(crate) fn shape(comm: MPI_Comm) -> Result<Context, Fault> {
     Ok(Context { rank: comm.rank(), size: comm.size() })
 }
 
-/// A persistent collective operation.
+/// What the engine's thread needs to know of a run: where, what, and by which name it matches.
+pub(crate) type Given = (CommId, Arc<Operation>, Option<CollectiveId>);
+
+/// A collective operation that has a request of its own: a persistent one, or a non-blocking one on data with gaps.
 pub(crate) struct Persistent {
     operation: Arc<Operation>,
     comm: CommId,
-    /// By which its runs match those at the other processes.
-    id: CollectiveId,
+    /// By which the runs of a persistent operation match those at the other processes.
+    id: Option<CollectiveId>,
+    /// What its schedule works on in place of data with gaps.
+    staging: Staging,
     /// The run under way; none while inactive.
     running: Option<Half>,
 }
@@ -322,6 +363,11 @@ impl Persistent {
         self.running.is_none()
     }
 
+    /// Whether the request stays when a run is over.
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.id.is_some()
+    }
+
     /// The run under way.
     pub(crate) fn running(&self) -> Option<Half> {
         self.running
@@ -330,19 +376,18 @@ impl Persistent {
     /// Begins a run.
     pub(crate) fn start(&mut self, engine: &mut Engine) -> Result<(), Fault> {
         self.check_inactive()?;
-        self.running = Some(begin(engine, self.comm, &self.operation, Some(self.id))?.into());
+        self.staging.fill();
+        self.running = Some(begin(engine, self.comm, &self.operation, self.id)?.into());
         Ok(())
     }
 
     /// Begins a run in the engine's thread, where it can be run there: what to command.
-    pub(crate) fn start_afar(
-        &mut self,
-        is_afar: bool,
-    ) -> Result<Option<(CommId, Arc<Operation>, CollectiveId)>, Fault> {
+    pub(crate) fn start_afar(&mut self, is_afar: bool) -> Result<Option<Given>, Fault> {
         self.check_inactive()?;
         if !is_afar || self.operation.calls_user_function() {
             return Ok(None);
         }
+        self.staging.fill();
         self.running = Some(Half::Afar);
         Ok(Some((self.comm, self.operation.clone(), self.id)))
     }
@@ -370,6 +415,7 @@ impl Persistent {
     pub(crate) fn take(&mut self) -> Option<Completion> {
         match self.running {
             Some(Half::Over(completion)) => {
+                self.give(&completion);
                 self.running = None;
                 Some(completion)
             }
@@ -381,8 +427,18 @@ impl Persistent {
     pub(crate) fn peek(&self) -> Option<Completion> {
         match self.running {
             None => Some(Completion::EMPTY),
-            Some(Half::Over(completion)) => Some(completion),
+            Some(Half::Over(completion)) => {
+                self.give(&completion);
+                Some(completion)
+            }
             _ => None,
+        }
+    }
+
+    /// Gives the results of a run to the program.
+    fn give(&self, completion: &Completion) {
+        if completion.error.is_none() {
+            self.staging.drain();
         }
     }
 }
@@ -462,40 +518,64 @@ fn run_in_node(
     Ok(Ok(()))
 }
 
-/// Runs an operation in the form that was called.
-pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation) -> Result<(), Fault> {
+/// Runs an operation and returns when this process' part is done.
+fn run_blocking(comm: MPI_Comm, operation: Operation) -> Result<(), Fault> {
     let mut process = process()?;
     let id = process.comms.get(comm, "comm")?.id();
-    let is_given = process.is_afar() && !operation.calls_user_function();
-    let (handle, request) = match mode {
-        Mode::Blocking if is_given => {
-            let request = process.collect_afar((id, comm), operation, true)?;
-            let completion = runtime::wait_afar(process, request)?;
-            return crate::request::check(&completion, comm);
-        }
-        Mode::Nonblocking(request) if is_given => {
-            (process.collect_afar((id, comm), operation, false)?, request)
-        }
+    if process.is_afar() && !operation.calls_user_function() {
+        let request = process.collect_afar((id, comm), operation, true)?;
+        let completion = runtime::wait_afar(process, request)?;
+        return crate::request::check(&completion, comm);
+    }
+    let mut process = match run_in_node(process, id, &operation)? {
+        Ok(()) => return Ok(()),
+        Err(process) => process,
+    };
+    let posted = begin(process.engine(), id, &operation, None)?;
+    runtime::complete(process, posted, comm).map(|_| ())
+}
+
+/// Runs an operation in the form that was called.
+pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation, staging: Staging) -> Result<(), Fault> {
+    let (info, request) = match mode {
         Mode::Blocking => {
-            let mut process = match run_in_node(process, id, &operation)? {
-                Ok(()) => return Ok(()),
-                Err(process) => process,
-            };
+            staging.fill();
+            run_blocking(comm, operation)?;
+            staging.drain();
+            return Ok(());
+        }
+        Mode::Nonblocking(request) => (None, request),
+        Mode::Persistent(info, request) => (Some(info), request),
+    };
+    let mut process = process()?;
+    let id = process.comms.get(comm, "comm")?.id();
+    let handle = if info.is_none() && staging.is_empty() {
+        if process.is_afar() && !operation.calls_user_function() {
+            process.collect_afar((id, comm), operation, false)?
+        } else {
             let posted = begin(process.engine(), id, &operation, None)?;
-            return runtime::complete(process, posted, comm).map(|_| ());
+            process.new_request(posted, comm)?
         }
-        Mode::Nonblocking(request) => {
-            let posted = begin(process.engine(), id, &operation, None)?;
-            (process.new_request(posted, comm)?, request)
+    } else {
+        if let Some(info) = info
+            && info != MPI_INFO_NULL
+        {
+            crate::api::info::with(info, |_| Ok(()))?;
         }
-        Mode::Persistent(info, request) => {
-            if info != MPI_INFO_NULL {
-                crate::api::info::with(info, |_| Ok(()))?;
-            }
-            let (comm_id, id) = (id, process.engine().core.reserve_collective(id)?);
-            let persistent = Persistent { operation: Arc::new(operation), comm: comm_id, id, running: None };
-            (process.table_request(What::Collective(Box::new(persistent)), comm)?, request)
+        let own_id = match info {
+            Some(_) => Some(process.engine().core.reserve_collective(id)?),
+            None => None,
+        };
+        let operation = Arc::new(operation);
+        let persistent = Persistent { operation, comm: id, id: own_id, staging, running: None };
+        let handle = process.table_request(What::Collective(Box::new(persistent)), comm)?;
+        if info.is_none()
+            && let Err(fault) = process.start_again(handle)
+        {
+            process.requests.remove(handle, "request")?;
+            return Err(fault);
         }
+        handle
     };
     request.set("request", handle)
 }

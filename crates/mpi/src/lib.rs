@@ -36,6 +36,7 @@ mod node;
 mod op;
 mod request;
 mod runtime;
+mod staging;
 mod state;
 mod topology;
 mod why;

@@ -65,9 +65,9 @@ pub(crate) fn data(
     }
 }
 
-/// Elements without gaps.
+/// The memory of `count` elements that lie in a row, each as long as its extent.
 #[inline(always)]
-fn elements(
+pub(crate) fn elements(
     memory: *const c_void,
     count: MPI_Count,
     extent_bytes: usize,
@@ -85,8 +85,7 @@ fn elements(
     Ok(unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
 }
 
-/// Elements of a type of the user's, or of a predefined pair. Addresses from `MPI_BOTTOM`, which is a null pointer, are in
-/// their displacements.
+/// Elements of a type of the user's, or of a predefined pair.
 #[cold]
 #[inline(never)]
 fn derived(
@@ -95,11 +94,28 @@ fn derived(
     datatype: MPI_Datatype,
     name: &str,
 ) -> Result<Data, Fault> {
+    let Some(region) = region(memory, count, datatype, name)? else {
+        return Ok(Data::Contiguous(Buffer::EMPTY));
+    };
+    Ok(match region.as_contiguous() {
+        Some(buffer) => Data::Contiguous(buffer),
+        None => Data::Scattered(region),
+    })
+}
+
+/// The memory of `count` elements of any type; `None` if they have no data. Addresses from `MPI_BOTTOM`, which is a null
+/// pointer, are in the type's displacements.
+pub(crate) fn region(
+    memory: *const c_void,
+    count: MPI_Count,
+    datatype: MPI_Datatype,
+    name: &str,
+) -> Result<Option<Region>, Fault> {
     let ty = datatype::get_committed(datatype, "datatype")?;
     let elements = usize::try_from(count).map_err(|_| bad_count(count))?;
     let span = ty.layout.span(elements).map_err(|_| bad_count(count))?;
     if span.len == 0 {
-        return Ok(Data::Contiguous(Buffer::EMPTY));
+        return Ok(None);
     }
     let lowest = memory.cast_mut().cast::<u8>().wrapping_offset(span.lowest);
     if lowest.is_null() {
@@ -108,11 +124,7 @@ fn derived(
     // SAFETY: by the description of every call that comes here, the bytes that the elements name are there, and are left
     // alone until the operation completes (MPI-5.0 §3.7.2). The layout names no others in the span.
     let memory = unsafe { Buffer::from_raw_parts(lowest, span.len) };
-    let region = Region::new(ty.layout.clone(), elements, memory)?;
-    Ok(match region.as_contiguous() {
-        Some(buffer) => Data::Contiguous(buffer),
-        None => Data::Scattered(region),
-    })
+    Ok(Some(Region::new(ty.layout.clone(), elements, memory)?))
 }
 
 /// The memory of `count` elements where it has to be in one piece. Of pairs the padding goes along.

@@ -5,6 +5,7 @@ use crate::boundary::{Fault, fault};
 use crate::datatype;
 use crate::handle::bad;
 use crate::state;
+use ayatori_core::layout::Layout;
 use ayatori_core::op::{Operation, Reducer};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -28,16 +29,22 @@ impl UserOp {
     }
 
     /// Calls the function on arrays of elements of a type.
-    fn apply(self, input: &[u8], inout: &mut [u8], extent_bytes: usize, datatype: MPI_Datatype) {
+    fn apply(self, input: &[u8], inout: &mut [u8], slots: &Slots, datatype: MPI_Datatype) {
         type Small = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
         type Large = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
         // A function that counts with int gets long arrays in parts of at most so many elements.
-        let part_count = if self.large { usize::MAX } else { c_int::MAX as usize };
-        let part_bytes = part_count.saturating_mul(extent_bytes);
+        let part_count = match (slots.is_array, self.large) {
+            (false, _) => 1,
+            (true, true) => usize::MAX,
+            (true, false) => c_int::MAX as usize,
+        };
+        let part_bytes = part_count.saturating_mul(slots.bytes);
         for (input, inout) in input.chunks(part_bytes).zip(inout.chunks_mut(part_bytes)) {
-            let (from, to) = (input.as_ptr().cast_mut().cast(), inout.as_mut_ptr().cast());
+            let count = inout.len() / slots.bytes;
+            // The function counts from where elements begin, which need not be where their data does.
+            let from = input.as_ptr().wrapping_offset(-slots.lowest).cast_mut().cast();
+            let to = inout.as_mut_ptr().wrapping_offset(-slots.lowest).cast();
             let mut datatype = datatype;
-            let count = inout.len() / extent_bytes;
             // SAFETY: the user registered the pointer with MPI_Op_create or MPI_Op_create_c, which say its type in C;
             // both arrays hold `count` elements. The function only reads `invec`.
             unsafe {
@@ -50,6 +57,30 @@ impl UserOp {
                 }
             }
         }
+    }
+}
+
+/// How elements lie in an array that a function of the user's is given.
+pub(crate) struct Slots {
+    /// The elements, one every `bytes`.
+    pub(crate) layout: Layout,
+    /// Bytes of a slot. Never 0.
+    pub(crate) bytes: usize,
+    /// From the address of an element, as the function knows it, to its slot.
+    pub(crate) lowest: isize,
+    /// Whether the slots of several elements are an array of the type. If elements overlap, or reach beyond their bounds,
+    /// each has a slot of its own.
+    is_array: bool,
+}
+
+impl Slots {
+    /// The slots of a type's elements.
+    pub(crate) fn of(layout: &Layout) -> Result<Self, Fault> {
+        let (lower, extent) = (layout.lower_bound(), layout.extent());
+        let (lowest, length) = (layout.true_lower_bound(), layout.true_extent());
+        let is_array = extent > 0 && lowest >= lower && lowest - lower <= extent - length;
+        let (lowest, bytes) = if is_array { (lower, extent) } else { (lowest, length.max(1)) };
+        Ok(Self { layout: layout.resized(lowest, bytes)?, bytes: bytes as usize, lowest, is_array })
     }
 }
 
@@ -76,7 +107,7 @@ pub(crate) fn predefined(op: MPI_Op) -> Option<Operation> {
 }
 
 /// The operation of a handle bound to a datatype, for reduction collectives. Predefined operations work on predefined
-/// types and their duplicates, the user's on all whose elements have an extent.
+/// types and their duplicates, the user's on all.
 pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fault> {
     let ty = datatype::get_committed(datatype, "datatype")?;
     if let Some(operation) = predefined(op) {
@@ -93,12 +124,10 @@ pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fau
         });
     }
     let user = *state::types()?.ops.get(op, "op")?;
-    let extent_bytes =
-        usize::try_from(ty.layout.extent()).ok().filter(|extent| *extent > 0).ok_or_else(|| {
-            fault(MPI_ERR_TYPE, format_args!("argument datatype: elements of its extent cannot be an array"))
-        })?;
-    let function = move |input: &[u8], inout: &mut [u8]| user.apply(input, inout, extent_bytes, datatype);
-    Ok(Reducer::user(Arc::new(function), extent_bytes, user.commutative)?)
+    let slots = Slots::of(&ty.layout)?;
+    let bytes = slots.bytes;
+    let function = move |input: &[u8], inout: &mut [u8]| user.apply(input, inout, &slots, datatype);
+    Ok(Reducer::user(Arc::new(function), bytes, user.commutative)?)
 }
 
 /// Whether operands may change sides.

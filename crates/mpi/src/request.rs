@@ -32,7 +32,7 @@ pub(crate) enum What {
     Sent,
     /// A receive and a send (`MPI_Isendrecv`); the status is the receive's.
     Both(Half, Half, Option<Box<[u8]>>),
-    /// A persistent collective operation (MPI-5.0 §6.13).
+    /// A collective operation that is persistent (MPI-5.0 §6.13), or works on copies of data with gaps.
     Collective(Box<Persistent>),
     /// A generalized request (MPI-5.0 §13.2).
     General(Box<General>),
@@ -174,10 +174,12 @@ impl Process {
             What::Both(..) => return Ok(Tested::Going),
             What::Collective(persistent) if persistent.is_inactive() => return Ok(Tested::Nothing),
             What::Collective(persistent) => {
-                return Ok(match persistent.take() {
-                    Some(completion) => Tested::Over { completion, keeps: true },
-                    None => Tested::Going,
-                });
+                let keeps = persistent.is_persistent();
+                let Some(completion) = persistent.take() else { return Ok(Tested::Going) };
+                if !keeps {
+                    self.requests.remove(handle, name)?;
+                }
+                return Ok(Tested::Over { completion, keeps });
             }
             What::Afar(Afar { running: None, .. }) => return Ok(Tested::Nothing),
             What::Afar(Afar { running: running @ Some(Half::Over(_)), plan: Some(_), .. }) => {

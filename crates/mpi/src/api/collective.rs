@@ -7,10 +7,11 @@
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
 use crate::collective::{
-    Array, Each, Mode, Operation, Parts, is_in_place, not_in_place, or_in_place, run, shape, uniform,
+    Array, Each, Mode, Operation, Parts, is_in_place, not_in_place, operand_or_in_place, or_in_place, run,
+    shape, uniform,
 };
-use crate::message::buffer;
 use crate::op;
+use crate::staging::{Staging, Way};
 use ayatori_core::ids::Rank;
 use std::ffi::{c_int, c_void};
 
@@ -32,7 +33,7 @@ fn checked_root(root: c_int, size: u32) -> Result<Rank, Fault> {
 
 /// MPI-5.0 §6.3
 pub(crate) fn barrier(comm: MPI_Comm, mode: Mode) -> Result<(), Fault> {
-    run(comm, mode, Operation::Barrier)
+    run(comm, mode, Operation::Barrier, Staging::default())
 }
 
 /// MPI-5.0 §6.4
@@ -44,19 +45,13 @@ pub(crate) fn bcast(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let root = checked_root(root, shape(comm)?.size)?;
+    let at = shape(comm)?;
+    let root = checked_root(root, at.size)?;
     not_in_place(memory, "buffer")?;
-    let buffer = buffer(memory, count, datatype, "buffer")?;
-    run(comm, mode, Operation::Bcast { buffer, root })
-}
-
-/// What a gather or allgather sends: nothing extra where the block lies in the receive buffer already.
-fn own_block(
-    sendbuf: *const c_void,
-    sendcount: MPI_Count,
-    sendtype: MPI_Datatype,
-) -> Result<Option<ayatori_core::buffer::Buffer>, Fault> {
-    or_in_place(sendbuf, sendcount, sendtype, "sendbuf")
+    let mut staging = Staging::default();
+    let way = if at.rank == root { Way::In } else { Way::Out };
+    let buffer = staging.buffer(way, memory, count, datatype, "buffer")?;
+    run(comm, mode, Operation::Bcast { buffer, root }, staging)
 }
 
 /// MPI-5.0 §6.5. The receive arguments mean something at the root only.
@@ -72,9 +67,10 @@ pub(crate) fn gather(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    gathering(own_block(sendbuf, sendcount, sendtype)?, root, comm, mode, true, |size| {
+    let send = (sendbuf, sendcount, sendtype);
+    gathering(send, root, comm, mode, true, |staging, way, size| {
         not_in_place(recvbuf, "recvbuf")?;
-        uniform(recvbuf, recvcount, recvtype, size, "recvbuf")
+        uniform((staging, way), recvbuf, recvcount, recvtype, size, "recvbuf")
     })
 }
 
@@ -92,27 +88,35 @@ pub(crate) fn gatherv(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    gathering(own_block(sendbuf, sendcount, sendtype)?, root, comm, mode, false, |size| {
+    let send = (sendbuf, sendcount, sendtype);
+    gathering(send, root, comm, mode, false, |staging, way, size| {
         not_in_place(recvbuf, "recvbuf")?;
-        Each { memory: recvbuf, counts: recvcounts, displs, name: "recvbuf" }.of(recvtype, size)
+        Each { memory: recvbuf, counts: recvcounts, displs, name: "recvbuf" }.of(
+            (staging, way),
+            recvtype,
+            size,
+        )
     })
 }
 
 fn gathering(
-    send: Option<ayatori_core::buffer::Buffer>,
+    (sendbuf, sendcount, sendtype): (*const c_void, MPI_Count, MPI_Datatype),
     root: c_int,
     comm: MPI_Comm,
     mode: Mode,
     is_uniform: bool,
-    recv: impl FnOnce(u32) -> Result<Parts, Fault>,
+    recv: impl FnOnce(&mut Staging, Way, u32) -> Result<Parts, Fault>,
 ) -> Result<(), Fault> {
+    let mut staging = Staging::default();
+    let send = or_in_place(&mut staging, sendbuf, sendcount, sendtype, "sendbuf")?;
     let at = shape(comm)?;
     let root = checked_root(root, at.size)?;
     if send.is_none() && at.rank != root {
-        not_in_place(std::ptr::without_provenance(MPI_IN_PLACE), "sendbuf")?;
+        not_in_place(sendbuf, "sendbuf")?;
     }
-    let recv = if at.rank == root { Some(recv(at.size)?) } else { None };
-    run(comm, mode, Operation::Gather { send, recv, root, is_uniform })
+    let way = Way::of_result(send.is_none());
+    let recv = if at.rank == root { Some(recv(&mut staging, way, at.size)?) } else { None };
+    run(comm, mode, Operation::Gather { send, recv, root, is_uniform }, staging)
 }
 
 /// MPI-5.0 §6.6. The send arguments mean something at the root only.
@@ -128,10 +132,9 @@ pub(crate) fn scatter(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let recv = or_in_place(recvbuf, recvcount, recvtype, "recvbuf")?;
-    scattering(recv, root, comm, mode, true, |size| {
+    scattering((recvbuf, recvcount, recvtype), root, comm, mode, true, |staging, size| {
         not_in_place(sendbuf, "sendbuf")?;
-        uniform(sendbuf, sendcount, sendtype, size, "sendbuf")
+        uniform((staging, Way::In), sendbuf, sendcount, sendtype, size, "sendbuf")
     })
 }
 
@@ -149,28 +152,33 @@ pub(crate) fn scatterv(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let recv = or_in_place(recvbuf, recvcount, recvtype, "recvbuf")?;
-    scattering(recv, root, comm, mode, false, |size| {
+    scattering((recvbuf, recvcount, recvtype), root, comm, mode, false, |staging, size| {
         not_in_place(sendbuf, "sendbuf")?;
-        Each { memory: sendbuf, counts: sendcounts, displs, name: "sendbuf" }.of(sendtype, size)
+        let send = Each { memory: sendbuf, counts: sendcounts, displs, name: "sendbuf" };
+        send.of((staging, Way::In), sendtype, size)
     })
 }
 
 fn scattering(
-    recv: Option<ayatori_core::buffer::Buffer>,
+    (recvbuf, recvcount, recvtype): (*mut c_void, MPI_Count, MPI_Datatype),
     root: c_int,
     comm: MPI_Comm,
     mode: Mode,
     is_uniform: bool,
-    send: impl FnOnce(u32) -> Result<Parts, Fault>,
+    send: impl FnOnce(&mut Staging, u32) -> Result<Parts, Fault>,
 ) -> Result<(), Fault> {
+    let mut staging = Staging::default();
+    let recv = match is_in_place(recvbuf) {
+        true => None,
+        false => Some(staging.buffer(Way::Out, recvbuf, recvcount, recvtype, "recvbuf")?),
+    };
     let at = shape(comm)?;
     let root = checked_root(root, at.size)?;
     if recv.is_none() && at.rank != root {
-        not_in_place(std::ptr::without_provenance(MPI_IN_PLACE), "recvbuf")?;
+        not_in_place(recvbuf, "recvbuf")?;
     }
-    let send = if at.rank == root { Some(send(at.size)?) } else { None };
-    run(comm, mode, Operation::Scatter { send, recv, root, is_uniform })
+    let send = if at.rank == root { Some(send(&mut staging, at.size)?) } else { None };
+    run(comm, mode, Operation::Scatter { send, recv, root, is_uniform }, staging)
 }
 
 /// MPI-5.0 §6.7
@@ -187,8 +195,11 @@ pub(crate) fn allgather(
 ) -> Result<(), Fault> {
     let at = shape(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let recv = uniform(recvbuf, recvcount, recvtype, at.size, "recvbuf")?;
-    run(comm, mode, Operation::Allgather { send: own_block(sendbuf, sendcount, sendtype)?, recv })
+    let mut staging = Staging::default();
+    let way = Way::of_result(is_in_place(sendbuf));
+    let recv = uniform((&mut staging, way), recvbuf, recvcount, recvtype, at.size, "recvbuf")?;
+    let send = or_in_place(&mut staging, sendbuf, sendcount, sendtype, "sendbuf")?;
+    run(comm, mode, Operation::Allgather { send, recv }, staging)
 }
 
 /// MPI-5.0 §6.7
@@ -206,8 +217,12 @@ pub(crate) fn allgatherv(
 ) -> Result<(), Fault> {
     let at = shape(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let recv = Each { memory: recvbuf, counts: recvcounts, displs, name: "recvbuf" }.of(recvtype, at.size)?;
-    run(comm, mode, Operation::Allgather { send: own_block(sendbuf, sendcount, sendtype)?, recv })
+    let mut staging = Staging::default();
+    let way = Way::of_result(is_in_place(sendbuf));
+    let recv = Each { memory: recvbuf, counts: recvcounts, displs, name: "recvbuf" };
+    let recv = recv.of((&mut staging, way), recvtype, at.size)?;
+    let send = or_in_place(&mut staging, sendbuf, sendcount, sendtype, "sendbuf")?;
+    run(comm, mode, Operation::Allgather { send, recv }, staging)
 }
 
 /// MPI-5.0 §6.8
@@ -224,12 +239,14 @@ pub(crate) fn alltoall(
 ) -> Result<(), Fault> {
     let at = shape(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let recv = uniform(recvbuf, recvcount, recvtype, at.size, "recvbuf")?;
+    let mut staging = Staging::default();
+    let way = Way::of_result(is_in_place(sendbuf));
+    let recv = uniform((&mut staging, way), recvbuf, recvcount, recvtype, at.size, "recvbuf")?;
     let send = match is_in_place(sendbuf) {
         true => None,
-        false => Some(uniform(sendbuf, sendcount, sendtype, at.size, "sendbuf")?),
+        false => Some(uniform((&mut staging, Way::In), sendbuf, sendcount, sendtype, at.size, "sendbuf")?),
     };
-    run(comm, mode, Operation::Alltoall { send, recv })
+    run(comm, mode, Operation::Alltoall { send, recv }, staging)
 }
 
 /// MPI-5.0 §6.8
@@ -248,11 +265,16 @@ pub(crate) fn alltoallv(
 ) -> Result<(), Fault> {
     let at = shape(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let recv = Each { memory: recvbuf, counts: recvcounts, displs: rdispls, name: "recvbuf" }
-        .of(recvtype, at.size)?;
+    let mut staging = Staging::default();
+    let way = Way::of_result(is_in_place(sendbuf));
+    let recv = Each { memory: recvbuf, counts: recvcounts, displs: rdispls, name: "recvbuf" };
+    let recv = recv.of((&mut staging, way), recvtype, at.size)?;
     let send = Each { memory: sendbuf, counts: sendcounts, displs: sdispls, name: "sendbuf" };
-    let send = if is_in_place(sendbuf) { None } else { Some(send.of(sendtype, at.size)?) };
-    run(comm, mode, Operation::Alltoall { send, recv })
+    let send = match is_in_place(sendbuf) {
+        true => None,
+        false => Some(send.of((&mut staging, Way::In), sendtype, at.size)?),
+    };
+    run(comm, mode, Operation::Alltoall { send, recv }, staging)
 }
 
 /// MPI-5.0 §6.8. Displacements count in bytes.
@@ -272,10 +294,15 @@ pub(crate) fn alltoallw(
     let at = shape(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
     let recv = Each { memory: recvbuf, counts: recvcounts, displs: rdispls, name: "recvbuf" };
-    let recv = recv.of_types(recvtypes, at.size)?;
+    let mut staging = Staging::default();
+    let way = Way::of_result(is_in_place(sendbuf));
+    let recv = recv.of_types((&mut staging, way), recvtypes, at.size)?;
     let send = Each { memory: sendbuf, counts: sendcounts, displs: sdispls, name: "sendbuf" };
-    let send = if is_in_place(sendbuf) { None } else { Some(send.of_types(sendtypes, at.size)?) };
-    run(comm, mode, Operation::Alltoall { send, recv })
+    let send = match is_in_place(sendbuf) {
+        true => None,
+        false => Some(send.of_types((&mut staging, Way::In), sendtypes, at.size)?),
+    };
+    run(comm, mode, Operation::Alltoall { send, recv }, staging)
 }
 
 /// MPI-5.0 §6.9.1. The receive buffer means something at the root only.
@@ -293,15 +320,17 @@ pub(crate) fn reduce(
     let at = shape(comm)?;
     let root = checked_root(root, at.size)?;
     let reducer = op::reducer(op, datatype)?;
-    let send = or_in_place(sendbuf, count, datatype, "sendbuf")?;
+    let mut staging = Staging::default();
+    let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;
     let recv = if at.rank == root {
         not_in_place(recvbuf, "recvbuf")?;
-        Some(buffer(recvbuf, count, datatype, "recvbuf")?)
+        let way = Way::of_result(send.is_none());
+        Some(staging.operand(way, recvbuf, count, datatype, "recvbuf")?)
     } else {
         not_in_place(sendbuf, "sendbuf")?;
         None
     };
-    run(comm, mode, Operation::Reduce { send, recv, reducer, root })
+    run(comm, mode, Operation::Reduce { send, recv, reducer, root }, staging)
 }
 
 /// MPI-5.0 §6.9.6
@@ -316,9 +345,10 @@ pub(crate) fn allreduce(
 ) -> Result<(), Fault> {
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let send = or_in_place(sendbuf, count, datatype, "sendbuf")?;
-    let recv = buffer(recvbuf, count, datatype, "recvbuf")?;
-    run(comm, mode, Operation::Allreduce { send, recv, reducer })
+    let mut staging = Staging::default();
+    let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;
+    let recv = staging.operand(Way::of_result(send.is_none()), recvbuf, count, datatype, "recvbuf")?;
+    run(comm, mode, Operation::Allreduce { send, recv, reducer }, staging)
 }
 
 /// MPI-5.0 §6.10.2
@@ -372,10 +402,11 @@ fn reduce_scattering(
         counts_bytes.push(elements.checked_mul(extent_bytes).ok_or_else(too_many)?);
         all = all.checked_add(*count).ok_or_else(too_many)?;
     }
-    let send = or_in_place(sendbuf, all, datatype, "sendbuf")?;
+    let mut staging = Staging::default();
+    let send = operand_or_in_place(&mut staging, sendbuf, all, datatype, "sendbuf")?;
     let own = if send.is_some() { counts[at.rank as usize] } else { all };
-    let recv = buffer(recvbuf, own, datatype, "recvbuf")?;
-    run(comm, mode, Operation::ReduceScatter { send, recv, counts_bytes, reducer })
+    let recv = staging.operand(Way::of_result(send.is_none()), recvbuf, own, datatype, "recvbuf")?;
+    run(comm, mode, Operation::ReduceScatter { send, recv, counts_bytes, reducer }, staging)
 }
 
 /// MPI-5.0 §6.11.1
@@ -390,9 +421,10 @@ pub(crate) fn scan(
 ) -> Result<(), Fault> {
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let send = or_in_place(sendbuf, count, datatype, "sendbuf")?;
-    let recv = buffer(recvbuf, count, datatype, "recvbuf")?;
-    run(comm, mode, Operation::Scan { send, recv, reducer })
+    let mut staging = Staging::default();
+    let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;
+    let recv = staging.operand(Way::of_result(send.is_none()), recvbuf, count, datatype, "recvbuf")?;
+    run(comm, mode, Operation::Scan { send, recv, reducer }, staging)
 }
 
 /// MPI-5.0 §6.11.2. The receive buffer of rank 0 stays as it is.
@@ -407,7 +439,8 @@ pub(crate) fn exscan(
 ) -> Result<(), Fault> {
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
-    let send = or_in_place(sendbuf, count, datatype, "sendbuf")?;
-    let recv = buffer(recvbuf, count, datatype, "recvbuf")?;
-    run(comm, mode, Operation::Exscan { send, recv, reducer })
+    let mut staging = Staging::default();
+    let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;
+    let recv = staging.operand(Way::InOut, recvbuf, count, datatype, "recvbuf")?;
+    run(comm, mode, Operation::Exscan { send, recv, reducer }, staging)
 }

@@ -2,8 +2,8 @@
 
 use crate::abi::*;
 use crate::boundary::{Fault, fault};
-use crate::datatype;
 use crate::op::{self, UserOp};
+use crate::staging::{Staging, Way};
 use crate::state::types;
 use std::ffi::{c_int, c_void};
 
@@ -21,28 +21,24 @@ fn reduce_local(
     op: MPI_Op,
 ) -> Result<(), Fault> {
     let reducer = op::reducer(op, datatype)?;
-    let count = datatype::count(count, "count")?;
-    let bytes = count.checked_mul(reducer.extent_bytes());
-    let bytes = bytes.filter(|bytes| *bytes <= isize::MAX as usize);
-    let bytes = bytes
-        .ok_or_else(|| fault(MPI_ERR_COUNT, format_args!("{count} elements are more than memory holds")))?;
-    if bytes == 0 {
+    let mut staging = Staging::default();
+    let input = staging.operand(Way::In, inbuf, count, datatype, "inbuf")?;
+    let inout = staging.operand(Way::InOut, inoutbuf, count, datatype, "inoutbuf")?;
+    if inout.is_empty() {
         return Ok(());
     }
-    for (buffer, name) in [(inbuf, "inbuf"), (inoutbuf.cast_const(), "inoutbuf")] {
-        if buffer.is_null() {
-            return Err(fault(MPI_ERR_BUFFER, format_args!("argument {name} is a null pointer")));
-        }
+    if input.overlaps(&inout) {
+        return Err(fault(MPI_ERR_BUFFER, format_args!("arguments inbuf and inoutbuf share memory")));
     }
-    if std::ptr::eq(inbuf, inoutbuf) {
-        return Err(fault(MPI_ERR_BUFFER, format_args!("arguments inbuf and inoutbuf are the same memory")));
-    }
-    // SAFETY: not null, and by the call's description `count` elements each, which do not overlap.
-    let (input, inout) = unsafe {
-        let input = std::slice::from_raw_parts(inbuf.cast::<u8>(), bytes);
-        (input, std::slice::from_raw_parts_mut(inoutbuf.cast::<u8>(), bytes))
+    let (Some(from), Some(to)) = (input.as_ptr(), inout.as_ptr()) else { return Ok(()) };
+    staging.fill();
+    // SAFETY: both are as long as the buffers say, which are the caller's elements or copies of them, and do not overlap.
+    let (from, to) = unsafe {
+        let from = std::slice::from_raw_parts(from.cast_const(), input.len());
+        (from, std::slice::from_raw_parts_mut(to, inout.len()))
     };
-    reducer.apply(input, inout);
+    reducer.apply(from, to);
+    staging.drain();
     Ok(())
 }
 

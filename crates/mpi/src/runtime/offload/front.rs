@@ -259,7 +259,6 @@ impl Process {
             What::Collective(persistent) => {
                 match persistent.start_afar(is_afar).map_err(|fault| fault.on(comm))? {
                     Some((comm, operation, id)) => {
-                        let id = Some(id);
                         Some(Command::Collective { request: handle, comm, operation, id, is_blocking: false })
                     }
                     None => {
