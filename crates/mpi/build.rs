@@ -155,7 +155,7 @@ fn calls(names: &[String]) -> String {
     let mut out = String::from("/// A line each.\npub(super) const NAMES: &str = \"");
     names.iter().for_each(|name| write!(out, "{name}\\n").unwrap());
     out.push_str(
-        "\";\n/// The name of a number; empty for none.\npub(super) fn name(call: u32) -> &'static str {\n",
+        "\";\n/// The name of a number; empty for none.\npub(crate) fn name(call: u32) -> &'static str {\n",
     );
     out.push_str(
         "    (call as usize).checked_sub(1).and_then(|at| NAMES.lines().nth(at)).unwrap_or_default()\n}\n",

@@ -4,11 +4,21 @@
 //! [`delete_all`] work on attributes taken out of their object.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
-use crate::state;
+use crate::error::LAST_USED_CODE;
+use crate::fault::{Fault, fault};
+use crate::lock::locked;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+static KEYVALS: Mutex<Keyvals> = Mutex::new(Keyvals::new());
+
+/// The attribute keys, locked.
+pub(crate) fn keyvals() -> MutexGuard<'static, Keyvals> {
+    locked(&KEYVALS)
+}
 
 /// The kind of object an attribute key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +147,7 @@ impl Attributes {
 
     /// Puts a value in, which becomes a user of its key; gives the one it replaces, still a user.
     pub(crate) fn set(&mut self, keyval: c_int, value: UserPointer) -> Option<UserPointer> {
-        state::registry().keyvals.retain(keyval);
+        keyvals().retain(keyval);
         let old = self.take(keyval);
         self.0.push((keyval, value));
         old
@@ -167,7 +177,7 @@ type CopyFunction =
 /// Tells the user's delete function that an attribute of `object` (its handle's bits) goes, and lets go of the key.
 /// A code the function returns is the fault's code; the attribute then stays, so the caller puts it back.
 pub(crate) fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(), Fault> {
-    let Some(keyval) = state::registry().keyvals.keyvals.get(&id).copied() else { return Ok(()) };
+    let Some(keyval) = keyvals().keyvals.get(&id).copied() else { return Ok(()) };
     if keyval.delete.0 != 0 {
         // SAFETY: the user registered the pointer as a delete function, whose type in C this is for the three kinds
         // (a handle passes as the integer it is). No lock is held.
@@ -177,7 +187,7 @@ pub(crate) fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(),
         };
         check_user_code(code, "delete", id)?;
     }
-    state::registry().keyvals.release(id);
+    keyvals().release(id);
     Ok(())
 }
 
@@ -193,7 +203,7 @@ pub(crate) fn delete_all(object: usize, mut attributes: Attributes) -> Result<()
 pub(crate) fn copy_all(object: usize, attributes: &[(c_int, UserPointer)]) -> Result<Attributes, Fault> {
     let mut copies = Attributes::default();
     for (id, value) in attributes {
-        let Some(keyval) = state::registry().keyvals.keyvals.get(id).copied() else { continue };
+        let Some(keyval) = keyvals().keyvals.get(id).copied() else { continue };
         let copied = match keyval.copy.0 {
             0 => None,
             1 => Some(*value),
@@ -229,5 +239,32 @@ fn check_user_code(code: c_int, what: &str, id: c_int) -> Result<(), Fault> {
     match code {
         MPI_SUCCESS => Ok(()),
         code => Err(fault(code, format_args!("the {what} function of attribute key {id} returned {code}"))),
+    }
+}
+
+static TAG_UB: AtomicI32 = AtomicI32::new(ayatori_core::ids::TAG_UB);
+static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
+static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
+static WTIME_IS_GLOBAL: AtomicI32 = AtomicI32::new(1);
+static UNIVERSE_SIZE: AtomicI32 = AtomicI32::new(1);
+static APPNUM: AtomicI32 = AtomicI32::new(MPI_UNDEFINED);
+
+/// What the launcher says of the job: the values of two predefined attributes.
+pub(crate) fn set_job(universe_size: Option<i32>, appnum: Option<i32>) {
+    UNIVERSE_SIZE.store(universe_size.unwrap_or(0), Ordering::Relaxed);
+    APPNUM.store(appnum.unwrap_or(MPI_UNDEFINED), Ordering::Relaxed);
+}
+
+/// A predefined attribute of communicators, or none where its value is not known. The address stays good.
+pub(crate) fn predefined(keyval: c_int) -> Option<&'static AtomicI32> {
+    match keyval {
+        MPI_LASTUSEDCODE => Some(&LAST_USED_CODE),
+        MPI_TAG_UB => Some(&TAG_UB),
+        MPI_IO => Some(&IO),
+        MPI_HOST => Some(&HOST),
+        MPI_WTIME_IS_GLOBAL => Some(&WTIME_IS_GLOBAL),
+        MPI_UNIVERSE_SIZE => Some(&UNIVERSE_SIZE).filter(|size| size.load(Ordering::Relaxed) > 0),
+        MPI_APPNUM => Some(&APPNUM).filter(|number| number.load(Ordering::Relaxed) >= 0),
+        _ => None,
     }
 }

@@ -24,97 +24,13 @@
 //! which an error handler throws passes through.
 
 use crate::abi::*;
-use crate::errhandler::{self, Action};
-use crate::why;
+use crate::errhandler::{self, Action, handlers};
+use crate::fault::{Fault, Object, fault};
+use crate::runtime::exit::{abort, panic_text};
+use crate::state;
+use crate::{calls, why};
 use std::ffi::c_int;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// An error on its way to its handler: the class, what was wrong in words, and whose handler it is for where that
-/// is not the object the function was called with. One word, so that the way without errors stays in a register.
-pub(crate) struct Fault(Box<Report>);
-
-/// What a [`Fault`] points to.
-struct Report {
-    code: c_int,
-    detail: String,
-    on: Option<Object>,
-}
-
-/// Makes a [`Fault`] of a class (or a code of the user's) and an explanation that names the argument.
-#[cold]
-pub(crate) fn fault(code: c_int, detail: fmt::Arguments<'_>) -> Fault {
-    Fault(Box::new(Report { code, detail: detail.to_string(), on: None }))
-}
-
-impl Fault {
-    /// The function is in the ledger.
-    #[cold]
-    pub(crate) fn unsupported() -> Self {
-        fault(
-            MPI_ERR_UNSUPPORTED_OPERATION,
-            format_args!("this version of the library does not have this function"),
-        )
-    }
-
-    /// Argument `name` is a null pointer where the call needs memory.
-    #[cold]
-    pub(crate) fn null(name: &str) -> Self {
-        fault(MPI_ERR_ARG, format_args!("argument {name} is a null pointer"))
-    }
-
-    /// The class or code.
-    pub(crate) fn code(&self) -> c_int {
-        self.0.code
-    }
-
-    #[allow(dead_code, reason = "request functions will use it")]
-    /// Sends the fault to the handler of `object`, for functions whose arguments do not name it (as `MPI_Wait`).
-    pub(crate) fn on(mut self, object: impl Into<Object>) -> Self {
-        self.0.on = Some(object.into());
-        self
-    }
-}
-
-impl fmt::Debug for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", class_name(self.0.code).unwrap_or("error"), self.0.detail)
-    }
-}
-
-/// What an error is raised on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Object {
-    /// A communicator; `MPI_COMM_SELF` where an error belongs to no object.
-    Comm(MPI_Comm),
-    /// A window.
-    Win(MPI_Win),
-    /// A file, or `MPI_FILE_NULL` for the default of files to come.
-    File(MPI_File),
-    /// A session.
-    Session(MPI_Session),
-}
-
-impl From<MPI_Comm> for Object {
-    fn from(comm: MPI_Comm) -> Self {
-        Self::Comm(comm)
-    }
-}
-impl From<MPI_Win> for Object {
-    fn from(win: MPI_Win) -> Self {
-        Self::Win(win)
-    }
-}
-impl From<MPI_File> for Object {
-    fn from(file: MPI_File) -> Self {
-        Self::File(file)
-    }
-}
-impl From<MPI_Session> for Object {
-    fn from(session: MPI_Session) -> Self {
-        Self::Session(session)
-    }
-}
 
 /// Runs the body of function `name` and turns what comes out into its return value.
 #[inline(always)]
@@ -128,12 +44,11 @@ pub(crate) fn enter(
         Ok(Ok(())) => MPI_SUCCESS,
         Ok(Err(fault)) => raise(name, on(), fault),
         Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            let text = panic_text(&*panic);
             raise(name, on(), fault(MPI_ERR_INTERN, format_args!("this is a bug of the library: {text}")))
         }
     };
-    why::words().leave();
+    calls::words().leave();
     code
 }
 
@@ -142,7 +57,7 @@ pub(crate) fn enter(
 #[inline(never)]
 pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
     let code = fault.code();
-    let (on, action) = errhandler::resolve(fault.0.on.unwrap_or(on));
+    let (on, action) = resolve(fault.object().unwrap_or(on));
     match action {
         Action::Return => code,
         Action::Call(function) => {
@@ -158,15 +73,75 @@ pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
 
 /// Ends the job with a message that names the function, the object and what was wrong.
 fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
-    let detail = &fault.0.detail;
+    let detail = fault.detail();
     let class = match class_name(fault.code()) {
         Some(class) => class.to_string(),
         None => format!("error code {}", fault.code()),
     };
-    let place = errhandler::describe(on);
+    let place = describe(on);
     let message =
         format!("{name}: {class}: {detail}\n  on {place}; its error handler {handler} ends the job");
-    crate::runtime::abort(fault.code(), &message)
+    abort(fault.code(), &message)
+}
+
+/// Whose handler an error goes to in the end, and what that does. An object that does not exist (a bad handle is the
+/// usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and finalize the initial one.
+pub(crate) fn resolve(on: Object) -> (Object, Action) {
+    let (on, handler) = {
+        let process = state::process_in_any_phase();
+        let of_comm = |comm| process.comms.get(comm, "comm").map(|c| c.errhandler).ok();
+        let own = match on {
+            Object::Comm(comm) => of_comm(comm),
+            Object::File(MPI_FILE_NULL) => Some(handlers().of_no_file),
+            Object::Win(_) | Object::File(_) | Object::Session(_) => None,
+        };
+        let to_self = || Some((Object::Comm(MPI_COMM_SELF), of_comm(MPI_COMM_SELF)?));
+        own.map(|handler| (on, Some(handler)))
+            .or_else(|| to_self().map(|(on, handler)| (on, Some(handler))))
+            .unwrap_or((on, None))
+    };
+    let handlers = handlers();
+    let handler = handler.unwrap_or(handlers.initial);
+    (on, handlers.action(handler))
+}
+
+/// Where an error was raised, in words: the object, and this process by its rank there and in `MPI_COMM_WORLD`. An error
+/// that concerns no object is raised on `MPI_COMM_SELF` (MPI-5.0 §9.3), which says nothing about the place.
+pub(crate) fn describe(on: Object) -> String {
+    let (kind, bits) = match on {
+        Object::Comm(comm) => ("communicator", comm.0),
+        Object::Win(win) => ("window", win.0),
+        Object::File(file) => ("file", file.0),
+        Object::Session(session) => ("session", session.0),
+    };
+    let mut object = handle_name(bits).map_or_else(|| format!("{kind} {bits:#x}"), String::from);
+    let process = state::process_in_any_phase();
+    let rank_in = |comm| process.comms.get(comm, "comm").map(|comm| (comm.rank(), comm.size())).ok();
+    if let Object::Comm(comm) = on
+        && let Ok(comm) = process.comms.get(comm, "comm")
+    {
+        let name = String::from_utf8_lossy(&comm.name);
+        if !name.is_empty() && name != object {
+            object = format!("{object} (\"{name}\")");
+        }
+    }
+    let pid = std::process::id();
+    let world =
+        rank_in(MPI_COMM_WORLD).map(|(rank, size)| format!("rank {rank} of {size} in MPI_COMM_WORLD"));
+    let own = match on {
+        Object::Comm(MPI_COMM_WORLD | MPI_COMM_SELF) => None,
+        Object::Comm(comm) => rank_in(comm).map(|(rank, size)| format!("rank {rank} of {size}")),
+        _ => None,
+    };
+    match (on, own, world) {
+        (Object::Comm(MPI_COMM_WORLD), _, Some(_)) => {
+            let (rank, size) = rank_in(MPI_COMM_WORLD).unwrap_or_default();
+            format!("MPI_COMM_WORLD, rank {rank} of {size}, process {pid}")
+        }
+        (_, Some(own), Some(world)) => format!("{object}, {own}, {world}, process {pid}"),
+        (_, None, Some(world)) => format!("{object}, {world}, process {pid}"),
+        (_, _, None) => format!("{object}, process {pid}"),
+    }
 }
 
 /// Declares functions of the ABI; see the top of `boundary.rs`.
@@ -184,9 +159,9 @@ macro_rules! api_function {
         #[allow(clippy::too_many_arguments, reason = "the standard's arguments")]
         pub(crate) unsafe extern "C-unwind" fn $name($($arg: $ty),*) -> ::std::ffi::c_int {
             $crate::boundary::enter(
-                ($crate::why::ids::$name, stringify!($name)),
+                ($crate::calls::ids::$name, stringify!($name)),
                 || object!($($on)?),
-                move || -> Result<(), $crate::boundary::Fault> { $body },
+                move || -> Result<(), $crate::fault::Fault> { $body },
             )
         }
         alias!($name($($arg: $ty),*) -> ::std::ffi::c_int);
@@ -202,10 +177,10 @@ macro_rules! api_function {
 /// The object that a function's errors are raised on.
 macro_rules! object {
     () => {
-        $crate::boundary::Object::Comm($crate::abi::MPI_COMM_SELF)
+        $crate::fault::Object::Comm($crate::abi::MPI_COMM_SELF)
     };
     ($on:ident) => {
-        $crate::boundary::Object::from($on)
+        $crate::fault::Object::from($on)
     };
 }
 

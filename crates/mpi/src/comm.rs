@@ -3,7 +3,7 @@
 
 use crate::abi::{MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
 use crate::attribute::Attributes;
-use crate::boundary::Fault;
+use crate::fault::Fault;
 use crate::info::Info;
 use ayatori_core::device::Gap;
 use ayatori_core::group::Group;
@@ -77,7 +77,7 @@ pub(crate) fn known_hints(info: MPI_Info) -> Result<Hints, Fault> {
     if info == MPI_INFO_NULL {
         return Ok(Hints::default());
     }
-    crate::api::info::with(info, |info| {
+    crate::info::with(info, |info| {
         let boolean = |value: &[u8]| match value {
             b"true" => Some(true),
             b"false" => Some(false),

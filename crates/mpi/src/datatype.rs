@@ -14,14 +14,34 @@ pub(crate) use make::{Block, Made, Width};
 
 use crate::abi::*;
 use crate::attribute::Attributes;
-use crate::boundary::{Fault, fault};
-use crate::handle::bad;
-use crate::state;
+use crate::fault::{Fault, fault};
+use crate::handle::{Table, bad};
+use crate::lock::{Elided, Guard};
+use crate::phase;
 use ayatori_core::datatype::Predefined;
 use ayatori_core::layout::{Layout, Signature};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The user's datatypes, and names and attributes of the predefined ones.
+static TABLE: Elided<Table<MPI_Datatype, Datatype>> = Elided::new(Table::new());
+
+/// The datatypes of the running process, locked. They are apart from the process because the user's reduction functions
+/// ask for them while the engine works; predefined ones are found without them.
+#[inline(always)]
+pub(crate) fn table() -> Result<Guard<'static, Table<MPI_Datatype, Datatype>>, Fault> {
+    phase::check_running()?;
+    Ok(TABLE.lock())
+}
+
+/// Puts the predefined datatypes in, at the start.
+pub(crate) fn prepare() {
+    let mut table = TABLE.lock();
+    for (handle, datatype) in all_predefined() {
+        table.insert_predefined(handle, datatype);
+    }
+}
 
 /// What a datatype is.
 #[derive(Debug)]
@@ -176,7 +196,7 @@ static PREDEFINED: [Option<Basic>; SLOT_COUNT] = {
 static TYPES: [OnceLock<Arc<Type>>; SLOT_COUNT] = [const { OnceLock::new() }; SLOT_COUNT];
 
 /// The predefined types with their handles.
-pub(crate) fn all_predefined() -> impl Iterator<Item = (MPI_Datatype, Datatype)> {
+fn all_predefined() -> impl Iterator<Item = (MPI_Datatype, Datatype)> {
     let slots = PREDEFINED.iter().enumerate();
     slots.filter_map(|(slot, basic)| {
         let (name, ty) = (basic.as_ref()?.predefined.name(), predefined_at(slot)?);
@@ -205,7 +225,7 @@ pub(crate) fn get(datatype: MPI_Datatype, name: &str) -> Result<Arc<Type>, Fault
     if slot < SLOT_COUNT {
         return predefined_at(slot).ok_or_else(|| bad(datatype, name));
     }
-    Ok(state::types()?.datatypes.get(datatype, name)?.ty.clone())
+    Ok(table()?.get(datatype, name)?.ty.clone())
 }
 
 /// As [`get`], for communication: the type has to be committed.
@@ -213,8 +233,8 @@ pub(crate) fn get_committed(datatype: MPI_Datatype, name: &str) -> Result<Arc<Ty
     if datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0) < SLOT_COUNT {
         return get(datatype, name);
     }
-    let types = state::types()?;
-    let found = types.datatypes.get(datatype, name)?;
+    let table = table()?;
+    let found = table.get(datatype, name)?;
     if !found.is_committed {
         return Err(fault(
             MPI_ERR_TYPE,
@@ -304,7 +324,7 @@ pub(crate) fn f90(combiner: c_int, digits: c_int, range: c_int) -> Result<MPI_Da
     let made = Made { combiner, integers, ..Made::named() };
     let ty = Arc::new(Type { layout, signature, made, predefined, handle: None });
     let datatype = Datatype { is_committed: true, is_permanent: true, ..Datatype::new(ty) };
-    let handle = state::types()?.datatypes.insert(datatype)?;
+    let handle = table()?.insert(datatype)?;
     known.insert((combiner, digits, range), handle);
     Ok(handle)
 }

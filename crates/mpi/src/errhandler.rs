@@ -1,11 +1,19 @@
-//! Error handlers and how an error finds and reaches its own (MPI-5.0 §9.3).
+//! Error handlers (MPI-5.0 §9.3). How an error finds its own: `boundary.rs`.
 
 use crate::abi::*;
-use crate::boundary::{Fault, Object, fault};
+use crate::fault::{Fault, Object, fault};
 use crate::handle::Table;
-use crate::state;
+use crate::lock::locked;
 use std::cell::Cell;
 use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard};
+
+static HANDLERS: Mutex<Errhandlers> = Mutex::new(Errhandlers::new());
+
+/// The error handlers, locked.
+pub(crate) fn handlers() -> MutexGuard<'static, Errhandlers> {
+    locked(&HANDLERS)
+}
 
 /// The kind of object an error handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +99,7 @@ impl Errhandlers {
     }
 
     /// What a handler does. One that is gone ends the job: it must not happen, and must not go unseen.
-    fn action(&self, handler: MPI_Errhandler) -> Action {
+    pub(crate) fn action(&self, handler: MPI_Errhandler) -> Action {
         match handler {
             MPI_ERRORS_RETURN => Action::Return,
             MPI_ERRORS_ABORT => Action::Abort,
@@ -105,27 +113,6 @@ impl Errhandlers {
 
 fn is_predefined(handler: MPI_Errhandler) -> bool {
     [MPI_ERRORS_RETURN, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL].contains(&handler)
-}
-
-/// Whose handler an error goes to in the end, and what that does. An object that does not exist (a bad handle is the
-/// usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and finalize the initial one.
-pub(crate) fn resolve(on: Object) -> (Object, Action) {
-    let (on, handler) = {
-        let process = state::process_in_any_phase();
-        let of_comm = |comm| process.comms.get(comm, "comm").map(|c| c.errhandler).ok();
-        let own = match on {
-            Object::Comm(comm) => of_comm(comm),
-            Object::File(MPI_FILE_NULL) => Some(state::registry().errhandlers.of_no_file),
-            Object::Win(_) | Object::File(_) | Object::Session(_) => None,
-        };
-        let to_self = || Some((Object::Comm(MPI_COMM_SELF), of_comm(MPI_COMM_SELF)?));
-        own.map(|handler| (on, Some(handler)))
-            .or_else(|| to_self().map(|(on, handler)| (on, Some(handler))))
-            .unwrap_or((on, None))
-    };
-    let registry = state::registry();
-    let handler = handler.unwrap_or(registry.errhandlers.initial);
-    (on, registry.errhandlers.action(handler))
 }
 
 thread_local! {
@@ -164,44 +151,5 @@ pub(crate) fn call(function: Callback, on: Object, code: c_int) {
     unsafe {
         let handler = std::mem::transmute::<usize, Handler>(function.0);
         handler(&mut bits, &mut code);
-    }
-}
-
-/// Where an error was raised, in words: the object, and this process by its rank there and in `MPI_COMM_WORLD`. An error
-/// that concerns no object is raised on `MPI_COMM_SELF` (MPI-5.0 §9.3), which says nothing about the place.
-pub(crate) fn describe(on: Object) -> String {
-    let (kind, bits) = match on {
-        Object::Comm(comm) => ("communicator", comm.0),
-        Object::Win(win) => ("window", win.0),
-        Object::File(file) => ("file", file.0),
-        Object::Session(session) => ("session", session.0),
-    };
-    let mut object = handle_name(bits).map_or_else(|| format!("{kind} {bits:#x}"), String::from);
-    let process = state::process_in_any_phase();
-    let rank_in = |comm| process.comms.get(comm, "comm").map(|comm| (comm.rank(), comm.size())).ok();
-    if let Object::Comm(comm) = on
-        && let Ok(comm) = process.comms.get(comm, "comm")
-    {
-        let name = String::from_utf8_lossy(&comm.name);
-        if !name.is_empty() && name != object {
-            object = format!("{object} (\"{name}\")");
-        }
-    }
-    let pid = std::process::id();
-    let world =
-        rank_in(MPI_COMM_WORLD).map(|(rank, size)| format!("rank {rank} of {size} in MPI_COMM_WORLD"));
-    let own = match on {
-        Object::Comm(MPI_COMM_WORLD | MPI_COMM_SELF) => None,
-        Object::Comm(comm) => rank_in(comm).map(|(rank, size)| format!("rank {rank} of {size}")),
-        _ => None,
-    };
-    match (on, own, world) {
-        (Object::Comm(MPI_COMM_WORLD), _, Some(_)) => {
-            let (rank, size) = rank_in(MPI_COMM_WORLD).unwrap_or_default();
-            format!("MPI_COMM_WORLD, rank {rank} of {size}, process {pid}")
-        }
-        (_, Some(own), Some(world)) => format!("{object}, {own}, {world}, process {pid}"),
-        (_, None, Some(world)) => format!("{object}, {world}, process {pid}"),
-        (_, _, None) => format!("{object}, process {pid}"),
     }
 }

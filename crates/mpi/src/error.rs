@@ -1,10 +1,19 @@
 //! Error classes and codes: the standard's and the user's (MPI-5.0 §9.4, §9.5), and the core's errors as classes.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::fault::{Fault, fault};
+use crate::lock::locked;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+static CODES: Mutex<ErrorCodes> = Mutex::new(ErrorCodes::new());
+
+/// The error classes and codes, locked.
+pub(crate) fn codes() -> MutexGuard<'static, ErrorCodes> {
+    locked(&CODES)
+}
 
 /// The value of the attribute `MPI_LASTUSEDCODE`: users get its address, so it is a static of its own.
 pub(crate) static LAST_USED_CODE: AtomicI32 = AtomicI32::new(MPI_ERR_LASTCODE);
@@ -210,31 +219,6 @@ fn class_text(class: c_int) -> &'static str {
         (MPI_ERR_LASTCODE, "the last predefined error code"),
     ];
     TEXTS.iter().find(|(c, _)| *c == class).map_or("", |(_, text)| text)
-}
-
-impl From<ayatori_core::Error> for Fault {
-    /// The MPI class of an error of the core.
-    #[cold]
-    fn from(error: ayatori_core::Error) -> Self {
-        use ayatori_core::Error;
-        let class = match error {
-            Error::BufferExhausted { .. } | Error::BuffersOverlap => MPI_ERR_BUFFER,
-            Error::Count => MPI_ERR_COUNT,
-            Error::Type => MPI_ERR_TYPE,
-            Error::Tag(_) => MPI_ERR_TAG,
-            Error::Comm => MPI_ERR_COMM,
-            Error::Rank { .. } => MPI_ERR_RANK,
-            Error::Request => MPI_ERR_REQUEST,
-            Error::Root { .. } => MPI_ERR_ROOT,
-            Error::Group => MPI_ERR_GROUP,
-            Error::Op => MPI_ERR_OP,
-            Error::Truncate { .. } => MPI_ERR_TRUNCATE,
-            Error::Argument(_) => MPI_ERR_ARG,
-            Error::ProcessAborted(_) => MPI_ERR_PROC_ABORTED,
-            _ => MPI_ERR_OTHER,
-        };
-        fault(class, format_args!("{error}"))
-    }
 }
 
 #[cfg(test)]

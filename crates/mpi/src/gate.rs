@@ -30,8 +30,6 @@
 //! be set at any time, followed by a fence: a call that is inside will see it when it leaves, and whether one has
 //! just left with work the helper finds out by taking the process once more.
 
-use crate::runtime::helper;
-use crate::state::Process;
 use ayatori_devices::threads;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -44,9 +42,23 @@ const AWAY: u32 = 4;
 const DOZING: u32 = 8;
 const DEEP: u32 = 16;
 
+/// What the lock protects, and what its users tell the helper.
+pub(crate) trait Occupant {
+    /// Whether there is work for the helper.
+    fn has_work(&self) -> bool;
+    /// Whether there are links, on which acknowledgements may be due, or awaited.
+    fn has_links(&self) -> bool;
+    /// A call ends while others may call.
+    fn end_shared_call(&mut self);
+    /// A call leaves work behind: the helper, which dozes or does not exist yet, is to look after it.
+    fn wake_helper();
+    /// Ends the helper's sleep at the device: a call has come. With the gate's mutex.
+    fn call_helper_back();
+}
+
 /// The lock. See the [module's docs](self).
 #[repr(align(64))]
-pub(crate) struct Gate {
+pub(crate) struct Gate<T> {
     /// Odd: a call is inside. Only the call itself changes it.
     calls: AtomicU32,
     flags: AtomicU32,
@@ -58,16 +70,16 @@ pub(crate) struct Gate {
     lock: Mutex<()>,
     /// The mutex' own guard, while a call has it.
     mutex_guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
-    value: UnsafeCell<Process>,
+    value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached through a guard only. Guards of calls exclude each other by the mutex while `CONCURRENT`,
 // and else because the thread level the user asked for promises that no two calls overlap; the helper's guard and
 // theirs exclude each other by the protocol above. So one thread at a time uses the process, as its buffers ask for.
-unsafe impl Sync for Gate {}
+unsafe impl<T> Sync for Gate<T> {}
 
-impl Gate {
-    pub(crate) const fn new(value: Process) -> Self {
+impl<T> Gate<T> {
+    pub(crate) const fn new(value: T) -> Self {
         Self {
             calls: AtomicU32::new(0),
             flags: AtomicU32::new(CONCURRENT),
@@ -90,9 +102,21 @@ impl Gate {
         }
     }
 
+    #[inline(always)]
+    fn assert_alone(&self) {
+        #[cfg(debug_assertions)]
+        assert!(!self.held.swap(true, Ordering::AcqRel), "two calls overlap, or one locks twice");
+    }
+
+    fn take_mutex(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Occupant> Gate<T> {
     /// The process, for a call.
     #[inline(always)]
-    pub(crate) fn lock(&'static self) -> Guard<'static> {
+    pub(crate) fn lock(&'static self) -> Guard<'static, T> {
         if self.flags.load(Ordering::Relaxed) & CONCURRENT != 0 {
             return self.lock_concurrently();
         }
@@ -107,9 +131,9 @@ impl Gate {
     }
 
     #[inline(never)]
-    fn lock_concurrently(&'static self) -> Guard<'static> {
+    fn lock_concurrently(&'static self) -> Guard<'static, T> {
         let mutex_guard = self.take_mutex();
-        // SAFETY: who has the mutex has this cell.
+        // SAFETY: the cell is accessed only with the mutex held.
         unsafe { *self.mutex_guard.get() = Some(mutex_guard) };
         self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(2), Ordering::Relaxed);
         self.end_away();
@@ -119,18 +143,8 @@ impl Gate {
 
     #[inline(never)]
     fn unlock(&self) {
-        // SAFETY: this call has the mutex, and so this cell.
+        // SAFETY: the cell is accessed only with the mutex held, and this call holds it.
         drop(unsafe { (*self.mutex_guard.get()).take() });
-    }
-
-    #[inline(always)]
-    fn assert_alone(&self) {
-        #[cfg(debug_assertions)]
-        assert!(!self.held.swap(true, Ordering::AcqRel), "two calls overlap, or one locks twice");
-    }
-
-    fn take_mutex(&self) -> MutexGuard<'_, ()> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The helper has the process, or watches the device in our place: waits, and sends it away.
@@ -151,7 +165,7 @@ impl Gate {
     fn end_away(&self) {
         if self.flags.load(Ordering::Relaxed) & AWAY != 0 {
             self.flags.fetch_and(!AWAY, Ordering::AcqRel);
-            helper::call_back();
+            T::call_helper_back();
         }
     }
 
@@ -161,13 +175,13 @@ impl Gate {
     fn end_doze(&self, depths: u32) {
         // Of several calls at once one wakes.
         if self.flags.fetch_and(!depths, Ordering::AcqRel) & depths != 0 {
-            helper::wake();
+            T::wake_helper();
         }
     }
 }
 
 /// The helper's side.
-impl Gate {
+impl<T> Gate<T> {
     /// Changes whenever a call begins or ends; odd while one is inside, but not in concurrent mode.
     pub(crate) fn calls(&self) -> u32 {
         self.calls.load(Ordering::Acquire)
@@ -179,7 +193,7 @@ impl Gate {
     }
 
     /// The process, unless a call is inside.
-    pub(crate) fn try_take(&self) -> Option<HelperGuard<'_>> {
+    pub(crate) fn try_take(&self) -> Option<HelperGuard<'_, T>> {
         let mutex = self.take_mutex();
         if self.flags.load(Ordering::Acquire) & CONCURRENT == 0 {
             self.flags.fetch_or(HELD, Ordering::SeqCst);
@@ -194,7 +208,7 @@ impl Gate {
     }
 
     /// After a sleep at the device: the process, unless a call has come back meanwhile.
-    pub(crate) fn take_back(&self) -> Option<HelperGuard<'_>> {
+    pub(crate) fn take_back(&self) -> Option<HelperGuard<'_, T>> {
         let mutex = self.take_mutex();
         let flags = self.flags.load(Ordering::Acquire);
         if flags & AWAY == 0 {
@@ -258,8 +272,8 @@ pub(crate) enum Doze {
 /// Without a byte of padding, and so without the mutex' guard, which has seven: a copy of them is two stores that
 /// overlap, and a load of both, which the processor does only when all stores before have left for the caches. Among
 /// those are the writes to rings, whose lines are at the other side: that made each message wait for the one before.
-pub(crate) struct Guard<'a> {
-    of: &'a Gate,
+pub(crate) struct Guard<'a, T: Occupant> {
+    of: &'a Gate<T>,
     sharing: Sharing,
 }
 
@@ -271,44 +285,43 @@ enum Sharing {
     Shared,
 }
 
-const _: () = assert!(size_of::<Guard<'_>>() == 2 * size_of::<usize>());
+impl<T: Occupant> Guard<'_, T> {
+    /// Checked where this is compiled for the process.
+    const IS_TWO_WORDS: () = assert!(size_of::<Self>() == 2 * size_of::<usize>());
 
-impl Guard<'_> {
     /// Whether other threads may call while this one holds no guard.
     #[inline(always)]
     pub(crate) fn is_shared(&self) -> bool {
+        () = Self::IS_TWO_WORDS;
         self.sharing == Sharing::Shared
     }
 }
 
-impl Deref for Guard<'_> {
-    type Target = Process;
+impl<T: Occupant> Deref for Guard<'_, T> {
+    type Target = T;
     #[inline(always)]
-    fn deref(&self) -> &Process {
+    fn deref(&self) -> &T {
         // SAFETY: guards exclude each other (see `Sync` above), so only this one refers to the value.
         unsafe { &*self.of.value.get() }
     }
 }
 
-impl DerefMut for Guard<'_> {
+impl<T: Occupant> DerefMut for Guard<'_, T> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Process {
+    fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`, and `&mut self` makes the reference unique within this guard.
         unsafe { &mut *self.of.value.get() }
     }
 }
 
-impl Drop for Guard<'_> {
+impl<T: Occupant> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         let (has_work, has_links) = (self.has_work(), self.has_links());
         #[cfg(debug_assertions)]
         self.of.held.store(false, Ordering::Release);
         if self.is_shared() {
-            helper::note_shared_call(self);
-            if self.front.is_some() {
-                self.give_back();
-            }
+            self.end_shared_call();
         } else {
             let calls = self.of.calls.load(Ordering::Relaxed);
             self.of.calls.store(calls.wrapping_add(1), Ordering::Release);
@@ -325,12 +338,12 @@ impl Drop for Guard<'_> {
 }
 
 /// The helper's right to the process.
-pub(crate) struct HelperGuard<'a> {
-    of: &'a Gate,
+pub(crate) struct HelperGuard<'a, T> {
+    of: &'a Gate<T>,
     _mutex: MutexGuard<'a, ()>,
 }
 
-impl HelperGuard<'_> {
+impl<T> HelperGuard<'_, T> {
     /// Lets go and has the next call end the sleep at the device that is to follow.
     pub(crate) fn go_away(self) {
         self.of.flags.fetch_or(AWAY, Ordering::AcqRel);
@@ -342,22 +355,22 @@ impl HelperGuard<'_> {
     }
 }
 
-impl Deref for HelperGuard<'_> {
-    type Target = Process;
-    fn deref(&self) -> &Process {
+impl<T> Deref for HelperGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
         // SAFETY: guards exclude each other (see `Sync` above), so only this one refers to the value.
         unsafe { &*self.of.value.get() }
     }
 }
 
-impl DerefMut for HelperGuard<'_> {
-    fn deref_mut(&mut self) -> &mut Process {
+impl<T> DerefMut for HelperGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`, and `&mut self` makes the reference unique within this guard.
         unsafe { &mut *self.of.value.get() }
     }
 }
 
-impl Drop for HelperGuard<'_> {
+impl<T> Drop for HelperGuard<'_, T> {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
         self.of.held.store(false, Ordering::Release);

@@ -15,7 +15,7 @@
 //! was freed is found out (but for one slot reused 128 times).
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::fault::{Fault, fault};
 use std::ffi::c_int;
 
 const INDEX_BITS: u32 = 20;

@@ -1,7 +1,14 @@
 //! Info objects: dictionaries of strings in the order their keys came (MPI-5.0 §10).
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::Out;
+use crate::fault::{Fault, fault};
+use crate::handle::Table;
+use crate::host::host_name;
+use crate::lock::locked;
+use std::sync::{Mutex, MutexGuard};
+
+static INFOS: Mutex<Table<MPI_Info, Info>> = Mutex::new(Table::new());
 
 /// An info object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -91,7 +98,7 @@ impl Info {
         if let Ok(size) = std::env::var("PMI_SIZE") {
             info.put("maxprocs", &size);
         }
-        if let Some(host) = crate::api::environment::host_name() {
+        if let Some(host) = host_name() {
             info.put("host", &host);
         }
         info.put("arch", std::env::consts::ARCH);
@@ -100,6 +107,43 @@ impl Info {
         }
         info
     }
+}
+
+/// The info objects, locked.
+pub(crate) fn infos() -> MutexGuard<'static, Table<MPI_Info, Info>> {
+    locked(&INFOS)
+}
+
+/// Puts a new info object into the table and its handle into `out`.
+pub(crate) fn give(info: Info, name: &str, out: Out<MPI_Info>) -> Result<(), Fault> {
+    let handle = infos().insert(info)?;
+    out.set(name, handle)
+}
+
+/// Looks at an info object.
+pub(crate) fn with<R>(info: MPI_Info, look: impl FnOnce(&Info) -> Result<R, Fault>) -> Result<R, Fault> {
+    let mut infos = infos();
+    if info == MPI_INFO_ENV && infos.get(info, "info").is_err() {
+        infos.insert_predefined(MPI_INFO_ENV, Info::environment());
+    }
+    look(infos.get(info, "info")?)
+}
+
+/// Changes an info object of the user's.
+pub(crate) fn change(
+    info: MPI_Info,
+    change: impl FnOnce(&mut Info) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    check_not_environment(info)?;
+    change(infos().get_mut(info, "info")?)
+}
+
+/// `MPI_INFO_ENV` cannot be changed.
+pub(crate) fn check_not_environment(info: MPI_Info) -> Result<(), Fault> {
+    if info == MPI_INFO_ENV {
+        return Err(fault(MPI_ERR_INFO, format_args!("MPI_INFO_ENV cannot be changed or freed")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

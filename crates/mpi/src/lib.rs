@@ -1,39 +1,52 @@
 //! `libmpi_abi`: the MPI-5.0 standard ABI over `ayatori-core`.
 //!
-//! The library has one kind of door and this crate is all of them: the 664 `MPI_*` functions of the ABI, each also
-//! as `PMPI_*`. What it owns: handles and what hangs on them at this side of the door (names, attributes, error
-//! handlers, info), argument checks, the way from an error to its handler, and the runtime (lock, waiting,
-//! launch). What it does not own: matching, protocols, schedules; those are `ayatori-core`.
+//! The crate owns the 664 functions of the ABI, each as `MPI_X` and `PMPI_X`; handles and what hangs on them here (names,
+//! attributes, error handlers, hints); argument checks; the way from an error to its handler; and the runtime: lock,
+//! waiting, progress modes, joining a job. Its invariants: no panic leaves an `MPI_*` function; no function of the user
+//! runs while a lock is held; nothing runs before the first call; a handle is never dereferenced.
 //!
-//! - [`abi`]: types and constants as C sees them, made from `abi/*.txt`.
-//! - [`boundary`]: the macro `api!` every function is written with, and what happens to an error.
-//! - [`handle`]: tables behind handles.
-//! - [`state`]: the statics and their locks: [`state::process`], [`state::types`], [`state::registry`].
-//! - [`api`]: the functions, a file a chapter. A function that is not there is a stub that answers
-//!   `MPI_ERR_UNSUPPORTED_OPERATION` and stands in `conformance/ledger`.
+//! It does not own matching, protocols and schedules, which are `ayatori-core`; devices, which are `ayatori-devices`;
+//! or the launcher's protocol, which is `ayatori-launch`. A function that nobody wrote yet is a stub that answers
+//! `MPI_ERR_UNSUPPORTED_OPERATION` and stands in `conformance/ledger`.
 //!
-//! To implement a function, write it in `src/api/<chapter>.rs`; its stub disappears by itself, its signature is
-//! checked against the table, and `cargo xtask abi` takes it from the ledger.
+//! A call goes down through these layers, and no module names one above its own:
 //!
-//! Invariants: no panic leaves an `MPI_*` function; no user callback runs while a lock is held; nothing runs
-//! before the first call (no static constructor).
+//! ```text
+//!   api/          a file a chapter: checks arguments, calls on        boundary   the macro `api!`, errors to handlers
+//!   collective    a collective operation in its three forms           why        what a call waits for, when asked
+//!   runtime/      start, end, waiting, progress                       state      the process behind its lock
+//!   request comm message datatype op …   what is behind a kind of handle: its table, its lock
+//!   operation     collective operations as schedules                  gate, lock, phase, handle
+//!   arguments     pointers of the caller                              fault, abi errors, types and constants
+//! ```
+//!
+//! Begin with [`boundary`] and one short chapter, `api/group.rs`; then `api/p2p.rs` and [`state`]. To implement a
+//! function, write it in `src/api/<chapter>.rs`: its stub disappears by itself, its signature is checked against the
+//! table, and `cargo xtask abi` takes it from the ledger.
 
 #[macro_use]
 mod boundary;
 mod abi;
 mod api;
+mod arguments;
 mod attribute;
+mod calls;
 mod collective;
 mod comm;
 mod datatype;
 mod errhandler;
 mod error;
+mod fault;
 mod gate;
 mod handle;
+mod host;
 mod info;
+mod lock;
 mod message;
 mod node;
 mod op;
+mod operation;
+mod phase;
 mod request;
 mod runtime;
 mod staging;

@@ -1,13 +1,24 @@
 //! Arguments of messages, from what C passes to what the core takes.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
 use crate::datatype;
+use crate::fault::{Fault, fault};
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::ids::{Rank, Source, Tag, TagSelector};
 use ayatori_core::layout::Region;
+use ayatori_core::process::MessageId;
 use ayatori_core::request::{Completion, Origin, PROC_NULL};
 use std::ffi::{c_int, c_void};
+
+/// A message held by `MPI_Mprobe`.
+#[derive(Clone, Copy)]
+pub(crate) struct Message {
+    /// The core's name of it.
+    pub(crate) id: MessageId,
+    /// Whose error handler hears of its errors.
+    pub(crate) comm: MPI_Comm,
+}
 
 /// The memory of a call's elements.
 pub(crate) enum Data {

@@ -5,7 +5,7 @@
 //! takes one before the others can know the context, so all members find the same: a room or none. A member opens
 //! it with its first blocking collective operation and gives it back when it frees the communicator.
 
-use crate::collective::{Operation, Parts};
+use crate::operation::{Operation, Parts};
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::select::Question;

@@ -1,14 +1,24 @@
 //! Reduction operations at this side of the boundary: which handle is which operation of the core, and the user's.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
 use crate::datatype;
-use crate::handle::bad;
-use crate::state;
+use crate::fault::{Fault, fault};
+use crate::handle::{Table, bad};
+use crate::lock::{Elided, Guard};
+use crate::phase;
 use ayatori_core::layout::Layout;
 use ayatori_core::op::{Operation, Reducer};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+
+/// The user's operations.
+static TABLE: Elided<Table<MPI_Op, UserOp>> = Elided::new(Table::new());
+
+/// The operations of the running process, locked. Predefined ones are found without them.
+pub(crate) fn table() -> Result<Guard<'static, Table<MPI_Op, UserOp>>, Fault> {
+    phase::check_running()?;
+    Ok(TABLE.lock())
+}
 
 /// An operation of the user.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +133,7 @@ pub(crate) fn reducer(op: MPI_Op, datatype: MPI_Datatype) -> Result<Reducer, Fau
             false => fault(MPI_ERR_OP, format_args!("argument op: {name} is for accumulates only")),
         });
     }
-    let user = *state::types()?.ops.get(op, "op")?;
+    let user = *table()?.get(op, "op")?;
     let slots = Slots::of(&ty.layout)?;
     let bytes = slots.bytes;
     let function = move |input: &[u8], inout: &mut [u8]| user.apply(input, inout, &slots, datatype);
@@ -135,7 +145,7 @@ pub(crate) fn is_commutative(op: MPI_Op) -> Result<bool, Fault> {
     match predefined(op) {
         Some(operation) => Ok(operation.is_commutative()),
         None if op == MPI_OP_NULL => Err(bad(op, "op")),
-        None => Ok(state::types()?.ops.get(op, "op")?.commutative),
+        None => Ok(table()?.get(op, "op")?.commutative),
     }
 }
 

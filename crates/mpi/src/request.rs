@@ -1,14 +1,18 @@
 //! What is behind an `MPI_Request`: a request of the core, named by the handle itself, or an object of ours in a table.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
-use crate::collective::Persistent;
+use crate::fault::{Fault, fault};
 use crate::handle::{Table, bad};
-use crate::runtime::Afar;
-use crate::state::{Process, process};
-use ayatori_core::ids::RequestId;
+use crate::operation::Operation;
+use crate::runtime::engine::Engine;
+use crate::runtime::machine::Machine;
+use crate::runtime::offload::{Post, Response, UnderWay};
+use crate::staging::Staging;
+use ayatori_core::ids::{CommId, RequestId};
+use ayatori_core::process::CollectiveId;
 use ayatori_core::request::{Completion, Posted, Status};
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// The request of every short send that left at once: the first handle of the table, inserted at the start and
 /// never taken out, so that such a send makes and ends no object.
@@ -39,7 +43,7 @@ pub(crate) enum What {
     /// Waits for the attached buffer to drain (`MPI_Buffer_iflush`).
     Flush,
     /// An operation that the engine's thread has, or a persistent one that was made for it.
-    Afar(Afar),
+    Remote(Remote),
 }
 
 impl What {
@@ -49,7 +53,7 @@ impl What {
             (Self::Both(receive, ..), 0) => Some(receive),
             (Self::Both(_, send, _), 1) => Some(send),
             (Self::Collective(persistent), 0) => persistent.running_mut(),
-            (Self::Afar(afar), 0) => afar.running.as_mut(),
+            (Self::Remote(remote), 0) => remote.running.as_mut(),
             _ => None,
         }
     }
@@ -63,7 +67,7 @@ pub(crate) enum Half {
     /// Over.
     Over(Completion),
     /// Given to the engine's thread, which has not said yet that it is over.
-    Afar,
+    Remote,
 }
 
 impl From<Posted> for Half {
@@ -99,21 +103,199 @@ pub(crate) enum Tested {
     Nothing,
 }
 
-impl Process {
+/// A request of which the engine's thread has the operation, or has had it.
+pub(crate) struct Remote {
+    /// The operation; none while a persistent request is inactive.
+    pub(crate) running: Option<Half>,
+    /// What a persistent request does when started.
+    post: Option<Post>,
+    /// Given up: vanishes when it is over.
+    pub(crate) is_freed: bool,
+}
+
+impl Remote {
+    /// An operation on its way to the thread.
+    const GOING: Self = Self { running: Some(Half::Remote), post: None, is_freed: false };
+}
+
+/// The fault of starting what goes on.
+#[cold]
+fn is_active() -> Fault {
+    fault(MPI_ERR_REQUEST, format_args!("argument request is active already"))
+}
+
+/// What the engine's thread needs to know of a run: where, what, and by which name it matches.
+type Given = (CommId, Arc<Operation>, Option<CollectiveId>);
+
+/// A collective operation that has a request of its own: a persistent one, or a non-blocking one on data with gaps.
+pub(crate) struct Persistent {
+    operation: Arc<Operation>,
+    comm: CommId,
+    /// By which the runs of a persistent operation match those at the other processes.
+    id: Option<CollectiveId>,
+    /// What its schedule works on in place of data with gaps.
+    staging: Staging,
+    /// The run under way; none while inactive.
+    running: Option<Half>,
+}
+
+impl Persistent {
+    /// One of these, inactive.
+    pub(crate) fn new(
+        operation: Operation,
+        comm: CommId,
+        id: Option<CollectiveId>,
+        staging: Staging,
+    ) -> Self {
+        Self { operation: Arc::new(operation), comm, id, staging, running: None }
+    }
+
+    /// Whether there is nothing to wait for.
+    pub(crate) fn is_inactive(&self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Whether the request stays when a run is over.
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.id.is_some()
+    }
+
+    /// The run under way.
+    pub(crate) fn running(&self) -> Option<Half> {
+        self.running
+    }
+
+    /// Begins a run.
+    fn start(&mut self, machine: &mut Machine) -> Result<(), Fault> {
+        self.check_inactive()?;
+        self.staging.fill();
+        self.running = Some(machine.begin_collective(self.comm, &self.operation, self.id)?.into());
+        Ok(())
+    }
+
+    /// Begins a run in the engine's thread, where it can be run there: what to command.
+    fn start_remotely(&mut self, is_remote: bool) -> Result<Option<Given>, Fault> {
+        self.check_inactive()?;
+        if !is_remote || self.operation.calls_user_function() {
+            return Ok(None);
+        }
+        self.staging.fill();
+        self.running = Some(Half::Remote);
+        Ok(Some((self.comm, self.operation.clone(), self.id)))
+    }
+
+    fn check_inactive(&self) -> Result<(), Fault> {
+        if self.running.is_some() { Err(is_active()) } else { Ok(()) }
+    }
+
+    /// The run under way, to be replaced by what became of it.
+    pub(crate) fn running_mut(&mut self) -> Option<&mut Half> {
+        self.running.as_mut()
+    }
+
+    /// The run is over.
+    pub(crate) fn end(&mut self, completion: Completion) {
+        self.running = Some(Half::Over(completion));
+    }
+
+    /// The run goes on as a request of the core.
+    pub(crate) fn goes_on_as(&mut self, id: RequestId) {
+        self.running = Some(Half::Going(id));
+    }
+
+    /// The run's completion, if it is known to be over; the request is inactive then.
+    pub(crate) fn take(&mut self) -> Option<Completion> {
+        match self.running {
+            Some(Half::Over(completion)) => {
+                self.give(&completion);
+                self.running = None;
+                Some(completion)
+            }
+            _ => None,
+        }
+    }
+
+    /// The run's completion, if it is known to be over, or if there is none.
+    pub(crate) fn peek(&self) -> Option<Completion> {
+        match self.running {
+            None => Some(Completion::EMPTY),
+            Some(Half::Over(completion)) => {
+                self.give(&completion);
+                Some(completion)
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives the results of a run to the program.
+    fn give(&self, completion: &Completion) {
+        if completion.error.is_none() {
+            self.staging.drain();
+        }
+    }
+}
+
+/// The requests that exist. The methods that look at operations take the engine.
+pub(crate) struct Requests {
+    /// Requests that are not simply the core's.
+    pub(crate) table: Table<MPI_Request, Request>,
+    /// Whose error handler hears of the errors of the core's requests, by their slots.
+    core_comms: Vec<MPI_Comm>,
+}
+
+/// Making requests.
+impl Requests {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        Self { table: Table::new(), core_comms: Vec::new() }
+    }
+
+    /// Puts [`SENT`] in, at the start.
+    pub(crate) fn prepare(&mut self) {
+        let handle = self.add(What::Sent, MPI_COMM_SELF);
+        debug_assert!(matches!(handle, Ok(SENT)), "the table was not empty");
+    }
+
+    /// The machine, borrowed if its thread has it.
+    #[inline(always)]
+    pub(crate) fn machine<'a>(&mut self, engine: &'a mut Engine) -> &'a mut Machine {
+        if engine.is_remote() {
+            self.borrow(engine);
+        }
+        engine.machine()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn borrow(&mut self, engine: &mut Engine) {
+        engine.borrow();
+        self.take_responses(engine);
+    }
+
     /// A handle for an operation of the core.
     #[inline]
-    pub(crate) fn new_request(&mut self, posted: Posted, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+    pub(crate) fn new_request(
+        &mut self,
+        engine: &mut Engine,
+        posted: Posted,
+        comm: MPI_Comm,
+    ) -> Result<MPI_Request, Fault> {
         let id = match posted {
             Posted::Pending(id) => id,
-            Posted::Done(completion) => self.engine().core.park(completion),
+            Posted::Done(completion) => self.machine(engine).core.park(completion),
         };
-        self.core_request(id, comm)
+        self.core_request(engine, id, comm)
     }
 
     /// A handle for a request of the core. It is given up where there are too many.
     #[inline(always)]
-    pub(crate) fn core_request(&mut self, id: RequestId, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
-        let Some(name) = id.name() else { return Err(self.too_many(id)) };
+    pub(crate) fn core_request(
+        &mut self,
+        engine: &mut Engine,
+        id: RequestId,
+        comm: MPI_Comm,
+    ) -> Result<MPI_Request, Fault> {
+        let Some(name) = id.name() else { return Err(self.too_many(engine, id)) };
         match self.core_comms.get_mut(id.index as usize) {
             Some(place) => *place = comm,
             None => self.grow_core_comms(id, comm),
@@ -128,44 +310,54 @@ impl Process {
     }
 
     #[cold]
-    fn too_many(&mut self, id: RequestId) -> Fault {
-        let freed = self.engine().core.free(id);
+    fn too_many(&mut self, engine: &mut Engine, id: RequestId) -> Fault {
+        let freed = self.machine(engine).core.free(id);
         debug_assert!(freed.is_ok(), "just made");
         fault(MPI_ERR_NO_MEM, format_args!("{} requests are alive", id.index))
     }
 
     /// A handle for an operation that is not one of the core.
-    pub(crate) fn table_request(&mut self, what: What, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
-        self.requests.insert(Request { what, comm })
+    pub(crate) fn add(&mut self, what: What, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+        self.table.insert(Request { what, comm })
     }
 
     /// The core's request that a handle names. `None`: such a handle is in the table.
     #[inline(always)]
-    pub(crate) fn core_id(&mut self, handle: MPI_Request, name: &str) -> Result<Option<RequestId>, Fault> {
+    pub(crate) fn core_id(
+        &mut self,
+        engine: &mut Engine,
+        handle: MPI_Request,
+        name: &str,
+    ) -> Result<Option<RequestId>, Fault> {
         if handle.0 >> RequestId::NAME_BITS != CORE {
             return Ok(None);
         }
-        let core = &self.engine().core;
+        let core = &self.machine(engine).core;
         let core_name = handle.0 as u32 & ((1 << RequestId::NAME_BITS) - 1);
         core.named(core_name).map(Some).ok_or_else(|| bad(handle, name))
     }
 
     /// Looks at a request, and ends it if it is over. No progress is made here.
     #[inline]
-    pub(crate) fn test(&mut self, handle: MPI_Request, name: &str) -> Result<Tested, Fault> {
+    pub(crate) fn test(
+        &mut self,
+        engine: &mut Engine,
+        handle: MPI_Request,
+        name: &str,
+    ) -> Result<Tested, Fault> {
         match handle {
             MPI_REQUEST_NULL => return Ok(Tested::Nothing),
             SENT => return Ok(Tested::Over { completion: Completion::EMPTY, keeps: false }),
             _ => {}
         }
-        if let Some(id) = self.core_id(handle, name)? {
-            return self.test_core(id);
+        if let Some(id) = self.core_id(engine, handle, name)? {
+            return self.test_core(engine, id);
         }
-        self.settle();
-        self.take_halves(handle, name)?;
-        let is_drained = matches!(self.requests.get(handle, name)?.what, What::Flush)
-            && self.engine().core.attached_is_drained();
-        let request = self.requests.get_mut(handle, name)?;
+        self.take_responses(engine);
+        self.take_halves(engine, handle, name)?;
+        let is_drained = matches!(self.table.get(handle, name)?.what, What::Flush)
+            && self.machine(engine).core.attached_is_drained();
+        let request = self.table.get_mut(handle, name)?;
         let completion = match &mut request.what {
             What::Sent => Completion::EMPTY,
             What::Both(Half::Over(receive), Half::Over(send), _) => {
@@ -177,35 +369,35 @@ impl Process {
                 let keeps = persistent.is_persistent();
                 let Some(completion) = persistent.take() else { return Ok(Tested::Going) };
                 if !keeps {
-                    self.requests.remove(handle, name)?;
+                    self.table.remove(handle, name)?;
                 }
                 return Ok(Tested::Over { completion, keeps });
             }
-            What::Afar(Afar { running: None, .. }) => return Ok(Tested::Nothing),
-            What::Afar(Afar { running: running @ Some(Half::Over(_)), plan: Some(_), .. }) => {
+            What::Remote(Remote { running: None, .. }) => return Ok(Tested::Nothing),
+            What::Remote(Remote { running: running @ Some(Half::Over(_)), post: Some(_), .. }) => {
                 let Some(Half::Over(completion)) = running.take() else { unreachable!("just seen") };
                 return Ok(Tested::Over { completion, keeps: true });
             }
-            What::Afar(Afar { running: Some(Half::Over(completion)), .. }) => *completion,
-            What::Afar(_) => return Ok(Tested::Going),
+            What::Remote(Remote { running: Some(Half::Over(completion)), .. }) => *completion,
+            What::Remote(_) => return Ok(Tested::Going),
             What::Flush if is_drained => Completion::EMPTY,
             What::General(general) if general.is_complete => {
-                let What::General(general) = self.requests.remove(handle, name)?.what else { unreachable!() };
+                let What::General(general) = self.table.remove(handle, name)?.what else { unreachable!() };
                 return Ok(Tested::GeneralOver(general));
             }
             What::Flush | What::General(_) => return Ok(Tested::Going),
         };
-        self.requests.remove(handle, name)?;
+        self.table.remove(handle, name)?;
         Ok(Tested::Over { completion, keeps: false })
     }
 
     /// Asks the core for the completions of what it has of a request in the table.
-    fn take_halves(&mut self, handle: MPI_Request, name: &str) -> Result<(), Fault> {
+    fn take_halves(&mut self, engine: &mut Engine, handle: MPI_Request, name: &str) -> Result<(), Fault> {
         for which in 0..2 {
-            let half = self.requests.get_mut(handle, name)?.what.half_mut(which);
+            let half = self.table.get_mut(handle, name)?.what.half_mut(which);
             let Some(&mut Half::Going(id)) = half else { continue };
-            if let Some(completion) = self.engine().core.take(id)?
-                && let Some(half) = self.requests.get_mut(handle, name)?.what.half_mut(which)
+            if let Some(completion) = self.machine(engine).core.take(id)?
+                && let Some(half) = self.table.get_mut(handle, name)?.what.half_mut(which)
             {
                 *half = Half::Over(completion);
             }
@@ -214,15 +406,19 @@ impl Process {
     }
 
     /// Ends the request of an operation that was given to the engine's thread, if it is over; its completion.
-    pub(crate) fn take_afar(&mut self, handle: MPI_Request) -> Result<Option<Completion>, Fault> {
-        Ok(match self.test(handle, "request")? {
+    pub(crate) fn take_remote(
+        &mut self,
+        engine: &mut Engine,
+        handle: MPI_Request,
+    ) -> Result<Option<Completion>, Fault> {
+        Ok(match self.test(engine, handle, "request")? {
             Tested::Over { completion, .. } => Some(completion),
             _ => None,
         })
     }
 
-    fn test_core(&mut self, id: RequestId) -> Result<Tested, Fault> {
-        let core = &mut self.engine().core;
+    fn test_core(&mut self, engine: &mut Engine, id: RequestId) -> Result<Tested, Fault> {
+        let core = &mut self.machine(engine).core;
         if core.is_inactive(id) {
             return Ok(Tested::Nothing);
         }
@@ -233,19 +429,19 @@ impl Process {
     /// Ends a request that has completed without error and whose handle becomes null; its status. The rest is
     /// [`test`](Self::test)'s.
     #[inline(always)]
-    pub(crate) fn end_plain(&mut self, handle: MPI_Request) -> Option<Status> {
+    pub(crate) fn end_plain(&mut self, engine: &mut Engine, handle: MPI_Request) -> Option<Status> {
         if handle == SENT || handle == MPI_REQUEST_NULL {
             return Some(Status::EMPTY);
         }
-        let id = self.core_id(handle, "request").ok()??;
-        self.engine().core.take_plain(id)
+        let id = self.core_id(engine, handle, "request").ok()??;
+        self.machine(engine).core.take_plain(id)
     }
 
     /// The communicator whose error handler hears of a request's errors.
-    pub(crate) fn comm_of(&mut self, handle: MPI_Request) -> MPI_Comm {
-        match self.core_id(handle, "request") {
+    pub(crate) fn comm_of(&mut self, engine: &mut Engine, handle: MPI_Request) -> MPI_Comm {
+        match self.core_id(engine, handle, "request") {
             Ok(Some(id)) => self.core_comms[id.index as usize],
-            Ok(None) => self.requests.get(handle, "request").map_or(MPI_COMM_SELF, |request| request.comm),
+            Ok(None) => self.table.get(handle, "request").map_or(MPI_COMM_SELF, |request| request.comm),
             Err(_) => MPI_COMM_SELF,
         }
     }
@@ -316,45 +512,166 @@ fn user_result(code: c_int) -> Result<(), Fault> {
     }
 }
 
-/// Whether requests are over, without waiting and without ending them (`MPI_Request_get_status`).
-pub(crate) fn peek(handle: MPI_Request) -> Result<Option<MPI_Status>, Fault> {
-    let looked = process()?.look_at(handle)?;
-    match looked {
-        // The lock is gone: the user's function may call MPI.
-        Looked::General(general) => general.query().map(Some),
-        Looked::Core(completion) => Ok(completion.map(|completion| crate::message::status(&completion))),
-    }
-}
-
-enum Looked {
+/// What a look at a request found.
+pub(crate) enum Looked {
+    /// How it ended, if it has.
     Core(Option<Completion>),
+    /// A generalized request that is over: its user's function is to be asked, without locks.
     General(General),
 }
 
-impl Process {
-    fn look_at(&mut self, handle: MPI_Request) -> Result<Looked, Fault> {
+impl Requests {
+    /// Looks at a request without ending it; progress was made.
+    pub(crate) fn look_at(&mut self, engine: &mut Engine, handle: MPI_Request) -> Result<Looked, Fault> {
         if handle == MPI_REQUEST_NULL {
             return Ok(Looked::Core(Some(Completion::EMPTY)));
         }
-        self.progress();
-        if let Some(id) = self.core_id(handle, "request")? {
-            return Ok(Looked::Core(self.engine().core.peek(id)?));
+        if let Some(id) = self.core_id(engine, handle, "request")? {
+            return Ok(Looked::Core(self.machine(engine).core.peek(id)?));
         }
-        self.take_halves(handle, "request")?;
-        let is_drained = matches!(self.requests.get(handle, "request")?.what, What::Flush)
-            && self.engine().core.attached_is_drained();
-        let request = self.requests.get(handle, "request")?;
+        self.take_halves(engine, handle, "request")?;
+        let is_drained = matches!(self.table.get(handle, "request")?.what, What::Flush)
+            && self.machine(engine).core.attached_is_drained();
+        let request = self.table.get(handle, "request")?;
         Ok(Looked::Core(match &request.what {
             What::Sent => Some(Completion::EMPTY),
             What::Both(Half::Over(receive), Half::Over(_), _) => Some(*receive),
             What::Both(..) => None,
             What::Collective(persistent) => persistent.peek(),
-            What::Afar(Afar { running: None, .. }) => Some(Completion::EMPTY),
-            What::Afar(Afar { running: Some(Half::Over(completion)), .. }) => Some(*completion),
-            What::Afar(_) => None,
+            What::Remote(Remote { running: None, .. }) => Some(Completion::EMPTY),
+            What::Remote(Remote { running: Some(Half::Over(completion)), .. }) => Some(*completion),
+            What::Remote(_) => None,
             What::Flush => is_drained.then_some(Completion::EMPTY),
             What::General(general) if general.is_complete => return Ok(Looked::General(**general)),
             What::General(_) => None,
         }))
+    }
+}
+
+/// The engine's thread (mode *offload*).
+impl Requests {
+    /// Takes the responses that have come. Whether there were any.
+    #[inline]
+    pub(crate) fn take_responses(&mut self, engine: &mut Engine) -> bool {
+        let mut count = 0;
+        while let Some(response) = engine.take_response() {
+            count += 1;
+            self.end_remote(response);
+        }
+        engine.responses_taken(count);
+        count > 0
+    }
+
+    fn end_remote(&mut self, Response { request: handle, completion }: Response) {
+        let Ok(request) = self.table.get_mut(handle, "request") else {
+            debug_assert!(false, "an operation without a request");
+            return;
+        };
+        match &mut request.what {
+            What::Remote(Remote { is_freed: true, .. }) => {
+                let _ = self.table.remove(handle, "request");
+            }
+            What::Remote(remote) => remote.running = Some(Half::Over(completion)),
+            What::Collective(persistent) => persistent.end(completion),
+            _ => debug_assert!(false, "not a request of the thread's"),
+        }
+    }
+
+    /// The mode has ended: takes the last responses; the owners of what goes on look at the core from now on.
+    pub(crate) fn end_offload(&mut self, engine: &mut Engine, under_way: UnderWay) {
+        under_way.responses.into_iter().for_each(|response| self.end_remote(response));
+        for (handle, id) in under_way.pending {
+            let freed = match self.table.get_mut(handle, "request").map(|request| &mut request.what) {
+                Ok(What::Remote(Remote { is_freed: true, .. })) => {
+                    let _ = self.table.remove(handle, "request");
+                    engine.machine().core.free(id)
+                }
+                Ok(What::Remote(remote)) => {
+                    remote.running = Some(Half::Going(id));
+                    Ok(())
+                }
+                Ok(What::Collective(persistent)) => {
+                    persistent.goes_on_as(id);
+                    Ok(())
+                }
+                _ => engine.machine().core.free(id),
+            };
+            debug_assert!(freed.is_ok(), "it is under way");
+        }
+    }
+
+    /// Gives a message to the thread; the request for it. `is_awaited`: the caller waits for the end from now on.
+    pub(crate) fn post(
+        &mut self,
+        engine: &mut Engine,
+        post: Post,
+        comm: MPI_Comm,
+        is_awaited: bool,
+    ) -> Result<MPI_Request, Fault> {
+        if let Some(completion) = post.without_peer() {
+            let over = Remote { running: Some(Half::Over(completion)), ..Remote::GOING };
+            return self.add(What::Remote(over), comm);
+        }
+        let request = self.add(What::Remote(Remote::GOING), comm)?;
+        engine.post(request, post, is_awaited);
+        Ok(request)
+    }
+
+    /// A persistent request, inactive.
+    pub(crate) fn prepare_post(&mut self, post: Post, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+        self.add(What::Remote(Remote { running: None, post: Some(post), is_freed: false }), comm)
+    }
+
+    /// Gives a collective operation to the thread; the request for it.
+    pub(crate) fn collect(
+        &mut self,
+        engine: &mut Engine,
+        (id, comm): (CommId, MPI_Comm),
+        operation: Operation,
+        is_blocking: bool,
+    ) -> Result<MPI_Request, Fault> {
+        let request = self.add(What::Remote(Remote::GOING), comm)?;
+        engine.collect(request, (id, Arc::new(operation)), None, is_blocking);
+        Ok(request)
+    }
+
+    /// `MPI_Start`
+    pub(crate) fn start(&mut self, engine: &mut Engine, handle: MPI_Request) -> Result<(), Fault> {
+        if let Some(id) = self.core_id(engine, handle, "request")? {
+            let comm = self.core_comms[id.index as usize];
+            let Machine { core, device, .. } = self.machine(engine);
+            return core.start(device, id).map_err(|error| Fault::from(error).on(comm));
+        }
+        let is_remote = engine.is_remote();
+        let request = self.table.get_mut(handle, "request")?;
+        let comm = request.comm;
+        match &mut request.what {
+            What::Remote(Remote { running: Some(_), post: Some(_), .. }) => Err(is_active().on(comm)),
+            What::Remote(Remote { running, post: Some(post), .. }) => {
+                if let Some(completion) = post.without_peer() {
+                    *running = Some(Half::Over(completion));
+                } else if is_remote {
+                    *running = Some(Half::Remote);
+                    engine.post(handle, *post, false);
+                } else {
+                    let posted = post.begin(engine.machine());
+                    *running = Some(posted.map_err(|error| Fault::from(error).on(comm))?.into());
+                }
+                Ok(())
+            }
+            What::Collective(persistent) => {
+                let started = persistent.start_remotely(is_remote).map_err(|fault| fault.on(comm))?;
+                if let Some((id_of_comm, operation, id)) = started {
+                    engine.collect(handle, (id_of_comm, operation), id, false);
+                    return Ok(());
+                }
+                // Borrows, where a function of the user's is needed.
+                self.machine(engine);
+                let request = self.table.get_mut(handle, "request")?;
+                let What::Collective(persistent) = &mut request.what else { unreachable!("just seen") };
+                persistent.start(engine.machine()).map_err(|fault| fault.on(comm))
+            }
+            _ => Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not a persistent request"))),
+        }
     }
 }

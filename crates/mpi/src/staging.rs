@@ -8,8 +8,8 @@
 //! the program's memory is not touched.
 
 use crate::abi::*;
-use crate::boundary::Fault;
 use crate::datatype;
+use crate::fault::Fault;
 use crate::message::{self, Data};
 use crate::op::Slots;
 use ayatori_core::buffer::Buffer;

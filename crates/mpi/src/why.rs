@@ -7,49 +7,24 @@
 //!
 //! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
 
-use crate::abi::{InOut, MPI_Comm, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Request};
+use crate::arguments::InOut;
+use crate::calls::{self, ids, words};
+use crate::phase::{self, Phase};
 use crate::request::{Half, What};
-use crate::runtime::Engine;
-use crate::state::{self, Phase, Process};
+use crate::runtime::machine::Machine;
+use crate::state::{self, Process};
 use ayatori_core::explain::{Blocked, Explanation, Need, NodeState, Plain, SNAPSHOT_BYTES_MAX, Snapshot};
 use ayatori_core::ids::{CommId, RequestId, Source, TagSelector};
-use ayatori_devices::shm::{CallWords, Shm};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-
-/// The names of the functions and, in `ids`, their numbers; build.rs writes this.
-mod names {
-    include!(concat!(env!("OUT_DIR"), "/calls.rs"));
-}
-pub(crate) use names::ids;
-
-static NOWHERE: CallWords = CallWords::nowhere();
-static WORDS: AtomicPtr<CallWords> = AtomicPtr::new((&raw const NOWHERE).cast_mut());
-/// Calls may overlap: the words tell only of the last that began.
-static IS_THREADED: AtomicBool = AtomicBool::new(false);
-
-/// Where calls are written.
-#[inline(always)]
-pub(crate) fn words() -> &'static CallWords {
-    // SAFETY: it points to a static, or to words in a mapping that is never unmapped.
-    unsafe { &*WORDS.load(Ordering::Relaxed) }
-}
-
-/// From now on others can see what this process does.
-pub(crate) fn begin(shm: &Shm, world_count: u32, is_threaded: bool) {
-    shm.announce(world_count, names::NAMES);
-    IS_THREADED.store(is_threaded, Ordering::Relaxed);
-    let words = shm.call_words();
-    words.enter(ids::MPI_Init);
-    WORDS.store(std::ptr::from_ref(words).cast_mut(), Ordering::Relaxed);
-}
 
 /// Somebody asks, and this process is on its way into a call.
 #[cold]
 #[inline(never)]
 fn on_entry() {
-    if state::phase() == Phase::Running
+    if phase::phase() == Phase::Running
         && let Ok(mut process) = state::process()
     {
         answer(&mut process, Waits::Nothing, None);
@@ -68,7 +43,7 @@ pub(crate) enum Waits {
     /// What is left of two operations.
     Both(Half, Half),
     /// An operation that the engine's thread has.
-    Afar(MPI_Request),
+    Remote(MPI_Request),
     /// All of the requests in an array.
     All(InOut<MPI_Request>, usize),
     /// Any of them.
@@ -99,7 +74,7 @@ static PARTS: Mutex<(u32, Vec<Blocked>)> = Mutex::new((0, Vec::new()));
 #[cold]
 #[inline(never)]
 pub(crate) fn answer(process: &mut Process, waits: Waits, asleep: Asleep) {
-    let is_threaded = IS_THREADED.load(Ordering::Relaxed);
+    let is_threaded = phase::is_threaded();
     let state = explanation(process);
     let own = (!matches!(waits, Waits::Nothing)).then(|| blocked(process, waits, asleep, is_threaded));
     let shm = process.engine().device.shm();
@@ -127,7 +102,7 @@ pub(crate) fn answer(process: &mut Process, waits: Waits, asleep: Asleep) {
 fn explanation(process: &mut Process) -> Explanation {
     process.engine();
     let Process { comms, engine, .. } = process;
-    let engine = engine.as_mut().expect("MPI runs");
+    let engine = engine.machine();
     let mut told = engine.core.explain();
     for comm in comms.iter() {
         let Some(context) = engine.core.context_of(comm.id()) else { continue };
@@ -147,7 +122,7 @@ fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: boo
         Waits::Nothing => Vec::new(),
         Waits::Direct => process.engine().core.need_of_direct().into_iter().collect(),
         Waits::Request(id) => vec![process.engine().core.need(id)],
-        Waits::Afar(request) => vec![need_of_request(process, request)],
+        Waits::Remote(request) => vec![need_of_request(process, request)],
         Waits::Both(first, second) => vec![need_of_half(process, first), need_of_half(process, second)],
         Waits::All(requests, count) | Waits::Any(requests, count) => needs_of(process, requests, count),
         Waits::Probe(comm, source, tag) => {
@@ -157,7 +132,7 @@ fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: boo
         Waits::Node(comm) => need_of_node(process.engine(), comm).into_iter().collect(),
         Waits::Other(what) => vec![Need::Other(what.to_owned())],
     };
-    let call = if is_threaded { kind_of_call(waits, &needs) } else { names::name(words().call()) };
+    let call = if is_threaded { kind_of_call(waits, &needs) } else { calls::name(words().call()) };
     let is_any = matches!(waits, Waits::Any(..));
     Blocked { thread, call: call.to_owned(), waited_ms, is_any, needs }
 }
@@ -177,23 +152,23 @@ fn need_of_half(process: &mut Process, half: Half) -> Need {
         Half::Over(_) => Need::Nothing,
         Half::Going(id) => process.engine().core.need(id),
         // It is told of with its request.
-        Half::Afar => Need::Nothing,
+        Half::Remote => Need::Nothing,
     }
 }
 
 /// What an operation needs that the engine's thread has.
-fn need_afar(process: &mut Process, handle: MPI_Request) -> Need {
-    if let Some(id) = process.id_afar(handle) {
+fn need_remote(process: &mut Process, handle: MPI_Request) -> Need {
+    if let Some(id) = process.remote_id(handle) {
         return process.engine().core.need(id);
     }
-    let comm = process.node_afar(handle);
+    let comm = process.remote_node(handle);
     comm.and_then(|comm| need_of_node(process.engine(), comm)).unwrap_or(Need::Nothing)
 }
 
 fn need_of_running(process: &mut Process, running: Option<Half>, handle: MPI_Request) -> Need {
     match running {
         None => Need::Nothing,
-        Some(Half::Afar) => need_afar(process, handle),
+        Some(Half::Remote) => need_remote(process, handle),
         Some(half) => need_of_half(process, half),
     }
 }
@@ -202,7 +177,7 @@ fn need_of_request(process: &mut Process, handle: MPI_Request) -> Need {
     if let Ok(Some(id)) = process.core_id(handle, "request") {
         return process.engine().core.need(id);
     }
-    let Ok(request) = process.requests.get(handle, "request") else { return Need::Nothing };
+    let Ok(request) = process.requests.table.get(handle, "request") else { return Need::Nothing };
     match &request.what {
         What::Sent => Need::Nothing,
         What::Both(receive, send, _) => {
@@ -213,13 +188,13 @@ fn need_of_request(process: &mut Process, handle: MPI_Request) -> Need {
             }
         }
         What::Collective(persistent) => need_of_running(process, persistent.running(), handle),
-        What::Afar(afar) => need_of_running(process, afar.running, handle),
+        What::Remote(remote) => need_of_running(process, remote.running, handle),
         What::Flush => Need::Other("the attached buffer to drain".into()),
         What::General(_) => Need::Other("a generalized request, which the program completes".into()),
     }
 }
 
-fn need_of_node(engine: &mut Engine, comm: CommId) -> Option<Need> {
+fn need_of_node(engine: &mut Machine, comm: CommId) -> Option<Need> {
     let context = engine.core.context_of(comm)?;
     let room = engine.node.opened(comm)?;
     let (number, label, awaited) = (room.calls_count().saturating_sub(1), room.label(), room.awaited());
@@ -277,11 +252,10 @@ const fn answers_on_entry(call: u32) -> bool {
 /// What kind of call waits so, where the words may be another thread's.
 fn kind_of_call(waits: Waits, needs: &[Need]) -> &'static str {
     match (waits, needs) {
-        (Waits::Direct | Waits::Request(_) | Waits::Afar(_), [Need::Message(_)]) => "MPI_Recv",
-        (Waits::Request(_) | Waits::Afar(_), [Need::Match { .. }]) => "MPI_Send",
-        (Waits::Request(_) | Waits::Afar(_), [Need::Collective(_) | Need::Node(_)]) | (Waits::Node(_), _) => {
-            "a collective operation"
-        }
+        (Waits::Direct | Waits::Request(_) | Waits::Remote(_), [Need::Message(_)]) => "MPI_Recv",
+        (Waits::Request(_) | Waits::Remote(_), [Need::Match { .. }]) => "MPI_Send",
+        (Waits::Request(_) | Waits::Remote(_), [Need::Collective(_) | Need::Node(_)])
+        | (Waits::Node(_), _) => "a collective operation",
         (Waits::Both(..), _) => "MPI_Sendrecv",
         (Waits::All(_, 1), _) => "MPI_Wait",
         (Waits::All(..), _) => "MPI_Waitall",

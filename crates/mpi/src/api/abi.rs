@@ -4,22 +4,30 @@
 //! of its own; a Fortran binding on top of it says here what its compiler's types are.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
+use crate::fault::{Fault, fault};
 use crate::info::Info;
-use crate::state::registry;
+use crate::lock::locked;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
+use std::sync::{Mutex, MutexGuard};
+
+static FORTRAN: Mutex<Fortran> = Mutex::new(Fortran::new());
+
+fn fortran() -> MutexGuard<'static, Fortran> {
+    locked(&FORTRAN)
+}
 
 /// What a Fortran binding said about its compiler.
-pub(crate) struct Fortran {
+struct Fortran {
     info: Option<Info>,
     /// For each size of LOGICAL in bytes the values that are true and false.
     booleans: BTreeMap<usize, [Vec<u8>; 2]>,
 }
 
 impl Fortran {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self { info: None, booleans: BTreeMap::new() }
     }
 }
@@ -45,22 +53,22 @@ api! {
         sizes.put("mpi_aint_size", &size_of::<MPI_Aint>().to_string());
         sizes.put("mpi_count_size", &size_of::<MPI_Count>().to_string());
         sizes.put("mpi_offset_size", &size_of::<MPI_Offset>().to_string());
-        super::info::give(sizes, "info", info)
+        crate::info::give(sizes, "info", info)
     }
 
     /// MPI_INFO_NULL while nobody has set it.
     fn MPI_Abi_get_fortran_info(info: Out<MPI_Info>) {
-        let set = registry().fortran.info.clone();
+        let set = fortran().info.clone();
         match set {
-            Some(set) => super::info::give(set, "info", info),
+            Some(set) => crate::info::give(set, "info", info),
             None => info.set("info", MPI_INFO_NULL),
         }
     }
 
     /// Can be set once.
     fn MPI_Abi_set_fortran_info(info: MPI_Info) {
-        let set = super::info::with(info, |info| Ok(info.clone()))?;
-        let fortran = &mut registry().fortran;
+        let set = crate::info::with(info, |info| Ok(info.clone()))?;
+        let mut fortran = fortran();
         if fortran.info.is_some() {
             return Err(fault(MPI_ERR_ABI, format_args!("the Fortran information is set already")));
         }
@@ -76,7 +84,7 @@ api! {
         is_set: Out<c_int>,
     ) {
         let bytes = logical_bytes(logical_size)?;
-        let found = registry().fortran.booleans.get(&bytes).cloned();
+        let found = fortran().booleans.get(&bytes).cloned();
         if let Some([yes, no]) = &found {
             Out::from_void(logical_true).set_all("logical_true", yes)?;
             Out::from_void(logical_false).set_all("logical_false", no)?;
@@ -89,7 +97,7 @@ api! {
         let bytes = logical_bytes(logical_size)?;
         let yes = In::from(Out::from_void(logical_true)).to_vec("logical_true", logical_size)?;
         let no = In::from(Out::from_void(logical_false)).to_vec("logical_false", logical_size)?;
-        let booleans = &mut registry().fortran.booleans;
+        let booleans = &mut fortran().booleans;
         if booleans.contains_key(&bytes) {
             return Err(fault(MPI_ERR_ABI, format_args!("the values of a LOGICAL of {bytes} bytes are set already")));
         }

@@ -1,11 +1,11 @@
 //! Chapter "attribute": keys, and what is cached under them (MPI-5.0 §7.7, §9.1.2).
 
 use crate::abi::*;
-use crate::attribute::{self, Attributes, Kind};
-use crate::boundary::{Fault, fault};
-use crate::error::LAST_USED_CODE;
-use crate::runtime;
-use crate::state::{process, registry, types};
+use crate::arguments::*;
+use crate::attribute::{self, Attributes, Kind, keyvals};
+use crate::datatype;
+use crate::fault::{Fault, fault};
+use crate::state::process;
 use std::ffi::{c_int, c_void};
 
 fn create(
@@ -15,13 +15,13 @@ fn create(
     keyval: Out<c_int>,
     extra_state: UserPointer,
 ) -> Result<(), Fault> {
-    let id = registry().keyvals.create(kind, copy, delete, extra_state)?;
+    let id = keyvals().create(kind, copy, delete, extra_state)?;
     keyval.set("keyval", id)
 }
 
 fn free(kind: Kind, keyval: InOut<c_int>) -> Result<(), Fault> {
     let id = keyval.get("keyval")?;
-    registry().keyvals.free(kind, id)?;
+    keyvals().free(kind, id)?;
     keyval.set("keyval", MPI_KEYVAL_INVALID)
 }
 
@@ -35,11 +35,7 @@ fn give(found: Option<UserPointer>, attribute_val: *mut c_void, flag: Out<c_int>
 
 /// A predefined attribute of communicators: the address of an integer.
 fn predefined(keyval: c_int) -> Option<UserPointer> {
-    let value = match keyval {
-        MPI_LASTUSEDCODE => &LAST_USED_CODE,
-        keyval => runtime::predefined_attribute(keyval)?,
-    };
-    Some(UserPointer(value.as_ptr().cast()))
+    attribute::predefined(keyval).map(|value| UserPointer(value.as_ptr().cast()))
 }
 
 /// What attributes hang on.
@@ -68,7 +64,7 @@ impl Holder {
     fn with<R>(self, work: impl FnOnce(&mut Attributes) -> R) -> Result<R, Fault> {
         Ok(match self {
             Self::Comm(comm) => work(&mut process()?.comms.get_mut(comm, "comm")?.attributes),
-            Self::Type(datatype) => work(&mut types()?.datatypes.get_mut(datatype, "datatype")?.attributes),
+            Self::Type(datatype) => work(&mut datatype::table()?.get_mut(datatype, "datatype")?.attributes),
         })
     }
 
@@ -77,7 +73,7 @@ impl Holder {
         let found = match self {
             Self::Comm(_) if (MPI_TAG_UB..=MPI_UNIVERSE_SIZE).contains(&keyval) => predefined(keyval),
             holder => {
-                registry().keyvals.check(holder.kind(), keyval)?;
+                keyvals().check(holder.kind(), keyval)?;
                 own
             }
         };
@@ -87,7 +83,7 @@ impl Holder {
     fn set(self, keyval: c_int, value: *mut c_void) -> Result<(), Fault> {
         // The object before the key, so that a bad handle is what is told first.
         self.with(|_| ())?;
-        registry().keyvals.check(self.kind(), keyval)?;
+        keyvals().check(self.kind(), keyval)?;
         if let Some(old) = self.with(|attributes| attributes.take(keyval))? {
             self.deleted(keyval, old)?;
         }
@@ -97,7 +93,7 @@ impl Holder {
 
     fn delete(self, keyval: c_int) -> Result<(), Fault> {
         self.with(|_| ())?;
-        registry().keyvals.check_deletable(self.kind(), keyval)?;
+        keyvals().check_deletable(self.kind(), keyval)?;
         match self.with(|attributes| attributes.take(keyval))? {
             Some(old) => self.deleted(keyval, old),
             None => {

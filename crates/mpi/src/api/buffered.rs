@@ -2,9 +2,10 @@
 //! of a communicator or session are not written yet.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
+use crate::fault::{Fault, fault};
 use crate::request::What;
-use crate::runtime::wait_until;
+use crate::runtime::wait::wait_until;
 use crate::state::process;
 use crate::why::Waits;
 use ayatori_core::buffer::Buffer;

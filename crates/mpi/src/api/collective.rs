@@ -5,12 +5,13 @@
 //! say which form was called.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
 use crate::collective::{
-    Array, Each, Mode, Operation, Parts, is_in_place, not_in_place, operand_or_in_place, or_in_place, run,
-    shape, uniform,
+    Array, Each, Mode, is_in_place, not_in_place, operand_or_in_place, or_in_place, run, shape, uniform,
 };
+use crate::fault::{Fault, fault};
 use crate::op;
+use crate::operation::{Operation, Parts};
 use crate::staging::{Staging, Way};
 use ayatori_core::ids::Rank;
 use std::ffi::{c_int, c_void};

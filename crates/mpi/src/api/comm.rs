@@ -1,13 +1,15 @@
 //! Chapter "comm": communicators (MPI-5.0 §7.4, §7.8).
 
 use crate::abi::*;
+use crate::arguments::*;
 use crate::attribute::{Attributes, copy_all, delete_all};
-use crate::boundary::{Fault, fault};
 use crate::comm::{Comm, Hints, known_hints};
-use crate::errhandler::Kind;
+use crate::errhandler::{Kind, handlers};
+use crate::fault::{Fault, fault};
 use crate::handle::bad;
-use crate::runtime::{Engine, wait};
-use crate::state::{Process, process, registry};
+use crate::runtime::machine::Machine;
+use crate::runtime::wait::{complete, wait};
+use crate::state::{Process, process};
 use ayatori_core::device::Device;
 use ayatori_core::group::{Comparison, Group};
 use ayatori_core::ids::{CommId, ProcessId, Rank};
@@ -55,7 +57,7 @@ impl Heritage {
         (id, group, rank): (CommId, Group, u32),
     ) -> Result<MPI_Comm, Fault> {
         let handler = process.comms.get(self.parent, "comm")?.errhandler;
-        let handler = registry().errhandlers.retain(handler, Kind::Comm)?;
+        let handler = handlers().retain(handler, Kind::Comm)?;
         let mut comm = Comm::new(id, group, rank, "", handler);
         comm.attributes = self.attributes;
         if let Some(gap) = self.hints.gap {
@@ -73,9 +75,9 @@ fn own_hints(comm: MPI_Comm) -> Result<Hints, Fault> {
 
 /// Begins to make a communicator of `group`, with a room of the node's shared memory if there is one.
 fn with_room<R>(
-    engine: &mut Engine,
+    engine: &mut Machine,
     group: &Group,
-    make: impl FnOnce(&mut Engine) -> Result<R, ayatori_core::Error>,
+    make: impl FnOnce(&mut Machine) -> Result<R, ayatori_core::Error>,
 ) -> Result<R, Fault> {
     let context = engine.core.next_context();
     engine.node.claim(&engine.core, engine.device.shm(), group);
@@ -154,7 +156,7 @@ fn split(comm: MPI_Comm, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>)
     let engine = process.engine();
     if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(engine.device.shm(), made)) {
         let told = engine.begin_barrier(id)?;
-        crate::runtime::complete(process, told, comm)?;
+        complete(process, told, comm)?;
     } else {
         drop(process);
     }
@@ -190,7 +192,7 @@ fn asks_for_shared_memory(info: MPI_Info) -> Result<bool, Fault> {
     if info == MPI_INFO_NULL {
         return Ok(false);
     }
-    super::info::with(info, |info| Ok(info.get(b"mpi_hw_resource_type") == Some(b"mpi_shared_memory")))
+    crate::info::with(info, |info| Ok(info.get(b"mpi_hw_resource_type") == Some(b"mpi_shared_memory")))
 }
 
 api! {
@@ -268,8 +270,8 @@ api! {
         delete_all(handle.0, attributes).map_err(|fault| fault.on(handle))?;
         let mut process = process()?;
         let freed = process.comms.remove(handle, "comm")?;
-        registry().errhandlers.release(freed.errhandler)?;
-        let Engine { core, device, node, .. } = process.engine();
+        handlers().release(freed.errhandler)?;
+        let Machine { core, device, node, .. } = process.engine();
         node.leave(core, device.shm(), freed.id());
         core.free_comm(freed.id())?;
         comm.set("comm", MPI_COMM_NULL)
@@ -352,7 +354,7 @@ api! {
     /// The hints in use; the caller's to free.
     fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
         let info = process()?.comms.get(comm, "comm")?.info.clone();
-        super::info::give(info, "info_used", info_used)
+        crate::info::give(info, "info_used", info_used)
     }
 }
 

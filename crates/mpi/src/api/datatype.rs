@@ -8,11 +8,11 @@ pub(crate) use create::*;
 pub(crate) use pack::*;
 
 use crate::abi::*;
+use crate::arguments::*;
 use crate::attribute::{copy_all, delete_all};
-use crate::boundary::{Fault, fault};
 use crate::datatype::{self, Datatype, Made, Type, get};
+use crate::fault::{Fault, fault};
 use crate::handle::bad;
-use crate::state::types;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -77,18 +77,18 @@ fn check_contents(ty: &Type, most: [MPI_Count; 4]) -> Result<(), Fault> {
 
 /// Handles of the types a type was made from: of predefined ones their own, else new ones that the caller frees.
 fn contained(ty: &Type) -> Result<Vec<MPI_Datatype>, Fault> {
-    let mut types = types()?;
-    types.datatypes.check_room(ty.made.types.len())?;
+    let mut types = datatype::table()?;
+    types.check_room(ty.made.types.len())?;
     let of = |old: &Arc<Type>| match old.handle {
         Some(handle) => Ok(handle),
-        None => types.datatypes.insert(Datatype { is_committed: true, ..Datatype::new(old.clone()) }),
+        None => types.insert(Datatype { is_committed: true, ..Datatype::new(old.clone()) }),
     };
     ty.made.types.iter().map(of).collect()
 }
 
 /// Checks that a type may be freed.
 fn check_freeable(handle: MPI_Datatype) -> Result<(), Fault> {
-    if types()?.datatypes.get(handle, "datatype")?.is_permanent {
+    if datatype::table()?.get(handle, "datatype")?.is_permanent {
         Err(bad(handle, "datatype"))
     } else {
         Ok(())
@@ -159,7 +159,7 @@ api! {
     /// MPI-5.0 §7.8
     fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: Text) {
         let name = super::comm::object_name(type_name, "type_name")?;
-        types()?.datatypes.get_mut(datatype, "datatype")?.name = name;
+        datatype::table()?.get_mut(datatype, "datatype")?.name = name;
         Ok(())
     }
 
@@ -167,7 +167,7 @@ api! {
     fn MPI_Type_get_name(datatype: MPI_Datatype, type_name: OutText, resultlen: Out<c_int>) {
         let name = match datatype {
             MPI_DATATYPE_NULL => b"MPI_DATATYPE_NULL".to_vec(),
-            datatype => types()?.datatypes.get(datatype, "datatype")?.name.clone(),
+            datatype => datatype::table()?.get(datatype, "datatype")?.name.clone(),
         };
         let length = type_name.set("type_name", &name, MPI_MAX_OBJECT_NAME as usize)?;
         resultlen.set("resultlen", length)
@@ -175,18 +175,18 @@ api! {
 
     /// Layouts are ready when made, so there is nothing to prepare but the permission to communicate.
     fn MPI_Type_commit(datatype: InOut<MPI_Datatype>) {
-        types()?.datatypes.get_mut(datatype.get("datatype")?, "datatype")?.is_committed = true;
+        datatype::table()?.get_mut(datatype.get("datatype")?, "datatype")?.is_committed = true;
         Ok(())
     }
 
     /// The attributes' copy functions are called.
     fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) {
-        let list = types()?.datatypes.get(oldtype, "oldtype")?.attributes.list();
+        let list = datatype::table()?.get(oldtype, "oldtype")?.attributes.list();
         let attributes = copy_all(oldtype.0, &list)?;
-        let mut types = types()?;
-        let old = types.datatypes.get(oldtype, "oldtype")?;
+        let mut types = datatype::table()?;
+        let old = types.get(oldtype, "oldtype")?;
         let (is_committed, ty) = (old.is_committed, Arc::new(old.ty.duplicate()));
-        let handle = types.datatypes.insert(Datatype { attributes, is_committed, ..Datatype::new(ty) })?;
+        let handle = types.insert(Datatype { attributes, is_committed, ..Datatype::new(ty) })?;
         newtype.set("newtype", handle)
     }
 
@@ -194,9 +194,9 @@ api! {
     fn MPI_Type_free(datatype: InOut<MPI_Datatype>) {
         let handle = datatype.get("datatype")?;
         check_freeable(handle)?;
-        let attributes = std::mem::take(&mut types()?.datatypes.get_mut(handle, "datatype")?.attributes);
+        let attributes = std::mem::take(&mut datatype::table()?.get_mut(handle, "datatype")?.attributes);
         delete_all(handle.0, attributes)?;
-        types()?.datatypes.remove(handle, "datatype")?;
+        datatype::table()?.remove(handle, "datatype")?;
         datatype.set("datatype", MPI_DATATYPE_NULL)
     }
 

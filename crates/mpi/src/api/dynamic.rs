@@ -1,6 +1,7 @@
 //! Chapter "dynamic": processes that MPI starts, and jobs that meet (MPI-5.0 §11.8 to §11.10).
 
 use crate::abi::*;
+use crate::arguments::*;
 use crate::state::process;
 
 api! {

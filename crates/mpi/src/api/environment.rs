@@ -1,9 +1,14 @@
 //! Chapter "environment": version, time, memory, start and end (MPI-5.0 §9.1, §9.2, §9.6, §11).
 
 use crate::abi::*;
-use crate::boundary::fault;
-use crate::runtime;
-use crate::state::{self, Phase};
+use crate::arguments::*;
+use crate::boundary::describe;
+use crate::fault::fault;
+use crate::host::host_name;
+use crate::phase::{self, Phase};
+use crate::runtime::exit::abort;
+use crate::runtime::start;
+use crate::state;
 use std::ffi::{c_char, c_double, c_int, c_void};
 use std::ptr;
 
@@ -15,21 +20,14 @@ fn monotonic_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// The name of this machine.
-pub(crate) fn host_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim_end().to_string())
-}
-
 /// What memory for communication is aligned to unless an info key asks for more: a cache line, and enough for every
 /// vector instruction.
 const ALIGNMENT_BYTES: usize = 64;
 
 /// The alignment an info object asks for by `mpi_minimum_memory_alignment`.
 fn alignment_bytes(info: MPI_Info) -> usize {
-    let asked = crate::api::info::with(info, |info| {
-        Ok(info.get(b"mpi_minimum_memory_alignment").map(<[u8]>::to_vec))
-    });
+    let asked =
+        crate::info::with(info, |info| Ok(info.get(b"mpi_minimum_memory_alignment").map(<[u8]>::to_vec)));
     let asked = asked.ok().flatten().and_then(|text| String::from_utf8(text).ok()?.parse::<usize>().ok());
     asked.filter(|bytes| bytes.is_power_of_two()).map_or(ALIGNMENT_BYTES, |bytes| bytes.max(ALIGNMENT_BYTES))
 }
@@ -48,47 +46,47 @@ api! {
     /// MPI-5.0 §11.2.1. The arguments are the program's own and stay as they are.
     fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) {
         let _ = (argc, argv);
-        runtime::start(MPI_THREAD_SINGLE).map(|_| ())
+        start::start(MPI_THREAD_SINGLE).map(|_| ())
     }
 
     /// MPI-5.0 §11.2.1. The level asked for is the level given.
     fn MPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: Out<c_int>) {
         let _ = (argc, argv);
-        let level = runtime::start(required)?;
+        let level = start::start(required)?;
         provided.set("provided", level)
     }
 
     /// MPI-5.0 §11.2.2
     fn MPI_Finalize() {
-        runtime::finish()
+        start::finish()
     }
 
     /// Works at any time.
     fn MPI_Initialized(flag: Out<c_int>) {
-        flag.set("flag", c_int::from(state::phase() != Phase::Before))
+        flag.set("flag", c_int::from(phase::phase() != Phase::Before))
     }
 
     /// Works at any time.
     fn MPI_Finalized(flag: Out<c_int>) {
-        flag.set("flag", c_int::from(state::phase() == Phase::After))
+        flag.set("flag", c_int::from(phase::phase() == Phase::After))
     }
 
     /// MPI-5.0 §11.6.2
     fn MPI_Query_thread(provided: Out<c_int>) {
         drop(state::process()?);
-        provided.set("provided", runtime::thread_level())
+        provided.set("provided", phase::thread_level())
     }
 
     /// MPI-5.0 §11.6.2
     fn MPI_Is_thread_main(flag: Out<c_int>) {
         drop(state::process()?);
-        flag.set("flag", c_int::from(runtime::is_main_thread()))
+        flag.set("flag", c_int::from(start::is_main_thread()))
     }
 
     /// Ends the whole job, whatever the communicator, as the standard allows.
     fn MPI_Abort(comm: MPI_Comm, errorcode: c_int) on comm {
-        let object = crate::errhandler::describe(comm.into());
-        runtime::abort(errorcode, &format!("the program called MPI_Abort with error code {errorcode} on {object}"))
+        let object = describe(comm.into());
+        abort(errorcode, &format!("the program called MPI_Abort with error code {errorcode} on {object}"))
     }
 
     /// Works at any time.

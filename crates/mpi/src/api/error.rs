@@ -1,20 +1,23 @@
 //! Chapter "error": error handlers, classes, codes and texts (MPI-5.0 §9.3 to §9.5).
 
 use crate::abi::*;
-use crate::boundary::{Fault, Object, fault};
-use crate::errhandler::{self, Action, Kind};
-use crate::state::{process, registry};
+use crate::arguments::*;
+use crate::boundary::{describe, resolve};
+use crate::errhandler::{self, Action, Kind, handlers};
+use crate::error::codes;
+use crate::fault::{Fault, Object, fault};
+use crate::state::process;
 use std::ffi::c_int;
 
 /// Creates a handler for one kind of object.
 fn create(kind: Kind, function: Callback, errhandler: Out<MPI_Errhandler>) -> Result<(), Fault> {
-    let handler = registry().errhandlers.create(kind, function)?;
+    let handler = handlers().create(kind, function)?;
     errhandler.set("errhandler", handler)
 }
 
 /// Calls what an object's handler does with a code, as `MPI_X_call_errhandler` asks: the call itself succeeds.
 fn call(on: Object, code: c_int) -> Result<(), Fault> {
-    let (on, action) = errhandler::resolve(on);
+    let (on, action) = resolve(on);
     match action {
         Action::Return => Ok(()),
         Action::Call(function) => {
@@ -22,10 +25,10 @@ fn call(on: Object, code: c_int) -> Result<(), Fault> {
             Ok(())
         }
         Action::Fatal | Action::Abort => {
-            let text = registry().errors.text(code).unwrap_or_default();
+            let text = codes().text(code).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
-            let object = errhandler::describe(on);
-            crate::runtime::abort(code, &format!("the program raised error {code} on {object}: {text}"))
+            let object = describe(on);
+            crate::runtime::exit::abort(code, &format!("the program raised error {code} on {object}: {text}"))
         }
     }
 }
@@ -55,15 +58,15 @@ api! {
     fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
         let mut process = process()?;
         let comm = process.comms.get_mut(comm, "comm")?;
-        let mut registry = registry();
-        let new = registry.errhandlers.retain(errhandler, Kind::Comm)?;
-        registry.errhandlers.release(std::mem::replace(&mut comm.errhandler, new))
+        let mut handlers = handlers();
+        let new = handlers.retain(errhandler, Kind::Comm)?;
+        handlers.release(std::mem::replace(&mut comm.errhandler, new))
     }
 
     /// The handle is the caller's to free.
     fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: Out<MPI_Errhandler>) on comm {
         let handler = process()?.comms.get(comm, "comm")?.errhandler;
-        let handler = registry().errhandlers.retain(handler, Kind::Comm)?;
+        let handler = handlers().retain(handler, Kind::Comm)?;
         errhandler.set("errhandler", handler)
     }
 
@@ -76,18 +79,18 @@ api! {
     /// Only the handler of MPI_FILE_NULL, the default of files to be opened, until there are files.
     fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) on file {
         check_no_file(file)?;
-        let mut registry = registry();
-        let new = registry.errhandlers.retain(errhandler, Kind::File)?;
-        let old = std::mem::replace(&mut registry.errhandlers.of_no_file, new);
-        registry.errhandlers.release(old)
+        let mut handlers = handlers();
+        let new = handlers.retain(errhandler, Kind::File)?;
+        let old = std::mem::replace(&mut handlers.of_no_file, new);
+        handlers.release(old)
     }
 
     /// The handle is the caller's to free.
     fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) on file {
         check_no_file(file)?;
-        let mut registry = registry();
-        let handler = registry.errhandlers.of_no_file;
-        let handler = registry.errhandlers.retain(handler, Kind::File)?;
+        let mut handlers = handlers();
+        let handler = handlers.of_no_file;
+        let handler = handlers.retain(handler, Kind::File)?;
         errhandler.set("errhandler", handler)
     }
 
@@ -103,53 +106,53 @@ api! {
         if handler == MPI_ERRHANDLER_NULL {
             return Err(fault(MPI_ERR_ERRHANDLER, format_args!("argument errhandler is MPI_ERRHANDLER_NULL")));
         }
-        registry().errhandlers.release(handler)?;
+        handlers().release(handler)?;
         errhandler.set("errhandler", MPI_ERRHANDLER_NULL)
     }
 
     /// MPI-5.0 §9.4
     fn MPI_Error_class(errorcode: c_int, errorclass: Out<c_int>) {
-        let class = registry().errors.class(errorcode);
+        let class = codes().class(errorcode);
         errorclass.set("errorclass", class.ok_or_else(|| unknown(errorcode))?)
     }
 
     /// The text is at most MPI_MAX_ERROR_STRING bytes with its end.
     fn MPI_Error_string(errorcode: c_int, string: OutText, resultlen: Out<c_int>) {
-        let text = registry().errors.text(errorcode).ok_or_else(|| unknown(errorcode))?;
+        let text = codes().text(errorcode).ok_or_else(|| unknown(errorcode))?;
         let length = string.set("string", &text, MPI_MAX_ERROR_STRING as usize)?;
         resultlen.set("resultlen", length)
     }
 
     /// MPI-5.0 §9.5
     fn MPI_Add_error_class(errorclass: Out<c_int>) {
-        let class = registry().errors.add_class();
+        let class = codes().add_class();
         errorclass.set("errorclass", class)
     }
 
     /// MPI-5.0 §9.5
     fn MPI_Add_error_code(errorclass: c_int, errorcode: Out<c_int>) {
-        let code = registry().errors.add_code(errorclass)?;
+        let code = codes().add_code(errorclass)?;
         errorcode.set("errorcode", code)
     }
 
     /// MPI-5.0 §9.5
     fn MPI_Add_error_string(errorcode: c_int, string: Text) {
-        registry().errors.set_text(errorcode, string.get("string")?)
+        codes().set_text(errorcode, string.get("string")?)
     }
 
     /// MPI-5.0 §9.5
     fn MPI_Remove_error_class(errorclass: c_int) {
-        registry().errors.remove(errorclass, true)
+        codes().remove(errorclass, true)
     }
 
     /// MPI-5.0 §9.5
     fn MPI_Remove_error_code(errorcode: c_int) {
-        registry().errors.remove(errorcode, false)
+        codes().remove(errorcode, false)
     }
 
     /// MPI-5.0 §9.5
     fn MPI_Remove_error_string(errorcode: c_int) {
-        registry().errors.remove_text(errorcode)
+        codes().remove_text(errorcode)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use crate::abi::*;
 use crate::api::p2p;
-use crate::boundary::fault;
-use crate::runtime::helper::{self, Mode};
+use crate::arguments::*;
+use crate::fault::fault;
+use crate::runtime::helper;
+use crate::runtime::mode::{self, Mode};
 use crate::state::process;
 use ayatori_core::device::Gap;
 use std::ffi::{c_double, c_int, c_void};
@@ -30,6 +32,6 @@ api! {
     /// Who makes progress. Local.
     fn MPIX_Progress_get(mode: Out<c_int>) {
         drop(process()?);
-        mode.set("mode", helper::mode().number())
+        mode.set("mode", mode::mode().number())
     }
 }

@@ -2,7 +2,8 @@
 
 use super::comm::comparison;
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
+use crate::fault::{Fault, fault};
 use crate::state::process;
 use ayatori_core::group::Group;
 use std::ffi::c_int;

@@ -1,38 +1,10 @@
 //! Chapter "info" (MPI-5.0 §10). All of it works before MPI_Init and after MPI_Finalize, from any thread.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
-use crate::info::{Info, check_key};
-use crate::state::registry;
+use crate::arguments::*;
+use crate::fault::fault;
+use crate::info::{Info, change, check_key, check_not_environment, give, infos, with};
 use std::ffi::{CStr, c_char, c_int};
-
-/// Puts a new info object into the table and its handle into `out`.
-pub(crate) fn give(info: Info, name: &str, out: Out<MPI_Info>) -> Result<(), Fault> {
-    let handle = registry().infos.insert(info)?;
-    out.set(name, handle)
-}
-
-/// Looks at an info object.
-pub(crate) fn with<R>(info: MPI_Info, look: impl FnOnce(&Info) -> Result<R, Fault>) -> Result<R, Fault> {
-    let mut registry = registry();
-    if info == MPI_INFO_ENV && registry.infos.get(info, "info").is_err() {
-        registry.infos.insert_predefined(MPI_INFO_ENV, Info::environment());
-    }
-    look(registry.infos.get(info, "info")?)
-}
-
-/// Changes an info object of the user's.
-fn change(info: MPI_Info, change: impl FnOnce(&mut Info) -> Result<(), Fault>) -> Result<(), Fault> {
-    check_not_environment(info)?;
-    change(registry().infos.get_mut(info, "info")?)
-}
-
-fn check_not_environment(info: MPI_Info) -> Result<(), Fault> {
-    if info == MPI_INFO_ENV {
-        return Err(fault(MPI_ERR_INFO, format_args!("MPI_INFO_ENV cannot be changed or freed")));
-    }
-    Ok(())
-}
 
 api! {
     /// An empty info object.
@@ -75,7 +47,7 @@ api! {
     fn MPI_Info_free(info: InOut<MPI_Info>) {
         let handle = info.get("info")?;
         check_not_environment(handle)?;
-        registry().infos.remove(handle, "info")?;
+        infos().remove(handle, "info")?;
         info.set("info", MPI_INFO_NULL)
     }
 

@@ -24,6 +24,7 @@ pub(crate) mod topology;
 /// The forms of collective operations; build.rs writes this.
 mod forms {
     use crate::abi::*;
+    use crate::arguments::*;
     use crate::collective::{Array, Mode};
     use std::ffi::{c_int, c_void};
 
@@ -34,7 +35,7 @@ mod forms {
 mod stubs {
     #![allow(unused_variables, reason = "a stub looks at nothing")]
     use crate::abi::*;
-    use crate::boundary::Fault;
+    use crate::fault::Fault;
     use std::ffi::{c_char, c_int, c_void};
 
     include!(concat!(env!("OUT_DIR"), "/stubs.rs"));

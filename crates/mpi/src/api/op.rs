@@ -1,15 +1,15 @@
 //! Chapter "op": reduction operations (MPI-5.0 §6.9).
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
+use crate::fault::{Fault, fault};
 use crate::op::{self, UserOp};
 use crate::staging::{Staging, Way};
-use crate::state::types;
 use std::ffi::{c_int, c_void};
 
 fn create(function: Callback, large: bool, commute: c_int, op: Out<MPI_Op>) -> Result<(), Fault> {
     let made = UserOp::new(function, large, commute != 0)?;
-    let handle = types()?.ops.insert(made)?;
+    let handle = op::table()?.insert(made)?;
     op.set("op", handle)
 }
 
@@ -56,7 +56,7 @@ api! {
     /// Operations under way keep what they need.
     fn MPI_Op_free(op: InOut<MPI_Op>) {
         let handle = op.get("op")?;
-        types()?.ops.remove(handle, "op")?;
+        op::table()?.remove(handle, "op")?;
         op.set("op", MPI_OP_NULL)
     }
 

@@ -3,18 +3,20 @@
 //! The `_c` form of a function has a count of 64 bits and is otherwise the same.
 
 use crate::abi::*;
-use crate::boundary::Fault;
-use crate::gate::Guard;
-use crate::message::{self, give_status};
+use crate::arguments::*;
+use crate::fault::Fault;
+use crate::message::{self, Message, give_status};
 use crate::request::{Half, SENT, What};
-use crate::runtime::{Engine, Plan, complete, on_device, wait, wait_afar, wait_direct, wait_until};
-use crate::state::{Process, process};
+use crate::runtime::machine::Machine;
+use crate::runtime::net::on_device;
+use crate::runtime::offload::Post;
+use crate::runtime::wait::{complete, wait, wait_direct, wait_remote, wait_until};
+use crate::state::{Guard, Process, process};
 use crate::why::Waits;
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Gap;
 use ayatori_core::ids::{Rank, RequestId, Source};
-use ayatori_core::process::MessageId;
 use ayatori_core::request::{Completion, PROC_NULL, Posted, SendMode, Status};
 use std::ffi::{c_int, c_void};
 
@@ -63,7 +65,7 @@ impl Send {
         let comm = process.comms.get(self.comm, "comm")?.id();
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        let Some(engine) = &mut process.engine else { return Ok(false) };
+        let Some(engine) = process.engine.own() else { return Ok(false) };
         Ok(self.mode == SendMode::Standard
             && on_device!(&mut engine.device, |device| {
                 engine.core.send_at_once(device, comm, buffer, dest, tag)
@@ -80,16 +82,16 @@ impl Send {
     /// Whether it is given to the engine's thread. A buffered send tells at once whether there was room.
     #[inline(always)]
     fn is_afar(self, process: &Process) -> bool {
-        process.is_afar() && self.mode != SendMode::Buffered
+        process.engine.is_remote() && self.mode != SendMode::Buffered
     }
 
     /// What the engine's thread is to do, checked.
-    fn plan(self, process: &Process) -> Result<Plan, Fault> {
+    fn plan(self, process: &Process) -> Result<Post, Fault> {
         let comm = process.comms.get(self.comm, "comm")?;
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         check_rank(dest, comm.size())?;
-        Ok(Plan::Send { comm: comm.id(), buffer, dest, tag, mode: self.mode })
+        Ok(Post::Send { comm: comm.id(), buffer, dest, tag, mode: self.mode })
     }
 }
 
@@ -144,14 +146,14 @@ impl Receive {
     }
 
     /// What the engine's thread is to do, checked.
-    fn plan(self, process: &Process) -> Result<Plan, Fault> {
+    fn plan(self, process: &Process) -> Result<Post, Fault> {
         let comm = process.comms.get(self.comm, "comm")?;
         let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         if let Source::Rank(rank) = source {
             check_rank(rank, comm.size())?;
         }
-        Ok(Plan::Receive { comm: comm.id(), buffer, source, tag })
+        Ok(Post::Receive { comm: comm.id(), buffer, source, tag })
     }
 }
 
@@ -188,21 +190,21 @@ impl Receive {
 #[inline]
 fn give_away(
     process: &mut Process,
-    plan: Plan,
+    post: Post,
     comm: MPI_Comm,
     is_awaited: bool,
 ) -> Result<Option<MPI_Request>, Fault> {
-    if process.send_copy(&plan) {
+    if process.engine.send_copy(&post) {
         return Ok(None);
     }
-    process.run_afar(plan, comm, is_awaited).map(Some)
+    process.post(post, comm, is_awaited).map(Some)
 }
 
 /// A send by way of the engine's thread.
 #[cold]
 #[inline(never)]
 fn send_afar(
-    mut process: Guard<'static>,
+    mut process: Guard,
     data: (*const c_void, MPI_Count),
     to: (MPI_Datatype, c_int),
     by: (c_int, MPI_Comm),
@@ -212,14 +214,14 @@ fn send_afar(
     let plan = args.plan(&process)?;
     match give_away(&mut process, plan, args.comm, true)? {
         None => Ok(()),
-        Some(request) => crate::request::check(&wait_afar(process, request)?, args.comm),
+        Some(request) => crate::request::check(&wait_remote(process, request)?, args.comm),
     }
 }
 
 #[cold]
 #[inline(never)]
 fn isend_afar(
-    mut process: Guard<'static>,
+    mut process: Guard,
     data: (*const c_void, MPI_Count),
     to: (MPI_Datatype, c_int),
     by: (c_int, MPI_Comm),
@@ -235,16 +237,16 @@ fn isend_afar(
 #[cold]
 #[inline(never)]
 fn receive_shared(
-    mut process: Guard<'static>,
+    mut process: Guard,
     data: (*mut c_void, MPI_Count),
     from: (MPI_Datatype, c_int),
     by: (c_int, MPI_Comm),
 ) -> Result<Completion, Fault> {
     let args = Receive::from_pairs((data, from, by));
-    if process.is_afar() {
+    if process.engine.is_remote() {
         let plan = args.plan(&process)?;
-        let request = process.run_afar(plan, args.comm, true)?;
-        return wait_afar(process, request);
+        let request = process.post(plan, args.comm, true)?;
+        return wait_remote(process, request);
     }
     let posted = args.start(&mut process)?;
     wait(process, posted)
@@ -253,7 +255,7 @@ fn receive_shared(
 #[cold]
 #[inline(never)]
 fn irecv_afar(
-    mut process: Guard<'static>,
+    mut process: Guard,
     data: (*mut c_void, MPI_Count),
     from: (MPI_Datatype, c_int),
     by: (c_int, MPI_Comm),
@@ -261,21 +263,21 @@ fn irecv_afar(
 ) -> Result<(), Fault> {
     let args = Receive::from_pairs((data, from, by));
     let plan = args.plan(&process)?;
-    let handle = process.run_afar(plan, args.comm, false)?;
+    let handle = process.post(plan, args.comm, false)?;
     request.set("request", handle)
 }
 
 /// Both halves of a send-receive by way of the engine's thread.
 #[cold]
-fn sendrecv_afar(mut process: Guard<'static>, send: Send, receive: Receive) -> Result<Completion, Fault> {
+fn sendrecv_afar(mut process: Guard, send: Send, receive: Receive) -> Result<Completion, Fault> {
     let (send_plan, receive_plan) = (send.plan(&process)?, receive.plan(&process)?);
     // Also before the first starts: no other call comes in between, and nothing else can fail.
-    process.requests.check_room(2)?;
-    let receiving = process.run_afar(receive_plan, receive.comm, true)?;
+    process.requests.table.check_room(2)?;
+    let receiving = process.post(receive_plan, receive.comm, true)?;
     let sending = give_away(&mut process, send_plan, send.comm, true)?;
-    let received = wait_afar(process, receiving)?;
+    let received = wait_remote(process, receiving)?;
     let sent = match sending {
-        Some(sending) => wait_afar(crate::state::process()?, sending)?,
+        Some(sending) => wait_remote(crate::state::process()?, sending)?,
         None => Completion::EMPTY,
     };
     Ok(Completion { error: received.error.or(sent.error), ..received })
@@ -321,7 +323,7 @@ pub(crate) fn isend_paced(
     let id = process.comms.get(comm, "comm")?.id();
     let buffer = message::buffer(buf, count, datatype, "buf")?;
     let (dest, tag) = (message::destination(dest)?, message::tag(tag)?);
-    let Engine { core, device, .. } = process.engine();
+    let Machine { core, device, .. } = process.engine();
     let posted = core.isend_paced(device, id, buffer, dest, tag, SendMode::Standard, gap)?;
     let handle = process.new_request(posted, comm)?;
     request.set("request", handle)
@@ -331,7 +333,7 @@ fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
     let handle = if args.is_afar(&process) {
         let plan = args.plan(&process)?;
-        process.prepare_afar(plan, args.comm)?
+        process.requests.prepare_post(plan, args.comm)?
     } else {
         let id = args.init(&mut process)?;
         process.core_request(id, args.comm)?
@@ -367,14 +369,6 @@ fn receive_matched(
     let Message { id, comm } = process.messages.remove(handle, "message")?;
     let engine = process.engine();
     Ok((engine.core.imrecv(&mut engine.device, id, buffer)?, comm))
-}
-
-/// A message held by `MPI_Mprobe`.
-#[derive(Clone, Copy)]
-pub(crate) struct Message {
-    id: MessageId,
-    /// Whose error handler hears of its errors.
-    comm: MPI_Comm,
 }
 
 /// One look at what has arrived. `take`: out of matching.
@@ -422,14 +416,14 @@ fn start_both(process: &mut Process, send: Send, receive: Receive) -> Result<(Ha
 }
 
 /// Waits for both halves; the receive's completion, with either's error.
-fn finish_both(process: Guard<'static>, (receive, send): (Half, Half)) -> Result<Completion, Fault> {
+fn finish_both(process: Guard, (receive, send): (Half, Half)) -> Result<Completion, Fault> {
     drop(process);
     let end = |half| match half {
         Half::Over(completion) => Ok(completion),
         Half::Going(id) => {
             wait_until(Waits::Both(receive, send), |process| Ok(process.engine().core.take(id)?))
         }
-        Half::Afar => unreachable!("both were started by the core"),
+        Half::Remote => unreachable!("both were started by the core"),
     };
     let received = end(receive)?;
     let sent = end(send)?;
@@ -455,7 +449,7 @@ fn isendrecv(
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
     let mut process = process()?;
-    process.requests.check_room(1)?;
+    process.requests.table.check_room(1)?;
     let (received, sent) = start_both(&mut process, send, receive)?;
     let handle = process.table_request(What::Both(received, sent, kept), send.comm)?;
     request.set("request", handle)
@@ -523,7 +517,7 @@ macro_rules! counted {
             fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
                 let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
-                if process.is_afar() {
+                if process.engine.is_remote() {
                     let (data, from, by) = receive.pairs();
                     return irecv_afar(process, data, from, by, request);
                 }
@@ -535,9 +529,9 @@ macro_rules! counted {
             fn $init(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
                 let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
-                let handle = if process.is_afar() {
+                let handle = if process.engine.is_remote() {
                     let plan = receive.plan(&process)?;
-                    process.prepare_afar(plan, comm)?
+                    process.requests.prepare_post(plan, comm)?
                 } else {
                     let id = receive.init(&mut process)?;
                     process.core_request(id, comm)?

@@ -1,10 +1,12 @@
 //! Chapter "request": waiting for, testing, starting and cancelling operations (MPI-5.0 §3.7.3 to §3.9, §13.2).
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
+use crate::fault::{Fault, fault};
 use crate::message;
-use crate::request::{General, Half, Request, SENT, Tested, What, check, peek};
-use crate::runtime::{Afar, found_nothing, helper, wait_until};
+use crate::request::{General, Half, Looked, Remote, Request, SENT, Tested, What, check};
+use crate::runtime::sleepers::tell_resting;
+use crate::runtime::wait::{found_nothing, wait_for_any, wait_until};
 use crate::state::{Process, process};
 use crate::why::Waits;
 use ayatori_core::request::Completion;
@@ -17,6 +19,16 @@ struct Ended {
     comm: MPI_Comm,
     /// There was nothing to wait for.
     is_nothing: bool,
+}
+
+/// Whether requests are over, without waiting and without ending them (`MPI_Request_get_status`).
+fn peek(handle: MPI_Request) -> Result<Option<MPI_Status>, Fault> {
+    let looked = process()?.look_at(handle)?;
+    match looked {
+        // The lock is gone: the user's function may call MPI.
+        Looked::General(general) => general.query().map(Some),
+        Looked::Core(completion) => Ok(completion.map(|completion| message::status(&completion))),
+    }
 }
 
 /// What a locked look at a request found; a generalized request's functions are called after the lock.
@@ -340,7 +352,7 @@ api! {
         let count = length("count", count)?;
         let mut ended = end_any(array_of_requests, count)?;
         if ended.is_none() {
-            ended = Some(crate::runtime::wait_for_any(Waits::Any(array_of_requests, count), || end_any(array_of_requests, count))?);
+            ended = Some(wait_for_any(Waits::Any(array_of_requests, count), || end_any(array_of_requests, count))?);
         }
         give_any(ended.flatten(), indx, status)
     }
@@ -365,7 +377,7 @@ api! {
         let count = length("incount", incount)?;
         let mut ended = end_some(array_of_requests, count)?;
         if ended.is_none() {
-            ended = Some(crate::runtime::wait_for_any(Waits::Any(array_of_requests, count), || end_some(array_of_requests, count))?);
+            ended = Some(wait_for_any(Waits::Any(array_of_requests, count), || end_some(array_of_requests, count))?);
         }
         give_some(ended.flatten(), outcount, array_of_indices, array_of_statuses)
     }
@@ -480,14 +492,14 @@ api! {
     fn MPI_Grequest_complete(request: MPI_Request) {
         let freed = {
             let mut process = process()?;
-            let What::General(general) = &mut process.requests.get_mut(request, "request")?.what else {
+            let What::General(general) = &mut process.requests.table.get_mut(request, "request")?.what else {
                 return Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not a generalized request")));
             };
             general.is_complete = true;
-            helper::tell_resting();
+            tell_resting();
             let copy = **general;
             if copy.is_freed {
-                process.requests.remove(request, "request")?;
+                process.requests.table.remove(request, "request")?;
             }
             copy.is_freed.then_some(copy)
         };
@@ -505,23 +517,23 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
     if handle == SENT {
         return Ok(None);
     }
-    process.settle();
-    match &mut process.requests.get_mut(handle, "request")?.what {
+    process.take_responses();
+    match &mut process.requests.table.get_mut(handle, "request")?.what {
         // MPI_Grequest_complete will still be called with the handle.
         What::General(general) if !general.is_complete => {
             general.is_freed = true;
             return Ok(None);
         }
-        What::Afar(Afar { running: Some(Half::Afar), is_freed, .. }) => {
+        What::Remote(Remote { running: Some(Half::Remote), is_freed, .. }) => {
             *is_freed = true;
             return Ok(None);
         }
         _ => {}
     }
-    let Request { what, .. } = process.requests.remove(handle, "request")?;
+    let Request { what, .. } = process.requests.table.remove(handle, "request")?;
     match what {
-        What::Afar(Afar { running: Some(Half::Going(id)), .. }) => process.engine().core.free(id)?,
-        What::Afar(_) => {}
+        What::Remote(Remote { running: Some(Half::Going(id)), .. }) => process.engine().core.free(id)?,
+        What::Remote(_) => {}
         What::Both(receive, send, kept) => {
             for half in [receive, send] {
                 if let Half::Going(id) = half {
@@ -553,13 +565,13 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
         engine.core.cancel(&mut engine.device, id)?;
         return Ok(None);
     }
-    let running = match &process.requests.get(handle, "request")?.what {
-        What::Afar(Afar { running: None, .. }) => {
+    let running = match &process.requests.table.get(handle, "request")?.what {
+        What::Remote(Remote { running: None, .. }) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("argument request is not active")));
         }
-        What::Afar(Afar { running: Some(Half::Afar), .. }) => process.id_afar(handle),
-        What::Afar(Afar { running: Some(Half::Going(id)), .. }) => Some(*id),
-        What::Afar(_) | What::Sent | What::Flush => None,
+        What::Remote(Remote { running: Some(Half::Remote), .. }) => process.remote_id(handle),
+        What::Remote(Remote { running: Some(Half::Going(id)), .. }) => Some(*id),
+        What::Remote(_) | What::Sent | What::Flush => None,
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }
@@ -583,18 +595,13 @@ fn is_nothing(handle: MPI_Request) -> Result<bool, Fault> {
     if let Some(id) = process.core_id(handle, "array_of_requests")? {
         return Ok(process.engine().core.is_inactive(id));
     }
-    Ok(match &process.requests.get(handle, "array_of_requests")?.what {
+    Ok(match &process.requests.table.get(handle, "array_of_requests")?.what {
         What::Collective(persistent) => persistent.is_inactive(),
-        What::Afar(afar) => afar.running.is_none(),
+        What::Remote(remote) => remote.running.is_none(),
         _ => false,
     })
 }
 
 fn start(requests: InOut<MPI_Request>, at: usize) -> Result<(), Fault> {
-    let handle = requests.get_at("request", at)?;
-    let mut process = process()?;
-    let Some(id) = process.core_id(handle, "request")? else { return process.start_again(handle) };
-    let comm = process.core_comms[id.index as usize];
-    let engine = process.engine();
-    engine.core.start(&mut engine.device, id).map_err(|error| Fault::from(error).on(comm))
+    process()?.start(requests.get_at("request", at)?)
 }

@@ -1,8 +1,9 @@
 //! Chapter "status": what a status says and can be made to say (MPI-5.0 §3.2.5, §3.2.6).
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
 use crate::datatype::{self, get};
+use crate::fault::{Fault, fault};
 use std::ffi::c_int;
 
 /// Reads the status a caller must give: MPI_STATUS_IGNORE says nothing.

@@ -1,7 +1,8 @@
 //! Chapter "topology" (MPI-5.0 §8).
 
 use crate::abi::*;
-use crate::boundary::fault;
+use crate::arguments::*;
+use crate::fault::fault;
 use crate::state::process;
 use crate::topology::balanced_dimensions;
 use std::ffi::c_int;

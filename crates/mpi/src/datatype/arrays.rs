@@ -6,7 +6,7 @@
 use super::Type;
 use super::make::{Made, too_large};
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::fault::{Fault, fault};
 use ayatori_core::layout::Layout;
 use std::ffi::c_int;
 

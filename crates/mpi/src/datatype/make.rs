@@ -2,7 +2,7 @@
 
 use super::Type;
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::fault::{Fault, fault};
 use ayatori_core::layout::{Layout, Signature};
 use std::ffi::c_int;
 use std::sync::Arc;

@@ -9,7 +9,8 @@
 //! launcher's key-value store carries it: it is then as secret as that launcher's connections are.
 
 use crate::abi::MPI_ERR_OTHER;
-use crate::boundary::{Fault, fault};
+use crate::fault::{Fault, failed, fault};
+use crate::host::online_cpus_count;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
@@ -18,8 +19,6 @@ use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
 use ayatori_launch::environment::{KEY_OF_JOB, Pmi1};
 use ayatori_launch::pmi::{Client, mapping};
 use std::hash::{DefaultHasher, Hash, Hasher};
-
-use super::launch::{failed, online_cpus_count};
 
 /// Where each process is, and what it offers.
 struct World {

@@ -29,58 +29,22 @@
 //!
 //! The lock between calls and the helper is `gate.rs`.
 
-use crate::boundary::{Fault, fault};
-use crate::gate::{Doze, Guard, HelperGuard};
+use crate::calls;
+use crate::gate::{Doze, HelperGuard, Occupant};
+use crate::lock::locked;
+use crate::phase;
 use crate::state::{self, Process};
-use crate::why;
 use ayatori_core::device::Armed;
 use ayatori_devices::threads::{self, Nap, Signal};
-use ayatori_launch::environment::ENV_PROGRESS;
-use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::engine::Left;
-use super::offload;
-
-/// Who makes progress, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Mode {
-    /// Calls of MPI only.
-    Inline,
-    /// Calls of MPI, and a thread while there are none.
-    Assisted,
-    /// A thread, always.
-    Offload,
-}
-
-impl Mode {
-    /// Its number in `mpi-ext.h`.
-    pub(crate) fn number(self) -> c_int {
-        self as c_int
-    }
-
-    /// By its number in `mpi-ext.h`.
-    pub(crate) fn from_number(number: c_int) -> Option<Self> {
-        [Self::Inline, Self::Assisted, Self::Offload].into_iter().find(|mode| mode.number() == number)
-    }
-
-    /// What the environment asks for.
-    pub(super) fn from_environment() -> Result<Self, Fault> {
-        match std::env::var(ENV_PROGRESS).as_deref() {
-            Err(_) | Ok("" | "assisted") => Ok(Self::Assisted),
-            Ok("inline") => Ok(Self::Inline),
-            Ok("offload") => Ok(Self::Offload),
-            Ok(other) => Err(fault(
-                crate::abi::MPI_ERR_OTHER,
-                format_args!("{ENV_PROGRESS} is \"{other}\": give `inline`, `assisted` or `offload`"),
-            )),
-        }
-    }
-}
+use super::exit::guarded;
+use super::machine::Left;
+use super::mode::{self, Mode, mode};
+use super::sleepers::{COMPLETED, RESTING, WATCHING, nap, set_nap, tell_resting};
 
 /// How long nobody calls until the helper takes over, and how often it looks whether that is so.
 const TICK: Duration = Duration::from_micros(500);
@@ -95,41 +59,14 @@ const LINKS_TICK: Duration = Duration::from_millis(4);
 /// other side waiting.
 const LOOKS_TIME: Duration = Duration::from_micros(50);
 
-/// The mode in force.
-static MODE: AtomicU8 = AtomicU8::new(Mode::Inline as u8);
 /// The kernel can do what the lock needs, and there is somebody to talk to.
 static CAN_ASSIST: AtomicBool = AtomicBool::new(false);
 /// Wakes the helper.
 static SIGNAL: Signal = Signal::new();
 static IS_STOPPING: AtomicBool = AtomicBool::new(false);
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-/// Where it sleeps while it watches.
-static NAP: Mutex<Option<Arc<Nap>>> = Mutex::new(None);
-/// Threads that rest.
-static RESTING: AtomicU32 = AtomicU32::new(0);
-/// Those of them that look into the engine themselves, so that all that happens there may concern them.
-static WATCHING: AtomicU32 = AtomicU32::new(0);
-/// Something has completed.
-static COMPLETED: Signal = Signal::new();
-/// Calls that wait for the engine's thread and do not sleep.
-static AWAITING: AtomicU32 = AtomicU32::new(0);
 /// The core's news when that was last said.
 static NEWS_COUNT: AtomicU64 = AtomicU64::new(0);
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The mode in force.
-pub(crate) fn mode() -> Mode {
-    const ASSISTED: u8 = Mode::Assisted as u8;
-    const OFFLOAD: u8 = Mode::Offload as u8;
-    match MODE.load(Ordering::Relaxed) {
-        ASSISTED => Mode::Assisted,
-        OFFLOAD => Mode::Offload,
-        _ => Mode::Inline,
-    }
-}
 
 /// MPI starts. To be called before there are more threads: later it takes the kernel milliseconds.
 pub(super) fn register() {
@@ -142,13 +79,13 @@ pub(super) fn prepare(process: &mut Process, is_alone: bool) {
     if nap.is_none() {
         CAN_ASSIST.store(false, Ordering::Relaxed);
     }
-    *locked(&NAP) = nap.map(Arc::new);
+    set_nap(nap);
 }
 
 /// Goes over to a mode; gives the one in force then: without the kernel's help, or alone, that is *inline*. No call is
 /// inside.
 pub(crate) fn set_mode(wanted: Mode) -> Mode {
-    let nap = locked(&NAP).clone();
+    let nap = nap();
     let mut mode = match wanted {
         Mode::Assisted if !CAN_ASSIST.load(Ordering::Relaxed) => Mode::Inline,
         Mode::Offload if nap.is_none() => Mode::Inline,
@@ -158,11 +95,11 @@ pub(crate) fn set_mode(wanted: Mode) -> Mode {
         end_offload();
     }
     match (mode, nap) {
-        (Mode::Offload, Some(nap)) if self::mode() != Mode::Offload => {
+        (Mode::Offload, Some(nap)) if mode::mode() != Mode::Offload => {
             stop();
-            let has_begun = offload::enter(&mut state::process_in_any_phase(), nap);
+            let has_begun = state::process_in_any_phase().engine.enter_offload(nap);
             // From now on calls wait as they do among threads: without the process.
-            state::gate().set_concurrent(has_begun || is_threaded());
+            state::gate().set_concurrent(has_begun || phase::is_threaded());
             if !has_begun {
                 mode = Mode::Inline;
             }
@@ -174,33 +111,28 @@ pub(crate) fn set_mode(wanted: Mode) -> Mode {
         }
         _ => {}
     }
-    MODE.store(mode as u8, Ordering::Relaxed);
+    mode::set(mode);
     mode
-}
-
-/// Whether calls may overlap by the level the user asked for.
-fn is_threaded() -> bool {
-    super::thread_level() == crate::abi::MPI_THREAD_MULTIPLE
 }
 
 /// Goes over to *inline*, if the mode is *offload*. No call is inside.
 pub(super) fn end_offload() {
     if mode() == Mode::Offload {
-        offload::leave(&mut state::process_in_any_phase());
-        state::gate().set_concurrent(is_threaded());
-        MODE.store(Mode::Inline as u8, Ordering::Relaxed);
+        state::process_in_any_phase().leave_offload();
+        state::gate().set_concurrent(phase::is_threaded());
+        mode::set(Mode::Inline);
     }
 }
 
 /// Ends the helper. No call is inside.
 pub(super) fn stop() {
-    MODE.store(Mode::Inline as u8, Ordering::Relaxed);
+    mode::set(Mode::Inline);
     state::gate().forget_helper();
     let Some(thread) = locked(&THREAD).take() else { return };
     IS_STOPPING.store(true, Ordering::SeqCst);
     SIGNAL.raise();
-    call_back();
-    // It has panicked, or not: it is gone.
+    super::sleepers::call_back();
+    // It is gone.
     let _ = thread.join();
     IS_STOPPING.store(false, Ordering::SeqCst);
     state::gate().forget_helper();
@@ -212,24 +144,16 @@ pub(crate) fn wake() {
     SIGNAL.raise();
     let mut thread = locked(&THREAD);
     if thread.is_none() && mode() == Mode::Assisted {
-        match threads::start("mpi-progress", run) {
+        match threads::start("mpi-progress", || guarded("the progress thread", "helper", run)) {
             Ok(started) => *thread = Some(started),
-            Err(_) => MODE.store(Mode::Inline as u8, Ordering::Relaxed),
+            Err(_) => mode::set(Mode::Inline),
         }
-    }
-}
-
-/// Ends the helper's sleep at the device: a call has come. With the gate's mutex.
-#[cold]
-pub(crate) fn call_back() {
-    if let Some(nap) = &*locked(&NAP) {
-        nap.end();
     }
 }
 
 /// The thread.
 fn run() {
-    let Some(nap) = locked(&NAP).clone() else { return };
+    let Some(nap) = nap() else { return };
     let gate = state::gate();
     // What began it may have left nothing but links behind.
     doze_on(SIGNAL.seen());
@@ -326,7 +250,7 @@ fn watch(nap: &Nap) {
         if engine.device.arm_aside() == Armed::NotYet {
             continue;
         }
-        if why::words().is_asked() {
+        if calls::words().is_asked() {
             // Who rests answers. Who asks from now on ends the sleep.
             tell_resting();
         }
@@ -343,7 +267,7 @@ fn watch(nap: &Nap) {
 }
 
 /// One round, in which no function of the user's runs.
-fn advance(process: &mut HelperGuard<'_>) -> bool {
+fn advance(process: &mut HelperGuard<'_, Process>) -> bool {
     let engine = process.engine();
     engine.core.put_off_user_functions(true);
     let worked = engine.progress();
@@ -352,7 +276,7 @@ fn advance(process: &mut HelperGuard<'_>) -> bool {
 }
 
 /// What is there to look after.
-fn left(process: &mut HelperGuard<'_>) -> Left {
+fn left(process: &mut HelperGuard<'_, Process>) -> Left {
     if RESTING.load(Ordering::Relaxed) > 0 { Left::Work } else { process.engine().left() }
 }
 
@@ -396,69 +320,34 @@ impl Drop for Resting {
     }
 }
 
-/// A call that waits for the engine's thread and is awake.
-pub(crate) struct Awaiting(());
-
-impl Awaiting {
-    /// Begins, in mode *offload*.
-    pub(crate) fn begin() -> Option<Self> {
-        (mode() == Mode::Offload).then(|| {
-            AWAITING.fetch_add(1, Ordering::SeqCst);
-            Self(())
-        })
+impl Occupant for Process {
+    #[inline(always)]
+    fn has_work(&self) -> bool {
+        self.engine.has_work()
     }
-}
 
-impl Drop for Awaiting {
-    fn drop(&mut self) {
-        if AWAITING.fetch_sub(1, Ordering::SeqCst) == 1 {
-            offload::end_wait();
-        }
+    #[inline(always)]
+    fn has_links(&self) -> bool {
+        self.engine.has_links()
     }
-}
 
-/// Whether there is such a call.
-pub(super) fn is_awaited() -> bool {
-    AWAITING.load(Ordering::Relaxed) > 0
-}
-
-/// Where it, or the engine's thread, sleeps at the device.
-pub(super) fn nap() -> Option<Arc<Nap>> {
-    locked(&NAP).clone()
-}
-
-/// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given responses, or all
-/// are to look for another reason.
-pub(super) fn tell(has_answered: bool) {
-    // They say that they rest, then look once more; what they are to find was there before this.
-    fence(Ordering::SeqCst);
-    let concerned = if has_answered { &RESTING } else { &WATCHING };
-    if concerned.load(Ordering::Relaxed) > 0 {
-        COMPLETED.raise();
-    }
-}
-
-/// To be read before the look after which a thread rests.
-pub(crate) fn completions_seen() -> u32 {
-    COMPLETED.seen()
-}
-
-/// Something has happened that threads which rest may wait for.
-pub(crate) fn tell_resting() {
-    if RESTING.load(Ordering::Relaxed) > 0 {
-        COMPLETED.raise();
-    }
-}
-
-/// A call among others ends: threads that rest are told if anything has completed, or come.
-#[inline]
-pub(crate) fn note_shared_call(process: &Guard<'_>) {
-    if RESTING.load(Ordering::Relaxed) > 0
-        && let Some(engine) = &process.engine
-    {
-        let count = engine.core.news_count();
-        if NEWS_COUNT.swap(count, Ordering::Relaxed) != count {
+    #[inline]
+    fn end_shared_call(&mut self) {
+        // Threads that rest are told if anything has completed, or come.
+        if RESTING.load(Ordering::Relaxed) > 0
+            && let Some(count) = self.engine.news_count()
+            && NEWS_COUNT.swap(count, Ordering::Relaxed) != count
+        {
             COMPLETED.raise();
         }
+        self.engine.give_back();
+    }
+
+    fn wake_helper() {
+        wake();
+    }
+
+    fn call_helper_back() {
+        super::sleepers::call_back();
     }
 }

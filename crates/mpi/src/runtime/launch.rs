@@ -1,25 +1,25 @@
 //! How a process finds its job: nobody started it, or a launcher that speaks PMI-1 did.
 
 use crate::abi::MPI_ERR_OTHER;
-use crate::boundary::{Fault, fault};
-use crate::collective::Selectors;
+use crate::fault::{Fault, failed, fault};
+use crate::host::online_cpus_count;
 use crate::node::Node;
+use crate::operation::Selectors;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::{Config, GapRule};
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
 use ayatori_launch::environment::{Launch, Pmi1};
 use ayatori_launch::pmi::Client;
-use std::fmt::Display;
 
-use super::Net;
 use super::cluster;
-use super::engine::{Clock, Engine};
+use super::machine::{Clock, Machine};
+use super::net::Net;
 
 /// A process in its job.
 pub(crate) struct Job {
     /// What moves messages.
-    pub(crate) engine: Engine,
+    pub(crate) machine: Machine,
     /// The launcher, until the end.
     pub(crate) launcher: Option<Client>,
     /// This process.
@@ -49,7 +49,7 @@ fn alone() -> Result<Job, Fault> {
     let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
     let crowd = Crowd { ranks_count: 1, cpus_count: online_cpus_count() };
     Ok(Job {
-        engine: engine(id, 1, Net::Shm(device), crowd, fabric(crowd), gap_rule()?),
+        machine: machine(id, 1, Net::Shm(device), crowd, fabric(crowd), gap_rule()?),
         launcher: None,
         id,
         count: 1,
@@ -74,8 +74,8 @@ fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
     };
     let appnum = client.appnum().ok().filter(|&number| number >= 0);
     let universe_size = client.universe_size().ok().filter(|&size| size > 0);
-    let engine = engine(id, count, device, crowd, fabric, gap);
-    Ok(Job { engine, launcher: Some(client), id, count, appnum, universe_size })
+    let machine = machine(id, count, device, crowd, fabric, gap);
+    Ok(Job { machine, launcher: Some(client), id, count, appnum, universe_size })
 }
 
 /// All processes are here.
@@ -95,12 +95,6 @@ fn one_host(pmi: &Pmi1, client: &mut Client) -> Result<Shm, Fault> {
         client.barrier().map_err(failed("wait for the other processes"))?;
     }
     Ok(device)
-}
-
-/// CPUs of this host, whether this process may use them or not.
-pub(super) fn online_cpus_count() -> u32 {
-    // SAFETY: sysconf has no preconditions.
-    u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1)
 }
 
 /// The job's segment: from the launcher, or made by rank 0 and published.
@@ -131,17 +125,12 @@ fn gap_rule() -> Result<GapRule, Fault> {
     ayatori_launch::environment::gap_rule().map_err(|error| fault(MPI_ERR_OTHER, format_args!("{error}")))
 }
 
-fn engine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric, gap: GapRule) -> Engine {
-    Engine {
+fn machine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric, gap: GapRule) -> Machine {
+    Machine {
         node: Node::new(crowd),
         core: ayatori_core::Process::new(id, count, Config { gap, ..Config::default() }),
         device,
         clock: Clock::start(),
         selectors: Selectors::new(fabric),
     }
-}
-
-/// What failed, in words, as an error of starting.
-pub(super) fn failed<E: Display>(doing: &'static str) -> impl Fn(E) -> Fault {
-    move |error| fault(MPI_ERR_OTHER, format_args!("cannot {doing}: {error}"))
 }

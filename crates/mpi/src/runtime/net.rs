@@ -28,8 +28,8 @@ pub(crate) enum Net {
 macro_rules! on_device {
     ($net:expr, |$device:ident| $body:expr) => {
         match $net {
-            $crate::runtime::Net::Shm($device) => $body,
-            $crate::runtime::Net::Composite($device) => {
+            $crate::runtime::net::Net::Shm($device) => $body,
+            $crate::runtime::net::Net::Composite($device) => {
                 let $device = &mut **$device;
                 $body
             }

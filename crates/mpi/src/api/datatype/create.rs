@@ -2,9 +2,9 @@
 //! 64 bits and is otherwise the same.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
 use crate::datatype::{self, Block, Datatype, Dimension, Made, Order, Type, Width, get};
-use crate::state::types;
+use crate::fault::{Fault, fault};
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ fn bytes(displacement: MPI_Count, unit: isize) -> Result<isize, Fault> {
 
 /// Gives a new type to the caller.
 fn give(ty: Type, newtype: Out<MPI_Datatype>) -> Result<(), Fault> {
-    let handle = types()?.datatypes.insert(Datatype::new(Arc::new(ty)))?;
+    let handle = datatype::table()?.insert(Datatype::new(Arc::new(ty)))?;
     newtype.set("newtype", handle)
 }
 

@@ -1,8 +1,9 @@
 //! Packing and unpacking (MPI-5.0 §5.2): the packed stream of a message, and `external32`.
 
 use crate::abi::*;
-use crate::boundary::{Fault, fault};
+use crate::arguments::*;
 use crate::datatype::{self, Type, get};
+use crate::fault::{Fault, fault};
 use crate::message::{self, Data};
 use crate::state::process;
 use ayatori_core::buffer::Buffer;

@@ -1,26 +1,27 @@
 //! The engine's thread: its rounds, its sleep, its beginning and end.
 
-use super::desk::{Desk, Whose};
-use super::front::Front;
+use super::back::{self, Back, Locked};
+use super::command::{QUEUE_CAPACITY, Response};
+use super::executor::{Executor, Whose};
+use super::flags::FLAGS;
+use super::remote::Remote;
 use super::ring::ring;
-use super::{Back, HALL, QUEUE_CAPACITY};
-use crate::abi::MPI_ERR_INTERN;
-use crate::runtime::helper;
-use crate::state::Process;
-use crate::why;
+use crate::abi::MPI_Request;
+use crate::calls;
+use crate::runtime::exit::guarded;
+use crate::runtime::machine::Machine;
+use crate::runtime::sleepers;
 use ayatori_core::device::{Armed, Device};
+use ayatori_core::ids::RequestId;
 use ayatori_devices::shm::{Crowd, WaitPolicy, WaitStep};
 use ayatori_devices::threads::{self, Nap};
 use std::num::NonZero;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-
-type Guard = MutexGuard<'static, Option<Box<Back>>>;
 
 /// A look takes at least some 80 ns, so 500 of them as long as to wake somebody.
 const SPINS_MAX: u32 = 500;
@@ -36,127 +37,122 @@ fn policies(crowd: Crowd, own_cpus: usize, of_device: WaitPolicy) -> (WaitPolicy
     (calls, WaitPolicy { spins_count: thread.spins_count.min(calls.spins_count), ..thread })
 }
 
-/// Gives the engine to a thread of its own. `false`: there is no room for a thread. No other call is inside.
-pub(in crate::runtime) fn enter(process: &mut Process, nap: Arc<Nap>) -> bool {
-    let mut engine = process.engine.take().expect("MPI runs");
+/// Gives the machine to a thread of its own, or gives it back where no thread can be started. No other call is inside.
+#[allow(clippy::result_large_err, reason = "once for each change of the mode")]
+pub(in crate::runtime) fn enter(mut machine: Machine, nap: Arc<Nap>) -> Result<Remote, Option<Machine>> {
     let own_cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let (of_calls, of_thread) = policies(engine.node.crowd(), own_cpus, engine.device.policy());
+    let (of_calls, of_thread) = policies(machine.node.crowd(), own_cpus, machine.device.policy());
     let (to_thread, commands) = ring(QUEUE_CAPACITY);
     let (responses, from_thread) = ring(QUEUE_CAPACITY);
-    engine.device.expect(None);
-    engine.core.put_off_user_functions(true);
-    let inquiries = engine.device.shm().inquiries();
-    let mut desk = Desk::new(commands, responses);
-    desk.harvest(&mut engine);
-    *HALL.lock() = Some(Box::new(Back { engine: Some(engine), desk, sleeps_until: None }));
-    for flag in [&HALL.is_stopping, &HALL.is_asleep, &HALL.has_failed] {
+    machine.device.expect(None);
+    machine.core.put_off_user_functions(true);
+    let inquiries = machine.device.shm().inquiries();
+    let mut executor = Executor::new(commands, responses);
+    executor.harvest(&mut machine);
+    *back::lock() = Some(Box::new(Back { machine: Some(machine), executor, sleeps_until: None }));
+    for flag in [&FLAGS.is_stopping, &FLAGS.is_asleep, &FLAGS.has_failed] {
         flag.store(false, Ordering::SeqCst);
     }
-    HALL.copies_kept.store(0, Ordering::SeqCst);
+    FLAGS.copies_kept.store(0, Ordering::SeqCst);
     let its_nap = nap.clone();
-    match threads::start("mpi-engine", move || run_guarded(&its_nap, of_thread)) {
+    let run = move || guarded("the engine's thread", "engine", || run(&its_nap, of_thread));
+    match threads::start("mpi-engine", run) {
         Ok(thread) => {
             *THREAD.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-            process.front = Some(Box::new(Front {
+            Ok(Remote {
                 commands: to_thread,
                 responses: from_thread,
                 nap,
-                loan: None,
+                borrowed: None,
                 policy: of_calls,
                 inquiries,
-                settled_count: 0,
-            }));
-            true
+                responses_count: 0,
+            })
         }
         Err(_) => {
-            let mut engine = HALL.lock().take().and_then(|back| back.engine);
-            if let Some(engine) = &mut engine {
-                engine.core.put_off_user_functions(false);
+            let mut machine = back::lock().take().and_then(|back| back.machine);
+            if let Some(machine) = &mut machine {
+                machine.core.put_off_user_functions(false);
             }
-            process.engine = engine;
-            false
+            Err(machine)
         }
     }
 }
 
-/// Takes the engine back: what was commanded is executed, what is under way goes on as requests of the core. No other
-/// call is inside.
-pub(in crate::runtime) fn leave(process: &mut Process) {
-    let Some(front) = &process.front else { return };
-    HALL.is_stopping.store(true, Ordering::SeqCst);
-    HALL.is_asleep.store(false, Ordering::SeqCst);
-    front.nap.rouse();
+/// What was under way when the mode ended.
+pub(crate) struct UnderWay {
+    /// Operations that are over.
+    pub(crate) responses: Vec<Response>,
+    /// Operations that go on as requests of the core.
+    pub(crate) pending: Vec<(MPI_Request, RequestId)>,
+    /// Short messages that are still being sent.
+    pub(in crate::runtime) copies: Vec<Box<[u8]>>,
+}
+
+/// Takes the machine back: what was commanded is executed. No other call is inside.
+pub(in crate::runtime) fn leave(mut remote: Remote) -> Option<(Machine, UnderWay)> {
+    FLAGS.is_stopping.store(true, Ordering::SeqCst);
+    FLAGS.is_asleep.store(false, Ordering::SeqCst);
+    remote.nap.rouse();
     if let Some(thread) = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // A panic in it has ended the job.
         let _ = thread.join();
     }
-    let Some(back) = HALL.lock().take() else { return };
-    let Back { engine, mut desk, .. } = *back;
-    let mut engine = engine.expect("nobody has borrowed it");
-    engine.core.put_off_user_functions(false);
-    desk.execute(&mut engine);
-    desk.harvest(&mut engine);
-    process.engine = Some(engine);
+    let Back { machine, mut executor, .. } = *back::lock().take()?;
+    let mut machine = machine.expect("nobody has borrowed it");
+    machine.core.put_off_user_functions(false);
+    executor.execute(&mut machine);
+    executor.harvest(&mut machine);
+    let mut left = UnderWay { responses: Vec::new(), pending: Vec::new(), copies: Vec::new() };
     loop {
-        desk.answer();
-        process.settle();
-        if desk.has_answered() {
+        executor.answer();
+        left.responses.extend(std::iter::from_fn(|| remote.take_response()));
+        if executor.has_answered() {
             break;
         }
     }
-    debug_assert!(desk.nodes.is_empty(), "a call waits for each of them");
-    for pending in desk.pending.drain(..) {
+    debug_assert!(executor.nodes.is_empty(), "a call waits for each of them");
+    for pending in executor.pending.drain(..) {
         match pending.of {
-            Whose::Request(request) => {
-                let reclaimed = process.reclaim(request, pending.id);
-                debug_assert!(reclaimed.is_ok(), "it is under way");
-            }
+            Whose::Request(request) => left.pending.push((request, pending.id)),
             Whose::Copy(kept) => {
-                let freed = process.engine().core.free(pending.id);
+                let freed = machine.core.free(pending.id);
                 debug_assert!(freed.is_ok(), "it is under way");
-                process.left_copies.push(kept);
+                left.copies.push(kept);
             }
         }
     }
-    process.settle();
-    process.front = None;
-}
-
-fn run_guarded(nap: &Nap, policy: WaitPolicy) {
-    if catch_unwind(AssertUnwindSafe(|| run(nap, policy))).is_err() {
-        // Whoever waits for an answer would wait forever.
-        crate::runtime::abort(MPI_ERR_INTERN, "the engine's thread failed: this is a bug of the library");
-    }
+    Some((machine, left))
 }
 
 fn run(nap: &Nap, policy: WaitPolicy) {
-    let mut guard = HALL.lock();
+    let mut guard = back::lock();
     let mut wait = policy.start();
     loop {
         let Some(back) = guard.as_mut() else { return };
-        let engine = back.engine.as_mut().expect("nobody borrows while the lock is held");
-        let (worked, answered) = back.desk.round(engine);
+        let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
+        let (worked, answered) = back.executor.round(machine);
         if answered || worked {
-            helper::tell(answered);
+            sleepers::tell(answered);
         }
-        if HALL.wanted.load(Ordering::Relaxed) > 0 {
+        if FLAGS.wanted_count.load(Ordering::Relaxed) > 0 {
             drop(guard);
-            while HALL.wanted.load(Ordering::Relaxed) > 0 {
+            while FLAGS.wanted_count.load(Ordering::Relaxed) > 0 {
                 std::thread::yield_now();
             }
-            guard = HALL.lock();
+            guard = back::lock();
             continue;
         }
         if worked {
             wait = policy.start();
             continue;
         }
-        if HALL.is_stopping.load(Ordering::SeqCst) {
+        if FLAGS.is_stopping.load(Ordering::SeqCst) {
             return;
         }
         // A call that waits does it all. And who has yielded to a program that computes waits for the next tick, for
         // milliseconds; who is woken runs at once.
-        let is_useless = helper::is_awaited() || policy.spins_count == 0;
+        let is_useless = sleepers::is_awaited() || policy.spins_count == 0;
         let step = if is_useless { WaitStep::Sleep } else { wait.step() };
         match step {
             WaitStep::Spin => std::hint::spin_loop(),
@@ -164,7 +160,7 @@ fn run(nap: &Nap, policy: WaitPolicy) {
                 // Whoever runs instead may want to borrow.
                 drop(guard);
                 std::thread::yield_now();
-                guard = HALL.lock();
+                guard = back::lock();
             }
             WaitStep::Sleep => guard = sleep(guard, nap),
         }
@@ -172,35 +168,35 @@ fn run(nap: &Nap, policy: WaitPolicy) {
 }
 
 /// Sleeps where arrivals, commands and those who borrow wake it.
-fn sleep(mut guard: Guard, nap: &Nap) -> Guard {
+fn sleep(mut guard: Locked, nap: &Nap) -> Locked {
     let Some(back) = guard.as_mut() else { return guard };
-    let engine = back.engine.as_mut().expect("nobody borrows while the lock is held");
-    if engine.device.arm_aside() == Armed::NotYet {
+    let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
+    if machine.device.arm_aside() == Armed::NotYet {
         return guard;
     }
-    HALL.is_asleep.store(true, Ordering::SeqCst);
+    FLAGS.is_asleep.store(true, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    let has_news = !back.desk.is_idle()
-        || HALL.wanted.load(Ordering::SeqCst) > 0
-        || HALL.is_stopping.load(Ordering::SeqCst)
-        || back.desk.advance_nodes(engine);
+    let has_news = !back.executor.is_idle()
+        || FLAGS.wanted_count.load(Ordering::SeqCst) > 0
+        || FLAGS.is_stopping.load(Ordering::SeqCst)
+        || back.executor.advance_nodes(machine);
     if has_news {
         // The next look disarms the device.
-        HALL.is_asleep.store(false, Ordering::SeqCst);
+        FLAGS.is_asleep.store(false, Ordering::SeqCst);
         return guard;
     }
-    let most = engine.device.nap_max();
-    let most = engine.sleep_max().map_or(most, |left| left.min(most));
+    let most = machine.device.nap_max();
+    let most = machine.sleep_max().map_or(most, |left| left.min(most));
     back.sleeps_until = Some(Instant::now() + most);
     drop(guard);
     nap.sleep(most);
-    HALL.is_asleep.store(false, Ordering::SeqCst);
-    let mut guard = HALL.lock();
-    if let Some(engine) = guard.as_mut().and_then(|back| back.engine.as_mut()) {
-        engine.after_nap();
+    FLAGS.is_asleep.store(false, Ordering::SeqCst);
+    let mut guard = back::lock();
+    if let Some(machine) = guard.as_mut().and_then(|back| back.machine.as_mut()) {
+        machine.after_nap();
     }
     // Those who look for themselves are to look; and who sleeps in a call answers those who ask.
-    helper::tell(why::words().is_asked());
+    sleepers::tell(calls::words().is_asked());
     guard
 }
 

@@ -1,11 +1,13 @@
 //! The engine's side of the queues: executes commands, finds what is over, answers.
 
-use super::front::Plan;
+use super::command::{Command, QUEUE_CAPACITY, Response};
+use super::flags::FLAGS;
 use super::ring::{Consumer, Producer};
-use super::{Command, HALL, QUEUE_CAPACITY, Response};
 use crate::abi::MPI_Request;
-use crate::collective::{self, Operation};
-use crate::runtime::{Engine, helper, on_device};
+use crate::operation::Operation;
+use crate::runtime::machine::Machine;
+use crate::runtime::net::on_device;
+use crate::runtime::sleepers;
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Device;
@@ -38,7 +40,7 @@ pub(super) struct NodeRun {
 }
 
 /// See the [module's docs](self).
-pub(super) struct Desk {
+pub(super) struct Executor {
     commands: Consumer<Command>,
     responses: Producer<Response>,
     /// Responses for which there was no room.
@@ -54,7 +56,7 @@ fn failed(error: Error) -> Completion {
     Completion { status: Status::EMPTY, error: Some(error) }
 }
 
-impl Desk {
+impl Executor {
     pub(super) fn new(commands: Consumer<Command>, responses: Producer<Response>) -> Self {
         Self {
             commands,
@@ -75,48 +77,48 @@ impl Desk {
 
     /// A round: commands, progress, answers. Whether anything happened, and whether anything was answered.
     #[inline]
-    pub(super) fn round(&mut self, engine: &mut Engine) -> (bool, bool) {
-        let mut worked = self.execute(engine);
-        worked |= engine.progress();
+    pub(super) fn round(&mut self, machine: &mut Machine) -> (bool, bool) {
+        let mut worked = self.execute(machine);
+        worked |= machine.progress();
         // Sends the tail of a long packet that the device kept back.
-        engine.device.flush();
-        worked |= self.advance_nodes(engine);
-        self.harvest(engine);
+        machine.device.flush();
+        worked |= self.advance_nodes(machine);
+        self.harvest(machine);
         (worked, self.answer())
     }
 
     /// Executes the commands that wait, and answers. No look at what has arrived.
-    pub(super) fn serve(&mut self, engine: &mut Engine) {
-        self.execute(engine);
-        engine.device.flush();
-        self.harvest(engine);
+    pub(super) fn serve(&mut self, machine: &mut Machine) {
+        self.execute(machine);
+        machine.device.flush();
+        self.harvest(machine);
         if self.answer() {
-            helper::tell(true);
+            sleepers::tell(true);
         }
     }
 
     /// Executes the commands that wait. Whether there were any.
     #[inline]
-    pub(super) fn execute(&mut self, engine: &mut Engine) -> bool {
+    pub(super) fn execute(&mut self, machine: &mut Machine) -> bool {
         let mut worked = false;
         // As many as there can be: whoever goes on commanding does not keep us from progress.
         for _ in 0..QUEUE_CAPACITY {
             let Some(command) = self.commands.pop() else { break };
             worked = true;
             match command {
-                Command::Run(request, plan) => {
-                    let posted = plan.begin(engine);
+                Command::Post(request, post) => {
+                    let posted = post.begin(machine);
                     self.begun(request, posted);
                 }
                 Command::Copy { comm, dest, tag, length, mut bytes } => {
-                    self.send_copy(engine, comm, (dest, tag), &mut bytes[..usize::from(length)]);
+                    self.send_copy(machine, comm, (dest, tag), &mut bytes[..usize::from(length)]);
                 }
                 Command::Collective { request, comm, operation, id, is_blocking: false } => {
-                    let posted = collective::begin(engine, comm, &operation, id);
+                    let posted = machine.begin_collective(comm, &operation, id);
                     self.begun(request, posted);
                 }
                 Command::Collective { request, comm, operation, .. } => {
-                    self.begin_blocking_collective(engine, request, comm, operation);
+                    self.begin_blocking_collective(machine, request, comm, operation);
                 }
             }
         }
@@ -131,8 +133,8 @@ impl Desk {
         }
     }
 
-    fn send_copy(&mut self, engine: &mut Engine, comm: CommId, (dest, tag): (Rank, Tag), bytes: &mut [u8]) {
-        let Engine { core, device, .. } = engine;
+    fn send_copy(&mut self, machine: &mut Machine, comm: CommId, (dest, tag): (Rank, Tag), bytes: &mut [u8]) {
+        let Machine { core, device, .. } = machine;
         // SAFETY: the bytes outlive the call, and a send that leaves at once reads them in this call only.
         let buffer = unsafe { Buffer::from_raw_parts(bytes.as_mut_ptr(), bytes.len()) };
         if on_device!(device, |device| core.send_at_once(device, comm, buffer, dest, tag)) {
@@ -146,39 +148,39 @@ impl Desk {
             Ok(Posted::Pending(id)) => {
                 self.pending.push_back(Pending { id, of: Whose::Copy(kept) });
                 self.copies_kept += 1;
-                HALL.copies_kept.store(self.copies_kept, Ordering::Relaxed);
+                FLAGS.copies_kept.store(self.copies_kept, Ordering::Relaxed);
             }
-            Err(_) => HALL.has_failed.store(true, Ordering::Relaxed),
+            Err(_) => FLAGS.has_failed.store(true, Ordering::Relaxed),
         }
     }
 
     fn begin_blocking_collective(
         &mut self,
-        engine: &mut Engine,
+        machine: &mut Machine,
         request: MPI_Request,
         comm: CommId,
         operation: Arc<Operation>,
     ) {
-        let Engine { core, device, node, .. } = &mut *engine;
+        let Machine { core, device, node, .. } = &mut *machine;
         match node.start(core, device.shm(), comm, &operation) {
             Ok(false) => {}
             Ok(true) => return self.nodes.push(NodeRun { request, comm, operation }),
             Err(error) => return self.respond(request, failed(error)),
         }
-        let posted = collective::begin(engine, comm, &operation, None);
+        let posted = machine.begin_collective(comm, &operation, None);
         self.begun(request, posted);
     }
 
     /// Goes on with operations in shared memory. Whether any ended.
-    pub(super) fn advance_nodes(&mut self, engine: &mut Engine) -> bool {
+    pub(super) fn advance_nodes(&mut self, machine: &mut Machine) -> bool {
         if self.nodes.is_empty() {
             return false;
         }
-        let error = engine.core.poll_event().map(|ProcessEvent::PeerLost(_, error)| error);
+        let error = machine.core.poll_event().map(|ProcessEvent::PeerLost(_, error)| error);
         let before = self.nodes.len();
         let mut at = 0;
         while let Some(run) = self.nodes.get(at) {
-            let room = engine.node.opened(run.comm).expect("it has begun an operation");
+            let node = machine.node.opened(run.comm).expect("it has begun an operation");
             // What comes from lower ranks is the accumulator; the operation commutes.
             let mut reduce = |inout: &mut [u8], input: &[u8]| {
                 if let Some(reducer) = run.operation.reducer() {
@@ -186,7 +188,7 @@ impl Desk {
                 }
             };
             let completion = match error {
-                _ if room.advance(&mut reduce) => Completion::EMPTY,
+                _ if node.advance(&mut reduce) => Completion::EMPTY,
                 Some(error) => failed(error),
                 None => {
                     at += 1;
@@ -201,8 +203,8 @@ impl Desk {
 
     /// Finds what is over.
     #[inline]
-    pub(super) fn harvest(&mut self, engine: &mut Engine) {
-        let core = &mut engine.core;
+    pub(super) fn harvest(&mut self, machine: &mut Machine) {
+        let core = &mut machine.core;
         let count = core.completion_count();
         let mut left = count.wrapping_sub(self.completions);
         self.completions = count;
@@ -223,9 +225,9 @@ impl Desk {
                 Whose::Request(request) => self.respond(request, completion),
                 Whose::Copy(_) => {
                     self.copies_kept -= 1;
-                    HALL.copies_kept.store(self.copies_kept, Ordering::Relaxed);
+                    FLAGS.copies_kept.store(self.copies_kept, Ordering::Relaxed);
                     if completion.error.is_some() {
-                        HALL.has_failed.store(true, Ordering::Relaxed);
+                        FLAGS.has_failed.store(true, Ordering::Relaxed);
                     }
                 }
             }
@@ -262,21 +264,5 @@ impl Desk {
     pub(super) fn id_of(&self, request: MPI_Request) -> Option<RequestId> {
         let is_it = |pending: &&Pending| matches!(pending.of, Whose::Request(of) if of == request);
         self.pending.iter().find(is_it).map(|pending| pending.id)
-    }
-}
-
-impl Plan {
-    /// Starts it.
-    #[inline]
-    pub(super) fn begin(self, engine: &mut Engine) -> Result<Posted, Error> {
-        let Engine { core, device, .. } = engine;
-        match self {
-            Self::Send { comm, buffer, dest, tag, mode } => {
-                on_device!(device, |device| core.isend(device, comm, buffer, dest, tag, mode))
-            }
-            Self::Receive { comm, buffer, source, tag } => {
-                on_device!(device, |device| core.irecv(device, comm, buffer, source, tag))
-            }
-        }
     }
 }

@@ -1,0 +1,130 @@
+//! An error on its way to the error handler of its object.
+
+use crate::abi::*;
+use std::ffi::c_int;
+use std::fmt::{self, Display};
+
+/// An error on its way to its handler: the class, what was wrong in words, and whose handler it is for where that
+/// is not the object the function was called with. One word, so that the way without errors stays in a register.
+pub(crate) struct Fault(Box<Report>);
+
+/// What a [`Fault`] points to.
+struct Report {
+    code: c_int,
+    detail: String,
+    on: Option<Object>,
+}
+
+/// Makes a [`Fault`] of a class (or a code of the user's) and an explanation that names the argument.
+#[cold]
+pub(crate) fn fault(code: c_int, detail: fmt::Arguments<'_>) -> Fault {
+    Fault(Box::new(Report { code, detail: detail.to_string(), on: None }))
+}
+
+impl Fault {
+    /// The function is in the ledger.
+    #[cold]
+    pub(crate) fn unsupported() -> Self {
+        fault(
+            MPI_ERR_UNSUPPORTED_OPERATION,
+            format_args!("this version of the library does not have this function"),
+        )
+    }
+
+    /// Argument `name` is a null pointer where the call needs memory.
+    #[cold]
+    pub(crate) fn null(name: &str) -> Self {
+        fault(MPI_ERR_ARG, format_args!("argument {name} is a null pointer"))
+    }
+
+    /// The class or code.
+    pub(crate) fn code(&self) -> c_int {
+        self.0.code
+    }
+
+    /// What was wrong, in words.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// Whose handler it is for, where that is not the object the function was called with.
+    pub(crate) fn object(&self) -> Option<Object> {
+        self.0.on
+    }
+
+    /// Sends the fault to the handler of `object`, for functions whose arguments do not name it (as `MPI_Wait`).
+    pub(crate) fn on(mut self, object: impl Into<Object>) -> Self {
+        self.0.on = Some(object.into());
+        self
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", class_name(self.0.code).unwrap_or("error"), self.0.detail)
+    }
+}
+
+/// What an error is raised on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Object {
+    /// A communicator; `MPI_COMM_SELF` where an error belongs to no object.
+    Comm(MPI_Comm),
+    /// A window.
+    Win(MPI_Win),
+    /// A file, or `MPI_FILE_NULL` for the default of files to come.
+    File(MPI_File),
+    /// A session.
+    Session(MPI_Session),
+}
+
+impl From<MPI_Comm> for Object {
+    fn from(comm: MPI_Comm) -> Self {
+        Self::Comm(comm)
+    }
+}
+impl From<MPI_Win> for Object {
+    fn from(win: MPI_Win) -> Self {
+        Self::Win(win)
+    }
+}
+impl From<MPI_File> for Object {
+    fn from(file: MPI_File) -> Self {
+        Self::File(file)
+    }
+}
+impl From<MPI_Session> for Object {
+    fn from(session: MPI_Session) -> Self {
+        Self::Session(session)
+    }
+}
+
+/// What failed while MPI started, in words.
+pub(crate) fn failed<E: Display>(doing: &'static str) -> impl Fn(E) -> Fault {
+    move |error| fault(MPI_ERR_OTHER, format_args!("cannot {doing}: {error}"))
+}
+
+impl From<ayatori_core::Error> for Fault {
+    /// The MPI class of an error of the core.
+    #[cold]
+    fn from(error: ayatori_core::Error) -> Self {
+        use ayatori_core::Error;
+        let class = match error {
+            Error::BufferExhausted { .. } | Error::BuffersOverlap => MPI_ERR_BUFFER,
+            Error::Count => MPI_ERR_COUNT,
+            Error::Type => MPI_ERR_TYPE,
+            Error::Tag(_) => MPI_ERR_TAG,
+            Error::Comm => MPI_ERR_COMM,
+            Error::Rank { .. } => MPI_ERR_RANK,
+            Error::Request => MPI_ERR_REQUEST,
+            Error::Root { .. } => MPI_ERR_ROOT,
+            Error::Group => MPI_ERR_GROUP,
+            Error::Op => MPI_ERR_OP,
+            Error::Truncate { .. } => MPI_ERR_TRUNCATE,
+            Error::Argument(_) => MPI_ERR_ARG,
+            Error::ProcessAborted(_) => MPI_ERR_PROC_ABORTED,
+            _ => MPI_ERR_OTHER,
+        };
+        fault(class, format_args!("{error}"))
+    }
+}

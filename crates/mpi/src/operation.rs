@@ -1,0 +1,202 @@
+//! Collective operations with their arguments checked, and the schedules that are made of them (MPI-5.0 §6).
+
+use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
+use ayatori_core::ids::Rank;
+use ayatori_core::op::Reducer;
+
+/// A block for each process, kept until the schedule is made.
+pub(crate) enum Parts {
+    /// Equal ones in one buffer.
+    Uniform(Buffer),
+    /// Any.
+    Each(Vec<Buffer>),
+}
+
+impl Parts {
+    fn blocks(&self) -> Blocks<'_> {
+        match self {
+            Self::Uniform(buffer) => Blocks::Uniform(*buffer),
+            Self::Each(buffers) => Blocks::Each(buffers),
+        }
+    }
+
+    /// Bytes of a block, on average.
+    fn average_bytes(&self, size: u32) -> usize {
+        match self {
+            Self::Uniform(buffer) => buffer.len() / size as usize,
+            Self::Each(buffers) => buffers.iter().map(Buffer::len).sum::<usize>() / size as usize,
+        }
+    }
+}
+
+/// A collective operation with its arguments, checked as far as one process can.
+pub(crate) enum Operation {
+    /// `MPI_Barrier`
+    Barrier,
+    /// `MPI_Bcast`
+    Bcast { buffer: Buffer, root: Rank },
+    /// `MPI_Gather` and `MPI_Gatherv`
+    Gather { send: Option<Buffer>, recv: Option<Parts>, root: Rank, is_uniform: bool },
+    /// `MPI_Scatter` and `MPI_Scatterv`
+    Scatter { send: Option<Parts>, recv: Option<Buffer>, root: Rank, is_uniform: bool },
+    /// `MPI_Allgather` and `MPI_Allgatherv`
+    Allgather { send: Option<Buffer>, recv: Parts },
+    /// `MPI_Alltoall`, `MPI_Alltoallv` and `MPI_Alltoallw`
+    Alltoall { send: Option<Parts>, recv: Parts },
+    /// `MPI_Reduce`
+    Reduce { send: Option<Buffer>, recv: Option<Buffer>, reducer: Reducer, root: Rank },
+    /// `MPI_Allreduce`
+    Allreduce { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+    /// `MPI_Reduce_scatter` and `MPI_Reduce_scatter_block`
+    ReduceScatter { send: Option<Buffer>, recv: Buffer, counts_bytes: Vec<usize>, reducer: Reducer },
+    /// `MPI_Scan`
+    Scan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+    /// `MPI_Exscan`
+    Exscan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+}
+
+// SAFETY: an operation is addresses and how to reduce. What is at the addresses is used by the one thread that runs the
+// operation: a call's, or the engine's (`runtime/offload`), to which it goes by a queue; calls only read the rest meanwhile.
+unsafe impl Send for Operation {}
+// SAFETY: as above; shared access reads lengths and kinds.
+unsafe impl Sync for Operation {}
+
+impl Operation {
+    /// What the choice of an algorithm depends on: the same at all processes.
+    pub(crate) fn question(&self, size: u32) -> (Collective, usize) {
+        match self {
+            Self::Barrier => (Collective::Barrier, 0),
+            Self::Bcast { buffer, .. } => (Collective::Bcast, buffer.len()),
+            Self::Gather { is_uniform: false, .. } => (Collective::Gatherv, 0),
+            Self::Gather { send, recv, .. } => {
+                let own = send.map(|buffer| buffer.len());
+                let of_root = || recv.as_ref().map_or(0, |recv| recv.average_bytes(size));
+                (Collective::Gather, own.unwrap_or_else(of_root))
+            }
+            Self::Scatter { is_uniform: false, .. } => (Collective::Scatterv, 0),
+            Self::Scatter { send, recv, .. } => {
+                let own = recv.map(|buffer| buffer.len());
+                let of_root = || send.as_ref().map_or(0, |send| send.average_bytes(size));
+                (Collective::Scatter, own.unwrap_or_else(of_root))
+            }
+            Self::Allgather { recv: recv @ Parts::Uniform(_), .. } => {
+                (Collective::Allgather, recv.average_bytes(size))
+            }
+            Self::Allgather { recv, .. } => (Collective::Allgatherv, recv.average_bytes(size)),
+            Self::Alltoall { recv: recv @ Parts::Uniform(_), .. } => {
+                (Collective::Alltoall, recv.average_bytes(size))
+            }
+            // Each process knows its own lengths only; the algorithms of these work together.
+            Self::Alltoall { .. } => (Collective::Alltoallv, 0),
+            Self::Reduce { send, recv, .. } => {
+                (Collective::Reduce, send.or(*recv).map_or(0, |buffer| buffer.len()))
+            }
+            Self::Allreduce { recv, .. } => (Collective::Allreduce, recv.len()),
+            Self::ReduceScatter { counts_bytes, .. } => {
+                (Collective::ReduceScatter, counts_bytes.iter().sum())
+            }
+            Self::Scan { recv, .. } => (Collective::Scan, recv.len()),
+            Self::Exscan { recv, .. } => (Collective::Exscan, recv.len()),
+        }
+    }
+
+    pub(crate) fn reducer(&self) -> Option<&Reducer> {
+        match self {
+            Self::Reduce { reducer, .. }
+            | Self::Allreduce { reducer, .. }
+            | Self::ReduceScatter { reducer, .. }
+            | Self::Scan { reducer, .. }
+            | Self::Exscan { reducer, .. } => Some(reducer),
+            _ => None,
+        }
+    }
+
+    /// Whether a function of the user's takes part.
+    pub(crate) fn calls_user_function(&self) -> bool {
+        self.reducer().is_some_and(Reducer::is_user_function)
+    }
+
+    /// The root, of those that have one.
+    pub(crate) fn root(&self) -> Option<Rank> {
+        match self {
+            Self::Bcast { root, .. }
+            | Self::Gather { root, .. }
+            | Self::Scatter { root, .. }
+            | Self::Reduce { root, .. } => Some(*root),
+            _ => None,
+        }
+    }
+
+    /// The schedule of one process.
+    pub(crate) fn schedule(
+        &self,
+        pool: &mut Pool,
+        at: Context,
+        selector: &mut Selector,
+    ) -> Result<Schedule, ayatori_core::Error> {
+        let (collective, bytes) = self.question(at.size);
+        let commutative = self.reducer().is_none_or(Reducer::is_commutative);
+        let choice = selector.choose(collective, bytes, commutative);
+        match self {
+            Self::Barrier => coll::barrier(pool, at, choice),
+            Self::Bcast { buffer, root } => coll::bcast(pool, at, *buffer, *root, choice),
+            Self::Gather { send, recv, root, .. } => {
+                coll::gather(pool, at, *send, recv.as_ref().map(Parts::blocks), *root, choice)
+            }
+            Self::Scatter { send, recv, root, .. } => {
+                coll::scatter(pool, at, send.as_ref().map(Parts::blocks), *recv, *root, choice)
+            }
+            Self::Allgather { send, recv } => coll::allgather(pool, at, *send, recv.blocks(), choice),
+            Self::Alltoall { send, recv } => {
+                coll::alltoall(pool, at, send.as_ref().map(Parts::blocks), recv.blocks(), choice)
+            }
+            Self::Reduce { send, recv, reducer, root } => {
+                coll::reduce(pool, at, *send, *recv, reducer, *root, choice)
+            }
+            Self::Allreduce { send, recv, reducer } => {
+                coll::allreduce(pool, at, *send, *recv, reducer, choice)
+            }
+            Self::ReduceScatter { send, recv, counts_bytes, reducer } => {
+                coll::reduce_scatter(pool, at, *send, *recv, Counts::Each(counts_bytes), reducer, choice)
+            }
+            Self::Scan { send, recv, reducer } => coll::scan(pool, at, *send, *recv, reducer, choice),
+            Self::Exscan { send, recv, reducer } => coll::exscan(pool, at, *send, *recv, reducer, choice),
+        }
+    }
+}
+
+/// The choices for each size of communicator there was, made once.
+pub(crate) struct Selectors {
+    fabric: Fabric,
+    by_size: Vec<(u32, Selector)>,
+}
+
+impl Selectors {
+    /// Choices for this fabric, which is the same at all processes.
+    pub(crate) fn new(fabric: Fabric) -> Self {
+        Self { fabric, by_size: Vec::new() }
+    }
+
+    pub(crate) fn of_size(&mut self, size: u32) -> &mut Selector {
+        let at = self.by_size.iter().position(|(of, _)| *of == size).unwrap_or_else(|| {
+            self.by_size.push((size, new_selector(size, self.fabric)));
+            self.by_size.len() - 1
+        });
+        &mut self.by_size[at].1
+    }
+}
+
+/// Choices for the fabric, and what the environment forces: `AYATORI_COLL_ALLREDUCE=ring`, the same at all processes.
+fn new_selector(size: u32, fabric: Fabric) -> Selector {
+    let mut selector = Selector::new(size, fabric);
+    for collective in Collective::ALL {
+        let variable = format!("AYATORI_COLL_{}", collective.name().to_uppercase());
+        if let Ok(name) = std::env::var(&variable)
+            && let Err(error) = selector.force(collective, &name)
+        {
+            eprintln!("ayatori: {variable}={name} is ignored: {error}");
+        }
+    }
+    selector
+}

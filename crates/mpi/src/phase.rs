@@ -1,0 +1,63 @@
+//! How far the process is: before, between or after start and end of MPI, and the thread level in force.
+
+use crate::abi::{MPI_ERR_OTHER, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE};
+use crate::fault::{Fault, fault};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+
+/// How far the process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// Before `MPI_Init`.
+    Before,
+    /// Between `MPI_Init` and `MPI_Finalize`.
+    Running,
+    /// After `MPI_Finalize`.
+    After,
+}
+
+static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+static THREAD_LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
+
+/// How far the process is.
+#[inline(always)]
+pub(crate) fn phase() -> Phase {
+    match PHASE.load(Ordering::Acquire) {
+        0 => Phase::Before,
+        1 => Phase::Running,
+        _ => Phase::After,
+    }
+}
+
+/// The process goes on to `phase`.
+pub(crate) fn set_phase(phase: Phase) {
+    PHASE.store(phase as u8, Ordering::Release);
+}
+
+/// The caller's error unless MPI runs.
+#[inline(always)]
+pub(crate) fn check_running() -> Result<(), Fault> {
+    if phase() == Phase::Running { Ok(()) } else { Err(not_running()) }
+}
+
+#[cold]
+fn not_running() -> Fault {
+    let when = if phase() == Phase::Before { "before MPI_Init" } else { "after MPI_Finalize" };
+    fault(MPI_ERR_OTHER, format_args!("the function was called {when}"))
+}
+
+/// The thread level in force (`MPI_Query_thread`).
+pub(crate) fn thread_level() -> c_int {
+    THREAD_LEVEL.load(Ordering::Relaxed)
+}
+
+/// MPI has started with this level.
+pub(crate) fn set_thread_level(level: c_int) {
+    THREAD_LEVEL.store(level, Ordering::Relaxed);
+}
+
+/// Whether calls may overlap by the level the user asked for.
+pub(crate) fn is_threaded() -> bool {
+    thread_level() == MPI_THREAD_MULTIPLE
+}

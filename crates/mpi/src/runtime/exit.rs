@@ -1,0 +1,52 @@
+//! How a job ends before its time.
+
+use crate::abi::MPI_ERR_INTERN;
+use crate::lock::locked;
+use ayatori_launch::pmi::Client;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard};
+
+/// The launcher, while MPI runs. A lock of its own: an abort may come while any other is held.
+static LAUNCHER: Mutex<Option<Client>> = Mutex::new(None);
+
+pub(super) fn launcher() -> MutexGuard<'static, Option<Client>> {
+    locked(&LAUNCHER)
+}
+
+/// Ends the job: `MPI_Abort`, a fatal error, or a bug. Says why on standard error.
+pub(crate) fn abort(code: c_int, message: &str) -> ! {
+    eprintln!("ayatori: {message}");
+    // Whoever holds it is aborting too, or waits for the others.
+    if let Ok(mut launcher) = LAUNCHER.try_lock()
+        && let Some(client) = launcher.as_mut()
+    {
+        // Gone or not, this process ends now.
+        let _ = client.abort(code, message.lines().next());
+    }
+    // An exit code is 8 bits and 0 would look like success.
+    let code = if code & 0xff == 0 { 1 } else { code & 0xff };
+    // SAFETY: _exit has no preconditions. Not exit: handlers of the program may wait for what will not come.
+    unsafe { libc::_exit(code) }
+}
+
+/// What a caught panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason was given")
+}
+
+/// For tests: a thread of ours that this variable names (`helper`, `engine`) panics at its start.
+const ENV_PANIC: &str = "AYATORI_TEST_PANIC";
+
+/// Runs a thread of ours. A panic in it ends the job: whoever waits for the thread would wait forever.
+pub(super) fn guarded(thread: &str, name: &str, run: impl FnOnce()) {
+    let run = || {
+        assert!(std::env::var_os(ENV_PANIC).is_none_or(|of| of != name), "{ENV_PANIC} is {name}");
+        run();
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        let text = panic_text(&*panic);
+        abort(MPI_ERR_INTERN, &format!("{thread} failed; this is a bug of the library: {text}"));
+    }
+}

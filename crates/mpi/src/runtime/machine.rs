@@ -1,0 +1,202 @@
+//! The core's process and the device it talks through, with what belongs to both.
+
+use crate::calls;
+use crate::fault::Fault;
+use crate::node::Node;
+use crate::operation::{Operation, Selectors};
+use ayatori_core::coll;
+use ayatori_core::device::{Armed, Device};
+use ayatori_core::explain::Label;
+use ayatori_core::ids::CommId;
+use ayatori_core::process::CollectiveId;
+use ayatori_core::request::Posted;
+use ayatori_core::time;
+use ayatori_devices::shm::{Wait, WaitStep};
+use std::time::{Duration, Instant};
+
+use super::net::Net;
+
+/// What moves messages.
+pub(crate) struct Machine {
+    /// The protocol engine.
+    pub(crate) core: ayatori_core::Process,
+    /// What it talks through.
+    pub(crate) device: Net,
+    /// Collective operations in shared memory.
+    pub(crate) node: Node,
+    /// The core's time.
+    pub(crate) clock: Clock,
+    /// The choices of algorithms for collective operations.
+    pub(crate) selectors: Selectors,
+}
+
+/// The core's time: as exact as it has to be, since reading a clock takes a tenth of a look at a socket.
+pub(crate) struct Clock {
+    began: Instant,
+    rounds_count: u32,
+}
+
+/// Of so many rounds that find nothing, some 250 ns each at least, one reads the clock; and so does each after one that
+/// found something, when nobody waits for it.
+const ROUNDS_PER_READING: u32 = 16;
+
+impl Clock {
+    /// Begins now.
+    pub(crate) fn start() -> Self {
+        Self { began: Instant::now(), rounds_count: 0 }
+    }
+
+    fn now(&self) -> time::Instant {
+        let passed = self.began.elapsed();
+        time::Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000)
+    }
+
+    /// The time, if it is time to look.
+    #[inline]
+    fn tick(&mut self) -> Option<time::Instant> {
+        self.rounds_count = self.rounds_count.wrapping_add(1);
+        self.rounds_count.is_multiple_of(ROUNDS_PER_READING).then(|| self.now())
+    }
+
+    /// Much has happened, or time has passed in sleep: look at the next round.
+    fn hurry(&mut self) {
+        self.rounds_count = ROUNDS_PER_READING - 1;
+    }
+}
+
+/// One round of progress. Whether anything happened.
+#[inline]
+pub(super) fn advance(core: &mut ayatori_core::Process, device: &mut Net, clock: &mut Clock) -> bool {
+    match device {
+        Net::Shm(device) => core.progress(device),
+        Net::Composite(device) => {
+            if core.wants_time()
+                && let Some(now) = clock.tick()
+            {
+                core.handle_timeout(now);
+            }
+            let worked = core.progress(&mut **device);
+            if worked {
+                clock.hurry();
+            }
+            worked
+        }
+    }
+}
+
+/// What calls have left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Nothing has to be done before the next call.
+    Nothing,
+    /// Acknowledgements are due, or awaited.
+    Links,
+    /// Messages are under way.
+    Work,
+}
+
+impl Machine {
+    /// One round of progress. Whether anything happened.
+    #[inline]
+    pub(crate) fn progress(&mut self) -> bool {
+        advance(&mut self.core, &mut self.device, &mut self.clock)
+    }
+
+    /// What a helper has to look after while nobody calls.
+    pub(super) fn left(&self) -> Left {
+        let core = &self.core;
+        if core.is_busy() || !self.device.is_flushed() {
+            Left::Work
+        } else if !core.is_quiet() || core.poll_timeout().is_some() {
+            Left::Links
+        } else {
+            Left::Nothing
+        }
+    }
+
+    /// Nobody waits for a message from somebody: look everywhere.
+    pub(super) fn expect_anybody(&mut self) {
+        self.device.expect(None);
+        self.clock.hurry();
+    }
+
+    /// A helper has slept, with the process in others' hands.
+    pub(super) fn after_nap(&mut self) {
+        self.device.watch_if_due();
+        self.clock.hurry();
+    }
+
+    /// How long to sleep at most: until the core wants to be called.
+    pub(in crate::runtime) fn sleep_max(&self) -> Option<Duration> {
+        let left = self.core.poll_timeout()?.since(self.clock.now());
+        Some(Duration::from_nanos(left.as_ps() / 1_000))
+    }
+
+    /// Starts a collective operation; `id` is that of a persistent one.
+    pub(crate) fn begin_collective(
+        &mut self,
+        comm: CommId,
+        operation: &Operation,
+        id: Option<CollectiveId>,
+    ) -> Result<Posted, ayatori_core::Error> {
+        let Self { core, device, selectors, .. } = self;
+        let communicator = core.comm(comm)?;
+        let at = coll::Context { rank: communicator.rank(), size: communicator.size() };
+        let mut schedule = operation.schedule(core.schedule_pool(), at, selectors.of_size(at.size))?;
+        let (collective, bytes) = operation.question(at.size);
+        schedule.set_label(Label { collective, bytes: bytes as u64, root: operation.root() });
+        match id {
+            None => core.start_collective(device, comm, schedule),
+            Some(id) => core.start_reserved_collective(device, comm, schedule, id),
+        }
+    }
+
+    /// Starts a barrier of messages.
+    pub(crate) fn begin_barrier(&mut self, comm: CommId) -> Result<Posted, Fault> {
+        let communicator = self.core.comm(comm)?;
+        let context = coll::Context { rank: communicator.rank(), size: communicator.size() };
+        let choice = coll::Choice { algorithm: coll::Algorithm::Dissemination, segment_bytes: 0 };
+        let schedule = coll::barrier(self.core.schedule_pool(), context, choice)?;
+        Ok(self.core.start_collective(&mut self.device, comm, schedule)?)
+    }
+
+    /// Lets time pass after a round in which nothing happened. `true`: somebody asks what this process waits for.
+    #[inline]
+    pub(super) fn pause(&mut self, wait: &mut Wait, asleep: &mut Option<Instant>) -> bool {
+        match wait.step() {
+            WaitStep::Spin => std::hint::spin_loop(),
+            WaitStep::Yield => self.device.yield_now(),
+            WaitStep::Sleep => {
+                asleep.get_or_insert_with(Instant::now);
+                if self.device.arm() == Armed::Armed {
+                    let most = self.sleep_max();
+                    self.device.wait(most);
+                    self.clock.hurry();
+                }
+                return calls::words().is_asked();
+            }
+        }
+        false
+    }
+
+    /// Waits with nobody else calling until `done` gives something. `None`: somebody asks.
+    #[inline(always)]
+    pub(super) fn wait_alone<R>(
+        &mut self,
+        asleep: &mut Option<Instant>,
+        mut done: impl FnMut(&mut ayatori_core::Process) -> Result<Option<R>, ayatori_core::Error>,
+    ) -> Result<Option<R>, Fault> {
+        let mut wait = self.device.policy().start();
+        loop {
+            let worked = self.progress();
+            if let Some(result) = done(&mut self.core)? {
+                return Ok(Some(result));
+            }
+            if worked {
+                wait = self.device.policy().start();
+            } else if self.pause(&mut wait, asleep) {
+                return Ok(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The machine while the engine's thread runs, behind the lock by which the thread and calls take turns.
+
+use super::executor::Executor;
+use super::flags::FLAGS;
+use crate::runtime::machine::Machine;
+use crate::runtime::sleepers;
+use ayatori_core::device::Armed;
+use ayatori_devices::threads::Nap;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
+
+/// `None`: the mode is not in force.
+static BACK: Mutex<Option<Box<Back>>> = Mutex::new(None);
+
+/// The right to it.
+pub(super) type Locked = MutexGuard<'static, Option<Box<Back>>>;
+
+/// What the thread has while it runs. Whoever locks it may use the machine.
+pub(super) struct Back {
+    /// `None`: borrowed by a call, which holds the lock.
+    pub(super) machine: Option<Machine>,
+    pub(super) executor: Executor,
+    /// While the thread sleeps: until when at most.
+    pub(super) sleeps_until: Option<Instant>,
+}
+
+// SAFETY: it is used with the lock held, by one thread at a time, as the machine's buffers ask for. Nothing in it
+// belongs to a thread.
+unsafe impl Send for Back {}
+
+pub(super) fn lock() -> Locked {
+    // A panic in the thread ends the job, so nobody sees what it left.
+    BACK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, if nobody has it.
+pub(super) fn try_lock() -> Option<Locked> {
+    match BACK.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// The thread sleeps: wakes it.
+pub(super) fn rouse(nap: &Nap) {
+    if FLAGS.is_asleep.swap(false, Ordering::SeqCst) {
+        nap.rouse();
+    }
+}
+
+/// Executes commands in the place of the thread, which sleeps: to wake it would take longer. `false`: it is awake.
+pub(super) fn step_in(nap: &Nap) -> bool {
+    let Some(mut guard) = try_lock() else { return false };
+    let Some(back) = guard.as_mut() else { return false };
+    let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
+    back.executor.serve(machine);
+    leave_to_thread(guard, nap);
+    true
+}
+
+/// After rounds in its place: the thread sleeps on, where arrivals wake it, or is woken.
+pub(super) fn leave_to_thread(mut guard: Locked, nap: &Nap) {
+    let Some(back) = guard.as_mut() else { return };
+    if !FLAGS.is_asleep.load(Ordering::SeqCst) {
+        return;
+    }
+    let may_sleep_on = back.may_sleep();
+    drop(guard);
+    if !may_sleep_on {
+        rouse(nap);
+    }
+}
+
+impl Back {
+    /// A round of the machine.
+    pub(super) fn round(&mut self) -> bool {
+        let machine = self.machine.as_mut().expect("nobody borrows while the lock is held");
+        let (worked, answered) = self.executor.round(machine);
+        if worked || answered {
+            sleepers::tell(answered);
+        }
+        worked
+    }
+
+    /// Arms the device, which looks have disarmed. Whether the thread, which sleeps, may go on to.
+    fn may_sleep(&mut self) -> bool {
+        let machine = self.machine.as_mut().expect("nobody borrows while the lock is held");
+        let wakes_in_time = match (machine.sleep_max(), self.sleeps_until) {
+            (Some(left), Some(until)) => Instant::now() + left >= until,
+            (due, _) => due.is_none(),
+        };
+        wakes_in_time
+            && !machine.core.wants_transmit()
+            && self.executor.is_idle()
+            && (machine.device.is_armed() || machine.device.arm_aside() == Armed::Armed)
+            && !self.executor.advance_nodes(machine)
+    }
+}
+
+/// The last of the calls that stood in for the thread sleeps, or goes its way.
+pub(in crate::runtime) fn end_wait() {
+    // As after a command: either the thread sees what there is before it sleeps, or we see that it does.
+    fence(Ordering::SeqCst);
+    if FLAGS.is_asleep.load(Ordering::Relaxed)
+        && let Some(nap) = sleepers::nap()
+        // Any other holder calls `leave_to_thread` itself.
+        && let Some(guard) = try_lock()
+    {
+        leave_to_thread(guard, &nap);
+    }
+}

@@ -1,0 +1,178 @@
+//! The calls' side of the queues: commands, responses, and borrowing the machine.
+
+use super::back::{self, Back, Locked, leave_to_thread, rouse, step_in};
+use super::command::{COPIES_KEPT_MAX, COPY_BYTES_MAX, Command, Post, QUEUE_CAPACITY, Response};
+use super::flags::FLAGS;
+use super::ring::{Consumer, Producer};
+use crate::abi::MPI_Request;
+use crate::operation::Operation;
+use crate::runtime::machine::Machine;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::ids::{CommId, RequestId};
+use ayatori_core::process::CollectiveId;
+use ayatori_core::request::{PROC_NULL, SendMode};
+use ayatori_devices::shm::WaitPolicy;
+use ayatori_devices::threads::Nap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// What calls have while the machine is with its thread.
+pub(in crate::runtime) struct Remote {
+    pub(super) commands: Producer<Command>,
+    pub(super) responses: Consumer<Response>,
+    pub(super) nap: Arc<Nap>,
+    /// While a call has borrowed the machine: the right to it.
+    pub(super) borrowed: Option<Locked>,
+    /// How calls wait.
+    pub(in crate::runtime) policy: WaitPolicy,
+    /// Inquiries after this process.
+    pub(super) inquiries: &'static AtomicU32,
+    /// Responses taken.
+    pub(in crate::runtime) responses_count: u64,
+}
+
+/// Borrowing.
+impl Remote {
+    pub(in crate::runtime) fn is_borrowed(&self) -> bool {
+        self.borrowed.is_some()
+    }
+
+    /// The machine. What was commanded before is executed, and a round of progress made, in which functions of the
+    /// user's may run.
+    pub(in crate::runtime) fn borrow(&mut self) -> Machine {
+        FLAGS.wanted_count.fetch_add(1, Ordering::SeqCst);
+        let mut back = back::lock();
+        FLAGS.wanted_count.fetch_sub(1, Ordering::SeqCst);
+        let Back { machine, executor, .. } = &mut **back.as_mut().expect("the mode is in force");
+        let mut machine = machine.take().expect("only the holder of the lock borrows");
+        machine.core.put_off_user_functions(false);
+        executor.round(&mut machine);
+        self.borrowed = Some(back);
+        machine
+    }
+
+    /// The machine goes back.
+    pub(in crate::runtime) fn give_back(&mut self, mut machine: Machine) {
+        let Some(mut guard) = self.borrowed.take() else { unreachable!("borrowed") };
+        let back = guard.as_mut().expect("the mode is in force");
+        back.executor.serve(&mut machine);
+        machine.core.put_off_user_functions(true);
+        back.machine = Some(machine);
+        leave_to_thread(guard, &self.nap);
+    }
+
+    /// The core's request of an operation that was given to the thread, if it is under way. Only while borrowed.
+    pub(in crate::runtime) fn id_of(&self, request: MPI_Request) -> Option<RequestId> {
+        self.borrowed.as_ref()?.as_ref()?.executor.id_of(request)
+    }
+
+    /// The communicator of a collective operation in shared memory that was given to the thread. Only while borrowed.
+    pub(in crate::runtime) fn node_of(&self, request: MPI_Request) -> Option<CommId> {
+        let nodes = &self.borrowed.as_ref()?.as_ref()?.executor.nodes;
+        nodes.iter().find(|run| run.request == request).map(|run| run.comm)
+    }
+}
+
+/// Commands and responses. `own` is the place of a borrowed machine.
+impl Remote {
+    /// Gives the thread a command. `is_awaited`: the caller waits for its end from now on, by rounds in the thread's place.
+    fn command(&mut self, own: &mut Option<Machine>, command: Command, is_awaited: bool) {
+        let is_short = command.is_short();
+        if let Err(command) = self.commands.push(command) {
+            self.command_into_full(own, command);
+        } else if !is_awaited {
+            // Either the thread sees the command before it sleeps, or we see that it does.
+            fence(Ordering::SeqCst);
+            if FLAGS.is_asleep.load(Ordering::Relaxed) && !(is_short && step_in(&self.nap)) {
+                rouse(&self.nap);
+            }
+        }
+    }
+
+    /// The queue is full: executes what is there, and gives the command after it.
+    #[cold]
+    fn command_into_full(&mut self, own: &mut Option<Machine>, command: Command) {
+        if own.is_none() {
+            *own = Some(self.borrow());
+        }
+        let back = self.borrowed.as_mut().and_then(|back| back.as_mut()).expect("borrowed");
+        back.executor.execute(own.as_mut().expect("borrowed"));
+        let pushed = self.commands.push(command);
+        // Executed when the machine is given back.
+        assert!(pushed.is_ok(), "an empty queue has a free slot");
+    }
+
+    /// Gives a short message of standard mode away as a copy. `false`: it is not one, or its sender has to wait.
+    #[inline]
+    pub(in crate::runtime) fn send_copy(&mut self, own: &mut Option<Machine>, post: &Post) -> bool {
+        let Post::Send { comm, buffer, dest, tag, mode: SendMode::Standard } = *post else { return false };
+        if dest == PROC_NULL {
+            return true;
+        }
+        if buffer.len() > COPY_BYTES_MAX
+            || FLAGS.has_failed.load(Ordering::Relaxed)
+            || FLAGS.copies_kept.load(Ordering::Relaxed) >= COPIES_KEPT_MAX
+        {
+            return false;
+        }
+        let mut bytes = [0; COPY_BYTES_MAX];
+        // SAFETY: the array is alive and nobody else's while it is written, on this thread, and as long.
+        let copy = unsafe { Buffer::from_raw_parts(bytes.as_mut_ptr(), buffer.len()) };
+        copy.copy_from(0, &buffer, 0, buffer.len());
+        let length = buffer.len() as u8;
+        self.command(own, Command::Copy { comm, dest, tag, length, bytes }, false);
+        true
+    }
+
+    /// Has the thread start a message.
+    pub(in crate::runtime) fn post(
+        &mut self,
+        own: &mut Option<Machine>,
+        request: MPI_Request,
+        post: Post,
+        is_awaited: bool,
+    ) {
+        self.command(own, Command::Post(request, post), is_awaited);
+    }
+
+    /// Has the thread start a collective operation.
+    pub(in crate::runtime) fn collect(
+        &mut self,
+        own: &mut Option<Machine>,
+        request: MPI_Request,
+        (comm, operation): (CommId, Arc<Operation>),
+        id: Option<CollectiveId>,
+        is_blocking: bool,
+    ) {
+        let command = Command::Collective { request, comm, operation, id, is_blocking };
+        self.command(own, command, is_blocking);
+    }
+
+    /// A response that has come.
+    #[inline]
+    pub(in crate::runtime) fn take_response(&mut self) -> Option<Response> {
+        let response = self.responses.pop()?;
+        self.responses_count += 1;
+        Some(response)
+    }
+
+    /// So many responses were taken in one go.
+    pub(in crate::runtime) fn responses_taken(&self, count: u64) {
+        if count >= u64::from(QUEUE_CAPACITY) {
+            // There may be more, for which the queue was full.
+            rouse(&self.nap);
+        }
+    }
+
+    /// Does a round in the thread's place, for a call that waits. `true`: something happened.
+    pub(in crate::runtime) fn stand_in(&self) -> bool {
+        // Whoever has it makes progress.
+        let Some(mut guard) = back::try_lock() else { return false };
+        guard.as_mut().is_some_and(|back| back.round())
+    }
+
+    /// The inquiry that was made last.
+    pub(in crate::runtime) fn inquiry(&self) -> u32 {
+        self.inquiries.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,63 @@
+//! Who waits, and how they are told: threads that rest in calls until something completes, and the threads of ours that
+//! sleep at the device.
+
+use crate::lock::locked;
+use ayatori_devices::threads::{Nap, Signal};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex};
+
+/// Threads that rest.
+pub(super) static RESTING: AtomicU32 = AtomicU32::new(0);
+/// Those of them that look into the engine themselves, so that all that happens there may concern them.
+pub(super) static WATCHING: AtomicU32 = AtomicU32::new(0);
+/// Something has completed.
+pub(super) static COMPLETED: Signal = Signal::new();
+/// Calls that wait for the engine's thread and do not sleep.
+pub(super) static AWAITING: AtomicU32 = AtomicU32::new(0);
+/// Where it sleeps while it watches.
+static NAP: Mutex<Option<Arc<Nap>>> = Mutex::new(None);
+/// Where the helper, or the engine's thread, sleeps from now on.
+pub(super) fn set_nap(nap: Option<Nap>) {
+    *locked(&NAP) = nap.map(Arc::new);
+}
+
+/// Ends the helper's sleep at the device: a call has come. With the gate's mutex.
+#[cold]
+pub(super) fn call_back() {
+    if let Some(nap) = &*locked(&NAP) {
+        nap.end();
+    }
+}
+
+/// Whether there is such a call.
+pub(super) fn is_awaited() -> bool {
+    AWAITING.load(Ordering::Relaxed) > 0
+}
+
+/// Where it, or the engine's thread, sleeps at the device.
+pub(super) fn nap() -> Option<Arc<Nap>> {
+    locked(&NAP).clone()
+}
+
+/// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given responses, or all
+/// are to look for another reason.
+pub(super) fn tell(has_answered: bool) {
+    // They say that they rest, then look once more; what they are to find was there before this.
+    fence(Ordering::SeqCst);
+    let concerned = if has_answered { &RESTING } else { &WATCHING };
+    if concerned.load(Ordering::Relaxed) > 0 {
+        COMPLETED.raise();
+    }
+}
+
+/// To be read before the look after which a thread rests.
+pub(crate) fn completions_seen() -> u32 {
+    COMPLETED.seen()
+}
+
+/// Something has happened that threads which rest may wait for.
+pub(crate) fn tell_resting() {
+    if RESTING.load(Ordering::Relaxed) > 0 {
+        COMPLETED.raise();
+    }
+}

@@ -1,0 +1,333 @@
+//! How a call waits.
+//!
+//! The thread that called MPI waits itself: it polls, yields, then says that it sleeps, looks once more and
+//! sleeps (MPI/DE, P2). How long each, the device's `WaitPolicy` says; with more ranks than CPUs there is no
+//! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call. Who makes progress
+//! while nobody calls: `helper.rs`.
+
+use crate::abi::{MPI_Comm, MPI_Request};
+use crate::fault::Fault;
+use crate::request::check;
+use crate::state::{self, Guard, Process};
+use crate::why::{self, Asleep, Waits};
+use ayatori_core::device::{Armed, Device};
+use ayatori_core::ids::CommId;
+use ayatori_core::process::ProcessEvent;
+use ayatori_core::request::{Completion, Posted};
+use ayatori_devices::shm::{Wait, WaitStep};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::helper::Resting;
+use super::machine::{Machine, advance};
+use super::mode::{Mode, mode};
+use super::offload::end_wait;
+use super::sleepers;
+use super::sleepers::AWAITING;
+
+/// With threads, how long one that nobody would wake sleeps before it looks again: at first, and at most.
+const BLIND_NAP_MIN: Duration = Duration::from_micros(50);
+const BLIND_NAP_MAX: Duration = Duration::from_millis(4);
+
+/// To borrow the machine for a look takes as long as so many looks do without.
+const LOOKS_PER_BORROW: u32 = 50;
+
+/// How long it sleeps after it has slept for so long: what it waits for comes a sixteenth later than it might, and who waits
+/// for long takes nearly nothing of a CPU.
+fn blind_nap(slept: Duration) -> Duration {
+    (slept / 16).clamp(BLIND_NAP_MIN, BLIND_NAP_MAX)
+}
+
+/// Waits for the receive begun by `receive_direct`, with nobody else calling.
+#[inline]
+pub(crate) fn wait_direct(process: &mut Process) -> Result<(), Fault> {
+    let mut asleep = None;
+    while process.engine().wait_alone(&mut asleep, |core| Ok(core.poll_direct().then_some(())))?.is_none() {
+        why::answer(process, Waits::Direct, asleep);
+    }
+    Ok(())
+}
+
+/// Waits for what a blocking call has started, and gives its completion; an error is raised by the caller.
+#[inline]
+pub(crate) fn wait(mut process: Guard, posted: Posted) -> Result<Completion, Fault> {
+    match posted {
+        Posted::Done(completion) => Ok(completion),
+        Posted::Pending(id) if !process.is_shared() => {
+            let mut asleep = None;
+            loop {
+                if let Some(completion) = process.engine().wait_alone(&mut asleep, |core| core.take(id))? {
+                    return Ok(completion);
+                }
+                why::answer(&mut process, Waits::Request(id), asleep);
+            }
+        }
+        Posted::Pending(id) => {
+            drop(process);
+            wait_until(Waits::Request(id), |process| Ok(process.engine().core.take(id)?))
+        }
+    }
+}
+
+/// As [`wait`], with the completion's error as the fault of the call on `comm`.
+#[inline]
+pub(crate) fn complete(process: Guard, posted: Posted, comm: MPI_Comm) -> Result<Completion, Fault> {
+    let completion = wait(process, posted)?;
+    check(&completion, comm)?;
+    Ok(completion)
+}
+
+/// Looks at a collective operation in shared memory so often before it looks for messages.
+const NODE_LOOKS: u32 = 8;
+
+/// Waits for the operation that the node's collectives have begun on the communicator.
+pub(crate) fn wait_for_node(
+    mut process: Guard,
+    comm: CommId,
+    mut reduce: impl FnMut(&mut [u8], &[u8]),
+) -> Result<(), Fault> {
+    let is_shared = process.is_shared();
+    let mut wait = process.engine().device.policy().start();
+    let mut nap = Nap::begin();
+    loop {
+        let Machine { core, device, node, clock, .. } = process.engine();
+        let node = node.opened(comm).expect("it has begun an operation");
+        let is_spinning = wait.step_is_spin();
+        let looks = if is_spinning { NODE_LOOKS } else { 1 };
+        for _ in 0..looks {
+            if node.advance(&mut reduce) {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        advance(core, device, clock);
+        if let Some(ProcessEvent::PeerLost(_, error)) = core.poll_event() {
+            return Err(error.into());
+        }
+        if is_shared {
+            process = nap.rest(process, &mut wait, Waits::Node(comm))?;
+            continue;
+        }
+        match wait.step() {
+            WaitStep::Spin => {}
+            WaitStep::Yield => device.yield_now(),
+            WaitStep::Sleep => {
+                nap.asleep.get_or_insert_with(Instant::now);
+                if device.arm() == Armed::Armed {
+                    if node.advance(&mut reduce) {
+                        return Ok(());
+                    }
+                    device.wait(None);
+                }
+                why::answer_if_asked(&mut process, Waits::Node(comm), nap.asleep);
+            }
+        }
+    }
+}
+
+/// Makes progress until `done` gives something. The lock is held while `done` runs; in between only where no other
+/// thread may call. `waits` says what for, to those who ask.
+pub(crate) fn wait_until<R>(
+    waits: Waits,
+    mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
+) -> Result<R, Fault> {
+    let mut wait = None;
+    let mut nap = Nap::begin();
+    let mut process = state::process()?;
+    loop {
+        let worked = process.progress();
+        if let Some(result) = done(&mut process)? {
+            return Ok(result);
+        }
+        let policy = process.engine.policy();
+        if worked {
+            wait = None;
+        }
+        let wait = wait.get_or_insert_with(|| policy.start());
+        process = nap.pause(process, wait, waits)?;
+    }
+}
+
+/// Looks again and again until `look`, which makes progress and takes the lock itself, gives something.
+pub(crate) fn wait_for_any<R>(
+    waits: Waits,
+    mut look: impl FnMut() -> Result<Option<R>, Fault>,
+) -> Result<R, Fault> {
+    let mut last = None;
+    let mut wait = None;
+    let mut nap = Nap::begin();
+    loop {
+        if let Some(result) = look()? {
+            return Ok(result);
+        }
+        let mut process = state::process()?;
+        let completions = Some(process.engine.completions());
+        if completions != last {
+            wait = None;
+            last = completions;
+        }
+        let policy = process.engine.policy();
+        let wait = wait.get_or_insert_with(|| policy.start());
+        drop(nap.pause(process, wait, waits)?);
+    }
+}
+
+/// Waits for an operation that the engine's thread has, and ends its request. The operation's error is in the completion.
+pub(crate) fn wait_remote(process: Guard, request: MPI_Request) -> Result<Completion, Fault> {
+    drop(process);
+    wait_until(Waits::Remote(request), |process| process.take_remote(request))
+}
+
+/// The pauses of one waiting call.
+struct Nap {
+    asleep: Asleep,
+    /// The inquiry that was answered last.
+    answered: u32,
+    /// Where somebody makes progress for threads that sleep.
+    resting: Option<Resting>,
+    /// Completions that had been told of before the last look.
+    seen: u32,
+    /// While it waits awake for the engine's thread.
+    awaiting: Option<Awaiting>,
+    /// Time of the naps from which nobody would have woken it, since something happened.
+    slept_blind: Duration,
+}
+
+impl Nap {
+    /// To be called before the first look.
+    fn begin() -> Self {
+        Self {
+            asleep: None,
+            answered: 0,
+            resting: None,
+            seen: sleepers::completions_seen(),
+            awaiting: None,
+            slept_blind: Duration::ZERO,
+        }
+    }
+
+    /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a moment. `by_borrowing`:
+    /// the engine was borrowed for the look before.
+    fn sleep(&mut self, waits: Waits, by_borrowing: bool) {
+        match (&self.resting, waits) {
+            (Some(resting), _) if resting.is_enough(by_borrowing) => resting.rest(self.seen),
+            // Nobody hears of what happens in shared memory.
+            (_, Waits::Node(_)) if !by_borrowing => self.nap_blind(),
+            _ => {
+                // One more look, then.
+                self.resting = Resting::begin(by_borrowing);
+                if self.resting.is_none() {
+                    self.nap_blind();
+                }
+            }
+        }
+    }
+
+    fn nap_blind(&mut self) {
+        let nap = blind_nap(self.slept_blind);
+        self.slept_blind += nap;
+        std::thread::sleep(nap);
+    }
+
+    /// Lets time pass after a round in which nothing happened; without the lock, if others may call.
+    fn pause(&mut self, mut process: Guard, wait: &mut Wait, waits: Waits) -> Result<Guard, Fault> {
+        if process.is_shared() {
+            return self.rest(process, wait, waits);
+        }
+        if process.engine().pause(wait, &mut self.asleep) {
+            why::answer(&mut process, waits, self.asleep);
+        }
+        Ok(process)
+    }
+
+    /// Lets time pass without the lock.
+    fn rest(&mut self, mut process: Guard, wait: &mut Wait, waits: Waits) -> Result<Guard, Fault> {
+        let by_borrowing = process.engine.is_borrowed();
+        let mut step = wait.step();
+        if by_borrowing {
+            for _ in 1..LOOKS_PER_BORROW {
+                if step == WaitStep::Spin {
+                    step = wait.step();
+                }
+            }
+        }
+        if step != WaitStep::Sleep {
+            self.slept_blind = Duration::ZERO;
+            if self.awaiting.is_none() {
+                self.awaiting = Awaiting::begin();
+            }
+            if !by_borrowing && self.awaiting.is_some() && process.stand_in() {
+                *wait = process.engine.policy().start();
+                return Ok(process);
+            }
+        }
+        drop(process);
+        if step == WaitStep::Sleep {
+            self.awaiting = None;
+        }
+        match step {
+            WaitStep::Spin if !by_borrowing => std::hint::spin_loop(),
+            // The engine's thread is to have it in between.
+            WaitStep::Spin | WaitStep::Yield => std::thread::yield_now(),
+            WaitStep::Sleep => self.sleep(waits, by_borrowing),
+        }
+        self.seen = sleepers::completions_seen();
+        let mut process = state::process()?;
+        if step == WaitStep::Sleep {
+            self.asleep.get_or_insert_with(Instant::now);
+            // Each thread adds its part, so it is not enough that one has answered.
+            let inquiry = process.engine.inquiry();
+            if inquiry != self.answered {
+                self.answered = inquiry;
+                why::answer(&mut process, waits, self.asleep);
+            }
+        }
+        Ok(process)
+    }
+}
+
+/// A call that waits for the engine's thread and is awake.
+struct Awaiting(());
+
+impl Awaiting {
+    /// Begins, in mode *offload*.
+    fn begin() -> Option<Self> {
+        (mode() == Mode::Offload).then(|| {
+            AWAITING.fetch_add(1, Ordering::SeqCst);
+            Self(())
+        })
+    }
+}
+
+impl Drop for Awaiting {
+    fn drop(&mut self) {
+        if AWAITING.fetch_sub(1, Ordering::SeqCst) == 1 {
+            end_wait();
+        }
+    }
+}
+
+/// A test has found nothing: where threads outnumber CPUs the engine's is let to run, for there is no progress without it.
+#[inline]
+pub(crate) fn found_nothing() {
+    if mode() == Mode::Offload {
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blind_nap_adds_at_most_one_sixteenth_latency() {
+        let (mut slept, mut naps_count) = (Duration::ZERO, 0);
+        while slept < Duration::from_secs(10) {
+            let nap = blind_nap(slept);
+            assert!(nap <= BLIND_NAP_MIN.max(slept / 16), "{nap:?} after {slept:?}");
+            slept += nap;
+            naps_count += 1;
+        }
+        assert!(naps_count < 2_700, "{naps_count} naps in {slept:?}");
+    }
+}
