@@ -1,8 +1,9 @@
 //! `ayatori agent`: a host loop of its own process, for a controller elsewhere.
 //!
-//! It speaks with the controller over its standard input and output (`wire.rs`) and with nobody else: no port, no key on a
-//! command line. It ends its ranks when the controller says so, and when the controller is gone: input closed, or silent for
-//! [`SILENCE_MAX`]. If it is itself killed its ranks die with it, and the watchdog ends what they started.
+//! It speaks with the controller over its standard input and output (`wire.rs`) and with nobody else: no
+//! port, no key on a command line. It ends its ranks when the controller says so, and when the controller is
+//! gone: input closed, or silent for [`SILENCE_MAX`]. If it is itself killed its ranks die with it, and the
+//! watchdog ends what they started.
 
 use crate::channel::{Channel, Inflow};
 use crate::error::FAILURE;
@@ -156,8 +157,8 @@ impl Agent {
         true
     }
 
-    /// Sends what the host says; watches the output exactly while it is behind, and the ranks' exactly while it is not far
-    /// behind.
+    /// Sends what the host says; watches the output exactly while it is behind, and the ranks' exactly while
+    /// it is not far behind.
     fn pass_on(&mut self, now: Instant) {
         while let Some(message) = self.host.poll_message() {
             self.channel.send(&message);

@@ -32,8 +32,8 @@ pub(crate) enum Cause {
 const TIMED_OUT: u8 = 124;
 
 impl Cause {
-    /// What a rank's end is to the job, between `MPI_Init` and `MPI_Finalize` or not, after the user's signal was passed on or
-    /// not. `None`: nothing, unless others wait for the rank.
+    /// What a rank's end is to the job, between `MPI_Init` and `MPI_Finalize` or not, after the user's signal
+    /// was passed on or not. `None`: nothing, unless others wait for the rank.
     pub(crate) fn of_end(
         rank: usize,
         status: Status,
@@ -62,8 +62,8 @@ impl Cause {
         }
     }
 
-    /// How many ranks end because of it, of `running_count` that still run: not the one whose doing it was, and none where the
-    /// user's signal is what ends them.
+    /// How many ranks end because of it, of `running_count` that still run: not the one whose doing it was,
+    /// and none where the user's signal is what ends them.
     pub(crate) fn others_count(&self, running_count: usize, is_running: impl FnOnce(usize) -> bool) -> usize {
         match self {
             Cause::Interrupted { .. } => 0,
@@ -71,8 +71,8 @@ impl Cause {
         }
     }
 
-    /// How far back in the chain of what follows from what: a lost host kills its ranks, and for want of a killed rank others
-    /// give up. `None`: such a cause has nothing to do with others.
+    /// How far back in the chain of what follows from what: a lost host kills its ranks, and for want of a
+    /// killed rank others give up. `None`: such a cause has nothing to do with others.
     fn depth(&self) -> Option<u8> {
         match self {
             Cause::Aborted { .. } | Cause::Ended { status: Status::Exited(_), .. } => Some(0),
@@ -109,7 +109,8 @@ impl Cause {
         }
     }
 
-    /// One line for the user. `who` names the rank that [`Cause::rank`] gives; `others_count` ranks still run.
+    /// One line for the user. `who` names the rank that [`Cause::rank`] gives; `others_count` ranks still
+    /// run.
     pub(crate) fn describe(&self, who: &str, others_count: usize) -> String {
         let mut line = match self {
             Cause::Ended { status, .. } => format!("{who} {}", status.describe()),

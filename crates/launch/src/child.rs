@@ -8,8 +8,8 @@ use std::process::Command;
 /// What is set up in the child, beyond what [`Command`] itself does.
 #[derive(Debug, Clone)]
 pub struct RankSetup {
-    /// The launcher's process id. The child dies (SIGKILL) with the thread that starts it; if the launcher has
-    /// died before that was arranged, the child exits.
+    /// The launcher's process id. The child dies (SIGKILL) with the thread that starts it; if the launcher
+    /// has died before that was arranged, the child exits.
     pub parent: i32,
     /// Descriptors that stay open across exec, under the same numbers; negative ones mean none.
     pub inherit: [RawFd; 2],
@@ -65,8 +65,8 @@ fn setup_child(setup: &RankSetup) -> io::Result<()> {
     }
     if let Some(CpuMask(words)) = &setup.cpus {
         let size_bytes = size_of_val(words);
-        // SAFETY: the kernel reads `size_bytes` bytes at the mask, which is exactly what `words` is. The raw call
-        // takes the words as they are; libc's type for them is opaque.
+        // SAFETY: the kernel reads `size_bytes` bytes at the mask, which is exactly what `words` is. The raw
+        // call takes the words as they are; libc's type for them is opaque.
         check(unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_bytes, words.as_ptr()) }
             as libc::c_int)?;
     }

@@ -2,38 +2,42 @@
 //!
 //! # What the launcher gives each rank
 //!
-//! | variable              | meaning                                                                         |
-//! |-----------------------|---------------------------------------------------------------------------------|
-//! | `PMI_FD`              | number of an inherited stream socket that speaks PMI-1 ([`crate::pmi`])          |
-//! | `PMI_RANK` `PMI_SIZE` | rank in the job, ranks in the job                                               |
-//! | `PMI_SPAWNED`         | `1` where `MPI_Comm_spawn` started the process                                  |
-//! | `PMI_PORT` `PMI_ID`   | instead of the above: `host:port` to connect to and who to say we are (Hydra)    |
-//! | `MPI_LOCALRANKID`     | rank among the job's ranks on this host (Hydra's name)                          |
-//! | `MPI_LOCALNRANKS`     | number of the job's ranks on this host (Hydra's name)                           |
-//! | `AYATORI_JOB`         | the job's id: 16 hexadecimal digits, random, the same in all ranks              |
-//! | `AYATORI_NODE`        | number of this host among the job's hosts                                       |
-//! | `AYATORI_SHM_FD`      | number of an inherited memory file for the job's shared segment on this host     |
-//! | `AYATORI_CPUS`        | CPUs that the job's ranks on this host have together (affinity, cgroup quota)    |
-//! | `AYATORI_BOUND`       | `1` where each rank has a core for itself                                       |
+//! | variable              | meaning |
+//! |-----------------------|---|
+//! | `PMI_FD`              | number of an inherited stream socket that speaks PMI-1 ([`crate::pmi`]) |
+//! | `PMI_RANK` `PMI_SIZE` | rank in the job, ranks in the job |
+//! | `PMI_SPAWNED`         | `1` where `MPI_Comm_spawn` started the process |
+//! | `PMI_PORT` `PMI_ID`   | instead of the above: `host:port` to connect to and who to say we are (Hydra) |
+//! | `MPI_LOCALRANKID`     | rank among the job's ranks on this host (Hydra's name) |
+//! | `MPI_LOCALNRANKS`     | number of the job's ranks on this host (Hydra's name) |
+//! | `AYATORI_JOB`         | the job's id: 16 hexadecimal digits, random, the same in all ranks |
+//! | `AYATORI_NODE`        | number of this host among the job's hosts |
+//! | `AYATORI_SHM_FD`      | number of an inherited memory file for the job's shared segment on this host |
+//! | `AYATORI_CPUS`        | CPUs that the job's ranks on this host have together (affinity, cgroup quota) |
+//! | `AYATORI_BOUND`       | `1` where each rank has a core for itself |
 //!
 //! Only the first two rows are there under every PMI-1 launcher. More ranks than CPUs on this host
 //! ([`Pmi1::is_oversubscribed`]) means: do not spin.
 //!
 //! # The shared segment
 //!
-//! `AYATORI_SHM_FD` is a `memfd`, one per job and host. It has no name, so nothing is left in `/dev/shm` however
-//! the job ends, the size of `/dev/shm` does not limit it, and the kernel frees it with the last rank. The rules:
+//! `AYATORI_SHM_FD` is a `memfd`, one per job and host. It has no name, so nothing is left in `/dev/shm`
+//! however the job ends, the size of `/dev/shm` does not limit it, and the kernel frees it with the last
+//! rank. The rules:
 //!
 //! 1. The launcher makes it with size 0, with sealing allowed, and never looks into it.
-//! 2. Its length is a pure function of what all local ranks know (local size, version, settings). Each rank that
-//!    attaches calls `ftruncate` to that length, which is idempotent; fresh pages are zero, and zero must mean
-//!    "not yet initialised" to the shm device. Who initialises what is decided inside the segment by atomics.
-//! 3. After `ftruncate` a rank may add `F_SEAL_SHRINK | F_SEAL_GROW` (idempotent too, and `EPERM` from a rank that
-//!    comes later with the same length does not happen: an equal length is no change). From then on nobody can
-//!    cut the segment under a peer's feet (no `SIGBUS`).
-//! 4. Take it with [`Pmi1::shared_segment`]: the inherited number becomes close-on-exec, the answer is a duplicate.
-//! 5. Under a foreign launcher there is no such descriptor. The shm device then creates a named file in `/dev/shm`,
-//!    publishes the name through PMI `put`/`barrier`/`get`, and unlinks it as soon as all have attached.
+//! 2. Its length is a pure function of what all local ranks know (local size, version, settings). Each rank
+//!    that attaches calls `ftruncate` to that length, which is idempotent; fresh pages are zero, and zero
+//!    must mean "not yet initialised" to the shm device. Who initialises what is decided inside the segment
+//!    by atomics.
+//! 3. After `ftruncate` a rank may add `F_SEAL_SHRINK | F_SEAL_GROW` (idempotent too, and `EPERM` from a rank
+//!    that comes later with the same length does not happen: an equal length is no change). From then on
+//!    nobody can cut the segment under a peer's feet (no `SIGBUS`).
+//! 4. Take it with [`Pmi1::shared_segment`]: the inherited number becomes close-on-exec, the answer is a
+//!    duplicate.
+//! 5. Under a foreign launcher there is no such descriptor. The shm device then creates a named file in
+//!    `/dev/shm`, publishes the name through PMI `put`/`barrier`/`get`, and unlinks it as soon as all have
+//!    attached.
 //!
 //! Not here: PMIx and PMI-2, which are recognised and refused with a message; and starting processes.
 
@@ -46,7 +50,8 @@ use std::str::FromStr;
 
 /// Set to `singleton` this says: a launcher's environment may be there; run this process alone all the same.
 pub const ENV_LAUNCH: &str = "AYATORI_LAUNCH";
-/// Under this name the launcher's key-value store has the key of the job's connections, 64 hexadecimal digits.
+/// Under this name the launcher's key-value store has the key of the job's connections, 64 hexadecimal
+/// digits.
 pub const KEY_OF_JOB: &str = "ayatori-key";
 /// The job's id.
 pub const ENV_JOB: &str = "AYATORI_JOB";
@@ -150,8 +155,8 @@ pub struct Pmi1 {
 }
 
 impl Pmi1 {
-    /// Whether the ranks on this host outnumber its CPUs, as far as the launcher says. `None`: it does not say;
-    /// compare the local size with [`std::thread::available_parallelism`].
+    /// Whether the ranks on this host outnumber its CPUs, as far as the launcher says. `None`: it does not
+    /// say; compare the local size with [`std::thread::available_parallelism`].
     pub fn is_oversubscribed(&self) -> Option<bool> {
         Some(self.local_size? > self.cpus_count?)
     }

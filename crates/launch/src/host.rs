@@ -5,13 +5,15 @@
 //!              ◄─Message── poll_message ◄─ ranks: output, PMI requests, ends
 //! ```
 //!
-//! One thread, one epoll ([`Host::fd`]), which its user waits for: the controller itself for a job on one host, `ayatori
-//! agent` for one on several. The messages are the same; between processes they go as bytes (`wire.rs`).
+//! One thread, one epoll ([`Host::fd`]), which its user waits for: the controller itself for a job on one
+//! host, `ayatori agent` for one on several. The messages are the same; between processes they go as bytes
+//! (`wire.rs`).
 //!
-//! Nothing of a job survives it. Each rank has a process group and dies with this process; this process adopts what ranks
-//! leave behind (child subreaper) and ends it with the job; if this process is killed, the watchdog does it. The shared
-//! segment has no name ([`crate::environment`]). A rank that has ended stays a zombie until the end: its number names its
-//! process group, and as long as it is taken no stranger can get a signal meant for the job.
+//! Nothing of a job survives it. Each rank has a process group and dies with this process; this process
+//! adopts what ranks leave behind (child subreaper) and ends it with the job; if this process is killed, the
+//! watchdog does it. The shared segment has no name ([`crate::environment`]). A rank that has ended stays a
+//! zombie until the end: its number names its process group, and as long as it is taken no stranger can get a
+//! signal meant for the job.
 
 use crate::error::exit_code;
 use crate::placement::format_cpus;
@@ -112,7 +114,8 @@ impl Host {
     /// # Errors
     /// No descriptors left.
     pub(crate) fn new() -> anyhow::Result<Self> {
-        // What a rank leaves behind becomes our child, so that we can end it. Old kernels: the groups must do.
+        // What a rank leaves behind becomes our child, so that we can end it. Old kernels: the groups must
+        // do.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         Ok(Host {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?,
@@ -271,7 +274,8 @@ impl Host {
         while self.ranks.iter().any(is_dying) && begin.elapsed() < KILL_PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Killing an orphan orphans its children in turn: a few rounds. Each waits for the kernel, not for a timer.
+        // Killing an orphan orphans its children in turn: a few rounds. Each waits for the kernel, not for a
+        // timer.
         for _ in 0..100 {
             let adopted = self.adopted();
             if adopted.is_empty() {

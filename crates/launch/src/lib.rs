@@ -1,28 +1,31 @@
 //! Starting MPI jobs, from both sides: what a launcher tells its ranks, and the launcher.
 //!
-//! **Owns**: the contract between launcher and library ([`environment`]), the PMI-1 wire with its client and server ([`pmi`]),
-//! what happens in a rank between fork and exec ([`child`]). With the feature `controller`, which the MPI library does not turn
-//! on: the host loop that serves the ranks of one host, the controller that runs a job over host loops, the agent that is a host
-//! loop elsewhere, and `why`, which says what a hanging job waits for.
+//! **Owns**: the contract between launcher and library ([`environment`]), the PMI-1 wire with its client and
+//! server ([`pmi`]), what happens in a rank between fork and exec ([`child`]). With the feature `controller`,
+//! which the MPI library does not turn on: the host loop that serves the ranks of one host, the controller
+//! that runs a job over host loops, the agent that is a host loop elsewhere, and `why`, which says what a
+//! hanging job waits for.
 //!
-//! **Does not own**: moving messages of the program (`ayatori-devices`), the command line and its words (`ayatori`), the
-//! machine description. It starts nothing but the ranks, their agents, and one watchdog a host.
+//! **Does not own**: moving messages of the program (`ayatori-devices`), the command line and its words
+//! (`ayatori`), the machine description. It starts nothing but the ranks, their agents, and one watchdog a
+//! host.
 //!
-//! **How data flows**: the controller places ranks and sends each host an order. The host loop starts them and sends back what
-//! they print, ask their PMI server, and how they end. `supervisor`, a machine without I/O, decides what becomes of the
-//! job. A job on one host is a cluster of one whose host loop is in the same process: the same messages, as values and
-//! not as bytes.
+//! **How data flows**: the controller places ranks and sends each host an order. The host loop starts them
+//! and sends back what they print, ask their PMI server, and how they end. `supervisor`, a machine without
+//! I/O, decides what becomes of the job. A job on one host is a cluster of one whose host loop is in the same
+//! process: the same messages, as values and not as bytes.
 //!
-//! **Where to begin**: `supervisor.rs` for decisions, `host.rs` for what is done to ranks, `controller/mod.rs` for the loop over both,
-//! [`environment`] for what a rank sees.
+//! **Where to begin**: `supervisor.rs` for decisions, `host.rs` for what is done to ranks,
+//! `controller/mod.rs` for the loop over both, [`environment`] for what a rank sees.
 //!
 //! ```
 //! use ayatori_launch::environment::Launch;
 //!
 //! // What a rank that `ayatori run` has started finds in its environment.
 //! let variables = [("PMI_FD", "5"), ("PMI_RANK", "1"), ("PMI_SIZE", "4"), ("AYATORI_NODE", "0")];
-//! let lookup = |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
-//! let Launch::Pmi1(launch) = Launch::from_environment(lookup, |_descriptor| true) else { panic!("no launcher") };
+//! let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
+//! let lookup = |name: &str| find(name).map(|(_, value)| value.into());
+//! let Launch::Pmi1(launch) = Launch::from_environment(lookup, |_descriptor| true) else { panic!() };
 //! assert_eq!((launch.rank, launch.size, launch.node), (Some(1), Some(4), Some(0)));
 //! ```
 
@@ -74,7 +77,8 @@ pub mod why;
 #[cfg(feature = "controller")]
 mod wire;
 
-/// What the fuzz targets read: frames between a controller and an agent. What one says can be said again, and means the same.
+/// What the fuzz targets read: frames between a controller and an agent. What one says can be said again, and
+/// means the same.
 #[cfg(all(fuzzing, feature = "controller"))]
 pub fn fuzz_agent_frames(data: &[u8]) {
     let mut rest = data;

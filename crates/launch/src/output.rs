@@ -1,9 +1,10 @@
 //! What ranks print, joined line by line.
 //!
-//! Bytes of a rank's stream gather until a line is whole and go out as one piece, so lines of different ranks never
-//! mix. An unfinished line (a prompt, a progress bar) goes out when nothing follows for 100 ms; if another stream
-//! speaks then, a newline comes first. Nothing here blocks: what the outside does not take yet waits in a buffer,
-//! and while that is full ([`Outputs::is_congested`]) the ranks are not read, so they wait in turn.
+//! Bytes of a rank's stream gather until a line is whole and go out as one piece, so lines of different ranks
+//! never mix. An unfinished line (a prompt, a progress bar) goes out when nothing follows for 100 ms; if
+//! another stream speaks then, a newline comes first. Nothing here blocks: what the outside does not take yet
+//! waits in a buffer, and while that is full ([`Outputs::is_congested`]) the ranks are not read, so they wait
+//! in turn.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::IsTerminal;

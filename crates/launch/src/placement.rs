@@ -1,9 +1,9 @@
 //! Which CPUs a rank runs on.
 //!
-//! All is relative to what this process may use (its affinity mask, which a cgroup's cpuset is part of). Ranks
-//! are given whole cores, neighbours side by side, spread evenly over NUMA nodes so that every memory controller
-//! works; two ranks stay on one node. A core taken by one job is marked by an abstract socket, which dies with
-//! the launcher, so that two jobs started side by side do not share cores while others idle.
+//! All is relative to what this process may use (its affinity mask, which a cgroup's cpuset is part of).
+//! Ranks are given whole cores, neighbours side by side, spread evenly over NUMA nodes so that every memory
+//! controller works; two ranks stay on one node. A core taken by one job is marked by an abstract socket,
+//! which dies with the launcher, so that two jobs started side by side do not share cores while others idle.
 
 use crate::error::Error;
 use crate::spec::Binding;
@@ -105,8 +105,8 @@ fn claim(core: &Core) -> Option<UnixDatagram> {
     UnixDatagram::bind_addr(&address).ok()
 }
 
-/// `wanted` cores (fewer where there are not so many), an even share of each node, in order; one or two fit best
-/// side by side on one node.
+/// `wanted` cores (fewer where there are not so many), an even share of each node, in order; one or two fit
+/// best side by side on one node.
 fn choose(nodes: &[Vec<Core>], wanted: usize) -> Vec<&Core> {
     if wanted <= 2
         && let Some(node) = nodes.iter().find(|node| node.len() >= wanted)

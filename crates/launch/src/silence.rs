@@ -7,9 +7,9 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A side that has not been heard for so long is gone.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// When the other side was heard last, for the judgement of its silence: `heard`, unless this process itself has not run
-/// since its last `turn`, of which there is one a heartbeat. Then the machine or this process was suspended, and the other
-/// side perhaps with it, or what it said is still to be read.
+/// When the other side was heard last, for the judgement of its silence: `heard`, unless this process itself
+/// has not run since its last `turn`, of which there is one a heartbeat. Then the machine or this process was
+/// suspended, and the other side perhaps with it, or what it said is still to be read.
 pub(crate) fn heard_while_running(heard: Instant, turn: Instant, now: Instant) -> Instant {
     if now.duration_since(turn) > 3 * HEARTBEAT { now } else { heard }
 }

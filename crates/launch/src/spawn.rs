@@ -52,7 +52,8 @@ const OURS: [&str; 6] = [
     environment::ENV_LAUNCH,
 ];
 
-/// Descriptors of a rank in the launcher: standard output and error, PMI socket. And the rest of the launcher's.
+/// Descriptors of a rank in the launcher: standard output and error, PMI socket. And the rest of the
+/// launcher's.
 const FDS_PER_RANK: u64 = 3;
 const FDS_OWN: u64 = 64;
 
@@ -224,8 +225,8 @@ fn descriptors(ranks_count: usize) -> u64 {
     (ranks_count as u64).saturating_mul(FDS_PER_RANK).saturating_add(FDS_OWN)
 }
 
-/// Makes room for the descriptors of so many ranks; answers the limits that the programs are to have when ours
-/// had to be changed.
+/// Makes room for the descriptors of so many ranks; answers the limits that the programs are to have when
+/// ours had to be changed.
 fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
     check_count(ranks_count)?;
     let needed = descriptors(ranks_count);

@@ -1,16 +1,18 @@
-//! What becomes of a job: who ended it and why, what is said of it, when grace periods are over. A machine without I/O: it
-//! is told what happens and the time, and gives [`Action`]s.
+//! What becomes of a job: who ended it and why, what is said of it, when grace periods are over. A machine
+//! without I/O: it is told what happens and the time, and gives [`Action`]s.
 //!
 //! ```text
-//!   running ──cause──► ending: SIGTERM, 0.5 s later SIGKILL ──► all ranks have ended ──► finishing: hosts read the
-//!      └────────────────── all ranks have exited ──────────────────────┘            last output and kill what is left
+//!   running ──cause──► ending: SIGTERM, 0.5 s later SIGKILL ──► all ranks have ended ──► finishing
+//!      └────────────────── all ranks have exited ─────────────────────┘   hosts read the last output,
+//!                                                                         kill what is left
 //! ```
 //!
-//! Inputs: `handle_*`. Outputs: [`poll_action`](Supervisor::poll_action), [`poll_timeout`](Supervisor::poll_timeout). The first
-//! failure ends the job and gives the exit code. Hosts report in any order, so a failure is announced only after
-//! [`Limits::hearsay`]: one that is reported meanwhile and lies behind it (a killed rank behind one that gave up) takes its
-//! place. A rank that fails *after* `MPI_Finalize` ends nobody else: ranks that have also finalized take the time they need,
-//! ranks about to finalize get [`Limits::finalize`].
+//! Inputs: `handle_*`. Outputs: [`poll_action`](Supervisor::poll_action),
+//! [`poll_timeout`](Supervisor::poll_timeout). The first failure ends the job and gives the exit code. Hosts
+//! report in any order, so a failure is announced only after [`Limits::hearsay`]: one that is reported
+//! meanwhile and lies behind it (a killed rank behind one that gave up) takes its place. A rank that fails
+//! *after* `MPI_Finalize` ends nobody else: ranks that have also finalized take the time they need, ranks
+//! about to finalize get [`Limits::finalize`].
 
 use crate::cause::Cause;
 use crate::pmi::server::{Event, Phase, Server};
@@ -30,8 +32,8 @@ pub struct Limits {
     pub unkillable: Duration,
     /// From a rank's closed connection to the end of the job, if its exit, which says more, is not reported.
     pub hang_up: Duration,
-    /// From a failure to its announcement, where another that lies behind it may be reported later. Less than `grace`: who is
-    /// killed after that dies of us.
+    /// From a failure to its announcement, where another that lies behind it may be reported later. Less than
+    /// `grace`: who is killed after that dies of us.
     pub hearsay: Duration,
     /// From a failure after `MPI_Finalize` to the end of the job, where other ranks have not finalized.
     pub finalize: Duration,
@@ -59,7 +61,8 @@ pub enum Action {
     Signal(i32),
     /// Send PMI replies to a rank.
     Pmi(usize, Vec<u8>),
-    /// All ranks have ended, `true`: before their time. Take their last output and end what they have left behind.
+    /// All ranks have ended, `true`: before their time. Take their last output and end what they have left
+    /// behind.
     Finish(bool),
 }
 
@@ -108,8 +111,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Begins with all ranks running. `hosts` and `programs` are names for messages; a program that is the only one is not
-    /// named. `values` are in the key-value store from the beginning.
+    /// Begins with all ranks running. `hosts` and `programs` are names for messages; a program that is the
+    /// only one is not named. `values` are in the key-value store from the beginning.
     pub fn new(
         job: &str,
         limits: Limits,
@@ -328,7 +331,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends the job, for the first cause there is, or for one that is reported a moment later and lies behind it.
+    /// Ends the job, for the first cause there is, or for one that is reported a moment later and lies behind
+    /// it.
     fn end(&mut self, cause: Cause, now: Instant) {
         let is_behind = |known: &Cause| self.unsaid.is_some() && cause.is_behind(known);
         if !self.cause.as_ref().is_none_or(is_behind) {

@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// A descriptor of our own for what `fd`, a number from the environment, refers to; blocking and
-/// close-on-exec. `fd` itself stays open and becomes close-on-exec, so that a program this process starts does
-/// not talk to our launcher in our name.
+/// close-on-exec. `fd` itself stays open and becomes close-on-exec, so that a program this process starts
+/// does not talk to our launcher in our name.
 ///
 /// # Errors
 /// `EBADF` where no such descriptor is open.

@@ -1,10 +1,10 @@
 //! The watchdog: a second process that outlives the one that serves the ranks of a host.
 //!
-//! A launcher that is killed with SIGKILL cannot clean up. Its ranks die with it (`PR_SET_PDEATHSIG`), but what they have
-//! started would live on. The watchdog reads a pipe whose other end only the launcher has. When the pipe closes without a
-//! farewell, the watchdog kills the ranks' process groups and then every process that has the job's id in its environment.
-//! It is named `mpi-watchdog` and has a session of its own, so that what is aimed at the launcher (`pkill ayatori`, a signal
-//! to the process group) misses it.
+//! A launcher that is killed with SIGKILL cannot clean up. Its ranks die with it (`PR_SET_PDEATHSIG`), but
+//! what they have started would live on. The watchdog reads a pipe whose other end only the launcher has.
+//! When the pipe closes without a farewell, the watchdog kills the ranks' process groups and then every
+//! process that has the job's id in its environment. It is named `mpi-watchdog` and has a session of its own,
+//! so that what is aimed at the launcher (`pkill ayatori`, a signal to the process group) misses it.
 
 use crate::environment::ENV_JOB;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};

@@ -4,8 +4,8 @@
 //!   length of the rest u32 | kind u8 | rank u32 | bytes
 //! ```
 //!
-//! Little-endian. The agent begins with [`PREAMBLE`]: what the remote shell prints before is skipped. The way is as
-//! trustworthy as what carries it (ssh, or this host); lengths are bounded all the same.
+//! Little-endian. The agent begins with [`PREAMBLE`]: what the remote shell prints before is skipped. The way
+//! is as trustworthy as what carries it (ssh, or this host); lengths are bounded all the same.
 
 use crate::spec::Order;
 use crate::status::Status;
@@ -15,7 +15,8 @@ use crate::why::report::HostReport;
 pub(crate) const PREAMBLE: &[u8] = b"\nAYATORI AGENT 3\n";
 /// What a remote shell may print before, in bytes.
 pub(crate) const NOISE_BYTES_MAX: usize = 64 << 10;
-/// Longest frame, in bytes: an environment and a command line (`ARG_MAX` is 2 MiB; as JSON numbers four times that).
+/// Longest frame, in bytes: an environment and a command line (`ARG_MAX` is 2 MiB; as JSON numbers four times
+/// that).
 const FRAME_BYTES_MAX: usize = 16 << 20;
 const HEAD_BYTES: usize = 9;
 /// Bytes of output or PMI traffic in a frame.
@@ -54,8 +55,8 @@ pub(crate) enum Message {
     Report(u32, Box<HostReport>),
     /// To the agent: nobody reads standard output (or, `true`, standard error) any more.
     Unread(bool),
-    /// To the agent: all ranks of the job have ended (`true`: before their time). Take the last of their output and end what
-    /// they have left behind.
+    /// To the agent: all ranks of the job have ended (`true`: before their time). Take the last of their
+    /// output and end what they have left behind.
     Finish(bool),
     /// From the agent: that is done.
     Finished,
@@ -106,7 +107,8 @@ impl Message {
         debug_assert!(out.len() - start <= FRAME_BYTES_MAX + 4);
     }
 
-    /// Takes the first whole frame off the front of `bytes`: its meaning and its length. `None`: there is no whole one.
+    /// Takes the first whole frame off the front of `bytes`: its meaning and its length. `None`: there is no
+    /// whole one.
     pub(crate) fn take(bytes: &[u8]) -> Result<Option<(Self, usize)>, Nonsense> {
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;

@@ -1,5 +1,6 @@
-//! `ayatori run --hosts`, from outside. The hosts are this machine under several names: an agent's command may be anything
-//! that runs a program, here `env`. What needs networks of its own is in `cargo xtask net-test`.
+//! `ayatori run --hosts`, from outside. The hosts are this machine under several names: an agent's command
+//! may be anything that runs a program, here `env`. What needs networks of its own is in `cargo xtask
+//! net-test`.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -148,8 +149,9 @@ fn parent_of(pid: i32) -> Option<i32> {
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// An agent is killed, and ranks of another host die of it: here because its watchdog finds them on the same machine, elsewhere
-/// because they give up. The launcher reads about them first. (That it waits for what lies behind is in `supervisor/tests.rs`.)
+/// An agent is killed, and ranks of another host die of it: here because its watchdog finds them on the same
+/// machine, elsewhere because they give up. The launcher reads about them first. (That it waits for what lies
+/// behind is in `supervisor/tests.rs`.)
 #[test]
 fn a_lost_host_is_named_though_other_hosts_tell_of_what_follows_first() {
     let mark = format!("AYATORI_TEST_MARK=order{}", std::process::id());
@@ -159,7 +161,8 @@ fn a_lost_host_is_named_though_other_hosts_tell_of_what_follows_first() {
     let agent = pid_of_rank(&mark, 3).and_then(parent_of).expect("the agent of b");
     let launcher = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a pid");
     let signal = |signal| rustix::process::kill_process(launcher, signal).expect("it runs");
-    // What the launcher finds when it goes on: both agents have said that they live, a's first, and now there is more.
+    // What the launcher finds when it goes on: both agents have said that they live, a's first, and now there
+    // is more.
     signal(rustix::process::Signal::STOP);
     std::thread::sleep(Duration::from_millis(1500));
     let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
@@ -245,8 +248,8 @@ fn standard_input_that_rank_0_does_not_read_waits_and_all_of_it_arrives_when_it_
     assert_eq!(text(&output.stdout).trim(), "100000000");
 }
 
-/// `ssh` as this test has it: options fall away, host `b` is dealt with as the test wants, and for the others a shell takes
-/// what is said to it, as ssh's does.
+/// `ssh` as this test has it: options fall away, host `b` is dealt with as the test wants, and for the others
+/// a shell takes what is said to it, as ssh's does.
 fn ssh_job(for_b: &str, args: &[&str], words: &[&str]) -> (tempfile::TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let script = format!(

@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A job that does not end is one that hangs; one that ends by itself only when its ranks have slept would take ten minutes.
+/// A job that does not end is one that hangs; one that ends by itself only when its ranks have slept would
+/// take ten minutes.
 const HANG_MAX: Duration = Duration::from_secs(240);
 
 fn ayatori() -> Command {
@@ -400,7 +401,8 @@ fn the_timeout_ends_the_job_with_124() {
 #[test]
 fn what_ranks_leave_behind_ends_with_the_job() {
     let sleep = unique_sleep();
-    // A child in the group, a daemon out of it, a daemon of a daemon: with its output elsewhere and with ours.
+    // A child in the group, a daemon out of it, a daemon of a daemon: with its output elsewhere and with
+    // ours.
     let script = format!(
         "sleep {sleep} >&- 2>&- & setsid sh -c 'sleep {sleep} & sleep {sleep}' >/dev/null 2>&1 & setsid sleep {sleep} & \
          sleep 0.1"

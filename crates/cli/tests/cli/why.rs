@@ -1,4 +1,5 @@
-//! `ayatori why`, from outside, on programs that do not use MPI. What MPI programs wait for is `cargo xtask why-test`'s.
+//! `ayatori why`, from outside, on programs that do not use MPI. What MPI programs wait for is `cargo xtask
+//! why-test`'s.
 
 use std::io::Read;
 use std::process::{Child, Command, Output, Stdio};

@@ -1,5 +1,5 @@
-//! Inquiries of `ayatori why`, and SIGUSR1: every host is asked. When all have answered, or time is over, who asked gets
-//! what there is.
+//! Inquiries of `ayatori why`, and SIGUSR1: every host is asked. When all have answered, or time is over, who
+//! asked gets what there is.
 
 use crate::why::listen::Listener;
 use crate::why::printing::Printing;

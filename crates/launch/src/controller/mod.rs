@@ -10,9 +10,9 @@
 //!           └─► Outputs (lines) ──► standard output and error
 //! ```
 //!
-//! Everything between hosts that is not a message of the program goes over the agents' channels: PMI, output, signals, ends.
-//! So the launcher has no port, and the job's key, which ranks fetch by PMI, travels where ssh protects it. An agent that
-//! dies, closes, or is silent for [`crate::silence::SILENCE_MAX`] ends the job.
+//! Everything between hosts that is not a message of the program goes over the agents' channels: PMI, output,
+//! signals, ends. So the launcher has no port, and the job's key, which ranks fetch by PMI, travels where ssh
+//! protects it. An agent that dies, closes, or is silent for [`crate::silence::SILENCE_MAX`] ends the job.
 
 mod agents;
 mod inquiry;

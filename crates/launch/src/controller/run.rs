@@ -82,10 +82,12 @@ struct Controller<'s> {
     scratch: Vec<u8>,
 }
 
-/// Runs a job from its first process to its last. Answers the exit code of the launcher: 0, or that of the first failure.
+/// Runs a job from its first process to its last. Answers the exit code of the launcher: 0, or that of the
+/// first failure.
 ///
-/// The calling program must serve as an agent ([`crate::agent::run`]) when its first argument is `agent`, and as a watchdog
-/// ([`crate::watchdog::main`]) when its name is [`crate::watchdog::NAME`]; the calling thread must live as long as the job.
+/// The calling program must serve as an agent ([`crate::agent::run`]) when its first argument is `agent`, and
+/// as a watchdog ([`crate::watchdog::main`]) when its name is [`crate::watchdog::NAME`]; the calling thread
+/// must live as long as the job.
 ///
 /// # Errors
 /// The job could not be started. [`crate::error::exit_code`] says what to answer.

@@ -97,8 +97,8 @@ pub struct Maxes {
     pub value_bytes: usize,
 }
 
-/// A connection to the launcher. Dropping it without [`Client::finalize`] tells the launcher that this process
-/// has failed.
+/// A connection to the launcher. Dropping it without [`Client::finalize`] tells the launcher that this
+/// process has failed.
 #[derive(Debug)]
 pub struct Client {
     // A File reads and writes any descriptor; nothing here is specific to sockets.
@@ -181,7 +181,8 @@ impl Client {
         }
     }
 
-    /// How many processes the job could have (`MPI_UNIVERSE_SIZE`); negative where the launcher does not know.
+    /// How many processes the job could have (`MPI_UNIVERSE_SIZE`); negative where the launcher does not
+    /// know.
     ///
     /// # Errors
     /// As for every request.
@@ -221,8 +222,8 @@ impl Client {
         result
     }
 
-    /// Fetches a value for each key, in their order, `None` where nobody has stored one: many requests on their way at a
-    /// time, so that it takes the launcher's time and not as many round trips.
+    /// Fetches a value for each key, in their order, `None` where nobody has stored one: many requests on
+    /// their way at a time, so that it takes the launcher's time and not as many round trips.
     ///
     /// # Errors
     /// As for every request.
@@ -260,7 +261,8 @@ impl Client {
         self.done(Request::BarrierIn, Answer::Barrier, "waiting for the other processes")
     }
 
-    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are here.
+    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are
+    /// here.
     ///
     /// # Errors
     /// As for every request; what `meanwhile` answers.

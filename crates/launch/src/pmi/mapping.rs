@@ -1,7 +1,8 @@
 //! `PMI_process_mapping`: which process is on which node, as launchers tell it.
 //!
-//! `(vector,(0,2,4),(2,1,3))`: from node 0 on two nodes with four processes each, then from node 2 on one with three. Where
-//! the blocks hold fewer processes than the job has, they are gone through again from the first.
+//! `(vector,(0,2,4),(2,1,3))`: from node 0 on two nodes with four processes each, then from node 2 on one
+//! with three. Where the blocks hold fewer processes than the job has, they are gone through again from the
+//! first.
 
 /// Most blocks that are looked at: one each for the processes of a large job.
 const BLOCKS_MAX: usize = 1 << 16;

@@ -1,12 +1,13 @@
 //! PMI-1: how a process learns from its launcher who it is, and exchanges business cards before it can talk.
 //!
 //! Owns the wire format (`wire.rs`, used by both sides), the blocking client (`client.rs`), and the
-//! launcher's server, a state machine (`server.rs`). Which launcher there is, if any, is [`crate::environment`]'s business.
+//! launcher's server, a state machine (`server.rs`). Which launcher there is, if any, is
+//! [`crate::environment`]'s business.
 //!
-//! The protocol is lines of `key=value` over a stream socket, one request in flight, the server answering each
-//! in turn. One client covers `ayatori run`, Hydra (MPICH, Intel MPI), `srun --mpi=pmi2` (whose server accepts
-//! version 1.1) and Flux. Sources: Flux RFC 13; MPICH `src/pmi/maint/pmi-1.1.txt`; the bytes MPICH 5.0.2's
-//! `mpiexec` and library exchange.
+//! The protocol is lines of `key=value` over a stream socket, one request in flight, the server answering
+//! each in turn. One client covers `ayatori run`, Hydra (MPICH, Intel MPI), `srun --mpi=pmi2` (whose server
+//! accepts version 1.1) and Flux. Sources: Flux RFC 13; MPICH `src/pmi/maint/pmi-1.1.txt`; the bytes MPICH
+//! 5.0.2's `mpiexec` and library exchange.
 //!
 //! ```text
 //! rank                                    launcher
@@ -23,8 +24,8 @@
 //!                                   <-    cmd=finalize_ack rc=0
 //! ```
 //!
-//! Invariants: no length from the wire is believed before it is checked against a bound of `wire.rs`; nothing a
-//! peer sends can panic either side; what `emit` writes `parse` reads back.
+//! Invariants: no length from the wire is believed before it is checked against a bound of `wire.rs`; nothing
+//! a peer sends can panic either side; what `emit` writes `parse` reads back.
 
 pub mod client;
 pub mod mapping;

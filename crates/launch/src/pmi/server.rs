@@ -242,7 +242,8 @@ impl Server {
             self.ready.push(rank);
         }
         if let Err(error) = reply.emit(out) {
-            // What ranks put came over the same wire within the same bounds; what the launcher provides is checked there.
+            // What ranks put came over the same wire within the same bounds; what the launcher provides is
+            // checked there.
             debug_assert!(false, "a reply does not fit the wire: {error}");
             let failed = Reply::Failed { answer: Answer::Get, rc: -1, msg: Some("too_long_for_PMI_1") };
             let _ = failed.emit(out);

@@ -1,5 +1,5 @@
-//! The PMI-1 wire format in two tiers: [`Line`] is a checked view over bytes, [`Request`] and [`Reply`] are the
-//! meaning. `parse(emit(x)) == x` holds for both (property tests below).
+//! The PMI-1 wire format in two tiers: [`Line`] is a checked view over bytes, [`Request`] and [`Reply`] are
+//! the meaning. `parse(emit(x)) == x` holds for both (property tests below).
 
 use std::fmt;
 
@@ -62,7 +62,8 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
-/// Length in bytes of the first message in `buffer`, its final newline included; `None` when it is not complete.
+/// Length in bytes of the first message in `buffer`, its final newline included; `None` when it is not
+/// complete.
 ///
 /// # Errors
 /// [`WireError::TooLong`] as soon as no valid message can begin this way, so a reader's buffer stays bounded.
@@ -71,7 +72,8 @@ pub fn first_message(buffer: &[u8]) -> Result<Option<usize>, WireError> {
     const END: &[u8] = b"endcmd\n";
     if buffer.starts_with(MULTI) {
         let within = &buffer[..buffer.len().min(MULTILINE_MAX_BYTES)];
-        // Only spawn has several lines. Another command will never have its end: cut it off here, to be refused.
+        // Only spawn has several lines. Another command will never have its end: cut it off here, to be
+        // refused.
         if let Some(first) =
             within.iter().position(|&b| b == b'\n').filter(|&at| &within[..at] != b"mcmd=spawn")
         {

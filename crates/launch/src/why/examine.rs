@@ -37,8 +37,8 @@ pub struct Finding {
     pub is_stuck: bool,
 }
 
-/// Says what the ranks of a job do: of the one that `wanted` names (its id or the beginning of it, the process id of its
-/// launcher or of a rank), or of the only one there is. Of several, a list.
+/// Says what the ranks of a job do: of the one that `wanted` names (its id or the beginning of it, the
+/// process id of its launcher or of a rank), or of the only one there is. Of several, a list.
 ///
 /// # Errors
 /// There is no such job; its launcher does not answer; its library is of another version.
@@ -84,7 +84,10 @@ fn choose(jobs: Vec<Job>, wanted: &str) -> anyhow::Result<Job> {
             by_launcher.next().ok_or_else(|| {
                 Error::new(
                     FAILURE,
-                    format!("no MPI job of this user on this host is '{wanted}' (a job's id, or the process id of its launcher or of a rank); `ayatori why` lists them"),
+                    format!(
+                        "no MPI job of this user on this host is '{wanted}' (a job's id, or the process id of \
+                         its launcher or of a rank); `ayatori why` lists them"
+                    ),
                 )
             })
         }

@@ -1,5 +1,5 @@
-//! Finding jobs on this host: in /proc, by the segment that ranks have open and the job's id in their environment; and
-//! the launchers of jobs on several hosts, by the name they listen under.
+//! Finding jobs on this host: in /proc, by the segment that ranks have open and the job's id in their
+//! environment; and the launchers of jobs on several hosts, by the name they listen under.
 
 use crate::environment::ENV_JOB;
 use crate::why::listen::NAME_PREFIX;

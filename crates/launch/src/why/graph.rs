@@ -1,11 +1,12 @@
 //! Who waits for whom, and whether it can end.
 //!
-//! A rank that waits goes on when what it needs can come: *all* of its needs, or *any* (`MPI_Waitany`); a receive from
-//! `MPI_ANY_SOURCE` needs any member. A need can come if the rank it is about is not stuck, or if what is needed is on its
-//! way already (packets sent and not handled, data being moved). Ranks that compute, poll, are stopped, or of which nothing
-//! is known, may do anything. So: take those as able to go on, add every rank whose needs can come from them, and again,
-//! until nothing changes. Who is left waits for others of the rest, or for ranks that have ended: no message will ever come.
-//! That is the exact condition for waiting on *any* too (a knot), where a cycle alone would prove nothing.
+//! A rank that waits goes on when what it needs can come: *all* of its needs, or *any* (`MPI_Waitany`); a
+//! receive from `MPI_ANY_SOURCE` needs any member. A need can come if the rank it is about is not stuck, or
+//! if what is needed is on its way already (packets sent and not handled, data being moved). Ranks that
+//! compute, poll, are stopped, or of which nothing is known, may do anything. So: take those as able to go
+//! on, add every rank whose needs can come from them, and again, until nothing changes. Who is left waits for
+//! others of the rest, or for ranks that have ended: no message will ever come. That is the exact condition
+//! for waiting on *any* too (a knot), where a cycle alone would prove nothing.
 
 use crate::why::report::{Activity, RankState, Ranks};
 use ayatori_core::explain::{Blocked, CommState, Label, Need, NodeState, PostedReceive, Snapshot};
@@ -30,7 +31,8 @@ pub(crate) struct Edge {
 pub(crate) struct Verdict {
     /// Ranks that can never go on.
     pub(crate) stuck: BTreeSet<u32>,
-    /// Some of them, each waiting for the next and the last for the first; none if they wait for ranks that have ended.
+    /// Some of them, each waiting for the next and the last for the first; none if they wait for ranks that
+    /// have ended.
     pub(crate) cycles: Vec<Vec<u32>>,
     /// Ranks that have left or ended and are waited for.
     pub(crate) missing: BTreeSet<u32>,
@@ -270,7 +272,8 @@ impl<'r> Graph<'r> {
         }
     }
 
-    /// The collective operation that a rank's blocked calls are in, with its number among all on the communicator.
+    /// The collective operation that a rank's blocked calls are in, with its number among all on the
+    /// communicator.
     pub(crate) fn collective_of(&self, rank: u32) -> Option<(ContextId, u64, Option<Label>, String)> {
         let Some(Activity::Blocked(told)) = self.activity(rank) else { return None };
         told.blocked.iter().find_map(|blocked| {

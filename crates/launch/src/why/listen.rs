@@ -1,4 +1,5 @@
-//! Where the controller of a job on several hosts is asked: a socket with an abstract name, which dies with it.
+//! Where the controller of a job on several hosts is asked: a socket with an abstract name, which dies with
+//! it.
 
 use crate::why::report::HostReport;
 use anyhow::Context;

@@ -28,7 +28,8 @@ struct Looked {
     asked: Option<(u32, u32)>,
 }
 
-/// What the ranks of this host do. `known`: those the launcher has started; others that are in the segment come along.
+/// What the ranks of this host do. `known`: those the launcher has started; others that are in the segment
+/// come along.
 pub(crate) fn look(host: &str, observer: Option<&Observer>, known: &[Known]) -> HostReport {
     let begin = Instant::now();
     let mut all: BTreeMap<u32, Looked> =

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! All but `find`, `look`, `watch` and `listen` are functions of data and tested as such. The ranks' side is
-//! `devices/src/shm/watch.rs` and `mpi/src/why.rs`. Two looks make one report: a rank that moved between them is not stuck.
+//! `devices/src/shm/watch.rs` and `mpi/src/why.rs`. Two looks make one report: a rank that moved between them
+//! is not stuck.
 
 pub mod examine;
 pub(crate) mod find;

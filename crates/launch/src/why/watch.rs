@@ -1,5 +1,5 @@
-//! The host loop's part in `ayatori why`: it notes once a second what its ranks do, so that others can say since when, and
-//! looks at them when it is asked, in a thread of its own.
+//! The host loop's part in `ayatori why`: it notes once a second what its ranks do, so that others can say
+//! since when, and looks at them when it is asked, in a thread of its own.
 
 use crate::machine::hostname;
 use crate::why::look::{Known, look};

@@ -14,7 +14,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How to run something on a host, if the user does not say. Nobody can answer questions: it fails where it would ask.
+/// How to run something on a host, if the user does not say. Nobody can answer questions: it fails where it
+/// would ask.
 const DEFAULT_AGENT: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}";
 
 /// What `ayatori run` takes.
@@ -48,10 +49,12 @@ pub(crate) struct Args {
     /// The same from a file: a host a line
     #[arg(long, value_name = "FILE", alias = "machinefile", conflicts_with = "hosts")]
     hostfile: Option<PathBuf>,
-    /// The command that runs something on a host: '{host}' stands for its name [default: ssh without questions]
+    /// The command that runs something on a host: '{host}' stands for its name [default: ssh without
+    /// questions]
     #[arg(long, value_name = "COMMAND", env = "AYATORI_AGENT")]
     agent: Option<String>,
-    /// The interfaces (eth1) and networks (10.1.0.0/16) that may carry messages between hosts [default: all that work]
+    /// The interfaces (eth1) and networks (10.1.0.0/16) that may carry messages between hosts [default: all
+    /// that work]
     #[arg(long, value_name = "RAIL,…")]
     rails: Option<String>,
     /// Interfaces and networks that may not
@@ -75,7 +78,8 @@ struct LibraryArgs {
     /// Who makes progress with messages: calls, calls and a thread, or a thread alone [default: assisted]
     #[arg(long, value_name = "WHO")]
     progress: Option<Progress>,
-    /// Silence after each packet of a long message between hosts, in packet times: 1 is half of the rail's rate
+    /// Silence after each packet of a long message between hosts, in packet times: 1 is half of the rail's
+    /// rate
     #[arg(long, value_name = "PACKETS", value_parser = gap)]
     gap: Option<Gap>,
     /// As much more for each hop between switches on the way
