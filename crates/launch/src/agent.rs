@@ -73,7 +73,7 @@ pub fn run() -> anyhow::Result<()> {
         scratch: vec![0; CHUNK_BYTES],
     };
     agent.serve();
-    agent.host.settle();
+    agent.host.clean_up();
     Ok(())
 }
 

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_host_lies_behind_killed_ranks_and_those_behind_ranks_that_give_up() {
+    fn lost_host_outranks_killed_rank_outranks_rank_that_gave_up() {
         let killed = |signal| Status::Killed { signal, is_core_dumped: false };
         let ended = |status| Cause::Ended { rank: 0, status };
         let gave_up = [

@@ -1,6 +1,6 @@
 //! One end of the connection between a controller and an agent: frames in, frames out, never blocking.
 
-use crate::wire::{Message, Nonsense};
+use crate::wire::{Malformed, Message};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
@@ -95,7 +95,7 @@ impl Channel {
     }
 
     /// The next whole frame.
-    pub(crate) fn next(&mut self) -> Result<Option<Message>, Nonsense> {
+    pub(crate) fn next(&mut self) -> Result<Option<Message>, Malformed> {
         match Message::take(&self.received[self.consumed..])? {
             Some((message, length)) => {
                 self.consumed += length;

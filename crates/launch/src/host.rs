@@ -267,7 +267,7 @@ impl Host {
     }
 
     /// Ends all that is left and takes the last of the output.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn clean_up(&mut self) {
         self.kill(Signal::KILL);
         let begin = Instant::now();
         let is_dying = |rank: &Rank| rank.status.is_none() && Status::of_child(rank.pid).is_none();
@@ -458,7 +458,7 @@ impl Host {
         let is_due = now >= until && self.is_paused == [false; 2];
         if !is_open || is_due {
             self.drain = None;
-            self.settle();
+            self.clean_up();
             self.outgoing.push_back(Message::Finished);
         }
     }

@@ -1,4 +1,4 @@
-//! The launcher's standard input, on its way to rank 0.
+//! The launcher's standard input, forwarded to rank 0.
 //!
 //! On one host rank 0 inherits a file or a pipe, so that the launcher never reads what rank 0 does not. A
 //! terminal is forwarded: rank 0 has a process group of its own, which the terminal would stop if it read

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_line_goes_out_after_a_while_and_is_ended_before_another_speaks() {
+    fn an_unfinished_line_is_shown_late_and_ended_before_another() {
         let (mut outputs, now) = (outputs(false), Instant::now());
         outputs.push(A, b"name? ", now);
         outputs.handle_timeout(now + Duration::from_millis(50));

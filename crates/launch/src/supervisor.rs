@@ -33,7 +33,7 @@ pub struct Limits {
     /// From a rank's closed connection to the end of the job, if its exit, which says more, is not reported.
     pub hang_up: Duration,
     /// From a failure to its announcement, where another that lies behind it may be reported later. Less than
-    /// `grace`: who is killed after that dies of us.
+    /// `grace`: a rank killed after that was killed by us.
     pub hearsay: Duration,
     /// From a failure after `MPI_Finalize` to the end of the job, where other ranks have not finalized.
     pub finalize: Duration,

@@ -64,7 +64,7 @@ pub(crate) enum Message {
 
 /// Bytes that are no frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Nonsense(pub(crate) &'static str);
+pub(crate) struct Malformed(pub(crate) &'static str);
 
 impl Message {
     /// Appends the frame.
@@ -109,20 +109,20 @@ impl Message {
 
     /// Takes the first whole frame off the front of `bytes`: its meaning and its length. `None`: there is no
     /// whole one.
-    pub(crate) fn take(bytes: &[u8]) -> Result<Option<(Self, usize)>, Nonsense> {
+    pub(crate) fn take(bytes: &[u8]) -> Result<Option<(Self, usize)>, Malformed> {
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if !(HEAD_BYTES - 4..=FRAME_BYTES_MAX).contains(&length) {
-            return Err(Nonsense("a frame of no possible length"));
+            return Err(Malformed("a frame of no possible length"));
         }
         let Some(frame) = rest.get(..length) else { return Ok(None) };
         let (head, body) = frame.split_at(HEAD_BYTES - 4);
         let rank = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
         let number =
-            |bytes: &[u8]| bytes.try_into().map(i32::from_le_bytes).map_err(|_| Nonsense("no number"));
+            |bytes: &[u8]| bytes.try_into().map(i32::from_le_bytes).map_err(|_| Malformed("no number"));
         let message = match head[0] {
             1 => {
-                let order = serde_json::from_slice(body).map_err(|_| Nonsense("an order that is none"))?;
+                let order = serde_json::from_slice(body).map_err(|_| Malformed("an order that is none"))?;
                 Message::Start(Box::new(order))
             }
             2 => Message::Pmi(rank, body.to_vec()),
@@ -130,7 +130,7 @@ impl Message {
             4 => Message::Stdin(body.to_vec()),
             5 => Message::Alive,
             6 => {
-                let (pid, cpus) = body.split_at_checked(4).ok_or(Nonsense("a start without a process"))?;
+                let (pid, cpus) = body.split_at_checked(4).ok_or(Malformed("a start without a process"))?;
                 Message::Started(rank, number(pid)?, String::from_utf8_lossy(cpus).into_owned())
             }
             7 => Message::Failed(u8::try_from(rank).unwrap_or(1), String::from_utf8_lossy(body).into_owned()),
@@ -138,7 +138,7 @@ impl Message {
             9 => Message::Err(rank, body.to_vec()),
             10 => Message::PmiClosed(rank),
             11 => {
-                let (kind, value) = body.split_first().ok_or(Nonsense("an end without a status"))?;
+                let (kind, value) = body.split_first().ok_or(Malformed("an end without a status"))?;
                 let value = number(value)?;
                 Message::Ended(
                     rank,
@@ -146,20 +146,20 @@ impl Message {
                         0 => Status::Exited(value),
                         1 => Status::Killed { signal: value, is_core_dumped: false },
                         2 => Status::Killed { signal: value, is_core_dumped: true },
-                        _ => return Err(Nonsense("an end of an unknown kind")),
+                        _ => return Err(Malformed("an end of an unknown kind")),
                     },
                 )
             }
             12 => Message::Ask(rank as u32),
             13 => {
-                let report = serde_json::from_slice(body).map_err(|_| Nonsense("a report that is none"))?;
+                let report = serde_json::from_slice(body).map_err(|_| Malformed("a report that is none"))?;
                 Message::Report(rank as u32, Box::new(report))
             }
             14 => Message::StdinTaken(rank),
             15 => Message::Unread(rank != 0),
             16 => Message::Finish(rank != 0),
             17 => Message::Finished,
-            _ => return Err(Nonsense("a frame of an unknown kind")),
+            _ => return Err(Malformed("a frame of an unknown kind")),
         };
         Ok(Some((message, length + 4)))
     }

@@ -114,7 +114,7 @@ fn an_agent_that_cannot_be_started_is_said_with_its_host() {
 }
 
 #[test]
-fn a_killed_rank_or_agent_ends_the_job_with_its_name_and_nothing_is_left() {
+fn a_killed_rank_or_agent_is_named_and_nothing_is_left() {
     for victim in ["rank", "agent"] {
         let mark = format!("AYATORI_TEST_MARK={victim}{}", std::process::id());
         let mut command = job(&["--hosts", "a,b", "-n", "4", "-x", &mark], &["sleep"]);
@@ -153,7 +153,7 @@ fn parent_of(pid: i32) -> Option<i32> {
 /// machine, elsewhere because they give up. The launcher reads about them first. (That it waits for what lies
 /// behind is in `supervisor/tests.rs`.)
 #[test]
-fn a_lost_host_is_named_though_other_hosts_tell_of_what_follows_first() {
+fn a_lost_host_is_named_though_its_effects_are_read_first() {
     let mark = format!("AYATORI_TEST_MARK=order{}", std::process::id());
     let mut command = job(&["--hosts", "a,b", "-n", "4", "-x", &mark], &["sleep"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("ayatori runs");
@@ -177,7 +177,7 @@ fn a_lost_host_is_named_though_other_hosts_tell_of_what_follows_first() {
 
 #[test]
 #[ignore = "takes 25 s: silence on both sides"]
-fn a_launcher_that_was_stopped_too_long_says_so_and_a_job_that_was_stopped_whole_goes_on() {
+fn a_stopped_launcher_is_given_up_and_a_stopped_job_goes_on() {
     for is_whole in [false, true] {
         let mark = format!("AYATORI_TEST_MARK=stopped{is_whole}{}", std::process::id());
         let timeout = if is_whole { "14" } else { "600" };
@@ -229,7 +229,7 @@ fn standard_input_reaches_rank_0_elsewhere() {
 }
 
 #[test]
-fn standard_input_that_rank_0_does_not_read_waits_and_all_of_it_arrives_when_it_does() {
+fn unread_standard_input_waits_and_then_arrives_whole() {
     let mark = format!("AYATORI_TEST_MARK=stdin{}", std::process::id());
     let script = format!(
         "head -c 100000000 /dev/zero | {} run --agent '{AGENT}' --hosts a,b -x {mark} sh -c \
@@ -275,7 +275,7 @@ fn ssh_is_the_agent_when_none_is_named() {
 }
 
 #[test]
-fn what_keeps_ssh_from_starting_an_agent_is_said_at_once() {
+fn reasons_that_ssh_starts_no_agent_are_said() {
     let unreachable = "echo 'ssh: connect to host b port 22: No route to host' >&2; exit 255";
     for (for_b, parts) in [
         (unreachable, ["No route to host", "does 'ssh b true' work by itself?"]),

@@ -43,7 +43,7 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 }
 
 #[test]
-fn ranks_that_have_not_come_to_mpi_are_listed_by_the_launchers_pid() {
+fn ranks_before_mpi_init_are_listed_by_the_launchers_pid() {
     let mut job = sleepers();
     let pid = job.id().to_string();
     let output = ask_until(&["why", &pid], "not in MPI yet", 2);
@@ -61,7 +61,7 @@ fn ranks_that_have_not_come_to_mpi_are_listed_by_the_launchers_pid() {
 }
 
 #[test]
-fn sigusr1_prints_the_table_and_spares_ranks_that_do_not_catch_it() {
+fn sigusr1_prints_the_table_and_spares_ranks_without_handler() {
     let mut job = sleepers();
     ask_until(&["why", &job.id().to_string()], "not in MPI yet", 2);
     signal(&job, rustix::process::Signal::USR1);
@@ -80,7 +80,7 @@ fn sigusr1_prints_the_table_and_spares_ranks_that_do_not_catch_it() {
 }
 
 #[test]
-fn what_is_no_job_is_named() {
+fn an_unknown_job_is_named() {
     let output = ayatori(&["why", "no-such-job"]).output().expect("ayatori runs");
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("'no-such-job'"), "{}", text(&output.stderr));

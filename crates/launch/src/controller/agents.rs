@@ -4,7 +4,7 @@ use crate::channel::{Channel, Inflow};
 use crate::error::{Error, FAILURE};
 use crate::silence::SILENCE_MAX;
 use crate::status::Status;
-use crate::wire::{Message, NOISE_BYTES_MAX, Nonsense, PREAMBLE};
+use crate::wire::{Malformed, Message, NOISE_BYTES_MAX, PREAMBLE};
 use anyhow::Context;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -96,7 +96,7 @@ impl Agent {
             match channel.next() {
                 Ok(Some(message)) => messages.push(message),
                 Ok(None) => break,
-                Err(Nonsense(what)) => {
+                Err(Malformed(what)) => {
                     return (messages, Some(format!("its agent sends what is no message: {what}")));
                 }
             }

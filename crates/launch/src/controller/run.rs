@@ -268,7 +268,7 @@ impl<'s> Controller<'s> {
                     SIGNALS => self.handle_signals(now),
                     OUR_OUTPUT => self.outputs.flush(),
                     INPUT => self.read_input(now),
-                    LISTENER => self.hear_inquirer(now),
+                    LISTENER => self.accept_inquiry(now),
                     other => self.handle_link(((other - FIRST_LINK) / 2) as usize, now),
                 }
             }
@@ -464,7 +464,7 @@ impl<'s> Controller<'s> {
         }
     }
 
-    /// Once a heartbeat: says that we live, and looks who does not.
+    /// Once a heartbeat: tells agents that the launcher lives, and gives up those that are silent.
     fn beat(&mut self, now: Instant) {
         if now < self.turn + HEARTBEAT {
             return;
@@ -609,7 +609,7 @@ impl<'s> Controller<'s> {
 
     // `ayatori why`.
 
-    fn hear_inquirer(&mut self, now: Instant) {
+    fn accept_inquiry(&mut self, now: Instant) {
         let Some((socket, question)) = self.inquiries.listener().and_then(Listener::accept) else { return };
         match question {
             Question::Who => reply(socket, self.answer(Vec::new())),

@@ -320,7 +320,7 @@ impl Client {
     /// # Errors
     /// As for every request.
     pub fn finalize(mut self) -> Result<(), Error> {
-        self.done(Request::Finalize, Answer::Finalize, "taking leave")
+        self.done(Request::Finalize, Answer::Finalize, "finalizing")
     }
 
     /// Asks the launcher to end the job. There is no answer: it ends this process too.

@@ -162,7 +162,7 @@ fn a_killed_rank_is_the_cause_though_others_gave_up_first() {
 }
 
 #[test]
-fn a_lost_host_is_the_cause_though_its_ranks_were_reported_first() {
+fn a_lost_host_is_the_cause_though_its_ranks_come_first() {
     let mut job = Job::initialised(&[1, 2]);
     job.end(2, KILLED);
     job.supervisor.handle_host_lost(1, "its agent was killed".into(), job.now);

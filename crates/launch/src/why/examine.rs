@@ -158,7 +158,7 @@ fn twice(
         return Ok(first);
     }
     std::thread::sleep(SECOND_LOOK);
-    Ok(report::settle(&first, again()?))
+    Ok(report::merge(&first, again()?))
 }
 
 fn seems_stuck(ranks: &Ranks) -> bool {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(400);
 /// After so long nobody expects an answer of a rank that is in the program's own code, or makes calls.
 const USER_CODE_PATIENCE: Duration = Duration::from_millis(60);
-/// A look takes so long at least, to see who makes calls.
+/// A look takes so long at least, to see which ranks make calls.
 const LOOK_MIN: Duration = Duration::from_millis(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const ASK_AGAIN_INTERVAL: Duration = Duration::from_millis(20);
@@ -42,7 +42,7 @@ pub(crate) fn look(host: &str, observer: Option<&Observer>, known: &[Known]) -> 
             let can_answer = looked.report.stage == Stage::Present && !"TtZX".contains(looked.report.status);
             looked.asked = can_answer.then(|| (local as u32, observer.ask(local as u32)));
         }
-        hear(observer, &mut all, begin);
+        await_answers(observer, &mut all, begin);
     }
     let ranks = all.into_values().map(|looked| looked.report).collect();
     HostReport { host: host.to_owned(), ranks, problem: None }
@@ -81,8 +81,8 @@ fn report(rank: u32, sight: &Sight) -> RankReport {
     }
 }
 
-/// Waits for answers, and sees who makes calls meanwhile.
-fn hear(observer: &Observer, all: &mut BTreeMap<u32, Looked>, begin: Instant) {
+/// Waits for answers, and notes which ranks make calls meanwhile.
+fn await_answers(observer: &Observer, all: &mut BTreeMap<u32, Looked>, begin: Instant) {
     let mut asked_at = begin;
     loop {
         std::thread::sleep(POLL_INTERVAL);
@@ -90,7 +90,7 @@ fn hear(observer: &Observer, all: &mut BTreeMap<u32, Looked>, begin: Instant) {
         let asks_again = now.duration_since(asked_at) >= ASK_AGAIN_INTERVAL;
         if asks_again {
             asked_at = now;
-            see_movement(observer, all);
+            note_calls(observer, all);
         }
         let is_late = now.duration_since(begin) > USER_CODE_PATIENCE;
         for Looked { report, asked } in all.values_mut() {
@@ -107,12 +107,12 @@ fn hear(observer: &Observer, all: &mut BTreeMap<u32, Looked>, begin: Instant) {
         let waited = now.duration_since(begin);
         let is_done = all.values().all(|looked| looked.asked.is_none());
         if waited > PATIENCE || (is_done && waited >= LOOK_MIN) {
-            return see_movement(observer, all);
+            return note_calls(observer, all);
         }
     }
 }
 
-fn see_movement(observer: &Observer, all: &mut BTreeMap<u32, Looked>) {
+fn note_calls(observer: &Observer, all: &mut BTreeMap<u32, Looked>) {
     for sight in observer.look() {
         let Some(looked) = sight.process.and_then(|rank| all.get_mut(&rank)) else { continue };
         if sight.calls_count != looked.report.calls_count {

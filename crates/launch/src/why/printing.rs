@@ -14,7 +14,7 @@ impl Printing {
     /// All hosts were looked at. `Some`: what is to be printed; `None`: look once more.
     pub(crate) fn on_reports(&mut self, reports: Vec<HostReport>, heading: &Heading) -> Option<String> {
         let reports = match self.first.take() {
-            Some(first) => report::settle(&first, reports),
+            Some(first) => report::merge(&first, reports),
             None => {
                 let is_stuck = {
                     let ranks = report::ranks(&reports, heading.ranks_count);

@@ -141,8 +141,8 @@ pub(crate) fn ranks(reports: &[HostReport], world_count: Option<u32>) -> Ranks {
     ranks
 }
 
-/// Two looks as one: who has made a call between them was moving.
-pub(crate) fn settle(before: &[HostReport], after: Vec<HostReport>) -> Vec<HostReport> {
+/// Two looks as one: a rank that has made a call between them was moving.
+pub(crate) fn merge(before: &[HostReport], after: Vec<HostReport>) -> Vec<HostReport> {
     let counts: BTreeMap<u32, u32> =
         before.iter().flat_map(|report| &report.ranks).map(|seen| (seen.rank, seen.calls_count)).collect();
     let mut after = after;

@@ -105,7 +105,7 @@ fn says(ranks: &Ranks, what: &[&str]) {
 }
 
 #[test]
-fn two_that_receive_from_each_other_are_a_cycle_and_named() {
+fn two_ranks_receiving_from_each_other_are_a_named_cycle() {
     let ranks =
         waiting(vec![("MPI_Recv", false, vec![receive(1, 5)]), ("MPI_Recv", false, vec![receive(0, 6)])]);
     assert_eq!(verdict(&ranks).cycles, [[0, 1]]);
@@ -120,7 +120,7 @@ fn two_that_receive_from_each_other_are_a_cycle_and_named() {
 }
 
 #[test]
-fn who_waits_for_one_of_a_cycle_is_stuck_and_not_part_of_it() {
+fn a_rank_waiting_for_a_cycle_is_stuck_and_not_part_of_it() {
     let recv = |from| ("MPI_Recv", false, vec![receive(from, 0)]);
     let ranks = waiting(vec![recv(1), recv(2), recv(3), recv(1), recv(0)]);
     let found = verdict(&ranks);
@@ -129,7 +129,7 @@ fn who_waits_for_one_of_a_cycle_is_stuck_and_not_part_of_it() {
 }
 
 #[test]
-fn cycles_that_have_nothing_to_do_with_each_other_are_each_named() {
+fn unrelated_cycles_are_each_named() {
     let recv = |from| ("MPI_Recv", false, vec![receive(from, 0)]);
     let ranks = waiting(vec![recv(1), recv(0), recv(3), recv(2), recv(3)]);
     assert_eq!(verdict(&ranks).cycles, [[0, 1], [2, 3]]);
@@ -137,7 +137,7 @@ fn cycles_that_have_nothing_to_do_with_each_other_are_each_named() {
 }
 
 #[test]
-fn a_rank_that_computes_can_free_those_who_wait_for_it_and_who_wait_for_them() {
+fn a_computing_rank_can_free_all_that_wait_for_it() {
     let mut ranks = waiting(vec![
         ("MPI_Recv", false, vec![receive(1, 0)]),
         ("MPI_Recv", false, vec![receive(2, 0)]),
@@ -192,7 +192,7 @@ fn a_receive_from_any_source_waits_for_any_member() {
 }
 
 #[test]
-fn what_is_on_its_way_is_no_deadlock() {
+fn packets_in_flight_are_no_deadlock() {
     let mut ranks =
         waiting(vec![("MPI_Recv", false, vec![receive(1, 0)]), ("MPI_Recv", false, vec![receive(0, 0)])]);
     let link = |peer, sent_count, received_count| LinkState {
@@ -219,7 +219,7 @@ fn what_is_on_its_way_is_no_deadlock() {
 }
 
 #[test]
-fn a_synchronous_send_waits_as_long_as_its_message_lies_unmatched() {
+fn a_synchronous_send_waits_while_its_message_is_unmatched() {
     let mut ranks =
         waiting(vec![("MPI_Ssend", false, vec![ssend(1)]), ("MPI_Recv", false, vec![receive(0, 6)])]);
     assert!(verdict(&ranks).stuck.is_empty(), "it has been matched");
@@ -239,7 +239,7 @@ fn a_synchronous_send_waits_as_long_as_its_message_lies_unmatched() {
 }
 
 #[test]
-fn who_waits_for_a_rank_that_has_left_hangs_without_a_cycle() {
+fn a_rank_waiting_for_an_ended_rank_hangs_without_a_cycle() {
     let mut ranks = waiting(vec![("MPI_Recv", false, vec![receive(1, 0)]), ("MPI_Recv", false, vec![])]);
     ranks.insert(1, state(1, Activity::Ended));
     let found = verdict(&ranks);
@@ -256,7 +256,7 @@ fn data_under_way_to_a_rank_that_waits_moves_on() {
 }
 
 #[test]
-fn a_collective_operation_in_shared_memory_waits_for_those_who_have_not_come() {
+fn a_node_collective_waits_for_members_that_have_not_come() {
     let allreduce = || ("MPI_Allreduce", false, vec![node(16, Collective::Allreduce, 8, None)]);
     let mut ranks = waiting(vec![allreduce(), allreduce(), ("MPI_Recv", false, vec![receive(0, 3)])]);
     for rank in [0, 1] {
@@ -308,7 +308,7 @@ fn different_lengths_and_roots_are_named() {
 }
 
 #[test]
-fn a_message_on_another_communicator_or_of_another_rank_is_a_near_miss() {
+fn a_message_with_one_other_criterion_is_a_near_miss() {
     let mut ranks =
         waiting(vec![("MPI_Recv", false, vec![receive(1, 5)]), ("MPI_Recv", false, vec![receive(0, 5)])]);
     let other = ContextId::new(ProcessId(0), 9);
@@ -345,9 +345,9 @@ fn a_rank_that_moves_between_two_looks_is_not_stuck() {
     let report = |ranks| vec![HostReport { host: "a".into(), ranks, problem: None }];
     let (before, mut after) = (report(vec![recv(0, 1), recv(1, 0)]), report(vec![recv(0, 1), recv(1, 0)]));
     let judged = |reports: Vec<HostReport>| verdict(&report::ranks(&reports, Some(2))).stuck.len();
-    assert_eq!(judged(report::settle(&before, after.clone())), 2);
+    assert_eq!(judged(report::merge(&before, after.clone())), 2);
     after[0].ranks[1].calls_count = 8;
-    assert_eq!(judged(report::settle(&before, after)), 0);
+    assert_eq!(judged(report::merge(&before, after)), 0);
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn as_json_the_verdict_is_data() {
 }
 
 #[test]
-fn what_programs_are_called_stays_on_its_line_and_their_number_within_bounds() {
+fn program_names_stay_on_one_line_and_ranks_within_bounds() {
     let heading = Heading { program: "sh -c a\nb\x1b[2J".into(), ..Heading::default() };
     let ranks = waiting(vec![("MPI_Recv", false, vec![receive(0, 1)])]);
     let text = show::text(&heading, &[], &ranks, false).0;

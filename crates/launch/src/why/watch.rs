@@ -94,7 +94,7 @@ impl Watcher {
             // Full means that it is readable already.
             let _ = wake.write(&[1]);
         };
-        // Without a thread there is no answer, and who asks says so.
+        // Without a thread there is no answer, and the controller reports that.
         let _ = std::thread::Builder::new().name("why".into()).spawn(looks);
     }
 

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn single_dash_options_of_other_launchers_are_understood_up_to_the_program() {
+    fn single_dash_options_are_understood_up_to_the_program() {
         let got = normalise(words("-np 4 -genv A B -x C=1 -bind-to core --wdir /tmp -l prog -np 3 -genv X"));
         let want = "--np 4 --genv A=B -x C=1 --bind-to core --wdir /tmp -l prog -np 3 -genv X";
         assert_eq!(got, words(want));
