@@ -111,3 +111,7 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+/// What a peer did that no correct peer does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Blame(pub(crate) &'static str);

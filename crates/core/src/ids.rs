@@ -68,7 +68,7 @@ impl RailSet {
     }
 
     /// The rails in the set, lowest index first.
-    pub fn iter(self) -> impl Iterator<Item = Rail> {
+    pub fn iter(self) -> impl Iterator<Item = Rail> + Clone {
         let mut rest = self.0;
         core::iter::from_fn(move || {
             if rest == 0 {
@@ -123,6 +123,9 @@ pub struct RequestId {
     /// How often the slot had been used before.
     pub generation: u32,
 }
+
+/// A transfer of a long message. On no wire.
+pub(crate) type TransferId = RequestId;
 
 impl RequestId {
     /// As one word, for the wire and for handles.

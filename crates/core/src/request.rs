@@ -1,32 +1,24 @@
 //! Requests: operations under way.
 //!
 //! ```text
-//!                    send                                              receive
-//!   Queued ── device took it ──► Complete              Posted ── eager message ──► Complete
-//!   AwaitMatch ── Matched ─────► Complete                 │
-//!   Offered ── CTS, keys ──► Putting ── puts done, FIN ► Complete
-//!      │  └─── CTS, none ──► Streaming ─ last packet ──► Complete
-//!      └────── FIN (the receiver got it) ──────────────► Complete
-//!      └─── CTS, several rails ──► Spreading ─ all acknowledged ─► Complete
-//!                                                         ├─ RTS, keys ─► Getting ── gets done, FIN ─► Complete
-//!                                                         └─ RTS, none ─► Receiving ─ FIN or last byte ► Complete
-//!                                                         └─ RTS, several rails ─► Gathering ── last unit ──► Complete
+//!                    send                                       receive
+//!   Queued ── device took it ──► Complete       Posted ── eager message ──► Complete
+//!   AwaitMatch ── Matched ─────► Complete          └── announced (RTS) ──► Transfer ── ended ──► Complete
+//!   Transfer ── ended ─────────► Complete
 //! ```
 //!
-//! A complete request stays until its owner takes the completion. A persistent one becomes inactive then.
+//! What a long message goes through is in [`transfer`](crate::transfer). A complete request stays until its owner takes the
+//! completion. A persistent one becomes inactive then.
 
 use crate::buffer::Buffer;
 use crate::coll::StepId;
-use crate::device::Gap;
+use crate::data::Data;
 use crate::error::Error;
-use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector, TransferId};
+use crate::layout::Region;
 use crate::link::LinkIndex;
-use crate::link::spread::{Gather, Spread};
-use crate::link::trunk::Placed;
 use crate::matching::Key;
 use crate::process::collective::Running;
-use crate::time::Instant;
-use crate::wire::Keys;
 use alloc::boxed::Box;
 
 /// `MPI_PROC_NULL` as a rank: a message to it is sent at once, one from it received at once and empty.
@@ -103,43 +95,10 @@ pub enum SendMode {
 }
 
 /// What a persistent request does when started.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Plan {
-    Send { comm: CommId, buffer: Buffer, dest: Rank, tag: Tag, mode: SendMode },
-    Receive { comm: CommId, buffer: Buffer, source: Source, tag: TagSelector },
-}
-
-/// Data being moved in pieces.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Moving {
-    /// Length to move in bytes.
-    pub(crate) total: u64,
-    /// Handed to the device so far.
-    pub(crate) issued: u64,
-    /// Pieces the device has not completed.
-    pub(crate) in_flight: u32,
-    /// The other side's memory.
-    pub(crate) remote: Keys,
-    /// Why the device moves no more of it. What is in flight is waited for.
-    pub(crate) failure: Option<Failure>,
-}
-
-/// Why gets or puts do not move a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Failure {
-    /// The device cannot do it.
-    Refused,
-    /// One failed on its way.
-    Broken,
-}
-
-/// One put of a message that is spread over rails.
-#[derive(Clone, Copy)]
-pub(crate) struct Transfer {
-    /// The sender's request, what it puts, and by which rail.
-    pub(crate) placed: Placed,
-    pub(crate) bytes: u64,
-    pub(crate) at: Instant,
+    Send { comm: CommId, data: Data, dest: Rank, tag: Tag, mode: SendMode },
+    Receive { comm: CommId, data: Data, source: Source, tag: TagSelector },
 }
 
 pub(crate) enum State {
@@ -149,22 +108,8 @@ pub(crate) enum State {
     Queued,
     /// An eager synchronous send waiting to be matched.
     AwaitMatch,
-    /// A rendezvous send waiting for the receiver.
-    Offered,
-    /// A receiver reading; the peer's request gets the FIN.
-    Getting { moving: Box<Moving>, sender: RequestId },
-    /// A sender writing; the peer's request gets the FIN.
-    Putting { moving: Box<Moving>, receiver: RequestId },
-    /// A sender streaming packets.
-    Streaming { moving: Box<Moving>, receiver: RequestId },
-    /// A receiver being written or streamed to.
-    Receiving { total: u64, received: u64 },
-    /// A sender spreading data over several rails (trunk mode).
-    Spreading { spread: Box<Spread>, receiver: RequestId },
-    /// A receiver of such data.
-    Gathering { gather: Box<Gather> },
-    /// One put of a sender's data.
-    Transfer(Transfer),
+    /// A long message.
+    Transfer(TransferId),
     /// A send to ourselves waiting to be matched.
     Local,
     /// A persistent request, not started.
@@ -192,14 +137,11 @@ pub(crate) struct Request {
     pub(crate) extra: Option<Box<Extra>>,
 }
 
-/// What rendezvous, buffered and persistent operations keep.
+/// What buffered and persistent operations, and those on memory in several pieces, keep.
+#[derive(Default)]
 pub(crate) struct Extra {
-    /// How the operation will complete once its data has moved.
-    pub(crate) completion: Completion,
-    /// Own keys to be deregistered at the end.
-    pub(crate) registered: Keys,
-    /// Silence after each packet of its data.
-    pub(crate) gap: Gap,
+    /// The memory, if it is in several pieces; the request's buffer is empty then.
+    pub(crate) region: Option<Region>,
     /// A buffered send's place in the attached buffer.
     pub(crate) buffered: Option<u64>,
     /// What a persistent request does when started.
@@ -212,6 +154,32 @@ impl Request {
         Self { state, buffer, link, detached: false, parent: None, extra: None }
     }
 
+    /// One on memory that may be in several pieces.
+    pub(crate) fn on(state: State, data: &Data, link: Option<LinkIndex>) -> Self {
+        match data {
+            Data::Memory(buffer) => Self::new(state, *buffer, link),
+            Data::Region(region) => {
+                let mut request = Self::new(state, Buffer::EMPTY, link);
+                request.extra_mut().region = Some(region.clone());
+                request
+            }
+        }
+    }
+
+    /// The memory.
+    pub(crate) fn data(&self) -> Data {
+        match self.extra.as_ref().and_then(|extra| extra.region.as_ref()) {
+            Some(region) => Data::Region(region.clone()),
+            None => Data::Memory(self.buffer),
+        }
+    }
+
+    /// Length of the memory in bytes, gaps left out.
+    pub(crate) fn length_bytes(&self) -> usize {
+        let region = self.extra.as_ref().and_then(|extra| extra.region.as_ref());
+        region.map_or(self.buffer.len(), Region::len)
+    }
+
     /// Whether its completion concerns more than itself.
     #[inline]
     pub(crate) fn is_watched(&self) -> bool {
@@ -219,23 +187,10 @@ impl Request {
     }
 
     pub(crate) fn extra_mut(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_with(|| {
-            Box::new(Extra {
-                completion: Completion::EMPTY,
-                registered: Keys::default(),
-                gap: Gap::NONE,
-                buffered: None,
-                plan: None,
-            })
-        })
-    }
-
-    /// How the operation completes once its data has moved.
-    pub(crate) fn completion(&self) -> Completion {
-        self.extra.as_ref().map_or(Completion::EMPTY, |extra| extra.completion)
+        self.extra.get_or_insert_default()
     }
 
     pub(crate) fn plan(&self) -> Option<Plan> {
-        self.extra.as_ref()?.plan
+        self.extra.as_ref()?.plan.clone()
     }
 }

@@ -66,6 +66,11 @@ impl Keys {
         true
     }
 
+    /// The rails.
+    pub fn rails(&self) -> RailSet {
+        self.rails
+    }
+
     /// The rails and their keys.
     pub fn iter(&self) -> impl Iterator<Item = (Rail, RemoteKey)> + '_ {
         self.rails.iter().zip(self.keys.iter().copied())

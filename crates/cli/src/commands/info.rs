@@ -7,8 +7,9 @@ use anyhow::Context;
 use ayatori_core::coll::Collective;
 use ayatori_core::coll::select::{self, Question};
 use ayatori_core::device::{Device, Gap, RailCapabilities};
-use ayatori_core::ids::ProcessId;
-use ayatori_core::{link, protocol};
+use ayatori_core::ids::{ProcessId, RailSet};
+use ayatori_core::link::Policy;
+use ayatori_core::transfer::choose::{self, Measured, Rails, Shape};
 use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
 use ayatori_devices::tcp::{Interface, Settings};
 use ayatori_launch::environment::{self, Launch};
@@ -236,7 +237,7 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
     let name = operation.to_ascii_lowercase();
     let name = name.strip_prefix("mpi_").unwrap_or(&name);
     if matches!(name, "send" | "isend" | "recv" | "irecv" | "sendrecv") {
-        let within = protocol::explain(bytes, &rail, None);
+        let within = why(bytes, &[rail]);
         return Ok(format!("{within}\nbetween hosts: {}\n", between_hosts(bytes)?));
     }
     let name = name.strip_suffix("_block").unwrap_or(name);
@@ -272,15 +273,30 @@ fn between_hosts(bytes: usize) -> anyhow::Result<String> {
         Err(error) => return Ok(error.to_string()),
     };
     let Some(rail) = rails.first() else { return Ok("no rails".to_owned()) };
-    let mut text = protocol::explain(bytes, rail, None);
+    let mut text = why(bytes, &rails);
     if bytes > rail.eager_bytes_max {
-        let spread = link::explain(&rails, link::Policy::default(), bytes as u64);
-        let _ = write!(text, "\n  data: {spread}\n  gap: {}", pace(gaps.base, &rails));
+        let _ = write!(text, "\n  gap: {}", pace(gaps.base, &rails));
         if gaps.per_hop != Gap::NONE {
             let _ = write!(text, ", and {} more a hop beyond {}", gaps.per_hop, gaps.free_hop_count);
         }
     }
     Ok(text)
+}
+
+/// The way of a message over these rails, in words, for a sender with nothing else under way that goes on computing.
+fn why(length_bytes: usize, rails: &[RailCapabilities]) -> String {
+    let reach = RailSet((0..rails.len() as u32).fold(0, |set, rail| set | 1 << rail));
+    let question = choose::Question {
+        length_bytes,
+        source: Shape::Contiguous,
+        rails: Rails { all: rails, reach },
+        eager_bytes_max: None,
+        has_credit: true,
+        is_alone: true,
+        is_awaited: false,
+        measured: Measured::default(),
+    };
+    choose::choose(&question).explain(&question, Policy::default())
 }
 
 /// What is left of the rails' rates with a gap.

@@ -1,17 +1,23 @@
-//! One peer as this process sees it: which rail, how much eager credit, what still waits to be sent.
+//! One peer as this process sees it: which rails, how much eager credit, what still waits to be sent.
 //!
 //! Credit is counted in cells of [`CELL_BYTES`]. A sender may have [`CREDIT_CELLS`] outstanding: sent and not
 //! yet in a user's buffer. So a receiver holds at most that much unexpected data a peer, however slow it is
 //! (MPI/DE's flow control, P2); a sender out of credit uses rendezvous, which needs none. Credit comes back on
 //! any packet, or on one of its own when a quarter of the window is owed.
 //!
-//! A link over one rail that breaks only together with the peer (shared memory) gives its packets to the device as they
-//! are. A link whose rails can break, or that has several, has a `Trunk` beside that: see [`config::TrunkConfig`] for what can
-//! be set, and the files here for its parts, each a state machine of its own:
+//! Every link is used in the same way: packets go in order ([`Links::offer_or_queue`]), units of long messages in any
+//! order ([`units`]), and what becomes of them is told by [`LinkEvent`]s. A link over one rail that breaks only together
+//! with the peer (shared memory) gives its packets to the device as they are, and all that the device takes has arrived. A
+//! link whose rails can break, or that has several, has a `Trunk` beside that, which numbers and acknowledges; nothing
+//! outside of this folder asks which it is. The fields of a link belong to this folder.
 //!
-//! | file | what it knows |
+//! | file | what it does |
 //! |---|---|
-//! | `trunk` | the parts put together: several rails as one link |
+//! | `mod` | links, credit, the queue of packets, events |
+//! | `intake` | packets that arrive, up to what they mean |
+//! | `units` | pieces of long messages: which rail, how many, how |
+//! | `upkeep` | time: acknowledgements, silence, peers that are waited for |
+//! | `trunk` | several rails as one link |
 //! | `rail` | what is under way on one rail, acknowledged, lost |
 //! | `arrived` | what has come by one rail, and which acknowledgement is owed |
 //! | `rate` | how fast a rail is, by measurement |
@@ -19,49 +25,38 @@
 //! | `stripe` | which rail takes the next piece: the policies |
 //! | `stream` | packets that need order, kept until acknowledged |
 //! | `reorder` | packets that came before their turn |
-//! | `registrations` | registrations of memory, kept for messages to come |
-//! | `spread` | a message's data in units: still to send, and come |
 
 mod arrived;
 mod config;
 mod health;
+mod intake;
 mod rail;
 mod rate;
-pub(crate) mod registrations;
 mod reorder;
-pub(crate) mod spread;
 mod stream;
 pub mod stripe;
-pub(crate) mod trunk;
+mod trunk;
+mod units;
+mod upkeep;
 
 pub use config::TrunkConfig;
 pub use health::Health;
-pub(crate) use rail::Carried;
-pub(crate) use reorder::{Held, Place};
+pub(crate) use intake::{Carrying, Front, Received, UnitsReceived};
 pub use stripe::Policy;
-pub(crate) use trunk::Trunk;
+pub(crate) use units::{Pick, Rest, Run, Units, explain};
 
-use crate::buffer::Buffer;
+use crate::buffer::{NO_PAYLOAD, Payload};
+use crate::data::Data;
 use crate::device::{Device, Gap, RailCapabilities};
-use crate::error::Error;
-use crate::ids::{ProcessId, Rail, RailSet, RequestId};
+use crate::error::{Blame, Error};
+use crate::ids::{ProcessId, Rail, RailSet, RequestId, TransferId};
 use crate::time::Instant;
 use crate::wire::trunk::TRUNK_PREFIX_BYTES;
 use crate::wire::{Envelope, Header, Prefix, eager_header};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
-
-/// How a message would be spread over these rails to one peer, as long as nothing is measured, in words.
-pub fn explain(rails: &[RailCapabilities], policy: Policy, total_bytes: u64) -> String {
-    let unit_bytes = trunk::unit_bytes(rails.iter().map(|rail| rail.packet_bytes_max).min());
-    let state = |(index, rail): (usize, &RailCapabilities)| rail::RailState::new(Rail(index as u8), rail);
-    let views: Vec<stripe::View> =
-        rails.iter().enumerate().map(state).map(|state| state.view(unit_bytes.into())).collect();
-    let names: Vec<&str> = rails.iter().map(|rail| rail.name).collect();
-    stripe::explain(policy, &views, total_bytes, &names)
-}
+use trunk::Trunk;
 
 /// Unit of eager credit in bytes: a cache line.
 pub const CELL_BYTES: usize = 64;
@@ -82,40 +77,108 @@ pub(crate) type LinkIndex = u32;
 /// A packet the device has not taken yet.
 pub(crate) struct Outgoing {
     pub(crate) header: Header,
-    pub(crate) payload: Buffer,
+    pub(crate) payload: Data,
     /// Told when the device has taken the packet.
     pub(crate) request: Option<RequestId>,
 }
 
+/// What became of something that a link was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LinkEvent {
+    /// The device has taken the packet of a request that was queued.
+    Sent(RequestId),
+    /// The peer has these units of a transfer.
+    Settled(TransferId, Run),
+    /// These units of a transfer are lost.
+    Lost(TransferId, Run),
+    /// A rail may have room: the transfer that has waited longest tries.
+    Room(LinkIndex, TransferId),
+    /// The peer cannot be reached, or does not talk to us any more.
+    Unreachable(LinkIndex),
+}
+
 pub(crate) struct Link {
-    pub(crate) peer: ProcessId,
-    pub(crate) rails: RailSet,
+    peer: ProcessId,
+    rails: RailSet,
     /// The rail for everything that has to stay in order.
-    pub(crate) rail: Rail,
-    pub(crate) eager_bytes_max: usize,
+    rail: Rail,
+    eager_bytes_max: usize,
+    /// Bytes of a unit of long messages.
+    unit_bytes: u32,
+    /// Bytes of the longest put.
+    put_bytes_max: u32,
     /// Cells we may still send.
-    pub(crate) credits: u32,
+    credits: u32,
     /// Cells we owe the peer.
-    pub(crate) owed: u32,
+    owed: u32,
     /// Cells of the peer's messages that wait unmatched here.
-    pub(crate) unread: u32,
-    pub(crate) send_sequence: u32,
-    pub(crate) receive_sequence: u32,
-    pub(crate) pending: VecDeque<Outgoing>,
-    /// Whether the link is in the process' list of links with something to send.
-    pub(crate) listed: bool,
+    unread: u32,
+    send_sequence: u32,
+    receive_sequence: u32,
+    pending: VecDeque<Outgoing>,
+    /// Whether the link is in the list of links with something to send.
+    listed: bool,
     /// Why nothing goes over it any more.
-    pub(crate) failed: Option<Error>,
+    failed: Option<Error>,
     /// The gap that the rails were last told.
-    pub(crate) gap: Gap,
+    gap: Gap,
     /// Of a link over rails that can break, or several.
-    pub(crate) trunk: Option<Box<Trunk>>,
+    trunk: Option<Box<Trunk>>,
 }
 
 impl Link {
+    /// Which process is at the other end.
+    #[inline]
+    pub(crate) fn peer(&self) -> ProcessId {
+        self.peer
+    }
+
+    /// The rails that may reach the peer.
+    pub(crate) fn rails(&self) -> RailSet {
+        self.rails
+    }
+
+    /// Why nothing goes over it any more.
+    #[inline]
+    pub(crate) fn failed(&self) -> Option<Error> {
+        self.failed
+    }
+
+    /// Whether an eager message of this length may go: it is short enough, and there is credit.
+    #[inline(always)]
+    pub(crate) fn allows_eager(&self, length_bytes: usize) -> bool {
+        length_bytes <= self.eager_bytes_max && cells_of(length_bytes) <= self.credits
+    }
+
+    /// Eager credit held, and owed to the peer, in cells.
+    pub(crate) fn credit(&self) -> (u32, u32) {
+        (self.credits, self.owed)
+    }
+
+    /// Packets sent, received and queued.
+    pub(crate) fn counts(&self) -> (u32, u32, u32) {
+        (self.send_sequence, self.receive_sequence, self.pending.len() as u32)
+    }
+
+    /// State of each rail, for people; nothing where rails break only together with the peer.
+    pub(crate) fn health(&self) -> Vec<(Rail, Health)> {
+        self.trunk.as_ref().map(|trunk| trunk.health().collect()).unwrap_or_default()
+    }
+
+    /// Whether a rail works, as far as is known.
+    pub(crate) fn is_up(&self, rail: Rail) -> bool {
+        self.trunk.as_ref().is_none_or(|trunk| trunk.is_up(rail))
+    }
+
+    /// Credit is spent on an eager message.
+    #[inline(always)]
+    pub(crate) fn spend(&mut self, length_bytes: usize) {
+        self.credits -= cells_of(length_bytes);
+    }
+
     /// What the next packet begins with; takes the owed credit along.
     #[inline]
-    pub(crate) fn next_prefix(&mut self) -> Prefix {
+    fn next_prefix(&mut self) -> Prefix {
         let credits = self.owed.min(u32::from(u16::MAX));
         self.owed -= credits;
         let sequence = self.send_sequence;
@@ -125,32 +188,35 @@ impl Link {
 
     /// Takes back what `next_prefix` did, when the device was full.
     #[inline]
-    pub(crate) fn undo_prefix(&mut self, prefix: Prefix) {
+    fn undo_prefix(&mut self, prefix: Prefix) {
         self.owed += u32::from(prefix.credits);
         self.send_sequence = prefix.sequence;
     }
 
     #[inline]
-    pub(crate) fn owes_much(&self) -> bool {
+    fn owes_much(&self) -> bool {
         self.owed >= CREDIT_RETURN_CELLS
     }
 
-    /// Offers a short message to the device: the way that has to be fast. Inlined, so that the envelope stays in
-    /// registers (see `eager_header`).
+    /// Offers a short message to the device, unless packets wait: the way that has to be fast. Inlined, so that the envelope
+    /// stays in registers (see `eager_header`).
     #[inline(always)]
     pub(crate) fn offer_eager<D: Device>(
         &mut self,
         device: &mut D,
         now: Instant,
         envelope: &Envelope,
-        message: &Buffer,
+        message: Payload<'_>,
     ) -> bool {
+        if !self.pending.is_empty() {
+            return false;
+        }
         if self.trunk.is_some() {
             return self.offer(device, now, &Header::Eager(*envelope), message);
         }
         let prefix = self.next_prefix();
         let header = eager_header(prefix, envelope);
-        let taken = device.send(self.rail, self.peer, &header, message.gather(0, message.len())).is_ok();
+        let taken = device.send(self.rail, self.peer, &header, message).is_ok();
         if !taken {
             self.undo_prefix(prefix);
         }
@@ -158,16 +224,15 @@ impl Link {
     }
 
     /// Offers a packet to the device.
-    pub(crate) fn offer<D: Device>(
+    fn offer<D: Device>(
         &mut self,
         device: &mut D,
         now: Instant,
         header: &Header,
-        payload: &Buffer,
+        payload: Payload<'_>,
     ) -> bool {
         let prefix = self.next_prefix();
         let bytes = header.emit(prefix);
-        let payload = payload.gather(0, payload.len());
         let taken = match &mut self.trunk {
             None => device.send(self.rail, self.peer, bytes.as_slice(), payload).is_ok(),
             Some(trunk) => trunk.offer(device, now, prefix.sequence, bytes.as_slice(), payload),
@@ -177,6 +242,86 @@ impl Link {
         }
         taken
     }
+
+    /// A packet says it is the next one, and returns credit.
+    #[inline(always)]
+    pub(crate) fn take_prefix(&mut self, prefix: Prefix) -> Result<(), Blame> {
+        if prefix.sequence != self.receive_sequence {
+            return Err(Blame("a packet is missing or out of order on an ordered rail"));
+        }
+        self.receive_sequence = self.receive_sequence.wrapping_add(1);
+        self.credits += u32::from(prefix.credits);
+        if self.credits > CREDIT_CELLS {
+            return Err(Blame("more credit returned than was spent"));
+        }
+        Ok(())
+    }
+
+    /// A message waits unmatched. A peer that respects credit never has more than the window unread here.
+    pub(crate) fn keep_unread(&mut self, length_bytes: usize) -> Result<(), Blame> {
+        self.unread += cells_of(length_bytes);
+        if self.unread > CREDIT_CELLS {
+            return Err(Blame("more eager data sent than there was credit for"));
+        }
+        Ok(())
+    }
+
+    /// Takes a queued message out, and its credit back. It must be there.
+    pub(crate) fn unqueue(&mut self, request: RequestId, length_bytes: usize) {
+        self.pending.retain(|outgoing| outgoing.request != Some(request));
+        self.credits += cells_of(length_bytes);
+    }
+
+    /// The data of a message with this gap moves next: tells the device, if that is news.
+    #[inline]
+    pub(crate) fn pace<D: Device>(&mut self, device: &mut D, gap: Gap) {
+        if self.gap != gap {
+            self.gap = gap;
+            for rail in self.rails.iter() {
+                device.set_gap(rail, self.peer, gap);
+            }
+        }
+    }
+
+    /// Nothing goes over it any more. `false`: it had failed for good already.
+    fn fail(&mut self, error: Error) -> bool {
+        if matches!(self.failed, Some(Error::ProcessAborted(_))) {
+            return false;
+        }
+        self.failed = Some(error);
+        self.pending.clear();
+        if let Some(trunk) = &mut self.trunk {
+            trunk.close();
+        }
+        true
+    }
+}
+
+/// Whether packets over these rails have to be numbered and acknowledged: there are several, or one can break.
+pub(crate) fn needs_acknowledgements<'a>(rails: impl Iterator<Item = &'a RailCapabilities>) -> bool {
+    let (mut count, mut is_sure) = (0, true);
+    for rail in rails {
+        count += 1;
+        is_sure &= !rail.may_break && rail.reliable && rail.ordered;
+    }
+    count > 1 || !is_sure
+}
+
+/// Longest eager message over these rails, in bytes. `user_bytes_max`: the user's own, if any.
+pub(crate) fn eager_bytes_max<'a>(
+    rails: impl Iterator<Item = &'a RailCapabilities> + Clone,
+    user_bytes_max: Option<usize>,
+) -> usize {
+    /// The longer of the two eager headers.
+    const HEADER_BYTES: usize = 32;
+    let Some(fastest) = rails.clone().min_by_key(|rail| rail.latency_ps) else { return 0 };
+    let limit = user_bytes_max.unwrap_or(fastest.eager_bytes_max);
+    if !needs_acknowledgements(rails.clone()) {
+        return limit.min(fastest.packet_bytes_max.saturating_sub(HEADER_BYTES));
+    }
+    // Any rail has to be able to take it, and the peer to hold it until its turn.
+    let packet_max = rails.map(|rail| rail.packet_bytes_max).min().unwrap_or(0);
+    limit.min(packet_max.saturating_sub(HEADER_BYTES + TRUNK_PREFIX_BYTES)).min(stream::STREAM_BYTES_MAX / 2)
 }
 
 /// All links, made when first needed.
@@ -184,16 +329,35 @@ pub(crate) struct Links {
     links: Vec<Link>,
     /// Link index by process, in pages: a process of a large job talks to few others.
     pages: Vec<Option<Box<[LinkIndex; PAGE]>>>,
-    /// Links in trunk mode.
+    /// Links that acknowledge.
     trunks: Vec<LinkIndex>,
+    config: TrunkConfig,
+    /// The user's own limit of eager messages.
+    eager_bytes_max: Option<usize>,
+    /// Links with packets or credit to send.
+    listed: VecDeque<LinkIndex>,
+    events: VecDeque<LinkEvent>,
+    clock: upkeep::Clock,
+    /// Memory to pack what is not contiguous.
+    packed: Vec<u8>,
 }
 
 const PAGE: usize = 64;
 const NO_LINK: LinkIndex = LinkIndex::MAX;
 
 impl Links {
-    pub(crate) const fn new() -> Self {
-        Self { links: Vec::new(), pages: Vec::new(), trunks: Vec::new() }
+    pub(crate) const fn new(config: TrunkConfig, eager_bytes_max: Option<usize>) -> Self {
+        Self {
+            links: Vec::new(),
+            pages: Vec::new(),
+            trunks: Vec::new(),
+            config,
+            eager_bytes_max,
+            listed: VecDeque::new(),
+            events: VecDeque::new(),
+            clock: upkeep::Clock::new(),
+            packed: Vec::new(),
+        }
     }
 
     #[inline]
@@ -203,40 +367,35 @@ impl Links {
         (index != NO_LINK).then_some(index)
     }
 
+    /// The link to a peer.
+    #[inline]
+    pub(crate) fn to<D: Device>(&mut self, device: &D, peer: ProcessId) -> LinkIndex {
+        match self.index_of(peer) {
+            Some(index) => index,
+            None => self.open(device, peer),
+        }
+    }
+
     /// Makes the link to a peer.
     #[cold]
-    pub(crate) fn open<D: Device>(
-        &mut self,
-        device: &D,
-        peer: ProcessId,
-        eager_override: Option<usize>,
-        config: TrunkConfig,
-    ) -> LinkIndex {
+    fn open<D: Device>(&mut self, device: &D, peer: ProcessId) -> LinkIndex {
         let rails = device.rails_to(peer);
-        let capabilities = |rail: Rail| &device.rails()[rail.0 as usize];
-        let is_trunk = rails.iter().count() > 1
-            || rails.iter().map(capabilities).any(|rail| rail.may_break || !rail.reliable || !rail.ordered);
+        let capabilities = || rails.iter().map(|rail| &device.rails()[rail.0 as usize]);
         let fastest = rails.iter().min_by_key(|rail| device.rails()[rail.0 as usize].latency_ps);
-        let eager_bytes_max = fastest.map_or(0, |rail| {
-            let rail = &device.rails()[rail.0 as usize];
-            let limit = eager_override.unwrap_or(rail.eager_bytes_max);
-            // 32: the longer of the two eager headers.
-            let longest = rail.packet_bytes_max.saturating_sub(32);
-            if is_trunk {
-                // Any rail has to be able to take it.
-                let packet_max = rails.iter().map(|rail| capabilities(rail).packet_bytes_max).min();
-                limit.min(packet_max.unwrap_or(0).saturating_sub(32 + TRUNK_PREFIX_BYTES))
-            } else {
-                limit.min(longest)
-            }
-        });
-        let trunk = is_trunk.then(|| Box::new(Trunk::new(device, peer, rails, config)));
+        let is_trunk = needs_acknowledgements(capabilities());
+        let trunk = is_trunk.then(|| Box::new(Trunk::new(device, peer, rails, self.config)));
+        let packet_max = fastest.map_or(0, |rail| device.rails()[rail.0 as usize].packet_bytes_max);
+        let unit_bytes =
+            trunk.as_ref().map_or_else(|| units::whole_lines(packet_max), |trunk| trunk.unit_bytes);
+        let put_max = capabilities().map(|rail| rail.transfer_bytes_max).min();
         let index = self.links.len() as LinkIndex;
         self.links.push(Link {
             peer,
             rails,
             rail: fastest.unwrap_or(Rail(0)),
-            eager_bytes_max,
+            eager_bytes_max: eager_bytes_max(capabilities(), self.eager_bytes_max),
+            unit_bytes,
+            put_bytes_max: put_max.map_or(1, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX)),
             credits: CREDIT_CELLS,
             owed: 0,
             unread: 0,
@@ -269,13 +428,139 @@ impl Links {
         &mut self.links[index as usize]
     }
 
-    /// The links in trunk mode.
-    #[inline]
-    pub(crate) fn trunks(&self) -> &[LinkIndex] {
-        &self.trunks
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Link> {
         self.links.iter()
+    }
+
+    /// Whether there is anything to send, or something to be looked after.
+    #[inline]
+    pub(crate) fn has_output(&self) -> bool {
+        !self.listed.is_empty() || self.clock.is_check_due()
+    }
+
+    /// What became of what links were given.
+    #[inline]
+    pub(crate) fn poll_event(&mut self) -> Option<LinkEvent> {
+        self.events.pop_front()
+    }
+
+    fn list(&mut self, index: LinkIndex) {
+        let link = &mut self.links[index as usize];
+        if !link.listed {
+            link.listed = true;
+            self.listed.push_back(index);
+        }
+    }
+
+    /// Credit for an eager message that is in its receiver's buffer is owed.
+    #[inline(always)]
+    pub(crate) fn owe(&mut self, index: LinkIndex, length_bytes: usize) {
+        let link = self.get_mut(index);
+        link.owed += cells_of(length_bytes);
+        if link.owes_much() {
+            self.list(index);
+        }
+    }
+
+    /// A message that was unmatched has been taken, or dropped.
+    pub(crate) fn owe_unread(&mut self, index: LinkIndex, length_bytes: usize) {
+        self.get_mut(index).unread -= cells_of(length_bytes);
+        self.owe(index, length_bytes);
+    }
+
+    /// Puts a packet without payload in the link's queue.
+    pub(crate) fn queue_control(&mut self, index: LinkIndex, header: Header) {
+        self.queue(index, Outgoing { header, payload: Data::EMPTY, request: None });
+    }
+
+    /// Puts a packet in the link's queue.
+    pub(crate) fn queue(&mut self, index: LinkIndex, outgoing: Outgoing) {
+        let link = self.get_mut(index);
+        if link.failed.is_none() {
+            link.pending.push_back(outgoing);
+            self.list(index);
+        }
+    }
+
+    /// Sends a packet now, or queues it behind those that wait.
+    pub(crate) fn offer_or_queue<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        header: Header,
+        payload: Data,
+    ) {
+        let (now, link) = (self.clock.now(), &mut self.links[index as usize]);
+        let is_taken = link.failed.is_none()
+            && link.pending.is_empty()
+            && payload.with_payload(0, payload.len(), &mut self.packed, |bytes| {
+                link.offer(device, now, &header, bytes)
+            });
+        if !is_taken {
+            self.queue(index, Outgoing { header, payload, request: None });
+        }
+    }
+
+    /// Offers an eager message, whose bytes may have to be packed. `false`: packets wait, or the device is full.
+    pub(crate) fn offer_message<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: &Envelope,
+        message: &Data,
+    ) -> bool {
+        let (now, link) = (self.clock.now(), &mut self.links[index as usize]);
+        message.with_payload(0, message.len(), &mut self.packed, |bytes| {
+            link.offer_eager(device, now, envelope, bytes)
+        })
+    }
+
+    /// Gives the device queued packets, owed credit, and what goes again or acknowledges. Whether it took any.
+    pub(crate) fn flush<D: Device>(&mut self, device: &mut D) -> bool {
+        let mut worked = false;
+        for _ in 0..self.listed.len() {
+            let Some(index) = self.listed.pop_front() else { break };
+            let (took, empty) = self.flush_link(device, index);
+            worked |= took;
+            if empty {
+                self.get_mut(index).listed = false;
+            } else {
+                self.listed.push_back(index);
+            }
+        }
+        worked
+    }
+
+    /// Whether anything was taken, and whether nothing is left.
+    fn flush_link<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
+        let now = self.clock.now();
+        let (mut took, all) = self.flush_trunk(device, index);
+        if !all {
+            return (took, false);
+        }
+        let link = &mut self.links[index as usize];
+        while let Some(Outgoing { header, payload, request }) = link.pending.pop_front() {
+            let taken = payload.with_payload(0, payload.len(), &mut self.packed, |bytes| {
+                link.offer(device, now, &header, bytes)
+            });
+            if !taken {
+                link.pending.push_front(Outgoing { header, payload, request });
+                return (took, false);
+            }
+            took = true;
+            self.events.extend(request.map(LinkEvent::Sent));
+        }
+        if link.owes_much() && link.failed.is_none() {
+            if !link.offer(device, now, &Header::Credit, NO_PAYLOAD) {
+                return (took, false);
+            }
+            took = true;
+        }
+        (took, true)
+    }
+
+    /// Gives a peer up. `false`: it had been, for good.
+    pub(crate) fn fail(&mut self, index: LinkIndex, error: Error) -> bool {
+        self.get_mut(index).fail(error)
     }
 }

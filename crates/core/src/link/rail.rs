@@ -1,11 +1,12 @@
 //! One rail to one peer: what is under way on it, what was acknowledged or lost, how fast it is.
 
+use super::Run;
 use super::arrived::Arrived;
 use super::health::Health;
 use super::rate::RateMeter;
 use super::stripe::{View, finish_ps};
 use crate::device::RailCapabilities;
-use crate::ids::{Rail, RequestId};
+use crate::ids::{Rail, TransferId};
 use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Ack, FRAGMENT_HEADER_BYTES};
 use alloc::collections::VecDeque;
@@ -28,16 +29,11 @@ const REORDER_PACKETS: u32 = 16;
 
 /// What a packet carried, to be told when it is acknowledged or lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Carried {
+pub(super) enum Carried {
     /// A packet of the stream, by its sequence.
     Stream(u32),
     /// Units of a message's data.
-    Units {
-        /// The sender's request.
-        request: RequestId,
-        first: u32,
-        count: u32,
-    },
+    Units(TransferId, Run),
     /// A question.
     Probe,
 }
@@ -52,8 +48,8 @@ struct Sent {
 }
 
 #[derive(Debug)]
-pub(crate) struct RailState {
-    pub(crate) rail: Rail,
+pub(super) struct RailState {
+    pub(super) rail: Rail,
     pub(super) health: Health,
     ordered: bool,
     latency: Duration,
@@ -65,8 +61,8 @@ pub(crate) struct RailState {
     /// Of packets under way.
     outstanding_bytes: u64,
     /// Puts and gets under way, and their bytes. They outlive the rail's being taken out: their ends are always reported.
-    transfer_count: u32,
-    transfer_bytes: u64,
+    operation_count: u32,
+    operation_bytes: u64,
     pub(super) rate: RateMeter,
     /// Since when something is under way and nothing was acknowledged; meaningful while something is.
     waiting_since: Instant,
@@ -95,8 +91,8 @@ impl RailState {
             next_number: 1,
             sent: VecDeque::new(),
             outstanding_bytes: 0,
-            transfer_count: 0,
-            transfer_bytes: 0,
+            operation_count: 0,
+            operation_bytes: 0,
             rate: RateMeter::new(capabilities.bandwidth_bytes_per_s, capabilities.latency_ps),
             waiting_since: Instant::ZERO,
             heard_at: None,
@@ -129,7 +125,7 @@ impl RailState {
             said_bytes_per_s: self.said_bytes_per_s,
             bytes_per_s: rate,
             latency: self.latency(),
-            outstanding_bytes: self.outstanding_bytes + self.transfer_bytes,
+            outstanding_bytes: self.outstanding_bytes + self.operation_bytes,
             window_bytes: limit.max(WINDOW_PIECES_MIN * (piece_bytes + FRAGMENT_HEADER_BYTES as u64)),
         }
     }
@@ -142,7 +138,7 @@ impl RailState {
     /// Time until it would have delivered `bytes` more, in picoseconds; what a [`View`] says, for less.
     #[inline]
     pub(super) fn finish_ps(&self, bytes: u64) -> u128 {
-        let queue_bytes = self.outstanding_bytes + self.transfer_bytes + bytes;
+        let queue_bytes = self.outstanding_bytes + self.operation_bytes + bytes;
         finish_ps(self.latency(), queue_bytes, self.rate.bytes_per_s())
     }
 
@@ -157,7 +153,7 @@ impl RailState {
 
     /// Something is given to the rail that it has to answer.
     fn begin_waiting(&mut self, now: Instant) {
-        if self.outstanding_bytes + self.transfer_bytes == 0 {
+        if self.outstanding_bytes + self.operation_bytes == 0 {
             self.rate.on_idle_end(now);
         }
         if !self.is_waiting() {
@@ -244,7 +240,7 @@ impl RailState {
     /// The peer is lost: the ends of puts and gets may never be reported.
     pub(super) fn close(&mut self) {
         self.take_out(Health::Down, |_, _| {});
-        (self.transfer_count, self.transfer_bytes) = (0, 0);
+        (self.operation_count, self.operation_bytes) = (0, 0);
         self.arrived = Arrived::new();
     }
 
@@ -259,16 +255,16 @@ impl RailState {
     }
 
     /// An amount moved otherwise than by packets (put, get) begins.
-    pub(super) fn begin_transfer(&mut self, bytes: u64, now: Instant) {
+    pub(super) fn begin_operation(&mut self, bytes: u64, now: Instant) {
         self.begin_waiting(now);
-        self.transfer_count += 1;
-        self.transfer_bytes += bytes;
+        self.operation_count += 1;
+        self.operation_bytes += bytes;
     }
 
     /// It has ended.
-    pub(super) fn end_transfer(&mut self, bytes: u64, sent_at: Instant, worked: bool, now: Instant) {
-        self.transfer_count = self.transfer_count.saturating_sub(1);
-        self.transfer_bytes = self.transfer_bytes.saturating_sub(bytes);
+    pub(super) fn end_operation(&mut self, bytes: u64, sent_at: Instant, worked: bool, now: Instant) {
+        self.operation_count = self.operation_count.saturating_sub(1);
+        self.operation_bytes = self.operation_bytes.saturating_sub(bytes);
         if !worked {
             return;
         }
@@ -293,13 +289,13 @@ impl RailState {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        !self.sent.is_empty() || self.transfer_count > 0
+        !self.sent.is_empty() || self.operation_count > 0
     }
 
     /// Whether something other than questions is under way.
     pub(super) fn carries_data(&self) -> bool {
         let is_data = |sent: &Sent| !sent.settled && sent.carried != Carried::Probe;
-        self.transfer_count > 0 || self.sent.iter().any(is_data)
+        self.operation_count > 0 || self.sent.iter().any(is_data)
     }
 
     /// When something has to be done for it, beside acknowledging.
@@ -366,7 +362,7 @@ mod tests {
         };
         let idle = says_the_same(&rail);
         send(&mut rail, 3);
-        rail.begin_transfer(1 << 20, Instant(7));
+        rail.begin_operation(1 << 20, Instant(7));
         assert!(says_the_same(&rail) > idle, "what is under way is before it");
         rail.rate.on_round_trip(Duration::from_us(50));
         rail.rate.on_acknowledged(250_000, Instant::ZERO, Instant(1_000_000_007));

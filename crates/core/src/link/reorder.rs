@@ -1,22 +1,34 @@
 //! Packets that came before their turn: held until those before them have come by other rails.
 
+use crate::device::Packet;
+use crate::error::Blame;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 /// Packets that may be held. A peer has at most [`STREAM_PACKETS_MAX`](super::stream::STREAM_PACKETS_MAX) under way.
 pub(super) const HELD_PACKETS_MAX: u32 = super::stream::STREAM_PACKETS_MAX as u32;
 
+/// Bytes that may be held. A peer sends no packet while it has [`STREAM_BYTES_MAX`](super::stream::STREAM_BYTES_MAX) under way, and
+/// none is longer than that.
+const HELD_BYTES_MAX: usize = 2 * super::stream::STREAM_BYTES_MAX;
+
 /// A packet of `wire`, copied.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Held {
-    pub(crate) bytes: Vec<u8>,
+pub(super) struct Held {
+    pub(super) bytes: Vec<u8>,
     /// So many more bytes exist as a number only.
-    pub(crate) virtual_bytes: usize,
+    pub(super) virtual_bytes: usize,
+}
+
+impl Held {
+    fn len(&self) -> usize {
+        self.bytes.len() + self.virtual_bytes
+    }
 }
 
 /// What to do with a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+enum Place {
     /// It is its turn.
     Now,
     /// Hold it.
@@ -27,16 +39,43 @@ pub(crate) enum Place {
     TooFar,
 }
 
-/// The packets held, by their distance from the next in turn.
+/// The packets held, by their sequence.
 #[derive(Default)]
-pub(crate) struct Reorder {
+pub(super) struct Reorder {
     held: BTreeMap<u32, Held>,
+    held_bytes: usize,
     spare: VecDeque<Vec<u8>>,
 }
 
 impl Reorder {
+    /// Whether it is the turn of packet `sequence`, when `next` is the next. If not it is held, or dropped as a duplicate.
+    pub(super) fn take_or_hold(
+        &mut self,
+        sequence: u32,
+        next: u32,
+        packet: &Packet<'_>,
+    ) -> Result<bool, Blame> {
+        match self.place(sequence, next) {
+            Place::Now => return Ok(true),
+            Place::Duplicate => {}
+            Place::TooFar => return Err(Blame("a packet far ahead of its turn")),
+            Place::Hold => {
+                let length = packet.header.len().saturating_add(packet.payload.len());
+                if length > HELD_BYTES_MAX - self.held_bytes {
+                    return Err(Blame("more data ahead of its turn than may be under way"));
+                }
+                let mut bytes = self.spare.pop_front().unwrap_or_default();
+                bytes.extend_from_slice(packet.header);
+                bytes.extend_from_slice(packet.payload.bytes().unwrap_or_default());
+                let virtual_bytes = length - bytes.len();
+                self.hold(sequence, Held { bytes, virtual_bytes });
+            }
+        }
+        Ok(false)
+    }
+
     /// What to do with packet `sequence` when `next` is the next in turn.
-    pub(crate) fn place(&self, sequence: u32, next: u32) -> Place {
+    fn place(&self, sequence: u32, next: u32) -> Place {
         match sequence.wrapping_sub(next) {
             0 => Place::Now,
             ahead if ahead >= 1 << 31 => Place::Duplicate,
@@ -46,23 +85,20 @@ impl Reorder {
         }
     }
 
-    /// Memory for a packet to hold.
-    pub(crate) fn room(&mut self) -> Vec<u8> {
-        self.spare.pop_front().unwrap_or_default()
-    }
-
-    /// Holds a packet.
-    pub(crate) fn hold(&mut self, sequence: u32, held: Held) {
+    fn hold(&mut self, sequence: u32, held: Held) {
+        self.held_bytes += held.len();
         self.held.insert(sequence, held);
     }
 
     /// Takes the packet whose turn it is, if it is here.
-    pub(crate) fn take(&mut self, next: u32) -> Option<Held> {
-        self.held.remove(&next)
+    pub(super) fn take(&mut self, next: u32) -> Option<Held> {
+        let held = self.held.remove(&next)?;
+        self.held_bytes -= held.len();
+        Some(held)
     }
 
     /// Takes a packet's memory back.
-    pub(crate) fn give_back(&mut self, mut bytes: Vec<u8>) {
+    pub(super) fn give_back(&mut self, mut bytes: Vec<u8>) {
         const SPARE_MAX: usize = 16;
         if self.spare.len() < SPARE_MAX {
             bytes.clear();

@@ -8,13 +8,12 @@
 use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
 use super::rail::{Carried, PATIENCE_MAX, RailState};
 use super::reorder::Reorder;
-use super::spread::Run;
 use super::stream::Stream;
 use super::stripe::{self, View};
-use super::{Policy, TrunkConfig};
+use super::{LinkEvent, Policy, TrunkConfig, Units};
 use crate::buffer::{NO_PAYLOAD, Payload, payload_len};
 use crate::device::{Device, Full};
-use crate::ids::{ProcessId, Rail, RailSet, RequestId};
+use crate::ids::{ProcessId, Rail, RailSet, TransferId};
 use crate::time::{Duration, Instant};
 use crate::wire::trunk::{Body, FRAGMENT_HEADER_BYTES, TRUNK_PREFIX_BYTES, TrunkHeader};
 use alloc::collections::VecDeque;
@@ -23,34 +22,27 @@ use alloc::vec::Vec;
 /// Unanswered questions to a silent rail that are remembered.
 const PROBES_REMEMBERED: usize = 8;
 
-/// Units put in place, to be told to the receiver by the rail that put them.
-#[derive(Clone, Copy)]
-pub(crate) struct Placed {
-    pub(crate) rail: Rail,
-    pub(crate) request: RequestId,
-    pub(crate) receiver: RequestId,
-    pub(crate) unit_bytes: u32,
-    pub(crate) run: Run,
-}
-
-pub(crate) struct Trunk {
+pub(super) struct Trunk {
     peer: ProcessId,
-    pub(crate) config: TrunkConfig,
+    config: TrunkConfig,
     rails: Vec<RailState>,
     /// Size of a unit: what every rail's packets hold.
-    pub(crate) unit_bytes: u32,
+    pub(super) unit_bytes: u32,
     stream: Stream,
-    pub(crate) held: Reorder,
-    placed: VecDeque<Placed>,
-    /// Requests that wait for room on a rail, first come first served.
-    pub(crate) waiting: VecDeque<RequestId>,
+    pub(super) held: Reorder,
+    /// Units put in place, to be told to the receiver by the rail that put them.
+    placed: VecDeque<(Rail, Units)>,
+    /// Transfers that wait for room on a rail, first come first served.
+    pub(super) waiting: VecDeque<TransferId>,
     /// Data of all messages that is still to be sent.
-    pub(crate) backlog_bytes: u64,
-    /// Fate of units, to be told to their requests.
-    pub(crate) settled: Vec<(Carried, bool)>,
+    pub(super) backlog_bytes: u64,
+    /// Fate of units, to be told to their transfers.
+    pub(super) settled: Vec<LinkEvent>,
     /// Since when no rail works.
     none_up_since: Option<Instant>,
     views: Vec<View>,
+    /// Whether a rail was full since the rails were looked at.
+    pub(super) some_full: bool,
 }
 
 /// What every rail's packets hold of a message's data, the shortest packet being of `packet_max` bytes.
@@ -60,7 +52,7 @@ pub(super) fn unit_bytes(packet_max: Option<usize>) -> u32 {
 }
 
 impl Trunk {
-    pub(crate) fn new<D: Device>(device: &D, peer: ProcessId, rails: RailSet, config: TrunkConfig) -> Self {
+    pub(super) fn new<D: Device>(device: &D, peer: ProcessId, rails: RailSet, config: TrunkConfig) -> Self {
         let states: Vec<RailState> =
             rails.iter().map(|rail| RailState::new(rail, &device.rails()[rail.0 as usize])).collect();
         let packet_max = rails.iter().map(|rail| device.rails()[rail.0 as usize].packet_bytes_max).min();
@@ -77,25 +69,27 @@ impl Trunk {
             backlog_bytes: 0,
             settled: Vec::new(),
             none_up_since: None,
+            some_full: false,
         }
     }
 
     /// What is known of the rails.
-    pub(crate) fn views(&mut self) -> &mut Vec<View> {
+    pub(super) fn views(&mut self) -> &mut Vec<View> {
         let piece = u64::from(self.unit_bytes);
+        self.some_full = false;
         self.views.clear();
         self.views.extend(self.rails.iter().map(|state| state.view(piece)));
         &mut self.views
     }
 
     /// As [`views`](Self::views) last found them.
-    pub(crate) fn current_views(&self) -> &[View] {
+    pub(super) fn current_views(&self) -> &[View] {
         &self.views
     }
 
     /// Whether the acknowledgement of a piece that a rail takes will be waited for: it fills what may be under way there, as
     /// [`views`](Self::views) last found it, or it is the last one of the `rest_bytes` that go there.
-    pub(crate) fn will_wait_for(&self, rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
+    pub(super) fn will_wait_for(&self, rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
         let next_bytes = piece_bytes + u64::from(self.unit_bytes);
         let view = self.views.iter().find(|view| view.rail == rail);
         view.is_some_and(|view| view.outstanding_bytes + next_bytes > view.window_bytes)
@@ -103,12 +97,13 @@ impl Trunk {
     }
 
     /// The device takes nothing by a rail just now.
-    pub(crate) fn rail_is_full(&mut self, rail: Rail) {
+    pub(super) fn rail_is_full(&mut self, rail: Rail) {
+        self.some_full = true;
         self.views.iter_mut().filter(|view| view.rail == rail).for_each(|view| view.up = false);
     }
 
     /// State of each rail, for people.
-    pub(crate) fn health(&self) -> impl Iterator<Item = (Rail, Health)> + '_ {
+    pub(super) fn health(&self) -> impl Iterator<Item = (Rail, Health)> + '_ {
         self.rails.iter().map(|state| (state.rail, state.health))
     }
 
@@ -137,7 +132,7 @@ impl Trunk {
     }
 
     /// Offers a packet of the stream. `false`: not now.
-    pub(crate) fn offer<D: Device>(
+    pub(super) fn offer<D: Device>(
         &mut self,
         device: &mut D,
         now: Instant,
@@ -189,45 +184,45 @@ impl Trunk {
     }
 
     /// Sends a unit's bytes by a rail.
-    pub(crate) fn send_units<D: Device>(
+    pub(super) fn send_units<D: Device>(
         &mut self,
         device: &mut D,
         now: Instant,
         rail: Rail,
-        piece: &Placed,
+        units: &Units,
         payload: Payload<'_>,
         ack_now: bool,
     ) -> Result<(), Full> {
-        let Placed { request, receiver, unit_bytes, run, .. } = *piece;
+        let Units { transfer, receiver, unit_bytes, run } = *units;
         let body = Body::Fragment { receiver, first: run.first, unit_bytes };
         self.transmit(device, now, rail, (body, ack_now), &[], payload)?;
         let bytes = (FRAGMENT_HEADER_BYTES + payload_len(&payload)) as u64;
         let state = self.rail_mut(rail).expect("the policy names a rail there is");
-        state.on_sent(Carried::Units { request, first: run.first, count: run.count }, bytes, now);
+        state.on_sent(Carried::Units(transfer, run), bytes, now);
         Ok(())
     }
 
     /// A put or get begins on a rail, or ends.
-    pub(crate) fn begin_transfer(&mut self, rail: Rail, bytes: u64, now: Instant) {
+    pub(super) fn begin_operation(&mut self, rail: Rail, bytes: u64, now: Instant) {
         if let Some(state) = self.rail_mut(rail) {
-            state.begin_transfer(bytes, now);
+            state.begin_operation(bytes, now);
         }
     }
 
-    pub(crate) fn end_transfer(&mut self, rail: Rail, bytes: u64, at: Instant, worked: bool, now: Instant) {
+    pub(super) fn end_operation(&mut self, rail: Rail, bytes: u64, at: Instant, worked: bool, now: Instant) {
         if let Some(state) = self.rail_mut(rail) {
-            state.end_transfer(bytes, at, worked, now);
+            state.end_operation(bytes, at, worked, now);
         }
     }
 
     /// Units have been put: the receiver is told by the next [`flush`](Self::flush).
-    pub(crate) fn tell_placed(&mut self, placed: Placed) {
-        self.placed.push_back(placed);
+    pub(super) fn tell_placed(&mut self, rail: Rail, units: Units) {
+        self.placed.push_back((rail, units));
     }
 
     /// Sends again what is lost, tells what is placed, acknowledges what is due. Whether anything went, and whether
     /// nothing is left that the device would not take.
-    pub(crate) fn flush<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
+    pub(super) fn flush<D: Device>(&mut self, device: &mut D, now: Instant) -> (bool, bool) {
         let mut took = false;
         while let Some(sequence) = self.stream.next_again() {
             if !self.rails.iter().any(|state| state.health == Health::Up) {
@@ -248,7 +243,7 @@ impl Trunk {
         for _ in 0..self.placed.len() {
             let Some(placed) = self.placed.pop_front() else { break };
             took = true;
-            if !self.send_placed(device, now, &placed) {
+            if !self.send_placed(device, now, placed.0, &placed.1) {
                 self.placed.push_front(placed);
                 return (took, false);
             }
@@ -258,11 +253,10 @@ impl Trunk {
     }
 
     /// `false`: the rail takes nothing now.
-    fn send_placed<D: Device>(&mut self, device: &mut D, now: Instant, placed: &Placed) -> bool {
-        let Placed { rail, request, receiver, unit_bytes, run } = *placed;
-        let carried = Carried::Units { request, first: run.first, count: run.count };
+    fn send_placed<D: Device>(&mut self, device: &mut D, now: Instant, rail: Rail, units: &Units) -> bool {
+        let Units { transfer, receiver, unit_bytes, run } = *units;
         if self.rail_mut(rail).is_none_or(|state| state.health != Health::Up) {
-            self.settled.push((carried, false));
+            self.settled.push(LinkEvent::Lost(transfer, run));
             return true;
         }
         let body = Body::Placed { receiver, first: run.first, unit_bytes, count: run.count };
@@ -270,7 +264,7 @@ impl Trunk {
             return false;
         }
         if let Some(state) = self.rail_mut(rail) {
-            state.on_sent(carried, 0, now);
+            state.on_sent(Carried::Units(transfer, run), 0, now);
         }
         true
     }
@@ -296,7 +290,7 @@ impl Trunk {
     }
 
     /// A packet has come by a rail. Whether something under way was settled.
-    pub(crate) fn on_packet(&mut self, rail: Rail, header: &TrunkHeader, bytes: u64, now: Instant) -> bool {
+    pub(super) fn on_packet(&mut self, rail: Rail, header: &TrunkHeader, bytes: u64, now: Instant) -> bool {
         let mut settled = core::mem::take(&mut self.settled);
         let stream = &mut self.stream;
         let Some(state) = self.rails.iter_mut().find(|state| state.rail == rail) else { return false };
@@ -328,13 +322,13 @@ impl Trunk {
     }
 
     /// The device says that a rail broke.
-    pub(crate) fn on_rail_down(&mut self, rail: Rail, now: Instant) {
+    pub(super) fn on_rail_down(&mut self, rail: Rail, now: Instant) {
         self.take_out(rail, Health::Down);
         self.note_none_up(now);
     }
 
     /// The device says that a rail works.
-    pub(crate) fn on_rail_up(&mut self, rail: Rail, now: Instant) {
+    pub(super) fn on_rail_up(&mut self, rail: Rail, now: Instant) {
         if let Some(state) = self.rail_mut(rail)
             && state.health != Health::Up
         {
@@ -352,7 +346,7 @@ impl Trunk {
     }
 
     /// Looks after time. `false`: the peer has been without a rail for too long.
-    pub(crate) fn check<D: Device>(&mut self, device: &mut D, now: Instant) -> bool {
+    pub(super) fn check<D: Device>(&mut self, device: &mut D, now: Instant) -> bool {
         for index in 0..self.rails.len() {
             match self.rails[index].health {
                 Health::Up => self.check_up(device, index, now),
@@ -436,7 +430,7 @@ impl Trunk {
 
     /// When [`check`](Self::check) or [`flush`](Self::flush) has something to do. `is_full`: the device has refused
     /// what is due already.
-    pub(crate) fn deadline(&self, is_full: bool) -> Instant {
+    pub(super) fn deadline(&self, is_full: bool) -> Instant {
         let ack = |state: &RailState| state.arrived.due().filter(|_| !is_full).unwrap_or(Instant::FAR_FUTURE);
         let rails = self.rails.iter().map(|state| match state.health {
             Health::Up => state.deadline().min(ack(state)),
@@ -450,18 +444,18 @@ impl Trunk {
 
     /// A message's data is complete, by pieces that came by any rails: its sender waits for all to be acknowledged. It cannot
     /// always tell which is the last on each rail, and ask for that.
-    pub(crate) fn has_all(&mut self, now: Instant) {
+    pub(super) fn has_all(&mut self, now: Instant) {
         self.rails.iter_mut().for_each(|state| state.arrived.hurry(now));
     }
 
     /// Whether an acknowledgement has to go now, or something goes again.
-    pub(crate) fn wants_flush(&mut self, now: Instant) -> bool {
+    pub(super) fn wants_flush(&mut self, now: Instant) -> bool {
         let due = |state: &RailState| state.arrived.due().is_some_and(|due| due <= now);
         self.stream.next_again().is_some() || !self.placed.is_empty() || self.rails.iter().any(due)
     }
 
     /// Whether the peer has all that was sent.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let idle = |state: &RailState| !state.carries_data();
         self.stream.is_empty()
             && self.backlog_bytes == 0
@@ -470,13 +464,13 @@ impl Trunk {
     }
 
     /// Whether a rail works, as far as is known.
-    pub(crate) fn is_up(&self, rail: Rail) -> bool {
+    pub(super) fn is_up(&self, rail: Rail) -> bool {
         self.rails.iter().any(|state| state.rail == rail && state.health == Health::Up)
     }
 
     /// Somebody waits for the peer, which has been silent for `interval` and owes nothing: asks whether it is there. What
     /// comes of it is seen as with everything else that a rail owes.
-    pub(crate) fn keep_alive<D: Device>(&mut self, device: &mut D, interval: Duration, now: Instant) {
+    pub(super) fn keep_alive<D: Device>(&mut self, device: &mut D, interval: Duration, now: Instant) {
         let heard_at = self.rails.iter().filter_map(|state| state.heard_at).max();
         let is_busy = self.rails.iter().any(|state| state.health == Health::Up && state.is_waiting());
         if is_busy || heard_at.is_some_and(|at| now < at + interval) {
@@ -491,12 +485,12 @@ impl Trunk {
 
     /// Tells a peer that was given up, and does not know, that it is not talked to any more. It goes by the rail that its
     /// packet came by; should it be lost, the peer's next packet brings another.
-    pub(crate) fn refuse<D: Device>(&mut self, device: &mut D, rail: Rail, now: Instant) {
+    pub(super) fn refuse<D: Device>(&mut self, device: &mut D, rail: Rail, now: Instant) {
         let _ = self.transmit(device, now, rail, (Body::Bye, false), &[], NO_PAYLOAD);
     }
 
     /// The peer is lost: nothing is under way any more.
-    pub(crate) fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.stream = Stream::default();
         self.held = Reorder::default();
         self.placed.clear();
@@ -508,17 +502,18 @@ impl Trunk {
     }
 
     /// The policy.
-    pub(crate) fn policy(&self) -> Policy {
+    pub(super) fn policy(&self) -> Policy {
         self.config.policy
     }
 }
 
 /// Tells the fate of what was under way: the stream itself, requests by the list.
-fn settle(stream: &mut Stream, settled: &mut Vec<(Carried, bool)>, carried: Carried, come: bool) {
+fn settle(stream: &mut Stream, settled: &mut Vec<LinkEvent>, carried: Carried, come: bool) {
     match carried {
         Carried::Stream(sequence) if come => stream.on_acknowledged(sequence),
         Carried::Stream(sequence) => stream.on_lost(sequence),
-        Carried::Units { .. } => settled.push((carried, come)),
+        Carried::Units(transfer, run) if come => settled.push(LinkEvent::Settled(transfer, run)),
+        Carried::Units(transfer, run) => settled.push(LinkEvent::Lost(transfer, run)),
         Carried::Probe => {}
     }
 }

@@ -268,7 +268,7 @@ impl Process {
             self.requests.iter().filter(|(_, r)| is_child(r)).map(|(id, _)| id).collect();
         for id in children {
             if let Some(link) = self.cancel_locally(id) {
-                self.queue_control(link, Header::Cancel(id));
+                self.links.queue_control(link, Header::Cancel(id));
             }
         }
     }
@@ -305,15 +305,21 @@ impl<D: Device> Transport for Carrier<'_, D> {
         let (_, source) = self.span.name_of(self.span.rank)?;
         let envelope = Envelope { context: self.span.context, source, tag: self.span.tag };
         let (peer, _) = self.span.name_of(to)?;
-        let posted =
-            self.process.send_message(self.device, peer, envelope, buffer, SendMode::Standard, false)?;
+        let posted = self.process.send_message(
+            self.device,
+            peer,
+            envelope,
+            buffer.into(),
+            SendMode::Standard,
+            false,
+        )?;
         self.adopt(posted, step)
     }
 
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
         let (peer, source) = self.span.name_of(from)?;
         let key = Key::new(self.span.context, Source::Rank(source), TagSelector::Tag(self.span.tag));
-        let posted = self.process.receive_message(key, Some(peer), buffer)?;
+        let posted = self.process.receive_message(key, Some(peer), buffer.into())?;
         self.adopt(posted, step)
     }
 }

@@ -2,14 +2,17 @@
 
 use super::{Arrival, Body, MessageId, Process, Stored};
 use crate::buffer::{Buffer, Payload, Piece, payload_len};
+use crate::data::Data;
 use crate::device::Device;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
-use crate::link::{LinkIndex, Outgoing, cells_of};
+use crate::link::{LinkIndex, Outgoing};
 use crate::matching::Key;
-use crate::request::{Completion, Origin, PROC_NULL, Plan, Posted, Request, SendMode, State, Status};
-use crate::transfer::{self, Sink};
-use crate::wire::{Envelope, Header};
+use crate::request::{Completion, Extra, Origin, PROC_NULL, Plan, Posted, Request, SendMode, State, Status};
+use crate::transfer::{self, Announcement, Matched, Sink};
+use crate::wire::{Envelope, Header, Keys};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 /// Sending.
 impl Process {
@@ -25,7 +28,7 @@ impl Process {
         tag: Tag,
         mode: SendMode,
     ) -> Result<Posted, Error> {
-        self.start_send(device, comm, source.into().into_buffer(), (dest, tag), mode, false)
+        self.start_send(device, comm, source.into().0, (dest, tag), mode, false)
     }
 
     /// As [`isend`](Self::isend), for a caller that does nothing else before the request is over: so it has time to
@@ -40,7 +43,7 @@ impl Process {
         tag: Tag,
         mode: SendMode,
     ) -> Result<Posted, Error> {
-        self.start_send(device, comm, source.into().into_buffer(), (dest, tag), mode, true)
+        self.start_send(device, comm, source.into().0, (dest, tag), mode, true)
     }
 
     #[inline(always)]
@@ -48,7 +51,7 @@ impl Process {
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        data: Data,
         (dest, tag): (Rank, Tag),
         mode: SendMode,
         is_awaited: bool,
@@ -63,73 +66,106 @@ impl Process {
         };
         let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
         match mode {
-            SendMode::Buffered => self.send_buffered(device, peer, envelope, buffer),
-            _ => self.send_message(device, peer, envelope, buffer, mode, is_awaited),
+            SendMode::Buffered => self.send_buffered(device, peer, envelope, &data),
+            _ => self.send_message(device, peer, envelope, data, mode, is_awaited),
         }
     }
 
     /// Sends on any context: point-to-point and collective traffic both end here.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_message<D: Device>(
         &mut self,
         device: &mut D,
         peer: ProcessId,
         envelope: Envelope,
-        buffer: Buffer,
+        data: Data,
+        mode: SendMode,
+        is_awaited: bool,
+    ) -> Result<Posted, Error> {
+        if let Data::Memory(buffer) = &data
+            && mode == SendMode::Standard
+            && let Some(index) = self.links.index_of(peer)
+            && self.offer_at_once(device, index, &envelope, buffer)
+        {
+            return Ok(Posted::Done(Completion::EMPTY));
+        }
+        self.send_any(device, peer, envelope, data, mode, is_awaited)
+    }
+
+    /// Sends a short message if that can be done at once.
+    #[inline(always)]
+    pub(super) fn offer_at_once<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: &Envelope,
+        buffer: &Buffer,
+    ) -> bool {
+        let now = self.links.now();
+        let link = self.links.get_mut(index);
+        let is_sent = link.allows_eager(buffer.len())
+            && link.failed().is_none()
+            && link.offer_eager(device, now, envelope, buffer.gather(0, buffer.len()));
+        if is_sent {
+            link.spend(buffer.len());
+        }
+        is_sent
+    }
+
+    #[inline(never)]
+    fn send_any<D: Device>(
+        &mut self,
+        device: &mut D,
+        peer: ProcessId,
+        envelope: Envelope,
+        data: Data,
         mode: SendMode,
         is_awaited: bool,
     ) -> Result<Posted, Error> {
         if peer == self.me {
-            return Ok(self.send_to_self(envelope, buffer, mode));
+            return Ok(self.send_to_self(envelope, data, mode));
         }
-        let index = self.link_to(device, peer);
+        let index = self.links.to(device, peer);
         let link = self.links.get_mut(index);
-        if let Some(error) = link.failed {
+        if let Some(error) = link.failed() {
             return Err(error);
         }
-        let cells = cells_of(buffer.len());
-        if buffer.len() > link.eager_bytes_max || cells > link.credits {
-            return Ok(self.offer_rendezvous(device, index, envelope, buffer, is_awaited));
+        if !link.allows_eager(data.len()) {
+            return Ok(self.announce(device, index, envelope, data, is_awaited));
         }
-        link.credits -= cells;
+        link.spend(data.len());
         if mode == SendMode::Synchronous {
-            return Ok(self.send_eager_sync(device, index, envelope, buffer));
+            let id = self.requests.insert(Request::on(State::AwaitMatch, &data, Some(index)));
+            self.links.offer_or_queue(device, index, Header::EagerSync(envelope, id), data);
+            return Ok(Posted::Pending(id));
         }
-        if link.pending.is_empty() && link.offer_eager(device, self.now, &envelope, &buffer) {
+        if self.links.offer_message(device, index, &envelope, &data) {
             return Ok(Posted::Done(Completion::EMPTY));
         }
         let header = Header::Eager(envelope);
-        let id = self.requests.insert(Request::new(State::Queued, buffer, Some(index)));
-        self.queue(index, Outgoing { header, payload: buffer, request: Some(id) });
+        let id = self.requests.insert(Request::on(State::Queued, &data, Some(index)));
+        self.links.queue(index, Outgoing { header, payload: data, request: Some(id) });
         Ok(Posted::Pending(id))
     }
 
-    fn send_eager_sync<D: Device>(
+    /// Announces a message that does not go eagerly.
+    fn announce<D: Device>(
         &mut self,
         device: &mut D,
-        index: LinkIndex,
+        link: LinkIndex,
         envelope: Envelope,
-        buffer: Buffer,
+        data: Data,
+        is_awaited: bool,
     ) -> Posted {
-        let id = self.requests.insert(Request::new(State::AwaitMatch, buffer, Some(index)));
-        self.offer_or_queue(device, index, Header::EagerSync(envelope, id), buffer);
-        Posted::Pending(id)
-    }
-
-    /// Sends a packet now, or queues it behind those that wait.
-    pub(super) fn offer_or_queue<D: Device>(
-        &mut self,
-        device: &mut D,
-        index: LinkIndex,
-        header: Header,
-        payload: Buffer,
-    ) {
-        let link = self.links.get_mut(index);
-        if link.failed.is_none()
-            && !(link.pending.is_empty() && link.offer(device, self.now, &header, &payload))
-        {
-            self.queue(index, Outgoing { header, payload, request: None });
-        }
+        let gap = self.gap_of(device, self.links.get(link).peer(), envelope.context);
+        let request = self.requests.insert(Request::new(State::Inactive, Buffer::EMPTY, Some(link)));
+        let is_alone = self.requests.len() == 1;
+        let eager_bytes_max = self.config.eager_bytes_max;
+        let announcement =
+            Announcement { request, link, envelope, data, gap, is_alone, is_awaited, eager_bytes_max };
+        let transfer = self.transfers.announce(device, &mut self.links, announcement);
+        self.requests.get_mut(request).expect("just made").state = State::Transfer(transfer);
+        Posted::Pending(request)
     }
 
     fn send_buffered<D: Device>(
@@ -137,11 +173,11 @@ impl Process {
         device: &mut D,
         peer: ProcessId,
         envelope: Envelope,
-        buffer: Buffer,
+        data: &Data,
     ) -> Result<Posted, Error> {
-        let (place, copy) = self.buffered.reserve(buffer.len())?;
-        copy.scatter(0, buffer.piece());
-        match self.send_message(device, peer, envelope, copy, SendMode::Standard, false) {
+        let (place, copy) = self.buffered.reserve(data.len())?;
+        data.copy_out(0, copy);
+        match self.send_message(device, peer, envelope, copy.into(), SendMode::Standard, false) {
             Ok(Posted::Pending(id)) => {
                 let request = self.requests.get_mut(id).expect("just made");
                 request.detached = true;
@@ -170,27 +206,21 @@ impl Process {
         self.buffered.detach()
     }
 
-    fn send_to_self(&mut self, envelope: Envelope, buffer: Buffer, mode: SendMode) -> Posted {
-        if self.deliver(&envelope, [buffer.piece(), Piece::EMPTY]) {
+    fn send_to_self(&mut self, envelope: Envelope, data: Data, mode: SendMode) -> Posted {
+        let (length, mut packed) = (data.len(), Vec::new());
+        let deliver = |payload: Payload<'_>| self.deliver(&envelope, payload);
+        if data.with_payload(0, length, &mut packed, deliver) {
             return Posted::Done(Completion::EMPTY);
         }
         // A short message is copied, so that a blocking send to ourselves returns, as programs expect.
-        if mode != SendMode::Synchronous && buffer.len() <= SELF_EAGER_BYTES_MAX {
-            let data = self.store([buffer.piece(), Piece::EMPTY]);
+        if mode != SendMode::Synchronous && length <= SELF_EAGER_BYTES_MAX {
+            let data = data.with_payload(0, length, &mut packed, |payload| self.store(payload));
             self.add_arrival(envelope, None, Body::Eager { data, sync: None });
             return Posted::Done(Completion::EMPTY);
         }
-        let id = self.requests.insert(Request::new(State::Local, buffer, None));
-        self.add_arrival(envelope, None, Body::Local { request: id, length: buffer.len() as u64 });
+        let id = self.requests.insert(Request::on(State::Local, &data, None));
+        self.add_arrival(envelope, None, Body::Local { request: id, length: length as u64 });
         Posted::Pending(id)
-    }
-
-    #[inline]
-    pub(super) fn link_to<D: Device>(&mut self, device: &D, peer: ProcessId) -> LinkIndex {
-        match self.links.index_of(peer) {
-            Some(index) => index,
-            None => self.links.open(device, peer, self.config.eager_bytes_max, self.config.trunk),
-        }
     }
 
     pub(super) fn add_arrival(&mut self, envelope: Envelope, link: Option<LinkIndex>, body: Body) {
@@ -223,7 +253,7 @@ impl Process {
         if peer.is_none() && !self.lost.is_empty() && self.unexpected.find(&key).is_none() {
             self.check_source(comm, peer)?;
         }
-        let posted = self.receive_message(key, peer, sink.into().into_buffer())?;
+        let posted = self.receive_message(key, peer, sink.into().0)?;
         self.transmit_if_wanted(device);
         Ok(posted)
     }
@@ -238,17 +268,17 @@ impl Process {
         source: Source,
         tag: TagSelector,
     ) -> Result<RequestId, Error> {
-        let buffer = sink.into().into_buffer();
+        let data = sink.into().0;
         if self.unexpected.is_empty()
             && self.lost.is_empty()
             && let Some((key, peer)) = self.receive_key(comm, source, tag)?
         {
             // The usual case of a receive that is posted early.
-            let id = self.post_receive(key, peer, buffer);
+            let id = self.post_receive(key, peer, data);
             self.transmit_if_wanted(device);
             return Ok(id);
         }
-        self.irecv_request_late(device, comm, buffer, source, tag)
+        self.irecv_request_late(device, comm, Sink(data), source, tag)
     }
 
     #[inline(never)]
@@ -256,21 +286,25 @@ impl Process {
         &mut self,
         device: &mut D,
         comm: CommId,
-        buffer: Buffer,
+        sink: Sink,
         source: Source,
         tag: TagSelector,
     ) -> Result<RequestId, Error> {
-        Ok(match self.irecv(device, comm, buffer, source, tag)? {
+        Ok(match self.irecv(device, comm, sink, source, tag)? {
             Posted::Pending(id) => id,
             Posted::Done(completion) => self.park(completion),
         })
     }
 
     #[inline(always)]
-    fn post_receive(&mut self, key: Key, peer: Option<ProcessId>, buffer: Buffer) -> RequestId {
+    pub(super) fn post_receive(&mut self, key: Key, peer: Option<ProcessId>, data: Data) -> RequestId {
         let id = self.requests.reserve();
         self.posted.post(key, id.index);
-        self.requests.put(id, || Request::new(State::Posted { key, peer }, buffer, None));
+        let state = State::Posted { key, peer };
+        match data {
+            Data::Memory(buffer) => self.requests.put(id, || Request::new(state, buffer, None)),
+            Data::Region(_) => self.requests.put(id, || Request::on(state, &data, None)),
+        }
         id
     }
 
@@ -280,23 +314,23 @@ impl Process {
         &mut self,
         key: Key,
         peer: Option<ProcessId>,
-        buffer: Buffer,
+        data: Data,
     ) -> Result<Posted, Error> {
-        if let Some(posted) = self.take_unexpected(&key, buffer) {
+        if let Some(posted) = self.take_unexpected(&key, &data) {
             return Ok(posted);
         }
         if let Some(error) = self.failure_of(peer) {
             return Err(error);
         }
-        Ok(Posted::Pending(self.post_receive(key, peer, buffer)))
+        Ok(Posted::Pending(self.post_receive(key, peer, data)))
     }
 
     /// Receives the first unexpected message that matches.
     #[inline]
-    pub(super) fn take_unexpected(&mut self, key: &Key, buffer: Buffer) -> Option<Posted> {
+    pub(super) fn take_unexpected(&mut self, key: &Key, data: &Data) -> Option<Posted> {
         let index = self.unexpected.find(key)?;
         let id = self.arrivals.id_at(index).expect("a listed arrival exists");
-        Some(self.accept(id, buffer))
+        Some(self.accept(id, data))
     }
 
     /// The key of a receive and the process it waits for; `None` for `MPI_PROC_NULL`.
@@ -322,7 +356,7 @@ impl Process {
     #[inline]
     pub(super) fn failure_of(&self, peer: Option<ProcessId>) -> Option<Error> {
         let index = self.links.index_of(peer?)?;
-        self.links.get(index).failed
+        self.links.get(index).failed()
     }
 
     /// Whether a message may still come. From anybody it may have been one of a process that is lost: MPI cannot know, so
@@ -387,7 +421,7 @@ impl Process {
     ) -> Result<Posted, Error> {
         match self.arrivals.get(message.0) {
             Some(Arrival { places: None, .. }) => {
-                let posted = self.accept(message.0, sink.into().into_buffer());
+                let posted = self.accept(message.0, &sink.into().0);
                 self.transmit_if_wanted(device);
                 Ok(posted)
             }
@@ -395,53 +429,65 @@ impl Process {
         }
     }
 
-    /// Receives an arrived message into `buffer`.
-    fn accept(&mut self, id: RequestId, buffer: Buffer) -> Posted {
+    /// Receives an arrived message.
+    fn accept(&mut self, id: RequestId, data: &Data) -> Posted {
         let arrival = self.arrivals.remove(id).expect("the caller found it");
         if let Some(places) = arrival.places {
             self.unexpected.remove(places);
         }
-        let completion = completion_of(&arrival.envelope, arrival.length(), &buffer);
+        let completion = completion_of(&arrival.envelope, arrival.length(), data.len());
         let fits = completion.status.bytes as usize;
         match arrival.body {
-            Body::Eager { data, sync } => {
-                let (piece, _) = data.piece().split_at(fits);
-                buffer.scatter(0, piece);
-                let cells = cells_of(data.piece().len());
-                self.unstore(data);
+            Body::Eager { data: stored, sync } => {
+                let (piece, _) = stored.piece().split_at(fits);
+                data.write(0, piece);
+                let length = stored.piece().len();
+                self.unstore(stored);
                 if let Some(link) = arrival.link {
-                    self.links.get_mut(link).unread -= cells;
-                    self.acknowledge(link, cells, sync);
+                    self.links.owe_unread(link, length);
+                    self.tell_matched(link, sync);
                 }
                 Posted::Done(completion)
             }
             Body::Local { request, .. } => {
-                let from = self.requests.get(request).map_or(Buffer::EMPTY, |send| send.buffer);
-                buffer.copy_from(0, &from, 0, fits.min(from.len()));
+                let from = self.requests.get(request).map_or(Data::EMPTY, Request::data);
+                data.copy_from(&from, fits.min(from.len()));
                 self.complete(request, Completion::EMPTY);
                 Posted::Done(completion)
             }
             Body::Rts { sender, keys, .. } => {
                 let link = arrival.link.expect("rendezvous goes over a link");
-                if self.links.get(link).failed.is_some() {
-                    let error = self.links.get(link).failed;
-                    return Posted::Done(Completion { status: Status::EMPTY, error });
+                if let Some(error) = self.links.get(link).failed() {
+                    return Posted::Done(Completion { status: Status::EMPTY, error: Some(error) });
                 }
-                let mut request = Request::new(State::Inactive, buffer, Some(link));
-                request.extra_mut().completion = completion;
-                let id = self.requests.insert(request);
-                self.begin_receive(id, sender, fits as u64, keys);
-                Posted::Pending(id)
+                let request = self.requests.insert(Request::new(State::Inactive, Buffer::EMPTY, Some(link)));
+                self.begin_receive(request, data.clone(), (link, sender, keys), completion);
+                Posted::Pending(request)
             }
         }
     }
 
-    /// Owes credit for a consumed eager message and tells a synchronous sender.
+    /// A receive is matched with an announced message.
+    pub(super) fn begin_receive(
+        &mut self,
+        request: RequestId,
+        data: Data,
+        (link, sender, keys): (LinkIndex, RequestId, Keys),
+        completion: Completion,
+    ) {
+        let total = completion.status.bytes;
+        let matched = Matched { request, link, sender, data, total, keys, completion };
+        let transfer = self.transfers.receive(matched);
+        let receive = self.requests.get_mut(request).expect("the caller made it");
+        receive.state = State::Transfer(transfer);
+        receive.link = Some(link);
+    }
+
+    /// Tells a synchronous sender that its message is matched.
     #[inline(always)]
-    pub(super) fn acknowledge(&mut self, index: LinkIndex, cells: u32, sync: Option<RequestId>) {
-        self.owe(index, cells);
+    pub(super) fn tell_matched(&mut self, index: LinkIndex, sync: Option<RequestId>) {
         if let Some(sender) = sync {
-            self.queue_control(index, Header::Matched(sender));
+            self.links.queue_control(index, Header::Matched(sender));
         }
     }
 
@@ -449,15 +495,6 @@ impl Process {
     fn transmit_if_wanted<D: Device>(&mut self, device: &mut D) {
         if self.wants_transmit() {
             self.poll_transmit(device);
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn owe(&mut self, index: LinkIndex, cells: u32) {
-        let link = self.links.get_mut(index);
-        link.owed += cells;
-        if link.owes_much() {
-            self.list_link(index);
         }
     }
 
@@ -487,33 +524,34 @@ impl Process {
     }
 }
 
-/// The completion of a message matched with a buffer.
+/// The completion of a message matched with a receive of `room_bytes`.
 #[inline(always)]
-pub(super) fn completion_of(envelope: &Envelope, message_bytes: u64, buffer: &Buffer) -> Completion {
-    let fits = message_bytes.min(buffer.len() as u64);
+pub(super) fn completion_of(envelope: &Envelope, message_bytes: u64, room_bytes: usize) -> Completion {
+    let fits = message_bytes.min(room_bytes as u64);
     let status = Status {
         source: Origin::Rank(envelope.source),
         tag: Some(envelope.tag),
         bytes: fits,
         cancelled: false,
     };
-    let error = (fits < message_bytes)
-        .then_some(Error::Truncate { message_bytes, buffer_bytes: buffer.len() as u64 });
+    let error =
+        (fits < message_bytes).then_some(Error::Truncate { message_bytes, buffer_bytes: room_bytes as u64 });
     Completion { status, error }
 }
 
 /// Copies a message into a buffer and hands on its completion, twice so that the usual one, without an error, is written
-/// where it belongs and not copied there: copies of what has just been stored in parts are slow.
+/// where it belongs and not copied there: copies of what has just been stored in parts are slow. `extra`: has the memory,
+/// and the buffer is empty, if that is in several pieces.
 #[inline(always)]
-pub(super) fn settle<R>(
+pub(super) fn copy_in<R>(
     envelope: &Envelope,
     payload: Payload<'_>,
-    buffer: &Buffer,
+    (buffer, extra): (&Buffer, &Option<Box<Extra>>),
     then: impl Fn(Completion) -> R,
 ) -> R {
     let length = payload_len(&payload);
     if length > buffer.len() {
-        return then(settle_truncated(envelope, payload, buffer));
+        return then(copy_in_part(envelope, payload, (buffer, extra)));
     }
     if !payload[0].is_empty() {
         buffer.scatter(0, payload[0]);
@@ -530,13 +568,21 @@ pub(super) fn settle<R>(
     then(Completion { status, error: None })
 }
 
+/// The message is longer than the buffer, or the memory is in several pieces.
 #[cold]
 #[inline(never)]
-fn settle_truncated(envelope: &Envelope, payload: Payload<'_>, buffer: &Buffer) -> Completion {
-    let first = payload[0].len().min(buffer.len());
-    buffer.scatter(0, payload[0].split_at(first).0);
-    buffer.scatter(first, payload[1].split_at(buffer.len() - first).0);
-    completion_of(envelope, payload_len(&payload) as u64, buffer)
+fn copy_in_part(
+    envelope: &Envelope,
+    payload: Payload<'_>,
+    (buffer, extra): (&Buffer, &Option<Box<Extra>>),
+) -> Completion {
+    let region = extra.as_ref().and_then(|extra| extra.region.clone());
+    let data = region.map_or(Data::Memory(*buffer), Data::Region);
+    let room = data.len();
+    let first = payload[0].len().min(room);
+    data.write(0, payload[0].split_at(first).0);
+    data.write(first, payload[1].split_at(payload[1].len().min(room - first)).0);
+    completion_of(envelope, payload_len(&payload) as u64, room)
 }
 
 /// Requests.
@@ -550,12 +596,12 @@ impl Process {
         tag: Tag,
         mode: SendMode,
     ) -> Result<RequestId, Error> {
-        let buffer = source.into().into_buffer();
+        let data = source.into().0;
         let communicator = self.comm(comm)?;
         if dest != PROC_NULL && dest >= communicator.size() {
             return Err(Error::Rank { rank: dest.into(), size: communicator.size() });
         }
-        Ok(self.make_persistent(Plan::Send { comm, buffer, dest, tag, mode }))
+        Ok(self.make_persistent(Plan::Send { comm, data, dest, tag, mode }))
     }
 
     /// Makes an inactive persistent receive (`MPI_Recv_init`).
@@ -566,9 +612,9 @@ impl Process {
         source: Source,
         tag: TagSelector,
     ) -> Result<RequestId, Error> {
-        let buffer = sink.into().into_buffer();
+        let data = sink.into().0;
         self.receive_key(comm, source, tag)?;
-        Ok(self.make_persistent(Plan::Receive { comm, buffer, source, tag }))
+        Ok(self.make_persistent(Plan::Receive { comm, data, source, tag }))
     }
 
     fn make_persistent(&mut self, plan: Plan) -> RequestId {
@@ -585,10 +631,10 @@ impl Process {
         };
         let plan = plan.ok_or(Error::Request)?;
         let posted = match plan {
-            Plan::Send { comm, buffer, dest, tag, mode } => {
-                self.isend(device, comm, buffer, dest, tag, mode)?
+            Plan::Send { comm, data, dest, tag, mode } => {
+                self.isend(device, comm, transfer::Source(data), dest, tag, mode)?
             }
-            Plan::Receive { comm, buffer, source, tag } => self.irecv(device, comm, buffer, source, tag)?,
+            Plan::Receive { comm, data, source, tag } => self.irecv(device, comm, Sink(data), source, tag)?,
         };
         self.requests.get_mut(id).expect("looked at above").state = State::Started(posted);
         Ok(())
@@ -674,7 +720,7 @@ impl Process {
             _ => {}
         }
         if let Some(link) = self.cancel_locally(id) {
-            self.offer_or_queue(device, link, Header::Cancel(id), Buffer::EMPTY);
+            self.links.offer_or_queue(device, link, Header::Cancel(id), Data::EMPTY);
         }
         Ok(())
     }
@@ -689,10 +735,8 @@ impl Process {
             }
             State::Queued => {
                 let link = request.link.expect("a queued send has a link");
-                let refund = cells_of(request.buffer.len());
-                let link = self.links.get_mut(link);
-                link.pending.retain(|outgoing| outgoing.request != Some(id));
-                link.credits += refund;
+                let length = request.length_bytes();
+                self.links.get_mut(link).unqueue(id, length);
                 self.complete_cancelled(id);
             }
             State::Local => {
@@ -703,7 +747,8 @@ impl Process {
                     self.complete_cancelled(id);
                 }
             }
-            State::AwaitMatch | State::Offered => return request.link,
+            State::AwaitMatch => return request.link,
+            State::Transfer(transfer) if self.transfers.is_offered(transfer) => return request.link,
             _ => {}
         }
         None

@@ -5,12 +5,12 @@
 //! posted after all that are posted when it begins, which is right, since the caller posts nothing meanwhile.
 
 use super::Process;
-use super::commands::settle;
+use super::commands::copy_in;
 use crate::buffer::{Buffer, Payload};
+use crate::data::Data;
 use crate::device::Device;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
-use crate::link::cells_of;
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Status};
 use crate::transfer::Sink;
@@ -26,6 +26,16 @@ pub(super) enum Direct {
     Moving(RequestId),
     /// It is over.
     Done,
+}
+
+impl Direct {
+    /// Whom the receive waits for, if its message has not come: `Some(None)` is anybody.
+    pub(super) fn wants(&self) -> Option<Option<ProcessId>> {
+        match self {
+            Self::Waiting { peer, .. } => Some(*peer),
+            _ => None,
+        }
+    }
 }
 
 impl Process {
@@ -45,18 +55,7 @@ impl Process {
         // There is no link to ourselves.
         let Some(index) = self.links.index_of(peer) else { return false };
         let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
-        let link = self.links.get_mut(index);
-        let cells = cells_of(buffer.len());
-        if buffer.len() > link.eager_bytes_max
-            || cells > link.credits
-            || !link.pending.is_empty()
-            || link.failed.is_some()
-            || !link.offer_eager(device, self.now, &envelope, &buffer)
-        {
-            return false;
-        }
-        link.credits -= cells;
-        true
+        self.offer_at_once(device, index, &envelope, &buffer)
     }
 
     /// Begins a receive that the caller waits for. `true`: it is over, and [`direct_completion`](Self::direct_completion) says
@@ -70,14 +69,14 @@ impl Process {
         source: Source,
         tag: TagSelector,
     ) -> Result<bool, Error> {
-        let buffer = sink.into().into_buffer();
+        let data = sink.into().0;
         debug_assert!(matches!(self.direct, Direct::None), "two receives are waited for");
         let Some((key, peer)) = self.receive_key(comm, source, tag)? else {
             self.direct_completion = Completion { status: Status::PROC_NULL, error: None };
             return Ok(true);
         };
-        if let Some(posted) = self.take_unexpected(&key, buffer) {
-            if self.has_output {
+        if let Some(posted) = self.take_unexpected(&key, &data) {
+            if self.wants_transmit() {
                 self.poll_transmit(device);
             }
             match posted {
@@ -88,7 +87,10 @@ impl Process {
         }
         self.check_source(comm, peer)?;
         device.expect(peer);
-        self.direct = Direct::Waiting { key, peer, buffer };
+        match data {
+            Data::Memory(buffer) => self.direct = Direct::Waiting { key, peer, buffer },
+            Data::Region(_) => self.direct = Direct::Moving(self.post_receive(key, peer, data)),
+        }
         Ok(false)
     }
 
@@ -141,7 +143,7 @@ impl Process {
     pub(super) fn deliver_direct(&mut self, envelope: &Envelope, payload: Payload<'_>) {
         if let Direct::Waiting { buffer, .. } = self.direct {
             let over = core::cell::Cell::from_mut(&mut self.direct_completion);
-            settle(envelope, payload, &buffer, |completion| over.set(completion));
+            copy_in(envelope, payload, (&buffer, &None), |completion| over.set(completion));
             self.direct = Direct::Done;
         }
     }
@@ -155,14 +157,6 @@ impl Process {
     pub(super) fn direct_buffer(&self) -> Option<Buffer> {
         match &self.direct {
             Direct::Waiting { buffer, .. } => Some(*buffer),
-            _ => None,
-        }
-    }
-
-    /// Whom the receive waits for, if its message has not come: `Some(None)` is anybody.
-    pub(super) fn direct_wants(&self) -> Option<Option<ProcessId>> {
-        match self.direct {
-            Direct::Waiting { peer, .. } => Some(peer),
             _ => None,
         }
     }

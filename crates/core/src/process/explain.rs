@@ -31,7 +31,7 @@ impl Process {
             if let State::Posted { key, peer, .. } = &request.state
                 && !key.context().is_collective()
             {
-                told.posted.push(posted(key, *peer, request.buffer.len()));
+                told.posted.push(posted(key, *peer, request.length_bytes()));
             }
         }
         if let Some(Need::Message(wanted)) = self.need_of_direct() {
@@ -48,16 +48,12 @@ impl Process {
 
     fn explain_links(&self) -> Vec<LinkState> {
         let state = |link: &crate::link::Link| LinkState {
-            peer: link.peer,
-            sent_count: link.send_sequence,
-            received_count: link.receive_sequence,
-            queued_count: link.pending.len() as u32,
-            has_failed: link.failed.is_some(),
-            rails: link
-                .trunk
-                .as_ref()
-                .map(|trunk| trunk.health().map(|(rail, health)| (rail.0, health)).collect())
-                .unwrap_or_default(),
+            peer: link.peer(),
+            sent_count: link.counts().0,
+            received_count: link.counts().1,
+            queued_count: link.counts().2,
+            has_failed: link.failed().is_some(),
+            rails: link.health().into_iter().map(|(rail, health)| (rail.0, health)).collect(),
         };
         self.links.iter().take(LINKS_MAX).map(state).collect()
     }
@@ -70,7 +66,7 @@ impl Process {
         };
         UnexpectedMessage {
             context: arrival.envelope.context,
-            source: arrival.link.map_or(self.me, |index| self.links.get(index).peer),
+            source: arrival.link.map_or(self.me, |index| self.links.get(index).peer()),
             tag: arrival.envelope.tag,
             bytes: arrival.length(),
             sender,
@@ -98,11 +94,14 @@ impl Process {
     /// What a request needs to end.
     pub fn need(&self, id: RequestId) -> Need {
         let Some(request) = self.requests.get(id) else { return Need::Nothing };
-        let peer = request.link.map_or(self.me, |index| self.links.get(index).peer);
+        let peer = request.link.map_or(self.me, |index| self.links.get(index).peer());
         match &request.state {
-            State::Posted { key, peer, .. } => Need::Message(posted(key, *peer, request.buffer.len())),
-            State::AwaitMatch | State::Offered | State::Local => {
-                Need::Match { to: peer, request: id, bytes: request.buffer.len() as u64 }
+            State::Posted { key, peer, .. } => Need::Message(posted(key, *peer, request.length_bytes())),
+            State::AwaitMatch | State::Local => {
+                Need::Match { to: peer, request: id, bytes: request.length_bytes() as u64 }
+            }
+            State::Transfer(transfer) if self.transfers.is_offered(*transfer) => {
+                Need::Match { to: peer, request: id, bytes: self.transfers.length_bytes(*transfer) }
             }
             State::Started(Posted::Pending(child)) => self.need(*child),
             State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => Need::Nothing,

@@ -1,31 +1,17 @@
 //! Inputs: what devices report. Nothing a peer sends can panic: what no correct peer sends cuts it off.
 
-use super::commands::{completion_of, settle};
+use super::commands::{completion_of, copy_in};
 use super::{Body, Process, ProcessEvent};
 use crate::buffer::{Buffer, Payload, Piece, payload_len};
-use crate::device::{Device, Event, Fetched, Incoming, Packet, Token};
-use crate::error::Error;
-use crate::ids::{ProcessId, RequestId};
-use crate::link::{CREDIT_CELLS, LinkIndex, cells_of};
+use crate::data::Data;
+use crate::device::{Device, Event, Fetched, Incoming, Packet};
+use crate::error::{Blame, Error};
+use crate::ids::{ProcessId, Rail, RequestId, TransferId};
+use crate::link::{Front, LinkEvent, LinkIndex, Received};
 use crate::request::{Completion, Request, State};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::wire::{self, Envelope, Header, Prefix};
 use alloc::vec::Vec;
-
-/// Who has not looked after its links for so long beyond the time for it was away, computing or asleep.
-const AWAY: Duration = Duration::from_ms(20);
-/// Rounds after which it has read all that came meanwhile, at the latest: more than sockets hold. A flood that goes on is no reason
-/// to look after nobody.
-const CATCHING_UP_ROUNDS_MAX: u32 = 1 << 16;
-
-/// What a peer did wrong.
-pub(super) struct Blame(pub(super) &'static str);
-
-/// The front of a packet, and how much payload is still on its way.
-pub(super) struct Front {
-    pub(super) incoming: Incoming,
-    pub(super) payload_bytes: usize,
-}
 
 impl Process {
     /// The usual round: polls the device dry (but not for ever), handles what it reports, then transmits.
@@ -38,7 +24,7 @@ impl Process {
         const EVENTS_BEFORE_SENDING_MAX: u32 = 8;
         let (mut worked, mut all_is_read) = (false, false);
         for count in 0..EVENTS_MAX {
-            if count >= EVENTS_BEFORE_SENDING_MAX && self.wants_transmit() && self.catching_up == 0 {
+            if count >= EVENTS_BEFORE_SENDING_MAX && self.wants_transmit() && !self.links.is_catching_up() {
                 break;
             }
             let Some(event) = device.poll() else {
@@ -53,7 +39,7 @@ impl Process {
             }
         }
         if self.wants_transmit() {
-            self.catching_up = if all_is_read { 0 } else { self.catching_up.saturating_sub(1) };
+            self.links.end_round(all_is_read);
             worked |= self.poll_transmit(device);
         }
         worked
@@ -64,72 +50,123 @@ impl Process {
     pub fn handle_event<D: Device>(&mut self, device: &mut D, event: Event) {
         match event {
             Event::Packet(incoming) => {
-                let index = self.link_to(device, incoming.from);
-                let link = self.links.get(index);
-                if link.failed.is_some() {
-                    self.refuse_packet(device, &incoming, index);
-                } else {
-                    let packet = device.packet(&incoming);
-                    let handled = match link.trunk {
-                        None => self.handle_packet(index, packet),
-                        Some(_) => self.handle_trunk_packet(index, incoming.rail, packet),
-                    };
-                    if let Err(Blame(what)) = handled {
-                        self.cut_off(index, what);
-                    }
+                let index = self.links.to(device, incoming.from);
+                if self.links.get(index).failed().is_some() {
+                    self.links.refuse(device, &incoming, index);
+                } else if let Err(Blame(what)) = self.handle_arrived(device, index, &incoming) {
+                    self.cut_off(index, what);
                 }
                 device.release(incoming);
             }
-            Event::Front(incoming, payload_bytes) => {
-                self.on_front(device, &Front { incoming, payload_bytes });
+            Event::Front(incoming, payload_bytes) => self.on_front(device, &incoming, payload_bytes),
+            Event::Completion(token, outcome) => {
+                self.transfers.on_operation_end(device, &mut self.links, token, outcome.is_ok());
+                self.handle_events(device);
             }
-            Event::Completion(Token(bits), outcome) => {
-                self.on_moved(device, RequestId::from_bits(bits), outcome.is_ok());
-            }
-            Event::RailDown(rail, peer) => self.handle_rail(device, rail, peer, false),
-            Event::RailUp(rail, peer) => self.handle_rail(device, rail, peer, true),
+            Event::RailDown(rail, peer) => self.on_rail(device, rail, peer, false),
+            Event::RailUp(rail, peer) => self.on_rail(device, rail, peer, true),
             Event::PeerGone(peer) => self.handle_peer_gone(device, peer),
         }
+    }
+
+    /// A packet of a peer that is not given up.
+    #[inline(always)]
+    fn handle_arrived<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        incoming: &Incoming,
+    ) -> Result<(), Blame> {
+        match self.links.receive(index, incoming.rail, device.packet(incoming))? {
+            Received::Packet(packet, false) => self.handle_packet(index, packet),
+            received => {
+                let handled = self.handle_received(index, received);
+                self.links.handled(index);
+                self.handle_events(device);
+                handled
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn handle_received(&mut self, index: LinkIndex, received: Received<'_>) -> Result<(), Blame> {
+        match received {
+            Received::Packet(packet, _) => {
+                self.handle_packet(index, packet)?;
+                while let Some((bytes, virtual_bytes)) = self.links.next_held(index) {
+                    let payload =
+                        if virtual_bytes > 0 { Piece::Virtual(virtual_bytes) } else { Piece::EMPTY };
+                    self.handle_packet(index, Packet { header: &bytes, payload })?;
+                    self.links.give_back(index, bytes);
+                }
+                Ok(())
+            }
+            Received::Units(units, payload) => match self.transfer_of(index, units.receiver) {
+                Ok(transfer) => self.transfers.on_units(&mut self.links, transfer, &units, payload),
+                // Nobody waits for them any more, which is no fault: what came twice may come after the receive has ended.
+                Err(_) => Ok(()),
+            },
+            Received::Nothing => Ok(()),
+        }
+    }
+
+    /// What links and transfers tell. To be called after each of their methods that may tell something.
+    #[inline]
+    pub(super) fn handle_events<D: Device>(&mut self, device: &mut D) {
+        while let Some(event) = self.links.poll_event() {
+            self.handle_link_event(device, event);
+        }
+        while let Some((request, completion)) = self.transfers.poll_ended() {
+            self.complete(request, completion);
+        }
+    }
+
+    #[inline(never)]
+    fn handle_link_event<D: Device>(&mut self, device: &mut D, event: LinkEvent) {
+        match event {
+            LinkEvent::Sent(request) => self.complete(request, Completion::EMPTY),
+            LinkEvent::Settled(id, run) => self.transfers.on_settled(device, &mut self.links, id, run),
+            LinkEvent::Lost(id, run) => self.transfers.on_lost(&mut self.links, id, run),
+            LinkEvent::Room(index, id) => self.transfers.on_room(&mut self.links, index, id),
+            LinkEvent::Unreachable(index) => {
+                let error = Error::Unreachable(self.links.get(index).peer());
+                self.fail_link(index, error);
+            }
+        }
+    }
+
+    #[cold]
+    fn on_rail<D: Device>(&mut self, device: &mut D, rail: Rail, peer: ProcessId, is_up: bool) {
+        self.links.handle_rail(device, rail, peer, is_up);
+        self.handle_events(device);
     }
 
     /// The time goes on. Before each round of progress while [`wants_time`](Self::wants_time), and at
     /// [`poll_timeout`](Self::poll_timeout); what that makes to be done is done by `poll_transmit`.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.now = self.now.max(now);
-        if self.now >= self.next_check && self.wants_time() {
-            if self.catching_up == 0 && self.now >= self.next_check + AWAY {
-                self.catching_up = CATCHING_UP_ROUNDS_MAX;
-            }
-            self.trunks_due = true;
-            self.has_output = true;
-        }
+        self.links.advance_to(now);
     }
 
     /// A peer's process is gone: every operation that needs it ends with [`Error::ProcessAborted`].
     pub fn handle_peer_gone<D: Device>(&mut self, device: &D, peer: ProcessId) {
-        let index = self.link_to(device, peer);
+        let index = self.links.to(device, peer);
         self.fail_link(index, Error::ProcessAborted(peer));
     }
 
     #[cold]
     fn cut_off(&mut self, index: LinkIndex, what: &'static str) {
-        let peer = self.links.get(index).peer;
+        let peer = self.links.get(index).peer();
         self.fail_link(index, Error::PeerMisbehaved { peer, what });
     }
 
     #[cold]
     pub(super) fn fail_link(&mut self, index: LinkIndex, error: Error) {
-        let link = self.links.get_mut(index);
-        if matches!(link.failed, Some(Error::ProcessAborted(_))) {
+        if !self.links.fail(index, error) {
             return;
         }
-        link.failed = Some(error);
-        link.pending.clear();
-        if let Some(trunk) = &mut link.trunk {
-            trunk.close();
-        }
-        let peer = link.peer;
+        self.transfers.forget_link(index, matches!(error, Error::ProcessAborted(_)));
+        let peer = self.links.get(index).peer();
         self.fail_direct(peer, error);
         let concerned: Vec<RequestId> = self
             .requests
@@ -143,14 +180,8 @@ impl Process {
             .map(|(id, _)| id)
             .collect();
         for id in concerned {
-            match self.requests.get(id).map(|request| &request.state) {
-                Some(&State::Posted { key, .. }) => self.posted.withdraw(key, id.index),
-                // Nobody waits for a single put: its message is what fails.
-                Some(State::Transfer(_)) => {
-                    self.requests.remove(id);
-                    continue;
-                }
-                _ => {}
+            if let Some(&State::Posted { key, .. }) = self.requests.get(id).map(|request| &request.state) {
+                self.posted.withdraw(key, id.index);
             }
             self.complete(id, Completion::failed(error));
         }
@@ -185,15 +216,7 @@ impl Process {
         header: Header,
         payload: Payload<'_>,
     ) -> Result<(), Blame> {
-        let link = self.links.get_mut(index);
-        if prefix.sequence != link.receive_sequence {
-            return Err(Blame("a packet is missing or out of order on an ordered rail"));
-        }
-        link.receive_sequence = link.receive_sequence.wrapping_add(1);
-        link.credits += u32::from(prefix.credits);
-        if link.credits > CREDIT_CELLS {
-            return Err(Blame("more credit returned than was spent"));
-        }
+        self.links.get_mut(index).take_prefix(prefix)?;
         match header {
             Header::Eager(envelope) => self.on_eager(index, &envelope, payload, None),
             Header::EagerSync(envelope, sender) => self.on_eager_sync(index, envelope, payload, sender),
@@ -201,11 +224,9 @@ impl Process {
                 self.on_rts(index, envelope, sender, length, keys);
                 Ok(())
             }
-            Header::Cts { sender, receiver, length, keys } => {
-                self.on_cts(index, sender, receiver, length, keys)
+            Header::Cts { .. } | Header::Data { .. } | Header::Fin(_) => {
+                self.on_transfer_packet(index, &header, payload)
             }
-            Header::Data { receiver, offset } => self.on_data(index, receiver, offset, payload),
-            Header::Fin(request) => self.on_fin(index, request),
             Header::Matched(request) => self.on_matched(index, request),
             Header::Cancel(request) => {
                 self.on_cancel(index, request);
@@ -216,37 +237,70 @@ impl Process {
         }
     }
 
-    /// What is wrong with a packet of which the front has come is said when it is whole.
+    /// A packet of a long message.
     #[inline(never)]
-    fn on_front<D: Device>(&mut self, device: &mut D, front: &Front) {
-        let index = self.link_to(device, front.incoming.from);
-        let link = self.links.get(index);
-        if link.failed.is_some() {
-            return;
+    fn on_transfer_packet(
+        &mut self,
+        index: LinkIndex,
+        header: &Header,
+        payload: Payload<'_>,
+    ) -> Result<(), Blame> {
+        match *header {
+            Header::Cts { sender, receiver, length, keys } => {
+                let transfer = self.transfer_of(index, sender)?;
+                self.transfers.on_cts(&mut self.links, transfer, receiver, (length, keys))?;
+            }
+            Header::Data { receiver, offset } => {
+                let transfer = self.transfer_of(index, receiver)?;
+                self.transfers.on_data(transfer, offset, payload)?;
+            }
+            Header::Fin(request) => {
+                let transfer = self.transfer_of(index, request)?;
+                self.transfers.on_fin(transfer)?;
+            }
+            _ => {}
         }
-        match link.trunk {
-            None => self.handle_front(device, index, front),
-            Some(_) => self.handle_trunk_front(device, index, front),
+        while let Some((request, completion)) = self.transfers.poll_ended() {
+            self.complete(request, completion);
         }
+        Ok(())
     }
 
     /// The front of a packet. If its payload has a place, it goes there while it comes; every other packet is handled when it
-    /// is whole.
-    fn handle_front<D: Device>(&mut self, device: &mut D, index: LinkIndex, front: &Front) {
-        let Front { ref incoming, payload_bytes } = *front;
-        let packet = device.packet(incoming);
-        let Ok((prefix, header, header_len)) = wire::parse(packet.header) else { return };
-        let is_next = prefix.sequence == self.links.get(index).receive_sequence;
-        if !is_next || header_len != packet.header.len() {
+    /// is whole. What is wrong with a packet is said then, too.
+    #[inline(never)]
+    fn on_front<D: Device>(&mut self, device: &mut D, incoming: &Incoming, payload_bytes: usize) {
+        let index = self.links.to(device, incoming.from);
+        if self.links.get(index).failed().is_some() {
             return;
         }
-        let Some(place) = self.place_of(index, &header, payload_bytes) else { return };
+        let bytes = device.packet(incoming).header;
+        let packet_bytes = (bytes.len() + payload_bytes) as u64;
+        let Some(front) = self.links.front(index, bytes, payload_bytes) else { return };
+        let place = match &front {
+            Front::Packet(_, header) => self.place_of(index, header, payload_bytes),
+            Front::Units(units, _) => match self.transfer_of(index, units.receiver) {
+                Ok(transfer) => self.transfers.place_of_units(transfer, units, payload_bytes),
+                Err(_) => None,
+            },
+        };
+        let Some(place) = place else { return };
         if device.fetch(incoming, place) != Fetched::Whole {
             return;
         }
         // It is where it belongs: what is left is to say so.
         let payload = [Piece::Virtual(payload_bytes), Piece::EMPTY];
-        if let Err(Blame(what)) = self.handle_parsed(index, prefix, header, payload) {
+        let handled = match front {
+            Front::Packet(prefix, header) => self.handle_parsed(index, prefix, header, payload),
+            Front::Units(units, header) => {
+                self.links.on_front(index, incoming.rail, &header, packet_bytes);
+                let handled = self.handle_received(index, Received::Units(units, payload));
+                self.links.handled(index);
+                handled
+            }
+        };
+        self.handle_events(device);
+        if let Err(Blame(what)) = handled {
             self.cut_off(index, what);
         }
     }
@@ -264,17 +318,15 @@ impl Process {
                         request.buffer
                     }
                     None => {
-                        let is_from_one = matches!(self.direct_wants(), Some(Some(_)));
+                        let is_from_one = matches!(self.direct.wants(), Some(Some(_)));
                         self.direct_buffer().filter(|_| is_from_one && self.direct_takes(&envelope))?
                     }
                 };
                 (payload_bytes <= buffer.len()).then(|| buffer.part(0, payload_bytes))
             }
             Header::Data { receiver, offset } => {
-                let request = self.own_request(index, receiver).ok()?;
-                let State::Receiving { total, .. } = request.state else { return None };
-                let fits = offset.checked_add(payload_bytes as u64).is_some_and(|end| end <= total);
-                fits.then(|| request.buffer.part(offset as usize, payload_bytes))
+                let transfer = self.transfer_of(index, receiver).ok()?;
+                self.transfers.place_of_data(transfer, offset, payload_bytes)
             }
             _ => None,
         }
@@ -289,7 +341,8 @@ impl Process {
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
         if self.deliver(envelope, payload) {
-            self.acknowledge(index, cells_of(payload_len(&payload)), sync);
+            self.links.owe(index, payload_len(&payload));
+            self.tell_matched(index, sync);
             return Ok(());
         }
         self.on_unexpected(index, envelope, payload, sync)
@@ -314,19 +367,9 @@ impl Process {
         payload: Payload<'_>,
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
-        self.check_unexpected_room(index, payload_len(&payload))?;
+        self.links.get_mut(index).keep_unread(payload_len(&payload))?;
         let data = self.store(payload);
         self.add_arrival(*envelope, Some(index), Body::Eager { data, sync });
-        Ok(())
-    }
-
-    /// A peer that respects credit never has more than the window unread here.
-    fn check_unexpected_room(&mut self, index: LinkIndex, length: usize) -> Result<(), Blame> {
-        let link = self.links.get_mut(index);
-        link.unread += cells_of(length);
-        if link.unread > CREDIT_CELLS {
-            return Err(Blame("more eager data sent than there was credit for"));
-        }
         Ok(())
     }
 
@@ -336,7 +379,7 @@ impl Process {
         if let Some(index) = self.posted.take_match(envelope) {
             let (id, request) = self.requests.at_mut(index).expect("a posted receive is a request");
             let state = core::cell::Cell::from_mut(&mut request.state);
-            settle(envelope, payload, &request.buffer, |completion| {
+            copy_in(envelope, payload, (&request.buffer, &request.extra), |completion| {
                 let before = state.replace(State::Complete(completion));
                 // Nothing to drop, which the compiler cannot know.
                 debug_assert!(matches!(before, State::Posted { .. }), "posted, not complete");
@@ -369,11 +412,9 @@ impl Process {
             self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys });
             return;
         };
-        let request = self.requests.get_mut(id).expect("a matched receive is a request");
-        let completion = completion_of(&envelope, length, &request.buffer);
-        request.extra_mut().completion = completion;
-        request.link = Some(index);
-        self.begin_receive(id, sender, completion.status.bytes, keys);
+        let data = self.requests.get(id).map_or(Data::EMPTY, Request::data);
+        let completion = completion_of(&envelope, length, data.len());
+        self.begin_receive(id, data, (index, sender, keys), completion);
     }
 
     /// The request of the receive that a message matches.
@@ -409,11 +450,9 @@ impl Process {
         if let Some(arrival) = &dropped
             && let Body::Eager { data, .. } = &arrival.body
         {
-            let cells = cells_of(data.piece().len());
-            self.links.get_mut(index).unread -= cells;
-            self.owe(index, cells);
+            self.links.owe_unread(index, data.piece().len());
         }
-        self.queue_control(index, Header::CancelReply(sender, dropped.is_some()));
+        self.links.queue_control(index, Header::CancelReply(sender, dropped.is_some()));
     }
 
     fn on_cancel_reply(&mut self, index: LinkIndex, id: RequestId, yes: bool) -> Result<(), Blame> {
@@ -421,12 +460,23 @@ impl Process {
             // It had been matched: the request completes, or has completed, as usual.
             return Ok(());
         }
+        let is_unmatched = match self.own_request(index, id)?.state {
+            State::AwaitMatch => true,
+            State::Transfer(transfer) => self.transfers.withdraw(transfer),
+            _ => false,
+        };
+        if !is_unmatched {
+            return Err(Blame("cancellation confirmed for a message that was matched"));
+        }
+        self.complete_cancelled(id);
+        Ok(())
+    }
+
+    /// The transfer of a request that a peer names.
+    fn transfer_of(&mut self, index: LinkIndex, id: RequestId) -> Result<TransferId, Blame> {
         match self.own_request(index, id)?.state {
-            State::AwaitMatch | State::Offered => {
-                self.complete_cancelled(id);
-                Ok(())
-            }
-            _ => Err(Blame("cancellation confirmed for a message that was matched")),
+            State::Transfer(transfer) => Ok(transfer),
+            _ => Err(Blame("data, CTS or FIN for a request without a transfer")),
         }
     }
 

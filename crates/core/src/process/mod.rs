@@ -8,23 +8,20 @@ mod inputs;
 mod make_comm;
 mod outputs;
 mod pacing;
-mod rendezvous;
 #[cfg(test)]
 mod tests;
-mod trunking;
 
-use crate::buffer::{Buffer, Piece};
+use crate::buffer::Piece;
 use crate::coll::Pool;
 use crate::comm::Communicator;
-use crate::device::{Gap, RemoteKey};
+use crate::device::Gap;
 use crate::error::Error;
 use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
-use crate::link::registrations::Registrations;
 use crate::link::{LinkIndex, Links, TrunkConfig};
 use crate::matching::{Places, Posted as PostedReceives, Unexpected};
 use crate::request::{Completion, Request, State, Status};
 use crate::slab::Slab;
-use crate::time::Instant;
+use crate::transfer::Transfers;
 use crate::wire::{Envelope, Keys};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -138,8 +135,8 @@ impl Arrival {
 pub struct Process {
     me: ProcessId,
     config: Config,
-    now: Instant,
     links: Links,
+    transfers: Transfers,
     requests: Slab<Request>,
     posted: PostedReceives,
     unexpected: Unexpected,
@@ -152,29 +149,11 @@ pub struct Process {
     direct: Direct,
     direct_completion: Completion,
     /// Whether `poll_transmit` has anything to do.
-    has_output: bool,
-    /// When links in trunk mode are looked after next.
-    next_check: Instant,
-    /// When peers that somebody waits for are asked whether they are there.
-    next_keepalive: Instant,
-    /// It is time to look after links in trunk mode.
-    trunks_due: bool,
-    /// Rounds left in which to read what came while this process was away; 0: it is read.
-    catching_up: u32,
-    /// Links with packets or credit to send.
-    listed: VecDeque<LinkIndex>,
-    /// Requests with data to move.
-    moving: VecDeque<RequestId>,
-    /// Pieces of long messages over trunks that this round may still give to rails.
-    pieces_left: u32,
     /// The gap of the message being sent, and those of communicators that have one.
     message_gap: Option<Gap>,
     comm_gaps: Vec<(ContextId, Gap)>,
     /// Those of communicators that are being made.
     early_gaps: Vec<(CommId, Gap)>,
-    registrations: Registrations,
-    /// Registrations of requests that have ended.
-    deregister: Vec<(Rail, RemoteKey)>,
     /// Messages of collective operations that have ended.
     woken: VecDeque<Woken>,
     /// Memory of schedules that have ended.
@@ -198,8 +177,8 @@ impl Process {
         Self {
             me,
             config,
-            now: Instant::ZERO,
-            links: Links::new(),
+            links: Links::new(config.trunk, config.eager_bytes_max),
+            transfers: Transfers::new(config.registrations_count_max),
             requests: Slab::new(),
             posted: PostedReceives::new(),
             unexpected: Unexpected::new(),
@@ -209,19 +188,9 @@ impl Process {
             next_context: 2,
             direct: Direct::None,
             direct_completion: Completion::EMPTY,
-            has_output: false,
-            next_check: Instant::ZERO,
-            next_keepalive: Instant::ZERO,
-            trunks_due: false,
-            catching_up: 0,
-            listed: VecDeque::new(),
-            moving: VecDeque::new(),
-            pieces_left: 0,
             message_gap: None,
             comm_gaps: Vec::new(),
             early_gaps: Vec::new(),
-            registrations: Registrations::new(config.registrations_count_max),
-            deregister: Vec::new(),
             woken: VecDeque::new(),
             pool: Pool::default(),
             lost: Vec::new(),
@@ -237,13 +206,12 @@ impl Process {
     /// the time before each round of progress (a coarse clock will do: 10 µs).
     #[inline]
     pub fn wants_time(&self) -> bool {
-        !self.links.trunks().is_empty()
+        self.links.want_time()
     }
 
     /// Whether every peer has acknowledged all that was sent to it: what a process waits for before it ends.
     pub fn is_quiet(&self) -> bool {
-        let trunk = |index: &LinkIndex| self.links.get(*index).trunk.as_ref();
-        self.links.trunks().iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
+        self.links.are_quiet()
     }
 
     /// Whether something may have to be done at once while nobody calls: there are requests (also those that are over and
@@ -251,30 +219,17 @@ impl Process {
     /// [`wants_time`](Self::wants_time), too.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.has_output || self.requests.len() > 0
+        self.requests.len() > 0 || self.wants_transmit()
     }
 
     /// Whether data of long messages is on its way, out or in. Looks at every request: for who has nothing else to do.
     pub fn is_moving_data(&self) -> bool {
-        let is_moving = |state: &State| {
-            matches!(
-                state,
-                State::Getting { .. }
-                    | State::Putting { .. }
-                    | State::Streaming { .. }
-                    | State::Receiving { .. }
-                    | State::Spreading { .. }
-                    | State::Gathering { .. }
-            )
-        };
-        self.requests.iter().any(|(_, request)| is_moving(&request.state))
+        self.transfers.are_moving_data()
     }
 
     /// The rails to a peer and their health; nothing if the link to it needs no such care.
     pub fn rail_health(&self, peer: ProcessId) -> Vec<(Rail, crate::link::Health)> {
-        let index = self.links.index_of(peer);
-        let trunk = index.and_then(|index| self.links.get(index).trunk.as_ref());
-        trunk.map(|trunk| trunk.health().collect()).unwrap_or_default()
+        self.links.index_of(peer).map(|index| self.links.get(index).health()).unwrap_or_default()
     }
 
     /// Which process this is.
@@ -346,13 +301,13 @@ impl Process {
             posted: self.posted.len(),
             unexpected: self.unexpected.len(),
             links: self.links.iter().count(),
+            operations: self.transfers.operations_count(),
         }
     }
 
     /// The eager credit held for and owed to a peer, in cells: for tests that no credit leaks.
     pub fn credit(&self, peer: ProcessId) -> Option<(u32, u32)> {
-        let link = self.links.get(self.links.index_of(peer)?);
-        Some((link.credits, link.owed))
+        Some(self.links.get(self.links.index_of(peer)?).credit())
     }
 }
 
@@ -367,6 +322,8 @@ pub struct Counts {
     pub unexpected: usize,
     /// Peers talked to.
     pub links: usize,
+    /// Puts and gets under way.
+    pub operations: usize,
 }
 
 /// Shared by commands and inputs.
@@ -388,12 +345,6 @@ impl Process {
             if let Some(place) = extra.buffered.take() {
                 self.buffered.release(place);
             }
-            let registered = core::mem::take(&mut extra.registered);
-            if completion.error.is_some() {
-                // A peer that has been given up and does not know still has the keys.
-                registered.iter().for_each(|(rail, key)| self.registrations.keep_no_longer(rail, key));
-            }
-            self.deregister.extend(registered.iter());
         }
         let parent = request.parent;
         if request.detached || parent.is_some() {
@@ -402,29 +353,11 @@ impl Process {
         if let Some((parent, step)) = parent {
             self.woken.push_back(Woken { parent, step, result: (*completion).into() });
         }
-        self.has_output = true;
     }
 
-    fn list_link(&mut self, index: LinkIndex) {
-        let link = self.links.get_mut(index);
-        if !link.listed {
-            link.listed = true;
-            self.listed.push_back(index);
-            self.has_output = true;
-        }
-    }
-
-    /// Puts a packet without payload in the link's queue.
-    fn queue_control(&mut self, index: LinkIndex, header: crate::wire::Header) {
-        self.queue(index, crate::link::Outgoing { header, payload: Buffer::EMPTY, request: None });
-    }
-
-    fn queue(&mut self, index: LinkIndex, outgoing: crate::link::Outgoing) {
-        let link = self.links.get_mut(index);
-        if link.failed.is_some() {
-            return;
-        }
-        link.pending.push_back(outgoing);
-        self.list_link(index);
+    /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those in use when
+    /// their messages are. Without effect where none are kept.
+    pub fn invalidate_memory<D: crate::device::Device>(&mut self, device: &mut D, base: usize, len: usize) {
+        self.transfers.invalidate_memory(device, base, len);
     }
 }

@@ -8,8 +8,7 @@
 use super::{CommSlot, Process};
 use crate::device::{Device, Gap};
 use crate::error::Error;
-use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Tag};
-use crate::link::LinkIndex;
+use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
 use crate::request::{Posted, SendMode};
 use crate::transfer;
 
@@ -97,20 +96,6 @@ impl Process {
             Some(gap) => gap,
             None if rule.per_hop == Gap::NONE => rule.base,
             None => rule.gap(device.hops(peer)),
-        }
-    }
-
-    /// The data of a request moves next: tells the device its gap, if that is news.
-    #[inline]
-    pub(super) fn pace<D: Device>(&mut self, device: &mut D, index: LinkIndex, id: RequestId) {
-        let extra = self.requests.get(id).and_then(|request| request.extra.as_ref());
-        let gap = extra.map_or(Gap::NONE, |extra| extra.gap);
-        let link = self.links.get_mut(index);
-        if link.gap != gap {
-            link.gap = gap;
-            for rail in link.rails.iter() {
-                device.set_gap(rail, link.peer, gap);
-            }
         }
     }
 }

@@ -1,7 +1,338 @@
 //! The transfer machine: one way for all long data.
 //!
-//! What is here: [`Source`] and [`Sink`], the two ends of a message's data.
+//! A message that does not go eagerly is a *transfer* at either side: the sender announces it (RTS), the receiver gets the
+//! bytes, or asks for them (CTS) and the sender puts or streams them, over one rail or many. [`choose`] decides which and
+//! says why. Each end is a [`Source`] or a [`Sink`], so contiguous memory and the layouts of datatypes go the same ways.
+//! The states are a table ([`state`]).
+//!
+//! What is not here: matching and requests (the owner names a transfer's request and is told of its end), the order of
+//! packets, credit, acknowledgements and the choice of a rail (`link`, which tells by its events what became of units).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `choose` | the way of a message, and why |
+//! | `state` | states and transitions |
+//! | `send` | the sender: announce, give units to rails, put |
+//! | `receive` | the receiver: get, ask, take units |
+//! | `spread` | which units are sent, lost, arrived |
+//! | `registrations` | registrations of memory, kept for messages to come |
+//!
+//! A transfer whose own unit of work is a put or a get has an *operation* for each one under way, named by its token. An end
+//! in several pieces is packed to, or unpacked from, memory that the operation owns.
 
-mod ends;
+pub mod choose;
+mod receive;
+mod registrations;
+mod send;
+mod spread;
+mod state;
 
-pub use ends::{Sink, Source};
+pub use crate::data::{Sink, Source};
+pub(crate) use receive::Matched;
+pub(crate) use send::Announcement;
+
+use crate::buffer::{Buffer, Scratch};
+use crate::data::Data;
+use crate::device::{Device, Gap, RemoteKey, Token};
+use crate::error::Blame;
+use crate::ids::{Rail, RailSet, RequestId, TransferId};
+use crate::link::{LinkIndex, Links, Units};
+use crate::request::Completion;
+use crate::slab::Slab;
+use crate::time::Instant;
+use crate::wire::{KEYS_MAX, Keys};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use choose::Shape;
+use receive::Fetch;
+use registrations::Registrations;
+use spread::{Gather, Spread};
+use state::{Event, State};
+
+/// Pieces of long messages that one round gives to rails that acknowledge. To fill the windows of all rails takes
+/// milliseconds, and what arrives meanwhile is to be answered before: a clear to send that is queued behind full windows
+/// keeps the other direction idle for as long as they take to empty.
+const PIECES_A_ROUND: u32 = 8;
+
+/// One side of a long message.
+struct Transfer {
+    /// Whose it is.
+    request: RequestId,
+    link: LinkIndex,
+    state: State,
+    data: Data,
+    /// Bytes to move.
+    total: u64,
+    /// The other side's request.
+    other: RequestId,
+    /// Own memory that the other side may use.
+    registered: Keys,
+    /// Silence after each packet of its data.
+    gap: Gap,
+    /// How the request completes at the end.
+    completion: Completion,
+    work: Work,
+}
+
+enum Work {
+    /// Nothing to move yet.
+    None,
+    Send(Spread),
+    Get(Fetch),
+    Receive(Gather),
+}
+
+impl Transfer {
+    /// Goes to the state after an event. `false`: the event cannot happen now.
+    fn go(&mut self, event: Event) -> bool {
+        let Some(state) = self.state.after(event) else { return false };
+        self.state = state;
+        true
+    }
+
+    fn shape(&self) -> Shape {
+        shape_of(&self.data)
+    }
+}
+
+fn shape_of(data: &Data) -> Shape {
+    match data.as_memory() {
+        Some(_) => Shape::Contiguous,
+        None => Shape::Pieces,
+    }
+}
+
+/// A put or get under way.
+struct Operation {
+    transfer: TransferId,
+    link: LinkIndex,
+    rail: Rail,
+    /// Bytes that keep the rail busy.
+    bytes: u64,
+    at: Instant,
+    what: What,
+    /// The memory it works on, if the transfer's is in several pieces.
+    stage: Option<(Scratch, Buffer)>,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Put(Units),
+    /// The bytes from here on.
+    Get(u64),
+}
+
+/// All transfers of a process.
+pub(crate) struct Transfers {
+    transfers: Slab<Transfer>,
+    operations: Slab<Operation>,
+    /// Transfers with something to issue.
+    active: VecDeque<TransferId>,
+    /// Pieces that this round may still give to rails.
+    pieces_left: u32,
+    registrations: Registrations,
+    /// Registrations of transfers that have ended.
+    deregister: Vec<(Rail, RemoteKey)>,
+    /// Requests whose transfers have ended.
+    ended: VecDeque<(RequestId, Completion)>,
+    /// Memory to pack what is in several pieces.
+    packed: Vec<u8>,
+}
+
+impl Transfers {
+    /// `registrations_count_max`: registrations that are kept at most for messages to come.
+    pub(crate) fn new(registrations_count_max: usize) -> Self {
+        Self {
+            transfers: Slab::new(),
+            operations: Slab::new(),
+            active: VecDeque::new(),
+            pieces_left: 0,
+            registrations: Registrations::new(registrations_count_max),
+            deregister: Vec::new(),
+            ended: VecDeque::new(),
+            packed: Vec::new(),
+        }
+    }
+
+    /// Whether [`advance`](Self::advance) has anything to do.
+    #[inline]
+    pub(crate) fn has_output(&self) -> bool {
+        !self.active.is_empty() || !self.deregister.is_empty()
+    }
+
+    /// Whether data is on its way, out or in.
+    pub(crate) fn are_moving_data(&self) -> bool {
+        self.transfers.iter().any(|(_, transfer)| transfer.state.moves_data())
+    }
+
+    /// Whether the receiver has not answered yet.
+    pub(crate) fn is_offered(&self, id: TransferId) -> bool {
+        self.transfers.get(id).is_some_and(|transfer| transfer.state == State::Offered)
+    }
+
+    /// Length of the announced message in bytes.
+    pub(crate) fn length_bytes(&self, id: TransferId) -> u64 {
+        self.transfers.get(id).map_or(0, |transfer| transfer.data.len() as u64)
+    }
+
+    /// A request whose transfer has ended, and how.
+    #[inline]
+    pub(crate) fn poll_ended(&mut self) -> Option<(RequestId, Completion)> {
+        self.ended.pop_front()
+    }
+
+    /// Issues what can be issued until the device is full. Whether there was anything to do, and whether the next round goes
+    /// on with it.
+    pub(crate) fn advance<D: Device>(&mut self, device: &mut D, links: &mut Links) -> (bool, bool) {
+        let mut worked = false;
+        self.pieces_left = PIECES_A_ROUND;
+        for _ in 0..self.active.len() {
+            let Some(id) = self.active.pop_front() else { break };
+            if self.advance_one(device, links, id) {
+                worked = true;
+            } else {
+                // All of them in turn: their order stays.
+                self.active.push_back(id);
+                worked |= self.pieces_left == 0;
+            }
+        }
+        (worked, self.pieces_left == 0 && !self.active.is_empty())
+    }
+
+    /// `true`: nothing more to issue for now.
+    fn advance_one<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) -> bool {
+        loop {
+            let Some(transfer) = self.transfers.get(id) else { return true };
+            match transfer.state {
+                State::Sending => {
+                    links.get_mut(transfer.link).pace(device, transfer.gap);
+                    return self.send(device, links, id);
+                }
+                State::Matched => self.choose_way(device, links, id),
+                State::Getting => match self.get(device, links, id) {
+                    true => {}
+                    false => return false,
+                },
+                _ => return true,
+            }
+        }
+    }
+
+    /// Ends the registrations of transfers that have ended.
+    pub(crate) fn deregister<D: Device>(&mut self, device: &mut D) {
+        for (rail, key) in self.deregister.drain(..) {
+            if self.registrations.release(rail, key) {
+                device.deregister(rail, key);
+            }
+        }
+    }
+
+    /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those in use when
+    /// their messages are.
+    pub(crate) fn invalidate_memory<D: Device>(&mut self, device: &mut D, base: usize, len: usize) {
+        for (rail, key) in self.registrations.invalidate(base, len) {
+            device.deregister(rail, key);
+        }
+    }
+
+    /// Registers memory on rails, as many as a header has room for keys.
+    fn register<D: Device>(&mut self, device: &mut D, rails: RailSet, buffer: Option<Buffer>) -> Keys {
+        let mut keys = Keys::default();
+        let Some(buffer) = buffer.filter(|buffer| !buffer.is_empty()) else { return keys };
+        for rail in rails.iter().take(KEYS_MAX) {
+            let mut key = self.registrations.find(rail, &buffer);
+            if key.is_none() {
+                key = device.register(rail, buffer);
+                let too_many = key.and_then(|key| self.registrations.made(rail, &buffer, key));
+                if let Some((rail, key)) = too_many {
+                    device.deregister(rail, key);
+                }
+            }
+            if let Some(key) = key {
+                keys.push(rail, key);
+            }
+        }
+        keys
+    }
+
+    /// A transfer has something to issue.
+    fn activate(&mut self, id: TransferId) {
+        self.active.push_back(id);
+    }
+
+    /// A transfer is over, and its request with it.
+    fn end(&mut self, id: TransferId) {
+        if let Some(transfer) = self.forget(id) {
+            self.ended.push_back((transfer.request, transfer.completion));
+        }
+    }
+
+    /// Takes a transfer out. What it has under way is not waited for.
+    fn forget(&mut self, id: TransferId) -> Option<Transfer> {
+        let transfer = self.transfers.remove(id)?;
+        self.deregister.extend(transfer.registered.iter());
+        Some(transfer)
+    }
+
+    /// The sender has cancelled: the transfer is gone, and its request with it. `false`: the receiver has answered before.
+    pub(crate) fn withdraw(&mut self, id: TransferId) -> bool {
+        let is_offered = self.transfers.get_mut(id).is_some_and(|transfer| transfer.go(Event::Withdrawn));
+        is_offered && self.forget(id).is_some()
+    }
+
+    /// How many puts and gets are under way.
+    pub(crate) fn operations_count(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// The peer is lost: its transfers are gone. `is_gone`: its process does not exist any more, so no operation with it
+    /// touches memory; else those with memory of their own keep it until the device reports their end.
+    #[cold]
+    pub(crate) fn forget_link(&mut self, link: LinkIndex, is_gone: bool) {
+        let of_link = self.transfers.iter().filter(|(_, transfer)| transfer.link == link);
+        let ids: Vec<TransferId> = of_link.map(|(id, _)| id).collect();
+        for id in ids {
+            let registered = self.forget(id).map_or(Keys::default(), |transfer| transfer.registered);
+            // A peer that has been given up and does not know still has the keys.
+            registered.iter().for_each(|(rail, key)| self.registrations.keep_no_longer(rail, key));
+        }
+        let is_over =
+            |operation: &Operation| operation.link == link && (is_gone || operation.stage.is_none());
+        let over = self.operations.iter().filter(|(_, operation)| is_over(operation));
+        let tokens: Vec<RequestId> = over.map(|(token, _)| token).collect();
+        for token in tokens {
+            self.operations.discard(token);
+        }
+    }
+
+    /// The other side has moved everything.
+    pub(crate) fn on_fin(&mut self, id: TransferId) -> Result<(), Blame> {
+        const UNASKED: Blame = Blame("FIN for a request that waits for none");
+        let transfer = self.transfers.get_mut(id).ok_or(UNASKED)?;
+        let counts_units = matches!(&transfer.work, Work::Receive(gather) if gather.counts_units());
+        if counts_units || !transfer.go(Event::Fin) {
+            return Err(UNASKED);
+        }
+        self.end(id);
+        Ok(())
+    }
+
+    /// A put or get has ended.
+    pub(crate) fn on_operation_end<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        Token(bits): Token,
+        worked: bool,
+    ) {
+        let token = RequestId::from_bits(bits);
+        let Some(operation) = self.operations.remove(token) else { return };
+        let Operation { link: index, rail, bytes, at, .. } = operation;
+        let now = links.now();
+        links.get_mut(index).end_operation(rail, bytes, at, worked, now);
+        match operation.what {
+            What::Put(units) => self.put_ended(device, links, &operation, units, worked),
+            What::Get(offset) => self.get_ended(device, links, &operation, offset, worked),
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod collective;
 mod directed;
 mod explain;
+mod layouts;
 mod model;
 mod net;
 mod paced;

@@ -1,6 +1,7 @@
 //! A message's data on its way over several rails, counted in units: what is still to be sent, and what has come.
 
 use crate::ids::Rail;
+use crate::link::{Carrying, Run, UnitsReceived};
 use crate::wire::Keys;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -29,22 +30,6 @@ impl Units {
     }
 }
 
-/// Neighbouring units.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-}
-
-impl Run {
-    /// Where the units lie in a message: offset and length in bytes.
-    pub(crate) fn range(self, unit_bytes: u32, total: u64) -> (u64, u64) {
-        let offset = u64::from(self.first) * u64::from(unit_bytes);
-        let end = offset + u64::from(self.count) * u64::from(unit_bytes);
-        (offset, end.min(total).saturating_sub(offset))
-    }
-}
-
 /// How many units a message has; `None`: more than can be counted, or the unit is nothing.
 fn unit_count(total: u64, unit_bytes: u32) -> Option<u32> {
     if unit_bytes == 0 {
@@ -61,12 +46,10 @@ pub(crate) struct Spread {
     pub(crate) keys: Keys,
     /// What each rail has still to carry of its share; empty if pieces are given out one by one.
     pub(crate) shares: Vec<(Rail, u64)>,
-    /// Whether it is in a list of what has something to send.
-    pub(crate) listed: bool,
     /// Whether it has waited for room before.
     pub(crate) waited: bool,
-    /// Puts under way.
-    pub(crate) transfers: u32,
+    /// Whether units have been put.
+    pub(crate) has_put: bool,
     count: u32,
     /// The first unit never sent.
     fresh: u32,
@@ -87,9 +70,8 @@ impl Spread {
             unit_bytes,
             keys,
             shares,
-            listed: false,
             waited: false,
-            transfers: 0,
+            has_put: false,
             count,
             fresh: 0,
             again: VecDeque::new(),
@@ -104,11 +86,6 @@ impl Spread {
         for share in self.shares.iter_mut().filter(|share| share.0 == rail) {
             share.1 = share.1.saturating_sub(bytes);
         }
-    }
-
-    /// What a rail has still to carry of its share, in bytes; `None`: there are no shares.
-    pub(crate) fn share_of(&self, rail: Rail) -> Option<u64> {
-        self.shares.iter().find(|share| share.0 == rail).map(|share| share.1)
     }
 
     /// Bytes still to be sent (the last unit counted whole).
@@ -175,23 +152,37 @@ pub(crate) struct Gather {
     unit_bytes: u32,
     come: Units,
     left: u32,
+    /// Bytes that came in order, without units.
+    received: u64,
 }
 
 impl Gather {
-    /// Of `total` bytes, at least one.
+    /// Of `total` bytes.
     pub(crate) fn new(total: u64) -> Self {
-        Self { total, unit_bytes: 0, come: Units::new(0), left: u32::MAX }
+        Self { total, unit_bytes: 0, come: Units::new(0), left: u32::MAX, received: 0 }
     }
 
-    /// Checks what a peer says of a run that carries `payload_bytes`: where it goes, or what is wrong. `unit_min`: the
-    /// smallest unit a correct peer takes.
-    pub(crate) fn locate(
-        &mut self,
-        first: u32,
-        unit_bytes: u32,
-        bytes: Carrying,
-        unit_min: u32,
-    ) -> Result<(Run, u64), &'static str> {
+    /// Checks that so many bytes at an offset belong to the message.
+    pub(crate) fn check_bytes(&self, offset: u64, length: u64) -> Result<(), &'static str> {
+        let is_inside =
+            self.unit_bytes == 0 && offset.checked_add(length).is_some_and(|end| end <= self.total);
+        if is_inside { Ok(()) } else { Err("data outside the message") }
+    }
+
+    /// Whether the data comes in units.
+    pub(crate) fn counts_units(&self) -> bool {
+        self.unit_bytes != 0
+    }
+
+    /// Bytes have come, each once. Whether all have.
+    pub(crate) fn on_bytes(&mut self, length: u64) -> bool {
+        self.received += length;
+        self.received >= self.total
+    }
+
+    /// Checks what a peer says of units: where they go, or what is wrong.
+    pub(crate) fn locate(&mut self, units: &UnitsReceived) -> Result<(Run, u64), &'static str> {
+        let UnitsReceived { first, unit_bytes, carrying, unit_bytes_min: unit_min, .. } = *units;
         if self.unit_bytes == 0 {
             if unit_bytes < unit_min {
                 return Err("a unit too small");
@@ -202,7 +193,7 @@ impl Gather {
         if unit_bytes != self.unit_bytes {
             return Err("units of two sizes in one message");
         }
-        let count = match bytes {
+        let count = match carrying {
             Carrying::Units(count) => count,
             Carrying::Bytes(bytes) => {
                 u32::try_from(bytes.div_ceil(u64::from(unit_bytes))).map_err(|_| "too much data")?
@@ -214,15 +205,10 @@ impl Gather {
             return Err("data outside the message");
         }
         let (offset, length) = run.range(unit_bytes, self.total);
-        match bytes {
+        match carrying {
             Carrying::Bytes(bytes) if bytes != length => Err("a fragment of the wrong length"),
             _ => Ok((run, offset)),
         }
-    }
-
-    /// Bytes in all.
-    pub(crate) fn total(&self) -> u64 {
-        self.total
     }
 
     /// How many of these units have come.
@@ -239,30 +225,30 @@ impl Gather {
     }
 }
 
-/// How much a packet says it carries or has placed.
-#[derive(Clone, Copy)]
-pub(crate) enum Carrying {
-    Bytes(u64),
-    Units(u32),
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::RequestId;
     use proptest::prelude::*;
+
+    fn units(first: u32, unit_bytes: u32, carrying: Carrying) -> UnitsReceived {
+        let receiver = RequestId::from_bits(0);
+        UnitsReceived { receiver, first, unit_bytes, carrying, unit_bytes_min: 100 }
+    }
 
     #[test]
     fn a_peer_that_lies_about_units_is_found_out() {
-        let bad =
-            |first, unit, bytes| Gather::new(1000).locate(first, unit, Carrying::Bytes(bytes), 100).is_err();
+        let bad = |first, unit, bytes| {
+            Gather::new(1000).locate(&units(first, unit, Carrying::Bytes(bytes))).is_err()
+        };
         assert!(!bad(0, 300, 300) && !bad(3, 300, 100) && !bad(1, 300, 600));
         assert!(bad(0, 0, 0) && bad(0, 99, 99) && bad(0, 300, 0) && bad(0, 300, 299));
         assert!(bad(3, 300, 300) && bad(4, 300, 300) && bad(u32::MAX, 300, 300) && bad(0, 300, u64::MAX));
         let mut gather = Gather::new(1000);
-        gather.locate(0, 300, Carrying::Bytes(300), 100).unwrap();
-        assert!(gather.locate(0, 200, Carrying::Bytes(200), 100).is_err());
-        assert!(gather.locate(0, 300, Carrying::Units(5), 100).is_err());
-        assert!(Gather::new(1 << 50).locate(0, 1, Carrying::Bytes(1), 1).is_err());
+        gather.locate(&units(0, 300, Carrying::Bytes(300))).unwrap();
+        assert!(gather.locate(&units(0, 200, Carrying::Bytes(200))).is_err());
+        assert!(gather.locate(&units(0, 300, Carrying::Units(5))).is_err());
+        assert!(Gather::new(1 << 50).locate(&units(0, 100, Carrying::Bytes(100))).is_err());
     }
 
     proptest! {
@@ -288,7 +274,8 @@ mod tests {
                     continue;
                 }
                 let (offset, length) = run.range(unit, total);
-                let located = gather.locate(run.first, unit, Carrying::Bytes(length), 1);
+                let packet = UnitsReceived { unit_bytes_min: 1, ..units(run.first, unit, Carrying::Bytes(length)) };
+                let located = gather.locate(&packet);
                 prop_assert_eq!(located, Ok((run, offset)));
                 gather.on_come(run);
                 received[offset as usize..(offset + length) as usize].iter_mut().for_each(|count| *count += 1);

@@ -1,0 +1,215 @@
+//! Packets that arrive by a link, up to what they mean.
+
+use super::{LinkEvent, LinkIndex, Links};
+use crate::buffer::{Payload, Piece, payload_len};
+use crate::device::{Device, Incoming, Packet};
+use crate::error::Blame;
+use crate::ids::{ProcessId, Rail, RequestId};
+use crate::wire::trunk::{self, Body, TrunkHeader};
+use crate::wire::{self, Header, Prefix};
+use alloc::vec::Vec;
+
+/// What a packet turned out to be.
+pub(crate) enum Received<'a> {
+    /// A packet of `wire` whose turn it is. `true`: [`Links::next_held`] may have those that follow it.
+    Packet(Packet<'a>, bool),
+    /// Units of a transfer: their bytes, or word that they are in place.
+    Units(UnitsReceived, Payload<'a>),
+    /// Nothing that anybody but the link needs.
+    Nothing,
+}
+
+/// Units that a packet names.
+#[derive(Clone, Copy)]
+pub(crate) struct UnitsReceived {
+    /// The receiver's request.
+    pub(crate) receiver: RequestId,
+    pub(crate) first: u32,
+    pub(crate) unit_bytes: u32,
+    pub(crate) carrying: Carrying,
+    /// The smallest unit a correct peer takes, in bytes.
+    pub(crate) unit_bytes_min: u32,
+}
+
+/// How much a packet carries, or says is in place.
+#[derive(Clone, Copy)]
+pub(crate) enum Carrying {
+    Bytes(u64),
+    Units(u32),
+}
+
+/// The front of a packet: what its payload, which is still on its way, will mean.
+pub(crate) enum Front {
+    Packet(Prefix, Header),
+    /// To be told to [`Links::on_front`] once its payload is in place.
+    Units(UnitsReceived, TrunkHeader),
+}
+
+/// The smallest unit a correct peer takes, in bytes, where rails' packets hold as much.
+const UNIT_BYTES_MIN: u32 = 256;
+
+fn blame(wire::Malformed(what): wire::Malformed) -> Blame {
+    Blame(what)
+}
+
+impl Links {
+    /// A packet has come.
+    #[inline(always)]
+    pub(crate) fn receive<'a>(
+        &mut self,
+        index: LinkIndex,
+        rail: Rail,
+        packet: Packet<'a>,
+    ) -> Result<Received<'a>, Blame> {
+        match self.get(index).trunk {
+            None => Ok(Received::Packet(packet, false)),
+            Some(_) => self.receive_numbered(index, rail, packet),
+        }
+    }
+
+    #[inline(never)]
+    fn receive_numbered<'a>(
+        &mut self,
+        index: LinkIndex,
+        rail: Rail,
+        packet: Packet<'a>,
+    ) -> Result<Received<'a>, Blame> {
+        let (header, len) = trunk::parse(packet.header).map_err(blame)?;
+        if header.body == Body::Bye {
+            self.events.push_back(LinkEvent::Unreachable(index));
+            return Ok(Received::Nothing);
+        }
+        self.note_packet(index, rail, &header, (packet.header.len() + packet.payload.len()) as u64);
+        let rest = &packet.header[len..];
+        let payload = [Piece::Bytes(rest), packet.payload];
+        Ok(match header.body {
+            Body::Stream => return self.receive_stream(index, Packet { header: rest, ..packet }),
+            Body::Fragment { receiver, first, unit_bytes } => {
+                let carrying = Carrying::Bytes(payload_len(&payload) as u64);
+                Received::Units(self.units_received(index, receiver, (first, unit_bytes), carrying), payload)
+            }
+            Body::Placed { receiver, first, unit_bytes, count } => {
+                let carrying = Carrying::Units(count);
+                let units = self.units_received(index, receiver, (first, unit_bytes), carrying);
+                Received::Units(units, crate::buffer::NO_PAYLOAD)
+            }
+            Body::Ack | Body::Probe | Body::Bye => Received::Nothing,
+        })
+    }
+
+    fn units_received(
+        &self,
+        index: LinkIndex,
+        receiver: RequestId,
+        (first, unit_bytes): (u32, u32),
+        carrying: Carrying,
+    ) -> UnitsReceived {
+        let unit_bytes_min = UNIT_BYTES_MIN.min(self.get(index).unit_bytes);
+        UnitsReceived { receiver, first, unit_bytes, carrying, unit_bytes_min }
+    }
+
+    /// Acknowledgements are owed and taken.
+    fn note_packet(&mut self, index: LinkIndex, rail: Rail, header: &TrunkHeader, bytes: u64) {
+        let now = self.clock.now();
+        let Some(trunk) = &mut self.get_mut(index).trunk else { return };
+        if trunk.on_packet(rail, header, bytes, now) {
+            self.tell_settled(index);
+            self.wake_waiting(index);
+        }
+    }
+
+    /// A packet of `wire`: handled when its turn has come.
+    fn receive_stream<'a>(&mut self, index: LinkIndex, packet: Packet<'a>) -> Result<Received<'a>, Blame> {
+        let sequence = wire::sequence_of(packet.header).map_err(blame)?;
+        let link = self.get_mut(index);
+        let (next, Some(trunk)) = (link.receive_sequence, &mut link.trunk) else {
+            return Ok(Received::Nothing);
+        };
+        Ok(match trunk.held.take_or_hold(sequence, next, &packet)? {
+            true => Received::Packet(packet, true),
+            false => Received::Nothing,
+        })
+    }
+
+    /// The packet that came before its turn, if its turn has come now: header and payload, and how many bytes more are
+    /// virtual. Its memory is to be given back.
+    #[inline]
+    pub(crate) fn next_held(&mut self, index: LinkIndex) -> Option<(Vec<u8>, usize)> {
+        let link = self.get_mut(index);
+        let held = link.trunk.as_mut()?.held.take(link.receive_sequence)?;
+        Some((held.bytes, held.virtual_bytes))
+    }
+
+    /// Takes back the memory of a packet.
+    pub(crate) fn give_back(&mut self, index: LinkIndex, bytes: Vec<u8>) {
+        if let Some(trunk) = &mut self.get_mut(index).trunk {
+            trunk.held.give_back(bytes);
+        }
+    }
+
+    /// What a packet brought has been handled: acknowledges it, if that is due.
+    #[inline]
+    pub(crate) fn handled(&mut self, index: LinkIndex) {
+        let now = self.clock.now();
+        if self.get_mut(index).trunk.as_mut().is_some_and(|trunk| trunk.wants_flush(now)) {
+            self.list(index);
+        }
+    }
+
+    /// The data of a transfer is complete: its sender waits for the acknowledgements.
+    pub(crate) fn has_all(&mut self, index: LinkIndex) {
+        let now = self.clock.now();
+        if let Some(trunk) = &mut self.get_mut(index).trunk {
+            trunk.has_all(now);
+        }
+    }
+
+    /// What the front of a packet says, if its payload may be taken to its place before all of it has come: it is the
+    /// next in turn, or needs no turn.
+    pub(crate) fn front(&self, index: LinkIndex, header: &[u8], payload_bytes: usize) -> Option<Front> {
+        let link = self.get(index);
+        if link.trunk.is_none() {
+            let (prefix, parsed, len) = wire::parse(header).ok()?;
+            let is_next = prefix.sequence == link.receive_sequence && len == header.len();
+            return is_next.then_some(Front::Packet(prefix, parsed));
+        }
+        let (parsed, _) = trunk::parse(header).ok()?;
+        let Body::Fragment { receiver, first, unit_bytes } = parsed.body else { return None };
+        let carrying = Carrying::Bytes(payload_bytes as u64);
+        Some(Front::Units(self.units_received(index, receiver, (first, unit_bytes), carrying), parsed))
+    }
+
+    /// A packet has come whole whose payload was taken to its place by its front.
+    pub(crate) fn on_front(&mut self, index: LinkIndex, rail: Rail, header: &TrunkHeader, packet_bytes: u64) {
+        self.note_packet(index, rail, header, packet_bytes);
+    }
+
+    /// A packet of a peer that was given up: unless it is a Bye itself, the peer is told, for it may wait for us.
+    #[cold]
+    pub(crate) fn refuse<D: Device>(&mut self, device: &mut D, incoming: &Incoming, index: LinkIndex) {
+        let now = self.clock.now();
+        let is_bye = match trunk::parse(device.packet(incoming).header) {
+            Ok((header, _)) => header.body == Body::Bye,
+            Err(_) => true,
+        };
+        if let Some(trunk) = self.get_mut(index).trunk.as_mut().filter(|_| !is_bye) {
+            trunk.refuse(device, incoming.rail, now);
+        }
+    }
+
+    /// A device says that a rail broke, or works.
+    #[cold]
+    pub(crate) fn handle_rail<D: Device>(&mut self, device: &D, rail: Rail, peer: ProcessId, is_up: bool) {
+        let (index, now) = (self.to(device, peer), self.clock.now());
+        let link = self.get_mut(index);
+        let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) else { return };
+        if is_up {
+            trunk.on_rail_up(rail, now);
+        } else {
+            trunk.on_rail_down(rail, now);
+        }
+        self.tell_settled(index);
+        self.wake_waiting(index);
+        self.list(index);
+    }
+}

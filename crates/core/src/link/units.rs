@@ -1,0 +1,256 @@
+//! Units: the data of long messages, in any order, from the user's memory. Which rail takes the next ones, how many, and how.
+
+use super::stripe::{self, View};
+use super::{Link, LinkIndex, Links, Policy};
+use crate::buffer::Payload;
+use crate::device::{Device, Full, RailCapabilities};
+use crate::ids::{Rail, RequestId, TransferId};
+use crate::time::Instant;
+use crate::wire::Header;
+use crate::wire::trunk::FRAGMENT_HEADER_BYTES;
+use alloc::vec::Vec;
+
+/// Into how many puts a rail's part of a message is cut, so that the policy can choose again between.
+const PUTS_A_RAIL: u64 = 8;
+/// The shortest put worth its cost, in bytes.
+const PUT_BYTES_MIN: u64 = 64 << 10;
+/// Length of a [`Header::Data`] header in bytes.
+const DATA_HEADER_BYTES: usize = 24;
+
+/// Neighbouring units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+}
+
+impl Run {
+    /// Where the units lie in a message: offset and length in bytes.
+    pub(crate) fn range(self, unit_bytes: u32, total: u64) -> (u64, u64) {
+        let offset = u64::from(self.first) * u64::from(unit_bytes);
+        let end = offset + u64::from(self.count) * u64::from(unit_bytes);
+        (offset, end.min(total).saturating_sub(offset))
+    }
+}
+
+/// Units of a transfer.
+#[derive(Clone, Copy)]
+pub(crate) struct Units {
+    pub(crate) transfer: TransferId,
+    /// The receiver's request.
+    pub(crate) receiver: RequestId,
+    pub(crate) unit_bytes: u32,
+    pub(crate) run: Run,
+}
+
+/// What a transfer has still to send: what decides where its next units go.
+#[derive(Clone, Copy)]
+pub(crate) struct Rest<'a> {
+    /// What each rail has still to carry of its share; empty if units are given out one by one.
+    pub(crate) shares: &'a [(Rail, u64)],
+    pub(crate) total_bytes: u64,
+    pub(crate) unsent_bytes: u64,
+    pub(crate) unit_bytes: u32,
+}
+
+impl Rest<'_> {
+    fn share_of(&self, rail: Rail) -> Option<u64> {
+        self.shares.iter().find(|share| share.0 == rail).map(|share| share.1)
+    }
+}
+
+/// The rail for the next units.
+pub(crate) enum Pick {
+    Rail(Rail),
+    /// No rail has room: go on when something is acknowledged.
+    NoRoom,
+    /// The rails that have room are full: go on when the device was polled.
+    Full,
+}
+
+/// How much a packet of `packet_bytes` carries of a message: whole lines, where that is possible, for what begins one is
+/// copied faster.
+pub(super) fn whole_lines(packet_bytes: usize) -> u32 {
+    let most = packet_bytes.saturating_sub(DATA_HEADER_BYTES);
+    let unit = if most >= 64 { most & !63 } else { most.max(1) };
+    u32::try_from(unit).unwrap_or(1 << 31)
+}
+
+impl Link {
+    /// Bytes of a unit of a message, which may be put or not.
+    pub(crate) fn unit_bytes(&self, may_put: bool) -> u32 {
+        match self.trunk {
+            None if may_put => self.unit_bytes.min(self.put_bytes_max),
+            _ => self.unit_bytes,
+        }
+    }
+
+    /// Each rail's share of a message; nothing if the policy decides unit by unit.
+    pub(crate) fn shares(&mut self, total_bytes: u64) -> Vec<(Rail, u64)> {
+        let unit = self.unit_bytes;
+        let Some(trunk) = &mut self.trunk else { return Vec::new() };
+        let policy = trunk.policy();
+        stripe::shares(policy, trunk.views(), total_bytes, unit.into())
+    }
+
+    /// The bytes that a transfer has still to send were `before`, and are `after`.
+    #[inline]
+    pub(crate) fn unsent_changed(&mut self, before: u64, after: u64) {
+        if let Some(trunk) = &mut self.trunk {
+            trunk.backlog_bytes = (trunk.backlog_bytes + after).saturating_sub(before);
+        }
+    }
+
+    /// Looks at the rails, before [`pick`](Self::pick).
+    #[inline]
+    pub(crate) fn look(&mut self) {
+        if let Some(trunk) = &mut self.trunk {
+            trunk.views();
+        }
+    }
+
+    /// The rail for the next units.
+    #[inline]
+    pub(crate) fn pick(&self, rest: &Rest<'_>) -> Pick {
+        let Some(trunk) = &self.trunk else {
+            return if self.pending.is_empty() { Pick::Rail(self.rail) } else { Pick::Full };
+        };
+        match pick(rest, trunk.current_views(), trunk.backlog_bytes) {
+            Some(rail) => Pick::Rail(rail),
+            None if trunk.some_full => Pick::Full,
+            None => Pick::NoRoom,
+        }
+    }
+
+    /// The device takes nothing by a rail just now. Whether another may be picked.
+    pub(crate) fn rail_is_full(&mut self, rail: Rail) -> bool {
+        let Some(trunk) = &mut self.trunk else { return false };
+        trunk.rail_is_full(rail);
+        true
+    }
+
+    /// How many units the next packet to a rail carries.
+    pub(crate) fn packet_units(&self, rail: Rail, capabilities: &RailCapabilities, rest: &Rest<'_>) -> u64 {
+        let Some(trunk) = &self.trunk else { return 1 };
+        let unit = u64::from(rest.unit_bytes);
+        let units = |packet_bytes: usize| packet_bytes.saturating_sub(FRAGMENT_HEADER_BYTES) as u64 / unit;
+        let rooms = [capabilities.packet_bytes_max, capabilities.long_packet_bytes_max].map(units);
+        let bytes = rest.share_of(rail).unwrap_or(trunk.backlog_bytes);
+        let most = stripe::packet_units(trunk.current_views(), rail, unit, rooms, bytes);
+        // Packets of like length, and no short one at the message's end.
+        let left = (rest.unsent_bytes / unit).max(1);
+        left.div_ceil(left.div_ceil(most))
+    }
+
+    /// How many units one put takes.
+    pub(crate) fn put_units(&self, rail: Rail, capabilities: &RailCapabilities, rest: &Rest<'_>) -> u64 {
+        let (unit, most) = (u64::from(rest.unit_bytes), capabilities.transfer_bytes_max as u64);
+        let Some(trunk) = &self.trunk else { return (most / unit).max(1) };
+        let bytes = match rest.share_of(rail) {
+            Some(left) if left > 0 => left,
+            _ => (rest.total_bytes / (trunk.current_views().len() as u64 * PUTS_A_RAIL)).max(PUT_BYTES_MIN),
+        };
+        (bytes.min(most) / unit).max(1)
+    }
+
+    /// Sends units by a rail in a packet. Gives how many of a round's pieces that were. `is_end`: the transfer has no more.
+    pub(crate) fn send_units<D: Device>(
+        &mut self,
+        device: &mut D,
+        now: Instant,
+        rail: Rail,
+        (units, is_end): (&Units, bool),
+        payload: Payload<'_>,
+    ) -> Result<u32, Full> {
+        let Units { receiver, unit_bytes, run, .. } = *units;
+        let Some(trunk) = &mut self.trunk else {
+            let offset = u64::from(run.first) * u64::from(unit_bytes);
+            let sent = self.offer(device, now, &Header::Data { receiver, offset }, payload);
+            return if sent { Ok(0) } else { Err(Full) };
+        };
+        let length = crate::buffer::payload_len(&payload) as u64;
+        let rest = trunk.backlog_bytes.saturating_sub(length);
+        let ack_now = is_end || trunk.will_wait_for(rail, length, rest);
+        trunk.send_units(device, now, rail, units, payload, ack_now).map(|()| run.count)
+    }
+
+    /// Whether units count as arrived only when the peer has acknowledged them, which an event tells. If not, they have
+    /// arrived when the device has taken or put them.
+    #[inline]
+    pub(crate) fn settles_later(&self) -> bool {
+        self.trunk.is_some()
+    }
+
+    /// A put or get of so many bytes begins on a rail.
+    pub(crate) fn begin_operation(&mut self, rail: Rail, bytes: u64, now: Instant) {
+        if let Some(trunk) = &mut self.trunk {
+            trunk.begin_operation(rail, bytes, now);
+        }
+    }
+
+    /// It has ended, begun at `at`.
+    pub(crate) fn end_operation(&mut self, rail: Rail, bytes: u64, at: Instant, worked: bool, now: Instant) {
+        if let Some(trunk) = &mut self.trunk {
+            trunk.end_operation(rail, bytes, at, worked, now);
+        }
+    }
+
+    /// How many transfers wait for room on a rail.
+    #[cfg(test)]
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.trunk.as_ref().map_or(0, |trunk| trunk.waiting.len())
+    }
+
+    /// A transfer waits for room on a rail, behind those that wait, or in front of them.
+    pub(crate) fn wait_for_room(&mut self, transfer: TransferId, in_front: bool) {
+        let Some(trunk) = &mut self.trunk else { return };
+        if in_front {
+            trunk.waiting.push_front(transfer);
+        } else {
+            trunk.waiting.push_back(transfer);
+        }
+    }
+}
+
+impl Links {
+    /// Units have been put by a rail: the receiver is told by it. Only where [`Link::settles_later`].
+    pub(crate) fn tell_placed(&mut self, index: LinkIndex, rail: Rail, units: Units) {
+        if let Some(trunk) = &mut self.get_mut(index).trunk {
+            trunk.tell_placed(rail, units);
+            self.list(index);
+        }
+    }
+
+    /// A put or get on a link has ended: room, maybe, and something to acknowledge.
+    pub(crate) fn operation_ended(&mut self, index: LinkIndex) {
+        self.wake_waiting(index);
+        if self.get(index).settles_later() {
+            self.list(index);
+        }
+    }
+}
+
+/// The rail for the next units, when `backlog_bytes` of all transfers are still to be sent.
+fn pick(rest: &Rest<'_>, views: &[View], backlog_bytes: u64) -> Option<Rail> {
+    let unit = u64::from(rest.unit_bytes);
+    let with_share = |view: &&View| view.up && rest.share_of(view.rail).is_some_and(|left| left > 0);
+    let mut shared = views.iter().filter(with_share).peekable();
+    if shared.peek().is_none() {
+        return stripe::choose(views, unit, backlog_bytes);
+    }
+    // Shares are fixed: each rail with something left gets it as soon as it has room.
+    let room =
+        |view: &&View| view.outstanding_bytes == 0 || view.outstanding_bytes + unit <= view.window_bytes;
+    shared.filter(room).min_by_key(|view| view.outstanding_bytes).map(|view| view.rail)
+}
+
+/// How a message would be spread over these rails to one peer, as long as nothing is measured, in words.
+pub(crate) fn explain(rails: &[RailCapabilities], policy: Policy, total_bytes: u64) -> alloc::string::String {
+    let unit_bytes = super::trunk::unit_bytes(rails.iter().map(|rail| rail.packet_bytes_max).min());
+    let state =
+        |(index, rail): (usize, &RailCapabilities)| super::rail::RailState::new(Rail(index as u8), rail);
+    let views: Vec<View> =
+        rails.iter().enumerate().map(state).map(|state| state.view(unit_bytes.into())).collect();
+    let names: Vec<&str> = rails.iter().map(|rail| rail.name).collect();
+    stripe::explain(policy, &views, total_bytes, &names)
+}

@@ -1,0 +1,196 @@
+//! What links need as time goes on: acknowledgements that are due, rails to be judged, peers that somebody waits for.
+
+use super::{LinkEvent, LinkIndex, Links};
+use crate::device::Device;
+use crate::time::{Duration, Instant};
+use alloc::vec::Vec;
+
+/// How often links are looked after at most.
+const CHECK_INTERVAL: Duration = Duration::from_ms(1);
+/// A process that looks after its links this much later than it should was away: computing, or asleep.
+const AWAY: Duration = Duration::from_ms(20);
+/// Rounds after which it has read all that came meanwhile, at the latest: more than sockets hold. Packets that go on coming
+/// are no reason to look after no link.
+const CATCHING_UP_ROUNDS_MAX: u32 = 1 << 16;
+
+/// The time as links know it.
+pub(super) struct Clock {
+    now: Instant,
+    /// When links are looked after next.
+    next_check: Instant,
+    /// When peers that somebody waits for are asked whether they are there; `ZERO`: never asked yet.
+    next_keepalive: Instant,
+    is_check_due: bool,
+    /// Rounds left in which to read what came while this process was away; 0: it is read.
+    catching_up: u32,
+}
+
+impl Clock {
+    pub(super) const fn new() -> Self {
+        Self {
+            now: Instant::ZERO,
+            next_check: Instant::ZERO,
+            next_keepalive: Instant::ZERO,
+            is_check_due: false,
+            catching_up: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Instant {
+        self.now
+    }
+
+    #[inline]
+    pub(super) fn is_check_due(&self) -> bool {
+        self.is_check_due
+    }
+}
+
+impl Links {
+    /// The time that was last told.
+    #[inline]
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now
+    }
+
+    /// Whether there are links that need the time.
+    #[inline]
+    pub(crate) fn want_time(&self) -> bool {
+        !self.trunks.is_empty()
+    }
+
+    /// The time goes on.
+    #[inline]
+    pub(crate) fn advance_to(&mut self, now: Instant) {
+        let is_any = self.want_time();
+        let clock = &mut self.clock;
+        clock.now = clock.now.max(now);
+        if clock.now >= clock.next_check && is_any {
+            if clock.catching_up == 0 && clock.now >= clock.next_check + AWAY {
+                clock.catching_up = CATCHING_UP_ROUNDS_MAX;
+            }
+            clock.is_check_due = true;
+        }
+    }
+
+    /// Whether what came while this process was away is still being read.
+    #[inline]
+    pub(crate) fn is_catching_up(&self) -> bool {
+        self.clock.catching_up > 0
+    }
+
+    /// A round of reading is over, which may have read all there was.
+    #[inline]
+    pub(crate) fn end_round(&mut self, all_is_read: bool) {
+        self.clock.catching_up = if all_is_read { 0 } else { self.clock.catching_up.saturating_sub(1) };
+    }
+
+    /// Whether links are to be looked after now. Before all is read that came while this process was away, the silence of
+    /// its peers says nothing of them.
+    #[inline]
+    pub(crate) fn is_check_due(&self) -> bool {
+        self.clock.is_check_due && self.clock.catching_up == 0
+    }
+
+    /// Looks after the links. `awaited` gives those whose peers somebody waits for.
+    #[cold]
+    pub(crate) fn check<D: Device>(&mut self, device: &mut D, awaited: impl FnOnce(&Self) -> Vec<LinkIndex>) {
+        let now = self.clock.now;
+        self.clock.is_check_due = false;
+        self.clock.next_check = now + CHECK_INTERVAL;
+        if now >= self.clock.next_keepalive {
+            let mut wanted = awaited(self);
+            wanted.sort_unstable();
+            wanted.dedup();
+            self.keep_alive(device, &wanted);
+        }
+        for at in 0..self.trunks.len() {
+            let index = self.trunks[at];
+            let link = &mut self.links[index as usize];
+            let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) else { continue };
+            if trunk.deadline(false) > now && !trunk.wants_flush(now) {
+                continue;
+            }
+            if !trunk.check(device, now) {
+                self.events.push_back(LinkEvent::Unreachable(index));
+                continue;
+            }
+            self.tell_settled(index);
+            self.wake_waiting(index);
+            self.list(index);
+        }
+    }
+
+    /// The links that acknowledge.
+    pub(crate) fn that_acknowledge(&self) -> &[LinkIndex] {
+        &self.trunks
+    }
+
+    /// How often a silent peer that somebody waits for is asked.
+    fn keepalive_interval(&self) -> Duration {
+        Duration(self.config.peer_timeout.0 / 4)
+    }
+
+    /// Asks the peers that somebody waits for: a rail that brings nothing is found silent only when it owes something,
+    /// and a receive alone owes nothing.
+    fn keep_alive<D: Device>(&mut self, device: &mut D, wanted: &[LinkIndex]) {
+        let (now, interval) = (self.clock.now, self.keepalive_interval());
+        self.clock.next_keepalive = now + interval;
+        for &index in wanted {
+            let link = self.get_mut(index);
+            if let Some(trunk) = link.trunk.as_mut().filter(|_| link.failed.is_none()) {
+                trunk.keep_alive(device, interval, now);
+            }
+        }
+    }
+
+    /// When links want to be looked after; `None`: not at all. What waits only because the device is full is not counted:
+    /// the device wakes a sleeper when it can take more. `is_awaited`: whether anybody waits for a peer.
+    pub(crate) fn deadline(&self, is_awaited: bool) -> Option<Instant> {
+        let deadline_of = |&index: &LinkIndex| {
+            let link = self.get(index);
+            link.trunk.as_ref().map(|trunk| trunk.deadline(link.listed))
+        };
+        let keepalive = match self.clock.next_keepalive {
+            // Before the first look, none is due at once.
+            Instant::ZERO => self.clock.now + self.keepalive_interval(),
+            due => due,
+        };
+        let keepalive = (is_awaited && self.want_time()).then_some(keepalive);
+        let deadline = self.trunks.iter().filter_map(deadline_of).chain(keepalive).min()?;
+        // Sooner nothing would be done: a process that sleeps until a time that is past would wake again and again.
+        (deadline < Instant::FAR_FUTURE).then_some(deadline.max(self.clock.next_check))
+    }
+
+    /// Whether every peer has acknowledged all that was sent to it.
+    pub(crate) fn are_quiet(&self) -> bool {
+        let trunk = |index: &LinkIndex| self.get(*index).trunk.as_ref();
+        self.trunks.iter().filter_map(trunk).all(|trunk| trunk.is_quiet())
+    }
+
+    /// Sends again what is lost and acknowledges what is due: whether anything went, and whether nothing is left.
+    pub(super) fn flush_trunk<D: Device>(&mut self, device: &mut D, index: LinkIndex) -> (bool, bool) {
+        let now = self.clock.now;
+        let Some(trunk) = &mut self.get_mut(index).trunk else { return (false, true) };
+        let flushed = trunk.flush(device, now);
+        self.tell_settled(index);
+        flushed
+    }
+
+    /// Tells the fate of units.
+    pub(super) fn tell_settled(&mut self, index: LinkIndex) {
+        if let Some(trunk) = &mut self.links[index as usize].trunk {
+            self.events.extend(trunk.settled.drain(..));
+        }
+    }
+
+    /// A rail may have room: the transfer that has waited longest tries.
+    pub(crate) fn wake_waiting(&mut self, index: LinkIndex) {
+        if let Some(trunk) = &mut self.links[index as usize].trunk
+            && let Some(transfer) = trunk.waiting.pop_front()
+        {
+            self.events.push_back(LinkEvent::Room(index, transfer));
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Which way a message goes, decided by pure functions whose result can say why.
+//!
+//! [`choose`] is asked by the sender for every message, [`answer`] by the receiver of an announced one when it is matched:
+//! the sender offers what it can, the receiver takes of that what it can. `ayatori info --explain` prints the same value.
+
+use crate::device::RailCapabilities;
+use crate::ids::{Rail, RailSet};
+use crate::link::{self, Policy};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// How a message travels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// In one packet, at once; the receiver copies it.
+    Eager,
+    /// Announced (RTS); the receiver reads the sender's memory, then FIN.
+    Get,
+    /// Announced (RTS), answered (CTS); the sender writes the receiver's memory, then FIN (P1, §2).
+    Put,
+    /// Announced (RTS), answered (CTS); then packets, copied at both ends.
+    Stream,
+}
+
+/// How the bytes of one end lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// In one piece, which a peer can be given to read or write.
+    Contiguous,
+    /// In several: packed and unpacked by whoever has them.
+    Pieces,
+}
+
+/// What was measured for a peer and a size class, in picoseconds a message; `None`: nothing yet.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Measured {
+    /// By get.
+    pub get_ps: Option<u64>,
+    /// By put.
+    pub put_ps: Option<u64>,
+    /// By packets.
+    pub stream_ps: Option<u64>,
+}
+
+/// The rails to a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Rails<'a> {
+    /// All rails of the device.
+    pub all: &'a [RailCapabilities],
+    /// Those that reach the peer.
+    pub reach: RailSet,
+}
+
+impl<'a> Rails<'a> {
+    fn iter(self) -> impl Iterator<Item = (Rail, &'a RailCapabilities)> + Clone {
+        self.reach.iter().filter_map(move |rail| Some((rail, self.all.get(usize::from(rail.0))?)))
+    }
+
+    fn capabilities(self) -> impl Iterator<Item = &'a RailCapabilities> + Clone {
+        self.iter().map(|(_, rail)| rail)
+    }
+
+    fn that(self, can: impl Fn(&RailCapabilities) -> bool) -> RailSet {
+        let able = self.iter().filter(|(_, rail)| can(rail));
+        RailSet(able.fold(0, |set, (rail, _)| set | RailSet::one(rail).0))
+    }
+
+    fn need_acknowledgements(self) -> bool {
+        link::needs_acknowledgements(self.capabilities())
+    }
+}
+
+/// What the sender knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// Of the message.
+    pub length_bytes: usize,
+    /// The sender's end.
+    pub source: Shape,
+    /// To the receiver.
+    pub rails: Rails<'a>,
+    /// The user's own eager limit, if any.
+    pub eager_bytes_max: Option<usize>,
+    /// Whether there is credit for an eager message.
+    pub has_credit: bool,
+    /// Whether the sender has nothing else under way: it has time to copy.
+    pub is_alone: bool,
+    /// Whether the sender waits for this message and does nothing else.
+    pub is_awaited: bool,
+    /// Of this peer and size class.
+    pub measured: Measured,
+}
+
+/// What the receiver knows of an announced message that is matched.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced<'a> {
+    /// As much of the message as is taken.
+    pub length_bytes: u64,
+    /// The receiver's end.
+    pub sink: Shape,
+    /// To the sender.
+    pub rails: Rails<'a>,
+    /// The rails by which the sender lets its memory be read.
+    pub offered: RailSet,
+    /// Why gets do not move it, if they were tried.
+    pub got: Option<Failure>,
+}
+
+/// Why gets do not move a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The device cannot do it.
+    Refused,
+    /// One failed on its way.
+    Broken,
+}
+
+/// A decision: the way, by which rails, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Choice {
+    /// How the message travels.
+    pub way: Way,
+    /// The rails that read or write memory; empty for packets.
+    pub rails: RailSet,
+    /// What decided.
+    pub reason: Reason,
+}
+
+/// What decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// The message is at most as long as an eager one may be.
+    Short,
+    /// A rail reads a peer's memory.
+    Reads,
+    /// A rail writes a peer's memory.
+    Writes,
+    /// Rails that spread a message write better than they read.
+    Spreads,
+    /// Both sides copying at once is faster for a message below `transfer_bytes_min`.
+    BothCopy,
+    /// The sender waits anyway, so its copying costs nothing.
+    Awaited,
+    /// One end is in pieces that the other side cannot be given.
+    Pieces,
+    /// Gets were tried and do not work.
+    GetFailed,
+    /// No rail reads or writes a peer's memory.
+    OnlyPackets,
+    /// There is nothing to move.
+    Empty,
+}
+
+/// The sender's decision.
+pub fn choose(question: &Question<'_>) -> Choice {
+    let Question { length_bytes, rails, is_alone, is_awaited, .. } = *question;
+    let limit = link::eager_bytes_max(rails.capabilities(), question.eager_bytes_max);
+    if length_bytes <= limit && question.has_credit {
+        return Choice { way: Way::Eager, rails: RailSet::default(), reason: Reason::Short };
+    }
+    let spreads = rails.need_acknowledgements();
+    // A sender with nothing else under way has time to copy while the receiver does: a long message only if it waits for
+    // that. With more under way, one copy for each is less work.
+    let is_short = |rail: &RailCapabilities| is_alone && length_bytes < rail.transfer_bytes_min;
+    let is_streamed =
+        |rail: &RailCapabilities| is_short(rail) || is_alone && is_awaited && rail.streams_awaited;
+    let is_contiguous = question.source == Shape::Contiguous;
+    // Over several rails the sender puts where it can: it spreads better than a receiver that gets.
+    let gets =
+        |rail: &RailCapabilities| is_contiguous && rail.get && !(spreads && rail.put) && !is_streamed(rail);
+    let by_get = rails.that(gets);
+    if !by_get.is_empty() {
+        return Choice { way: Way::Get, rails: by_get, reason: Reason::Reads };
+    }
+    let by_put = puts(rails);
+    if !by_put.is_empty() {
+        let reads = rails.capabilities().any(|rail| rail.get);
+        return Choice {
+            way: Way::Put,
+            rails: by_put,
+            reason: if reads { Reason::Spreads } else { Reason::Writes },
+        };
+    }
+    let any = |is: &dyn Fn(&RailCapabilities) -> bool| rails.capabilities().any(is);
+    let reason = match () {
+        () if !any(&|rail| rail.get) => Reason::OnlyPackets,
+        () if !is_contiguous => Reason::Pieces,
+        () if any(&is_short) => Reason::BothCopy,
+        () => Reason::Awaited,
+    };
+    Choice { way: Way::Stream, rails: RailSet::default(), reason }
+}
+
+/// The rails by which a receiver lets its memory be written. One that could have read and was not let will get packets.
+fn puts(rails: Rails<'_>) -> RailSet {
+    let spreads = rails.need_acknowledgements();
+    rails.that(|rail| rail.put && (spreads || !rail.get))
+}
+
+/// The receiver's decision.
+pub fn answer(announced: &Announced<'_>) -> Choice {
+    let Announced { length_bytes, rails, offered, got, sink } = *announced;
+    if length_bytes == 0 {
+        return Choice { way: Way::Get, rails: RailSet::default(), reason: Reason::Empty };
+    }
+    if !offered.is_empty() && got.is_none() {
+        return Choice { way: Way::Get, rails: offered, reason: Reason::Reads };
+    }
+    let by_put = puts(rails);
+    let reason = match got {
+        Some(Failure::Broken) => Reason::GetFailed,
+        _ if by_put.is_empty() => Reason::OnlyPackets,
+        _ if sink != Shape::Contiguous => Reason::Pieces,
+        _ => return Choice { way: Way::Put, rails: by_put, reason: Reason::Writes },
+    };
+    Choice { way: Way::Stream, rails: RailSet::default(), reason }
+}
+
+impl Choice {
+    /// The choice in words, with the figures it rests on, and how the data is spread if there are several rails.
+    pub fn explain(&self, question: &Question<'_>, policy: Policy) -> String {
+        let mut text = alloc::format!("{}", Explanation { choice: self, question });
+        if self.way != Way::Eager && question.rails.need_acknowledgements() {
+            let rails: Vec<RailCapabilities> = question.rails.capabilities().copied().collect();
+            text += "\n  data: ";
+            text += &link::explain(&rails, policy, question.length_bytes as u64);
+        }
+        text
+    }
+}
+
+struct Explanation<'a> {
+    choice: &'a Choice,
+    question: &'a Question<'a>,
+}
+
+impl fmt::Display for Explanation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Question { length_bytes, rails, eager_bytes_max, .. } = *self.question;
+        let limit = link::eager_bytes_max(rails.capabilities(), eager_bytes_max);
+        let whose = if eager_bytes_max.is_some() { "set by the user" } else { "the rail's" };
+        // That of the lowest latency is the one that short messages take.
+        let Some(rail) = rails.capabilities().min_by_key(|rail| rail.latency_ps) else {
+            return write!(f, "no rail reaches the receiver");
+        };
+        let name = rail.name;
+        let above = format_args!("{length_bytes} B is above the eager limit of {limit} B ({whose})");
+        match self.choice.way {
+            Way::Eager => write!(
+                f,
+                "eager over {name}: {length_bytes} B is at most the eager limit of {limit} B ({whose}); one packet, one \
+                 copy at the receiver."
+            ),
+            Way::Get => {
+                write!(
+                    f,
+                    "rendezvous by get over {name}: {above} and {name} reads a peer's memory; RTS, the receiver reads \
+                     pieces of at most {} B, FIN; one copy in all.",
+                    rail.transfer_bytes_max
+                )?;
+                if rail.streams_awaited {
+                    write!(
+                        f,
+                        " A sender that waits for its end and has nothing else under way sends packets instead: both \
+                         sides copying at once is faster."
+                    )?;
+                }
+                Ok(())
+            }
+            Way::Put => write!(
+                f,
+                "rendezvous by put over {name}: {above} and {name} writes a peer's memory; RTS, CTS with the keys, pieces \
+                 of at most {} B, FIN.",
+                rail.transfer_bytes_max
+            ),
+            Way::Stream => {
+                write!(f, "rendezvous by packets over {name}: {above} and ")?;
+                self.choice.reason.fmt_with(f, rail)?;
+                write!(f, "; RTS, CTS, packets of at most {} B", rail.packet_bytes_max)?;
+                if rail.long_packet_bytes_max > rail.packet_bytes_max {
+                    write!(
+                        f,
+                        " (of {} B where that takes the rail little time)",
+                        rail.long_packet_bytes_max
+                    )?;
+                }
+                write!(f, ", copied at both ends.")
+            }
+        }
+    }
+}
+
+impl Reason {
+    fn fmt_with(self, f: &mut fmt::Formatter<'_>, rail: &RailCapabilities) -> fmt::Result {
+        let (name, least) = (rail.name, rail.transfer_bytes_min);
+        match self {
+            Self::BothCopy => write!(
+                f,
+                "below {least} B both sides copying at once is faster than one (a sender with more under way lets the \
+                 receiver read its memory)"
+            ),
+            Self::Awaited => write!(f, "the sender waits for it, so both sides copy at once"),
+            Self::Pieces => write!(f, "its bytes are in pieces, which the other side is not given"),
+            Self::GetFailed => write!(f, "a get failed"),
+            _ => write!(f, "{name} neither reads nor writes a peer's memory"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn ask(rails: &[RailCapabilities], length_bytes: usize) -> Question<'_> {
+        Question {
+            length_bytes,
+            source: Shape::Contiguous,
+            rails: Rails { all: rails, reach: RailSet((1 << rails.len()) - 1) },
+            eager_bytes_max: None,
+            has_credit: true,
+            is_alone: true,
+            is_awaited: false,
+            measured: Measured::default(),
+        }
+    }
+
+    #[test]
+    fn the_switch_is_at_the_limit_and_follows_capabilities() {
+        let mut rails = [RailCapabilities { eager_bytes_max: 4096, ..RailCapabilities::default() }];
+        let way = |rails: &[RailCapabilities], length| choose(&ask(rails, length)).way;
+        assert_eq!([4096, 4097].map(|length| way(&rails, length)), [Way::Eager, Way::Stream]);
+        rails[0].put = true;
+        assert_eq!(way(&rails, 4097), Way::Put);
+        rails[0].get = true;
+        assert_eq!(way(&rails, 4097), Way::Get);
+        assert_eq!(choose(&Question { eager_bytes_max: Some(0), ..ask(&rails, 4096) }).way, Way::Get);
+        assert_eq!(choose(&Question { has_credit: false, ..ask(&rails, 8) }).way, Way::Get);
+        rails[0].put = false;
+        rails[0].transfer_bytes_min = 9000;
+        assert_eq!([8999, 9000].map(|length| way(&rails, length)), [Way::Stream, Way::Get]);
+        assert_eq!(choose(&Question { is_alone: false, ..ask(&rails, 8999) }).way, Way::Get);
+        rails[0].streams_awaited = true;
+        let awaited = choose(&Question { is_awaited: true, ..ask(&rails, 9000) });
+        assert_eq!((awaited.way, awaited.reason), (Way::Stream, Reason::Awaited));
+        let strided = choose(&Question { source: Shape::Pieces, ..ask(&rails, 9000) });
+        assert_eq!((strided.way, strided.reason), (Way::Stream, Reason::Pieces));
+    }
+
+    #[test]
+    fn over_several_rails_the_sender_puts_where_it_can() {
+        let rail = RailCapabilities { get: true, ..RailCapabilities::default() };
+        let rails = vec![RailCapabilities { put: true, ..rail }, rail];
+        let choice = choose(&ask(&rails, 100_000));
+        assert_eq!((choice.way, choice.rails), (Way::Get, RailSet::one(Rail(1))));
+        let rails = vec![RailCapabilities { put: true, ..rail }; 2];
+        let choice = choose(&ask(&rails, 100_000));
+        assert_eq!((choice.way, choice.rails, choice.reason), (Way::Put, RailSet(3), Reason::Spreads));
+    }
+
+    #[test]
+    fn the_receiver_takes_what_it_is_offered_or_asks() {
+        let rails = [RailCapabilities { put: true, ..RailCapabilities::default() }];
+        let announced = Announced {
+            length_bytes: 10,
+            sink: Shape::Contiguous,
+            rails: Rails { all: &rails, reach: RailSet(1) },
+            offered: RailSet(1),
+            got: None,
+        };
+        assert_eq!(answer(&announced).way, Way::Get);
+        assert_eq!(answer(&Announced { got: Some(Failure::Refused), ..announced }).way, Way::Put);
+        assert_eq!(answer(&Announced { got: Some(Failure::Broken), ..announced }).way, Way::Stream);
+        let asked = Announced { offered: RailSet::default(), ..announced };
+        assert_eq!(answer(&asked).way, Way::Put);
+        assert_eq!(answer(&Announced { sink: Shape::Pieces, ..asked }).way, Way::Stream);
+        assert_eq!(answer(&Announced { length_bytes: 0, ..asked }).reason, Reason::Empty);
+    }
+
+    #[test]
+    fn the_explanation_gives_the_figures() {
+        let mut rails =
+            [RailCapabilities { eager_bytes_max: 4096, get: true, ..RailCapabilities::default() }];
+        let explain = |rails: &[RailCapabilities], length| {
+            let question = ask(rails, length);
+            choose(&question).explain(&question, Policy::default())
+        };
+        assert!(explain(&rails, 4097).contains("above the eager limit of 4096 B (the rail's)"));
+        rails[0].transfer_bytes_min = 9000;
+        assert!(explain(&rails, 8999).contains("below 9000 B"));
+        assert!(explain(&rails, 8999).contains("packets of at most 8192 B, copied"));
+        rails[0].long_packet_bytes_max = 99_000;
+        assert!(explain(&rails, 8999).contains("packets of at most 8192 B (of 99000 B where"));
+        let two = [RailCapabilities::default(); 2];
+        assert!(explain(&two, 1 << 20).contains("\n  data: 1048576 B over 2 rails"));
+    }
+}

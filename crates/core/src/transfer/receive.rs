@@ -1,0 +1,283 @@
+//! The receiver of a long message.
+
+use super::choose::{self, Announced, Failure, Rails, Way};
+use super::spread::Gather;
+use super::state::{Event, State};
+use super::{Operation, Transfer, Transfers, What, Work};
+use crate::buffer::{Buffer, Payload, Scratch, payload_len};
+use crate::data::Data;
+use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion, Submitted, Token};
+use crate::error::Blame;
+use crate::ids::{Rail, RequestId, TransferId};
+use crate::link::{LinkIndex, Links, UnitsReceived};
+use crate::request::Completion;
+use crate::wire::{Header, Keys};
+
+/// An announced message that is matched with a receive.
+pub(crate) struct Matched {
+    /// The receive.
+    pub(crate) request: RequestId,
+    pub(crate) link: LinkIndex,
+    /// The sender's request.
+    pub(crate) sender: RequestId,
+    pub(crate) data: Data,
+    /// How much of the message is taken, in bytes.
+    pub(crate) total: u64,
+    /// Where it may be got from.
+    pub(crate) keys: Keys,
+    /// How the receive completes.
+    pub(crate) completion: Completion,
+}
+
+/// Bytes being got.
+#[derive(Default)]
+pub(super) struct Fetch {
+    /// Handed to the device so far.
+    issued: u64,
+    in_flight: u32,
+    /// The sender's memory.
+    remote: Keys,
+    /// Why no more is got. What is in flight is waited for: a late get would read memory that the sender has deregistered.
+    failure: Option<Failure>,
+}
+
+impl Transfers {
+    /// A receive is matched with an announced message. Nothing moves before [`advance`](Self::advance).
+    pub(crate) fn receive(&mut self, matched: Matched) -> TransferId {
+        let Matched { request, link, sender, data, total, keys, completion } = matched;
+        let id = self.transfers.insert(Transfer {
+            request,
+            link,
+            state: State::Matched,
+            data,
+            total,
+            other: sender,
+            registered: Keys::default(),
+            gap: Gap::NONE,
+            completion,
+            work: Work::Get(Fetch { remote: keys, ..Fetch::default() }),
+        });
+        self.activate(id);
+        id
+    }
+
+    /// Gets the data, or asks the sender for it.
+    pub(super) fn choose_way<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) {
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        let Work::Get(fetch) = &transfer.work else { return };
+        let (index, total, sender, receiver) =
+            (transfer.link, transfer.total, transfer.other, transfer.request);
+        let choice = choose::answer(&Announced {
+            length_bytes: total,
+            sink: transfer.shape(),
+            rails: Rails { all: device.rails(), reach: links.get(index).rails() },
+            offered: fetch.remote.rails(),
+            got: fetch.failure,
+        });
+        if choice.way == Way::Get {
+            transfer.go(Event::Get);
+            return;
+        }
+        transfer.go(Event::Ask);
+        transfer.work = Work::Receive(Gather::new(total));
+        let memory = transfer.data.as_memory();
+        let keys = self.register(device, choice.rails, memory);
+        if let Some(transfer) = self.transfers.get_mut(id) {
+            transfer.registered = keys;
+        }
+        let header = Header::Cts { sender, receiver, length: total, keys };
+        links.offer_or_queue(device, index, header, Data::EMPTY);
+    }
+
+    /// Issues gets. `false`: the device is full.
+    pub(super) fn get<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) -> bool {
+        loop {
+            let Some(transfer) = self.transfers.get_mut(id) else { return true };
+            let Work::Get(fetch) = &mut transfer.work else { return true };
+            if fetch.failure.is_none() && fetch.issued == transfer.total {
+                transfer.go(Event::AllGiven);
+                self.finish_get(device, links, id);
+                return true;
+            }
+            let link = links.get(transfer.link);
+            let rail = fetch.rail(|rail| link.is_up(rail)).filter(|_| fetch.failure.is_none());
+            let Some((rail, key)) = rail else {
+                fetch.failure.get_or_insert(Failure::Refused);
+                transfer.go(Event::Broken);
+                self.drain(id);
+                return true;
+            };
+            match self.get_piece(device, links, id, (rail, key)) {
+                Ok(()) => {}
+                Err(Full) => return false,
+            }
+        }
+    }
+
+    /// Issues one get.
+    fn get_piece<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        id: TransferId,
+        (rail, key): (Rail, RemoteKey),
+    ) -> Result<(), Full> {
+        let Some(transfer) = self.transfers.get_mut(id) else { return Ok(()) };
+        let (link, now, total) = (transfer.link, links.now(), transfer.total);
+        let Work::Get(fetch) = &mut transfer.work else { return Ok(()) };
+        let most = device.rails().get(usize::from(rail.0)).map_or(1, |rail| rail.transfer_bytes_max.max(1));
+        let (offset, length) = (fetch.issued, (total - fetch.issued).min(most as u64));
+        let (local, stage) = match transfer.data.as_memory() {
+            Some(buffer) => (buffer.part(offset as usize, length as usize), None),
+            None => {
+                let mut memory = Scratch::new(length as usize);
+                let stage = memory.buffer(length as usize);
+                (stage, Some((memory, stage)))
+            }
+        };
+        let what = What::Get(offset);
+        let operation = Operation { transfer: id, link, rail, bytes: 0, at: now, what, stage };
+        let token = self.operations.insert(operation);
+        let region = RemoteRegion { key, offset };
+        let got = device.get(rail, links.get(link).peer(), local, region, Token(token.to_bits()));
+        match got {
+            Ok(Submitted::Done | Submitted::Pending) => {
+                fetch.issued += length;
+                fetch.in_flight += 1;
+                links.get_mut(link).begin_operation(rail, 0, now);
+                if got == Ok(Submitted::Done) {
+                    self.on_operation_end(device, links, Token(token.to_bits()), true);
+                }
+            }
+            Ok(Submitted::Refused) => {
+                self.operations.remove(token);
+                fetch.failure = Some(Failure::Refused);
+            }
+            Err(Full) => {
+                self.operations.remove(token);
+                return Err(Full);
+            }
+        }
+        Ok(())
+    }
+
+    /// A get has ended.
+    pub(super) fn get_ended<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        operation: &Operation,
+        offset: u64,
+        worked: bool,
+    ) {
+        let id = operation.transfer;
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        let Work::Get(fetch) = &mut transfer.work else { return };
+        fetch.in_flight -= 1;
+        if let Some((_, stage)) = operation.stage.as_ref().filter(|_| worked) {
+            transfer.data.write(offset as usize, stage.piece());
+        }
+        if !worked {
+            fetch.failure = Some(Failure::Broken);
+            transfer.go(Event::Broken);
+        }
+        if transfer.state == State::Draining {
+            self.drain(id);
+        } else {
+            self.finish_get(device, links, id);
+        }
+    }
+
+    /// Gets do not work: the data goes another way, once nothing of the old way is in flight.
+    fn drain(&mut self, id: TransferId) {
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        if matches!(&transfer.work, Work::Get(fetch) if fetch.in_flight == 0) && transfer.go(Event::Drained) {
+            self.activate(id);
+        }
+    }
+
+    /// Tells the sender, if all data has been got.
+    fn finish_get<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) {
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        let (index, sender) = (transfer.link, transfer.other);
+        let is_all = matches!(&transfer.work, Work::Get(fetch) if fetch.in_flight == 0);
+        if transfer.state == State::Fetching && is_all && transfer.go(Event::Finished) {
+            links.offer_or_queue(device, index, Header::Fin(sender), Data::EMPTY);
+            self.end(id);
+        }
+    }
+
+    /// A fragment, by the order in which packets come.
+    pub(crate) fn on_data(&mut self, id: TransferId, offset: u64, payload: Payload<'_>) -> Result<(), Blame> {
+        const UNASKED: Blame = Blame("data for a request that receives none");
+        let transfer = self.transfers.get_mut(id).ok_or(UNASKED)?;
+        let Work::Receive(gather) = &mut transfer.work else { return Err(UNASKED) };
+        let length = payload_len(&payload) as u64;
+        gather.check_bytes(offset, length).map_err(Blame)?;
+        let is_all = gather.on_bytes(length);
+        transfer.data.write_payload(offset as usize, payload);
+        if is_all && transfer.go(Event::Finished) {
+            self.end(id);
+        }
+        Ok(())
+    }
+
+    /// Where a fragment belongs, if that is memory in one piece.
+    pub(crate) fn place_of_data(&self, id: TransferId, offset: u64, length: usize) -> Option<Buffer> {
+        let transfer = self.transfers.get(id)?;
+        let Work::Receive(gather) = &transfer.work else { return None };
+        gather.check_bytes(offset, length as u64).ok()?;
+        Some(transfer.data.as_memory()?.part(offset as usize, length))
+    }
+
+    /// Units have come: in the payload, or by a put.
+    pub(crate) fn on_units(
+        &mut self,
+        links: &mut Links,
+        id: TransferId,
+        units: &UnitsReceived,
+        payload: Payload<'_>,
+    ) -> Result<(), Blame> {
+        let Some(transfer) = self.transfers.get_mut(id) else { return Ok(()) };
+        // One that does not receive any more: what came twice may come late.
+        let Work::Receive(gather) = &mut transfer.work else { return Ok(()) };
+        let (run, offset) = gather.locate(units).map_err(Blame)?;
+        // Of units that come together with others some may be known: written once more, they are the same.
+        if gather.known_count(run) < run.count {
+            transfer.data.write_payload(offset as usize, payload);
+        }
+        if gather.on_come(run) && transfer.go(Event::Finished) {
+            links.has_all(transfer.link);
+            self.end(id);
+        }
+        Ok(())
+    }
+
+    /// Where units that a packet brings belong, if none of them has come and that is memory in one piece.
+    pub(crate) fn place_of_units(
+        &mut self,
+        id: TransferId,
+        units: &UnitsReceived,
+        length: usize,
+    ) -> Option<Buffer> {
+        let transfer = self.transfers.get_mut(id)?;
+        let Work::Receive(gather) = &mut transfer.work else { return None };
+        let (run, offset) = gather.locate(units).ok()?;
+        let is_new = gather.known_count(run) == 0;
+        let memory = transfer.data.as_memory().filter(|_| is_new)?;
+        Some(memory.part(offset as usize, length))
+    }
+}
+
+impl Fetch {
+    /// The rail that gets the message: the first that works when it begins, and no other. When that is taken out, or none
+    /// works, the message goes another way.
+    fn rail(&mut self, is_up: impl Fn(Rail) -> bool) -> Option<(Rail, RemoteKey)> {
+        let found = self.remote.iter().find(|(rail, _)| is_up(*rail))?;
+        if self.issued == 0 {
+            self.remote = Keys::default();
+            self.remote.push(found.0, found.1);
+        }
+        Some(found)
+    }
+}

@@ -1,0 +1,330 @@
+//! The sender of a long message.
+
+use super::choose::{self, Measured, Question, Rails, Way};
+use super::spread::Spread;
+use super::state::{Event, State};
+use super::{Operation, Transfer, Transfers, What, Work, shape_of};
+use crate::buffer::Scratch;
+use crate::data::Data;
+use crate::device::{Device, Full, Gap, RemoteKey, RemoteRegion, Submitted, Token};
+use crate::error::Blame;
+use crate::ids::{Rail, RequestId, TransferId};
+use crate::link::{LinkIndex, Links, Pick, Rest, Run, Units};
+use crate::request::Completion;
+use crate::wire::{Envelope, Header, Keys};
+
+/// A message to be announced.
+pub(crate) struct Announcement {
+    pub(crate) request: RequestId,
+    pub(crate) link: LinkIndex,
+    pub(crate) envelope: Envelope,
+    pub(crate) data: Data,
+    pub(crate) gap: Gap,
+    /// See [`Question`].
+    pub(crate) is_alone: bool,
+    /// See [`Question`].
+    pub(crate) is_awaited: bool,
+    /// See [`Question`].
+    pub(crate) eager_bytes_max: Option<usize>,
+}
+
+/// What giving units to a rail came to.
+enum Given {
+    /// So many of the round's pieces.
+    Sent(u32),
+    /// There are none left to give.
+    All,
+    /// No rail has room: go on when something is acknowledged.
+    NoRoom,
+    /// The rails that have room are full: go on when the device was polled.
+    Full,
+}
+
+impl Transfers {
+    /// Announces a message.
+    pub(crate) fn announce<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        announcement: Announcement,
+    ) -> TransferId {
+        let Announcement { request, link: index, envelope, data, gap, .. } = announcement;
+        let link = links.get_mut(index);
+        // Now, in case the receiver gets it, and again when we put or send it.
+        link.pace(device, gap);
+        let choice = choose::choose(&Question {
+            length_bytes: data.len(),
+            source: shape_of(&data),
+            rails: Rails { all: device.rails(), reach: link.rails() },
+            eager_bytes_max: announcement.eager_bytes_max,
+            has_credit: false,
+            is_alone: announcement.is_alone,
+            is_awaited: announcement.is_awaited,
+            measured: Measured::default(),
+        });
+        let keys = match choice.way {
+            Way::Get => self.register(device, choice.rails, data.as_memory()),
+            _ => Keys::default(),
+        };
+        let total = data.len() as u64;
+        let id = self.transfers.insert(Transfer {
+            request,
+            link: index,
+            state: State::Offered,
+            data,
+            total,
+            other: RequestId::from_bits(0),
+            registered: keys,
+            gap,
+            completion: Completion::EMPTY,
+            work: Work::None,
+        });
+        let header = Header::Rts { envelope, sender: request, length: total, keys };
+        links.offer_or_queue(device, index, header, Data::EMPTY);
+        id
+    }
+
+    /// The receiver is ready for `length` bytes.
+    pub(crate) fn on_cts(
+        &mut self,
+        links: &mut Links,
+        id: TransferId,
+        receiver: RequestId,
+        (length, keys): (u64, Keys),
+    ) -> Result<(), Blame> {
+        let transfer = self.transfers.get_mut(id).ok_or(Blame("CTS for a request that offered nothing"))?;
+        if length > transfer.data.len() as u64 {
+            return Err(Blame("CTS for more than the message has"));
+        }
+        if !transfer.go(Event::Cts) {
+            return Err(Blame("CTS for a request that offered nothing"));
+        }
+        (transfer.total, transfer.other) = (length, receiver);
+        if length == 0 {
+            transfer.go(Event::Finished);
+            self.end(id);
+            return Ok(());
+        }
+        let link = links.get_mut(transfer.link);
+        let spread = Spread::new(length, link.unit_bytes(!keys.is_empty()), keys, link.shares(length));
+        let spread = spread.ok_or(Blame("CTS for more units than can be counted"))?;
+        link.unsent_changed(0, spread.unsent_bytes());
+        transfer.work = Work::Send(spread);
+        self.activate(id);
+        Ok(())
+    }
+
+    /// Gives the rails what they have room for. `true`: nothing more to give for now.
+    pub(super) fn send<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) -> bool {
+        loop {
+            if self.pieces_left == 0 {
+                return false;
+            }
+            let given = self.give(device, links, id);
+            let Some(transfer) = self.transfers.get_mut(id) else { return true };
+            match given {
+                Given::Sent(pieces) => self.pieces_left = self.pieces_left.saturating_sub(pieces),
+                Given::Full => return false,
+                Given::All => {
+                    transfer.go(Event::AllGiven);
+                    links.wake_waiting(transfer.link);
+                    return true;
+                }
+                Given::NoRoom => {
+                    transfer.go(Event::NoRoom);
+                    let Work::Send(spread) = &mut transfer.work else { return true };
+                    // One that was first before is first again.
+                    let was_first = core::mem::replace(&mut spread.waited, true);
+                    links.get_mut(transfer.link).wait_for_room(id, was_first);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Some units to one rail.
+    fn give<D: Device>(&mut self, device: &mut D, links: &mut Links, id: TransferId) -> Given {
+        let now = links.now();
+        let Some(transfer) = self.transfers.get_mut(id) else { return Given::All };
+        let link = links.get_mut(transfer.link);
+        let Work::Send(spread) = &mut transfer.work else { return Given::All };
+        let before = spread.unsent_bytes();
+        let next = spread.next(1);
+        link.unsent_changed(before, spread.unsent_bytes());
+        let Some(next) = next else { return Given::All };
+        link.look();
+        loop {
+            let rest = Rest {
+                shares: &spread.shares,
+                total_bytes: spread.total,
+                unsent_bytes: spread.unsent_bytes(),
+                unit_bytes: spread.unit_bytes,
+            };
+            let rail = match link.pick(&rest) {
+                Pick::Rail(rail) => rail,
+                Pick::NoRoom => return Given::NoRoom,
+                Pick::Full => return Given::Full,
+            };
+            let capabilities = &device.rails()[rail.0 as usize];
+            // Units that were sent before only in packets, which the receiver checks: its receive may be over.
+            let key = if spread.is_again() { None } else { spread.keys.get(rail) };
+            let most = match key {
+                Some(_) => link.put_units(rail, capabilities, &rest),
+                None => link.packet_units(rail, capabilities, &rest),
+            };
+            let run = spread.next(u32::try_from(most).unwrap_or(u32::MAX)).unwrap_or(next);
+            let units = Units { transfer: id, receiver: transfer.other, unit_bytes: spread.unit_bytes, run };
+            if let Some(key) = key {
+                return self.put(device, links, (rail, key), units);
+            }
+            let (offset, length) = run.range(spread.unit_bytes, spread.total);
+            let is_end = spread.unsent_bytes() <= u64::from(run.count) * u64::from(spread.unit_bytes);
+            let sent =
+                transfer.data.with_payload(offset as usize, length as usize, &mut self.packed, |payload| {
+                    link.send_units(device, now, rail, (&units, is_end), payload)
+                });
+            match sent {
+                Ok(pieces) => {
+                    let settles_later = link.settles_later();
+                    self.note_sent(links, id, (rail, length), run);
+                    if !settles_later {
+                        self.on_settled(device, links, id, run);
+                    }
+                    return Given::Sent(pieces);
+                }
+                Err(Full) if !link.rail_is_full(rail) => return Given::Full,
+                Err(Full) => {}
+            }
+        }
+    }
+
+    /// Takes units off what is to be sent.
+    fn note_sent(&mut self, links: &mut Links, id: TransferId, (rail, bytes): (Rail, u64), run: Run) {
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        let Work::Send(spread) = &mut transfer.work else { return };
+        let before = spread.unsent_bytes();
+        spread.take_share(rail, bytes);
+        spread.sent(run);
+        links.get_mut(transfer.link).unsent_changed(before, spread.unsent_bytes());
+    }
+
+    /// Puts units by a rail.
+    fn put<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        (rail, key): (Rail, RemoteKey),
+        units: Units,
+    ) -> Given {
+        let (id, now) = (units.transfer, links.now());
+        let Some(transfer) = self.transfers.get_mut(id) else { return Given::All };
+        let (link, total) = (transfer.link, transfer.total);
+        let (offset, length) = units.run.range(units.unit_bytes, total);
+        let (local, stage) = match transfer.data.as_memory() {
+            Some(buffer) => (buffer.part(offset as usize, length as usize), None),
+            None => {
+                let mut memory = Scratch::new(length as usize);
+                let stage = memory.buffer(length as usize);
+                transfer.data.copy_out(offset as usize, stage);
+                (stage, Some((memory, stage)))
+            }
+        };
+        let what = What::Put(units);
+        let operation = Operation { transfer: id, link, rail, bytes: length, at: now, what, stage };
+        let token = self.operations.insert(operation);
+        let region = RemoteRegion { key, offset };
+        let put = device.put(rail, links.get(link).peer(), local, region, Token(token.to_bits()));
+        match put {
+            Err(Full) => {
+                self.operations.remove(token);
+                return Given::Full;
+            }
+            Ok(Submitted::Refused) => {
+                // The rail takes packets instead.
+                self.operations.remove(token);
+                if let Some(Transfer { work: Work::Send(spread), .. }) = self.transfers.get_mut(id) {
+                    spread.keys.remove(rail);
+                }
+                return Given::Sent(1);
+            }
+            Ok(Submitted::Done | Submitted::Pending) => {}
+        }
+        links.get_mut(link).begin_operation(rail, length, now);
+        self.note_sent(links, id, (rail, length), units.run);
+        if put == Ok(Submitted::Done) {
+            self.on_operation_end(device, links, Token(token.to_bits()), true);
+        }
+        Given::Sent(1)
+    }
+
+    /// A put has ended.
+    pub(super) fn put_ended<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        operation: &Operation,
+        units: Units,
+        worked: bool,
+    ) {
+        let index = operation.link;
+        if let Some(Transfer { work: Work::Send(spread), .. }) = self.transfers.get_mut(operation.transfer) {
+            spread.has_put |= worked;
+        }
+        if !worked {
+            self.on_lost(links, operation.transfer, units.run);
+        } else if links.get(index).settles_later() {
+            links.tell_placed(index, operation.rail, units);
+        } else {
+            self.on_settled(device, links, operation.transfer, units.run);
+        }
+        links.operation_ended(index);
+    }
+
+    /// The receiver has units.
+    pub(crate) fn on_settled<D: Device>(
+        &mut self,
+        device: &mut D,
+        links: &mut Links,
+        id: TransferId,
+        run: Run,
+    ) {
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        let (index, other) = (transfer.link, transfer.other);
+        let Work::Send(spread) = &mut transfer.work else { return };
+        if !spread.on_come(run) {
+            return;
+        }
+        let link = links.get_mut(index);
+        link.unsent_changed(spread.unsent_bytes(), 0);
+        // The receiver counts packets; of what was put it must be told.
+        let wants_fin = spread.has_put && !link.settles_later();
+        transfer.go(Event::Finished);
+        if wants_fin {
+            links.offer_or_queue(device, index, Header::Fin(other), Data::EMPTY);
+        }
+        self.end(id);
+    }
+
+    /// Units are lost.
+    pub(crate) fn on_lost(&mut self, links: &mut Links, id: TransferId, run: Run) {
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        let Work::Send(spread) = &mut transfer.work else { return };
+        let before = spread.unsent_bytes();
+        let again = spread.on_lost(run);
+        links.get_mut(transfer.link).unsent_changed(before, spread.unsent_bytes());
+        let was_active = transfer.state.is_active();
+        if again && transfer.go(Event::Lost) && transfer.state.is_active() && !was_active {
+            self.activate(id);
+        }
+    }
+
+    /// A rail of a link may have room for a transfer that waits.
+    pub(crate) fn on_room(&mut self, links: &mut Links, index: LinkIndex, id: TransferId) {
+        if self.transfers.get_mut(id).is_some_and(|transfer| transfer.go(Event::Room)) {
+            self.activate(id);
+        } else {
+            // It has ended meanwhile, its units having arrived after all: those behind it are not to wait for it.
+            links.wake_waiting(index);
+        }
+    }
+}
