@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `mod` | links, credit, the queue of packets, events |
 //! | `intake` | packets that arrive, up to what they mean |
+//! | `announcements` | how many announced messages may wait unmatched |
 //! | `units` | pieces of long messages: which rail, how many, how |
 //! | `upkeep` | time: acknowledgements, silence, peers that are waited for |
 //! | `trunk` | several rails as one link |
@@ -26,6 +27,7 @@
 //! | `stream` | packets that need order, kept until acknowledged |
 //! | `reorder` | packets that came before their turn |
 
+mod announcements;
 mod arrived;
 mod config;
 mod health;
@@ -39,6 +41,9 @@ mod trunk;
 mod units;
 mod upkeep;
 
+#[cfg(test)]
+pub(crate) use announcements::ANNOUNCEMENTS_MAX;
+use announcements::Announcements;
 pub use config::TrunkConfig;
 pub use health::Health;
 pub(crate) use intake::{Carrying, Front, Received, UnitsReceived};
@@ -102,7 +107,9 @@ pub(crate) struct Link {
     rails: RailSet,
     /// The rail for everything that has to stay in order.
     rail: Rail,
-    eager_bytes_max: usize,
+    /// Eager messages are shorter; 0 while announcements are held back, so that no message overtakes them.
+    eager_bytes_end: usize,
+    announcements: Announcements,
     /// Bytes of a unit of long messages.
     unit_bytes: u32,
     /// Bytes of the longest put.
@@ -147,7 +154,7 @@ impl Link {
     /// Whether an eager message of this length may go: it is short enough, and there is credit.
     #[inline(always)]
     pub(crate) fn allows_eager(&self, length_bytes: usize) -> bool {
-        length_bytes <= self.eager_bytes_max && cells_of(length_bytes) <= self.credits
+        length_bytes < self.eager_bytes_end && cells_of(length_bytes) <= self.credits
     }
 
     /// Eager credit held, and owed to the peer, in cells.
@@ -290,6 +297,7 @@ impl Link {
         }
         self.failed = Some(error);
         self.pending.clear();
+        self.announcements.clear();
         if let Some(trunk) = &mut self.trunk {
             trunk.close();
         }
@@ -322,6 +330,11 @@ pub(crate) fn eager_bytes_max<'a>(
     // Any rail has to be able to take it, and the peer to hold it until its turn.
     let packet_max = rails.map(|rail| rail.packet_bytes_max).min().unwrap_or(0);
     limit.min(packet_max.saturating_sub(HEADER_BYTES + TRUNK_PREFIX_BYTES)).min(stream::STREAM_BYTES_MAX / 2)
+}
+
+/// The least length that is too long.
+const fn eager_bytes_end(eager_bytes_max: usize) -> usize {
+    eager_bytes_max.saturating_add(1)
 }
 
 /// All links, made when first needed.
@@ -393,7 +406,8 @@ impl Links {
             peer,
             rails,
             rail: fastest.unwrap_or(Rail(0)),
-            eager_bytes_max: eager_bytes_max(capabilities(), self.eager_bytes_max),
+            eager_bytes_end: eager_bytes_end(eager_bytes_max(capabilities(), self.eager_bytes_max)),
+            announcements: Announcements::default(),
             unit_bytes,
             put_bytes_max: put_max.map_or(1, |most| u32::try_from(most.max(1)).unwrap_or(u32::MAX)),
             credits: CREDIT_CELLS,

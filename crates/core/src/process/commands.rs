@@ -457,6 +457,7 @@ impl Process {
             }
             Body::Rts { sender, keys, .. } => {
                 let link = arrival.link.expect("rendezvous goes over a link");
+                self.links.forget_announcement(link);
                 if let Some(error) = self.links.get(link).failed() {
                     return Posted::Done(Completion { status: Status::EMPTY, error: Some(error) });
                 }
@@ -748,7 +749,13 @@ impl Process {
                 }
             }
             State::AwaitMatch => return request.link,
-            State::Transfer(transfer) if self.transfers.is_offered(transfer) => return request.link,
+            State::Transfer(transfer) if self.transfers.is_offered(transfer) => {
+                let link = request.link;
+                if !self.transfers.withdraw_held_back(&mut self.links, transfer) {
+                    return link;
+                }
+                self.complete_cancelled(id);
+            }
             _ => {}
         }
         None

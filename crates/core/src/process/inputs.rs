@@ -221,8 +221,7 @@ impl Process {
             Header::Eager(envelope) => self.on_eager(index, &envelope, payload, None),
             Header::EagerSync(envelope, sender) => self.on_eager_sync(index, envelope, payload, sender),
             Header::Rts { envelope, sender, length, keys } => {
-                self.on_rts(index, envelope, sender, length, keys);
-                Ok(())
+                self.on_rts(index, envelope, sender, length, keys)
             }
             Header::Cts { .. } | Header::Data { .. } | Header::Fin(_) => {
                 self.on_transfer_packet(index, &header, payload)
@@ -256,7 +255,7 @@ impl Process {
             }
             Header::Fin(request) => {
                 let transfer = self.transfer_of(index, request)?;
-                self.transfers.on_fin(transfer)?;
+                self.transfers.on_fin(&mut self.links, transfer)?;
             }
             _ => {}
         }
@@ -407,14 +406,16 @@ impl Process {
         sender: RequestId,
         length: u64,
         keys: crate::wire::Keys,
-    ) {
+    ) -> Result<(), Blame> {
         let Some(id) = self.request_for(&envelope) else {
+            self.links.keep_announcement(index)?;
             self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys });
-            return;
+            return Ok(());
         };
         let data = self.requests.get(id).map_or(Data::EMPTY, Request::data);
         let completion = completion_of(&envelope, length, data.len());
         self.begin_receive(id, data, (index, sender, keys), completion);
+        Ok(())
     }
 
     /// The request of the receive that a message matches.
@@ -447,10 +448,10 @@ impl Process {
                     Body::Local { .. } => false,
                 }
         });
-        if let Some(arrival) = &dropped
-            && let Body::Eager { data, .. } = &arrival.body
-        {
-            self.links.owe_unread(index, data.piece().len());
+        match dropped.as_ref().map(|arrival| &arrival.body) {
+            Some(Body::Eager { data, .. }) => self.links.owe_unread(index, data.piece().len()),
+            Some(Body::Rts { .. }) => self.links.forget_announcement(index),
+            _ => {}
         }
         self.links.queue_control(index, Header::CancelReply(sender, dropped.is_some()));
     }
@@ -462,7 +463,7 @@ impl Process {
         }
         let is_unmatched = match self.own_request(index, id)?.state {
             State::AwaitMatch => true,
-            State::Transfer(transfer) => self.transfers.withdraw(transfer),
+            State::Transfer(transfer) => self.transfers.withdraw(&mut self.links, transfer),
             _ => false,
         };
         if !is_unmatched {

@@ -275,9 +275,27 @@ impl Transfers {
     }
 
     /// The sender has cancelled: the transfer is gone, and its request with it. `false`: the receiver has answered before.
-    pub(crate) fn withdraw(&mut self, id: TransferId) -> bool {
-        let is_offered = self.transfers.get_mut(id).is_some_and(|transfer| transfer.go(Event::Withdrawn));
-        is_offered && self.forget(id).is_some()
+    pub(crate) fn withdraw(&mut self, links: &mut Links, id: TransferId) -> bool {
+        let Some(transfer) = self.transfers.get_mut(id).filter(|transfer| transfer.state == State::Offered)
+        else {
+            return false;
+        };
+        transfer.go(Event::Withdrawn);
+        let (link, request) = (transfer.link, transfer.request);
+        if !links.take_back(link, request) {
+            links.answered(link);
+        }
+        self.forget(id).is_some()
+    }
+
+    /// As [`withdraw`](Self::withdraw), without asking the receiver, if the announcement has not left.
+    pub(crate) fn withdraw_held_back(&mut self, links: &mut Links, id: TransferId) -> bool {
+        let Some(transfer) = self.transfers.get_mut(id) else { return false };
+        if !links.take_back(transfer.link, transfer.request) {
+            return false;
+        }
+        transfer.go(Event::Withdrawn);
+        self.forget(id).is_some()
     }
 
     /// How many puts and gets are under way.
@@ -306,12 +324,16 @@ impl Transfers {
     }
 
     /// The other side has moved everything.
-    pub(crate) fn on_fin(&mut self, id: TransferId) -> Result<(), Blame> {
+    pub(crate) fn on_fin(&mut self, links: &mut Links, id: TransferId) -> Result<(), Blame> {
         const UNASKED: Blame = Blame("FIN for a request that waits for none");
         let transfer = self.transfers.get_mut(id).ok_or(UNASKED)?;
         let counts_units = matches!(&transfer.work, Work::Receive(gather) if gather.counts_units());
+        let (link, was_offered) = (transfer.link, transfer.state == State::Offered);
         if counts_units || !transfer.go(Event::Fin) {
             return Err(UNASKED);
+        }
+        if was_offered {
+            links.answered(link);
         }
         self.end(id);
         Ok(())

@@ -80,7 +80,7 @@ impl Transfers {
             work: Work::None,
         });
         let header = Header::Rts { envelope, sender: request, length: total, keys };
-        links.offer_or_queue(device, index, header, Data::EMPTY);
+        links.announce(device, index, header);
         id
     }
 
@@ -100,6 +100,7 @@ impl Transfers {
             return Err(Blame("CTS for a request that offered nothing"));
         }
         (transfer.total, transfer.other) = (length, receiver);
+        links.answered(transfer.link);
         if length == 0 {
             transfer.go(Event::Finished);
             self.end(id);

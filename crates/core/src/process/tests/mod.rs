@@ -1,5 +1,6 @@
 //! Processes on a virtual network.
 
+mod bounds;
 mod collective;
 mod directed;
 mod explain;

@@ -1,0 +1,102 @@
+//! How many announced messages (RTS) may wait unmatched at their receiver.
+//!
+//! Each costs the receiver memory, and unlike eager data it needs no credit. So a receiver keeps at most
+//! [`ANNOUNCEMENTS_MAX`] of a peer: a peer that sends more misbehaves. A correct sender has no more announced and unanswered,
+//! and holds further ones back; while it does, every later message is an announcement, too, and waits behind them, so order
+//! stays. A program notices if it has more sends than that under way to one process and the receiver wants a later one
+//! first.
+
+use super::{LinkIndex, Links, Outgoing};
+use crate::data::Data;
+use crate::device::Device;
+use crate::error::Blame;
+use crate::ids::RequestId;
+use crate::wire::Header;
+use alloc::collections::VecDeque;
+
+/// Announcements of one peer that may wait unmatched: about 300 MB of memory.
+#[cfg(not(test))]
+const ANNOUNCEMENTS_MAX: u32 = 1 << 20;
+#[cfg(test)]
+pub(crate) const ANNOUNCEMENTS_MAX: u32 = 1 << 10;
+
+/// What one link knows of announced messages.
+#[derive(Default)]
+pub(super) struct Announcements {
+    /// Ours that are sent, or queued, and not answered.
+    unanswered: u32,
+    /// The peer's that wait unmatched here.
+    unmatched: u32,
+    held_back: VecDeque<Outgoing>,
+    /// What the link's `eager_bytes_end` is when nothing is held back.
+    eager_bytes_end: usize,
+}
+
+impl Announcements {
+    pub(super) fn clear(&mut self) {
+        self.held_back.clear();
+        (self.unanswered, self.unmatched) = (0, 0);
+    }
+}
+
+impl Links {
+    /// Announces a message, as soon as that may be done.
+    pub(crate) fn announce<D: Device>(&mut self, device: &mut D, index: LinkIndex, header: Header) {
+        let link = self.get_mut(index);
+        if link.announcements.unanswered < ANNOUNCEMENTS_MAX && link.announcements.held_back.is_empty() {
+            link.announcements.unanswered += 1;
+            self.offer_or_queue(device, index, header, Data::EMPTY);
+            return;
+        }
+        if link.announcements.held_back.is_empty() {
+            link.announcements.eager_bytes_end = core::mem::replace(&mut link.eager_bytes_end, 0);
+        }
+        link.announcements.held_back.push_back(Outgoing { header, payload: Data::EMPTY, request: None });
+    }
+
+    /// The peer has answered an announcement, or it is withdrawn: the next one may go.
+    pub(crate) fn answered(&mut self, index: LinkIndex) {
+        let link = self.get_mut(index);
+        let announcements = &mut link.announcements;
+        announcements.unanswered = announcements.unanswered.saturating_sub(1);
+        if let Some(next) = announcements.held_back.pop_front() {
+            announcements.unanswered += 1;
+            self.end_holding_back(index);
+            self.queue(index, next);
+        }
+    }
+
+    /// Takes back an announcement that is held back. `false`: it has left.
+    pub(crate) fn take_back(&mut self, index: LinkIndex, sender: RequestId) -> bool {
+        let held_back = &mut self.get_mut(index).announcements.held_back;
+        let is_it =
+            |outgoing: &Outgoing| matches!(outgoing.header, Header::Rts { sender: by, .. } if by == sender);
+        let Some(at) = held_back.iter().position(is_it) else { return false };
+        held_back.remove(at);
+        self.end_holding_back(index);
+        true
+    }
+
+    fn end_holding_back(&mut self, index: LinkIndex) {
+        let link = self.get_mut(index);
+        if link.announcements.held_back.is_empty() {
+            link.eager_bytes_end = link.announcements.eager_bytes_end;
+        }
+    }
+
+    /// An announcement of the peer waits unmatched.
+    pub(crate) fn keep_announcement(&mut self, index: LinkIndex) -> Result<(), Blame> {
+        let unmatched = &mut self.get_mut(index).announcements.unmatched;
+        *unmatched += 1;
+        if *unmatched > ANNOUNCEMENTS_MAX {
+            return Err(Blame("more messages announced than may wait unmatched"));
+        }
+        Ok(())
+    }
+
+    /// One that waited is matched, or withdrawn.
+    pub(crate) fn forget_announcement(&mut self, index: LinkIndex) {
+        let unmatched = &mut self.get_mut(index).announcements.unmatched;
+        *unmatched = unmatched.saturating_sub(1);
+    }
+}
