@@ -12,13 +12,13 @@
 
 use crate::buffer::Buffer;
 use crate::coll::StepId;
+use crate::coll::running::Running;
 use crate::data::Data;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector, TransferId};
 use crate::layout::Region;
 use crate::link::LinkIndex;
 use crate::matching::Key;
-use crate::process::collective::Running;
 use alloc::boxed::Box;
 
 /// `MPI_PROC_NULL` as a rank: a message to it is sent at once, one from it received at once and empty.

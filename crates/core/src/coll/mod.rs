@@ -24,6 +24,7 @@ mod gather;
 mod halving;
 mod reduce;
 mod reduce_scatter;
+pub(crate) mod running;
 mod scan;
 mod scatter;
 pub mod schedule;
@@ -51,6 +52,17 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::ids::Rank;
 use crate::op::Reducer;
+
+/// What a collective operation is, as far as members must agree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// Which.
+    pub collective: Collective,
+    /// The length that its algorithm depends on.
+    pub bytes: u64,
+    /// Its root, of those that have one.
+    pub root: Option<Rank>,
+}
 
 /// Who makes the schedule: one process of a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

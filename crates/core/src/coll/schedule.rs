@@ -15,9 +15,9 @@
 //! suffices that of two messages to one peer, the second waits for everything the first waits for. The tests
 //! check this of every algorithm, and that no two steps touch the same bytes unordered unless both only read.
 
+use super::Label;
 use super::engine::State;
 use crate::buffer::{Buffer, Scratch};
-use crate::explain::Label;
 use crate::ids::Rank;
 use crate::op::Reducer;
 use alloc::vec::Vec;

@@ -12,10 +12,10 @@ mod plain;
 #[cfg(test)]
 mod tests;
 
+pub use crate::coll::Label;
 pub use plain::Plain;
 
-use crate::coll::Collective;
-use crate::ids::{ContextId, ProcessId, Rank, RequestId, Tag};
+use crate::ids::{ContextId, ProcessId, RequestId, Tag};
 use crate::link::Health;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -129,17 +129,6 @@ plain_struct! {
         pub has_failed: bool,
         /// The health of its rails, where they can break.
         pub rails: Vec<(u8, Health)>,
-    }
-
-    /// What a collective operation is, as far as members must agree.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub struct Label {
-        /// Which.
-        pub collective: Collective,
-        /// The length that its algorithm depends on.
-        pub bytes: u64,
-        /// Its root, of those that have one.
-        pub root: Option<Rank>,
     }
 
     /// A collective operation under way, as messages.

@@ -1,6 +1,6 @@
 //! Plain data as bytes and back: little-endian, lists with their length before, variants by number.
 
-use super::{CollectiveState, Listed, Need, NodeState, PostedReceive};
+use super::{CollectiveState, Label, Listed, Need, NodeState, PostedReceive};
 use crate::coll::Collective;
 use crate::ids::{ContextId, ProcessId, RequestId};
 use crate::link::Health;
@@ -46,6 +46,18 @@ macro_rules! plain_struct {
     )*};
 }
 pub(super) use plain_struct;
+
+impl Plain for Label {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.collective.put(out);
+        self.bytes.put(out);
+        self.root.put(out);
+    }
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        let (collective, bytes_count, root) = (Plain::take(bytes)?, Plain::take(bytes)?, Plain::take(bytes)?);
+        Some(Self { collective, bytes: bytes_count, root })
+    }
+}
 
 macro_rules! plain_numbers {
     ($($ty:ty)*) => {$(

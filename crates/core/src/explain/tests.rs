@@ -1,4 +1,5 @@
 use super::*;
+use crate::coll::Collective;
 use alloc::vec;
 
 fn snapshot() -> Snapshot {

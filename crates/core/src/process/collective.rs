@@ -8,88 +8,23 @@
 //! cancelled; what is being moved is waited for, which its peer, or the loss of it, brings to an end.
 
 use super::Process;
-use super::make_comm::Making;
 use crate::buffer::Buffer;
+use crate::coll::running::{Making, Naming, Running, Span, Woken};
 use crate::coll::{self, Schedule, StepId, Transport};
 use crate::device::Device;
 use crate::error::Error;
-use crate::explain::Label;
 use crate::group::Group;
-use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::matching::Key;
 use crate::request::{Completion, Posted, Request, SendMode, State};
 use crate::wire::{Envelope, Header};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Among whom a schedule runs, and how its messages are told from others.
-#[derive(Clone)]
-pub(super) struct Span {
-    pub(super) group: Group,
-    pub(super) rank: Rank,
-    pub(super) context: ContextId,
-    pub(super) tag: Tag,
-    /// How messages name their sender.
-    pub(super) naming: Naming,
-}
-
-/// How the messages of a schedule name their sender.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Naming {
-    /// By its rank in the span's group, which is all of the context's communicator.
-    Rank,
-    /// By its index in the job: several groups use the context at the same time, and each has a rank 0.
-    Process,
-}
-
 /// One collective operation of a communicator, reserved before it is started: a persistent one, all of whose
 /// runs have the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectiveId(Tag);
-
-impl Span {
-    /// The name of a member in messages.
-    fn name_of(&self, rank: Rank) -> Result<(ProcessId, Rank), Error> {
-        let size = self.group.size();
-        let process = self.group.process(rank).ok_or(Error::Rank { rank: rank.into(), size })?;
-        let name = match self.naming {
-            Naming::Rank => rank,
-            Naming::Process => process.0,
-        };
-        Ok((process, name))
-    }
-}
-
-/// A collective operation under way.
-pub(crate) struct Running {
-    schedule: Schedule,
-    span: Span,
-    /// What is done at the end: a communicator may come of it.
-    making: Option<Making>,
-    /// Why it will fail, once its messages have ended.
-    failure: Option<Error>,
-}
-
-impl Running {
-    pub(super) fn context(&self) -> ContextId {
-        self.span.context
-    }
-
-    pub(super) fn tag(&self) -> Tag {
-        self.span.tag
-    }
-
-    pub(super) fn label(&self) -> Option<Label> {
-        self.schedule.label()
-    }
-}
-
-/// The end of a child: whose, which step, how.
-pub(super) struct Woken {
-    pub(super) parent: RequestId,
-    pub(super) step: StepId,
-    pub(super) result: Result<(), Error>,
-}
 
 impl Process {
     /// Memory for schedules, to be given to the functions of [`coll`] that make them.

@@ -2,13 +2,13 @@
 
 use super::direct::Direct;
 use super::{Arrival, Body, CommSlot, Process};
+use crate::coll::running::Running;
 use crate::explain::{
     CollectiveState, CommState, Explanation, LINKS_MAX, LIST_MAX, LinkState, Need, PostedReceive,
     UnexpectedMessage, ranges,
 };
 use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
 use crate::matching::Key;
-use crate::process::collective::Running;
 use crate::request::{Posted, Request, State};
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,10 +1,10 @@
 //! Making communicators (MPI-5.0 §7.4.2). The new group's rank 0 names the new context, so each making is one
 //! broadcast in the new group, or for a split one allgather of (color, key, context) in the old.
 
-use super::collective::{Naming, Span};
 use super::{CommSlot, Process};
 use crate::buffer::Scratch;
 use crate::coll;
+use crate::coll::running::{How, Making, Naming, Span};
 use crate::comm::Communicator;
 use crate::device::Device;
 use crate::error::Error;
@@ -12,20 +12,6 @@ use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
 use crate::request::{Completion, Posted};
 use alloc::vec::Vec;
-
-/// A communicator being made.
-pub(super) struct Making {
-    into: CommId,
-    how: How,
-    memory: Scratch,
-}
-
-enum How {
-    /// The context arrives by broadcast.
-    Named { group: Group, rank: Rank },
-    /// Colors, keys and contexts arrive by allgather.
-    Split { parent: Group, color: Option<u32> },
-}
 
 /// Bytes of a context id.
 const CONTEXT_BYTES: usize = 8;

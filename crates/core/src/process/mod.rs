@@ -1,6 +1,6 @@
 //! One MPI process as a state machine.
 
-pub(crate) mod collective;
+mod collective;
 mod commands;
 mod direct;
 mod explain;
@@ -13,6 +13,7 @@ mod tests;
 
 use crate::buffer::Piece;
 use crate::coll::Pool;
+use crate::coll::running::Woken;
 use crate::comm::Communicator;
 use crate::device::Gap;
 use crate::error::Error;
@@ -26,7 +27,6 @@ use crate::wire::{Envelope, Keys};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 pub use collective::CollectiveId;
-use collective::Woken;
 use direct::Direct;
 pub use pacing::GapRule;
 
@@ -341,10 +341,9 @@ impl Process {
     /// What else the end of some requests means.
     fn clear_away(&mut self, id: RequestId, completion: &Completion) {
         let Some(request) = self.requests.get_mut(id) else { return };
-        if let Some(extra) = &mut request.extra {
-            if let Some(place) = extra.buffered.take() {
-                self.buffered.release(place);
-            }
+        let extra = request.extra.as_mut();
+        if let Some(place) = extra.and_then(|extra| extra.buffered.take()) {
+            self.buffered.release(place);
         }
         let parent = request.parent;
         if request.detached || parent.is_some() {
