@@ -1,6 +1,6 @@
 //! Pointers of the C caller as arguments: the one place where they are read and written.
 
-use crate::abi::{MPI_ERR_COUNT, PassesAs};
+use crate::abi::{MPI_ERR_COUNT, MPI_Status, PassesAs};
 use crate::fault::{Fault, fault};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -69,10 +69,37 @@ impl<T: Copy> Out<T> {
         }
         Ok(())
     }
+}
 
-    /// The address, for code that checks and fills it itself.
-    pub(crate) fn as_ptr(self) -> *mut T {
-        self.0
+impl Out<MPI_Status> {
+    /// Stores status `at` of an array, unless the caller ignores it (a null pointer in the ABI). `error`: its error
+    /// field; `None` leaves that as it is.
+    #[inline(always)]
+    pub(crate) fn give(self, at: usize, status: &MPI_Status, error: Option<c_int>) {
+        if self.0.is_null() {
+            return;
+        }
+        // SAFETY: not null, and the call's description promises a status for each request. The error field is an integer,
+        // which is initialized for whoever has to keep it.
+        unsafe {
+            let target = self.0.add(at);
+            let error = error.unwrap_or((*target).error);
+            target.write(MPI_Status { error, ..*status });
+        }
+    }
+
+    /// Sets the error fields of the first `count` statuses, unless the caller ignores them.
+    pub(crate) fn set_errors(self, count: usize, error: c_int) {
+        for at in (0..count).filter(|_| !self.0.is_null()) {
+            // SAFETY: not null, and the call's description promises a status for each request.
+            unsafe { (*self.0.add(at)).error = error };
+        }
+    }
+
+    /// Whether the caller ignores statuses.
+    #[inline(always)]
+    pub(crate) fn is_ignored(self) -> bool {
+        self.0.is_null()
     }
 }
 

@@ -241,15 +241,7 @@ pub(crate) fn status(completion: &Completion) -> MPI_Status {
 /// Writes the status of a completion, unless the caller ignores it, and keeps the error field.
 #[inline(always)]
 pub(crate) fn give_status(to: Out<MPI_Status>, completion: &Completion) {
-    // MPI_STATUS_IGNORE is a null pointer in the ABI.
-    let target = to.as_ptr();
-    if target.is_null() {
-        return;
-    }
-    let mut value = status(completion);
-    // SAFETY: not null, so by the promise of `Out` it points to a status; the field is read and written only.
-    unsafe {
-        value.error = (*target).error;
-        target.write(value);
+    if !to.is_ignored() {
+        to.give(0, &status(completion), None);
     }
 }

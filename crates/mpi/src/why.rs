@@ -10,6 +10,7 @@
 use crate::abi::{MPI_Comm, MPI_Request};
 use crate::arguments::InOut;
 use crate::calls::{self, ids, words};
+use crate::host::this_thread;
 use crate::phase::{self, Phase};
 use crate::request::{Half, What};
 use crate::runtime::machine::Machine;
@@ -115,8 +116,7 @@ fn explanation(process: &mut Process) -> Explanation {
 }
 
 fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: bool) -> Blocked {
-    // SAFETY: gettid has no preconditions.
-    let thread = unsafe { libc::gettid() } as u32;
+    let thread = this_thread();
     let waited_ms = asleep.map_or(0, |since| since.elapsed().as_millis() as u64);
     let needs = match waits {
         Waits::Nothing => Vec::new(),

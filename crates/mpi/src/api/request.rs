@@ -84,16 +84,8 @@ fn store_empty(statuses: Out<MPI_Status>, at: usize) {
 }
 
 /// Stores a status unless it is ignored; the error field only where the call sets it.
-fn store(statuses: Out<MPI_Status>, at: usize, mut status: MPI_Status, error: Option<c_int>) {
-    if statuses.as_ptr().is_null() {
-        return;
-    }
-    // SAFETY: not null, so by the promise of `Out` there is a status for each request.
-    unsafe {
-        let target = statuses.as_ptr().add(at);
-        status.error = error.unwrap_or((*target).error);
-        target.write(status);
-    }
+fn store(statuses: Out<MPI_Status>, at: usize, status: MPI_Status, error: Option<c_int>) {
+    statuses.give(at, &status, error);
 }
 
 /// The length of an array of requests.
@@ -210,13 +202,7 @@ fn in_status(ended: &Ended) -> Fault {
 /// Sets the error fields of statuses to success.
 #[cold]
 fn clear_errors(statuses: Out<MPI_Status>, count: usize) {
-    if statuses.as_ptr().is_null() {
-        return;
-    }
-    for at in 0..count {
-        // SAFETY: not null, so by the promise of `Out` there is a status for each request.
-        unsafe { (*statuses.as_ptr().add(at)).error = MPI_SUCCESS };
-    }
+    statuses.set_errors(count, MPI_SUCCESS);
 }
 
 /// Whether every request of an array is over; then ends them all. Until then none is touched.
@@ -247,7 +233,7 @@ fn end_leading(
             return Ok(at);
         };
         requests.set_at("array_of_requests", at, MPI_REQUEST_NULL)?;
-        if !statuses.as_ptr().is_null() {
+        if !statuses.is_ignored() {
             let error = (handle == MPI_REQUEST_NULL).then_some(MPI_SUCCESS);
             store(statuses, at, message::status(&Completion { status, error: None }), error);
         }

@@ -3,6 +3,7 @@
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::fault::{Fault, fault};
+use crate::host::this_thread;
 use crate::phase::{self, Phase};
 use crate::state;
 use crate::why::{self, Waits};
@@ -10,7 +11,7 @@ use crate::{attribute, calls, datatype, errhandler};
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::exit::launcher;
 use super::helper;
@@ -19,7 +20,7 @@ use super::mode::Mode;
 use super::wait::{wait, wait_until};
 
 /// The thread that started MPI, by the kernel's id.
-static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
+static MAIN_THREAD: AtomicU32 = AtomicU32::new(0);
 
 /// `MPI_Init_thread`; gives the level.
 pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
@@ -128,9 +129,4 @@ pub(crate) fn finish() -> Result<(), Fault> {
 /// Whether this is the thread that started MPI.
 pub(crate) fn is_main_thread() -> bool {
     MAIN_THREAD.load(Ordering::Relaxed) == this_thread()
-}
-
-fn this_thread() -> u64 {
-    // SAFETY: gettid has no preconditions.
-    unsafe { libc::gettid() as u64 }
 }
