@@ -96,6 +96,8 @@
 //! assert!(echo.poll().is_none());
 //! ```
 
+pub mod profiles;
+
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::ids::{ProcessId, Rail, RailSet};
 use crate::time::Duration;

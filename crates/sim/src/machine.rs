@@ -212,6 +212,11 @@ pub fn cluster_config(
     if let Some(nic) = host.nics.first() {
         let given = nic.command_ps.unwrap_or(0) + nic.dma_setup_ps.unwrap_or(0);
         set(&mut config.command_ps, (given > 0).then_some(given));
+        let mtu_bytes = nic.mtu_bytes;
+        config.profile = nic.device.map(|device| cluster::Profile { device, mtu_bytes });
+        if host.nics.iter().any(|other| other.device != nic.device) {
+            notes.push(format!("all NICs are simulated as the device of {}", nic.name));
+        }
         let unmodelled = [
             ("bus rates of NICs", nic.bus_bytes_per_s),
             ("packet times of NICs", nic.packet_ps),

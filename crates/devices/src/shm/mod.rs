@@ -38,8 +38,8 @@ pub use watch::{CallWords, Observer, Sight, Stage};
 use crate::threads::{self, Nap};
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
-    Armed, Device, Event, Fetched, Full, Incoming, Pacing, Packet, RailCapabilities, RemoteKey, RemoteRegion,
-    Submitted, Token,
+    Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
+    Submitted, Token, profiles,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ring::{Receiver, Seen, Sender};
@@ -162,7 +162,7 @@ impl Shm {
         }
         let payload_bytes_max = segment.ring(me, me).data_bytes_max();
         Ok(Self {
-            rails: [capabilities(payload_bytes_max, config.kernel_copy, is_crowded)],
+            rails: [profiles::shm(ring::SLOT_BYTES, payload_bytes_max, config.kernel_copy, is_crowded)],
             local_rank: me,
             peers,
             local_ranks,
@@ -423,47 +423,6 @@ fn report_gone(peer: &mut Peer, events: &mut VecDeque<Event>) {
     let said_goodbye = peer.control.state.load(Ordering::Acquire) == STATE_DETACHED;
     if !std::mem::replace(&mut peer.is_gone, true) && !said_goodbye {
         events.push_back(Event::PeerGone(peer.process));
-    }
-}
-
-/// Longest message that is sent at once.
-const EAGER_BYTES_MAX: usize = 32 << 10;
-
-/// From here on the kernel copies once what its sender does not wait for. Two copies side by side through bulk lines take less
-/// time still (2 CPUs, ping-pong, µs one way, ring / kernel: 256 KiB 23 / 31, 512 KiB 40 / 64, 1 MiB 79 / 140, 4 MiB 384 / 560),
-/// but time of both sides, which who waits can spare.
-const KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
-
-/// The longest header of a packet with as much payload as there may be: less than a slot holds.
-const HEADER_IN_SLOT_BYTES_MAX: usize = 32;
-
-/// `is_crowded`: more ranks than CPUs, so that nobody copies at the same time as his peer.
-fn capabilities(payload_bytes_max: usize, kernel_copy: bool, is_crowded: bool) -> RailCapabilities {
-    RailCapabilities {
-        name: "shm",
-        packet_bytes_max: payload_bytes_max + HEADER_IN_SLOT_BYTES_MAX,
-        long_packet_bytes_max: 0,
-        inline_bytes: ring::SLOT_BYTES,
-        // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's
-        // copy; where both sides copy at once longer packets still save round trips.
-        eager_bytes_max: payload_bytes_max.min(if kernel_copy && is_crowded {
-            8 << 10
-        } else {
-            EAGER_BYTES_MAX
-        }),
-        transfer_bytes_min: if is_crowded { 0 } else { KERNEL_COPY_BYTES_MIN },
-        streams_awaited: !is_crowded && payload_bytes_max > EAGER_BYTES_MAX,
-        put: kernel_copy,
-        get: kernel_copy,
-        transfer_bytes_max: 1 << 20,
-        ordered: true,
-        reliable: true,
-        may_break: false,
-        queue_bytes: 0,
-        bandwidth_bytes_per_s: 12_000_000_000,
-        latency_ps: 150_000,
-        pacing: Pacing::None,
-        numa_node: None,
     }
 }
 

@@ -19,31 +19,17 @@
 //! Of a long packet the payload's sum follows in a *tail*, so that it is taken after the kernel has copied the payload, which is
 //! in the cache then: a sum taken before reads it from memory once more, and costs a fifth of the bandwidth over a veth pair.
 
-use ayatori_core::device::HEADER_BYTES_MAX;
+use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
 /// Length of a frame's head in bytes.
-pub(super) const HEAD_BYTES: usize = 20;
+pub(super) const HEAD_BYTES: usize = profiles::TCP_HEAD_BYTES;
 /// Longest payload of an ordinary packet in bytes.
-pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
+pub(super) const PAYLOAD_BYTES_MAX: usize = profiles::TCP_PAYLOAD_BYTES_MAX;
 /// Longest payload of a packet of a long message's data in bytes.
-pub(super) const LONG_PAYLOAD_BYTES_MAX: usize = 17 << 16;
+pub(super) const LONG_PAYLOAD_BYTES_MAX: usize = profiles::TCP_LONG_PAYLOAD_BYTES_MAX;
 /// Longest body in bytes.
 pub(super) const BODY_BYTES_MAX: usize = LONG_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
-
-/// Headers of IPv4 and of TCP with timestamps.
-const SEGMENT_HEADERS_BYTES: usize = 20 + 32;
-/// What the kernel hands to an interface at a time: 64 KiB less its own headers (`MAX_TCP_HEADER`).
-const BURST_BYTES_MAX: usize = 65_215;
-
-/// The longest packet of which the frame leaves as whole segments in one burst: a frame a little longer would leave as a burst
-/// and a short segment, which costs as much again (6.7 and not 5.8 GB/s over a veth pair).
-pub(super) fn packet_bytes_for(mtu_bytes: Option<u32>) -> usize {
-    let segment = (mtu_bytes.unwrap_or(1500) as usize).saturating_sub(SEGMENT_HEADERS_BYTES).max(1);
-    let burst = BURST_BYTES_MAX / segment * segment;
-    // Of a loopback, say, whose segments are longer than a packet.
-    if burst < BURST_BYTES_MAX / 2 { PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX } else { burst - HEAD_BYTES }
-}
 
 /// Length of a frame's tail in bytes, where there is one.
 pub(super) const TAIL_BYTES: usize = 4;
@@ -267,11 +253,11 @@ mod tests {
 
     #[test]
     fn a_packet_fills_whole_segments_and_is_never_too_long() {
-        assert_eq!(packet_bytes_for(Some(1500)), 45 * 1448 - HEAD_BYTES);
-        assert_eq!(packet_bytes_for(Some(9000)), 7 * 8948 - HEAD_BYTES);
+        assert_eq!(profiles::tcp_packet_bytes(Some(1500)), 45 * 1448 - HEAD_BYTES);
+        assert_eq!(profiles::tcp_packet_bytes(Some(9000)), 7 * 8948 - HEAD_BYTES);
         let usual_bytes_max = PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
         for mtu in [0, 1, 60, 576, 20_000, 65_535, 65_536, u32::MAX] {
-            assert!((30_000..=usual_bytes_max).contains(&packet_bytes_for(Some(mtu))), "{mtu}");
+            assert!((30_000..=usual_bytes_max).contains(&profiles::tcp_packet_bytes(Some(mtu))), "{mtu}");
         }
     }
 

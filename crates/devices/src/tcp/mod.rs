@@ -44,7 +44,7 @@ pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpErr
 
 use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
-    Armed, Device, Event, Fetched, Full, Gap, Incoming, Pacing, Packet, RailCapabilities,
+    Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, profiles,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration as CoreDuration;
@@ -659,28 +659,9 @@ fn watched() -> epoll::EventFlags {
 
 /// What a rail over this interface can do.
 fn capabilities(interface: &Interface) -> RailCapabilities {
-    RailCapabilities {
-        // One small string per interface, for the life of the process.
-        name: String::leak(interface.name.clone()),
-        packet_bytes_max: frame::packet_bytes_for(interface.mtu_bytes),
-        long_packet_bytes_max: frame::BODY_BYTES_MAX,
-        inline_bytes: 0,
-        // A longer message saves a copy at the receiver by a round trip of some 10 µs.
-        eager_bytes_max: frame::PAYLOAD_BYTES_MAX,
-        put: false,
-        get: false,
-        transfer_bytes_min: 0,
-        streams_awaited: false,
-        transfer_bytes_max: 1 << 20,
-        ordered: true,
-        reliable: true,
-        may_break: true,
-        queue_bytes: wireup::UNSENT_BYTES_MAX.into(),
-        bandwidth_bytes_per_s: interface.bandwidth_bytes_per_s(),
-        latency_ps: 10_000_000,
-        pacing: Pacing::Rate,
-        numa_node: interface.numa_node,
-    }
+    // One small string per interface, for the life of the process.
+    let name = String::leak(interface.name.clone());
+    profiles::tcp(name, interface.mtu_bytes, interface.bandwidth_bytes_per_s(), interface.numa_node)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::doorman::{self, Setup, Timing, scoped, stream_socket};
 use super::handshake::Key;
 use super::interfaces::{Address, Interface, RailFilter, RailsError, await_rails};
 use super::{DOORBELL, NEWS, NONE, Peer, Tcp, capabilities, pairing, sys};
+use ayatori_core::device::profiles;
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -18,9 +19,6 @@ use std::time::Duration;
 
 /// Waiting connections the kernel keeps for each listener.
 const BACKLOG: i32 = 256;
-/// Unsent bytes the kernel takes of one connection, beside what is on its way. What it has and has not sent cannot go over another
-/// rail, and acknowledgements and answers wait behind it: 256 KiB are 1 ms of 2 Gbit/s.
-pub(super) const UNSENT_BYTES_MAX: u32 = 256 << 10;
 /// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
 const RESEND_AFTER_MIN_US: u32 = 50_000;
 /// A connection whose far end's kernel has not answered for so long is broken, whether something is under way (user timeout)
@@ -100,7 +98,7 @@ impl Settings {
         let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE);
         let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL);
         let _ = sockopt::set_tcp_user_timeout(socket, DEAD_AFTER_MS);
-        sys::set_unsent_max(socket.as_fd(), UNSENT_BYTES_MAX);
+        sys::set_unsent_max(socket.as_fd(), profiles::TCP_UNSENT_BYTES_MAX);
         sys::set_resend_after_min(socket.as_fd(), RESEND_AFTER_MIN_US);
         if let Some(name) = &self.congestion {
             let _ = sockopt::set_tcp_congestion(socket, name);

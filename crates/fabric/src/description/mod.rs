@@ -46,7 +46,8 @@ use toml::de::{DeTable, DeValue};
 
 pub use error::DescriptionError;
 pub use models::{
-    FastPorts, HostModel, NicModel, NicsAs, PortNames, RouterModel, SoftwareCosts, SwitchModel, Switching,
+    FastPorts, HostModel, NicDevice, NicModel, NicsAs, PortNames, RouterModel, SoftwareCosts, SwitchModel,
+    Switching,
 };
 pub use options::{Grouping, PlanOptions, Routing, TaggingOption};
 

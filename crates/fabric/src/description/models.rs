@@ -192,6 +192,19 @@ pub struct NicModel {
     pub command_ps: Option<u64>,
     /// Fixed time for every packet, ps.
     pub packet_ps: Option<u64>,
+    /// The device of the library that it is driven by, for the simulator.
+    pub device: Option<NicDevice>,
+}
+
+/// A device of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicDevice {
+    /// `tcp`: packets over a connection that may break.
+    Tcp,
+    /// `shm`: packets through shared memory, and copies by the kernel.
+    Shm,
+    /// `rdma`: puts and gets by the NIC.
+    Rdma,
 }
 
 /// Host software costs; those not given are the simulator's defaults.
@@ -431,6 +444,9 @@ fn nic(section: Section<'_>, numa_node_count: u32) -> Result<NicModel> {
         dma_setup_ps: time("dma_setup_ns")?,
         command_ps: time("command_ns")?,
         packet_ps: time("packet_ns")?,
+        device: s
+            .choice("device", &["tcp", "shm", "rdma"])?
+            .map(|choice| [NicDevice::Tcp, NicDevice::Shm, NicDevice::Rdma][choice]),
     };
     section.finish()?;
     Ok(model)

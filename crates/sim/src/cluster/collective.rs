@@ -64,7 +64,7 @@ impl Mpi {
                 message_ps: config.send_ps.max(config.receive_ps),
                 bandwidth_bytes_per_s: rail.bandwidth_bytes_per_s,
                 copy_bytes_per_s: config.copy_bytes_per_s,
-                eager_bytes_max: config.eager_bytes_max,
+                eager_bytes_max: rail.eager_bytes_max,
                 ..Fabric::default()
             }
         })

@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ayatori_core::buffer::Buffer;
-use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token};
+use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token, profiles};
 
-use super::{Config, NicUse, Transfer, Usage};
+use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence};
 use crate::slab::Slab;
 use crate::trace::{Activity, Trace};
@@ -100,6 +100,9 @@ struct Outbox {
     flights: VecDeque<u32>,
     /// The first one has been given to the NIC (or waits for its time).
     busy: bool,
+    bytes: u64,
+    /// Its process was refused a packet.
+    is_awaited: bool,
 }
 
 pub(super) struct Fabric {
@@ -120,6 +123,46 @@ pub(super) struct Fabric {
     runnable: VecDeque<u32>,
 }
 
+/// What a slot and the bulk lines of a shared memory ring hold by default, bytes.
+const SHM_SLOT_BYTES: usize = 56;
+const SHM_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+
+/// The memory of a host, and its NICs.
+fn rails(network: &Network<Option<Trace>>, config: &Config, nic_count: usize) -> Vec<RailCapabilities> {
+    let rate = |nic: usize| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64;
+    let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
+    let shm = || profiles::shm(SHM_SLOT_BYTES, SHM_PAYLOAD_BYTES_MAX, true, false);
+    if let Some(Profile { device, mtu_bytes }) = config.profile {
+        let nic = |nic| match device {
+            NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None),
+            NicDevice::Rdma => profiles::rdma("nic", rate(nic)),
+            NicDevice::Shm => RailCapabilities { bandwidth_bytes_per_s: rate(nic), ..shm() },
+        };
+        return std::iter::once(shm()).chain((0..nic_count).map(nic)).collect();
+    }
+    let memory = RailCapabilities {
+        name: "memory",
+        packet_bytes_max: config.eager_bytes_max + 4_096,
+        eager_bytes_max: config.eager_bytes_max,
+        put: config.transfer == Transfer::Put,
+        get: config.transfer == Transfer::Get,
+        transfer_bytes_min: 0,
+        transfer_bytes_max: usize::MAX,
+        bandwidth_bytes_per_s,
+        latency_ps,
+        ..RailCapabilities::default()
+    };
+    let nic = |nic| RailCapabilities {
+        name: "nic",
+        bandwidth_bytes_per_s: rate(nic),
+        // More than the memory's, so that processes of one host use that.
+        latency_ps: config.memory_latency_ps + config.command_ps + 1,
+        pacing: Pacing::PacketGap,
+        ..memory
+    };
+    std::iter::once(memory).chain((0..nic_count).map(nic)).collect()
+}
+
 impl Fabric {
     pub(super) fn new(network: Network<Option<Trace>>, config: Config, process_count: u32) -> Fabric {
         let host_count = network.graph().host_count();
@@ -130,28 +173,7 @@ impl Fabric {
             NicUse::All => fewest_nics,
             NicUse::OneEach => fewest_nics.min(1),
         };
-        let memory = RailCapabilities {
-            name: "memory",
-            packet_bytes_max: config.eager_bytes_max + 4_096,
-            eager_bytes_max: config.eager_bytes_max,
-            put: config.transfer == Transfer::Put,
-            get: config.transfer == Transfer::Get,
-            transfer_bytes_min: 0,
-            transfer_bytes_max: usize::MAX,
-            bandwidth_bytes_per_s: config.memory_bytes_per_s,
-            latency_ps: config.memory_latency_ps,
-            ..RailCapabilities::default()
-        };
-        let rate = |nic: usize| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64;
-        let nic = |nic| RailCapabilities {
-            name: "nic",
-            bandwidth_bytes_per_s: rate(nic),
-            // More than the memory's, so that processes of one host use that.
-            latency_ps: config.memory_latency_ps + config.command_ps + 1,
-            pacing: Pacing::PacketGap,
-            ..memory
-        };
-        let rails: Vec<RailCapabilities> = std::iter::once(memory).chain((0..nic_count).map(nic)).collect();
+        let rails = rails(&network, &config, nic_count);
         let outbox_count = process_count as usize * rails.len();
         Fabric {
             seats: (0..process_count).map(|_| Seat::default()).collect(),
@@ -167,6 +189,15 @@ impl Fabric {
             config,
             network,
         }
+    }
+
+    /// Whether a rail takes no more packets of a process for now; then the process is called when it does.
+    pub(super) fn is_full(&mut self, rank: u32, rail: u8) -> bool {
+        let queue_bytes = self.rails[usize::from(rail)].queue_bytes;
+        let outbox = &mut self.outboxes[rank as usize * self.rails.len() + usize::from(rail)];
+        let is_full = queue_bytes > 0 && outbox.bytes >= queue_bytes;
+        outbox.is_awaited |= is_full;
+        is_full
     }
 
     pub(super) fn host_of(&self, rank: u32) -> u32 {
@@ -295,6 +326,7 @@ impl Fabric {
         if is_packet {
             let outbox = from as usize * self.rails.len() + usize::from(rail);
             self.outboxes[outbox].flights.push_back(flight);
+            self.outboxes[outbox].bytes += self.flights[flight].bytes();
             self.pump(outbox);
         } else {
             self.launch_when_ready(flight);
@@ -303,7 +335,7 @@ impl Fabric {
 
     /// Gives the next packet of an outbox to its rail, if the one before has left.
     fn pump(&mut self, outbox: usize) {
-        let Outbox { flights, busy } = &mut self.outboxes[outbox];
+        let Outbox { flights, busy, .. } = &mut self.outboxes[outbox];
         if let (Some(&flight), false) = (flights.front(), *busy) {
             *busy = true;
             self.launch_when_ready(flight);
@@ -374,9 +406,14 @@ impl Fabric {
 
     fn leave_outbox(&mut self, from: u32, rail: u8) {
         let outbox = from as usize * self.rails.len() + usize::from(rail);
-        self.outboxes[outbox].flights.pop_front();
+        let sent = self.outboxes[outbox].flights.pop_front();
+        self.outboxes[outbox].bytes -= sent.map_or(0, |flight| self.flights[flight].bytes());
         self.outboxes[outbox].busy = false;
         self.pump(outbox);
+        let Outbox { bytes, is_awaited, .. } = &mut self.outboxes[outbox];
+        if *bytes < self.rails[usize::from(rail)].queue_bytes && std::mem::take(is_awaited) {
+            self.notify(from);
+        }
     }
 
     /// Something has arrived: a packet at a process, or a step of a put or get at a NIC, which goes on by itself.

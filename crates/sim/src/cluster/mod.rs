@@ -48,6 +48,8 @@ use ayatori_core::request::Completion;
 use ayatori_core::time::Instant;
 use ayatori_core::{Error, Process, process};
 
+pub use ayatori_fabric::description::NicDevice;
+
 use crate::network::{Deadlock, Gap, Network, NicId, Watch};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -65,6 +67,16 @@ pub enum Transfer {
     Put,
     /// Packets through the protocol engine, copied at both ends.
     Packets,
+}
+
+/// A device of the library that NICs and memories behave like: its own capabilities, from
+/// [`profiles`](ayatori_core::device::profiles).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Profile {
+    /// Which.
+    pub device: NicDevice,
+    /// Largest payload of a frame, bytes.
+    pub mtu_bytes: u32,
 }
 
 /// Which of its host's NICs a process uses.
@@ -99,6 +111,9 @@ pub struct Config {
     pub eager_bytes_max: usize,
     /// How a rendezvous moves its data.
     pub transfer: Transfer,
+    /// The device that NICs behave like, in place of `eager_bytes_max` and `transfer`; the memory of a host behaves like
+    /// `shm` then.
+    pub profile: Option<Profile>,
     /// Silence of a NIC after each packet of a rendezvous' data.
     pub gap: Gap,
     /// As much more for every hop between switches that the message has to go ("MOD pacing", the future work of the packet
@@ -131,6 +146,7 @@ impl Default for Config {
             memory_bytes_per_s: 40_000_000_000,
             eager_bytes_max: 16 << 10,
             transfer: Transfer::Get,
+            profile: None,
             gap: Gap::NONE,
             gap_per_hop: Gap::NONE,
             gap_free_hop_count: 0,

@@ -46,6 +46,9 @@ impl Device for Nic<'_> {
     }
 
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
+        if self.fabric.is_full(self.me, rail.0) {
+            return Err(Full);
+        }
         let copy_ps = self.fabric.copy_ps(payload_len(&payload));
         self.fabric.spend(self.me, self.fabric.config.send_ps + copy_ps);
         let mut bytes = header.to_vec();

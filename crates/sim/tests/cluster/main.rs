@@ -1,5 +1,7 @@
 //! Real processes on the simulated network.
 
+mod rails;
+
 use ayatori_core::Error;
 use ayatori_core::coll::Collective;
 use ayatori_core::ids::{Source, TagSelector};
