@@ -10,16 +10,10 @@
 use std::collections::VecDeque;
 
 use crate::graph::{ChannelId, Graph, SwitchId};
-use crate::routing::{Routing, RoutingError};
 
-/// What a waiting packet holds: a direction of a link, and a virtual channel on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lane {
-    /// The direction of the link.
-    pub channel: ChannelId,
-    /// The virtual channel, from 0.
-    pub vc: u8,
-}
+pub use crate::graph::Lane;
+
+use crate::routing::{Routing, RoutingError};
 
 /// Which lanes wait for which.
 #[derive(Debug, Clone)]

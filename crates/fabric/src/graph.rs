@@ -41,6 +41,15 @@ pub struct LinkId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct ChannelId(pub u32);
 
+/// What a waiting packet holds: a direction of a link, and a virtual channel on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    /// The direction of the link.
+    pub channel: ChannelId,
+    /// The virtual channel, from 0.
+    pub vc: u8,
+}
+
 /// A port of a switch, or a NIC of a host. A port is logical: a link of several cables is one port at each end.
 pub type Port = u16;
 

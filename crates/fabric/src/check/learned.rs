@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::graph::{LinkId, SwitchId};
 use crate::plan::{MacAddr, Plan, VlanPlan};
 
-use super::Difference;
+use super::difference::Difference;
 use super::observed::{InterfaceName, Observed};
 
 /// Compares every collected table with where the plan has the hosts.

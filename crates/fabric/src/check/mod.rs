@@ -6,6 +6,8 @@
 
 mod bridge_json;
 mod comware;
+mod difference;
+mod file;
 mod ios_like;
 mod learned;
 mod networkd;
@@ -18,45 +20,15 @@ mod sonic;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId, VlanSet};
 
+use file::load;
+
+pub use difference::Difference;
+pub use file::ReadError;
 pub use observed::{InterfaceName, Observed, ObservedInterface, TableEntry};
-
-/// Something that is not as planned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Name of the switch.
-    pub switch: String,
-    /// Name of the port or LAG; `None` for the switch as a whole.
-    pub port: Option<String>,
-    /// What differs, and what follows from it.
-    pub what: String,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.port {
-            Some(port) => write!(f, "{} {port}: {}", self.switch, self.what),
-            None => write!(f, "{}: {}", self.switch, self.what),
-        }
-    }
-}
-
-/// Why collected state cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {problem}", file = file.display())]
-pub struct ReadError {
-    /// The file.
-    pub file: PathBuf,
-    /// What is wrong with it.
-    pub problem: String,
-}
-
-/// Most bytes of a collected file: a 1,000-port switch's table is far below.
-const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The state of one switch out of the folder it was collected into, `None` if nothing of it is there.
 ///
@@ -103,22 +75,6 @@ pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, Read
         observed.get_or_insert_default().table = Some(table);
     }
     Ok(observed)
-}
-
-fn load(file: PathBuf) -> Result<Option<(PathBuf, String)>, ReadError> {
-    let fail = |problem: String| Err(ReadError { file: file.clone(), problem });
-    match std::fs::metadata(&file) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return fail(format!("cannot be read: {error}")),
-        Ok(metadata) if metadata.len() > FILE_BYTES_MAX => {
-            return fail(format!("has {} bytes, more than {FILE_BYTES_MAX}", metadata.len()));
-        }
-        Ok(_) => {}
-    }
-    match std::fs::read(&file) {
-        Ok(bytes) => Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned()))),
-        Err(error) => fail(format!("cannot be read: {error}")),
-    }
 }
 
 fn running_config(text: &str, switch: &SwitchPlan) -> Result<Observed, String> {

@@ -6,9 +6,9 @@ use std::path::Path;
 use crate::plan::{SwitchPlan, VlanId, VlanSet};
 
 use super::bridge_json::{never_ages, port_name};
+use super::file::{ReadError, load};
 use super::ios_like::vlan_set;
 use super::observed::{InterfaceName, Observed, ObservedInterface, every_vlan};
-use super::{ReadError, load};
 
 /// A section's name and its lines.
 type Section = (String, Vec<(String, String)>);

@@ -5,10 +5,11 @@ use crate::plan::{MacAddr, PortNumber};
 use crate::topology::{Cable, Topology};
 
 use super::cables::Wiring;
+use super::machine::{Host, Machine, Places, Switch};
 use super::models::{HostModel, SwitchModel, host_model, model_named, switch_model};
 use super::options::{PlanOptions, options};
 use super::reader::{Located, Result, Section, check_name};
-use super::{Host, Machine, Places, Switch, shape};
+use super::shape;
 
 /// 1 m of copper: what a cable in a rack adds, at two thirds of the speed of light.
 const CABLE_LATENCY_PS: u64 = 5_000;

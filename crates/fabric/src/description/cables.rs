@@ -6,9 +6,9 @@ use crate::graph::{Graph, HostId, LinkSpec, Node, SwitchId};
 use crate::plan::{MacAddr, PortNumber};
 
 use super::error::{DescriptionError, suggest};
+use super::machine::{Host, HostLink, Switch};
 use super::models::{HostModel, NicsAs, PortNames, SwitchModel, Switching};
 use super::reader::{Located, Place, Result, Section};
-use super::{Host, HostLink, Switch};
 
 /// Problem and remedy, to be given a place by whoever knows it.
 type Complaint = (String, String);

@@ -3,7 +3,7 @@
 //! Owns: the file's keys, their checks, and putting hosts, switches and cables together. Deliberately absent: paths
 //! and VLANs (`vlan`), what the simulator makes of a model's times (`ayatori-sim`).
 //!
-//! Invariants of a [`Machine`]: every link between switches has a lower [`LinkId`] than any link to a host; every host
+//! Invariants of a [`Machine`]: every link between switches has a lower [`crate::graph::LinkId`] than any link to a host; every host
 //! has an attachment; every switch can be reached from every other; no physical port is used twice; each end of a link
 //! has as many ports as the link has cables (a bridge inside a host and that host have none).
 //!
@@ -31,6 +31,7 @@
 mod assembly;
 mod cables;
 mod error;
+mod machine;
 mod models;
 mod options;
 mod reader;
@@ -45,75 +46,16 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 pub use error::DescriptionError;
+pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{
     FastPorts, HostModel, NicDevice, NicModel, NicsAs, PortNames, RouterModel, SoftwareCosts, SwitchModel,
     Switching,
 };
 pub use options::{Grouping, PlanOptions, Routing, TaggingOption};
 
-use crate::graph::{Graph, HostId, LinkId, SwitchId};
-use crate::plan::{MacAddr, PortNumber};
-use crate::topology::Topology;
-
 use error::Source;
+use machine::Places;
 use reader::Section;
-
-/// A machine, checked. See the module's documentation.
-#[derive(Debug, Clone)]
-pub struct Machine {
-    /// Its name.
-    pub name: String,
-    /// What it is, in the owner's words.
-    pub about: String,
-    /// Makes of switches.
-    pub switch_models: Vec<SwitchModel>,
-    /// Makes of hosts.
-    pub host_models: Vec<HostModel>,
-    /// The generator the switches come from; `None` if they were listed one by one.
-    pub topology: Option<Topology>,
-    /// Switches, hosts and links.
-    pub graph: Graph,
-    /// By [`SwitchId`].
-    pub switches: Vec<Switch>,
-    /// By [`HostId`].
-    pub hosts: Vec<Host>,
-    /// Physical ports of both ends, by [`LinkId`]; at a host: NIC indices from 0.
-    pub link_ports: Vec<[Vec<PortNumber>; 2]>,
-    /// What the planner is asked for.
-    pub options: PlanOptions,
-    /// What one cable between switches costs.
-    pub cable_price: Option<f64>,
-    places: Places,
-}
-
-/// A switch of a machine; its name and cables are in the graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Switch {
-    /// Index into the machine's switch models.
-    pub model: usize,
-    /// The host this is a bridge inside of.
-    pub inside_host: Option<HostId>,
-}
-
-/// A host of a machine; its name is in the graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    /// Index into the machine's host models.
-    pub model: usize,
-    /// Addresses of its NICs, where given.
-    pub macs: Vec<Option<MacAddr>>,
-    /// Its ways into the network, at least one.
-    pub attachments: Vec<HostLink>,
-}
-
-/// A host's link to a switch.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostLink {
-    /// The link; its [`Machine::link_ports`] name NICs and switch ports.
-    pub link: LinkId,
-    /// The switch.
-    pub switch: SwitchId,
-}
 
 impl Machine {
     /// Reads a file.
@@ -172,62 +114,10 @@ impl Machine {
         merged.extend(table(sections)?);
         Ok(merged.to_string())
     }
-
-    /// An error at a key of this machine's file, found after the file was read: a plan that needs more VLANs than
-    /// `switch_models.NAME.vlans_max`. If the key is not in the file, its nearest table is shown.
-    pub fn error(
-        &self,
-        key: &str,
-        problem: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> DescriptionError {
-        let mut at = key;
-        let span = loop {
-            if let Some(span) = self.places.spans.get(at) {
-                break span.clone();
-            }
-            match at.rfind('.') {
-                Some(dot) => at = &at[..dot],
-                None => break 0..0,
-            }
-        };
-        self.places.source.error(span, key, problem, remedy)
-    }
-
-    /// A switch's model.
-    pub fn switch_model(&self, switch: SwitchId) -> &SwitchModel {
-        &self.switch_models[self.switches[switch.index()].model]
-    }
-
-    /// A host's model.
-    pub fn host_model(&self, host: HostId) -> &HostModel {
-        &self.host_models[self.hosts[host.index()].model]
-    }
-
-    /// Number of links between switches: the first so many links.
-    pub fn switch_link_count(&self) -> usize {
-        self.graph.link_count() - self.hosts.iter().map(|host| host.attachments.len()).sum::<usize>()
-    }
-
-    /// Attachments of hosts at every switch.
-    pub fn attachment_counts(&self) -> Vec<u32> {
-        let mut counts = vec![0; self.graph.switch_count()];
-        for link in self.hosts.iter().flat_map(|host| &host.attachments) {
-            counts[link.switch.index()] += 1;
-        }
-        counts
-    }
 }
 
 /// A description longer than this is taken for a mistake.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-
-/// Where each key stands.
-#[derive(Debug, Clone, Default)]
-struct Places {
-    source: Source,
-    spans: BTreeMap<String, Range<usize>>,
-}
 
 fn collect_places(table: &DeTable<'_>, path: &str, spans: &mut BTreeMap<String, Range<usize>>) {
     for (key, value) in table.iter() {

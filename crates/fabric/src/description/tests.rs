@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::graph::Node;
+use crate::graph::{HostId, LinkId, SwitchId};
+use crate::plan::MacAddr;
 
 const LISTED: &str = r#"name = "listed"
 

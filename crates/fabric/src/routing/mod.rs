@@ -30,8 +30,7 @@ mod hyperx;
 mod table;
 mod tree;
 
-use crate::deadlock::Lane;
-use crate::graph::{Graph, Node, Port, SwitchId};
+use crate::graph::{Graph, Lane, Node, Port, SwitchId};
 use crate::topology::Topology;
 
 pub use dimension_order::{DimensionOrder, TieRule};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 use crate::description::Machine;
-use crate::graph::{ChannelId, Graph, LinkId, SwitchId};
+use crate::graph::{ChannelId, Graph, LinkId, Node, SwitchId};
 
 /// No switch, no link.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -23,6 +23,20 @@ pub enum Failure {
     Link(LinkId),
     /// A switch and all that is plugged into it.
     Switch(SwitchId),
+}
+
+impl Failure {
+    /// In words: `link s0.0 - s1.0`.
+    pub(crate) fn name(self, machine: &Machine) -> String {
+        let name = |node: Node| machine.graph.name(node).to_owned();
+        match self {
+            Failure::Switch(switch) => format!("switch {}", name(switch.into())),
+            Failure::Link(link) => {
+                let [a, b] = machine.graph.link(link).ends.map(|end| name(end.node));
+                format!("link {a} - {b}")
+            }
+        }
+    }
 }
 
 /// Switches, the links between them, and how many host interfaces each switch has.

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use crate::description::{DescriptionError, Machine};
-use crate::graph::{LinkId, Node, SwitchId};
+use crate::graph::{LinkId, SwitchId};
 use crate::plan::{Bisection, Plan, SwitchPlan};
 
 use super::network::{Failure, Network};
-use super::plan_without;
+use super::planner::plan_without;
 
 /// The plan of a machine without one of its parts.
 #[derive(Debug, Clone, Serialize)]
@@ -66,7 +66,7 @@ fn degraded(machine: &Machine, whole: &Plan, failure: Failure) -> Result<Degrade
     let changed = plan.switches.iter().zip(&whole.switches).filter(|(new, old)| differs(new, old));
     let is_failed = |switch: SwitchId| failure == Failure::Switch(switch);
     Ok(Degraded {
-        failure: describe(machine, failure),
+        failure: failure.name(machine),
         hosts_lost_count: plan.hosts.iter().filter(is_lost).count(),
         vlan_count: plan.vlans.len(),
         diameter_switches: plan.figures.diameter_switches,
@@ -82,17 +82,4 @@ fn degraded(machine: &Machine, whole: &Plan, failure: Failure) -> Result<Degrade
 
 fn differs(new: &SwitchPlan, old: &SwitchPlan) -> bool {
     new.ports.iter().zip(&old.ports).any(|(new, old)| new.membership != old.membership)
-}
-
-/// A failure in words.
-pub(super) fn describe(machine: &Machine, failure: Failure) -> String {
-    match failure {
-        Failure::Switch(switch) => format!("switch {}", machine.graph.name(switch.into())),
-        Failure::Link(link) => {
-            let [a, b] = machine.graph.link(link).ends.map(|end| match end.node {
-                node @ (Node::Switch(_) | Node::Host(_)) => machine.graph.name(node).to_owned(),
-            });
-            format!("link {a} - {b}")
-        }
-    }
 }

@@ -1,7 +1,9 @@
 //! The paper's figures, and what must hold of every plan.
 
 use super::*;
+use crate::description::Machine;
 use crate::graph::SwitchId;
+use crate::plan::Plan;
 
 fn text(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines").join(name);

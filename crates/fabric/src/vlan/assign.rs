@@ -10,11 +10,10 @@ use crate::plan::*;
 use super::choose::{Chosen, Judged};
 use super::evaluation::{Witness, channel_switches, cycle};
 use super::network::{Failure, NONE, Network};
-use super::replan::describe;
 use super::solution::Choice;
 use super::verify;
 
-pub(super) fn dress(
+pub(super) fn assign(
     machine: &Machine,
     network: &Network,
     chosen: &Chosen,
@@ -549,7 +548,7 @@ fn pause_check(machine: &Machine) -> Check {
 }
 
 fn loss_check(machine: &Machine, network: &Network, failures: &[Failure]) -> Check {
-    let words: Vec<String> = failures.iter().map(|&failure| describe(machine, failure)).collect();
+    let words: Vec<String> = failures.iter().map(|&failure| failure.name(machine)).collect();
     let lost: Vec<&str> = machine
         .hosts
         .iter()
