@@ -6,6 +6,7 @@
 //!   (`lengths`);
 //! * no modules that name each other in a circle, as a ratchet, too (`circles`);
 //! * licences of all dependencies (`licences`);
+//! * every page of `docs/` in the book's summary, no link that leads nowhere (`pages`);
 //! * no name of a package registry in a tracked file (`sources`).
 //!
 //! The lists live in `xtask/tidy.toml`. What clippy can check (forbidden calls) is in the `clippy.toml` of the crate.
@@ -14,6 +15,7 @@ mod arrows;
 mod circles;
 mod lengths;
 mod licences;
+mod pages;
 mod rust;
 mod sources;
 
@@ -57,6 +59,7 @@ pub(crate) fn run() -> Result<()> {
     sources::check(&rules.unsafe_files, &files, &mut findings)?;
     lengths::check(&rules.lengths, &files, &mut findings)?;
     circles::check(&rules.circles, &files, &mut findings)?;
+    pages::check(&files, &mut findings)?;
     for finding in &findings {
         println!("tidy: {finding}");
     }
