@@ -70,22 +70,8 @@ impl Type {
         }
     }
 
-    /// Bytes of the packed stream in `bytes` of a message; `None` if they end in padding.
-    ///
-    /// Messages of predefined pairs carry whole extents today: the padding travels along.
-    fn without_padding(&self, bytes: MPI_Count) -> Option<MPI_Count> {
-        let Some((value, _)) = self.handle.and(self.predefined).and_then(Predefined::pair_layout_bytes)
-        else {
-            return Some(bytes);
-        };
-        let (extent, size) = (self.layout.extent() as MPI_Count, self.layout.size() as MPI_Count);
-        let rest = bytes % extent;
-        (rest == 0 || rest == value as MPI_Count).then(|| bytes / extent * size + rest)
-    }
-
     /// How many whole elements `bytes` are; none if they are no whole number (`MPI_Get_count`).
     pub(crate) fn count(&self, bytes: MPI_Count) -> Option<MPI_Count> {
-        let bytes = self.without_padding(bytes)?;
         match self.layout.size() as MPI_Count {
             0 => (bytes == 0).then_some(0),
             size => (bytes % size == 0).then(|| bytes / size),
@@ -94,7 +80,6 @@ impl Type {
 
     /// How many basic elements `bytes` are (`MPI_Get_elements`): a pair is two. None if they end inside of one.
     pub(crate) fn element_count(&self, bytes: MPI_Count) -> Option<MPI_Count> {
-        let bytes = self.without_padding(bytes)?;
         let (size, elements) = (self.layout.size() as MPI_Count, self.signature.elements() as MPI_Count);
         if size == 0 {
             return (bytes == 0).then_some(0);
@@ -110,7 +95,6 @@ impl Type {
             return Some(0);
         }
         let rest = self.signature.bytes_of((count % elements) as usize);
-        let size = if self.handle.is_some() { self.layout.extent() as MPI_Count } else { size };
         (count / elements).checked_mul(size)?.checked_add(rest as MPI_Count)
     }
 }

@@ -5,10 +5,11 @@ use crate::arguments::*;
 use crate::datatype;
 use crate::fault::{Fault, fault};
 use ayatori_core::buffer::{Buffer, Piece};
-use ayatori_core::ids::{Rank, Source, Tag, TagSelector};
+use ayatori_core::ids::{self, Rank, Tag, TagSelector};
 use ayatori_core::layout::Region;
 use ayatori_core::process::MessageId;
 use ayatori_core::request::{Completion, Origin, PROC_NULL};
+use ayatori_core::transfer::{Sink, Source};
 use std::ffi::{c_int, c_void};
 
 /// A message held by `MPI_Mprobe`.
@@ -26,6 +27,26 @@ pub(crate) enum Data {
     Contiguous(Buffer),
     /// With gaps, or not in the order of the message.
     Scattered(Region),
+}
+
+impl From<Data> for Source {
+    #[inline(always)]
+    fn from(data: Data) -> Self {
+        match data {
+            Data::Contiguous(buffer) => buffer.into(),
+            Data::Scattered(region) => region.into(),
+        }
+    }
+}
+
+impl From<Data> for Sink {
+    #[inline(always)]
+    fn from(data: Data) -> Self {
+        match data {
+            Data::Contiguous(buffer) => buffer.into(),
+            Data::Scattered(region) => region.into(),
+        }
+    }
 }
 
 impl Data {
@@ -138,31 +159,19 @@ pub(crate) fn region(
     Ok(Some(Region::new(ty.layout.clone(), elements, memory)?))
 }
 
-/// The memory of `count` elements where it has to be in one piece. Of pairs the padding goes along.
-#[inline(always)]
-pub(crate) fn buffer(
+/// The memory of `count` elements that are known to have no gaps.
+pub(crate) fn contiguous(
     memory: *const c_void,
     count: MPI_Count,
     datatype: MPI_Datatype,
     name: &str,
 ) -> Result<Buffer, Fault> {
-    match datatype::basic(datatype) {
-        Some(basic) => elements(memory, count, basic.extent_bytes, name),
-        None => match derived(memory, count, datatype, name)? {
-            Data::Contiguous(buffer) => Ok(buffer),
-            Data::Scattered(_) => Err(scattered(name)),
-        },
+    match data(memory, count, datatype, name)? {
+        Data::Contiguous(buffer) => Ok(buffer),
+        Data::Scattered(_) => {
+            Err(fault(MPI_ERR_INTERN, format_args!("argument {name} has gaps and is sent as if it had none")))
+        }
     }
-}
-
-#[cold]
-fn scattered(name: &str) -> Fault {
-    fault(
-        MPI_ERR_UNSUPPORTED_OPERATION,
-        format_args!(
-            "argument {name} has gaps between its elements, which this call does not send yet: pack it"
-        ),
-    )
 }
 
 #[cold]
@@ -187,11 +196,11 @@ pub(crate) fn destination(dest: c_int) -> Result<Rank, Fault> {
 
 /// The source of a receive.
 #[inline(always)]
-pub(crate) fn source(source: c_int) -> Result<Source, Fault> {
+pub(crate) fn source(source: c_int) -> Result<ids::Source, Fault> {
     match source {
-        0.. => Ok(Source::Rank(source as Rank)),
-        MPI_ANY_SOURCE => Ok(Source::Any),
-        MPI_PROC_NULL => Ok(Source::Rank(PROC_NULL)),
+        0.. => Ok(ids::Source::Rank(source as Rank)),
+        MPI_ANY_SOURCE => Ok(ids::Source::Any),
+        MPI_PROC_NULL => Ok(ids::Source::Rank(PROC_NULL)),
         _ => Err(bad_rank("source", source)),
     }
 }

@@ -5,7 +5,7 @@
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::Fault;
-use crate::message::{self, Message, give_status};
+use crate::message::{self, Data, Message, give_status};
 use crate::request::{Half, SENT, What};
 use crate::runtime::machine::Machine;
 use crate::runtime::net::on_device;
@@ -14,7 +14,6 @@ use crate::runtime::wait::{complete, wait, wait_direct, wait_remote, wait_until}
 use crate::state::{Guard, Process, process};
 use crate::why::Waits;
 use ayatori_core::Error;
-use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Gap;
 use ayatori_core::ids::{Rank, RequestId, Source};
 use ayatori_core::request::{Completion, PROC_NULL, Posted, SendMode, Status};
@@ -48,13 +47,13 @@ impl Send {
     #[inline(always)]
     fn start(self, process: &mut Process, is_awaited: bool) -> Result<Posted, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         let engine = process.engine();
         Ok(on_device!(&mut engine.device, |device| {
             match is_awaited {
-                true => engine.core.send(device, comm, buffer, dest, tag, self.mode),
-                false => engine.core.isend(device, comm, buffer, dest, tag, self.mode),
+                true => engine.core.send(device, comm, data, dest, tag, self.mode),
+                false => engine.core.isend(device, comm, data, dest, tag, self.mode),
             }
         })?)
     }
@@ -63,9 +62,9 @@ impl Send {
     #[inline(always)]
     fn leaves_at_once(self, process: &mut Process) -> Result<bool, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        let Some(engine) = process.engine.own() else { return Ok(false) };
+        let (Some(engine), Data::Contiguous(buffer)) = (process.engine.own(), data) else { return Ok(false) };
         Ok(self.mode == SendMode::Standard
             && on_device!(&mut engine.device, |device| {
                 engine.core.send_at_once(device, comm, buffer, dest, tag)
@@ -74,25 +73,33 @@ impl Send {
 
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        Ok(process.engine().core.send_init(comm, buffer, dest, tag, self.mode)?)
+        Ok(process.engine().core.send_init(comm, data, dest, tag, self.mode)?)
     }
 
     /// Whether it is given to the engine's thread. A buffered send tells at once whether there was room.
     #[inline(always)]
-    fn is_afar(self, process: &Process) -> bool {
-        process.engine.is_remote() && self.mode != SendMode::Buffered
+    fn is_remote(self, process: &Process) -> bool {
+        process.engine.is_remote()
+            && self.mode != SendMode::Buffered
+            && !is_scattered(self.buf, self.count, self.datatype)
     }
 
     /// What the engine's thread is to do, checked.
     fn plan(self, process: &Process) -> Result<Post, Fault> {
         let comm = process.comms.get(self.comm, "comm")?;
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let buffer = message::contiguous(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
         check_rank(dest, comm.size())?;
         Ok(Post::Send { comm: comm.id(), buffer, dest, tag, mode: self.mode })
     }
+}
+
+/// Whether data has gaps: the engine is borrowed for it, no command carries it. What is wrong with arguments is found later.
+#[cold]
+fn is_scattered(memory: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> bool {
+    matches!(message::data(memory, count, datatype, "buf"), Ok(Data::Scattered(_)))
 }
 
 fn check_rank(rank: Rank, size: u32) -> Result<(), Fault> {
@@ -104,24 +111,30 @@ fn check_rank(rank: Rank, size: u32) -> Result<(), Fault> {
 }
 
 impl Receive {
+    /// Whether it is given to the engine's thread.
+    #[inline(always)]
+    fn is_remote(self, process: &Process) -> bool {
+        process.engine.is_remote() && !is_scattered(self.buf, self.count, self.datatype)
+    }
+
     #[inline(always)]
     fn start(self, process: &mut Process) -> Result<Posted, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         let engine = process.engine();
-        Ok(on_device!(&mut engine.device, |device| engine.core.irecv(device, comm, buffer, source, tag))?)
+        Ok(on_device!(&mut engine.device, |device| engine.core.irecv(device, comm, data, source, tag))?)
     }
 
     /// As [`start`](Self::start), with a request in any case.
     #[inline(always)]
     fn start_request(self, process: &mut Process) -> Result<RequestId, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         let engine = process.engine();
         Ok(on_device!(&mut engine.device, |device| {
-            engine.core.irecv_request(device, comm, buffer, source, tag)
+            engine.core.irecv_request(device, comm, data, source, tag)
         })?)
     }
 
@@ -129,26 +142,26 @@ impl Receive {
     #[inline(always)]
     fn wait_alone(self, process: &mut Process) -> Result<(), Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         let engine = process.engine();
         let begun = on_device!(&mut engine.device, |device| {
-            engine.core.receive_direct(device, comm, buffer, source, tag)
+            engine.core.receive_direct(device, comm, data, source, tag)
         });
         if begun? { Ok(()) } else { wait_direct(process) }
     }
 
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
-        Ok(process.engine().core.recv_init(comm, buffer, source, tag)?)
+        Ok(process.engine().core.recv_init(comm, data, source, tag)?)
     }
 
     /// What the engine's thread is to do, checked.
     fn plan(self, process: &Process) -> Result<Post, Fault> {
         let comm = process.comms.get(self.comm, "comm")?;
-        let buffer = message::buffer(self.buf, self.count, self.datatype, "buf")?;
+        let buffer = message::contiguous(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         if let Source::Rank(rank) = source {
             check_rank(rank, comm.size())?;
@@ -243,7 +256,7 @@ fn receive_shared(
     by: (c_int, MPI_Comm),
 ) -> Result<Completion, Fault> {
     let args = Receive::from_pairs((data, from, by));
-    if process.engine.is_remote() {
+    if args.is_remote(&process) {
         let plan = args.plan(&process)?;
         let request = process.post(plan, args.comm, true)?;
         return wait_remote(process, request);
@@ -289,7 +302,7 @@ fn send(args: Send) -> Result<(), Fault> {
     if args.leaves_at_once(&mut process)? {
         return Ok(());
     }
-    if args.is_afar(&process) {
+    if args.is_remote(&process) {
         let (data, to, by) = args.pairs();
         return send_afar(process, data, to, by, args.mode);
     }
@@ -303,7 +316,7 @@ fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     if args.leaves_at_once(&mut process)? {
         return request.set("request", SENT);
     }
-    if args.is_afar(&process) {
+    if args.is_remote(&process) {
         let (data, to, by) = args.pairs();
         return isend_afar(process, data, to, by, (args.mode, request));
     }
@@ -321,17 +334,17 @@ pub(crate) fn isend_paced(
 ) -> Result<(), Fault> {
     let mut process = process()?;
     let id = process.comms.get(comm, "comm")?.id();
-    let buffer = message::buffer(buf, count, datatype, "buf")?;
+    let data = message::data(buf, count, datatype, "buf")?;
     let (dest, tag) = (message::destination(dest)?, message::tag(tag)?);
     let Machine { core, device, .. } = process.engine();
-    let posted = core.isend_paced(device, id, buffer, dest, tag, SendMode::Standard, gap)?;
+    let posted = core.isend_paced(device, id, data, dest, tag, SendMode::Standard, gap)?;
     let handle = process.new_request(posted, comm)?;
     request.set("request", handle)
 }
 
 fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
-    let handle = if args.is_afar(&process) {
+    let handle = if args.is_remote(&process) {
         let plan = args.plan(&process)?;
         process.requests.prepare_post(plan, args.comm)?
     } else {
@@ -361,14 +374,14 @@ fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
 fn receive_matched(
     process: &mut Process,
     handle: MPI_Message,
-    buffer: Buffer,
+    data: Data,
 ) -> Result<(Posted, MPI_Comm), Fault> {
     if handle == MPI_MESSAGE_NO_PROC {
         return Ok((Posted::Done(Completion { status: Status::PROC_NULL, error: None }), MPI_COMM_SELF));
     }
     let Message { id, comm } = process.messages.remove(handle, "message")?;
     let engine = process.engine();
-    Ok((engine.core.imrecv(&mut engine.device, id, buffer)?, comm))
+    Ok((engine.core.imrecv(&mut engine.device, id, data)?, comm))
 }
 
 /// One look at what has arrived. `take`: out of matching.
@@ -397,7 +410,7 @@ fn probed(status: Status) -> Completion {
 /// Both halves of a send-receive, receive first.
 fn start_both(process: &mut Process, send: Send, receive: Receive) -> Result<(Half, Half), Fault> {
     // Checked before anything starts, so that an error leaves nothing half done.
-    message::buffer(send.buf, send.count, send.datatype, "sendbuf")?;
+    message::data(send.buf, send.count, send.datatype, "sendbuf")?;
     message::destination(send.dest)?;
     message::tag(send.tag)?;
     let receive = receive.start(process)?;
@@ -432,7 +445,7 @@ fn finish_both(process: Guard, (receive, send): (Half, Half)) -> Result<Completi
 
 fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
-    let completion = if send.is_afar(&process) {
+    let completion = if send.is_remote(&process) && receive.is_remote(&process) {
         sendrecv_afar(process, send, receive)?
     } else {
         let halves = start_both(&mut process, send, receive)?;
@@ -457,11 +470,11 @@ fn isendrecv(
 
 /// A copy of what a send-receive in one buffer sends, and the arguments to send it.
 fn replace(receive: &Receive, dest: c_int, sendtag: c_int) -> Result<(Box<[u8]>, Send), Fault> {
-    let buffer = message::buffer(receive.buf, receive.count, receive.datatype, "buf")?;
-    let copy: Box<[u8]> = buffer.to_vec().unwrap_or_default().into();
-    let Receive { count, datatype, comm, .. } = *receive;
-    let buf = copy.as_ptr().cast();
-    Ok((copy, Send { buf, count, datatype, dest, tag: sendtag, comm, mode: SendMode::Standard }))
+    let data = message::data(receive.buf, receive.count, receive.datatype, "buf")?;
+    let copy: Box<[u8]> = data.packed().into();
+    let (buf, count, comm) = (copy.as_ptr().cast(), copy.len() as MPI_Count, receive.comm);
+    let send = Send { buf, count, datatype: MPI_BYTE, dest, tag: sendtag, comm, mode: SendMode::Standard };
+    Ok((copy, send))
 }
 
 /// The functions of one send mode.
@@ -517,7 +530,7 @@ macro_rules! counted {
             fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
                 let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
-                if process.engine.is_remote() {
+                if receive.is_remote(&process) {
                     let (data, from, by) = receive.pairs();
                     return irecv_afar(process, data, from, by, request);
                 }
@@ -529,7 +542,7 @@ macro_rules! counted {
             fn $init(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
                 let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
-                let handle = if process.engine.is_remote() {
+                let handle = if receive.is_remote(&process) {
                     let plan = receive.plan(&process)?;
                     process.requests.prepare_post(plan, comm)?
                 } else {
@@ -540,9 +553,9 @@ macro_rules! counted {
             }
             /// MPI-5.0 §3.8.3
             fn $mrecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, message: InOut<MPI_Message>, status: Out<MPI_Status>) {
-                let buffer = message::buffer(buf, count.into(), datatype, "buf")?;
+                let data = message::data(buf, count.into(), datatype, "buf")?;
                 let mut process = process()?;
-                let (posted, comm) = receive_matched(&mut process, message.get("message")?, buffer)?;
+                let (posted, comm) = receive_matched(&mut process, message.get("message")?, data)?;
                 message.set("message", MPI_MESSAGE_NULL)?;
                 let completion = wait(process, posted)?;
                 give_status(status, &completion);
@@ -550,9 +563,9 @@ macro_rules! counted {
             }
             /// MPI-5.0 §3.8.3
             fn $imrecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, message: InOut<MPI_Message>, request: Out<MPI_Request>) {
-                let buffer = message::buffer(buf, count.into(), datatype, "buf")?;
+                let data = message::data(buf, count.into(), datatype, "buf")?;
                 let mut process = process()?;
-                let (posted, comm) = receive_matched(&mut process, message.get("message")?, buffer)?;
+                let (posted, comm) = receive_matched(&mut process, message.get("message")?, data)?;
                 message.set("message", MPI_MESSAGE_NULL)?;
                 let handle = process.new_request(posted, comm)?;
                 request.set("request", handle)
