@@ -159,8 +159,7 @@ impl Host {
             }
             Message::Pmi(number, bytes) => {
                 if let Ok(index) = self.ranks.binary_search_by_key(&number, |rank| rank.number) {
-                    self.ranks[index].unsent.extend_from_slice(&bytes);
-                    self.send_pmi(index);
+                    self.send_pmi(index, &bytes);
                 }
             }
             Message::Ask(number) => {
@@ -214,7 +213,7 @@ impl Host {
                 Token::Out(index) => drop(self.read_output(index, 0)),
                 Token::Err(index) => drop(self.read_output(index, 1)),
                 Token::Pmi(index) if self.ranks[index].unsent.is_empty() => drop(self.read_pmi(index)),
-                Token::Pmi(index) => self.send_pmi(index),
+                Token::Pmi(index) => self.send_pmi(index, &[]),
                 Token::Input(_) => self.feed(),
             }
         }
@@ -404,9 +403,11 @@ impl Host {
     }
 
     /// Sends replies, or the rest of them.
-    fn send_pmi(&mut self, index: usize) {
+    fn send_pmi(&mut self, index: usize, bytes: &[u8]) {
         let rank = &mut self.ranks[index];
         let Some(socket) = &rank.pmi else { return };
+        let was_behind = !rank.unsent.is_empty();
+        rank.unsent.extend_from_slice(bytes);
         // Not write(2): the rank may be dead, and SIGPIPE is ours to ignore only by flag.
         match rustix::net::send(socket, &rank.unsent, rustix::net::SendFlags::NOSIGNAL) {
             Ok(count) => drop(rank.unsent.drain(..count)),
@@ -419,7 +420,10 @@ impl Host {
             rank.pmi = None;
             return;
         }
-        let wanted = if rank.unsent.is_empty() { epoll::EventFlags::IN } else { epoll::EventFlags::OUT };
+        if was_behind != rank.unsent.is_empty() {
+            return;
+        }
+        let wanted = if was_behind { epoll::EventFlags::IN } else { epoll::EventFlags::OUT };
         let _ = epoll::modify(&self.epoll, socket, Token::Pmi(index).encode(), wanted);
     }
 
