@@ -1,4 +1,5 @@
 use super::*;
+use crate::threads::HANG_LIMIT;
 use ayatori_core::buffer::NO_PAYLOAD;
 use std::time::Instant;
 
@@ -124,19 +125,15 @@ fn a_packet_wakes_the_sleeper_with_and_without_fences() {
                 sender.send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
             }
         });
-        let mut late_count = 0;
         for _ in 0..20 {
             let started = Instant::now();
             while receive(&mut sleeper).is_none() {
-                assert!(started.elapsed() < Duration::from_secs(5), "slept through");
                 if sleeper.arm() == Armed::Armed {
                     sleeper.wait(None);
                 }
             }
-            // Timed out (100 ms) and not woken. Once in a while a busy machine is as slow.
-            late_count += u32::from(started.elapsed() > Duration::from_millis(90));
+            assert!(started.elapsed() < HANG_LIMIT, "not woken");
         }
-        assert!(late_count < 5, "woken late {late_count} times of 20");
         thread.join().unwrap();
     }
 }
@@ -156,14 +153,14 @@ fn room_wakes_a_sender_that_found_the_ring_full() {
     let started = Instant::now();
     sender.wait(None);
     assert!(sender.peers[1].sender.has_news(), "timed out");
-    assert!(started.elapsed() < Duration::from_millis(900), "not woken");
+    assert!(started.elapsed() < HANG_LIMIT, "not woken");
     thread.join().unwrap();
     sender.send(RAIL, ProcessId(12), b"x", NO_PAYLOAD).unwrap();
 }
 
 #[test]
 fn sleepers_and_senders_do_not_miss_each_other() {
-    // Each answers only when asked, both sleep at once when there is nothing: a missed wake-up costs 100 ms.
+    // Each answers only when asked, both sleep at once when there is nothing: a missed wake-up would hang.
     let mut world = world(2, |config| config.cpus_count = 1000);
     let b = world.pop().unwrap();
     let a = world.pop().unwrap();
@@ -185,5 +182,5 @@ fn sleepers_and_senders_do_not_miss_each_other() {
     let thread = std::thread::spawn(move || side(b, ProcessId(10), false));
     side(a, ProcessId(12), true);
     thread.join().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(started.elapsed() < HANG_LIMIT, "a wake-up was missed");
 }
