@@ -72,6 +72,12 @@ static inline void bench_result(const char *name, size_t bytes, double value, co
     fflush(stdout);
 }
 
+/* Message lengths from nothing to 4 MiB. */
+__attribute__((unused))
+static const int bench_sizes[] = {0,       8,       64,      256,       1 << 10,   4 << 10,   8 << 10,  16 << 10,
+                                  32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20};
+#define BENCH_SIZES (sizeof bench_sizes / sizeof *bench_sizes)
+
 /* BENCH_SIZE: only figures of messages of so many bytes. */
 static inline int bench_wants(int bytes)
 {
@@ -82,20 +88,23 @@ static inline int bench_wants(int bytes)
 /* What is timed: `repetitions` turns, called by every rank. */
 typedef void (*bench_body)(void *context, int repetitions);
 
-/* A ping-pong between two ranks, one buffer per rank. */
-struct bench_ping { char *buffer; int bytes; };
+/* A ping-pong between two ranks. Where `step` is not 0 the turns go round `span` bytes of each buffer. */
+struct bench_ping { char *out, *in; int bytes; size_t step, span; };
 
 static inline void bench_ping_pong(void *context, int repetitions)
 {
     struct bench_ping *p = context;
+    size_t at = 0;
     for (int i = 0; i < repetitions; i++) {
         if (bench_rank == 0) {
-            MPI_Send(p->buffer, p->bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
-            MPI_Recv(p->buffer, p->bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(p->out + at, p->bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
+            MPI_Recv(p->in + at, p->bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         } else {
-            MPI_Recv(p->buffer, p->bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-            MPI_Send(p->buffer, p->bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+            MPI_Recv(p->in + at, p->bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(p->out + at, p->bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
         }
+        at += p->step;
+        if (at + (size_t)p->bytes > p->span) at = 0;
     }
 }
 

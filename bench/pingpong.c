@@ -1,19 +1,49 @@
-/* Latency: half a round trip between two ranks, one buffer per rank. µs.
+/* Latency: half a round trip between two ranks, in three forms. µs.
+ *
+ *   pingpong            what was received is sent back from where it lies: one buffer a rank
+ *   pingpong_separate   a buffer to send from and one to receive into, as OSU's and the Intel MPI Benchmarks have
+ *   pingpong_uncached   the same, and each turn uses memory that is in no cache
+ *
  * BENCH_SIZE: only messages of so many bytes. */
 #include "bench.h"
 
+#include <unistd.h>
+
+#define SPAN_MIN ((size_t)64 << 20)
+#define SPAN_MAX ((size_t)512 << 20)
+
+/* Twice the last cache, of each buffer. */
+static size_t uncached_span(void)
+{
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    size_t span = cache > 0 ? 2 * (size_t)cache : 0;
+    return span < SPAN_MIN ? SPAN_MIN : span > SPAN_MAX ? SPAN_MAX : span;
+}
+
+static void measure(const char *name, struct bench_ping *ping)
+{
+    bench_result(name, (size_t)ping->bytes, bench_measure(bench_ping_pong, ping) / 2 * 1e6, "us");
+}
+
 int main(int argc, char **argv)
 {
-    static const int sizes[] = {0, 8, 64, 256, 1 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10,
-                                128 << 10, 256 << 10, 1 << 20, 4 << 20};
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (!bench_wants(sizes[i])) continue;
-        struct bench_ping p = {bench_buffer((size_t)sizes[i]), sizes[i]};
-        bench_result("pingpong", (size_t)sizes[i], bench_measure(bench_ping_pong, &p) / 2 * 1e6, "us");
-        free(p.buffer);
+    size_t span = uncached_span();
+    char *out = bench_buffer(span), *in = bench_buffer(span);
+    for (size_t i = 0; i < BENCH_SIZES; i++) {
+        int bytes = bench_sizes[i];
+        if (!bench_wants(bytes)) continue;
+        /* The next turn's memory is not what a prefetcher brings after this turn's. */
+        size_t step = ((size_t)bytes + 3 * 4096) / 4096 * 4096;
+        struct bench_ping same = {in, in, bytes, 0, 0}, separate = {out, in, bytes, 0, 0};
+        struct bench_ping uncached = {out, in, bytes, step, span};
+        measure("pingpong", &same);
+        measure("pingpong_separate", &separate);
+        measure("pingpong_uncached", &uncached);
     }
+    free(out);
+    free(in);
     MPI_Finalize();
     return 0;
 }

@@ -14,11 +14,12 @@ static void turn(void *context, int repetitions)
 
 int main(int argc, char **argv)
 {
-    static const int sizes[] = {8, 1 << 10, 64 << 10, 1 << 20};
     bench_start(&argc, &argv);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct ring r = {bench_buffer((size_t)sizes[i]), bench_buffer((size_t)sizes[i]), sizes[i]};
-        bench_result("sendrecv", (size_t)sizes[i], bench_measure(turn, &r) * 1e6, "us");
+    for (size_t i = 0; i < BENCH_SIZES; i++) {
+        int bytes = bench_sizes[i];
+        if (!bench_wants(bytes)) continue;
+        struct ring r = {bench_buffer((size_t)bytes), bench_buffer((size_t)bytes), bytes};
+        bench_result("sendrecv", (size_t)bytes, bench_measure(turn, &r) * 1e6, "us");
         free(r.out);
         free(r.in);
     }

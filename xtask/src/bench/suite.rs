@@ -60,8 +60,8 @@ pub(crate) fn higher_is_better(unit: &str) -> bool {
 /// the better of the two).
 pub(crate) fn raw_limits(benchmark: &str, bytes: usize) -> &'static [&'static str] {
     match benchmark {
-        "pingpong" | "sendrecv" if bytes <= 64 => &["raw_line_pingpong"],
-        "pingpong" => &["raw_mapping_pingpong", "raw_readv_pingpong"],
+        "pingpong" | "pingpong_separate" | "sendrecv" if bytes <= 64 => &["raw_line_pingpong"],
+        "pingpong" | "pingpong_separate" => &["raw_mapping_pingpong", "raw_readv_pingpong"],
         "bandwidth" => &["raw_process_vm_readv", "raw_memcpy"],
         "startup" => &["raw_spawn_and_wait"],
         _ => &[],
