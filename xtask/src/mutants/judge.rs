@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::copy::{Copy, write_if_other};
-use super::sites::{self, Instrumented};
+use super::sites::{self, Instrumented, Kind};
 use super::{Mutants, Run};
 use crate::process;
 
@@ -254,28 +254,51 @@ fn blame(
 ) -> Result<BTreeSet<u32>> {
     let mut blamed = BTreeSet::new();
     for error in errors {
-        let spans = || error["spans"].as_array().into_iter().flatten();
-        for span in spans().filter(|span| span["is_primary"] == true) {
-            let Some(path) = span["file_name"].as_str() else { continue };
-            let source = mutants.sources.iter().find(|source| source.path == path);
-            let (Some(source), Some(instrumented)) = (source, instrumented.get(path)) else { continue };
-            let at = |name: &str| span[name].as_u64().unwrap_or(0) as usize;
-            let range = at("byte_start")..at("byte_end");
-            let text = &instrumented.text;
-            let line = text[..range.start].rfind('\n').map_or(0, |at| at + 1)
-                ..text[range.end..].find('\n').map_or(text.len(), |at| range.end + at);
-            let sites = match instrumented.site_at(&range) {
-                Some(site) => vec![site],
-                None => instrumented.sites_in(&line),
-            };
-            blamed.extend(sites.into_iter().map(|site| source.first + site as u32));
+        let spans: Vec<&Value> = error["spans"].as_array().into_iter().flatten().collect();
+        let primary = spans.iter().filter(|span| span["is_primary"] == true);
+        let mut sites: BTreeSet<u32> =
+            primary.flat_map(|span| sites_at(mutants, instrumented, span, false)).collect();
+        if sites.is_empty() {
+            // A deleted `return` lets the code go on where a value is gone: the compiler points to both, not to it.
+            sites = spans.iter().flat_map(|span| sites_at(mutants, instrumented, span, true)).collect();
         }
+        blamed.extend(sites);
     }
     if blamed.is_empty() {
         let said = errors.first().and_then(|error| error["rendered"].as_str()).unwrap_or("nothing");
         bail!("the compiler refuses no mutant but: {said}");
     }
     Ok(blamed)
+}
+
+/// The mutants that a place in the instrumented source is about. `is_around`: deleted statements nearby, too.
+fn sites_at(
+    mutants: &Mutants,
+    instrumented: &BTreeMap<String, Instrumented>,
+    span: &Value,
+    is_around: bool,
+) -> Vec<u32> {
+    /// A `return` stands so few lines behind what it has used up.
+    const LINES_BEHIND: usize = 5;
+    let path = span["file_name"].as_str().unwrap_or_default();
+    let source = mutants.sources.iter().find(|source| source.path == path);
+    let (Some(source), Some(instrumented)) = (source, instrumented.get(path)) else { return Vec::new() };
+    let at = |name: &str| span[name].as_u64().unwrap_or(0) as usize;
+    let (begin, end) = (at("byte_start"), at("byte_end"));
+    let text = &instrumented.text;
+    let from = text[..begin].rfind('\n').map_or(0, |at| at + 1);
+    let mut ends = text[end..].match_indices('\n').map(|(at, _)| end + at);
+    let sites = if is_around {
+        let range = from..ends.nth(LINES_BEHIND).unwrap_or(text.len());
+        let mut sites = instrumented.sites_in(&range);
+        sites.retain(|&site| source.sites[site].kind == Kind::Statement);
+        sites
+    } else if let Some(site) = instrumented.site_at(&(begin..end)) {
+        vec![site]
+    } else {
+        instrumented.sites_in(&(from..ends.next().unwrap_or(text.len())))
+    };
+    sites.into_iter().map(|site| source.first + site as u32).collect()
 }
 
 #[cfg(test)]
