@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::{Findings, rust};
@@ -31,7 +31,7 @@ pub(super) fn check(limits: &Limits, files: &[PathBuf], findings: &mut Findings)
         if lines > limits.file_lines_max {
             long_files.insert(name.clone(), lines);
         }
-        for (function, lines) in functions(language, &text) {
+        for (function, lines) in functions(language, &text).with_context(|| name.clone())? {
             if lines > limits.function_lines_max {
                 let longest = long_functions.entry(format!("{name}::{function}")).or_insert(0);
                 *longest = lines.max(*longest);
@@ -61,14 +61,14 @@ fn language(file: &Path) -> Option<Language> {
     }
 }
 
-fn functions(language: Language, text: &str) -> Vec<(String, usize)> {
-    match language {
+fn functions(language: Language, text: &str) -> Result<Vec<(String, usize)>> {
+    Ok(match language {
         Language::Rust => {
-            let functions = rust::functions(&rust::blank(text)).into_iter();
+            let functions = rust::functions(text)?.into_iter();
             functions.map(|function| (function.name, function.lines)).collect()
         }
         Language::C => c_functions(text),
-    }
+    })
 }
 
 /// In our C style a function's braces stand in the first column.
