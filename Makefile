@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 export PREFIX
 
-.PHONY: run test bench bench-net bench-sim install tidy ci
+.PHONY: run test bench bench-net bench-sim install docs nightly tidy ci
 run:
 	cargo xtask run
 test:
@@ -15,6 +15,10 @@ bench-sim:
 	cargo run --release -p ayatori -- sim bench
 install:
 	cargo xtask install
+docs:
+	cargo xtask docs
+nightly:
+	cargo xtask nightly
 tidy:
 	cargo xtask tidy
 ci:

@@ -9,6 +9,7 @@ mod abi;
 mod bench;
 mod ci;
 mod conformance;
+mod docs;
 mod fuzz;
 mod fuzz_decoders;
 mod killtest;
@@ -44,6 +45,8 @@ enum Command {
     Abi,
     /// Build and install the library, the headers, the wrappers and the command under a prefix.
     Install(stage::InstallOptions),
+    /// Build the pages of docs/ as a book with a search (mdBook).
+    Docs,
     /// Build, then run two MPI programs: a heat equation on 4 ranks and a ping-pong on 2.
     Run,
     /// Format, tidy, clippy, docs, all tests, C conformance programs: what a change must pass.
@@ -94,6 +97,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Abi => abi::run(),
         Command::Install(options) => stage::install(options),
+        Command::Docs => docs::run(),
         Command::Run => run::run(),
         Command::Test(options) => test::run(options),
         Command::Tidy => tidy::run(),
