@@ -2,8 +2,8 @@
 //!
 //! A [`Device`] is a set of *rails* (physical paths) to peers. It moves packets and, where it can, puts to and
 //! gets from a peer's memory. It never matches messages, never orders across rails, never retries: those are
-//! the protocols' work, above it. Real devices live in `ayatori-devices`, simulated ones in `ayatori-sim`;
-//! wrapping devices (trace, fault) implement the same trait around another device.
+//! the protocols' work, above it. Real devices live in `ayatori-devices`, simulated ones in `ayatori-sim`.
+//! Whoever writes one runs [`conformance::check`] on it.
 //!
 //! A device hands over what arrives one [`Event`] at a time; a packet stays in the device's memory until
 //! [`release`](Device::release), so an eager message is copied once, from there to the user's buffer.
@@ -96,6 +96,7 @@
 //! assert!(echo.poll().is_none());
 //! ```
 
+pub mod conformance;
 pub mod profiles;
 
 use crate::buffer::{Buffer, Payload, Piece};
@@ -111,7 +112,8 @@ pub const HEADER_BYTES_MAX: usize = 128;
 pub struct RailCapabilities {
     /// Name for people: an interface, "shm", …
     pub name: &'static str,
-    /// The largest packet, header and payload together, in bytes.
+    /// The largest packet, header and payload together, in bytes; [`payload_bytes_max`](Self::payload_bytes_max) has the
+    /// small print.
     pub packet_bytes_max: usize,
     /// The largest packet that carries nothing but data of a long message, header and payload together, in bytes; less than
     /// `packet_bytes_max` counts as that. A stream of long packets costs both sides fewer calls of the system, and the
@@ -120,7 +122,7 @@ pub struct RailCapabilities {
     /// Up to this payload a packet is as cheap as an empty one, in bytes.
     pub inline_bytes: usize,
     /// Longest message that goes eagerly, in bytes; the device knows where its copies begin to cost more
-    /// than a rendezvous' round trip. At most `packet_bytes_max` less the header.
+    /// than a rendezvous' round trip. At most [`payload_bytes_max`](Self::payload_bytes_max) of a short header.
     pub eager_bytes_max: usize,
     /// Whether [`Device::put`] works.
     pub put: bool,
@@ -152,6 +154,18 @@ pub struct RailCapabilities {
     pub pacing: Pacing,
     /// The NUMA node the rail hangs on, where known.
     pub numa_node: Option<u16>,
+}
+
+/// What a short header counts in [`RailCapabilities::packet_bytes_max`], in bytes: as much as that of a packet of data.
+pub const SHORT_HEADER_BYTES: usize = 32;
+
+impl RailCapabilities {
+    /// The longest payload behind a header of so many bytes. Devices lay packets of data out so that the payload is
+    /// aligned: a header to [`SHORT_HEADER_BYTES`] counts as that, and a longer one as itself and the place of a short one.
+    pub const fn payload_bytes_max(&self, header_bytes: usize) -> usize {
+        let longer = if header_bytes <= SHORT_HEADER_BYTES { 0 } else { header_bytes };
+        self.packet_bytes_max.saturating_sub(SHORT_HEADER_BYTES + longer)
+    }
 }
 
 impl Default for RailCapabilities {
@@ -417,7 +431,8 @@ pub trait Device {
         let _ = (rail, key);
     }
 
-    /// Writes `local` into a peer's registered memory. A put that is [`Submitted::Done`] or has completed is
+    /// Writes `local` into a peer's registered memory; what is not inside of a registration is refused, or ends with
+    /// [`RailBroken`], and nothing is moved. A put that is [`Submitted::Done`] or has completed is
     /// visible to the peer before any packet sent afterwards on the same rail.
     fn put(
         &mut self,
@@ -431,7 +446,7 @@ pub trait Device {
         Ok(Submitted::Refused)
     }
 
-    /// Reads a peer's registered memory into `local`.
+    /// Reads a peer's registered memory into `local`; as [`put`](Self::put), only from inside of a registration.
     fn get(
         &mut self,
         rail: Rail,
@@ -470,7 +485,8 @@ pub trait Device {
         None
     }
 
-    /// Says that the caller is about to sleep. After [`Armed::Armed`] the next arrival wakes it (how is the
-    /// concrete device's matter: a futex, a file descriptor); [`poll`](Self::poll) disarms.
+    /// Says that the caller is about to sleep. After [`Armed::Armed`] the next arrival wakes it, also one that has come before
+    /// and was not polled; so does room, where the device was [`Full`] (how is the concrete device's matter: a futex, a file
+    /// descriptor). [`poll`](Self::poll) disarms.
     fn arm(&mut self) -> Armed;
 }

@@ -66,11 +66,12 @@ impl Composite {
     }
 
     /// Sleeps until something arrives from anywhere, at most `timeout`. Only after [`Device::arm`] answered
-    /// [`Armed::Armed`]; may return early.
-    pub fn wait(&mut self, timeout: Option<Duration>) {
+    /// [`Armed::Armed`]; may return early. Whether it was woken.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let most = self.shm.bell_timeout();
-        self.tcp.wait(Some(timeout.map_or(most, |timeout| timeout.min(most))));
+        let is_woken = self.tcp.wait(Some(timeout.map_or(most, |timeout| timeout.min(most))));
         self.watch_if_due();
+        is_woken
     }
 
     /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).

@@ -1,7 +1,7 @@
 //! What the rails of shipping devices can do, as functions of what they are made of: the devices report just this, and so
 //! does a simulated NIC that stands for one.
 
-use super::{HEADER_BYTES_MAX, Pacing, RailCapabilities};
+use super::{HEADER_BYTES_MAX, Pacing, RailCapabilities, SHORT_HEADER_BYTES};
 
 /// TCP: the head of a frame in bytes.
 pub const TCP_HEAD_BYTES: usize = 20;
@@ -38,13 +38,14 @@ pub fn tcp(
     bandwidth_bytes_per_s: u64,
     numa_node: Option<u16>,
 ) -> RailCapabilities {
+    let packet_bytes_max = tcp_packet_bytes(mtu_bytes);
     RailCapabilities {
         name,
-        packet_bytes_max: tcp_packet_bytes(mtu_bytes),
+        packet_bytes_max,
         long_packet_bytes_max: TCP_LONG_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX,
         inline_bytes: 0,
         // A longer message saves a copy at the receiver by a round trip of some 10 µs.
-        eager_bytes_max: TCP_PAYLOAD_BYTES_MAX,
+        eager_bytes_max: TCP_PAYLOAD_BYTES_MAX.min(packet_bytes_max - SHORT_HEADER_BYTES),
         put: false,
         get: false,
         transfer_bytes_min: 0,
@@ -69,9 +70,6 @@ const SHM_EAGER_BYTES_MAX: usize = 32 << 10;
 /// 79 / 140, 4 MiB 384 / 560), but time of both sides, which a caller that waits can spare.
 const SHM_KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
-/// Shared memory: the longest header of a packet with as much payload as there may be: less than a slot holds.
-const SHM_HEADER_IN_SLOT_BYTES_MAX: usize = 32;
-
 /// Shared memory's one rail. `slot_bytes` and `payload_bytes_max`: what a slot and the bulk lines of a ring hold;
 /// `kernel_copy`: the kernel copies between processes; `is_crowded`: there are more ranks than CPUs, so that a sender and
 /// its receiver do not copy at the same time.
@@ -83,7 +81,7 @@ pub fn shm(
 ) -> RailCapabilities {
     RailCapabilities {
         name: "shm",
-        packet_bytes_max: payload_bytes_max + SHM_HEADER_IN_SLOT_BYTES_MAX,
+        packet_bytes_max: payload_bytes_max + SHORT_HEADER_BYTES,
         long_packet_bytes_max: 0,
         inline_bytes: slot_bytes,
         // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's copy; where both

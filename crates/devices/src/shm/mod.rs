@@ -194,11 +194,12 @@ impl Shm {
     }
 
     /// Sleeps until something arrives, at most `timeout`. Only after [`Device::arm`] answered
-    /// [`Armed::Armed`]; may return early. A peer that died meanwhile is reported by the next poll.
-    pub fn wait(&mut self, timeout: Option<Duration>) {
+    /// [`Armed::Armed`]; may return early. Whether it was woken. A peer that died meanwhile is reported by the next poll.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let most = threads::sleep_max();
-        self.sleeper.wait(timeout.map_or(most, |timeout| timeout.min(most)));
+        let is_woken = self.sleeper.wait(timeout.map_or(most, |timeout| timeout.min(most)));
         self.watch_if_due();
+        is_woken
     }
 
     /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).

@@ -131,12 +131,13 @@ impl Sleeper {
         self.word.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Sleeps unless somebody has set the word back meanwhile.
-    pub(super) fn wait(&self, timeout: Duration) {
+    /// Sleeps unless somebody has set the word back meanwhile. Whether somebody has.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
         let word = self.word.load(Ordering::Relaxed);
         if word != AWAKE {
             sys::futex_wait(self.word, word, Some(timeout));
         }
+        self.word.load(Ordering::Relaxed) == AWAKE
     }
 
     /// Whether it is time to look after the peers.

@@ -1,3 +1,5 @@
+mod conformance;
+
 use super::*;
 use crate::threads::HANG_LIMIT;
 use ayatori_core::buffer::NO_PAYLOAD;

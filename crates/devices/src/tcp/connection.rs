@@ -312,7 +312,7 @@ mod tests {
                             place.clear();
                         }
                     }
-                    Next::Goodbye | Next::Nothing => break,
+                    Next::Goodbye | Next::Nothing | Next::Skipping => break,
                 }
             }
             if matches!(read, Read::Nothing | Read::Ended) {

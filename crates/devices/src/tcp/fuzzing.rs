@@ -28,7 +28,7 @@ pub fn stream(data: &[u8]) {
                                 return;
                             }
                         }
-                        Ok(Next::Goodbye | Next::Nothing) => break,
+                        Ok(Next::Goodbye | Next::Nothing | Next::Skipping) => break,
                         Err(_) => return,
                     }
                 }

@@ -48,6 +48,8 @@ pub(super) enum Next {
     Front(Range<usize>, usize),
     /// The peer takes leave.
     Goodbye,
+    /// The rest of a packet that nobody wants, which is still to be read.
+    Skipping,
     /// No whole frame.
     Nothing,
 }
@@ -245,7 +247,7 @@ impl Inflow {
                 self.unread.start += count;
                 *left -= count;
                 if *left > 0 {
-                    return Some(Next::Nothing);
+                    return Some(Next::Skipping);
                 }
                 self.long = Long::None;
                 None

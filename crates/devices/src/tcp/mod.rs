@@ -129,9 +129,9 @@ struct Peer {
 
 impl Tcp {
     /// Sleeps until something arrives, room comes, or the doorman has news, at most `timeout`. Only after
-    /// [`Device::arm`] answered [`Armed::Armed`]; may return early.
-    pub fn wait(&mut self, timeout: Option<Duration>) {
-        self.gather(timeout);
+    /// [`Device::arm`] answered [`Armed::Armed`]; may return early. Whether anything has happened.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
+        self.gather(timeout)
     }
 
     /// Lets this descriptor wake [`wait`](Self::wait) too: the end of a pipe that others write to.
@@ -386,13 +386,16 @@ impl Tcp {
         }
     }
 
-    /// Asks the kernel what has happened to any socket.
-    fn gather(&mut self, timeout: Option<Duration>) {
+    /// Asks the kernel what has happened to any socket. Whether anything has.
+    fn gather(&mut self, timeout: Option<Duration>) -> bool {
         let timeout =
             timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });
         let mut happened = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_COUNT];
         // An interrupted wait is one without events.
-        let Ok((happened, _)) = epoll::wait(&self.epoll, &mut happened, timeout.as_ref()) else { return };
+        let Ok((happened, _)) = epoll::wait(&self.epoll, &mut happened, timeout.as_ref()) else {
+            return false;
+        };
+        let has_happened = !happened.is_empty();
         for event in happened {
             match event.data.u64() {
                 NEWS => doorman::hush(&self.shared.news_bell),
@@ -404,6 +407,7 @@ impl Tcp {
                 index => self.on_socket(index as u32, event.flags),
             }
         }
+        has_happened
     }
 
     fn on_socket(&mut self, index: u32, flags: epoll::EventFlags) {
@@ -460,6 +464,12 @@ impl Tcp {
             }
             Ok(Next::Nothing) => {
                 self.current = NONE;
+                None
+            }
+            Ok(Next::Skipping) => {
+                // The kernel may have it already, and does not say so twice.
+                self.current = NONE;
+                self.make_ready(index);
                 None
             }
             Ok(Next::Goodbye) => {

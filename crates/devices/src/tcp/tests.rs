@@ -1,9 +1,9 @@
 //! Two or more devices in one process, over the loopback interface; and strangers at the door.
 
+mod conformance;
+
 use super::*;
-use crate::fault::{Fault, Faults};
 use crate::tcp::handshake::{HELLO_BYTES, Hello};
-use crate::trace::Trace;
 use ayatori_core::buffer::NO_PAYLOAD;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// `count` interfaces that are all the loopback, each with an address of its own.
-fn interfaces(host: u8, count: u8) -> Vec<Interface> {
+pub(super) fn interfaces(host: u8, count: u8) -> Vec<Interface> {
     let interface = |number: u8| Interface {
         name: format!("lo{number}"),
         index: 1,
@@ -27,7 +27,7 @@ fn interfaces(host: u8, count: u8) -> Vec<Interface> {
     (0..count).map(interface).collect()
 }
 
-fn quick() -> Settings {
+pub(super) fn quick() -> Settings {
     let timing = Timing { handshake: Duration::from_millis(300), guests_max: 8, ..Timing::default() };
     Settings { timing, ..Settings::default() }
 }
@@ -82,37 +82,6 @@ fn send_all(from: &mut Tcp, rail: Rail, to: ProcessId, numbers: &mut std::ops::R
             return;
         }
         numbers.next();
-    }
-}
-
-#[test]
-fn decorators_pass_on_that_what_is_kept_back_is_to_leave() {
-    let (a, b) = (Wireup::listen_on(quick(), interfaces(1, 1)), Wireup::listen_on(quick(), interfaces(2, 1)));
-    let (a, b) = (a.expect("listen"), b.expect("listen"));
-    let (card_a, card_b) = (a.card(0, 1), b.card(1, 1));
-    let mut a = a.open(ProcessId(0), Key::new([1; 32]), vec![None, Some(card_b)], 0).expect("open");
-    let mut b = b.open(ProcessId(1), Key::new([1; 32]), vec![Some(card_a), None], 0).expect("open");
-    let mut seen = Seen::default();
-    run(&mut a, &mut b, &mut seen, |a, _, seen| {
-        let _ = a.send(Rail(0), ProcessId(1), b"first", NO_PAYLOAD);
-        !seen.packets[1].is_empty()
-    });
-    let mut a = Fault::new(Trace::new(a, |_| ()), Faults::default(), 1);
-    let payload = vec![7; 100_000];
-    let mut is_sent = false;
-    let deadline = Instant::now() + LIMIT;
-    // Its sum is kept back.
-    while seen.packets[1].iter().all(|packet| packet.len() <= payload.len()) {
-        assert!(Instant::now() < deadline, "it does not arrive");
-        is_sent =
-            is_sent || a.send(Rail(0), ProcessId(1), b"long", [Piece::Bytes(&payload), Piece::EMPTY]).is_ok();
-        a.flush();
-        a.poll();
-        while let Some(event) = b.poll() {
-            if let Event::Packet(incoming) = event {
-                seen.packets[1].push(b.packet(&incoming).header.to_vec());
-            }
-        }
     }
 }
 
