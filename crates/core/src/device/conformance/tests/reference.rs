@@ -332,9 +332,7 @@ impl Device for Node {
         let expected = self.expected.filter(|_| wire.has(Bug::HearsTheExpectedOnly));
         let place =
             wire.inboxes[self.me].iter().position(|sent| expected.is_none_or(|from| sent.from == from));
-        let Some(sent) = place.and_then(|place| wire.inboxes[self.me].remove(place)) else {
-            return None;
-        };
+        let sent = place.and_then(|place| wire.inboxes[self.me].remove(place))?;
         if wire.starved.contains(&(sent.from, self.me)) && !wire.has(Bug::IsFullForEver) {
             wire.starved.remove(&(sent.from, self.me));
             if !wire.has(Bug::WakesNobodyForRoom) {
