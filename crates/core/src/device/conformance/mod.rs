@@ -1,4 +1,4 @@
-//! A test that any device can run: does it keep what [`Device`](super::Device) promises?
+//! A test that any device can run: does it keep what [`Device`] promises?
 //!
 //! Owns the checks, one a promise, and what drives devices through them. Does not own the world: whoever has a device says
 //! how to make some that are connected, and how time passes there ([`World`]). A failure names the promise.

@@ -65,6 +65,7 @@ impl World for Processes {
 }
 
 #[test]
+#[ignore = "takes four minutes: it waits for connections to come back; run it by name"]
 fn tcp_keeps_the_promises_of_a_device() {
     for (count, rails) in [(2, 2), (3, 1)] {
         let report = check(&mut || Processes::new(count, rails));
