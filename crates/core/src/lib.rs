@@ -35,6 +35,7 @@ mod bsend;
 pub mod buffer;
 pub mod coll;
 pub mod comm;
+pub mod connect;
 mod data;
 pub mod datatype;
 pub mod device;

@@ -13,8 +13,9 @@
 //! is believed only after its proof. This keeps out whoever does not have the key; it does not hide or protect what
 //! is sent afterwards from whoever sits on the wire (see docs/cluster.md).
 //!
-//! Here are the messages, without any socket; `doorman.rs` moves them.
+//! Here are the messages, without any socket; `acceptor.rs` moves them.
 
+use ayatori_core::connect::Verdict;
 use ayatori_core::ids::ProcessId;
 use std::fmt;
 
@@ -181,17 +182,6 @@ pub(super) fn is_proven(
     proof: &[u8; PROOF_BYTES],
 ) -> bool {
     key.accepts(b"dialler ", &[hello, challenge], proof)
-}
-
-/// How a listener decides about a dialler that it believes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
-    /// The connection stands.
-    Welcome,
-    /// These interfaces are connected already, or are about to be by the listener's own call.
-    Duplicate,
-    /// The listener has no rail left for this.
-    Busy,
 }
 
 /// A verdict with the epoch that now holds, in bytes.

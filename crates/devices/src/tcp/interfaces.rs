@@ -1,7 +1,7 @@
 //! This host's network interfaces: which may be rails, and why others may not.
 //!
 //! An interface that is up, has a carrier and an address is worth a try; whether it is a rail to a given peer, only
-//! trying tells (`doorman.rs`). So nobody needs to know docker0 and virbr0 by name: what cannot be reached from
+//! trying tells (`acceptor.rs`). So nobody needs to know docker0 and virbr0 by name: what cannot be reached from
 //! elsewhere is found not to work, in bounded time, while the others are in use.
 
 use super::sys;

@@ -1,15 +1,16 @@
 //! TCP: the device between hosts. One connection per rail and peer.
 //!
 //! Owns the sockets: which interfaces may be rails (`interfaces.rs`), what the others are told (`card.rs`), which
-//! interface is tried with which (`pairing.rs`, `slots.rs`), who may connect (`handshake.rs`), the thread that makes
-//! and admits connections (`doorman.rs`), packets in the byte stream (`frame.rs`, `connection.rs`, `inflow.rs`). Deliberately not here:
-//! sending again, choosing rails, acknowledging (core's `link`), waiting longer than a system call (the runtime).
+//! interface is tried with which (`pairing.rs`, `candidates.rs`), who may connect (`handshake.rs`), the thread that makes
+//! and admits connections (`acceptor.rs`), packets in the byte stream (`frame.rs`, `connection.rs`, `inflow.rs`). Deliberately not here:
+//! when to connect and which of two connections stands (core's `connect`), sending again, choosing rails, acknowledging (core's
+//! `link`), waiting longer than a system call (the runtime).
 //!
 //! ```text
 //!   Wireup::listen ──► card ──► launcher ──► cards of all ──► Wireup::open ──► Tcp
 //!                                                                               │  orders: want, broke
 //!      data: one epoll, read and written by the thread that calls MPI           ▼  news: up, down, gone
-//!      doors: listeners, calls, handshakes, back-off ─────────────────────── doorman (a thread that sleeps)
+//!      listeners, dials, handshakes ───────────────────────────────────── acceptor (a thread that sleeps)
 //! ```
 //!
 //! Rails are the interfaces of this host, in order, from `first_rail` on; where a peer has more interfaces than we, ours
@@ -22,9 +23,10 @@
 //!
 //! Entry types: [`Wireup`], [`Tcp`].
 
+mod acceptor;
+mod candidates;
 mod card;
 mod connection;
-mod doorman;
 mod frame;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -32,16 +34,16 @@ mod handshake;
 mod inflow;
 mod interfaces;
 mod pairing;
-mod slots;
 pub(crate) mod sys;
 mod wireup;
 
+pub use acceptor::Timing;
 pub use card::{Card, Door, NotCard};
-pub use doorman::Timing;
 pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
 pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
 
+use acceptor::{News, Order, Shared};
 use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
     Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, profiles,
@@ -49,7 +51,6 @@ use ayatori_core::device::{
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration as CoreDuration;
 use connection::Connection;
-use doorman::{News, Order, Shared};
 use inflow::{Next, Read};
 use rustix::event::{Timespec, epoll};
 use std::collections::VecDeque;
@@ -62,7 +63,7 @@ use std::time::{Duration, Instant};
 
 /// No connection.
 const NONE: u32 = u32::MAX;
-/// Token of the doorman's bell in the epoll set; connections have their index.
+/// Token of the acceptor's news in the epoll set; connections have their index.
 const NEWS: u64 = u64::MAX;
 /// Token of a descriptor that only wakes.
 const DOORBELL: u64 = u64::MAX - 1;
@@ -108,7 +109,7 @@ pub struct Tcp {
     doorbell: Option<OwnedFd>,
     is_summed: bool,
     shared: Arc<Shared>,
-    doorman: Option<JoinHandle<()>>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 /// A process elsewhere.
@@ -121,14 +122,14 @@ struct Peer {
     paces: Vec<u64>,
     /// Where it was last heard.
     last: u32,
-    /// The doorman knows that we want it.
+    /// The acceptor knows that we want it.
     is_wanted: bool,
     /// It has said goodbye, or is gone.
     is_over: bool,
 }
 
 impl Tcp {
-    /// Sleeps until something arrives, room comes, or the doorman has news, at most `timeout`. Only after
+    /// Sleeps until something arrives, room comes, or the acceptor has news, at most `timeout`. Only after
     /// [`Device::arm`] answered [`Armed::Armed`]; may return early. Whether anything has happened.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         self.gather(timeout)
@@ -185,7 +186,7 @@ impl Tcp {
 
     fn stop(&mut self) {
         self.shared.order(Order::Stop);
-        if let Some(thread) = self.doorman.take() {
+        if let Some(thread) = self.acceptor.take() {
             let _ = thread.join();
         }
         self.connections.clear();
@@ -213,7 +214,7 @@ impl Tcp {
         self.connections.get_mut(index as usize)?.as_mut()
     }
 
-    /// Somebody wants to talk: the doorman is to connect.
+    /// Somebody wants to talk: the acceptor is to connect.
     #[cold]
     fn want(&mut self, process: ProcessId) {
         let Some(peer) = self.peer_mut(process) else { return };
@@ -223,7 +224,7 @@ impl Tcp {
         }
     }
 
-    // What the doorman says.
+    // What the acceptor says.
 
     #[cold]
     fn take_news(&mut self) {
@@ -398,7 +399,7 @@ impl Tcp {
         let has_happened = !happened.is_empty();
         for event in happened {
             match event.data.u64() {
-                NEWS => doorman::hush(&self.shared.news_bell),
+                NEWS => acceptor::clear(&self.shared.news_event),
                 DOORBELL => {
                     if let Some(bell) = &self.doorbell {
                         while matches!(rustix::io::read(bell, &mut [0u8; 64]), Ok(64)) {}
@@ -656,7 +657,7 @@ impl Tcp {
 
 impl Drop for Tcp {
     fn drop(&mut self) {
-        if self.doorman.is_some() {
+        if self.acceptor.is_some() {
             self.stop();
         }
     }

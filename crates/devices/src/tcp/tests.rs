@@ -28,7 +28,7 @@ pub(super) fn interfaces(host: u8, count: u8) -> Vec<Interface> {
 }
 
 pub(super) fn quick() -> Settings {
-    let timing = Timing { handshake: Duration::from_millis(300), guests_max: 8, ..Timing::default() };
+    let timing = Timing { handshake: Duration::from_millis(300), pending_max: 8, ..Timing::default() };
     Settings { timing, ..Settings::default() }
 }
 

@@ -1,7 +1,7 @@
 //! From nothing to a device: listen, tell the others where, learn where they are, open.
 
+use super::acceptor::{self, Setup, Timing, scoped, stream_socket};
 use super::card::{Card, Door};
-use super::doorman::{self, Setup, Timing, scoped, stream_socket};
 use super::handshake::Key;
 use super::interfaces::{Address, Interface, RailFilter, RailsError, await_rails};
 use super::{DOORBELL, NEWS, NONE, Peer, Tcp, capabilities, pairing, sys};
@@ -248,10 +248,10 @@ impl Wireup {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
         let is_summed = !settings.is_unchecked;
         let setup = Setup { me, first_rail, key, settings, interfaces, doors, listeners, cards };
-        let (shared, doorman) = doorman::start(setup).map_err(system("start the thread at the doors"))?;
+        let (shared, acceptor) = acceptor::start(setup).map_err(system("start the thread that accepts"))?;
         let token = epoll::EventData::new_u64(NEWS);
-        epoll::add(&epoll, &shared.news_bell, token, epoll::EventFlags::IN)
-            .map_err(system("watch the doors"))?;
+        epoll::add(&epoll, &shared.news_event, token, epoll::EventFlags::IN)
+            .map_err(system("watch for connections"))?;
         const _: () = assert!(NEWS != DOORBELL);
         Ok(Tcp {
             first_rail,
@@ -273,7 +273,7 @@ impl Wireup {
             doorbell: None,
             is_summed,
             shared,
-            doorman: Some(doorman),
+            acceptor: Some(acceptor),
         })
     }
 }

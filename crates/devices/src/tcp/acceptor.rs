@@ -1,0 +1,638 @@
+//! The acceptor: a thread that makes connections and lets in those who prove that they belong to the job.
+//!
+//! It owns the listening sockets, every dial of ours and every handshake until it is over; what passes goes to the
+//! device's inbox as an open connection, and nothing else of a stranger ever reaches the thread that computes. What is
+//! dialled, who is welcome and when to try again is decided by core's [`connect`](ayatori_core::connect), without any
+//! socket; here its outputs are carried out. The thread sleeps in one epoll and wakes for connections, orders and deadlines
+//! only, so it costs a running job nothing; and because it is a thread, a peer that computes for an hour still answers.
+
+use super::Settings;
+use super::candidates::{Candidate, rail_plans};
+use super::card::{Card, Door};
+use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
+use super::interfaces::Interface;
+use super::pairing;
+use super::sys;
+use ayatori_core::connect::{
+    self, Claim, Connections, DIALLED_DELAY, DialId, Failure, Made, Output, PendingId,
+};
+use ayatori_core::ids::{ProcessId, Rail};
+use ayatori_core::time as core_time;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Deadlines and bounds of connections that are being made.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// How long a connection may take to come up.
+    pub connect: Duration,
+    /// How long a caller may take to prove itself, and a listener to answer.
+    pub handshake: Duration,
+    /// Most connections of others that have proved nothing.
+    pub pending_max: usize,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(1), handshake: Duration::from_secs(2), pending_max: 64 }
+    }
+}
+
+impl Timing {
+    fn of_core(self) -> connect::Timing {
+        connect::Timing {
+            connect: core_duration(self.connect),
+            handshake: core_duration(self.handshake),
+            pending_max: self.pending_max,
+        }
+    }
+}
+
+fn core_duration(duration: Duration) -> core_time::Duration {
+    // Core counts picoseconds.
+    core_time::Duration::from_ns(duration.as_nanos().min(u128::from(u64::MAX / 1_000)) as u64)
+}
+
+/// What the device tells the acceptor.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Somebody wants to talk to this peer.
+    Want(ProcessId),
+    /// A connection broke, or was found silent.
+    Broke(ProcessId, Rail, u32),
+    /// The peer took leave: its connections may end.
+    Left(ProcessId),
+    /// The end.
+    Stop,
+}
+
+/// What the acceptor tells the device.
+#[derive(Debug)]
+pub(super) enum News {
+    Up { peer: ProcessId, rail: Rail, epoch: u32, socket: OwnedFd },
+    Down { peer: ProcessId, rail: Rail },
+    Gone(ProcessId),
+}
+
+/// What both threads have.
+#[derive(Debug)]
+pub(super) struct Shared {
+    orders: Mutex<VecDeque<Order>>,
+    /// Wakes the acceptor.
+    orders_event: OwnedFd,
+    news: Mutex<VecDeque<News>>,
+    has_news: AtomicBool,
+    /// Wakes the device.
+    pub(super) news_event: OwnedFd,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Signals an eventfd. It can only fail where it is signalled already.
+fn signal(event: &OwnedFd) {
+    let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+}
+
+/// Takes the signal of an eventfd back.
+pub(super) fn clear(event: &OwnedFd) {
+    let _ = rustix::io::read(event, &mut [0u8; 8]);
+}
+
+impl Shared {
+    fn new() -> io::Result<Self> {
+        use rustix::event::{EventfdFlags, eventfd};
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self {
+            orders: Mutex::default(),
+            orders_event: eventfd(0, flags)?,
+            news: Mutex::default(),
+            has_news: AtomicBool::new(false),
+            news_event: eventfd(0, flags)?,
+        })
+    }
+
+    pub(super) fn order(&self, order: Order) {
+        lock(&self.orders).push_back(order);
+        signal(&self.orders_event);
+    }
+
+    /// Whether [`take_news`](Self::take_news) would give something.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn take_news(&self) -> VecDeque<News> {
+        let mut news = lock(&self.news);
+        self.has_news.store(false, Ordering::Relaxed);
+        std::mem::take(&mut news)
+    }
+
+    fn tell(&self, news: News) {
+        lock(&self.news).push_back(news);
+        self.has_news.store(true, Ordering::Relaxed);
+        signal(&self.news_event);
+    }
+}
+
+/// What the acceptor needs to know.
+pub(super) struct Setup {
+    pub(super) me: ProcessId,
+    pub(super) first_rail: u8,
+    pub(super) key: Key,
+    pub(super) settings: Settings,
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) doors: Vec<Door>,
+    /// Each with its interface's place.
+    pub(super) listeners: Vec<(u8, OwnedFd)>,
+    /// Of the processes elsewhere, by id.
+    pub(super) cards: Vec<Option<Card>>,
+}
+
+/// Starts the thread.
+pub(super) fn start(setup: Setup) -> io::Result<(Arc<Shared>, std::thread::JoinHandle<()>)> {
+    let shared = Arc::new(Shared::new()?);
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let readable = epoll::EventFlags::IN;
+    epoll::add(&epoll, &shared.orders_event, Token::Orders.encode(), readable)?;
+    for (place, (_, listener)) in setup.listeners.iter().enumerate() {
+        epoll::add(&epoll, listener, Token::Listener(place as u64).encode(), readable)?;
+    }
+    let connections = Connections::new(setup.me, setup.settings.timing.of_core());
+    let acceptor = Acceptor {
+        setup,
+        shared: Arc::clone(&shared),
+        epoll,
+        start: Instant::now(),
+        connections,
+        candidates: BTreeMap::new(),
+        dials: BTreeMap::new(),
+        pending: BTreeMap::new(),
+        closed_until: None,
+    };
+    let builder = std::thread::Builder::new().name("ayatori-accept".to_owned()).stack_size(256 << 10);
+    let thread = sys::without_signals(|| builder.spawn(move || acceptor.run()))?;
+    Ok((shared, thread))
+}
+
+#[derive(Clone, Copy)]
+enum Token {
+    Orders,
+    Listener(u64),
+    Dial(u64),
+    Pending(u64),
+}
+
+impl Token {
+    fn encode(self) -> epoll::EventData {
+        let (kind, id) = match self {
+            Self::Orders => (0, 0),
+            Self::Listener(id) => (1, id),
+            Self::Dial(id) => (2, id),
+            Self::Pending(id) => (3, id),
+        };
+        epoll::EventData::new_u64(id << 2 | kind)
+    }
+
+    fn decode(data: epoll::EventData) -> Self {
+        let (kind, id) = (data.u64() & 3, data.u64() >> 2);
+        match kind {
+            0 => Self::Orders,
+            1 => Self::Listener(id),
+            2 => Self::Dial(id),
+            _ => Self::Pending(id),
+        }
+    }
+}
+
+/// Bytes of a handshake message as they come.
+struct Inbox {
+    bytes: [u8; HELLO_BYTES],
+    filled: usize,
+}
+
+/// What came of reading a message.
+enum Read {
+    Whole,
+    Part,
+    /// The far end has closed, or the connection broke.
+    Ended,
+}
+
+impl Inbox {
+    const EMPTY: Self = Self { bytes: [0; HELLO_BYTES], filled: 0 };
+
+    /// Reads up to a length and not a byte more: what follows is for others.
+    fn fill(&mut self, socket: &OwnedFd, length: usize) -> Read {
+        while self.filled < length {
+            match rustix::net::recv(socket, &mut self.bytes[self.filled..length], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Read::Ended,
+                Ok((count, _)) => self.filled += count,
+                Err(Errno::AGAIN) => return Read::Part,
+                Err(Errno::INTR) => {}
+                Err(_) => return Read::Ended,
+            }
+        }
+        self.filled = 0;
+        Read::Whole
+    }
+
+    fn message<const N: usize>(&self) -> [u8; N] {
+        let mut message = [0; N];
+        message.copy_from_slice(&self.bytes[..N]);
+        message
+    }
+}
+
+const _: () =
+    assert!(CHALLENGE_BYTES <= HELLO_BYTES && PROOF_BYTES <= HELLO_BYTES && VERDICT_BYTES <= HELLO_BYTES);
+
+/// Sends a handshake message; a fresh connection takes it whole.
+fn send(socket: &OwnedFd, message: &[u8]) -> bool {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::send(socket, message, flags) == Ok(message.len())
+}
+
+enum DialStage {
+    Connecting,
+    Challenge,
+    Verdict([u8; CHALLENGE_BYTES]),
+}
+
+/// A dial of ours.
+struct Dial {
+    socket: OwnedFd,
+    hello: [u8; HELLO_BYTES],
+    stage: DialStage,
+    inbox: Inbox,
+}
+
+/// A connection of somebody who has not proved anything.
+struct Pending {
+    socket: OwnedFd,
+    interface: u8,
+    /// Its hello and our challenge, once it has spoken.
+    asked: Option<([u8; HELLO_BYTES], [u8; CHALLENGE_BYTES])>,
+    inbox: Inbox,
+}
+
+/// How long no one is let in when descriptors or memory have run out.
+const CLOSED: Duration = Duration::from_millis(100);
+/// Connections accepted at a time.
+const ACCEPT_COUNT: usize = 16;
+
+struct Acceptor {
+    setup: Setup,
+    shared: Arc<Shared>,
+    epoll: OwnedFd,
+    /// The zero of the connections' clock.
+    start: Instant,
+    connections: Connections,
+    /// Of each peer, by rail.
+    candidates: BTreeMap<ProcessId, Vec<Vec<Candidate>>>,
+    dials: BTreeMap<DialId, Dial>,
+    pending: BTreeMap<PendingId, Pending>,
+    /// Until then listeners are not looked at.
+    closed_until: Option<Instant>,
+}
+
+impl Acceptor {
+    fn run(mut self) {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
+        loop {
+            if !self.take_orders() {
+                return;
+            }
+            self.connections.handle_timeout(self.now());
+            self.act();
+            self.open_listeners_if_due();
+            let timeout = self.next_timeout().map(|left| {
+                // Rounded up: waking before the time would only spin.
+                let left = left + Duration::from_micros(50);
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+            });
+            events.clear();
+            // An interrupted or failed wait is as one without events; it cannot fail for good.
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
+            for event in &events {
+                match Token::decode(event.data) {
+                    Token::Orders => clear(&self.shared.orders_event),
+                    Token::Listener(place) => self.accept(place as usize),
+                    Token::Dial(id) => self.on_dial(DialId(id)),
+                    Token::Pending(id) => self.on_pending(PendingId(id)),
+                }
+                self.act();
+            }
+        }
+    }
+
+    fn now(&self) -> core_time::Instant {
+        core_time::Instant::ZERO + core_duration(self.start.elapsed())
+    }
+
+    fn next_timeout(&self) -> Option<Duration> {
+        let connections = self.connections.poll_timeout().map(|at| at.since(self.now()));
+        let connections = connections.map(|left| Duration::from_nanos(left.as_ps() / 1_000));
+        let listeners = self.closed_until.map(|at| at.saturating_duration_since(Instant::now()));
+        connections.into_iter().chain(listeners).min()
+    }
+
+    /// `false`: stop.
+    fn take_orders(&mut self) -> bool {
+        let orders = std::mem::take(&mut *lock(&self.shared.orders));
+        for order in orders {
+            match order {
+                Order::Want(peer) => {
+                    self.know(peer, core_time::Duration::ZERO);
+                }
+                Order::Broke(peer, rail, epoch) => self.connections.on_broken(peer, rail, epoch, self.now()),
+                Order::Left(peer) => self.connections.on_left(peer),
+                Order::Stop => return false,
+            }
+        }
+        true
+    }
+
+    /// Makes the peer known, with its rails, unless it is. Whether it is of this job and elsewhere.
+    fn know(&mut self, id: ProcessId, delay: core_time::Duration) -> bool {
+        let Setup { first_rail, doors, cards, .. } = &self.setup;
+        let Some(card) = cards.get(id.0 as usize).and_then(Option::as_ref) else { return false };
+        if !self.connections.knows(id) {
+            let (plans, candidates) = rail_plans(*first_rail, doors, card);
+            let uses_max = pairing::uses(card.doors.len(), doors.len());
+            self.candidates.insert(id, candidates);
+            self.connections.add_peer(id, plans, uses_max, delay, self.now());
+        }
+        true
+    }
+
+    /// Does what is to be done.
+    fn act(&mut self) {
+        while let Some(output) = self.connections.poll_output() {
+            match output {
+                Output::Dial { dial, peer, interface, candidate, rail, epoch, .. } => {
+                    let place = usize::from(rail.0 - self.setup.first_rail);
+                    let candidate = self.candidates[&peer][place][candidate];
+                    if let Err(failure) = self.dial(dial, peer, interface, candidate, epoch) {
+                        self.connections.on_failed(dial, failure, self.now());
+                    }
+                }
+                Output::CloseDial(dial) => drop(self.dials.remove(&dial)),
+                Output::ClosePending(pending) => drop(self.pending.remove(&pending)),
+                Output::HandOver { made, peer, rail, epoch } => {
+                    let socket = match made {
+                        Made::Here(dial) => self.dials.remove(&dial).map(|dial| dial.socket),
+                        Made::There(pending) => self.pending.remove(&pending).map(|pending| pending.socket),
+                    };
+                    if let Some(socket) = socket {
+                        let _ = epoll::delete(&self.epoll, &socket);
+                        self.shared.tell(News::Up { peer, rail, epoch, socket });
+                    }
+                }
+                Output::Down(peer, rail) => self.shared.tell(News::Down { peer, rail }),
+                Output::Gone(peer) => self.shared.tell(News::Gone(peer)),
+            }
+        }
+    }
+
+    // Dials of ours.
+
+    fn dial(
+        &mut self,
+        dial: DialId,
+        peer: ProcessId,
+        interface: u8,
+        candidate: Candidate,
+        epoch: u32,
+    ) -> Result<(), Failure> {
+        let socket = self.connect(interface, &candidate).map_err(failure_of)?;
+        // Without random bytes there is no proof; the attempt counts as failed and is repeated.
+        let nonce = handshake::random().map_err(|_| Failure::Other)?;
+        let hello = Hello {
+            from: self.setup.me,
+            to: peer,
+            from_interface: interface,
+            to_interface: candidate.partner,
+            epoch,
+            nonce,
+        };
+        epoll::add(&self.epoll, &socket, Token::Dial(dial.0).encode(), epoll::EventFlags::OUT)
+            .map_err(|_| Failure::Other)?;
+        let stage = DialStage::Connecting;
+        self.dials.insert(dial, Dial { socket, hello: hello.emit(), stage, inbox: Inbox::EMPTY });
+        Ok(())
+    }
+
+    /// A socket on its way to the candidate.
+    fn connect(&self, interface: u8, candidate: &Candidate) -> Result<OwnedFd, Errno> {
+        let family = if candidate.to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = stream_socket(family)?;
+        self.setup.settings.apply(&socket);
+        let interface = &self.setup.interfaces[usize::from(interface)];
+        // To an address of this host the way is through its loopback, whatever interface has it.
+        if !interface.is_loopback && !pairing::is_own(&self.setup.doors, candidate.to.ip()) {
+            // Where this is not allowed the routes decide, which is right for rails on different networks.
+            let _ = sys::bind_to_interface(socket.as_fd(), interface.index);
+        }
+        rustix::net::bind(&socket, &scoped(candidate.from.ip, 0, interface.index))?;
+        match rustix::net::connect(&socket, &scoped(candidate.to.ip(), candidate.to.port(), interface.index))
+        {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn on_dial(&mut self, id: DialId) {
+        let Some(dial) = self.dials.get_mut(&id) else { return };
+        let key = &self.setup.key;
+        if let DialStage::Connecting = dial.stage {
+            match sockopt::socket_error(&dial.socket) {
+                Ok(Ok(())) if send(&dial.socket, &dial.hello) => {
+                    dial.stage = DialStage::Challenge;
+                    let token = Token::Dial(id.0).encode();
+                    let _ = epoll::modify(&self.epoll, &dial.socket, token, epoll::EventFlags::IN);
+                    self.connections.on_connected(id, self.now());
+                }
+                Ok(Err(error)) => self.fail(id, failure_of(error)),
+                _ => self.fail(id, Failure::Other),
+            }
+            return;
+        }
+        let length = if let DialStage::Challenge = dial.stage { CHALLENGE_BYTES } else { VERDICT_BYTES };
+        match dial.inbox.fill(&dial.socket, length) {
+            Read::Part => return,
+            Read::Ended => return self.fail(id, Failure::Other),
+            Read::Whole => {}
+        }
+        match dial.stage {
+            DialStage::Connecting => {}
+            DialStage::Challenge => {
+                let challenge = dial.inbox.message();
+                let proof = handshake::prove(key, &dial.hello, &challenge);
+                dial.stage = DialStage::Verdict(challenge);
+                if !proof.is_some_and(|proof| send(&dial.socket, &proof)) {
+                    self.fail(id, Failure::Other);
+                }
+            }
+            DialStage::Verdict(challenge) => {
+                match handshake::parse_verdict(key, &dial.inbox.message(), &dial.hello, &challenge) {
+                    Some((verdict, epoch)) => {
+                        self.connections.on_verdict(id, verdict, epoch, self.now());
+                        self.act();
+                        // Handed over, if it was welcome.
+                        self.dials.remove(&id);
+                    }
+                    None => self.fail(id, Failure::Other),
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, id: DialId, failure: Failure) {
+        if self.dials.remove(&id).is_some() {
+            self.connections.on_failed(id, failure, self.now());
+        }
+    }
+
+    // Connections of others.
+
+    fn accept(&mut self, place: usize) {
+        for _ in 0..ACCEPT_COUNT {
+            let (interface, listener) = &self.setup.listeners[place];
+            let socket =
+                match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                    Ok(socket) => socket,
+                    Err(Errno::AGAIN) => return,
+                    // It was gone before we came to it.
+                    Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => continue,
+                    Err(_) => return self.close_for_a_while(),
+                };
+            let interface = *interface;
+            let id = self.connections.on_accepted(self.now());
+            self.act();
+            if epoll::add(&self.epoll, &socket, Token::Pending(id.0).encode(), epoll::EventFlags::IN).is_err()
+            {
+                self.connections.on_closed(id);
+                return self.close_for_a_while();
+            }
+            self.pending.insert(id, Pending { socket, interface, asked: None, inbox: Inbox::EMPTY });
+            // An honest caller's hello is here already, or on its heels.
+            self.on_pending(id);
+            self.act();
+        }
+    }
+
+    /// Descriptors or memory have run out: those who wait may wait in the kernel's queue.
+    fn close_for_a_while(&mut self) {
+        self.connections.close_pending();
+        self.act();
+        self.closed_until = Some(Instant::now() + CLOSED);
+        for (_, listener) in &self.setup.listeners {
+            let _ = epoll::delete(&self.epoll, listener);
+        }
+    }
+
+    fn open_listeners_if_due(&mut self) {
+        if self.closed_until.is_some_and(|at| at <= Instant::now()) {
+            self.closed_until = None;
+            for (place, (_, listener)) in self.setup.listeners.iter().enumerate() {
+                let token = Token::Listener(place as u64).encode();
+                let _ = epoll::add(&self.epoll, listener, token, epoll::EventFlags::IN);
+            }
+        }
+    }
+
+    fn on_pending(&mut self, id: PendingId) {
+        let Some(pending) = self.pending.get_mut(&id) else { return };
+        let length = if pending.asked.is_none() { HELLO_BYTES } else { PROOF_BYTES };
+        let is_good = match pending.inbox.fill(&pending.socket, length) {
+            Read::Part => return,
+            Read::Ended => false,
+            Read::Whole => match pending.asked {
+                None => ask(&self.setup, pending),
+                Some((hello, challenge)) => {
+                    let proof = pending.inbox.message();
+                    handshake::is_proven(&self.setup.key, &hello, &challenge, &proof)
+                }
+            },
+        };
+        if is_good && length == HELLO_BYTES {
+            return;
+        }
+        if !(is_good && self.answer(id)) {
+            self.pending.remove(&id);
+            self.connections.on_closed(id);
+        }
+    }
+
+    /// A caller has proved itself: what it said is believed from here on. Whether it has its answer.
+    fn answer(&mut self, id: PendingId) -> bool {
+        let Some((hello_bytes, challenge)) = self.pending.get(&id).and_then(|pending| pending.asked) else {
+            return false;
+        };
+        let Ok(Hello { from, from_interface, to_interface, epoch, .. }) = Hello::parse(&hello_bytes) else {
+            return false;
+        };
+        if !self.know(from, DIALLED_DELAY) {
+            return false;
+        }
+        let claim = Claim { from, from_interface, to_interface, epoch };
+        let admission = self.connections.answer(&claim);
+        let (verdict, epoch) = (admission.verdict, admission.epoch);
+        let answer = handshake::emit_verdict(&self.setup.key, verdict, epoch, &hello_bytes, &challenge);
+        let is_sent = self.pending.get(&id).is_some_and(|pending| send(&pending.socket, &answer));
+        if is_sent {
+            self.connections.on_answered(id, &claim, admission);
+        }
+        is_sent
+    }
+}
+
+/// Answers a hello, if it can be one of this job's for this process at this door.
+fn ask(setup: &Setup, pending: &mut Pending) -> bool {
+    let bytes = pending.inbox.message();
+    let Ok(hello) = Hello::parse(&bytes) else { return false };
+    let card = setup.cards.get(hello.from.0 as usize).and_then(Option::as_ref);
+    let is_known = card.is_some_and(|card| usize::from(hello.from_interface) < card.doors.len());
+    if !is_known || hello.to != setup.me || hello.to_interface != pending.interface {
+        return false;
+    }
+    let Ok(nonce) = handshake::random() else { return false };
+    setup.settings.apply(&pending.socket);
+    let challenge = handshake::challenge(&setup.key, &bytes, nonce);
+    pending.asked = Some((bytes, challenge));
+    send(&pending.socket, &challenge)
+}
+
+fn failure_of(error: Errno) -> Failure {
+    if error == Errno::CONNREFUSED { Failure::Refused } else { Failure::Other }
+}
+
+/// A stream socket that does not block and is not inherited.
+pub(super) fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    if family == AddressFamily::INET6 {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    Ok(socket)
+}
+
+/// An address and port, within an interface where the address needs that.
+pub(super) fn scoped(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
+    match ip {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, port, 0, interface).into(),
+        ip => SocketAddr::new(ip, port),
+    }
+}

@@ -1,0 +1,48 @@
+//! Pairs of addresses that may be tried for each rail to a peer.
+
+use super::card::{Card, Door};
+use super::interfaces::Address;
+use super::pairing;
+use ayatori_core::connect::RailPlan;
+use ayatori_core::ids::Rail;
+use std::net::SocketAddr;
+
+/// Most address pairs tried for one rail.
+const CANDIDATES_MAX: usize = 32;
+
+/// One thing to try: from an address of ours to one of the peer's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Candidate {
+    /// The peer's interface.
+    pub(super) partner: u8,
+    pub(super) from: Address,
+    pub(super) to: SocketAddr,
+}
+
+/// The rails to a peer with this card, and the candidates of each.
+pub(super) fn rail_plans(first_rail: u8, ours: &[Door], card: &Card) -> (Vec<RailPlan>, Vec<Vec<Candidate>>) {
+    let rails = pairing::plan(ours, &card.doors).into_iter().enumerate().map(|(place, partners)| {
+        let interface = (place % ours.len()) as u8;
+        let door = &ours[usize::from(interface)];
+        let all = partners.iter().flat_map(|&partner| candidates(door, partner, card));
+        let all: Vec<Candidate> = all.take(CANDIDATES_MAX).collect();
+        let partners = all.iter().map(|candidate| candidate.partner).collect();
+        (RailPlan { rail: Rail(first_rail + place as u8), interface, candidates: partners }, all)
+    });
+    rails.unzip()
+}
+
+/// The pairs of addresses of two interfaces, the most promising first.
+fn candidates(door: &Door, partner: u8, card: &Card) -> Vec<Candidate> {
+    let theirs = &card.doors[usize::from(partner)];
+    let mut list: Vec<(u32, Candidate)> = Vec::new();
+    for &(from, _) in &door.addresses {
+        for (place, to) in theirs.sockets().enumerate() {
+            let score = pairing::score_addresses(from, theirs.addresses[place].0);
+            list.push((score, Candidate { partner, from, to }));
+        }
+    }
+    list.retain(|entry| entry.0 > 0);
+    list.sort_by_key(|entry| std::cmp::Reverse(entry.0));
+    list.into_iter().map(|entry| entry.1).collect()
+}
