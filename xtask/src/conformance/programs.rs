@@ -152,7 +152,7 @@ fn judge(expected: &Expected, outcome: &Outcome) -> Verdict {
 }
 
 /// The verdict of a program whose last line is `No Errors`, `Skipped: needs N ranks` or `Skipped: why`.
-pub(super) fn no_errors(outcome: &Outcome) -> Verdict {
+pub(crate) fn no_errors(outcome: &Outcome) -> Verdict {
     let last = outcome.stdout.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("").trim();
     if !outcome.success() {
         Verdict::Failed(outcome.reason())
