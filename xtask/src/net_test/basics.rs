@@ -34,7 +34,7 @@ pub(super) fn conform_all(session: &mut Session<'_>) -> Result<()> {
 fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Result<()> {
     let network = Network::new(1)?;
     let launch = [launch, &["-x", "CHECK_HOSTS=2"]].concat();
-    let (mut passed, mut skipped, begin) = (0, 0, Instant::now());
+    let (mut passed, mut left_out, begin) = (0, 0, Instant::now());
     for source in programs::sources()? {
         let name = programs::name(&source);
         let is_wanted = session.options.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
@@ -50,12 +50,12 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
                     passed += 1;
                     continue;
                 }
-                Verdict::Skipped(why) => {
-                    skipped += 1;
-                    println!("skipped {name} on {ranks} ranks: {why}");
+                Verdict::LeftOut(why) => {
+                    left_out += 1;
+                    println!("left out {name} on {ranks} ranks: {why}");
                     continue;
                 }
-                Verdict::Failed(_) => {}
+                Verdict::Skipped(_) | Verdict::Failed(_) => {}
             }
             let what = format!("{name} on {ranks} ranks {}", launch.join(" "));
             session.verdict(false, what.trim(), || outcome.reason());
@@ -64,7 +64,7 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
         }
     }
     println!(
-        "== net-test: {passed} conformance runs passed, {skipped} skipped, {:.0} s",
+        "== net-test: {passed} conformance runs passed, {left_out} left out, {:.0} s",
         begin.elapsed().as_secs_f64()
     );
     Ok(())
