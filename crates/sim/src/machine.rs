@@ -1,18 +1,20 @@
 //! From a machine description to a simulated network: what the simulator makes of the file's numbers.
 //!
 //! A switch model with a `router` section is simulated as such. One without is an Ethernet switch: frames of the NIC's
-//! MTU with 38 B of preamble, header, checksum and gap, one lane a link, no loss (as with 802.3x pause), its buffer
-//! shared out evenly over the ports. What of a description the simulator does not model is listed in
+//! MTU with 38 B of preamble, header, checksum and gap, output queues, 802.3x pause, its buffer shared out evenly over the
+//! cables that feed it. What of a description the simulator does not model is listed in
 //! [`Simulated::notes`], so that no number is silently without effect.
 
 use ayatori_fabric::description::{
-    Machine, RouterModel, Routing as Asked, SwitchModel, Switching as Described,
+    LagHash as DescribedHash, Machine, RouterModel, Routing as Asked, SwitchModel, Switching as Described,
 };
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{DimensionOrder, Method, Routing, RoutingError, Table, TieRule};
 
 use crate::cluster;
-use crate::network::{BuildError, Config, Network, NicOrder, Probe, Switching};
+use crate::network::{
+    BuildError, Config, LagHash, Network, NicOrder, Probe, Queueing, SharedBuffer, Switching,
+};
 
 /// Preamble 8, header 14, checksum 4, gap 12: what a frame takes on the wire beside its payload, bytes.
 const ETHERNET_OVERHEAD_BYTES: u32 = 38;
@@ -79,6 +81,7 @@ fn router_config(router: &RouterModel, model: &SwitchModel) -> Result<Config, Ma
         header_bytes: narrow("header_bytes", router.header_bytes)?,
         packet_min_bytes: narrow("packet_min_bytes", router.packet_min_bytes)?,
         flit_bytes: narrow("flit_bytes", router.flit_bytes)?,
+        queueing: Queueing::Input,
         vc_buffer_bytes: narrow("virtual_channel_buffer_bytes", router.virtual_channel_buffer_bytes)?,
         vc_count: u8::try_from(router.virtual_channel_count)
             .map_err(|_| MachineError::TooLarge("virtual_channels", router.virtual_channel_count.into()))?,
@@ -105,12 +108,7 @@ fn ethernet_config(
 ) -> Result<Config, MachineError> {
     let payloads = machine.host_models.iter().flat_map(|host| &host.nics).map(|nic| nic.mtu_bytes);
     let mtu_bytes = payloads.min().unwrap_or(1_500) + ETHERNET_OVERHEAD_BYTES;
-    let shares = u64::from(model.port_count);
-    let share = model.buffer_bytes.map_or(ETHERNET_PORT_BUFFER_BYTES, |all| all / shares);
-    let vc_buffer_bytes = narrow("buffer_bytes", share)?.max(mtu_bytes);
-    if u64::from(vc_buffer_bytes) > share {
-        notes.push(format!("{}: a port's buffer of {share} B is simulated as one frame", model.name));
-    }
+    let buffer = shared_buffer(machine, model, mtu_bytes, notes)?;
     if !model.pause || !machine.options.pause {
         notes.push("frames are never lost, as with 802.3x pause, though the description has it off".into());
     }
@@ -120,7 +118,8 @@ fn ethernet_config(
         packet_min_bytes: ETHERNET_MIN_BYTES.min(mtu_bytes),
         // A switch looks at a frame once it has the addresses; bytes are not padded.
         flit_bytes: 1,
-        vc_buffer_bytes,
+        queueing: Queueing::Output(buffer),
+        vc_buffer_bytes: mtu_bytes,
         vc_count: 1,
         route_ps: model.latency_ps,
         vc_allocation_ps: 0,
@@ -128,6 +127,45 @@ fn ethernet_config(
         switch_traversal_ps: 0,
         switching: switching(model),
         nic_order: NicOrder::RoundRobin,
+    })
+}
+
+/// Thresholds of pause that lose no frame. Above the threshold there can be the frame that crosses it, what comes in during
+/// a frame that delays the pause frame, the frame that its receiver is sending, and what is on the cable meanwhile.
+fn shared_buffer(
+    machine: &Machine,
+    model: &SwitchModel,
+    mtu_bytes: u32,
+    notes: &mut Vec<String>,
+) -> Result<SharedBuffer, MachineError> {
+    let ports = u64::from(model.port_count);
+    let share_bytes = model.buffer_bytes.map_or(ETHERNET_PORT_BUFFER_BYTES, |all| all / ports);
+    let in_flight_bytes = |spec: &LinkSpec| {
+        let bits_ps = u128::from(spec.rate_bits_per_s) * 2 * u128::from(spec.latency_ps);
+        (bits_ps / 8 / 1_000_000_000_000) as u64
+    };
+    let on_cables = machine.graph.links().map(|(_, link)| in_flight_bytes(&link.spec)).max().unwrap_or(0);
+    let headroom_bytes = 3 * u64::from(mtu_bytes) + u64::from(ETHERNET_MIN_BYTES) + on_cables;
+    let frame_bytes = u64::from(mtu_bytes);
+    let usual_bytes = share_bytes.saturating_sub(headroom_bytes).max(frame_bytes);
+    let on_bytes = model.pause_on_bytes.unwrap_or(usual_bytes);
+    // Two frames lower, so that one frame does not change it back.
+    let off_bytes = model.pause_off_bytes.unwrap_or(on_bytes.saturating_sub(2 * frame_bytes)).min(on_bytes);
+    if on_bytes + headroom_bytes > share_bytes {
+        notes.push(format!(
+            "{}: pause above {on_bytes} B with {headroom_bytes} B on their way is more than the {share_bytes} B of a \
+             port's share of the buffer; frames are simulated as never lost",
+            model.name
+        ));
+    }
+    let lag_hash = match model.lag_hash {
+        DescribedHash::Addresses => LagHash::Addresses,
+        DescribedHash::AddressesAndPorts => LagHash::AddressesAndPorts,
+    };
+    Ok(SharedBuffer {
+        pause_on_bytes: narrow("pause_on_bytes", on_bytes)?,
+        pause_off_bytes: narrow("pause_off_bytes", off_bytes)?,
+        lag_hash,
     })
 }
 

@@ -14,6 +14,12 @@ use crate::slab::NONE;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Class {
+    /// A frame has arrived at an Ethernet switch.
+    Frame,
+    /// A cable of an Ethernet switch or NIC may be free.
+    Cable,
+    /// A pause frame takes effect.
+    Pause,
     /// A NIC may have something to send.
     Nic,
     /// A message has left its NIC.

@@ -1,7 +1,7 @@
 //! What a run says about the network: utilisation, queueing, and the bottleneck in one line.
 
 use std::collections::HashMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use ayatori_fabric::graph::{ChannelId, Graph, Node};
 
@@ -124,15 +124,18 @@ impl LinkReport {
         }
         let named = |load: &ChannelLoad| busy_channel(graph, load, elapsed_ps);
         let all = between.iter().chain(&ejection);
-        let waited_most = all.max_by_key(|load| (load.waited_ps, std::cmp::Reverse(load.channel)));
-        let received: HashMap<ChannelId, u64> =
-            ejection.iter().map(|load| (load.channel.reverse(), load.busy_ps)).collect();
-        let both = |load: &ChannelLoad| load.busy_ps + received.get(&load.channel).copied().unwrap_or(0);
-        let busiest_nic = injection.iter().max_by_key(|load| (both(load), std::cmp::Reverse(load.channel)));
+        let waited_most =
+            all.max_by_key(|load| (load.waited_ps, std::cmp::Reverse((load.channel, load.cable))));
+        let received: HashMap<(ChannelId, Option<u32>), u64> =
+            ejection.iter().map(|load| ((load.channel.reverse(), load.cable), load.busy_ps)).collect();
+        let received = |load: &ChannelLoad| received.get(&(load.channel, load.cable)).copied();
+        let both = |load: &ChannelLoad| load.busy_ps + received(load).unwrap_or(0);
+        let busiest_nic =
+            injection.iter().max_by_key(|load| (both(load), std::cmp::Reverse((load.channel, load.cable))));
         let part = |load: &ChannelLoad| both(load) as f64 / elapsed_ps.max(1) as f64;
         // The number decides among equals, so that the same run names the same links.
         let mut busiest = between.clone();
-        busiest.sort_by_key(|load| (std::cmp::Reverse(load.busy_ps), load.channel));
+        busiest.sort_by_key(|load| (std::cmp::Reverse(load.busy_ps), load.channel, load.cable));
         LinkReport {
             elapsed_ps,
             worst: busiest.iter().filter(|load| load.busy_ps > 0).take(worst_count).map(named).collect(),
@@ -237,8 +240,12 @@ impl LinkReport {
 }
 
 fn busy_channel(graph: &Graph, load: &ChannelLoad, elapsed_ps: u64) -> BusyChannel {
+    let mut name = graph.describe_channel(load.channel);
+    if let Some(cable) = load.cable {
+        let _ = write!(name, " cable {}", cable + 1);
+    }
     BusyChannel {
-        name: graph.describe_channel(load.channel),
+        name,
         channel: load.channel,
         utilisation: load.busy_ps as f64 / elapsed_ps.max(1) as f64,
         mean_wait_ps: load.waited_ps as f64 / load.sent_packet_count.max(1) as f64,
@@ -246,7 +253,8 @@ fn busy_channel(graph: &Graph, load: &ChannelLoad, elapsed_ps: u64) -> BusyChann
 }
 
 fn group(graph: &Graph, loads: &[ChannelLoad], elapsed_ps: u64) -> Group {
-    let busiest = loads.iter().max_by_key(|load| (load.busy_ps, std::cmp::Reverse(load.channel)));
+    let busiest =
+        loads.iter().max_by_key(|load| (load.busy_ps, std::cmp::Reverse((load.channel, load.cable))));
     let busiest = busiest.filter(|load| load.busy_ps > 0).map(|load| busy_channel(graph, load, elapsed_ps));
     let elapsed_ps = elapsed_ps.max(1) as f64;
     let sum = |value: fn(&ChannelLoad) -> u64| loads.iter().map(|load| u128::from(value(load))).sum::<u128>();
@@ -296,7 +304,15 @@ mod tests {
         let mut network = nsim_torus(&[4, 4], NoProbe).unwrap();
         for &(from, to, bytes) in messages {
             let [from, to] = [from, to].map(NicId);
-            network.send(Message { from, to, bytes, gap: Gap::NONE, token: 0, notify_injected: false });
+            network.send(Message {
+                from,
+                to,
+                bytes,
+                gap: Gap::NONE,
+                flow: 0,
+                token: 0,
+                notify_injected: false,
+            });
         }
         while network.advance().unwrap().is_some() {}
         LinkReport::of(&network, network.now_ps(), 3)
@@ -326,7 +342,15 @@ mod tests {
         let mut network = nsim_torus(&[4, 4], NoProbe).unwrap();
         for (from, to) in [(NicId(0), NicId(1)), (NicId(1), NicId(0))] {
             let bytes = 4_000_000;
-            network.send(Message { from, to, bytes, gap: Gap::NONE, token: 0, notify_injected: false });
+            network.send(Message {
+                from,
+                to,
+                bytes,
+                gap: Gap::NONE,
+                flow: 0,
+                token: 0,
+                notify_injected: false,
+            });
             while network.advance().unwrap().is_some() {}
         }
         let line = line(&LinkReport::of(&network, network.now_ps(), 0));

@@ -7,7 +7,7 @@ use crate::plan::{MacAddr, PortNumber};
 
 use super::error::{DescriptionError, suggest};
 use super::machine::{Host, HostLink, Switch};
-use super::models::{HostModel, NicsAs, PortNames, SwitchModel, Switching};
+use super::models::{HostModel, LagHash, NicsAs, PortNames, SwitchModel, Switching};
 use super::reader::{Located, Place, Result, Section};
 
 /// Problem and remedy, to be given a place by whoever knows it.
@@ -576,6 +576,9 @@ fn bridge_model(name: String, host: &HostModel) -> SwitchModel {
         pause: true,
         switching: Switching::StoreAndForward,
         buffer_bytes: None,
+        pause_on_bytes: None,
+        pause_off_bytes: None,
+        lag_hash: LagHash::default(),
         latency_ps: 0,
         price: None,
         router: None,

@@ -48,8 +48,8 @@ use toml::de::{DeTable, DeValue};
 pub use error::DescriptionError;
 pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{
-    FastPorts, HostModel, NicDevice, NicModel, NicsAs, PortNames, RouterModel, SoftwareCosts, SwitchModel,
-    Switching,
+    FastPorts, HostModel, LagHash, NicDevice, NicModel, NicsAs, PortNames, RouterModel, SoftwareCosts,
+    SwitchModel, Switching,
 };
 pub use options::{Grouping, PlanOptions, Routing, TaggingOption};
 

@@ -50,6 +50,12 @@ pub struct SwitchModel {
     pub switching: Switching,
     /// Packet memory shared by all ports, bytes, if known.
     pub buffer_bytes: Option<u64>,
+    /// Bytes from one cable above which its far end is asked to pause; the simulator's.
+    pub pause_on_bytes: Option<u64>,
+    /// Bytes at which it may send again.
+    pub pause_off_bytes: Option<u64>,
+    /// What decides which cable of a LAG a frame takes; the simulator's.
+    pub lag_hash: LagHash,
     /// Time through the switch on top of receiving the frame, ps.
     pub latency_ps: u64,
     /// What one costs, in whatever currency the file keeps to.
@@ -67,6 +73,16 @@ pub enum Switching {
     CutThrough,
     /// When its header has come in and the next buffer has room for all of it.
     VirtualCutThrough,
+}
+
+/// What a switch hashes to choose a cable of a LAG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LagHash {
+    /// Source and destination addresses.
+    Addresses,
+    /// Addresses, and TCP's or UDP's ports: what plans configure.
+    #[default]
+    AddressesAndPorts,
 }
 
 /// A run of ports with a rate of their own (uplinks).
@@ -231,6 +247,7 @@ pub(super) fn switch_model(name: &Located<String>, section: Section<'_>) -> Resu
     let dialect = dialect(s)?;
     let able = capabilities_of(&dialect).expect("dialect() answers known names");
     let port_count = s.required_count("ports", 1..=4096, "48")? as PortNumber;
+    let (pause_on_bytes, pause_off_bytes) = pause_thresholds(s)?;
     let model = SwitchModel {
         name: name.value.clone(),
         port_count,
@@ -247,6 +264,9 @@ pub(super) fn switch_model(name: &Located<String>, section: Section<'_>) -> Resu
         pause: s.flag("pause")?.unwrap_or(able.sends_pause),
         switching: switching(s)?,
         buffer_bytes: s.count("buffer_bytes", 64..=1 << 40)?,
+        pause_on_bytes,
+        pause_off_bytes,
+        lag_hash: lag_hash(s)?,
         latency_ps: s.scaled("latency_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?.unwrap_or(0),
         price: s.number("price", 0.0, 1e12)?,
         router: s.section("router")?.map(router).transpose()?,
@@ -293,6 +313,29 @@ fn switching(s: &Section<'_>) -> Result<Switching> {
         Some(2) => Switching::VirtualCutThrough,
         _ => Switching::StoreAndForward,
     })
+}
+
+fn lag_hash(s: &Section<'_>) -> Result<LagHash> {
+    Ok(match s.choice("lag_hash", &["addresses", "addresses-and-ports"])? {
+        Some(0) => LagHash::Addresses,
+        _ => LagHash::AddressesAndPorts,
+    })
+}
+
+fn pause_thresholds(s: &Section<'_>) -> Result<(Option<u64>, Option<u64>)> {
+    let on = s.count("pause_on_bytes", 64..=1 << 31)?;
+    let off = s.count("pause_off_bytes", 0..=1 << 31)?;
+    match (on, off) {
+        (Some(on), Some(off)) if off > on => {
+            let problem = format!("is more than `pause_on_bytes`, {on}");
+            Err(s.error("pause_off_bytes", problem, "use less: sending goes on when that little is left"))
+        }
+        (None, Some(_)) => {
+            let problem = "says when a pause ends, but not when it begins";
+            Err(s.error("pause_off_bytes", problem, "give `pause_on_bytes` too"))
+        }
+        _ => Ok((on, off)),
+    }
 }
 
 fn fast_ports(s: &Section<'_>, port_count: PortNumber) -> Result<Option<FastPorts>> {

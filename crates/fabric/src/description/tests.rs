@@ -282,6 +282,9 @@ const BAD: &[Bad] = &[
     listed("nic = [{ name = \"eth0\", rate_gbps = 1 }]", "nic = []", "host_models.node", "[host_models.node]", "has no NIC"),
     listed("{ name = \"eth0\", rate_gbps = 1 }]", "{ name = \"enp129s0f1np1\", rate_gbps = 1 }]", "host_models.node.nic[0].name", "enp129", "leaves no room"),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 1024, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32 }", "switch_models.eight.router.virtual_channel_buffer_bytes", "", "no packet of 2048 bytes fits"),
+    listed("vlans_max = 64", "pause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "but not when it begins"),
+    listed("vlans_max = 64", "pause_on_bytes = 2000\npause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "more than `pause_on_bytes`"),
+    listed("vlans_max = 64", "lag_hash = \"mac\"", "switch_models.eight.lag_hash", "mac", "is not known"),
     // Topologies.
     listed("switch_model = \"eight\"", "switch_model = \"eight\"\nkind = \"ring\"\nswitches = 3", "topology.kind", "ring", "come from [[switch]]"),
     listed("routing = \"minimal\"", "routing = \"dimension-order\"", "plan.routing", "dimension-order", "has no dimensions"),

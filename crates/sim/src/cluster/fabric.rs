@@ -10,7 +10,7 @@ use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token, profiles};
 
 use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
-use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence};
+use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
 use crate::trace::{Activity, Trace};
 
@@ -374,10 +374,11 @@ impl Fabric {
         // As the process said, or as a study of its own prescribes.
         let gaps = self.config.gap_of_pair.as_deref().unwrap_or(&self.gaps);
         let gap = gaps.get(&(from, to)).copied().unwrap_or_default();
+        let flow = flow_of(from, to);
         let [from, to] = [from, to].map(|rank| self.nic_of(rank, u16::from(rail) - 1));
         // Packets of the protocols are short and leave at once; gaps are for data.
         let gap = if is_packet { Gap::NONE } else { gap };
-        self.network.send(Message { from, to, bytes, gap, token: flight, notify_injected: is_packet });
+        self.network.send(Message { from, to, bytes, gap, flow, token: flight, notify_injected: is_packet });
     }
 
     /// A process says how its data to another is to be paced.

@@ -374,7 +374,8 @@ impl Wire {
             self.network.set_timer(time_ps, flight | HELD_UP);
         } else {
             let bytes = bytes as u64;
-            let message = Message { from, to, bytes, gap: Gap::NONE, token: flight, notify_injected: false };
+            let message =
+                Message { from, to, bytes, gap: Gap::NONE, flow: 0, token: flight, notify_injected: false };
             self.network.send(message);
         }
     }

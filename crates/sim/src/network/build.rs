@@ -4,8 +4,8 @@ use ayatori_fabric::graph::{ChannelId, Graph, Node, SwitchId};
 use ayatori_fabric::routing::Routing;
 
 use super::{
-    BuildError, Config, Counters, FROM_NIC, LaneState, LinkClass, Network, NicState, NoProbe, PortState,
-    Probe, transfer_ps,
+    BuildError, Config, Counters, Ethernet, FROM_NIC, LaneState, LinkClass, MessageQueue, Network, NicState,
+    NoProbe, PortState, Probe, transfer_ps,
 };
 use crate::queue::Queue;
 use crate::slab::{NONE, Slab};
@@ -54,17 +54,22 @@ impl<P: Probe> Network<P> {
         let latency_max_ps = links.iter().map(|link| link.latency_ps).max().unwrap_or(0);
         // A packet sent now, its credit sent when it is gone, and a packet in the way of it.
         let horizon_ps = 2 * longest_ps + latency_max_ps + config.pipeline_ps();
+        let first_nic_port = firsts[graph.switch_count()];
+        let ethernet = Ethernet::new(&graph, &ports, &channels, first_nic_port, &config);
+        let lanes = if ethernet.is_used() { Vec::new() } else { lanes(&ports, first_nic_port, &config) };
         Ok(Network {
             pipeline_ps: config.pipeline_ps(),
             vcs_per_class: available / needed,
             now_ps: 0,
             wheel: Wheel::new(lookahead_ps(&links, &config), horizon_ps),
             queue: Queue::new(nics.len(), longest_ps),
-            first_nic_port: firsts[graph.switch_count()],
+            first_nic_port,
+            ethernet,
+            switch_firsts: firsts,
             injected_ps: Vec::new(),
             more_requests: vec![0; ports.len() * more_words],
             more_words,
-            lanes: lanes(&ports, firsts[graph.switch_count()], &config),
+            lanes,
             returns: Slab::default(),
             packets: Slab::default(),
             messages: Slab::default(),
@@ -148,8 +153,7 @@ fn nics(graph: &Graph, firsts: &[u32]) -> Result<(Vec<NicState>, Vec<u32>), Buil
                 port: first_nic_port + nics.len() as u32,
                 switch: switch.0,
                 switch_port: firsts[switch.index()] + u32::from(switch_port),
-                head: NONE,
-                tail: NONE,
+                waiting: MessageQueue::EMPTY,
             });
         }
         host_nics.push(nics.len() as u32);
@@ -216,11 +220,7 @@ fn link_class(
     config: &Config,
 ) -> Result<u16, BuildError> {
     let spec = graph.link(channel.link()).spec;
-    // 8 bits a byte, 10^12 ps a second, rounded to the nearest.
-    let rate = u128::from(spec.total_rate_bits_per_s());
-    let byte_time = (((8_000_000_000_000_u128 << BYTE_TIME_BITS) + rate / 2) / rate) as u64;
-    let flit_ps = transfer_ps(config.flit_bytes.into(), byte_time);
-    let class = LinkClass { byte_time, latency_ps: spec.latency_ps, flit_ps };
+    let class = LinkClass::of(spec.total_rate_bits_per_s(), spec.latency_ps, config);
     let place = classes.iter().position(|&known| known == class).unwrap_or_else(|| {
         classes.push(class);
         classes.len() - 1

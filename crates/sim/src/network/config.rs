@@ -18,6 +18,36 @@ pub enum NicOrder {
     RoundRobin,
 }
 
+/// Where packets wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queueing {
+    /// At inputs, by virtual channel, with credits: interconnects.
+    Input,
+    /// At outputs, in memory that all ports share, with pause frames: Ethernet (`ethernet`).
+    Output(SharedBuffer),
+}
+
+/// An Ethernet switch's memory, and how it uses several cables to the same neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedBuffer {
+    /// More than this from one cable, and the far end is asked to pause.
+    pub pause_on_bytes: u32,
+    /// No more than this, and it may send again.
+    pub pause_off_bytes: u32,
+    /// What decides which cable of an aggregated link a frame takes.
+    pub lag_hash: LagHash,
+}
+
+/// What is hashed to choose a cable of an aggregated link. Frames of one connection always take the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LagHash {
+    /// Source and destination: all traffic between two NICs takes one cable.
+    Addresses,
+    /// These and the connection's ports: what `plan` configures.
+    #[default]
+    AddressesAndPorts,
+}
+
 /// See the module's documentation. All sizes in bytes, all times in ps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -29,6 +59,8 @@ pub struct Config {
     pub packet_min_bytes: u32,
     /// Packets are padded to a multiple of this; a router looks at a packet when one flit of it has arrived.
     pub flit_bytes: u32,
+    /// Where packets wait. With [`Queueing::Output`] there are no virtual channels and no credits.
+    pub queueing: Queueing,
     /// Room of each virtual channel at each input port; credits count it.
     pub vc_buffer_bytes: u32,
     /// Virtual channels of each link. More than the routing needs are shared out by destination.
@@ -57,6 +89,7 @@ impl Config {
             header_bytes: 128,
             packet_min_bytes: 32,
             flit_bytes: 16,
+            queueing: Queueing::Input,
             vc_buffer_bytes: 4 * 2_048,
             vc_count: 2,
             route_ps: FLIT_PS,
@@ -103,6 +136,11 @@ impl Config {
         }
         if header_bytes >= mtu_bytes {
             return Err(format!("a header of {header_bytes} B leaves no payload in {mtu_bytes} B"));
+        }
+        if let Queueing::Output(SharedBuffer { pause_on_bytes: on, pause_off_bytes: off, .. }) = self.queueing
+            && off > on
+        {
+            return Err(format!("pause goes off at {off} B, above the {on} B at which it goes on"));
         }
         let longest = mtu_bytes.next_multiple_of(flit_bytes);
         if vc_buffer_bytes < longest || vc_buffer_bytes > 1 << 30 {

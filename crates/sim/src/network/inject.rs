@@ -1,32 +1,56 @@
 //! NICs: messages cut into packets, in turn, with gaps between them.
 
-use super::{Network, NicOrder, Packet, PortState, Probe, transfer_ps};
-use crate::queue::Class;
-use crate::slab::NONE;
+use super::{MessageQueue, MessageState, Network, NicOrder, Packet, PortState, Probe, transfer_ps};
+use crate::queue::{Class, Queue};
+use crate::slab::{NONE, Slab};
 
-impl<P: Probe> Network<P> {
-    /// Puts a message last in its NIC's queue. Whether it is the only one there, so that the NIC must be woken: if not,
-    /// the NIC has its next time to look, or waits for a credit, whatever is behind its first message.
-    pub(super) fn enqueue_message(&mut self, nic: u32, handle: u32) -> bool {
-        self.messages[handle].next = NONE;
-        let state = &mut self.nics[nic as usize];
-        let before = std::mem::replace(&mut state.tail, handle);
+impl MessageQueue {
+    /// Puts a message last. Whether it is the only one, so that the NIC must be woken: if not, the NIC has its next time
+    /// to look, or waits for room, whatever is behind its first message.
+    pub(super) fn push(&mut self, messages: &mut Slab<MessageState>, handle: u32) -> bool {
+        messages[handle].next = NONE;
+        let before = std::mem::replace(&mut self.tail, handle);
         if before == NONE {
-            state.head = handle;
+            self.head = handle;
         } else {
-            self.messages[before].next = handle;
+            messages[before].next = handle;
         }
         before == NONE
     }
 
-    fn dequeue_message(&mut self, nic: u32) {
-        let state = &mut self.nics[nic as usize];
-        state.head = self.messages[state.head].next;
-        if state.head == NONE {
-            state.tail = NONE;
+    fn pop(&mut self, messages: &Slab<MessageState>) {
+        self.head = messages[self.head].next;
+        if self.head == NONE {
+            self.tail = NONE;
         }
     }
 
+    /// Takes a packet off the first message, which is then done, first again, or last.
+    pub(super) fn take_packet(
+        &mut self,
+        messages: &mut Slab<MessageState>,
+        queue: &mut Queue,
+        order: NicOrder,
+        (payload, done_ps): (u32, u64),
+    ) {
+        let handle = self.head;
+        let state = &mut messages[handle];
+        state.unsent_bytes -= u64::from(payload);
+        state.unsent_packets -= 1;
+        if state.unsent_packets == 0 {
+            let notify = state.message.notify_injected;
+            self.pop(messages);
+            if notify {
+                queue.push(done_ps, Class::Injected, handle);
+            }
+        } else if order == NicOrder::RoundRobin && state.next != NONE {
+            self.pop(messages);
+            let _ = self.push(messages, handle);
+        }
+    }
+}
+
+impl<P: Probe> Network<P> {
     /// A NIC's time to look has come.
     #[inline(never)]
     pub(super) fn on_nic_port(&mut self, port: u32) {
@@ -43,7 +67,7 @@ impl<P: Probe> Network<P> {
     fn inject(&mut self, port: u32) {
         let PortState { far, owner: nic, .. } = self.ports[port as usize];
         let link = self.link_of(port);
-        let handle = self.nics[nic as usize].head;
+        let handle = self.nics[nic as usize].waiting.head;
         if handle == NONE {
             return;
         }
@@ -70,7 +94,8 @@ impl<P: Probe> Network<P> {
         if self.probe.watches() {
             self.probe.on_transmit(self.channels[port as usize], self.now_ps, done_ps, bytes);
         }
-        self.take_from_message(nic, handle, payload, done_ps);
+        let (waiting, order) = (&mut self.nics[nic as usize].waiting, self.config.nic_order);
+        waiting.take_packet(&mut self.messages, &mut self.queue, order, (payload, done_ps));
         let packet = Packet {
             ready_ps: self.now_ps,
             next: NONE,
@@ -89,25 +114,8 @@ impl<P: Probe> Network<P> {
         }
         let head_ps = self.now_ps + link.latency_ps + link.flit_ps;
         self.enter(target, packet_handle, packet, link, head_ps, done_ps + link.latency_ps);
-        if self.nics[nic as usize].head != NONE {
+        if self.nics[nic as usize].waiting.head != NONE {
             self.wake(port, done_ps + gap_ps);
-        }
-    }
-
-    /// Takes a packet off the first message of a NIC, which is then done, first again, or last.
-    fn take_from_message(&mut self, nic: u32, handle: u32, payload: u32, done_ps: u64) {
-        let state = &mut self.messages[handle];
-        state.unsent_bytes -= u64::from(payload);
-        state.unsent_packets -= 1;
-        if state.unsent_packets == 0 {
-            let notify = state.message.notify_injected;
-            self.dequeue_message(nic);
-            if notify {
-                self.queue.push(done_ps, Class::Injected, handle);
-            }
-        } else if self.config.nic_order == NicOrder::RoundRobin && state.next != NONE {
-            self.dequeue_message(nic);
-            let _ = self.enqueue_message(nic, handle);
         }
     }
 }

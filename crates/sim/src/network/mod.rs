@@ -6,6 +6,8 @@
 //!
 //! # Model
 //!
+//! What follows is about routers with credits; Ethernet switches are another model (`ethernet`).
+//!
 //! Routers buffer at the input, one first-in-first-out queue for each virtual channel of each input port (a *lane*), and
 //! every lane has its own way into the crossbar. An output port sends one packet at a time; among the lanes whose first
 //! packet wants it, is ready and has room ahead, it takes the next in turn (round robin). Room is counted by credits,
@@ -44,14 +46,17 @@
 mod arbitrate;
 mod build;
 mod config;
+mod ethernet;
 mod inject;
 mod standstill;
 mod watch;
 
 use ayatori_fabric::graph::{ChannelId, Graph, HostId, Port, SwitchId};
 use ayatori_fabric::routing::{Routing, RoutingError};
+use ethernet::Ethernet;
 
-pub use config::{Config, NicOrder, Switching};
+pub use config::{Config, LagHash, NicOrder, Queueing, SharedBuffer, Switching};
+pub use ethernet::{cable_of, flow_of};
 pub use standstill::Deadlock;
 pub use watch::{Glimpse, Watch};
 
@@ -79,6 +84,9 @@ pub struct Message {
     pub bytes: u64,
     /// Silence of the sending NIC after each packet of this message.
     pub gap: Gap,
+    /// The connection between the two NICs that it belongs to, as two port numbers of 16 bits: with the NICs it decides
+    /// which cable of an aggregated link is taken.
+    pub flow: u32,
     /// The caller's name for it.
     pub token: u32,
     /// Whether [`Occurrence::Injected`] is wanted.
@@ -146,7 +154,8 @@ pub trait Probe {
     fn watches(&self) -> bool {
         true
     }
-    /// A packet of `bytes` occupies `channel` from `start_ps` to `end_ps`.
+    /// A packet of `bytes` occupies `channel` from `start_ps` to `end_ps`; of an Ethernet link of several cables it
+    /// occupies one, which is told as that part of the time.
     fn on_transmit(&mut self, _channel: ChannelId, _start_ps: u64, _end_ps: u64, _bytes: u32) {}
     /// A message was given to its NIC.
     fn on_send(&mut self, _time_ps: u64, _handle: u32, _message: &Message) {}
@@ -200,6 +209,15 @@ struct LinkClass {
     latency_ps: u64,
     /// Transfer time of a flit.
     flit_ps: u64,
+}
+
+impl LinkClass {
+    fn of(rate_bits_per_s: u64, latency_ps: u64, config: &Config) -> LinkClass {
+        // 8 bits a byte, 10^12 ps a second, rounded to the nearest.
+        let rate = u128::from(rate_bits_per_s);
+        let byte_time = (((8_000_000_000_000_u128 << build::BYTE_TIME_BITS) + rate / 2) / rate) as u64;
+        LinkClass { byte_time, latency_ps, flit_ps: transfer_ps(config.flit_bytes.into(), byte_time) }
+    }
 }
 
 /// A port of a router or a NIC: its output, and what is fixed about its input. One cache line.
@@ -324,8 +342,18 @@ struct NicState {
     switch: u32,
     /// The router's port for this NIC.
     switch_port: u32,
+    waiting: MessageQueue,
+}
+
+/// The messages that a NIC has to send, through [`MessageState::next`].
+#[derive(Debug, Clone, Copy)]
+struct MessageQueue {
     head: u32,
     tail: u32,
+}
+
+impl MessageQueue {
+    const EMPTY: MessageQueue = MessageQueue { head: NONE, tail: NONE };
 }
 
 /// Counters of the whole network.
@@ -382,6 +410,9 @@ pub struct Network<P: Probe = NoProbe> {
     host_nics: Vec<u32>,
     /// Direction away from every port; meaningless where nothing is plugged in.
     channels: Vec<ChannelId>,
+    /// Number of every switch's first port.
+    switch_firsts: Vec<u32>,
+    ethernet: Ethernet,
     counters: Counters,
     publisher: watch::Publisher,
     probe: P,
@@ -439,7 +470,8 @@ impl<P: Probe> Network<P> {
 
     /// Whether a NIC has begun to send the last packet of all that it was given.
     pub fn is_idle(&self, nic: NicId) -> bool {
-        self.nics[nic.0 as usize].head == NONE
+        let NicState { port, waiting, .. } = self.nics[nic.0 as usize];
+        if self.ethernet.is_used() { self.ethernet.is_idle(port) } else { waiting.head == NONE }
     }
 
     /// Counters so far.
@@ -454,7 +486,7 @@ impl<P: Probe> Network<P> {
 
     /// Most packets in flight at once so far.
     pub fn packet_high_water_count(&self) -> usize {
-        self.packets.high_water()
+        self.packets.high_water() + self.ethernet.frames.high_water()
     }
 
     /// The probe.
@@ -467,16 +499,26 @@ impl<P: Probe> Network<P> {
         &mut self.probe
     }
 
-    /// For every direction of every link in use: bytes and packets sent, and the time packets waited for it.
+    /// For every direction of every link in use (Ethernet: of every cable): bytes and packets sent, and the time packets
+    /// waited for it.
     pub fn channel_loads(&self) -> impl Iterator<Item = ChannelLoad> + '_ {
-        let used = self.ports.iter().zip(&self.channels).filter(|(port, _)| port.far != NONE);
-        used.map(|(port, &channel)| ChannelLoad {
+        let of_ethernet = self.ethernet.is_used();
+        let ports = if of_ethernet { &[] } else { &self.ports[..] };
+        let used = ports.iter().zip(&self.channels).filter(|(port, _)| port.far != NONE);
+        let of_ports = used.map(|(port, &channel)| ChannelLoad {
             channel,
+            cable: None,
             sent_bytes: port.sent_bytes,
             sent_packet_count: port.sent_count.into(),
             busy_ps: transfer_ps(port.sent_bytes, self.links[usize::from(port.link)].byte_time),
             waited_ps: port.waited_ps,
-        })
+        });
+        of_ports.chain(self.ethernet.loads())
+    }
+
+    /// Ethernet: the most memory of a switch that frames from one cable ever took, bytes.
+    pub fn held_max_bytes(&self) -> u32 {
+        self.ethernet.held_max_bytes()
     }
 
     /// Bytes of memory that the state of ports, lanes and NICs takes: what a network costs before any traffic.
@@ -486,6 +528,7 @@ impl<P: Probe> Network<P> {
             + size_of_val(&*self.more_requests)
             + size_of_val(&*self.nics)
             + size_of_val(&*self.channels)
+            + self.ethernet.memory_bytes()
     }
 
     /// Bytes of memory that a packet in flight takes, its credit included.
@@ -508,8 +551,13 @@ impl<P: Probe> Network<P> {
         });
         self.counters.given_packet_count += packet_count;
         self.probe.on_send(self.now_ps, handle, &message);
-        if self.enqueue_message(message.from.0, handle) {
-            let port = self.nics[message.from.0 as usize].port;
+        if self.ethernet.is_used() {
+            self.send_frames(&message, handle);
+            return;
+        }
+        let nic = &mut self.nics[message.from.0 as usize];
+        if nic.waiting.push(&mut self.messages, handle) {
+            let port = nic.port;
             let time_ps = self.ports[port as usize].free_ps.max(self.now_ps);
             self.wake(port, time_ps);
         }
@@ -567,6 +615,9 @@ impl<P: Probe> Network<P> {
             self.now_ps = event.time_ps;
             self.counters.event_count += 1;
             match event.class {
+                Class::Frame => self.on_frame(event.entity),
+                Class::Cable => self.on_cable(event.entity),
+                Class::Pause => self.on_pause(event.entity),
                 Class::Nic => self.on_nic_port(event.entity),
                 Class::Injected => {
                     let token = self.messages[event.entity].message.token;
@@ -598,6 +649,9 @@ impl<P: Probe> Network<P> {
 pub struct ChannelLoad {
     /// The direction of the link.
     pub channel: ChannelId,
+    /// Which of an Ethernet link's cables, from 0. `None` if it has only one, and with credits: a link of several is one
+    /// there that is as fast as all of them.
+    pub cable: Option<u32>,
     /// Bytes sent, headers and padding included.
     pub sent_bytes: u64,
     /// Packets sent.

@@ -36,15 +36,33 @@ impl fmt::Display for Deadlock {
 impl std::error::Error for Deadlock {}
 
 impl<P: Probe> Network<P> {
-    /// Names the circle. Every lane waits for at most one other, so following the waiting leads into it.
+    /// Names the circle.
     pub(super) fn standstill(&self) -> Deadlock {
+        let cycle = if self.ethernet.is_used() {
+            let lane = |cable: u32| Lane { channel: self.ethernet.cables[cable as usize].channel, vc: 0 };
+            self.ethernet.circle().into_iter().map(lane).collect()
+        } else {
+            self.circle_of_lanes()
+        };
+        let ports_ps = self.ports.iter().map(|port| port.free_ps).max();
+        let line = |lane: &Lane| format!("\n  {}", describe_lane(&self.graph, *lane));
+        Deadlock {
+            time_ps: self.ethernet.last_free_ps().or(ports_ps).unwrap_or(self.now_ps),
+            packet_count: self.packets.len() + self.ethernet.frames.len(),
+            message_count: self.messages.len(),
+            description: cycle.iter().map(line).collect(),
+            cycle,
+        }
+    }
+
+    /// Every lane waits for at most one other, so following the waiting leads into the circle.
+    fn circle_of_lanes(&self) -> Vec<Lane> {
         const FRESH: u32 = u32::MAX;
         let mut seen_from = vec![FRESH; self.lanes.len()];
         let waits_for = |lane: u32| match &self.lanes[lane as usize] {
             state if state.head == NONE => NONE,
             state => state.head_target,
         };
-        let mut cycle = Vec::new();
         for start in 0..self.lanes.len() as u32 {
             let mut at = start;
             while at != NONE && seen_from[at as usize] == FRESH {
@@ -56,18 +74,10 @@ impl<P: Probe> Network<P> {
                     let next = waits_for(lane);
                     (next != at).then_some(next)
                 });
-                cycle = circle.map(|lane| self.fabric_lane(lane)).collect();
-                break;
+                return circle.map(|lane| self.fabric_lane(lane)).collect();
             }
         }
-        let line = |lane: &Lane| format!("\n  {}", describe_lane(&self.graph, *lane));
-        Deadlock {
-            time_ps: self.ports.iter().map(|port| port.free_ps).max().unwrap_or(self.now_ps),
-            packet_count: self.packets.len(),
-            message_count: self.messages.len(),
-            description: cycle.iter().map(line).collect(),
-            cycle,
-        }
+        Vec::new()
     }
 
     /// What is not as it was before any traffic, in words: packets left in a buffer, credits lost or made. `None` if all
@@ -88,7 +98,10 @@ impl<P: Probe> Network<P> {
                 return Some(format!("{lane}: {credits} B of credits, first packet {:?}", state.head));
             }
         }
-        let left = (self.packets.len(), self.messages.len());
+        if let Some((channel, words)) = self.ethernet.leftover() {
+            return Some(format!("{}: {words}", self.graph.describe_channel(channel)));
+        }
+        let left = (self.packets.len() + self.ethernet.frames.len(), self.messages.len());
         let requested =
             self.ports.iter().any(|port| port.requests != 0) || self.more_requests.iter().any(|&w| w != 0);
         (left != (0, 0) || requested)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ayatori_fabric::graph::HostId;
 
-use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, Probe};
+use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, Probe, flow_of};
 use crate::random::Random;
 
 /// A message of a round.
@@ -217,7 +217,15 @@ impl<P: Probe, T: Pattern> Driver<'_, P, T> {
         self.report.network_message_count += 1;
         self.report.network_bytes += bytes;
         let gap = self.setup.gap;
-        self.network.send(Message { from: from_nic, to: to_nic, bytes, gap, token, notify_injected: true });
+        self.network.send(Message {
+            from: from_nic,
+            to: to_nic,
+            bytes,
+            gap,
+            flow: flow_of(from, to),
+            token,
+            notify_injected: true,
+        });
     }
 
     fn on_sent(&mut self, token: u32) {

@@ -82,6 +82,7 @@ impl Sources {
             to: self.take(nic),
             bytes: self.payload_bytes.into(),
             gap: Gap::NONE,
+            flow: 0,
             token: nic,
             notify_injected: waits,
         };

@@ -59,7 +59,7 @@ fn run_world(seed: u64) -> (u64, u64) {
         let bytes = random.below(1 << size_bits);
         let paced = random.below(2) as u32;
         let gap = Gap { milli_packets: random.below(2_500) as u32 * paced };
-        let message = Message { from, to, bytes, gap, token, notify_injected: random.below(2) == 0 };
+        let message = Message { from, to, bytes, gap, flow: 0, token, notify_injected: random.below(2) == 0 };
         sent.push(message);
         if random.below(3) == 0 {
             network.set_timer(random.below(3_000_000), token);

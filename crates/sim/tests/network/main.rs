@@ -3,6 +3,7 @@
 mod analytic;
 mod deadlock;
 mod digest;
+mod ethernet;
 mod invariants;
 mod saturation;
 mod throughput;

@@ -38,7 +38,15 @@ pub(crate) fn line(switch_count: u32, hosts_per_switch: u32) -> Network {
 }
 
 pub(crate) fn message(from: u32, to: u32, bytes: u64) -> Message {
-    Message { from: NicId(from), to: NicId(to), bytes, gap: Gap::NONE, token: from, notify_injected: false }
+    Message {
+        from: NicId(from),
+        to: NicId(to),
+        bytes,
+        gap: Gap::NONE,
+        flow: 0,
+        token: from,
+        notify_injected: false,
+    }
 }
 
 /// Delivery times in order of delivery, with the sender.

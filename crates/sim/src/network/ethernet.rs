@@ -1,0 +1,483 @@
+//! Ethernet switches: output queues in shared memory, pause frames (IEEE 802.3x), link aggregation.
+//!
+//! A frame is received into the switch's memory and stands in the queue of the cable that it leaves by, first come, first
+//! served, whatever input it came by; so no frame stands behind another that wants elsewhere. What came in by a cable and
+//! has not left is counted. Above [`SharedBuffer::pause_on_bytes`] the far end of that cable is asked to pause: a pause
+//! frame waits for the frame that is being sent in that direction, takes the cable's latency and its own length, and the
+//! far end finishes the frame it is sending. So nothing is lost as long as an input's share of memory holds that much
+//! more than the threshold. At [`SharedBuffer::pause_off_bytes`] the far end may go on.
+//!
+//! A link of several cables (LAG) is as many queues; a hash of addresses decides which a frame takes ([`cable_of`]). A
+//! NIC of several cables (a bond) does the same with its messages.
+//!
+//! Pausing stops all that goes over a cable, so switches can wait for each other in a circle: nothing is pending any more
+//! then, and `standstill` names the circle.
+//!
+//! Not modelled: the bandwidth that pause frames take, priorities, and loss where pause is off.
+//!
+//! Events are taken in order of time (`queue`), two for a frame and hop: its arrival, and the end of its sending.
+
+use ayatori_fabric::graph::{ChannelId, Graph, SwitchId};
+use ayatori_fabric::routing::Hop;
+
+use super::{
+    ChannelLoad, Config, LagHash, LinkClass, Message, MessageQueue, Network, PortState, Probe, Queueing,
+    SharedBuffer, Switching, transfer_ps,
+};
+use crate::queue::Class;
+use crate::random::Random;
+use crate::slab::{NONE, Slab};
+
+/// A pause frame with preamble and gap, bytes.
+const PAUSE_FRAME_BYTES: u64 = 84;
+
+/// One end of a cable: its output, with the queue before it, and what is known of its input.
+#[derive(Debug, Clone)]
+pub(super) struct Cable {
+    /// When the output has sent what it is sending, a NIC's gap included.
+    free_ps: u64,
+    /// The pending look at the output, `u64::MAX` if none.
+    look_ps: u64,
+    /// The far end; `NONE` if there is no link.
+    pub(super) far: u32,
+    pub(super) channel: ChannelId,
+    /// Which of the link's cables; `None` if there is one.
+    number: Option<u32>,
+    link: LinkClass,
+    /// The switch; `NONE` for a NIC.
+    switch: u32,
+    /// The switch's port in the graph.
+    port: u16,
+    /// Frames that wait for the output.
+    pub(super) first: u32,
+    last: u32,
+    /// A NIC's messages.
+    waiting: MessageQueue,
+    /// The far end has asked for silence.
+    pub(super) paused: bool,
+    /// The frame being sent leaves memory at this time; its length and where it came in.
+    leaving_ps: u64,
+    leaving_bytes: u32,
+    leaving_input: u32,
+    /// Frames on their way to this end, the first to arrive first.
+    coming_first: u32,
+    coming_last: u32,
+    /// Bytes in memory that came in here, and the most there ever were.
+    held_bytes: u32,
+    held_max_bytes: u32,
+    /// Whether the far end has been asked to pause.
+    asked: bool,
+    sent_bytes: u64,
+    sent_count: u64,
+    waited_ps: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    ready_ps: u64,
+    injected_ps: u64,
+    /// When its last byte has arrived where it is going.
+    tail_ps: u64,
+    pub(super) next: u32,
+    message: u32,
+    to_nic: u32,
+    bytes: u32,
+    hash: u32,
+    /// The cable's end by which it came into the switch where it is.
+    pub(super) input: u32,
+    is_last: bool,
+}
+
+/// The cables of a port of the graph.
+#[derive(Debug, Clone, Copy, Default)]
+struct Group {
+    first: u32,
+    count: u32,
+}
+
+/// Cables and frames. Empty if the network is none of Ethernet switches.
+#[derive(Debug, Default)]
+pub(super) struct Ethernet {
+    pub(super) cables: Vec<Cable>,
+    /// By port as in `Network::ports`.
+    groups: Vec<Group>,
+    pub(super) frames: Slab<Frame>,
+    buffer: Option<SharedBuffer>,
+}
+
+/// Which of `count` cables a message takes: as Linux' `layer3+4`, addresses being consecutive numbers of a subnet. The
+/// same both ways.
+pub fn cable_of(message: &Message, hash: LagHash, count: u32) -> u32 {
+    hash_of(message, hash) % count.max(1)
+}
+
+/// The flow of the connection between two processes: ports that are spread as a system's choice is, the same both ways.
+pub fn flow_of(from: u32, to: u32) -> u32 {
+    let pair = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
+    Random::new(pair).next_u64() as u32
+}
+
+fn hash_of(message: &Message, hash: LagHash) -> u32 {
+    let ports =
+        if hash == LagHash::AddressesAndPorts { message.flow >> 16 ^ message.flow & 0xFFFF } else { 0 };
+    let mixed = (message.from.0 + 1) ^ (message.to.0 + 1) ^ ports;
+    let folded = mixed ^ mixed >> 16;
+    folded ^ folded >> 8
+}
+
+impl Ethernet {
+    /// The cables behind `ports`.
+    pub(super) fn new(
+        graph: &Graph,
+        ports: &[PortState],
+        channels: &[ChannelId],
+        first_nic_port: u32,
+        config: &Config,
+    ) -> Ethernet {
+        let Queueing::Output(buffer) = config.queueing else { return Ethernet::default() };
+        let spec = |port: usize| graph.link(channels[port].link()).spec;
+        let mut groups = Vec::with_capacity(ports.len());
+        let mut cable_count = 0;
+        for (port, state) in ports.iter().enumerate() {
+            let count = if state.far == NONE { 0 } else { spec(port).cable_count };
+            groups.push(Group { first: cable_count, count });
+            cable_count += count;
+        }
+        let mut cables = Vec::with_capacity(cable_count as usize);
+        for (port, state) in ports.iter().enumerate() {
+            for number in 0..groups[port].count {
+                let is_nic = port as u32 >= first_nic_port;
+                cables.push(Cable {
+                    free_ps: 0,
+                    look_ps: u64::MAX,
+                    far: groups[state.far as usize].first + number,
+                    channel: channels[port],
+                    number: (groups[port].count > 1).then_some(number),
+                    link: LinkClass::of(spec(port).rate_bits_per_s, spec(port).latency_ps, config),
+                    switch: if is_nic { NONE } else { state.owner },
+                    port: if is_nic { 0 } else { (port as u32 - state.first) as u16 },
+                    first: NONE,
+                    last: NONE,
+                    waiting: MessageQueue::EMPTY,
+                    paused: false,
+                    leaving_ps: u64::MAX,
+                    leaving_bytes: 0,
+                    leaving_input: NONE,
+                    coming_first: NONE,
+                    coming_last: NONE,
+                    held_bytes: 0,
+                    held_max_bytes: 0,
+                    asked: false,
+                    sent_bytes: 0,
+                    sent_count: 0,
+                    waited_ps: 0,
+                });
+            }
+        }
+        Ethernet { cables, groups, frames: Slab::default(), buffer: Some(buffer) }
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.buffer.is_some()
+    }
+
+    fn cables_of(&self, port: u32) -> &[Cable] {
+        let Group { first, count } = self.groups[port as usize];
+        &self.cables[first as usize..(first + count) as usize]
+    }
+
+    pub(super) fn is_idle(&self, nic_port: u32) -> bool {
+        self.cables_of(nic_port).iter().all(|cable| cable.waiting.head == NONE)
+    }
+
+    pub(super) fn loads(&self) -> impl Iterator<Item = ChannelLoad> + '_ {
+        self.cables.iter().map(|cable| ChannelLoad {
+            channel: cable.channel,
+            cable: cable.number,
+            sent_bytes: cable.sent_bytes,
+            sent_packet_count: cable.sent_count,
+            busy_ps: transfer_ps(cable.sent_bytes, cable.link.byte_time),
+            waited_ps: cable.waited_ps,
+        })
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.cables) + size_of_val(&*self.groups)
+    }
+
+    /// The most memory that frames of one cable ever took in a switch.
+    pub(super) fn held_max_bytes(&self) -> u32 {
+        self.cables.iter().map(|cable| cable.held_max_bytes).max().unwrap_or(0)
+    }
+
+    /// When the last frame had left.
+    pub(super) fn last_free_ps(&self) -> Option<u64> {
+        self.cables.iter().map(|cable| cable.free_ps).max()
+    }
+
+    /// The circle of paused cables at a standstill: each waits for memory at its far end, where a frame that came by it
+    /// waits for the next.
+    pub(super) fn circle(&self) -> Vec<u32> {
+        let mut waits_for = vec![NONE; self.cables.len()];
+        for (at, cable) in self.cables.iter().enumerate().filter(|(_, cable)| cable.paused) {
+            let mut frame = cable.first;
+            while frame != NONE {
+                let Frame { input, next, .. } = self.frames[frame];
+                // The far end of the input is paused too, by this frame among others.
+                let feeder = self.cables[input as usize].far as usize;
+                if self.cables[feeder].paused && waits_for[feeder] == NONE {
+                    waits_for[feeder] = at as u32;
+                }
+                frame = next;
+            }
+        }
+        let mut seen_from = vec![NONE; self.cables.len()];
+        for start in 0..self.cables.len() as u32 {
+            let mut at = start;
+            while at != NONE && seen_from[at as usize] == NONE {
+                seen_from[at as usize] = start;
+                at = waits_for[at as usize];
+            }
+            if at != NONE && seen_from[at as usize] == start {
+                let next = |&cable: &u32| Some(waits_for[cable as usize]).filter(|&next| next != at);
+                return std::iter::successors(Some(at), next).collect();
+            }
+        }
+        Vec::new()
+    }
+
+    /// The first cable that is not as it was before any traffic, in words.
+    pub(super) fn leftover(&self) -> Option<(ChannelId, String)> {
+        let left = |cable: &&Cable| {
+            cable.held_bytes > 0
+                || cable.first != NONE
+                || cable.paused
+                || cable.asked
+                || cable.coming_first != NONE
+        };
+        let cable = self.cables.iter().find(left)?;
+        Some((cable.channel, format!("{} B held, paused: {}", cable.held_bytes, cable.paused)))
+    }
+}
+
+impl<P: Probe> Network<P> {
+    /// Gives a message to the cable of its NIC that its hash names.
+    pub(super) fn send_frames(&mut self, message: &Message, handle: u32) {
+        let Some(SharedBuffer { lag_hash, .. }) = self.ethernet.buffer else { return };
+        let Group { first, count } = self.ethernet.groups[self.nics[message.from.0 as usize].port as usize];
+        let at = first + cable_of(message, lag_hash, count);
+        let cable = &mut self.ethernet.cables[at as usize];
+        let (free_ps, paused) = (cable.free_ps, cable.paused);
+        if cable.waiting.push(&mut self.messages, handle) && !paused {
+            self.wake_cable(at, free_ps.max(self.now_ps));
+        }
+    }
+
+    fn wake_cable(&mut self, at: u32, time_ps: u64) {
+        let cable = &mut self.ethernet.cables[at as usize];
+        if time_ps < cable.look_ps {
+            cable.look_ps = time_ps;
+            self.queue.push(time_ps, Class::Cable, at);
+        }
+    }
+
+    /// A cable's output may be free: the frame sent leaves memory, and the next one goes.
+    pub(super) fn on_cable(&mut self, at: u32) {
+        let cable = &mut self.ethernet.cables[at as usize];
+        if cable.look_ps != self.now_ps {
+            // An earlier look has taken this one's place.
+            return;
+        }
+        cable.look_ps = u64::MAX;
+        if cable.leaving_ps <= self.now_ps {
+            cable.leaving_ps = u64::MAX;
+            let (input, bytes) = (cable.leaving_input, cable.leaving_bytes);
+            self.leave_memory(input, bytes);
+        }
+        let Cable { free_ps, paused, switch, first, waiting, .. } = self.ethernet.cables[at as usize];
+        if free_ps > self.now_ps {
+            self.wake_cable(at, free_ps);
+        } else if paused {
+            // The pause's end looks again.
+        } else if switch == NONE && waiting.head != NONE {
+            self.inject_frame(at);
+        } else if first != NONE {
+            let ready_ps = self.ethernet.frames[first].ready_ps;
+            if ready_ps > self.now_ps { self.wake_cable(at, ready_ps) } else { self.forward(at) }
+        }
+    }
+
+    /// Sends the first frame of a switch's queue.
+    fn forward(&mut self, at: u32) {
+        let cable = &mut self.ethernet.cables[at as usize];
+        let handle = cable.first;
+        let Frame { next, bytes, input, ready_ps, .. } = self.ethernet.frames[handle];
+        cable.first = next;
+        let done_ps = self.now_ps + transfer_ps(bytes.into(), cable.link.byte_time);
+        cable.free_ps = done_ps;
+        (cable.leaving_ps, cable.leaving_bytes, cable.leaving_input) = (done_ps, bytes, input);
+        cable.waited_ps += self.now_ps - ready_ps;
+        self.put_on_cable(at, handle, done_ps);
+        self.wake_cable(at, done_ps);
+    }
+
+    /// Sends a frame of a NIC's first message.
+    fn inject_frame(&mut self, at: u32) {
+        let cable = &mut self.ethernet.cables[at as usize];
+        let handle = cable.waiting.head;
+        let state = self.messages[handle];
+        let payload = state.unsent_bytes.min(self.config.payload_max_bytes().into()) as u32;
+        let bytes = self.config.packet_bytes(payload);
+        let transfer_ps = transfer_ps(bytes.into(), cable.link.byte_time);
+        let done_ps = self.now_ps + transfer_ps;
+        cable.free_ps = done_ps + transfer_ps * u64::from(state.message.gap.milli_packets) / 1_000;
+        let order = self.config.nic_order;
+        cable.waiting.take_packet(&mut self.messages, &mut self.queue, order, (payload, done_ps));
+        let (free_ps, more) = (cable.free_ps, cable.waiting.head != NONE);
+        let hash = self.ethernet.buffer.map_or(0, |buffer| hash_of(&state.message, buffer.lag_hash));
+        let frame = self.ethernet.frames.insert(Frame {
+            ready_ps: self.now_ps,
+            injected_ps: self.now_ps,
+            tail_ps: done_ps,
+            next: NONE,
+            message: handle,
+            to_nic: state.message.to.0,
+            bytes,
+            hash,
+            input: NONE,
+            is_last: state.unsent_packets == 1,
+        });
+        self.counters.injected_packet_count += 1;
+        self.put_on_cable(at, frame, done_ps);
+        if more {
+            self.wake_cable(at, free_ps);
+        }
+    }
+
+    /// A frame goes over a cable until `done_ps`: what the far end will see of it.
+    fn put_on_cable(&mut self, at: u32, handle: u32, done_ps: u64) {
+        let Cable { far, link, channel, switch, .. } = self.ethernet.cables[at as usize];
+        let frame = &mut self.ethernet.frames[handle];
+        let bytes = frame.bytes;
+        let tail_ps = done_ps + link.latency_ps;
+        (frame.tail_ps, frame.next) = (tail_ps, NONE);
+        let cable = &mut self.ethernet.cables[at as usize];
+        cable.sent_bytes += u64::from(bytes);
+        cable.sent_count += 1;
+        if self.probe.watches() {
+            let cable_count = u64::from(self.graph.link(channel.link()).spec.cable_count);
+            let end_ps = self.now_ps + (done_ps - self.now_ps) / cable_count;
+            self.probe.on_transmit(channel, self.now_ps, end_ps, bytes);
+        }
+        let end = &mut self.ethernet.cables[far as usize];
+        if end.switch == NONE {
+            self.deliver_frame(handle, tail_ps);
+            return;
+        }
+        self.counters.packet_hop_count += u64::from(switch != NONE);
+        if end.coming_first == NONE {
+            end.coming_first = handle;
+        } else {
+            self.ethernet.frames[end.coming_last].next = handle;
+        }
+        end.coming_last = handle;
+        let arrives_ps = match self.config.switching {
+            Switching::StoreAndForward => tail_ps,
+            Switching::CutThrough => self.now_ps + link.latency_ps + link.flit_ps,
+        };
+        self.queue.push(arrives_ps, Class::Frame, far);
+    }
+
+    fn deliver_frame(&mut self, handle: u32, tail_ps: u64) {
+        let Frame { injected_ps, is_last, message, .. } = self.ethernet.frames[handle];
+        self.ethernet.frames.remove(handle);
+        self.counters.delivered_packet_count += 1;
+        self.counters.packet_latency_sum_ps += u128::from(tail_ps - injected_ps);
+        if is_last {
+            self.queue.push(tail_ps, Class::Delivered, message);
+        }
+    }
+
+    /// The first frame on its way to a switch is there (cut-through: its head): it joins the queue of the cable by which
+    /// it goes on.
+    pub(super) fn on_frame(&mut self, at: u32) {
+        let Some(SharedBuffer { pause_on_bytes, .. }) = self.ethernet.buffer else { return };
+        let cable = &mut self.ethernet.cables[at as usize];
+        let handle = cable.coming_first;
+        let frame = self.ethernet.frames[handle];
+        cable.coming_first = frame.next;
+        cable.held_bytes += frame.bytes;
+        cable.held_max_bytes = cable.held_max_bytes.max(cable.held_bytes);
+        let asks = cable.held_bytes > pause_on_bytes && !cable.asked;
+        cable.asked |= asks;
+        let in_link = cable.link;
+        let out = self.way_on(at, &frame);
+        let cable = &mut self.ethernet.cables[out as usize];
+        // The last byte must be there when a faster cable wants to send it.
+        let transfer_ps = transfer_ps(frame.bytes.into(), cable.link.byte_time);
+        let fed_ps = match cable.link.byte_time >= in_link.byte_time {
+            true => self.now_ps,
+            false => self.now_ps.max(frame.tail_ps.saturating_sub(transfer_ps)),
+        };
+        let ready_ps = fed_ps + self.pipeline_ps;
+        let was_empty = cable.first == NONE;
+        if was_empty {
+            cable.first = handle;
+        } else {
+            self.ethernet.frames[cable.last].next = handle;
+        }
+        cable.last = handle;
+        let (free_ps, paused) = (cable.free_ps, cable.paused);
+        self.ethernet.frames[handle] = Frame { ready_ps, next: NONE, input: at, ..frame };
+        if was_empty && !paused {
+            self.wake_cable(out, ready_ps.max(free_ps));
+        }
+        if asks {
+            self.signal(at);
+        }
+    }
+
+    /// The cable by which a frame leaves the switch that it has come into by `at`.
+    fn way_on(&self, at: u32, frame: &Frame) -> u32 {
+        let Cable { switch, port, far, .. } = self.ethernet.cables[at as usize];
+        let to = &self.nics[frame.to_nic as usize];
+        let out_port = if switch == to.switch {
+            to.switch_port
+        } else {
+            let from_nic = self.ethernet.cables[far as usize].switch == NONE;
+            let arrived = (!from_nic).then_some(Hop { port, vc: 0 });
+            let hop = self.routing.next_hop(SwitchId(switch), arrived, SwitchId(to.switch), frame.to_nic);
+            self.switch_firsts[switch as usize] + u32::from(hop.port)
+        };
+        let Group { first, count } = self.ethernet.groups[out_port as usize];
+        first + frame.hash % count
+    }
+
+    fn leave_memory(&mut self, input: u32, bytes: u32) {
+        let Some(SharedBuffer { pause_off_bytes, .. }) = self.ethernet.buffer else { return };
+        let cable = &mut self.ethernet.cables[input as usize];
+        cable.held_bytes -= bytes;
+        if cable.asked && cable.held_bytes <= pause_off_bytes {
+            cable.asked = false;
+            self.signal(input);
+        }
+    }
+
+    /// Sends a pause frame against the direction of an input: silence if there was none, or its end.
+    fn signal(&mut self, input: u32) {
+        let Cable { free_ps, link, far, .. } = self.ethernet.cables[input as usize];
+        let starts_ps = free_ps.max(self.now_ps);
+        let arrives_ps = starts_ps + transfer_ps(PAUSE_FRAME_BYTES, link.byte_time) + link.latency_ps;
+        self.queue.push(arrives_ps, Class::Pause, far);
+    }
+
+    /// A pause frame has come. They alternate; if two come at once, the second undoes the first.
+    pub(super) fn on_pause(&mut self, at: u32) {
+        let cable = &mut self.ethernet.cables[at as usize];
+        cable.paused = !cable.paused;
+        let look_ps = cable.free_ps.max(self.now_ps);
+        if !cable.paused {
+            self.wake_cable(at, look_ps);
+        }
+    }
+}
