@@ -138,6 +138,13 @@ impl<T: Copy> InOut<T> {
     }
 }
 
+impl<T> In<T> {
+    /// The address, to be compared with those that mean something of their own (`MPI_UNWEIGHTED`).
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+}
+
 impl<T: Copy> In<T> {
     /// The first element; a null pointer is the caller's error in argument `name`.
     #[inline(always)]

@@ -5,9 +5,11 @@ use crate::abi::{MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
 use crate::attribute::Attributes;
 use crate::fault::Fault;
 use crate::info::Info;
+use crate::topology::Topology;
 use ayatori_core::device::Gap;
 use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, Rank};
+use std::sync::Arc;
 
 /// A communicator behind a handle.
 pub(crate) struct Comm {
@@ -19,6 +21,8 @@ pub(crate) struct Comm {
     pub(crate) attributes: Attributes,
     /// The hints in use.
     pub(crate) info: Info,
+    /// Its virtual topology, which its duplicates share.
+    pub(crate) topology: Option<Arc<Topology>>,
     id: CommId,
     group: Group,
     rank: Rank,
@@ -28,7 +32,8 @@ impl Comm {
     /// A communicator of `group` in which this process is `rank`.
     pub(crate) fn new(id: CommId, group: Group, rank: Rank, name: &str, errhandler: MPI_Errhandler) -> Self {
         let name = name.as_bytes().to_vec();
-        Self { name, errhandler, attributes: Attributes::default(), info: Info::default(), id, group, rank }
+        let (attributes, info) = (Attributes::default(), Info::default());
+        Self { name, errhandler, attributes, info, topology: None, id, group, rank }
     }
 
     /// The core's name of it.

@@ -52,6 +52,8 @@ pub(crate) enum Operation {
     ReduceScatter { send: Option<Buffer>, recv: Buffer, counts_bytes: Vec<usize>, reducer: Reducer },
     /// `MPI_Scan`
     Scan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+    /// `MPI_Neighbor_alltoall` and the other operations among neighbours
+    Neighbor { sends: Vec<(Rank, Buffer)>, receives: Vec<(Rank, Buffer)> },
     /// `MPI_Exscan`
     Exscan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
 }
@@ -98,6 +100,9 @@ impl Operation {
             }
             Self::Scan { recv, .. } => (Collective::Scan, recv.len()),
             Self::Exscan { recv, .. } => (Collective::Exscan, recv.len()),
+            Self::Neighbor { sends, .. } => {
+                (Collective::NeighborAlltoall, sends.iter().map(|(_, block)| block.len()).max().unwrap_or(0))
+            }
         }
     }
 
@@ -162,6 +167,7 @@ impl Operation {
             }
             Self::Scan { send, recv, reducer } => coll::scan(pool, at, *send, *recv, reducer, choice),
             Self::Exscan { send, recv, reducer } => coll::exscan(pool, at, *send, *recv, reducer, choice),
+            Self::Neighbor { sends, receives } => coll::neighbor(pool, at, sends, receives),
         }
     }
 }

@@ -1,62 +1,100 @@
-//! Virtual topologies (MPI-5.0 §8): what can be computed without communication.
+//! Virtual topologies (MPI-5.0 §8): who is whose neighbour. What is here is pure; a communicator keeps its topology
+//! (`comm.rs`), its duplicates share it.
 
-/// `count` processes as a grid of `dimension_count` dimensions as close to each other as possible, largest first.
-///
-/// The measure is the spread, the difference between the largest and the smallest dimension. Of several factorizations
-/// with the smallest spread the one with the smallest largest dimension is taken, and of those the one whose next
-/// dimensions are smallest in turn: 5,040 in three dimensions is 20 × 18 × 14 and not 21 × 16 × 15.
-pub(crate) fn balanced_dimensions(count: u32, dimension_count: usize) -> Vec<u32> {
-    if dimension_count == 0 {
-        return Vec::new();
+mod cartesian;
+mod dimensions;
+mod placement;
+
+pub(crate) use cartesian::Cartesian;
+pub(crate) use dimensions::balanced_dimensions;
+pub(crate) use placement::cartesian_placement;
+
+use ayatori_core::ids::Rank;
+use std::ffi::c_int;
+
+/// The virtual topology of a communicator.
+#[derive(Debug)]
+pub(crate) enum Topology {
+    /// `MPI_CART`
+    Cartesian(Cartesian),
+    /// `MPI_GRAPH`
+    Graph(Graph),
+    /// `MPI_DIST_GRAPH`
+    DistGraph(DistGraph),
+}
+
+/// A graph of which each process knows all (`MPI_Graph_create`).
+#[derive(Debug)]
+pub(crate) struct Graph {
+    /// Where the neighbours of each node end in `edges`.
+    pub(crate) ends: Vec<usize>,
+    /// The neighbours of all nodes, one node after the other.
+    pub(crate) edges: Vec<Rank>,
+}
+
+impl Graph {
+    /// The neighbours of a node, if there is such a node.
+    pub(crate) fn neighbors(&self, node: Rank) -> Option<&[Rank]> {
+        let node = node as usize;
+        let end = *self.ends.get(node)?;
+        let begin = if node == 0 { 0 } else { self.ends[node - 1] };
+        self.edges.get(begin..end)
     }
-    let mut divisors: Vec<u32> = (1..=count.isqrt()).filter(|d| count.is_multiple_of(*d)).collect();
-    divisors.extend(divisors.clone().iter().rev().map(|d| count / d).filter(|d| *d > count / d));
-    let mut search = Search { divisors, taken: Vec::new(), best: Vec::new(), spread: u32::MAX };
-    search.extend(count, dimension_count, count);
-    search.best
 }
 
-/// A search among all factorizations with factors that do not increase, smallest first factor first.
-struct Search {
-    divisors: Vec<u32>,
-    taken: Vec<u32>,
-    best: Vec<u32>,
-    /// Of the best so far.
-    spread: u32,
+/// The edges that touch one process, in the order of its neighbour lists.
+#[derive(Debug, Default)]
+pub(crate) struct DistGraph {
+    /// Edges that end here.
+    pub(crate) sources: Edges,
+    /// Edges that begin here.
+    pub(crate) destinations: Edges,
+    /// Whether the edges have weights.
+    pub(crate) is_weighted: bool,
 }
 
-impl Search {
-    /// Extends the taken factors by `left_count` factors of `rest` no larger than `limit`.
-    fn extend(&mut self, rest: u32, left_count: usize, limit: u32) {
-        if left_count == 1 {
-            // The last one is what is left.
-            let spread = self.taken.first().map_or(0, |first| first.abs_diff(rest));
-            if rest <= limit && (self.best.is_empty() || spread < self.spread) {
-                self.best = self.taken.iter().copied().chain([rest]).collect();
-                self.spread = spread;
+/// Edges of one process, by their other ends.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Edges {
+    /// The other ends.
+    pub(crate) ranks: Vec<Rank>,
+    /// The weights, one an edge; 1 each where the graph has none.
+    pub(crate) weights: Vec<c_int>,
+}
+
+/// The neighbours of one process, as collective operations on them see it (MPI-5.0 §8.6). `None` stands for
+/// `MPI_PROC_NULL`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Neighborhood {
+    /// Where blocks come from, in the order of the receive buffer.
+    pub(crate) sources: Vec<Option<Rank>>,
+    /// Where blocks go to, in the order of the send buffer.
+    pub(crate) destinations: Vec<Option<Rank>>,
+    /// The indices of the sources in the order in which several blocks of one process match: a process sends in the
+    /// order of its destinations.
+    pub(crate) matching: Vec<usize>,
+}
+
+impl Topology {
+    /// The neighbours of the process `rank`.
+    pub(crate) fn neighborhood(&self, rank: Rank) -> Neighborhood {
+        let some = |ranks: &[Rank]| ranks.iter().copied().map(Some).collect::<Vec<_>>();
+        let (sources, destinations) = match self {
+            Self::Cartesian(grid) => {
+                let neighbors = grid.neighbors(rank);
+                // What goes down in a dimension comes from above. Only where a dimension has one or two processes around
+                // are both neighbours the same, so that the order matters.
+                let matching = (0..neighbors.len()).map(|index| index ^ 1).collect();
+                return Neighborhood { sources: neighbors.clone(), destinations: neighbors, matching };
             }
-            return;
-        }
-        let to_the = |factor: u32, power: usize| u64::from(factor).saturating_pow(power as u32);
-        for at in 0..self.divisors.len() {
-            let factor = self.divisors[at];
-            if factor > limit {
-                return;
+            Self::Graph(graph) => {
+                let neighbors = some(graph.neighbors(rank).unwrap_or_default());
+                (neighbors.clone(), neighbors)
             }
-            // Those that follow are no larger: too small a factor leaves too much for them.
-            if !rest.is_multiple_of(factor) || to_the(factor, left_count) < u64::from(rest) {
-                continue;
-            }
-            // The smallest is at most the root of the rest: with a larger first factor the spread only grows.
-            let first = self.taken.first().copied().unwrap_or(factor);
-            let smallest_min = first.saturating_sub(self.spread.saturating_sub(1));
-            if to_the(smallest_min, left_count) > u64::from(rest) {
-                return;
-            }
-            self.taken.push(factor);
-            self.extend(rest / factor, left_count - 1, factor);
-            self.taken.pop();
-        }
+            Self::DistGraph(graph) => (some(&graph.sources.ranks), some(&graph.destinations.ranks)),
+        };
+        let matching = (0..sources.len()).collect();
+        Neighborhood { sources, destinations, matching }
     }
 }
 
@@ -65,57 +103,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dimensions_are_the_expected_ones() {
-        for (count, dimension_count, expected) in [
-            (6, 2, &[3, 2][..]),
-            (7, 2, &[7, 1]),
-            (6, 3, &[3, 2, 1]),
-            (12, 3, &[3, 2, 2]),
-            (16, 3, &[4, 2, 2]),
-            (24, 3, &[4, 3, 2]),
-            (36, 2, &[6, 6]),
-            (72, 3, &[6, 4, 3]),
-            (12_288, 6, &[8, 6, 4, 4, 4, 4]),
-            (1, 4, &[1, 1, 1, 1]),
-            (5, 1, &[5]),
-            (5_040, 3, &[20, 18, 14]),
-            // Not 21 × 20 × 11, whose largest dimension is smaller.
-            (4_620, 3, &[22, 15, 14]),
-            (4, 0, &[]),
-        ] {
-            assert_eq!(balanced_dimensions(count, dimension_count), expected, "{count} in {dimension_count}");
-        }
+    fn graph_neighbors_are_the_nodes_own_part() {
+        let graph = Graph { ends: vec![2, 3, 3, 6], edges: vec![1, 3, 0, 0, 2, 3] };
+        assert_eq!(graph.neighbors(0), Some(&[1, 3][..]));
+        assert_eq!(graph.neighbors(1), Some(&[0][..]));
+        assert_eq!(graph.neighbors(2), Some(&[][..]));
+        assert_eq!(graph.neighbors(3), Some(&[0, 2, 3][..]));
+        assert_eq!(graph.neighbors(4), None);
     }
 
-    /// All factorizations with factors that do not increase.
-    fn all(count: u32, dimension_count: usize, limit: u32) -> Vec<Vec<u32>> {
-        if dimension_count == 0 {
-            return if count == 1 { vec![vec![]] } else { vec![] };
-        }
-        let factors = (1..=limit.min(count)).filter(|factor| count.is_multiple_of(*factor));
-        let extended = factors.flat_map(|factor| {
-            let rest = all(count / factor, dimension_count - 1, factor);
-            rest.into_iter().map(move |rest| [vec![factor], rest].concat())
-        });
-        extended.collect()
-    }
-
+    /// Each block that a process sends in one direction is received in the place of the opposite one.
     #[test]
-    fn no_other_factorization_has_a_smaller_spread() {
-        for (counts, dimension_count) in [(1..=600, 2), (1..=600, 3), (1..=300, 4)] {
-            for count in counts {
-                let measure = |dims: &Vec<u32>| (dims[0] - dims[dims.len() - 1], dims.clone());
-                let best = all(count, dimension_count, count).into_iter().min_by_key(measure).unwrap();
-                assert_eq!(balanced_dimensions(count, dimension_count), best, "{count} in {dimension_count}");
+    fn what_goes_up_in_a_grid_comes_from_below() {
+        for (dims, periods) in [
+            (vec![1], vec![true]),
+            (vec![2], vec![true]),
+            (vec![2], vec![false]),
+            (vec![1, 2], vec![true, true]),
+            (vec![2, 3, 1], vec![true, false, true]),
+            (vec![4, 2], vec![true, true]),
+        ] {
+            let grid = Topology::Cartesian(Cartesian { dims: dims.clone(), periods });
+            let size: u32 = dims.iter().product();
+            let all: Vec<_> = (0..size).map(|rank| grid.neighborhood(rank)).collect();
+            for (from, own) in all.iter().enumerate() {
+                for (direction, to) in own.destinations.iter().enumerate() {
+                    let Some(to) = *to else { continue };
+                    let sent_before =
+                        own.destinations[..direction].iter().filter(|d| **d == Some(to)).count();
+                    let theirs = &all[to as usize];
+                    let from_here = |index: &&usize| theirs.sources[**index] == Some(from as Rank);
+                    let place = theirs.matching.iter().filter(from_here).nth(sent_before);
+                    assert_eq!(place, Some(&(direction ^ 1)), "{dims:?}: {from} sends {to} in {direction}");
+                }
             }
         }
-    }
-
-    #[test]
-    fn large_counts_are_quick() {
-        let found = balanced_dimensions(2_147_483_646, 8);
-        assert_eq!(found.iter().map(|d| u64::from(*d)).product::<u64>(), 2_147_483_646);
-        assert_eq!(balanced_dimensions(1 << 30, 10), [8; 10]);
-        assert_eq!(balanced_dimensions(2_147_483_647, 2), [2_147_483_647, 1]);
     }
 }

@@ -49,11 +49,13 @@ pub enum Collective {
     Scan,
     /// `MPI_Exscan`
     Exscan,
+    /// `MPI_Neighbor_alltoall` and the other operations among neighbours
+    NeighborAlltoall,
 }
 
 impl Collective {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Barrier,
         Self::Bcast,
         Self::Gather,
@@ -69,6 +71,7 @@ impl Collective {
         Self::ReduceScatter,
         Self::Scan,
         Self::Exscan,
+        Self::NeighborAlltoall,
     ];
 
     /// Its name, as in `ayatori info --explain`.
@@ -89,6 +92,7 @@ impl Collective {
             Self::ReduceScatter => "reduce_scatter",
             Self::Scan => "scan",
             Self::Exscan => "exscan",
+            Self::NeighborAlltoall => "neighbor_alltoall",
         }
     }
 
@@ -113,6 +117,7 @@ impl Collective {
             Self::Allreduce => &[RecursiveDoubling, ReduceBroadcast, Rabenseifner, Ring],
             Self::ReduceScatter => &[RecursiveHalving, Pairwise, ReduceThenScatter],
             Self::Scan | Self::Exscan => &[RecursiveDoubling],
+            Self::NeighborAlltoall => &[Linear],
         }
     }
 

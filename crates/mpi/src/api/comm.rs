@@ -10,11 +10,13 @@ use crate::handle::bad;
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait};
 use crate::state::{Process, process};
+use crate::topology::Topology;
 use ayatori_core::device::Device;
 use ayatori_core::group::{Comparison, Group};
 use ayatori_core::ids::{CommId, ProcessId, Rank};
 use ayatori_core::request::{Completion, Posted};
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// The MPI constant of a comparison of groups.
 pub(crate) fn comparison(result: Comparison) -> c_int {
@@ -36,18 +38,23 @@ struct Heritage {
     parent: MPI_Comm,
     attributes: Attributes,
     hints: Hints,
+    topology: Option<Arc<Topology>>,
 }
 
 impl Heritage {
     /// A duplicate's: the copy functions of the attributes are called, without locks.
     fn of_duplicate(parent: MPI_Comm, hints: Hints) -> Result<Self, Fault> {
-        let list = process()?.comms.get(parent, "comm")?.attributes.list();
-        Ok(Self { parent, attributes: copy_all(parent.0, &list)?, hints })
+        let (list, topology) = {
+            let process = process()?;
+            let comm = process.comms.get(parent, "comm")?;
+            (comm.attributes.list(), comm.topology.clone())
+        };
+        Ok(Self { parent, attributes: copy_all(parent.0, &list)?, hints, topology })
     }
 
     /// Of one with other members: the error handler only.
     fn of_part(parent: MPI_Comm) -> Self {
-        Self { parent, attributes: Attributes::default(), hints: Hints::default() }
+        Self { parent, attributes: Attributes::default(), hints: Hints::default(), topology: None }
     }
 
     /// The new communicator's handle.
@@ -60,6 +67,7 @@ impl Heritage {
         let handler = handlers().retain(handler, Kind::Comm)?;
         let mut comm = Comm::new(id, group, rank, "", handler);
         comm.attributes = self.attributes;
+        comm.topology = self.topology;
         if let Some(gap) = self.hints.gap {
             process.engine().core.set_comm_gap_early(id, gap);
         }
@@ -122,27 +130,35 @@ fn iduplicate(
     request.set("request", handle)
 }
 
-/// Waits for a communicator of other members than its parent and gives its handle, or the null handle to
-/// those who are not in it.
-fn finish_part(
-    comm: MPI_Comm,
-    started: Option<(CommId, Posted)>,
-    newcomm: Out<MPI_Comm>,
-) -> Result<(), Fault> {
-    let Some((id, posted)) = started else { return newcomm.set("newcomm", MPI_COMM_NULL) };
+/// Waits for a communicator of other members than its parent. Its handle, or the null handle for those who are not in
+/// it.
+fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_Comm, Fault> {
+    let Some((id, posted)) = started else { return Ok(MPI_COMM_NULL) };
     finish_making(posted, comm)?;
     let mut process = process()?;
-    let handle = match process.engine().core.comm(id) {
-        Err(_) => MPI_COMM_NULL,
+    match process.engine().core.comm(id) {
+        Err(_) => Ok(MPI_COMM_NULL),
         Ok(made) => {
             let made = (id, made.group().clone(), made.rank());
-            Heritage::of_part(comm).adopt(&mut process, made)?
+            Heritage::of_part(comm).adopt(&mut process, made)
         }
-    };
-    newcomm.set("newcomm", handle)
+    }
 }
 
-fn split(comm: MPI_Comm, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>) -> Result<(), Fault> {
+/// A communicator of `group`, part of the members of `comm`, all of whom call. The null handle for those who are not in
+/// it.
+pub(crate) fn create(comm: MPI_Comm, group: &Group) -> Result<MPI_Comm, Fault> {
+    let started = {
+        let mut process = process()?;
+        let id = process.comms.get(comm, "comm")?.id();
+        let engine = process.engine();
+        with_room(engine, group, |engine| engine.core.icomm_create(&mut engine.device, id, group))?
+    };
+    finish_part(comm, started)
+}
+
+/// Communicators of those that give the same color. The null handle for those who give none.
+pub(crate) fn split(comm: MPI_Comm, color: Option<u32>, key: c_int) -> Result<MPI_Comm, Fault> {
     let started = {
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();
@@ -160,7 +176,7 @@ fn split(comm: MPI_Comm, color: Option<u32>, key: c_int, newcomm: Out<MPI_Comm>)
     } else {
         drop(process);
     }
-    finish_part(comm, Some((id, Posted::Done(Completion::EMPTY))), newcomm)
+    finish_part(comm, Some((id, Posted::Done(Completion::EMPTY))))
 }
 
 fn color(color: c_int) -> Result<Option<u32>, Fault> {
@@ -175,7 +191,7 @@ fn color(color: c_int) -> Result<Option<u32>, Fault> {
 }
 
 /// The same at all members of a communicator on one host, and at those only: the first one's rank.
-fn color_of_host(comm: MPI_Comm) -> Result<u32, Fault> {
+pub(crate) fn color_of_host(comm: MPI_Comm) -> Result<u32, Fault> {
     let mut process = process()?;
     let group = process.comms.get(comm, "comm")?.group().clone();
     let shm = process.engine().device.shm();
@@ -218,14 +234,8 @@ api! {
 
     /// MPI-5.0 §7.4.2. Processes that are not in the group get `MPI_COMM_NULL`.
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
-        let started = {
-            let mut process = process()?;
-            let id = process.comms.get(comm, "comm")?.id();
-            let group = process.groups.get(group, "group")?.clone();
-            let engine = process.engine();
-            with_room(engine, &group, |engine| engine.core.icomm_create(&mut engine.device, id, &group))?
-        };
-        finish_part(comm, started, newcomm)
+        let group = process()?.groups.get(group, "group")?.clone();
+        newcomm.set("newcomm", create(comm, &group)?)
     }
 
     /// MPI-5.0 §7.4.2. Called by the members of the group only.
@@ -240,12 +250,12 @@ api! {
                 engine.core.icomm_create_group(&mut engine.device, id, &group, tag)
             })?
         };
-        finish_part(comm, started, newcomm)
+        newcomm.set("newcomm", finish_part(comm, started)?)
     }
 
     /// MPI-5.0 §7.4.2
     fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
-        split(comm, self::color(color)?, key, newcomm)
+        newcomm.set("newcomm", split(comm, self::color(color)?, key)?)
     }
 
     /// Processes of one host share its memory. No hardware below that is told apart, so a split guided by any other
@@ -257,7 +267,7 @@ api! {
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED | MPI_UNDEFINED => None,
             _ => return Err(fault(MPI_ERR_ARG, format_args!("argument split_type ({split_type}) is not a split type"))),
         };
-        split(comm, color, key, newcomm)
+        newcomm.set("newcomm", split(comm, color, key)?)
     }
 
     /// The attributes' delete functions are called. Operations under way end as usual.

@@ -15,6 +15,7 @@ pub(crate) mod error;
 pub(crate) mod extension;
 pub(crate) mod group;
 pub(crate) mod info;
+pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod request;

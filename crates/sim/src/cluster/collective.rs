@@ -108,5 +108,11 @@ fn schedule(
         }
         Collective::Scan => coll::scan(pool, context, Some(one), one, &sum, choice),
         Collective::Exscan => coll::exscan(pool, context, Some(one), one, &sum, choice),
+        // A ring.
+        Collective::NeighborAlltoall => {
+            let Context { rank, size } = context;
+            let (below, above) = ((rank + size - 1) % size, (rank + 1) % size);
+            coll::neighbor(pool, context, &[(below, one), (above, one)], &[(above, one), (below, one)])
+        }
     }
 }

@@ -48,15 +48,21 @@ impl Joint {
         let algorithm = serving[random.below(serving.len() as u64) as usize];
         let segment_bytes = [16, 64, 1_024][random.below(3) as usize];
         let is_uneven = match kind {
-            Collective::Gatherv | Collective::Scatterv | Collective::Allgatherv | Collective::Alltoallv => {
-                true
-            }
+            Collective::Gatherv
+            | Collective::Scatterv
+            | Collective::Allgatherv
+            | Collective::Alltoallv
+            | Collective::NeighborAlltoall => true,
             Collective::ReduceScatter => random.below(2) == 0,
             _ => false,
         };
         let can_be_in_place = !matches!(
             kind,
-            Collective::Barrier | Collective::Bcast | Collective::Alltoall | Collective::Alltoallv
+            Collective::Barrier
+                | Collective::Bcast
+                | Collective::Alltoall
+                | Collective::Alltoallv
+                | Collective::NeighborAlltoall
         ) && kind != Collective::ReduceScatter;
         Joint {
             kind,
@@ -85,6 +91,21 @@ impl Joint {
 
     fn block(&self, from: u32, to: u32) -> Vec<u8> {
         (0..self.words(from, to)).flat_map(|at| self.word(from, to, at).to_le_bytes()).collect()
+    }
+
+    /// How many edges there are from one rank to another in the graph of an operation among neighbours.
+    fn edge_count(&self, from: u32, to: u32) -> u32 {
+        let entity = u64::from(from) << 20 | u64::from(to) | 1 << 60;
+        Random::for_entity(!self.salt, entity).below(3) as u32
+    }
+
+    /// The edges from each rank to one, or from one to each: the other rank, and the name of the edge for its words.
+    fn edges(&self, rank: u32, size: u32, is_outgoing: bool) -> impl Iterator<Item = (u32, [u32; 2])> {
+        let edges = move |other| {
+            let [from, to] = if is_outgoing { [rank, other] } else { [other, rank] };
+            (0..self.edge_count(from, to)).map(move |edge| (other, [from, to | edge << 12]))
+        };
+        (0..size).flat_map(edges)
     }
 
     /// The sum of some ranks' vectors, at some of their words.
@@ -129,6 +150,12 @@ impl Joint {
                 (0..size).map(|to| self.words(rank, to)).collect(),
                 (0..size).map(|from| self.words(from, rank)).collect(),
             ),
+            Collective::NeighborAlltoall => {
+                let lengths = |is_outgoing| {
+                    self.edges(rank, size, is_outgoing).map(|(_, [from, to])| self.words(from, to)).collect()
+                };
+                (lengths(true), lengths(false))
+            }
             Collective::Reduce => (vec![self.block_words], at_root(vec![self.block_words])),
             Collective::Allreduce | Collective::Scan | Collective::Exscan => {
                 (vec![self.block_words], vec![self.block_words])
@@ -157,6 +184,9 @@ impl Joint {
             Collective::Scatter | Collective::Scatterv => Vec::new(),
             Collective::Alltoall | Collective::Alltoallv => {
                 (0..size).flat_map(|to| self.block(rank, to)).collect()
+            }
+            Collective::NeighborAlltoall => {
+                self.edges(rank, size, true).flat_map(|(_, [from, to])| self.block(from, to)).collect()
             }
             Collective::ReduceScatter => self.sum(rank..rank + 1, 0..self.part(size).start),
             _ => self.block(rank, 0),
@@ -208,6 +238,9 @@ impl Joint {
             Collective::Scatter | Collective::Scatterv => self.scattered(rank),
             Collective::Alltoall | Collective::Alltoallv => {
                 (0..size).flat_map(|from| self.block(from, rank)).collect()
+            }
+            Collective::NeighborAlltoall => {
+                self.edges(rank, size, false).flat_map(|(_, [from, to])| self.block(from, to)).collect()
             }
             Collective::Reduce if !is_root => Vec::new(),
             Collective::Reduce | Collective::Allreduce => self.sum(0..size, words),
@@ -270,6 +303,12 @@ impl Joint {
             }
             Collective::Scan => coll::scan(pool, context, own, recv, &sum, choice),
             Collective::Exscan => coll::exscan(pool, context, own, recv, &sum, choice),
+            Collective::NeighborAlltoall => {
+                let peers = |is_outgoing| self.edges(rank, size, is_outgoing).map(|(other, _)| other);
+                let sends: Vec<_> = peers(true).zip(sends).collect();
+                let receives: Vec<_> = peers(false).zip(recvs).collect();
+                coll::neighbor(pool, context, &sends, &receives)
+            }
         }
     }
 }

@@ -85,6 +85,15 @@ fn cost(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> Cost {
         Collective::Reduce => reduce(algorithm, n, m, log, fold),
         Collective::Allreduce => allreduce(algorithm, n, m, log, fold),
         Collective::ReduceScatter => reduce_scatter(algorithm, n, m, log, fold),
+        // As if each had two neighbours.
+        Collective::NeighborAlltoall => Cost {
+            rounds: 1,
+            message_bytes: m,
+            bytes: 2 * m,
+            all_messages: 2 * n,
+            all_bytes: 2 * n * m,
+            ..Cost::default()
+        },
         Collective::Scan | Collective::Exscan => Cost {
             rounds: log,
             message_bytes: m,

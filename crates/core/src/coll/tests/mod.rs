@@ -2,6 +2,7 @@
 //! delivers in any order; and every schedule's order checked without running it.
 
 mod blocks;
+mod neighbor;
 mod order;
 mod reductions;
 mod rooted;

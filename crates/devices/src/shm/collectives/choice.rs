@@ -48,7 +48,11 @@ pub fn is_direct(question: &Question, crowd: Crowd) -> bool {
             commutative && bytes <= area_bytes && has_own_part(bytes.div_ceil(n.max(1)))
         }
         Collective::Scan | Collective::Exscan => commutative && has_own_part(bytes),
-        Collective::Gatherv | Collective::Scatterv | Collective::Allgatherv | Collective::Alltoallv => false,
+        Collective::Gatherv
+        | Collective::Scatterv
+        | Collective::Allgatherv
+        | Collective::Alltoallv
+        | Collective::NeighborAlltoall => false,
     };
     // A broadcast's data may be lent: `lend.rs`.
     fits && (crowd.is_crowded() || bytes <= BYTES_MAX || collective == Collective::Bcast)
