@@ -4,7 +4,7 @@
 #[path = "../../crates/mpi/abi/header.rs"]
 mod header;
 #[path = "../../crates/mpi/abi/table.rs"]
-mod table;
+pub(crate) mod table;
 
 use anyhow::{Context, Result};
 use std::fs;
@@ -15,6 +15,14 @@ pub(crate) fn functions() -> Result<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/mpi/abi/functions.txt");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(table::functions(&text).into_iter().map(|function| function.name).collect())
+}
+
+/// The functions and the constants of the ABI.
+pub(crate) fn tables() -> Result<(Vec<table::Function>, Vec<table::Item>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/mpi/abi");
+    let read =
+        |name: &str| fs::read_to_string(folder.join(name)).with_context(|| format!("cannot read {name}"));
+    Ok((table::functions(&read("functions.txt")?), table::constants(&read("constants.txt")?)))
 }
 
 /// Writes both files.

@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod docs;
+mod fortran;
 mod fuzz;
 mod fuzz_decoders;
 mod killtest;
@@ -45,6 +46,8 @@ enum Command {
     Abi,
     /// Build and install the library, the headers, the wrappers and the command under a prefix.
     Install(stage::InstallOptions),
+    /// Make the Fortran binding of an installation anew.
+    Fortran(fortran::Options),
     /// Build the pages of docs/ as a book with a search (mdBook).
     Docs,
     /// Build, then run two MPI programs: a heat equation on 4 ranks and a ping-pong on 2.
@@ -97,6 +100,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Abi => abi::run(),
         Command::Install(options) => stage::install(options),
+        Command::Fortran(options) => fortran::run(options),
         Command::Docs => docs::run(),
         Command::Run => run::run(),
         Command::Test(options) => test::run(options),

@@ -110,7 +110,13 @@ impl Library {
     pub(crate) fn compile(self, source: &Path, program: &Path) -> Result<()> {
         fs::create_dir_all(program.parent().expect("a file in build/"))?;
         let prefix = self.prefix();
-        let mut command = if self == Self::Intel {
+        let is_fortran = source.extension().is_some_and(|extension| extension != "c");
+        let mut command = if is_fortran {
+            let mut mpifort = Command::new(prefix.join("bin/mpifort"));
+            // Old programs pass buffers of several types. Modules are written to the current directory.
+            mpifort.arg("-fallow-argument-mismatch").arg(source).current_dir(program.with_file_name(""));
+            mpifort
+        } else if self == Self::Intel {
             let lib = prefix.join("lib");
             let mut cc = Command::new("cc");
             cc.arg("-I").arg(Self::Mpich.prefix().join("include")).arg(source).arg(lib.join("libmpi.so.12"));
@@ -121,7 +127,10 @@ impl Library {
             mpicc.arg(source);
             mpicc
         };
-        command.args(["-O2", "-std=gnu11", "-lm", "-o"]).arg(program);
+        if !is_fortran {
+            command.args(["-std=gnu11", "-lm"]);
+        }
+        command.args(["-O2", "-o"]).arg(program);
         let outcome = process::capture(&mut command, Duration::from_secs(120))?;
         if !outcome.success() {
             bail!("`{}` failed: {}", process::line(&command), outcome.reason());

@@ -9,6 +9,8 @@
 //! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc
 //! ```
 //!
+//! Where there is a Fortran compiler, also what `fortran` makes.
+//!
 //! What is installed has no debugging information (five sixths of the files); cargo's `target/release` keeps it.
 
 use std::collections::BTreeSet;
@@ -20,7 +22,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use crate::{abi, paths, process};
+use crate::{abi, fortran, paths, process};
 
 /// The version of what is staged.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -86,7 +88,8 @@ fn lay_out(prefix: &Path) -> Result<()> {
         copy(&crate_dir.join("wrappers").join(wrapper), &bin.join(wrapper), 0o755)?;
         link(wrapper, &bin.join(format!("{wrapper}_abi")))?;
     }
-    pkg_config(prefix, &crate_dir.join("wrappers/ayatori.pc.in"), &lib.join("pkgconfig/ayatori.pc"))
+    pkg_config(prefix, &crate_dir.join("wrappers/ayatori.pc.in"), &lib.join("pkgconfig/ayatori.pc"))?;
+    fortran::lay_out(prefix)
 }
 
 /// Copies a program or a library without its debugging information.
@@ -135,7 +138,7 @@ fn debug_sections(bytes: &[u8]) -> Result<Vec<String>> {
 }
 
 /// Copies through a temporary name: a running program keeps the file it has open.
-fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
+pub(crate) fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
     let what = || format!("cannot copy {} to {}", from.display(), to.display());
     let dir = to.parent().expect("a file inside the prefix");
     fs::create_dir_all(dir).with_context(what)?;
@@ -146,7 +149,7 @@ fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
     fs::rename(&temporary, to).with_context(what)
 }
 
-fn link(target: &str, at: &Path) -> Result<()> {
+pub(crate) fn link(target: &str, at: &Path) -> Result<()> {
     if at.symlink_metadata().is_ok() {
         fs::remove_file(at).with_context(|| format!("cannot replace {}", at.display()))?;
     }

@@ -1,4 +1,4 @@
-//! Our own programs: `conformance/c/*.c`.
+//! Our own programs: `conformance/c/*.c` and, where the library has `mpifort`, `conformance/fortran/*.f` and `*.f90`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, bail};
 
 use super::{CommonOptions, Tally, Verdict, directory};
-use crate::paths;
 use crate::peers::Library;
 use crate::process::{self, Outcome};
+use crate::{paths, skips};
 
 /// Rank counts by default: one alone, powers of two and not, more than this machine's CPUs.
 const RANKS: [usize; 5] = [1, 2, 3, 5, 7];
@@ -25,12 +25,25 @@ enum Expected {
 
 /// The programs in `conformance/c`, in the order of their names.
 pub(crate) fn sources() -> Result<Vec<PathBuf>> {
-    let dir = paths::root().join("conformance/c");
+    sources_in("c", &["c"])
+}
+
+fn sources_in(folder: &str, extensions: &[&str]) -> Result<Vec<PathBuf>> {
+    let dir = paths::root().join("conformance").join(folder);
     let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let mut all: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|e| e.path())).collect();
-    all.retain(|path| path.extension().is_some_and(|ext| ext == "c"));
+    all.retain(|path| path.extension().is_some_and(|ext| extensions.iter().any(|known| ext == *known)));
     all.sort();
     Ok(all)
+}
+
+/// The programs in `conformance/fortran`; none, and a note, where the library is made without Fortran.
+fn fortran_sources(library: Library) -> Result<Vec<PathBuf>> {
+    if !library.prefix().join("bin/mpifort").exists() {
+        skips::note("conformance/fortran", &format!("{} has no mpifort here", library.name()));
+        return Ok(Vec::new());
+    }
+    sources_in("fortran", &["f", "f90"])
 }
 
 pub(crate) fn name(source: &Path) -> String {
@@ -57,6 +70,9 @@ struct Program {
 pub(crate) fn compile(options: &CommonOptions) -> Result<Programs> {
     let library = options.library()?;
     let mut sources = sources()?;
+    if library == Library::Ayatori {
+        sources.extend(fortran_sources(library)?);
+    }
     sources.retain(|source| options.wants(&name(source)));
     let to_do = Mutex::new(sources.into_iter());
     let done = Mutex::new(Vec::new());
@@ -82,7 +98,8 @@ fn compile_one(library: Library, source: &Path) -> Result<Program> {
     let name = name(source);
     let text = fs::read_to_string(source).with_context(|| format!("cannot read {}", source.display()))?;
     let expected = expected(&text).with_context(|| source.display().to_string())?;
-    let program = directory(library).join("c").join(&name);
+    let folder = if source.extension().is_some_and(|ext| ext == "c") { "c" } else { "fortran" };
+    let program = directory(library).join(folder).join(&name);
     let compiled = library.compile(source, &program).map(|()| program);
     Ok(Program { name, expected, compiled })
 }

@@ -1,0 +1,352 @@
+C     mpif.h: sentinels, statuses, indices from 1, strings with blanks,
+C     LOGICALs, attributes of both kinds, operations and error handlers
+C     of the user. Values are compared with ones computed here.
+      PROGRAM MPIFH
+      INCLUDE 'mpif.h'
+      INTEGER ERRS, IERR, RANK, SIZE, TOTAL
+      COMMON /COUNT/ ERRS
+      ERRS = 0
+      CALL MPI_INIT(IERR)
+      CALL MPI_COMM_RANK(MPI_COMM_WORLD, RANK, IERR)
+      CALL MPI_COMM_SIZE(MPI_COMM_WORLD, SIZE, IERR)
+      CALL RING(RANK, SIZE)
+      CALL INDICES
+      CALL BOTTOM(RANK, SIZE)
+      CALL STRINGS
+      CALL LOGICALS(RANK, SIZE)
+      CALL ATTRS
+      CALL OPS(RANK, SIZE)
+      CALL HANDLERS
+      CALL MPI_ALLREDUCE(ERRS, TOTAL, 1, MPI_INTEGER, MPI_SUM,
+     &                   MPI_COMM_WORLD, IERR)
+      CALL MPI_FINALIZE(IERR)
+      IF (RANK .EQ. 0 .AND. TOTAL .EQ. 0) PRINT *, 'No Errors'
+      IF (TOTAL .NE. 0) STOP 1
+      END
+
+      SUBROUTINE CHECK(OK, WHAT)
+      LOGICAL OK
+      CHARACTER*(*) WHAT
+      INTEGER ERRS
+      COMMON /COUNT/ ERRS
+      IF (.NOT. OK) THEN
+         PRINT *, 'wrong: ', WHAT
+         ERRS = ERRS + 1
+      END IF
+      END
+
+C     A message round a ring; its status, and none.
+      SUBROUTINE RING(RANK, SIZE)
+      INCLUDE 'mpif.h'
+      INTEGER RANK, SIZE, IERR, N, LEFT, RIGHT
+      INTEGER STATUS(MPI_STATUS_SIZE), REQS(2)
+      DOUBLE PRECISION MINE(5), GOT(5), T
+      LEFT = MOD(RANK + SIZE - 1, SIZE)
+      RIGHT = MOD(RANK + 1, SIZE)
+      T = MPI_WTIME()
+      MINE = RANK + 0.5D0
+      GOT = -1
+      CALL MPI_SENDRECV(MINE, 3, MPI_DOUBLE_PRECISION, RIGHT, 7, GOT, 5,
+     &   MPI_DOUBLE_PRECISION, LEFT, 7, MPI_COMM_WORLD, STATUS, IERR)
+      CALL CHECK(IERR .EQ. MPI_SUCCESS, 'sendrecv')
+      CALL CHECK(ALL(GOT(1:3) .EQ. LEFT + 0.5D0), 'ring')
+      CALL CHECK(ALL(GOT(4:5) .EQ. -1), 'more was received')
+      CALL CHECK(STATUS(MPI_SOURCE) .EQ. LEFT, 'source')
+      CALL CHECK(STATUS(MPI_TAG) .EQ. 7, 'tag')
+      CALL MPI_GET_COUNT(STATUS, MPI_DOUBLE_PRECISION, N, IERR)
+      CALL CHECK(N .EQ. 3, 'count')
+      CALL MPI_IRECV(GOT, 5, MPI_DOUBLE_PRECISION, MPI_ANY_SOURCE,
+     &   MPI_ANY_TAG, MPI_COMM_WORLD, REQS(1), IERR)
+      CALL MPI_ISEND(MINE, 5, MPI_DOUBLE_PRECISION, LEFT, 8,
+     &   MPI_COMM_WORLD, REQS(2), IERR)
+      CALL MPI_WAITALL(2, REQS, MPI_STATUSES_IGNORE, IERR)
+      CALL CHECK(ALL(GOT .EQ. RIGHT + 0.5D0), 'ring, other way')
+      CALL CHECK(ALL(REQS .EQ. MPI_REQUEST_NULL), 'requests after all')
+      CALL MPI_RECV(GOT, 5, MPI_DOUBLE_PRECISION, MPI_PROC_NULL, 0,
+     &   MPI_COMM_WORLD, MPI_STATUS_IGNORE, IERR)
+      CALL CHECK(IERR .EQ. MPI_SUCCESS, 'status ignored')
+      CALL CHECK(MPI_WTIME() .GE. T, 'time')
+      END
+
+C     Indices of completed requests count from 1.
+      SUBROUTINE INDICES
+      INCLUDE 'mpif.h'
+      INTEGER IERR, I, N, IDX, REQS(40), GOT(40), INDS(40)
+      INTEGER STATS(MPI_STATUS_SIZE, 40), STATUS(MPI_STATUS_SIZE)
+      LOGICAL FLAG, SEEN(40)
+      DO I = 1, 40
+         CALL MPI_IRECV(GOT(I), 1, MPI_INTEGER, 0, I, MPI_COMM_SELF,
+     &                  REQS(I), IERR)
+      END DO
+      CALL MPI_TESTANY(40, REQS, IDX, FLAG, STATUS, IERR)
+      CALL CHECK(.NOT. FLAG .AND. IDX .EQ. MPI_UNDEFINED, 'testany')
+      CALL MPI_SEND(1700, 1, MPI_INTEGER, 0, 17, MPI_COMM_SELF, IERR)
+      CALL MPI_WAITANY(40, REQS, IDX, STATUS, IERR)
+      CALL CHECK(IDX .EQ. 17, 'waitany')
+      CALL CHECK(STATUS(MPI_TAG) .EQ. 17, 'waitany: tag')
+      CALL CHECK(GOT(17) .EQ. 1700, 'waitany: value')
+      CALL CHECK(REQS(17) .EQ. MPI_REQUEST_NULL, 'waitany: request')
+      SEEN = .FALSE.
+      SEEN(17) = .TRUE.
+      DO I = 1, 40
+         IF (I .NE. 17) CALL MPI_SEND(100 * I, 1, MPI_INTEGER, 0, I,
+     &                                MPI_COMM_SELF, IERR)
+      END DO
+      DO WHILE (.NOT. ALL(SEEN))
+         CALL MPI_WAITSOME(40, REQS, N, INDS, STATS, IERR)
+         CALL CHECK(N .GE. 1 .AND. N .LE. 39, 'waitsome: count')
+         DO I = 1, N
+            CALL CHECK(.NOT. SEEN(INDS(I)), 'waitsome: twice')
+            SEEN(INDS(I)) = .TRUE.
+            CALL CHECK(STATS(MPI_TAG, I) .EQ. INDS(I), 'waitsome: tag')
+            CALL CHECK(GOT(INDS(I)) .EQ. 100 * INDS(I), 'waitsome')
+         END DO
+      END DO
+      CALL MPI_WAITANY(40, REQS, IDX, STATUS, IERR)
+      CALL CHECK(IDX .EQ. MPI_UNDEFINED, 'waitany of nothing')
+      CALL MPI_WAITSOME(40, REQS, N, INDS, STATS, IERR)
+      CALL CHECK(N .EQ. MPI_UNDEFINED, 'waitsome of nothing')
+      END
+
+C     Absolute addresses, and a sum in place.
+      SUBROUTINE BOTTOM(RANK, SIZE)
+      INCLUDE 'mpif.h'
+      INTEGER RANK, SIZE, IERR, T, A, B(3), LENS(2), TYPES(2), SUM
+      INTEGER(KIND=MPI_ADDRESS_KIND) AT(2)
+      DOUBLE PRECISION X
+      COMMON /APART/ X, B
+      CALL MPI_GET_ADDRESS(X, AT(1), IERR)
+      CALL MPI_GET_ADDRESS(B, AT(2), IERR)
+      CALL CHECK(MPI_AINT_DIFF(AT(2), AT(1)) .EQ. 8, 'aint_diff')
+      CALL CHECK(MPI_AINT_ADD(AT(1), AT(2) - AT(1)) .EQ. AT(2), 'add')
+      LENS(1) = 1
+      LENS(2) = 3
+      TYPES(1) = MPI_DOUBLE_PRECISION
+      TYPES(2) = MPI_INTEGER
+      CALL MPI_TYPE_CREATE_STRUCT(2, LENS, AT, TYPES, T, IERR)
+      CALL MPI_TYPE_COMMIT(T, IERR)
+      X = -1
+      B = -1
+      IF (RANK .EQ. SIZE - 1) THEN
+         X = 2.25D0
+         B = (/ 3, 5, 8 /)
+      END IF
+      CALL MPI_BCAST(MPI_BOTTOM, 1, T, SIZE - 1, MPI_COMM_WORLD, IERR)
+      CALL CHECK(X .EQ. 2.25D0, 'bottom: x')
+      CALL CHECK(ALL(B .EQ. (/ 3, 5, 8 /)), 'bottom: b')
+      CALL MPI_TYPE_FREE(T, IERR)
+      CALL CHECK(T .EQ. MPI_DATATYPE_NULL, 'freed type')
+      A = RANK + 1
+      CALL MPI_ALLREDUCE(MPI_IN_PLACE, A, 1, MPI_INTEGER, MPI_SUM,
+     &                   MPI_COMM_WORLD, IERR)
+      SUM = SIZE * (SIZE + 1) / 2
+      CALL CHECK(A .EQ. SUM, 'in place')
+      END
+
+      SUBROUTINE STRINGS
+      INCLUDE 'mpif.h'
+      INTEGER IERR, N, INFO, COMM
+      CHARACTER*(MPI_MAX_OBJECT_NAME) NAME
+      CHARACTER*7 VALUE
+      CHARACTER*(MPI_MAX_ERROR_STRING) TEXT
+      CHARACTER*(MPI_MAX_PROCESSOR_NAME) HOST
+      LOGICAL FLAG
+      CALL MPI_COMM_DUP(MPI_COMM_SELF, COMM, IERR)
+      CALL MPI_COMM_SET_NAME(COMM, ' two words   ', IERR)
+      NAME = 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
+      CALL MPI_COMM_GET_NAME(COMM, NAME, N, IERR)
+      CALL CHECK(NAME .EQ. ' two words', 'name')
+      CALL CHECK(N .EQ. 10, 'length of the name')
+      CALL MPI_COMM_FREE(COMM, IERR)
+      CALL CHECK(COMM .EQ. MPI_COMM_NULL, 'freed communicator')
+      CALL MPI_INFO_CREATE(INFO, IERR)
+      CALL MPI_INFO_SET(INFO, '  key ', '  a value  ', IERR)
+      VALUE = '-------'
+      CALL MPI_INFO_GET(INFO, 'key', 7, VALUE, FLAG, IERR)
+      CALL CHECK(FLAG .AND. VALUE .EQ. 'a value', 'info')
+      CALL MPI_INFO_GET_VALUELEN(INFO, 'key', N, FLAG, IERR)
+      CALL CHECK(FLAG .AND. N .EQ. 7, 'info: length')
+      N = 0
+      CALL MPI_INFO_GET_STRING(INFO, 'key', N, VALUE, FLAG, IERR)
+      CALL CHECK(FLAG .AND. N .EQ. 7, 'info: length of the string')
+      N = 3
+      CALL MPI_INFO_GET_STRING(INFO, 'key', N, VALUE, FLAG, IERR)
+      CALL CHECK(VALUE .EQ. 'a v', 'info: a part')
+      CALL MPI_INFO_GET(INFO, 'none', 7, VALUE, FLAG, IERR)
+      CALL CHECK(.NOT. FLAG, 'info: no such key')
+      CALL MPI_INFO_GET_NTHKEY(INFO, 0, TEXT, IERR)
+      CALL CHECK(TEXT .EQ. 'key', 'info: key')
+      CALL MPI_INFO_FREE(INFO, IERR)
+      CALL MPI_ERROR_STRING(MPI_ERR_RANK, TEXT, N, IERR)
+      CALL CHECK(N .GT. 0 .AND. LEN_TRIM(TEXT) .EQ. N, 'error string')
+      CALL MPI_GET_PROCESSOR_NAME(HOST, N, IERR)
+      CALL CHECK(N .GT. 0 .AND. LEN_TRIM(HOST) .EQ. N, 'host')
+      END
+
+      SUBROUTINE LOGICALS(RANK, SIZE)
+      INCLUDE 'mpif.h'
+      INTEGER RANK, SIZE, IERR, SUM, I
+      LOGICAL FLAG, MINE, GOT
+      CALL MPI_INITIALIZED(FLAG, IERR)
+      CALL CHECK(FLAG, 'initialized')
+      CALL MPI_FINALIZED(FLAG, IERR)
+      CALL CHECK(.NOT. FLAG, 'finalized')
+      CALL MPI_COMM_TEST_INTER(MPI_COMM_WORLD, FLAG, IERR)
+      CALL CHECK(FLAG .EQV. .FALSE., 'inter')
+      MINE = MOD(RANK, 2) .EQ. 0
+      CALL MPI_ALLREDUCE(MINE, GOT, 1, MPI_LOGICAL, MPI_LAND,
+     &                   MPI_COMM_WORLD, IERR)
+      CALL CHECK(GOT .EQV. SIZE .EQ. 1, 'and')
+      CALL MPI_ALLREDUCE(MINE, GOT, 1, MPI_LOGICAL, MPI_LXOR,
+     &                   MPI_COMM_WORLD, IERR)
+      SUM = 0
+      DO I = 0, SIZE - 1, 2
+         SUM = SUM + 1
+      END DO
+      CALL CHECK(GOT .EQV. MOD(SUM, 2) .EQ. 1, 'xor')
+      END
+
+C     Copy functions: of MPI-1 with INTEGERs, of MPI-2 with addresses.
+      SUBROUTINE COPY1(COMM, KEY, EXTRA, VALIN, VALOUT, FLAG, IERR)
+      INTEGER COMM, KEY, EXTRA, VALIN, VALOUT, IERR
+      LOGICAL FLAG
+      VALOUT = VALIN + EXTRA
+      FLAG = .TRUE.
+      IERR = 0
+      END
+
+      SUBROUTINE DELETE1(COMM, KEY, VAL, EXTRA, IERR)
+      INTEGER COMM, KEY, VAL, EXTRA, IERR, LAST, TIMES
+      COMMON /GONE/ LAST, TIMES
+      LAST = VAL
+      TIMES = TIMES + 1
+      IERR = 0
+      END
+
+      SUBROUTINE COPY2(COMM, KEY, EXTRA, VALIN, VALOUT, FLAG, IERR)
+      INCLUDE 'mpif.h'
+      INTEGER COMM, KEY, IERR
+      INTEGER(KIND=MPI_ADDRESS_KIND) EXTRA, VALIN, VALOUT
+      LOGICAL FLAG
+      VALOUT = VALIN * EXTRA
+      FLAG = VALIN .NE. 13
+      IERR = MPI_SUCCESS
+      END
+
+      SUBROUTINE ATTRS
+      INCLUDE 'mpif.h'
+      EXTERNAL COPY1, DELETE1, COPY2
+      INTEGER IERR, KEY, VAL, DUP, LAST, TIMES
+      INTEGER(KIND=MPI_ADDRESS_KIND) EXTRA, LONG
+      LOGICAL FLAG
+      COMMON /GONE/ LAST, TIMES
+      TIMES = 0
+      CALL MPI_COMM_GET_ATTR(MPI_COMM_WORLD, MPI_TAG_UB, LONG, FLAG,
+     &                       IERR)
+      CALL CHECK(FLAG .AND. LONG .GE. 32767, 'tag_ub')
+      CALL MPI_ATTR_GET(MPI_COMM_WORLD, MPI_TAG_UB, VAL, FLAG, IERR)
+      CALL CHECK(FLAG .AND. VAL .EQ. LONG, 'tag_ub, old')
+      CALL MPI_KEYVAL_CREATE(COPY1, DELETE1, KEY, 1000, IERR)
+      CALL MPI_ATTR_GET(MPI_COMM_SELF, KEY, VAL, FLAG, IERR)
+      CALL CHECK(.NOT. FLAG, 'no attribute')
+      CALL MPI_ATTR_PUT(MPI_COMM_SELF, KEY, -7, IERR)
+      CALL MPI_COMM_DUP(MPI_COMM_SELF, DUP, IERR)
+      CALL MPI_ATTR_GET(DUP, KEY, VAL, FLAG, IERR)
+      CALL CHECK(FLAG .AND. VAL .EQ. 993, 'copied, old')
+      CALL MPI_COMM_FREE(DUP, IERR)
+      CALL CHECK(LAST .EQ. 993 .AND. TIMES .EQ. 1, 'deleted, old')
+      CALL MPI_ATTR_DELETE(MPI_COMM_SELF, KEY, IERR)
+      CALL CHECK(LAST .EQ. -7 .AND. TIMES .EQ. 2, 'deleted again, old')
+      CALL MPI_KEYVAL_FREE(KEY, IERR)
+      CALL CHECK(KEY .EQ. MPI_KEYVAL_INVALID, 'freed key')
+      EXTRA = 3
+      CALL MPI_COMM_CREATE_KEYVAL(COPY2, MPI_COMM_NULL_DELETE_FN, KEY,
+     &                            EXTRA, IERR)
+      LONG = 40000000000_8
+      CALL MPI_COMM_SET_ATTR(MPI_COMM_SELF, KEY, LONG, IERR)
+      CALL MPI_COMM_DUP(MPI_COMM_SELF, DUP, IERR)
+      CALL MPI_COMM_GET_ATTR(DUP, KEY, LONG, FLAG, IERR)
+      CALL CHECK(FLAG .AND. LONG .EQ. 120000000000_8, 'copied')
+      CALL MPI_COMM_FREE(DUP, IERR)
+      LONG = 13
+      CALL MPI_COMM_SET_ATTR(MPI_COMM_SELF, KEY, LONG, IERR)
+      CALL MPI_COMM_DUP(MPI_COMM_SELF, DUP, IERR)
+      CALL MPI_COMM_GET_ATTR(DUP, KEY, LONG, FLAG, IERR)
+      CALL CHECK(.NOT. FLAG, 'not copied')
+      CALL MPI_COMM_FREE(DUP, IERR)
+      CALL MPI_COMM_DELETE_ATTR(MPI_COMM_SELF, KEY, IERR)
+      CALL MPI_COMM_FREE_KEYVAL(KEY, IERR)
+      CALL MPI_COMM_CREATE_KEYVAL(MPI_COMM_DUP_FN,
+     &                     MPI_COMM_NULL_DELETE_FN, KEY, EXTRA, IERR)
+      LONG = 5
+      CALL MPI_COMM_SET_ATTR(MPI_COMM_SELF, KEY, LONG, IERR)
+      CALL MPI_COMM_DUP(MPI_COMM_SELF, DUP, IERR)
+      CALL MPI_COMM_GET_ATTR(DUP, KEY, LONG, FLAG, IERR)
+      CALL CHECK(FLAG .AND. LONG .EQ. 5, 'duplicated')
+      CALL MPI_COMM_FREE(DUP, IERR)
+      CALL MPI_COMM_DELETE_ATTR(MPI_COMM_SELF, KEY, IERR)
+      CALL MPI_COMM_FREE_KEYVAL(KEY, IERR)
+      END
+
+C     Not commutative: digits and a power of ten, put one after another.
+      SUBROUTINE DIGITS(IN, INOUT, N, T)
+      INTEGER N, T, IN(2, N), INOUT(2, N), I
+      DO I = 1, N
+         INOUT(1, I) = IN(1, I) * INOUT(2, I) + INOUT(1, I)
+         INOUT(2, I) = IN(2, I) * INOUT(2, I)
+      END DO
+      IF (T .EQ. 0) INOUT(1, 1) = -1
+      END
+
+      SUBROUTINE OPS(RANK, SIZE)
+      INCLUDE 'mpif.h'
+      EXTERNAL DIGITS
+      INTEGER RANK, SIZE, IERR, OP, MINE(2, 2), GOT(2, 2), WANT, I, T
+      LOGICAL FLAG
+      CALL MPI_OP_CREATE(DIGITS, .FALSE., OP, IERR)
+      CALL MPI_OP_COMMUTATIVE(OP, FLAG, IERR)
+      CALL CHECK(.NOT. FLAG, 'commutative')
+      CALL MPI_TYPE_CONTIGUOUS(2, MPI_INTEGER, T, IERR)
+      CALL MPI_TYPE_COMMIT(T, IERR)
+      MINE(1, 1:2) = MOD(RANK, 8) + 1
+      MINE(2, 1:2) = 10
+      CALL MPI_SCAN(MINE, GOT, 2, T, OP, MPI_COMM_WORLD, IERR)
+      WANT = 0
+      DO I = 0, RANK
+         WANT = WANT * 10 + MOD(I, 8) + 1
+      END DO
+      IF (SIZE .LE. 9) CALL CHECK(ALL(GOT(1, 1:2) .EQ. WANT), 'digits')
+      CALL MPI_TYPE_FREE(T, IERR)
+      CALL MPI_OP_FREE(OP, IERR)
+      CALL CHECK(OP .EQ. MPI_OP_NULL, 'freed operation')
+      END
+
+      SUBROUTINE CAUGHT(COMM, CODE)
+      INCLUDE 'mpif.h'
+      INTEGER COMM, CODE, LAST, TIMES, IERR
+      COMMON /ERRORS/ LAST, TIMES
+      CALL MPI_ERROR_CLASS(CODE, LAST, IERR)
+      TIMES = TIMES + 1
+      IF (COMM .EQ. MPI_COMM_NULL) TIMES = -100
+      END
+
+      SUBROUTINE HANDLERS
+      INCLUDE 'mpif.h'
+      EXTERNAL CAUGHT
+      INTEGER IERR, COMM, HANDLER, LAST, TIMES, CLASS
+      COMMON /ERRORS/ LAST, TIMES
+      TIMES = 0
+      CALL MPI_COMM_DUP(MPI_COMM_SELF, COMM, IERR)
+      CALL MPI_COMM_CREATE_ERRHANDLER(CAUGHT, HANDLER, IERR)
+      CALL MPI_COMM_SET_ERRHANDLER(COMM, HANDLER, IERR)
+      CALL MPI_SEND(1, 1, MPI_INTEGER, 99, 0, COMM, IERR)
+      CALL CHECK(LAST .EQ. MPI_ERR_RANK .AND. TIMES .EQ. 1, 'caught')
+      CALL MPI_ERROR_CLASS(IERR, CLASS, LAST)
+      CALL CHECK(CLASS .EQ. MPI_ERR_RANK, 'ierror')
+      CALL MPI_COMM_SET_ERRHANDLER(COMM, MPI_ERRORS_RETURN, IERR)
+      CALL MPI_SEND(1, -1, MPI_INTEGER, 0, 0, COMM, IERR)
+      CALL MPI_ERROR_CLASS(IERR, CLASS, LAST)
+      CALL CHECK(CLASS .EQ. MPI_ERR_COUNT .AND. TIMES .EQ. 1, 'return')
+      CALL MPI_ERRHANDLER_FREE(HANDLER, IERR)
+      CALL MPI_COMM_FREE(COMM, IERR)
+      END
