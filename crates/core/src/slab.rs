@@ -126,6 +126,12 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
+    /// Whether there is no value.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.len() == self.free.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (RequestId, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let id = RequestId { index: index as u32, generation: slot.generation };

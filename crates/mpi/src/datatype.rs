@@ -197,6 +197,29 @@ fn predefined_at(slot: usize) -> Option<Arc<Type>> {
     Some(TYPES[slot].get_or_init(make).clone())
 }
 
+/// Bytes of an element of each predefined type without gaps, by the low byte of its handle; 0: there is none.
+static PLAIN_BYTES: [u8; SLOT_COUNT] = {
+    let mut table = [0; SLOT_COUNT];
+    let mut i = 0;
+    while i < SLOT_COUNT {
+        if let Some(basic) = PREDEFINED[i]
+            && basic.is_contiguous()
+        {
+            assert!(basic.extent_bytes <= u8::MAX as usize);
+            table[i] = basic.extent_bytes as u8;
+        }
+        i += 1;
+    }
+    table
+};
+
+/// Bytes of an element of a predefined type without gaps; 0: it is another type.
+#[inline(always)]
+pub(crate) fn plain_bytes(datatype: MPI_Datatype) -> usize {
+    let slot = datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0);
+    PLAIN_BYTES.get(slot).map_or(0, |&bytes| usize::from(bytes))
+}
+
 /// A predefined type, if the handle is one's.
 #[inline(always)]
 pub(crate) fn basic(datatype: MPI_Datatype) -> Option<Basic> {

@@ -152,16 +152,17 @@ impl<H: Handle, T> Table<H, T> {
         Ok(slot.handle)
     }
 
+    /// The object of a handle, if there is one.
+    #[inline(always)]
+    pub(crate) fn find(&self, handle: H) -> Option<&T> {
+        let slot = self.slots.get(Self::index(handle)).filter(|slot| slot.handle == handle)?;
+        slot.object.as_ref()
+    }
+
     /// The object of a handle; `name` is the argument a bad one came in.
     #[inline(always)]
     pub(crate) fn get(&self, handle: H, name: &str) -> Result<&T, Fault> {
-        if let Some(slot) = self.slots.get(Self::index(handle))
-            && slot.handle == handle
-            && let Some(object) = &slot.object
-        {
-            return Ok(object);
-        }
-        Err(bad(handle, name))
+        self.find(handle).ok_or_else(|| bad(handle, name))
     }
 
     /// All objects.

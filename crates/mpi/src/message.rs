@@ -97,6 +97,19 @@ pub(crate) fn data(
     }
 }
 
+/// The memory of `count` elements of a predefined type without gaps. `None`: it is another type, or something is wrong; ask
+/// [`data`], which takes longer.
+#[inline(always)]
+pub(crate) fn plain(memory: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<Buffer> {
+    let element_bytes = datatype::plain_bytes(datatype);
+    let bytes = usize::try_from(count).ok()?.checked_mul(element_bytes)?;
+    if element_bytes == 0 || (bytes > 0 && memory.is_null()) {
+        return None;
+    }
+    // SAFETY: as in `elements`.
+    Some(unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
+}
+
 /// The memory of `count` elements that lie in a row, each as long as its extent.
 #[inline(always)]
 pub(crate) fn elements(

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 /// What a packet turned out to be.
 pub(crate) enum Received<'a> {
-    /// A packet of `wire` whose turn it is. `true`: [`Links::next_held`] may have those that follow it.
-    Packet(Packet<'a>, bool),
+    /// A packet of `wire` whose turn it is. [`Links::next_held`] may have those that follow it.
+    Packet(Packet<'a>),
     /// Units of a transfer: their bytes, or word that they are in place.
     Units(UnitsReceived, Payload<'a>),
     /// Nothing that anybody but the link needs.
@@ -53,22 +53,8 @@ fn blame(wire::Malformed(what): wire::Malformed) -> Blame {
 }
 
 impl Links {
-    /// A packet has come.
-    #[inline(always)]
+    /// A packet has come by a link that is not [plain](super::Link::is_plain).
     pub(crate) fn receive<'a>(
-        &mut self,
-        index: LinkIndex,
-        rail: Rail,
-        packet: Packet<'a>,
-    ) -> Result<Received<'a>, Blame> {
-        match self.get(index).trunk {
-            None => Ok(Received::Packet(packet, false)),
-            Some(_) => self.receive_numbered(index, rail, packet),
-        }
-    }
-
-    #[inline(never)]
-    fn receive_numbered<'a>(
         &mut self,
         index: LinkIndex,
         rail: Rail,
@@ -126,7 +112,7 @@ impl Links {
             return Ok(Received::Nothing);
         };
         Ok(match trunk.held.take_or_hold(sequence, next, &packet)? {
-            true => Received::Packet(packet, true),
+            true => Received::Packet(packet),
             false => Received::Nothing,
         })
     }

@@ -127,6 +127,8 @@ pub(crate) struct Link {
     listed: bool,
     /// Why nothing goes over it any more.
     failed: Option<Error>,
+    /// Whether it works and has no trunk: its packets are handled as they come.
+    is_plain: bool,
     /// The gap that the rails were last told.
     gap: Gap,
     /// Of a link over rails that can break, or several.
@@ -149,6 +151,12 @@ impl Link {
     #[inline]
     pub(crate) fn failed(&self) -> Option<Error> {
         self.failed
+    }
+
+    /// Whether its packets are handled as they come: nothing has failed, and nothing is numbered.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// Whether an eager message of this length may go: it is short enough, and there is credit.
@@ -296,6 +304,7 @@ impl Link {
             return false;
         }
         self.failed = Some(error);
+        self.is_plain = false;
         self.pending.clear();
         self.announcements.clear();
         if let Some(trunk) = &mut self.trunk {
@@ -351,6 +360,8 @@ pub(crate) struct Links {
     listed: VecDeque<LinkIndex>,
     events: VecDeque<LinkEvent>,
     clock: upkeep::Clock,
+    /// Whether nothing goes over some link any more.
+    have_failed: bool,
     /// Memory to pack what is not contiguous.
     packed: Vec<u8>,
 }
@@ -369,6 +380,7 @@ impl Links {
             listed: VecDeque::new(),
             events: VecDeque::new(),
             clock: upkeep::Clock::new(),
+            have_failed: false,
             packed: Vec::new(),
         }
     }
@@ -418,9 +430,11 @@ impl Links {
             pending: VecDeque::new(),
             listed: false,
             failed: fastest.is_none().then_some(Error::Unreachable(peer)),
+            is_plain: fastest.is_some() && !is_trunk,
             gap: Gap::NONE,
             trunk,
         });
+        self.have_failed |= fastest.is_none();
         if is_trunk {
             self.trunks.push(index);
         }
@@ -449,7 +463,13 @@ impl Links {
     /// Whether there is anything to send, or something to be looked after.
     #[inline]
     pub(crate) fn has_output(&self) -> bool {
-        !self.listed.is_empty() || self.clock.is_check_due()
+        !self.listed.is_empty() | self.clock.is_check_due()
+    }
+
+    /// Whether nothing goes over some link any more.
+    #[inline(always)]
+    pub(crate) fn have_failed(&self) -> bool {
+        self.have_failed
     }
 
     /// What became of what links were given.
@@ -575,6 +595,7 @@ impl Links {
 
     /// Gives a peer up. `false`: it had been, for good.
     pub(crate) fn fail(&mut self, index: LinkIndex, error: Error) -> bool {
+        self.have_failed = true;
         self.get_mut(index).fail(error)
     }
 }

@@ -334,7 +334,7 @@ impl Process {
     }
 
     /// The key of a receive and the process it waits for; `None` for `MPI_PROC_NULL`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn receive_key(
         &self,
         comm: CommId,
@@ -361,8 +361,13 @@ impl Process {
 
     /// Whether a message may still come. From anybody it may have been one of a process that is lost: MPI cannot know, so
     /// it is told.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_source(&self, comm: CommId, peer: Option<ProcessId>) -> Result<(), Error> {
+        if self.links.have_failed() { self.check_failures(comm, peer) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_failures(&self, comm: CommId, peer: Option<ProcessId>) -> Result<(), Error> {
         let failure = match peer {
             Some(_) => self.failure_of(peer),
             None if self.lost.is_empty() => None,
@@ -492,7 +497,7 @@ impl Process {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit_if_wanted<D: Device>(&mut self, device: &mut D) {
         if self.wants_transmit() {
             self.poll_transmit(device);

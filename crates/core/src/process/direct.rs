@@ -60,7 +60,7 @@ impl Process {
 
     /// Begins a receive that the caller waits for. `true`: it is over, and [`direct_completion`](Self::direct_completion) says
     /// how. `false`: make progress until [`poll_direct`](Self::poll_direct) says so, and begin no other before.
-    #[inline]
+    #[inline(always)]
     pub fn receive_direct<D: Device>(
         &mut self,
         device: &mut D,
@@ -69,21 +69,16 @@ impl Process {
         source: Source,
         tag: TagSelector,
     ) -> Result<bool, Error> {
-        let data = sink.into().0;
         debug_assert!(matches!(self.direct, Direct::None), "two receives are waited for");
         let Some((key, peer)) = self.receive_key(comm, source, tag)? else {
             self.direct_completion = Completion { status: Status::PROC_NULL, error: None };
             return Ok(true);
         };
-        if let Some(posted) = self.take_unexpected(&key, &data) {
-            if self.wants_transmit() {
-                self.poll_transmit(device);
-            }
-            match posted {
-                Posted::Done(completion) => self.direct_completion = completion,
-                Posted::Pending(id) => self.direct = Direct::Moving(id),
-            }
-            return Ok(matches!(posted, Posted::Done(_)));
+        let data = sink.into().0;
+        if !self.unexpected.is_empty()
+            && let Some(is_over) = self.begin_unexpected(device, &key, &data)
+        {
+            return Ok(is_over);
         }
         self.check_source(comm, peer)?;
         device.expect(peer);
@@ -92,6 +87,20 @@ impl Process {
             Data::Region(_) => self.direct = Direct::Moving(self.post_receive(key, peer, data)),
         }
         Ok(false)
+    }
+
+    /// Begins with the message that has come before, if one matches. Whether the receive is over.
+    #[inline(never)]
+    fn begin_unexpected<D: Device>(&mut self, device: &mut D, key: &Key, data: &Data) -> Option<bool> {
+        let posted = self.take_unexpected(key, data)?;
+        if self.wants_transmit() {
+            self.poll_transmit(device);
+        }
+        match posted {
+            Posted::Done(completion) => self.direct_completion = completion,
+            Posted::Pending(id) => self.direct = Direct::Moving(id),
+        }
+        Some(matches!(posted, Posted::Done(_)))
     }
 
     /// Whether the receive begun is over; then there is none any more.

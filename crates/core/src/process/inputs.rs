@@ -51,9 +51,11 @@ impl Process {
         match event {
             Event::Packet(incoming) => {
                 let index = self.links.to(device, incoming.from);
-                if self.links.get(index).failed().is_some() {
-                    self.links.refuse(device, &incoming, index);
-                } else if let Err(Blame(what)) = self.handle_arrived(device, index, &incoming) {
+                let handled = match self.links.get(index).is_plain() {
+                    true => self.handle_packet(index, device.packet(&incoming)),
+                    false => self.handle_numbered(device, index, &incoming),
+                };
+                if let Err(Blame(what)) = handled {
                     self.cut_off(index, what);
                 }
                 device.release(incoming);
@@ -69,29 +71,28 @@ impl Process {
         }
     }
 
-    /// A packet of a peer that is not given up.
-    #[inline(always)]
-    fn handle_arrived<D: Device>(
+    /// A packet by a link that numbers its packets, or of a peer that is given up.
+    #[inline(never)]
+    fn handle_numbered<D: Device>(
         &mut self,
         device: &mut D,
         index: LinkIndex,
         incoming: &Incoming,
     ) -> Result<(), Blame> {
-        match self.links.receive(index, incoming.rail, device.packet(incoming))? {
-            Received::Packet(packet, false) => self.handle_packet(index, packet),
-            received => {
-                let handled = self.handle_received(index, received);
-                self.links.handled(index);
-                self.handle_events(device);
-                handled
-            }
+        if self.links.get(index).failed().is_some() {
+            self.links.refuse(device, incoming, index);
+            return Ok(());
         }
+        let received = self.links.receive(index, incoming.rail, device.packet(incoming))?;
+        let handled = self.handle_received(index, received);
+        self.links.handled(index);
+        self.handle_events(device);
+        handled
     }
 
-    #[inline(never)]
     fn handle_received(&mut self, index: LinkIndex, received: Received<'_>) -> Result<(), Blame> {
         match received {
-            Received::Packet(packet, _) => {
+            Received::Packet(packet) => {
                 self.handle_packet(index, packet)?;
                 while let Some((bytes, virtual_bytes)) = self.links.next_held(index) {
                     let payload =

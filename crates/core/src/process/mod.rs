@@ -148,7 +148,6 @@ pub struct Process {
     /// The receive whose caller waits for it.
     direct: Direct,
     direct_completion: Completion,
-    /// Whether `poll_transmit` has anything to do.
     /// The gap of the message being sent, and those of communicators that have one.
     message_gap: Option<Gap>,
     comm_gaps: Vec<(ContextId, Gap)>,
@@ -219,7 +218,7 @@ impl Process {
     /// [`wants_time`](Self::wants_time), too.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.requests.len() > 0 || self.wants_transmit()
+        !self.requests.is_empty() | self.wants_transmit()
     }
 
     /// Whether data of long messages is on its way, out or in. Looks at every request: for who has nothing else to do.

@@ -157,7 +157,7 @@ impl Transfers {
     /// Whether [`advance`](Self::advance) has anything to do.
     #[inline]
     pub(crate) fn has_output(&self) -> bool {
-        !self.active.is_empty() || !self.deregister.is_empty()
+        !self.active.is_empty() | !self.deregister.is_empty()
     }
 
     /// Whether data is on its way, out or in.

@@ -4,6 +4,7 @@
 
 use crate::abi::*;
 use crate::arguments::*;
+use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::message::{self, Data, Message, give_status};
 use crate::request::{Half, SENT, What};
@@ -58,17 +59,17 @@ impl Send {
         })?)
     }
 
-    /// Sends a short message of standard mode if it can leave now.
+    /// Sends a short message of standard mode if it can leave now. `false`: [`start`](Self::start) knows why not.
     #[inline(always)]
-    fn leaves_at_once(self, process: &mut Process) -> Result<bool, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
-        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        let (Some(engine), Data::Contiguous(buffer)) = (process.engine.own(), data) else { return Ok(false) };
-        Ok(self.mode == SendMode::Standard
+    fn leaves_at_once(self, process: &mut Process) -> bool {
+        let Some(comm) = process.comms.find(self.comm).map(Comm::id) else { return false };
+        let Some(buffer) = message::plain(self.buf, self.count, self.datatype) else { return false };
+        let (Ok(dest), Ok(_)) = (Rank::try_from(self.dest), Rank::try_from(self.tag)) else { return false };
+        let Some(engine) = process.engine.own() else { return false };
+        self.mode == SendMode::Standard
             && on_device!(&mut engine.device, |device| {
-                engine.core.send_at_once(device, comm, buffer, dest, tag)
-            }))
+                engine.core.send_at_once(device, comm, buffer, dest, self.tag)
+            })
     }
 
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
@@ -126,29 +127,46 @@ impl Receive {
         Ok(on_device!(&mut engine.device, |device| engine.core.irecv(device, comm, data, source, tag))?)
     }
 
-    /// As [`start`](Self::start), with a request in any case.
+    /// As [`start`](Self::start), with a request in any case. `None`: ask [`irecv_any`], which takes longer.
     #[inline(always)]
-    fn start_request(self, process: &mut Process) -> Result<RequestId, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
+    fn start_request(self, process: &mut Process) -> Result<Option<RequestId>, Fault> {
+        let (Some(buffer), Some(comm), Some(engine)) = (
+            message::plain(self.buf, self.count, self.datatype),
+            process.comms.find(self.comm).map(Comm::id),
+            process.engine.own(),
+        ) else {
+            return Ok(None);
+        };
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
-        let engine = process.engine();
-        Ok(on_device!(&mut engine.device, |device| {
-            engine.core.irecv_request(device, comm, data, source, tag)
-        })?)
+        let id = on_device!(&mut engine.device, |device| {
+            engine.core.irecv_request(device, comm, buffer, source, tag)
+        });
+        Ok(Some(id?))
     }
 
     /// Receives with nobody else calling. How it ended is the core's `direct_completion`.
     #[inline(always)]
     fn wait_alone(self, process: &mut Process) -> Result<(), Fault> {
+        let Some(buffer) = message::plain(self.buf, self.count, self.datatype) else {
+            let (data, from, by) = self.pairs();
+            return wait_alone_on_any(process, data, from, by);
+        };
         let comm = process.comms.get(self.comm, "comm")?.id();
-        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         let engine = process.engine();
         let begun = on_device!(&mut engine.device, |device| {
-            engine.core.receive_direct(device, comm, data, source, tag)
+            engine.core.receive_direct(device, comm, buffer, source, tag)
         });
         if begun? { Ok(()) } else { wait_direct(process) }
+    }
+
+    /// Whether nothing is wrong with its arguments, and its memory has no gaps.
+    #[inline(always)]
+    fn is_plain(self, process: &Process) -> bool {
+        let is_rank = |comm: &Comm| Rank::try_from(self.source).is_ok_and(|source| source < comm.size());
+        message::plain(self.buf, self.count, self.datatype).is_some()
+            && process.comms.find(self.comm).is_some_and(is_rank)
+            && message::tag_selector(self.tag).is_ok()
     }
 
     fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
@@ -197,6 +215,23 @@ impl Receive {
     fn from_pairs(((buf, count), (datatype, source), (tag, comm)): Pairs<*mut c_void>) -> Self {
         Self { buf, count, datatype, source, tag, comm }
     }
+}
+
+/// [`Receive::wait_alone`] on memory of any type.
+#[cold]
+#[inline(never)]
+fn wait_alone_on_any(
+    process: &mut Process,
+    data: (*mut c_void, MPI_Count),
+    from: (MPI_Datatype, c_int),
+    by: (c_int, MPI_Comm),
+) -> Result<(), Fault> {
+    let args = Receive::from_pairs((data, from, by));
+    let comm = process.comms.get(args.comm, "comm")?.id();
+    let data = message::data(args.buf, args.count, args.datatype, "buf")?;
+    let (source, tag) = (message::source(args.source)?, message::tag_selector(args.tag)?);
+    let Machine { core, device, .. } = process.engine();
+    if core.receive_direct(device, comm, data, source, tag)? { Ok(()) } else { wait_direct(process) }
 }
 
 /// Gives a send to the engine's thread. `None`: it is short, and over for its caller.
@@ -265,9 +300,10 @@ fn receive_shared(
     wait(process, posted)
 }
 
+/// Starts a receive into memory of any type, or by way of the engine's thread.
 #[cold]
 #[inline(never)]
-fn irecv_afar(
+fn irecv_any(
     mut process: Guard,
     data: (*mut c_void, MPI_Count),
     from: (MPI_Datatype, c_int),
@@ -275,8 +311,13 @@ fn irecv_afar(
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
     let args = Receive::from_pairs((data, from, by));
-    let plan = args.plan(&process)?;
-    let handle = process.post(plan, args.comm, false)?;
+    let handle = if args.is_remote(&process) {
+        let plan = args.plan(&process)?;
+        process.post(plan, args.comm, false)?
+    } else {
+        let posted = args.start(&mut process)?;
+        process.new_request(posted, args.comm)?
+    };
     request.set("request", handle)
 }
 
@@ -299,7 +340,7 @@ fn sendrecv_afar(mut process: Guard, send: Send, receive: Receive) -> Result<Com
 #[inline(always)]
 fn send(args: Send) -> Result<(), Fault> {
     let mut process = process()?;
-    if args.leaves_at_once(&mut process)? {
+    if args.leaves_at_once(&mut process) {
         return Ok(());
     }
     if args.is_remote(&process) {
@@ -313,7 +354,7 @@ fn send(args: Send) -> Result<(), Fault> {
 #[inline(always)]
 fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
-    if args.leaves_at_once(&mut process)? {
+    if args.leaves_at_once(&mut process) {
         return request.set("request", SENT);
     }
     if args.is_remote(&process) {
@@ -530,11 +571,10 @@ macro_rules! counted {
             fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
                 let mut process = process()?;
                 let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
-                if receive.is_remote(&process) {
+                let Some(id) = receive.start_request(&mut process)? else {
                     let (data, from, by) = receive.pairs();
-                    return irecv_afar(process, data, from, by, request);
-                }
-                let id = receive.start_request(&mut process)?;
+                    return irecv_any(process, data, from, by, request);
+                };
                 let handle = process.core_request(id, comm)?;
                 request.set("request", handle)
             }

@@ -331,7 +331,8 @@ impl Occupant for Process {
         self.engine.has_links()
     }
 
-    #[inline]
+    /// Not inlined: calls that nobody shares do not come here, and keep a short end.
+    #[inline(never)]
     fn end_shared_call(&mut self) {
         // Threads that rest are told if anything has completed, or come.
         if RESTING.load(Ordering::Relaxed) > 0
