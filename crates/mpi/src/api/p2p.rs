@@ -486,6 +486,12 @@ fn finish_both(process: Guard, (receive, send): (Half, Half)) -> Result<Completi
 
 fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
+    if !process.is_shared() && receive.is_plain(&process) && send.leaves_at_once(&mut process) {
+        receive.wait_alone(&mut process)?;
+        let completion = process.engine().core.direct_completion();
+        give_status(status, completion);
+        return crate::request::check(completion, receive.comm);
+    }
     let completion = if send.is_remote(&process) && receive.is_remote(&process) {
         sendrecv_afar(process, send, receive)?
     } else {

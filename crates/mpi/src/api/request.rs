@@ -6,10 +6,10 @@ use crate::fault::{Fault, fault};
 use crate::message;
 use crate::request::{General, Half, Looked, Remote, Request, SENT, Tested, What, check};
 use crate::runtime::sleepers::tell_resting;
-use crate::runtime::wait::{found_nothing, wait_for_any, wait_until};
-use crate::state::{Process, process};
+use crate::runtime::wait::{found_nothing, wait_alone, wait_for_any, wait_until};
+use crate::state::{Guard, Process, process};
 use crate::why::Waits;
-use ayatori_core::request::Completion;
+use ayatori_core::request::{Completion, Status};
 use std::ffi::c_int;
 
 /// How one request ended: its status, its error, and what its handle becomes.
@@ -86,6 +86,15 @@ fn store_empty(statuses: Out<MPI_Status>, at: usize) {
 /// Stores a status unless it is ignored; the error field only where the call sets it.
 fn store(statuses: Out<MPI_Status>, at: usize, status: MPI_Status, error: Option<c_int>) {
     statuses.give(at, &status, error);
+}
+
+/// Stores the status of a request that ended without error, unless it is ignored.
+#[inline(always)]
+fn store_plain(statuses: Out<MPI_Status>, at: usize, handle: MPI_Request, status: Status) {
+    if !statuses.is_ignored() {
+        let error = (handle == MPI_REQUEST_NULL).then_some(MPI_SUCCESS);
+        store(statuses, at, message::status(&Completion { status, error: None }), error);
+    }
 }
 
 /// The length of an array of requests.
@@ -219,7 +228,29 @@ fn end_all(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Vec<Ende
     Ok(Some(all))
 }
 
-/// Ends requests of an array from `first` on as long as they have completed without error; the first that has not.
+/// Ends a request that has completed without error, at once or after a round of progress; its status.
+#[inline(always)]
+fn test_plain(process: &mut Guard, handle: MPI_Request) -> Option<Status> {
+    process.end_plain(handle).or_else(|| {
+        process.progress();
+        process.end_plain(handle)
+    })
+}
+
+/// Waits for a request where no other thread may call, and ends it if that is all there is to do; its status.
+#[inline(never)]
+fn wait_plain(process: &mut Guard, handle: MPI_Request, waits: Waits) -> Result<Option<Status>, Fault> {
+    match process.core_id(handle, "request") {
+        Ok(Some(id)) if !process.is_shared() => {
+            wait_alone(process, id, waits)?;
+            Ok(process.end_plain(handle))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Ends requests of an array from `first` on as long as they complete without error, and waits for them where no other
+/// thread may call; the first that is not ended.
 #[inline]
 fn end_leading(
     requests: InOut<MPI_Request>,
@@ -229,14 +260,15 @@ fn end_leading(
     let mut process = process()?;
     for at in first..count {
         let handle = requests.get_at("array_of_requests", at)?;
-        let Some(status) = process.end_plain(handle) else {
-            return Ok(at);
+        let status = match process.end_plain(handle) {
+            Some(status) => status,
+            None => match wait_plain(&mut process, handle, Waits::All(requests, count))? {
+                Some(status) => status,
+                None => return Ok(at),
+            },
         };
         requests.set_at("array_of_requests", at, MPI_REQUEST_NULL)?;
-        if !statuses.is_ignored() {
-            let error = (handle == MPI_REQUEST_NULL).then_some(MPI_SUCCESS);
-            store(statuses, at, message::status(&Completion { status, error: None }), error);
-        }
+        store_plain(statuses, at, handle, status);
     }
     Ok(count)
 }
@@ -296,13 +328,13 @@ api! {
         let handle = request.get("request")?;
         let found = {
             let mut process = process()?;
-            match look(&mut process, handle, "request")? {
-                None => {
-                    process.progress();
-                    look(&mut process, handle, "request")?
-                }
-                found => found,
+            if let Some(ended) = test_plain(&mut process, handle) {
+                flag.set("flag", 1)?;
+                request.set("request", MPI_REQUEST_NULL)?;
+                store_plain(status, 0, handle, ended);
+                return Ok(());
             }
+            look(&mut process, handle, "request")?
         };
         flag.set("flag", c_int::from(found.is_some()))?;
         let Some(found) = found else {

@@ -11,7 +11,7 @@ use crate::request::check;
 use crate::state::{self, Guard, Process};
 use crate::why::{self, Asleep, Waits};
 use ayatori_core::device::{Armed, Device};
-use ayatori_core::ids::CommId;
+use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted};
 use ayatori_devices::shm::{Wait, WaitStep};
@@ -44,6 +44,16 @@ pub(crate) fn wait_direct(process: &mut Process) -> Result<(), Fault> {
     let mut asleep = None;
     while process.engine().wait_alone(&mut asleep, |core| Ok(core.poll_direct().then_some(())))?.is_none() {
         why::answer(process, Waits::Direct, asleep);
+    }
+    Ok(())
+}
+
+/// Waits until a request of the core is over, with nobody else calling.
+pub(crate) fn wait_alone(process: &mut Process, id: RequestId, waits: Waits) -> Result<(), Fault> {
+    let mut asleep = None;
+    let is_over = |core: &mut ayatori_core::Process| Ok(core.is_complete(id).then_some(()));
+    while process.engine().wait_alone(&mut asleep, is_over)?.is_none() {
+        why::answer(process, waits, asleep);
     }
     Ok(())
 }
