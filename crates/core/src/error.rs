@@ -63,6 +63,13 @@ pub enum Error {
     ProcessAborted(ProcessId),
     /// No rail reaches the process.
     Unreachable(ProcessId),
+    /// `MPI_ERR_IO` and its like: an operation on a file failed. The core starts none; its requests' owners do.
+    File {
+        /// The operating system's number of the error.
+        errno: i32,
+        /// Which file, as its owner names it.
+        file: u32,
+    },
     /// A peer sent what no correct peer sends. It is cut off; its operations end with this.
     PeerMisbehaved {
         /// Who.
@@ -103,6 +110,7 @@ impl fmt::Display for Error {
             Self::Argument(what) => write!(f, "{what}"),
             Self::ProcessAborted(peer) => write!(f, "{peer} is gone"),
             Self::Unreachable(peer) => write!(f, "no rail reaches {peer}"),
+            Self::File { errno, .. } => write!(f, "an operation on a file failed with error {errno}"),
             Self::PeerMisbehaved { peer, what } => {
                 write!(f, "{peer} sent what no correct process sends: {what}")
             }

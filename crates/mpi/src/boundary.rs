@@ -26,6 +26,7 @@
 use crate::abi::*;
 use crate::errhandler::{self, Action, handlers};
 use crate::fault::{Fault, Object, fault};
+use crate::file;
 use crate::runtime::exit::{abort, panic_text};
 use crate::state;
 use crate::{calls, why};
@@ -92,8 +93,9 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
         let of_comm = |comm| process.comms.get(comm, "comm").map(|c| c.errhandler).ok();
         let own = match on {
             Object::Comm(comm) => of_comm(comm),
-            Object::File(MPI_FILE_NULL) => Some(handlers().of_no_file),
-            Object::Win(_) | Object::File(_) | Object::Session(_) => None,
+            // One that does not exist has the handler of files to be opened (MPI-5.0 §14.7).
+            Object::File(file) => Some(file::errhandler(file).unwrap_or_else(|| handlers().of_no_file)),
+            Object::Win(_) | Object::Session(_) => None,
         };
         let to_self = || Some((Object::Comm(MPI_COMM_SELF), of_comm(MPI_COMM_SELF)?));
         own.map(|handler| (on, Some(handler)))
@@ -115,6 +117,11 @@ pub(crate) fn describe(on: Object) -> String {
         Object::Session(session) => ("session", session.0),
     };
     let mut object = handle_name(bits).map_or_else(|| format!("{kind} {bits:#x}"), String::from);
+    if let Object::File(file) = on
+        && let Some(name) = file::name(file)
+    {
+        object = format!("file \"{name}\"");
+    }
     let process = state::process_in_any_phase();
     let rank_in = |comm| process.comms.get(comm, "comm").map(|comm| (comm.rank(), comm.size())).ok();
     if let Object::Comm(comm) = on

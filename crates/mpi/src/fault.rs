@@ -104,6 +104,22 @@ pub(crate) fn failed<E: Display>(doing: &'static str) -> impl Fn(E) -> Fault {
     move |error| fault(MPI_ERR_OTHER, format_args!("cannot {doing}: {error}"))
 }
 
+/// The error class of an error number of the operating system, of an operation on a file (MPI-5.0 §14.7).
+pub(crate) fn class_of_errno(errno: c_int) -> c_int {
+    match errno {
+        libc::ENOENT => MPI_ERR_NO_SUCH_FILE,
+        libc::EEXIST => MPI_ERR_FILE_EXISTS,
+        libc::EACCES | libc::EPERM => MPI_ERR_ACCESS,
+        libc::EROFS => MPI_ERR_READ_ONLY,
+        libc::ENOSPC => MPI_ERR_NO_SPACE,
+        libc::EDQUOT => MPI_ERR_QUOTA,
+        libc::EBUSY | libc::ETXTBSY => MPI_ERR_FILE_IN_USE,
+        libc::ENAMETOOLONG | libc::ENOTDIR | libc::EISDIR | libc::ELOOP => MPI_ERR_BAD_FILE,
+        libc::ENOMEM => MPI_ERR_NO_MEM,
+        _ => MPI_ERR_IO,
+    }
+}
+
 impl From<ayatori_core::Error> for Fault {
     /// The MPI class of an error of the core.
     #[cold]
@@ -123,6 +139,11 @@ impl From<ayatori_core::Error> for Fault {
             Error::Truncate { .. } => MPI_ERR_TRUNCATE,
             Error::Argument(_) => MPI_ERR_ARG,
             Error::ProcessAborted(_) => MPI_ERR_PROC_ABORTED,
+            Error::File { errno, file } => {
+                let why = std::io::Error::from_raw_os_error(errno);
+                let what = format_args!("an operation on the file failed: {why}");
+                return fault(class_of_errno(errno), what).on(MPI_File(file as usize));
+            }
             _ => MPI_ERR_OTHER,
         };
         fault(class, format_args!("{error}"))

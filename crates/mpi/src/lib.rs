@@ -14,7 +14,8 @@
 //! ```text
 //!   api/          a file a chapter: checks arguments, calls on        boundary   the macro `api!`, errors to handlers
 //!   collective    a collective operation in its three forms           why        what a call waits for, when asked
-//!   runtime/      start, end, waiting, progress                       state      the process behind its lock
+//!   file/         files: views, access by one process and by all      state      the process behind its lock
+//!   runtime/      start, end, waiting, progress
 //!   request comm message datatype op …   what is behind a kind of handle: its table, its lock
 //!   operation     collective operations as schedules                  gate, lock, phase, handle
 //!   arguments     pointers of the caller                              fault, abi errors, types and constants
@@ -37,6 +38,7 @@ mod datatype;
 mod errhandler;
 mod error;
 mod fault;
+mod file;
 mod gate;
 mod handle;
 mod host;

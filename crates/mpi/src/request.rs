@@ -2,6 +2,7 @@
 
 use crate::abi::*;
 use crate::fault::{Fault, fault};
+use crate::file::pool;
 use crate::handle::{Table, bad};
 use crate::operation::Operation;
 use crate::runtime::engine::Engine;
@@ -44,6 +45,8 @@ pub(crate) enum What {
     Flush,
     /// An operation that the engine's thread has, or a persistent one that was made for it.
     Remote(Remote),
+    /// An access to a file.
+    File(Box<pool::Operation>),
 }
 
 impl What {
@@ -385,6 +388,10 @@ impl Requests {
                 let What::General(general) = self.table.remove(handle, name)?.what else { unreachable!() };
                 return Ok(Tested::GeneralOver(general));
             }
+            What::File(operation) => match operation.completion() {
+                Some(completion) => completion,
+                None => return Ok(Tested::Going),
+            },
             What::Flush | What::General(_) => return Ok(Tested::Going),
         };
         self.table.remove(handle, name)?;
@@ -451,7 +458,11 @@ impl Requests {
 pub(crate) fn check(completion: &Completion, comm: MPI_Comm) -> Result<(), Fault> {
     match completion.error {
         None => Ok(()),
-        Some(error) => Err(Fault::from(error).on(comm)),
+        Some(error) => {
+            let fault = Fault::from(error);
+            // Of files, it is raised on the file.
+            Err(if fault.object().is_some() { fault } else { fault.on(comm) })
+        }
     }
 }
 
@@ -542,6 +553,7 @@ impl Requests {
             What::Remote(Remote { running: Some(Half::Over(completion)), .. }) => Some(*completion),
             What::Remote(_) => None,
             What::Flush => is_drained.then_some(Completion::EMPTY),
+            What::File(operation) => operation.completion(),
             What::General(general) if general.is_complete => return Ok(Looked::General(**general)),
             What::General(_) => None,
         }))

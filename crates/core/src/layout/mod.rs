@@ -30,10 +30,12 @@
 
 pub mod external32;
 mod node;
+mod places;
 mod signature;
 #[cfg(test)]
 mod tests;
 
+pub use places::Places;
 pub use signature::Signature;
 
 use crate::buffer::{Block, Buffer, List, Packed, PackedMut, Run};

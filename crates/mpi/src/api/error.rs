@@ -6,6 +6,7 @@ use crate::boundary::{describe, resolve};
 use crate::errhandler::{self, Action, Kind, handlers};
 use crate::error::codes;
 use crate::fault::{Fault, Object, fault};
+use crate::file;
 use crate::state::process;
 use std::ffi::c_int;
 
@@ -76,9 +77,11 @@ api! {
         call(Object::Comm(comm), errorcode)
     }
 
-    /// Only the handler of MPI_FILE_NULL, the default of files to be opened, until there are files.
+    /// MPI_FILE_NULL: the handler of files to be opened.
     fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) on file {
-        check_no_file(file)?;
+        if file != MPI_FILE_NULL {
+            return file::set_errhandler(file, errhandler);
+        }
         let mut handlers = handlers();
         let new = handlers.retain(errhandler, Kind::File)?;
         let old = std::mem::replace(&mut handlers.of_no_file, new);
@@ -87,16 +90,16 @@ api! {
 
     /// The handle is the caller's to free.
     fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) on file {
-        check_no_file(file)?;
+        let own = errhandler_of_file(file)?;
         let mut handlers = handlers();
-        let handler = handlers.of_no_file;
+        let handler = own.unwrap_or(handlers.of_no_file);
         let handler = handlers.retain(handler, Kind::File)?;
         errhandler.set("errhandler", handler)
     }
 
     /// MPI-5.0 §9.5
     fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) on fh {
-        check_no_file(fh)?;
+        errhandler_of_file(fh)?;
         call(Object::File(fh), errorcode)
     }
 
@@ -160,9 +163,10 @@ fn unknown(code: c_int) -> Fault {
     fault(MPI_ERR_ARG, format_args!("argument errorcode ({code}) is not an error code"))
 }
 
-fn check_no_file(file: MPI_File) -> Result<(), Fault> {
+/// The handler of a file; none for MPI_FILE_NULL.
+fn errhandler_of_file(file: MPI_File) -> Result<Option<MPI_Errhandler>, Fault> {
     match file {
-        MPI_FILE_NULL => Ok(()),
-        file => Err(crate::handle::bad(file, "fh")),
+        MPI_FILE_NULL => Ok(None),
+        file => Ok(Some(file::errhandler(file).ok_or_else(|| crate::handle::bad(file, "fh"))?)),
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod dynamic;
 pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod extension;
+pub(crate) mod file;
 pub(crate) mod group;
 pub(crate) mod info;
 pub(crate) mod neighbor;

@@ -204,8 +204,10 @@ fn give_statuses<'a>(
 /// The fault of a call for several requests one of which has failed.
 #[cold]
 fn in_status(ended: &Ended) -> Fault {
-    let detail = check(&ended.completion, ended.comm).err().map_or_else(String::new, |f| format!("{f:?}"));
-    fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(ended.comm)
+    let failed = check(&ended.completion, ended.comm).err();
+    let detail = failed.as_ref().map_or_else(String::new, |f| format!("{f:?}"));
+    let object = failed.and_then(|failed| failed.object()).unwrap_or(ended.comm.into());
+    fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(object)
 }
 
 /// Sets the error fields of statuses to success.
@@ -561,7 +563,8 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
             // Still being sent from; a few bytes for a call that nobody makes.
             std::mem::forget(kept);
         }
-        What::Sent | What::Flush => {}
+        // What goes on keeps what it needs.
+        What::Sent | What::Flush | What::File(_) => {}
         What::Collective(persistent) if persistent.is_inactive() => {}
         What::Collective(_) => {
             return Err(fault(
@@ -589,7 +592,8 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
         }
         What::Remote(Remote { running: Some(Half::Remote), .. }) => process.remote_id(handle),
         What::Remote(Remote { running: Some(Half::Going(id)), .. }) => Some(*id),
-        What::Remote(_) | What::Sent | What::Flush => None,
+        // An access to a file ends soon whether it is cancelled or not.
+        What::Remote(_) | What::Sent | What::Flush | What::File(_) => None,
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }

@@ -15,6 +15,7 @@ use ayatori_devices::shm::{Wait, WaitStep};
 use std::time::{Duration, Instant};
 
 use super::net::Net;
+use super::sleepers;
 
 /// What moves messages.
 pub(crate) struct Machine {
@@ -169,7 +170,7 @@ impl Machine {
             WaitStep::Sleep => {
                 asleep.get_or_insert_with(Instant::now);
                 if self.device.arm() == Armed::Armed {
-                    let most = self.sleep_max();
+                    let most = sleepers::nap_at_device(self.sleep_max());
                     self.device.wait(most);
                     self.clock.hurry();
                 }

@@ -5,6 +5,7 @@ use crate::lock::locked;
 use ayatori_devices::threads::{Nap, Signal};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Threads that rest.
 pub(super) static RESTING: AtomicU32 = AtomicU32::new(0);
@@ -53,6 +54,32 @@ pub(super) fn tell(has_answered: bool) {
 /// To be read before the look after which a thread rests.
 pub(crate) fn completions_seen() -> u32 {
     COMPLETED.seen()
+}
+
+/// Operations of requests that end in other threads, of which the device knows nothing.
+static OUTSIDE: AtomicU32 = AtomicU32::new(0);
+/// How long a call sleeps at the device at most while there are any: nobody wakes it there.
+const OUTSIDE_NAP: Duration = Duration::from_micros(250);
+
+/// One begins.
+pub(crate) fn begin_outside() {
+    OUTSIDE.fetch_add(1, Ordering::Relaxed);
+}
+
+/// One has ended.
+pub(crate) fn end_outside() {
+    OUTSIDE.fetch_sub(1, Ordering::Release);
+    // They say that they rest, then look once more; what they are to find was there before this.
+    fence(Ordering::SeqCst);
+    tell_resting();
+}
+
+/// How long to sleep at the device, where that may be so long.
+pub(super) fn nap_at_device(most: Option<Duration>) -> Option<Duration> {
+    match OUTSIDE.load(Ordering::Acquire) {
+        0 => most,
+        _ => Some(most.map_or(OUTSIDE_NAP, |most| most.min(OUTSIDE_NAP))),
+    }
 }
 
 /// Something has happened that threads which rest may wait for.
