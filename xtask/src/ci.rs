@@ -10,12 +10,14 @@ use anyhow::{Context, Result, bail};
 
 use crate::{paths, skips};
 
-/// The steps: the README's test command, its run command, then 2,000 worlds with faults, then jobs
+/// The steps: the README's test command, its run command, the count of the short path's
+/// instructions, then 2,000 worlds with faults, then jobs
 /// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes minutes in an
 /// emulated machine and has a name of its own, `cargo xtask lab-test`.
-const STEPS: [(&str, &[&str]); 4] = [
+const STEPS: [(&str, &[&str]); 5] = [
     ("test", &["test", "--keep-going"]),
     ("run", &["run"]),
+    ("instructions", &["instructions"]),
     ("fuzz", &["fuzz", "--seeds", "2000"]),
     ("net-test", &["net-test", "--if-possible"]),
 ];

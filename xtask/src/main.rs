@@ -13,6 +13,7 @@ mod docs;
 mod fortran;
 mod fuzz;
 mod fuzz_decoders;
+mod instructions;
 mod killtest;
 mod lab_test;
 mod mutants;
@@ -60,6 +61,8 @@ enum Command {
     Ci(ci::Options),
     /// Run a conformance suite: our C programs, IMB, OSU, or binaries made by MPICH.
     Conformance(conformance::Options),
+    /// Count the instructions of the short path's calls (needs valgrind).
+    Instructions(instructions::Options),
     /// Kill a random rank at a random moment, again and again.
     Killtest(killtest::Options),
     /// Start jobs that hang and check what `ayatori why` says of them.
@@ -107,6 +110,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(),
         Command::Ci(options) => ci::run(options),
         Command::Conformance(options) => conformance::run(options),
+        Command::Instructions(options) => instructions::run(options),
         Command::Killtest(options) => killtest::run(options),
         Command::WhyTest(options) => why_test::run(options),
         Command::Fuzz(options) => fuzz::run(options),
