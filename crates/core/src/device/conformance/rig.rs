@@ -319,13 +319,18 @@ impl<'w> Rig<'w> {
         Ok(true)
     }
 
-    /// Polls one device only, until `done` with what came to it.
-    pub(super) fn run_one(&mut self, at: usize, mut done: impl FnMut(&Came) -> bool) -> Result<bool, String> {
-        self.run_until_polled(|rig| {
-            let before = rig.came[at].len();
-            while rig.look(at)? {}
-            Ok(rig.came[at][before..].iter().any(&mut done))
-        })
+    /// Polls one device only: until something has come, and then until nothing has come for some time.
+    pub(super) fn drain(&mut self, at: usize) -> Result<(), String> {
+        self.run_until_polled(|rig| rig.look(at))?;
+        let mut quiet_count = 0;
+        while quiet_count < SETTLE_ROUNDS {
+            let has_come = self.look(at)?;
+            quiet_count = if has_come { 0 } else { quiet_count + 1 };
+            if !has_come {
+                self.world.advance();
+            }
+        }
+        Ok(())
     }
 
     /// Offers a packet until it is taken, and polls the sender only.

@@ -65,7 +65,6 @@ impl World for Processes {
 }
 
 #[test]
-#[ignore = "takes minutes, and of three runs one failed check `arm` with three processes: not explained yet"]
 fn tcp_keeps_the_promises_of_a_device() {
     for (count, rails) in [(2, 2), (3, 1)] {
         let report = check(&mut || Processes::new(count, rails));
