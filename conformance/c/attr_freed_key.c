@@ -22,9 +22,14 @@ int main(int argc, char **argv)
     copy = key;
     OK(MPI_Comm_free_keyval(&key));
     CHECK(key == MPI_KEYVAL_INVALID && deleted == 0, "key %d, deleted %d", key, deleted);
+    key = copy; /* attributes use it: freed again, it stays as it is */
+    OK(MPI_Comm_free_keyval(&key));
+    FAILS(MPI_Comm_set_attr(comm, copy, &one), MPI_ERR_KEYVAL);
     OK(MPI_Comm_delete_attr(MPI_COMM_SELF, copy));
     CHECK(deleted == 1, "deleted %d", deleted);
     OK(MPI_Comm_free(&comm));
     CHECK(deleted == 11, "deleted %d", deleted);
+    key = copy; /* no attribute uses it any more */
+    FAILS(MPI_Comm_free_keyval(&key), MPI_ERR_KEYVAL);
     return check_end();
 }

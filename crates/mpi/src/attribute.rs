@@ -111,11 +111,12 @@ impl Keyvals {
         self.get(kind, id).map(drop)
     }
 
-    /// The user gives a key back; it lives on while attributes use it.
+    /// The user gives a key back; it lives on while attributes use it. To give it back again meanwhile changes nothing: programs
+    /// that do so run on other libraries.
     pub(crate) fn free(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
-        self.check(kind, id)?;
-        self.get(kind, id)?.freed = true;
-        self.release(id);
+        if !std::mem::replace(&mut self.get(kind, id)?.freed, true) {
+            self.release(id);
+        }
         Ok(())
     }
 

@@ -87,6 +87,8 @@ fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
 
 /// Whose handler an error goes to in the end, and what that does. An object that does not exist (a bad handle is the
 /// usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and finalize the initial one.
+///
+/// Before MPI 4.0 it was `MPI_COMM_WORLD`'s. A program of that time sets that one and not the other; it gets what it set.
 pub(crate) fn resolve(on: Object) -> (Object, Action) {
     let (on, handler) = {
         let process = state::process_in_any_phase();
@@ -97,7 +99,13 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
             Object::File(file) => Some(file::errhandler(file).unwrap_or_else(|| handlers().of_no_file)),
             Object::Win(_) | Object::Session(_) => None,
         };
-        let to_self = || Some((Object::Comm(MPI_COMM_SELF), of_comm(MPI_COMM_SELF)?));
+        let to_self = || {
+            let (of_self, of_world) = (of_comm(MPI_COMM_SELF)?, of_comm(MPI_COMM_WORLD)?);
+            let is_before_4 = of_self != of_world && !handlers().is_of_self_set;
+            let (comm, handler) =
+                if is_before_4 { (MPI_COMM_WORLD, of_world) } else { (MPI_COMM_SELF, of_self) };
+            Some((Object::Comm(comm), handler))
+        };
         own.map(|handler| (on, Some(handler)))
             .or_else(|| to_self().map(|(on, handler)| (on, Some(handler))))
             .unwrap_or((on, None))

@@ -48,6 +48,8 @@ pub(crate) struct Errhandlers {
     pub(crate) of_no_file: MPI_Errhandler,
     /// The handler of errors before the start, after the end, and of the first communicators and sessions.
     pub(crate) initial: MPI_Errhandler,
+    /// Whether the user has set a handler for `MPI_COMM_SELF`.
+    pub(crate) is_of_self_set: bool,
 }
 
 /// One made by the user.
@@ -59,7 +61,12 @@ struct Made {
 
 impl Errhandlers {
     pub(crate) const fn new() -> Self {
-        Self { table: Table::new(), of_no_file: MPI_ERRORS_RETURN, initial: MPI_ERRORS_ARE_FATAL }
+        Self {
+            table: Table::new(),
+            of_no_file: MPI_ERRORS_RETURN,
+            initial: MPI_ERRORS_ARE_FATAL,
+            is_of_self_set: false,
+        }
     }
 
     /// A new handler with one user, its creator.

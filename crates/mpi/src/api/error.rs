@@ -58,10 +58,11 @@ api! {
     /// The old handler loses this communicator as a user, the new one gains it.
     fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
         let mut process = process()?;
-        let comm = process.comms.get_mut(comm, "comm")?;
+        let of_comm = &mut process.comms.get_mut(comm, "comm")?.errhandler;
         let mut handlers = handlers();
         let new = handlers.retain(errhandler, Kind::Comm)?;
-        handlers.release(std::mem::replace(&mut comm.errhandler, new))
+        handlers.is_of_self_set |= comm == MPI_COMM_SELF;
+        handlers.release(std::mem::replace(of_comm, new))
     }
 
     /// The handle is the caller's to free.
