@@ -16,6 +16,7 @@ int main(int argc, char **argv)
     MPI_Comm comm;
     check_start(&argc, &argv);
     OK(MPI_Comm_create_keyval(MPI_COMM_DUP_FN, on_delete, &key, NULL));
+    OK(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
     OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));
     OK(MPI_Comm_set_attr(MPI_COMM_SELF, key, &one));
     OK(MPI_Comm_set_attr(comm, key, &ten));

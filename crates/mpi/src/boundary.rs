@@ -94,6 +94,7 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
         let process = state::process_in_any_phase();
         let of_comm = |comm| process.comms.get(comm, "comm").map(|c| c.errhandler).ok();
         let own = match on {
+            Object::Comm(MPI_COMM_SELF) => None,
             Object::Comm(comm) => of_comm(comm),
             // One that does not exist has the handler of files to be opened (MPI-5.0 §14.7).
             Object::File(file) => Some(file::errhandler(file).unwrap_or_else(|| handlers().of_no_file)),
