@@ -9,11 +9,12 @@ use ayatori_fabric::description::{
     LagHash as DescribedHash, Machine, RouterModel, Routing as Asked, SwitchModel, Switching as Described,
 };
 use ayatori_fabric::graph::LinkSpec;
-use ayatori_fabric::routing::{DimensionOrder, Method, Routing, RoutingError, Table, TieRule};
+use ayatori_fabric::routing::{Dateline, DimensionOrder, Method, Routing, RoutingError, Table, TieRule};
 
 use crate::cluster;
 use crate::network::{
-    BuildError, Config, LagHash, Network, NicOrder, Probe, Queueing, SharedBuffer, Switching,
+    Arbitration, BuildError, Config, CrossbarInputs, LagHash, Network, NicOrder, Probe, Queueing,
+    SharedBuffer, Switching,
 };
 
 /// Preamble 8, header 14, checksum 4, gap 12: what a frame takes on the wire beside its payload, bytes.
@@ -66,9 +67,73 @@ pub fn simulate<P: Probe>(machine: &Machine, probe: P) -> Result<Simulated<P>, M
         None => ethernet_config(machine, first, &mut notes)?,
     };
     let routing = routing(machine, &mut notes)?;
+    let as_simulated = |model: &SwitchModel| {
+        (
+            switching(model),
+            model.latency_ps,
+            model.lag_hash,
+            model.pause_on_bytes,
+            model.pause_off_bytes,
+            model.pause,
+        )
+    };
+    let buffer = |model: &SwitchModel| model.buffer_bytes.map(|all| all / u64::from(model.port_count));
+    if models.iter().any(|model| as_simulated(model) != as_simulated(first) || buffer(model) != buffer(first))
+    {
+        notes.push(format!("all switches are simulated as '{}' switches", first.name));
+    }
+    match first.router {
+        Some(_) => note_router(machine, first, &mut notes),
+        None => note_ethernet(machine, first, &routing, &mut notes),
+    }
     let config = Config { vc_count: config.vc_count.max(routing.vc_count()), ..config };
     let network = Network::with_probe(machine.graph.clone(), routing, config, probe)?;
     Ok(Simulated { network, notes })
+}
+
+/// What is given for a router and not modelled.
+fn note_router(machine: &Machine, model: &SwitchModel, notes: &mut Vec<String>) {
+    if model.buffer_bytes.or(model.pause_on_bytes).is_some() {
+        notes.push(format!(
+            "{}: buffer_bytes and pause thresholds are Ethernet's; routers have virtual_channel_buffer_bytes and credits",
+            model.name
+        ));
+    }
+    if model.switching == Described::CutThrough {
+        notes.push(format!("{}: cut-through is simulated as virtual cut-through", model.name));
+    }
+    if machine.graph.links().any(|(_, link)| link.spec.cable_count > 1) {
+        notes.push("links of several cables are simulated as one that is as fast as all of them".into());
+    }
+}
+
+/// What is given for Ethernet switches and not modelled.
+fn note_ethernet(machine: &Machine, model: &SwitchModel, routing: &Routing, notes: &mut Vec<String>) {
+    let way = match routing {
+        Routing::DimensionOrder(_) | Routing::HyperX(_) => "dimension order",
+        Routing::Tree(_) | Routing::FatTree(_) => "the common ancestor",
+        Routing::Dragonfly(_) => "one global link at most",
+        Routing::Table(_) => "table",
+    };
+    if machine.graph.switch_count() > 1 {
+        notes.push(format!(
+            "VLANs are not simulated: frames are routed by {way}, one path from each switch to each other, which need not \
+             be the plan's"
+        ));
+    }
+    if let Some(count) = model.mac_table_max {
+        notes.push(format!(
+            "address tables ({count} in '{}') are not simulated: switches know all hosts and never flood",
+            model.name
+        ));
+    }
+    let mut mtus: Vec<u32> =
+        machine.host_models.iter().flat_map(|host| &host.nics).map(|nic| nic.mtu_bytes).collect();
+    mtus.sort_unstable();
+    mtus.dedup();
+    if let [least, _, ..] = mtus[..] {
+        notes.push(format!("all frames carry at most {least} B, the smallest mtu_bytes"));
+    }
 }
 
 fn narrow(what: &'static str, value: u64) -> Result<u32, MachineError> {
@@ -85,6 +150,12 @@ fn router_config(router: &RouterModel, model: &SwitchModel) -> Result<Config, Ma
         vc_buffer_bytes: narrow("virtual_channel_buffer_bytes", router.virtual_channel_buffer_bytes)?,
         vc_count: u8::try_from(router.virtual_channel_count)
             .map_err(|_| MachineError::TooLarge("virtual_channels", router.virtual_channel_count.into()))?,
+        arbitration: if router.oldest_first { Arbitration::OldestFirst } else { Arbitration::RoundRobin },
+        crossbar_inputs: if router.one_crossbar_input_per_port {
+            CrossbarInputs::PerPort
+        } else {
+            CrossbarInputs::PerChannel
+        },
         route_ps: router.route_computation_ps + model.latency_ps,
         vc_allocation_ps: router.channel_allocation_ps,
         switch_allocation_ps: router.switch_allocation_ps,
@@ -121,6 +192,8 @@ fn ethernet_config(
         queueing: Queueing::Output(buffer),
         vc_buffer_bytes: mtu_bytes,
         vc_count: 1,
+        arbitration: Arbitration::RoundRobin,
+        crossbar_inputs: CrossbarInputs::PerChannel,
         route_ps: model.latency_ps,
         vc_allocation_ps: 0,
         switch_allocation_ps: 0,
@@ -178,7 +251,9 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
     };
     // With credits a dateline costs nothing; Ethernet has one lane only.
     let routers = || machine.graph.switches().map(|switch| machine.switch_model(switch).router.as_ref());
-    let dateline = routers().all(|router| router.is_some_and(|router| router.virtual_channel_count > 1));
+    let several = routers().all(|router| router.is_some_and(|router| router.virtual_channel_count > 1));
+    let asked_for = routers().flatten().map(|router| router.dateline).next().unwrap_or_default();
+    let dateline = if several { asked_for } else { Dateline::Off };
     if let (Some(grid), Asked::Auto | Asked::DimensionOrder | Asked::NoWrapTransit) = (topology.grid(), asked)
     {
         let given = &machine.options.dimension_order;
@@ -190,7 +265,7 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
         let routing = DimensionOrder::with_order(&grid, &order, dateline, TieRule::Balanced);
         // With ties at half the ring shared out, one of four has no circle yet.
         let rings = grid.dimensions.iter().any(|dimension| dimension.wraps && dimension.extent > 4);
-        if !dateline && rings && routers().all(|router| router.is_some()) {
+        if !several && rings && routers().all(|router| router.is_some()) {
             notes.push("with one virtual channel there is no dateline: rings can deadlock".into());
         }
         return Ok(Routing::DimensionOrder(routing));
@@ -227,7 +302,7 @@ pub fn tofu_torus<P: Probe>(extents: &[u32], nic_count: u16, probe: P) -> Result
     let hosts = HostLayout { per_switch_count: 1, nic_count, link };
     let graph =
         topology.build_with_hosts(link, hosts).map_err(|error| BuildError::Config(error.to_string()))?;
-    let method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };
+    let method = Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Balanced };
     let routing = Routing::new(method, &topology, &graph)?;
     let config = Config { vc_count: 2, ..Config::nsim() };
     Ok(Network::with_probe(graph, routing, config, probe)?)
@@ -258,6 +333,10 @@ pub fn cluster_config(
         let unmodelled = [
             ("bus rates of NICs", nic.bus_bytes_per_s),
             ("packet times of NICs", nic.packet_ps),
+            (
+                "NUMA nodes of NICs",
+                host.nics.iter().map(|nic| u64::from(nic.numa_node)).find(|&node| node > 0),
+            ),
             ("NUMA distances", host.numa_hop_ps.or(host.numa_link_bytes_per_s)),
             ("system calls", host.software.system_call_ps),
             ("interrupts", host.software.interrupt_ps),
@@ -266,6 +345,12 @@ pub fn cluster_config(
         ];
         let given = unmodelled.iter().filter(|(_, value)| value.is_some());
         notes.extend(given.map(|(what, _)| format!("{what} are not simulated yet")));
+    }
+    let core_count = host.socket_count * host.cores_per_socket_count;
+    if processes_per_host > core_count {
+        notes.push(format!(
+            "{processes_per_host} processes on hosts of {core_count} cores: each is simulated with a core of its own"
+        ));
     }
     if machine.host_models.len() > 1 {
         notes.push(format!("all hosts are simulated as '{}' hosts", host.name));
@@ -291,6 +376,46 @@ mod tests {
         assert_eq!(notes, Vec::<String>::new());
         assert_eq!(network.config(), &Config::nsim());
         assert_eq!(network.nic_count(), 64);
+    }
+
+    #[test]
+    fn what_the_model_leaves_out_is_noted() {
+        let notes = |text: &str, from: &str, to: &str| {
+            assert!(text.contains(from), "{from}");
+            let machine = Machine::parse("test.toml", &text.replace(from, to)).unwrap();
+            let Simulated { mut notes, .. } = simulate(&machine, NoProbe).unwrap();
+            let _ = cluster_config(&machine, 2, &mut notes);
+            notes.join("; ")
+        };
+        let supernova = include_str!("../../../machines/supernova.toml");
+        let fx10 = include_str!("../../../machines/fx10.toml");
+        assert_eq!(notes(fx10, "FX10", "FX10"), "");
+        for (text, from, to, expected) in [
+            (
+                supernova,
+                "SuperNova",
+                "SuperNova",
+                "VLANs are not simulated: frames are routed by dimension order",
+            ),
+            (supernova, "SuperNova", "SuperNova", "address tables (8000 in 'powerconnect-6248')"),
+            (supernova, "price = 2000", "pause = false", "though the description has it off"),
+            (supernova, "price = 2000", "pause_on_bytes = 100000", "pause above 100000 B"),
+            (supernova, "sockets = 2", "sockets = 1", "2 processes on hosts of 1 cores"),
+            (supernova, "rate_gbps = 1 }", "rate_gbps = 1, bus_gbytes_per_s = 1 }", "bus rates of NICs"),
+            (
+                fx10,
+                "pause = false  ",
+                "buffer_bytes = 100000\npause = false  ",
+                "routers have virtual_channel",
+            ),
+            (fx10, "virtual-cut-through", "cut-through", "simulated as virtual cut-through"),
+            (fx10, "extents = [4, 2, 8]", "extents = [4, 2, 8]\ncables = 2\n", "as fast as all of them"),
+            (fx10, "virtual_channels = 2", "virtual_channels = 1", "no dateline"),
+        ] {
+            let text = text.replace("ports = 8 ", "ports = 16 ");
+            let found = notes(&text, from, to);
+            assert!(found.contains(expected), "{to}: {found}");
+        }
     }
 
     #[test]

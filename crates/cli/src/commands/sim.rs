@@ -83,6 +83,9 @@ struct RunArgs {
     /// Busiest links to name
     #[arg(long, default_value_t = 5)]
     worst: usize,
+    /// Refuse to run if anything is simulated otherwise than the machine file says
+    #[arg(long)]
+    strict: bool,
     /// Write a trace for Perfetto (ui.perfetto.dev) here
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -122,6 +125,10 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
         process_count: Some(process_count),
         ..machine::cluster_config(&machine, args.per_host, &mut notes)
     };
+    if args.strict && !notes.is_empty() {
+        let notes = notes.join("\n  ");
+        anyhow::bail!("{} is not simulated as it says (--strict):\n  {notes}", args.machine.display());
+    }
     for note in &notes {
         eprintln!("note: {note}");
     }

@@ -172,6 +172,20 @@ fn a_torus_without_dateline_deadlocks_and_the_circle_is_shown() {
 }
 
 #[test]
+fn what_is_not_simulated_is_a_note_or_under_strict_an_error() {
+    let supernova = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/supernova.toml");
+    let args = ["run", supernova, "barrier", "--nodes", "2"];
+    let (code, _, err) = sim(&args);
+    assert!(code == Some(0) && err.contains("note: VLANs are not simulated"), "{err}");
+    let (code, out, err) = sim(&[&args[..], &["--strict"]].concat());
+    assert!(
+        code == Some(1) && out.is_empty() && err.contains("(--strict):\n  VLANs are not simulated"),
+        "{err}"
+    );
+    assert_eq!(sim(&["run", &fx10(), "barrier", "--strict"]).0, Some(0));
+}
+
+#[test]
 fn a_run_of_nothing_has_numbers_and_not_nan() {
     let (code, out, _) = sim(&["run", &fx10(), "alltoall", "--bytes", "0", "--worst", "0"]);
     assert!(code == Some(0) && !out.contains("NaN") && out.contains("0.000 GB/s"), "{out}");

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::dialect::{Capabilities, KNOWN, capabilities_of};
 use crate::plan::PortNumber;
+use crate::routing::Dateline;
 
 use super::error::suggest;
 use super::reader::{Located, Result, Section, check_name};
@@ -143,6 +144,12 @@ pub struct RouterModel {
     pub packet_min_bytes: u64,
     /// Header of a packet, bytes.
     pub header_bytes: u64,
+    /// Which virtual channels packets use around rings, if there are two or more.
+    pub dateline: Dateline,
+    /// Whether the oldest packet goes first, and not each lane in turn.
+    pub oldest_first: bool,
+    /// Whether an input port passes on one packet at a time, and not one a virtual channel.
+    pub one_crossbar_input_per_port: bool,
     /// Route computation (RC), ps.
     pub route_computation_ps: u64,
     /// Virtual-channel allocation (VA), ps.
@@ -399,6 +406,13 @@ fn router(section: Section<'_>) -> Result<RouterModel> {
         packet_max_bytes: bytes("packet_max_bytes", "2048")?,
         packet_min_bytes: bytes("packet_min_bytes", "32")?,
         header_bytes: s.count("header_bytes", 0..=1 << 20)?.unwrap_or(0),
+        dateline: match s.choice("dateline", &["on-entry", "at-wrap"])? {
+            Some(1) => Dateline::AtWrap,
+            _ => Dateline::OnEntry,
+        },
+        // Two names of the same.
+        oldest_first: s.choice("arbitration", &["round-robin", "oldest-first", "age"])?.unwrap_or(0) > 0,
+        one_crossbar_input_per_port: s.choice("crossbar_inputs", &["per-channel", "per-port"])? == Some(1),
         route_computation_ps: time("route_computation_ns")?,
         channel_allocation_ps: time("channel_allocation_ns")?,
         switch_allocation_ps: time("switch_allocation_ns")?,

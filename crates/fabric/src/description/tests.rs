@@ -285,6 +285,9 @@ const BAD: &[Bad] = &[
     listed("vlans_max = 64", "pause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "but not when it begins"),
     listed("vlans_max = 64", "pause_on_bytes = 2000\npause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "more than `pause_on_bytes`"),
     listed("vlans_max = 64", "lag_hash = \"mac\"", "switch_models.eight.lag_hash", "mac", "is not known"),
+    listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, dateline = \"first\" }", "switch_models.eight.router.dateline", "", "is not known"),
+    listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, arbitration = \"first\" }", "switch_models.eight.router.arbitration", "", "is not known"),
+    listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, crossbar_inputs = \"first\" }", "switch_models.eight.router.crossbar_inputs", "", "is not known"),
     // Topologies.
     listed("switch_model = \"eight\"", "switch_model = \"eight\"\nkind = \"ring\"\nswitches = 3", "topology.kind", "ring", "come from [[switch]]"),
     listed("routing = \"minimal\"", "routing = \"dimension-order\"", "plan.routing", "dimension-order", "has no dimensions"),

@@ -1,7 +1,7 @@
 //! Dimension order: correct the first coordinate, then the second, and so on; around a ring the shorter way.
 //!
-//! With the dateline, a packet uses virtual channel 0 until it crosses a dimension's wrap-around link, which it does on
-//! channel 1, and stays there to the end of that dimension. In each ring the channels then form two chains and no circle.
+//! With a dateline ([`Dateline`]) packets that cross a dimension's wrap-around link and packets that do not use different
+//! virtual channels, so that in each ring the channels form two chains and no circle.
 
 use super::Hop;
 use crate::graph::SwitchId;
@@ -18,6 +18,21 @@ pub enum TieRule {
     Balanced,
 }
 
+/// Which virtual channel a packet uses in a ring (W. Dally, C. Seitz, "Deadlock-free message routing in multiprocessor
+/// interconnection networks", 1987). No effect in dimensions that do not wrap around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dateline {
+    /// Always channel 0: a ring of four switches or more can deadlock.
+    Off,
+    /// Channel 0 up to the wrap-around link, channel 1 on it and beyond. Most packets never see channel 1.
+    AtWrap,
+    /// All the way along the dimension: channel 1 if the packet will cross its wrap-around link, else 0. Both chains end
+    /// because no packet goes more than half the ring: with channel 1, a packet that has wrapped does not come as far as
+    /// the first link before the wrap that others use. What BookSim and Cray's T3D do, and much nearer an even load.
+    #[default]
+    OnEntry,
+}
+
 /// Dimension order on a [`Grid`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DimensionOrder {
@@ -27,13 +42,13 @@ pub struct DimensionOrder {
     wraps: Vec<bool>,
     /// Coordinates of all switches, switch by switch: small, and cheaper than divisions.
     coordinates: Vec<u16>,
-    dateline: bool,
+    dateline: Dateline,
     tie: TieRule,
 }
 
 impl DimensionOrder {
     /// Routes for a grid that [`crate::topology::Topology::check`] has passed; the first dimension is corrected first.
-    pub fn new(grid: &Grid, dateline: bool, tie: TieRule) -> DimensionOrder {
+    pub fn new(grid: &Grid, dateline: Dateline, tie: TieRule) -> DimensionOrder {
         let order: Vec<usize> = (0..grid.dimensions.len()).collect();
         DimensionOrder::with_order(grid, &order, dateline, tie)
     }
@@ -42,7 +57,7 @@ impl DimensionOrder {
     ///
     /// # Panics
     /// If `order` does not name every dimension once.
-    pub fn with_order(grid: &Grid, order: &[usize], dateline: bool, tie: TieRule) -> DimensionOrder {
+    pub fn with_order(grid: &Grid, order: &[usize], dateline: Dateline, tie: TieRule) -> DimensionOrder {
         let mut named = order.to_vec();
         named.sort_unstable();
         assert!(named.into_iter().eq(0..grid.dimensions.len()), "{order:?} is no order of the dimensions");
@@ -60,7 +75,7 @@ impl DimensionOrder {
 
     /// 2 if a dateline is needed and wanted, else 1.
     pub fn vc_count(&self) -> u8 {
-        if self.dateline && self.wraps.contains(&true) { 2 } else { 1 }
+        if self.dateline != Dateline::Off && self.wraps.contains(&true) { 2 } else { 1 }
     }
 
     /// See [`super::Routing::next_hop`].
@@ -80,13 +95,16 @@ impl DimensionOrder {
         let d = usize::from(self.order[i]);
         let (up, distance) = self.way(i, here[i], there[i]);
         let (mut vc, mut more) = (0, distance - 1);
-        if self.dateline && self.wraps[i] {
+        if self.dateline != Dateline::Off && self.wraps[i] {
             // Hops before the one that crosses the wrap-around link.
             let before = if up { self.extents[i] - 1 - here[i] } else { here[i] };
-            let crossed = arrived.is_some_and(|hop| usize::from(hop.port / 2) == d && hop.vc == 1);
-            if before == 0 || crossed {
-                vc = 1;
-            } else {
+            let here_by = arrived.filter(|hop| usize::from(hop.port / 2) == d).map(|hop| hop.vc);
+            vc = match (self.dateline, here_by) {
+                (Dateline::OnEntry, Some(vc)) => vc,
+                (Dateline::OnEntry, None) => u8::from(before < distance),
+                (_, crossed) => u8::from(before == 0 || crossed == Some(1)),
+            };
+            if self.dateline == Dateline::AtWrap && vc == 0 {
                 more = more.min(before - 1);
             }
         }

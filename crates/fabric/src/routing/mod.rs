@@ -10,12 +10,12 @@
 //!
 //! ```
 //! use ayatori_fabric::graph::{LinkSpec, SwitchId};
-//! use ayatori_fabric::routing::{Method, Routing, TieRule};
+//! use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 //! use ayatori_fabric::topology::{Topology, Torus};
 //! let torus = Topology::Torus(Torus::new(&[4, 4]));
 //! let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
 //! let graph = torus.build(link)?;
-//! let method = Method::DimensionOrder { dateline: true, tie: TieRule::Up };
+//! let method = Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Up };
 //! let routing = Routing::new(method, &torus, &graph)?;
 //! // From (3, 0) to (1, 1): two hops up in x across the wrap-around link, one up in y.
 //! let path = routing.path(&graph, SwitchId(3), SwitchId(5), 0)?;
@@ -33,7 +33,7 @@ mod tree;
 use crate::graph::{Graph, Lane, Node, Port, SwitchId};
 use crate::topology::Topology;
 
-pub use dimension_order::{DimensionOrder, TieRule};
+pub use dimension_order::{Dateline, DimensionOrder, TieRule};
 pub use dragonfly::DragonflyMinimal;
 pub use fat_tree::DModK;
 pub use hyperx::HyperXDimensionOrder;
@@ -55,10 +55,8 @@ pub struct Hop {
 pub enum Method {
     /// One dimension after the other, the shorter way around. For meshes, tori, rings, hypercubes, Tofu and HyperX.
     DimensionOrder {
-        /// Whether a packet changes to virtual channel 1 where it crosses a wrap-around link (W. Dally, C. Seitz,
-        /// "Deadlock-free message routing in multiprocessor interconnection networks", 1987). No effect where
-        /// nothing wraps around.
-        dateline: bool,
+        /// Which virtual channels packets use around rings.
+        dateline: Dateline,
         /// Which way to go where both ways around are equally long.
         tie: TieRule,
     },
@@ -153,7 +151,7 @@ impl Method {
             Topology::Dragonfly(_) => Method::DragonflyMinimal,
             Topology::Complete(_) => Method::Minimal,
             Topology::Explicit(_) => Method::UpDown { root: None },
-            _ => Method::DimensionOrder { dateline: true, tie: TieRule::Up },
+            _ => Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Up },
         }
     }
 

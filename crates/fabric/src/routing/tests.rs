@@ -6,7 +6,7 @@ use crate::topology::{
 };
 
 const LINK: LinkSpec = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
-const DATELINE: Method = Method::DimensionOrder { dateline: true, tie: TieRule::Up };
+const DATELINE: Method = Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Up };
 
 fn routed(method: Method, topology: &Topology) -> (Graph, Routing) {
     let graph = topology.build(LINK).unwrap();
@@ -61,9 +61,12 @@ fn usual_routes_are_shortest_paths() {
 #[test]
 fn a_run_is_the_hops_that_follow() {
     for topology in regular_topologies() {
-        for tie in [TieRule::Up, TieRule::Balanced] {
+        let datelines = [Dateline::AtWrap, Dateline::OnEntry];
+        for (tie, dateline) in
+            [TieRule::Up, TieRule::Balanced].into_iter().flat_map(|tie| datelines.map(|d| (tie, d)))
+        {
             let method = match Method::usual_for(&topology) {
-                Method::DimensionOrder { .. } => Method::DimensionOrder { dateline: true, tie },
+                Method::DimensionOrder { .. } => Method::DimensionOrder { dateline, tie },
                 other => other,
             };
             let (graph, routing) = routed(method, &topology);
@@ -118,9 +121,32 @@ fn usual_routes_are_free_of_deadlock() {
 }
 
 #[test]
+fn both_datelines_keep_rings_of_any_length_free_of_deadlock() {
+    for extent in 3..=17 {
+        for dateline in [Dateline::AtWrap, Dateline::OnEntry] {
+            for tie in [TieRule::Up, TieRule::Balanced] {
+                let verdict = verdict(Method::DimensionOrder { dateline, tie }, &torus(&[extent, 3]));
+                assert!(verdict.is_free(), "{extent} {dateline:?} {tie:?}: {verdict:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn channels_of_a_ring_are_chosen_at_the_wrap_or_on_entry() {
+    let topology = torus(&[8, 3]);
+    // From 5 up to 1: two hops before the wrap-around link, it, and one after.
+    for (dateline, vcs) in [(Dateline::AtWrap, [0, 0, 1, 1, 0]), (Dateline::OnEntry, [1, 1, 1, 1, 0])] {
+        let (graph, routing) = routed(Method::DimensionOrder { dateline, tie: TieRule::Up }, &topology);
+        let path = routing.path(&graph, SwitchId(5), SwitchId(1 + 8), 0).unwrap();
+        assert_eq!(path.iter().map(|lane| lane.vc).collect::<Vec<_>>(), vcs, "{dateline:?}");
+    }
+}
+
+#[test]
 fn without_the_dateline_a_torus_can_deadlock_and_the_cycle_is_a_ring() {
     let topology = torus(&[5, 4]);
-    let method = Method::DimensionOrder { dateline: false, tie: TieRule::Up };
+    let method = Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Up };
     let Verdict::Cycle(cycle) = verdict(method, &topology) else { panic!("no cycle found") };
     let graph = topology.build(LINK).unwrap();
     // The shortest circle is a ring of four in y.
@@ -135,7 +161,7 @@ fn without_the_dateline_a_torus_can_deadlock_and_the_cycle_is_a_ring() {
 #[test]
 fn rings_of_three_need_no_dateline() {
     // No path is longer than one hop, so nothing waits.
-    let method = Method::DimensionOrder { dateline: false, tie: TieRule::Up };
+    let method = Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Up };
     assert!(verdict(method, &torus(&[3])).is_free());
     assert!(!verdict(method, &torus(&[4])).is_free());
 }
@@ -144,7 +170,7 @@ fn rings_of_three_need_no_dateline() {
 fn tie_rule_decides_the_way_to_the_opposite_switch() {
     let topology = torus(&[8]);
     for (tie, from_odd) in [(TieRule::Up, 0), (TieRule::Balanced, 1)] {
-        let (_, routing) = routed(Method::DimensionOrder { dateline: true, tie }, &topology);
+        let (_, routing) = routed(Method::DimensionOrder { dateline: Dateline::OnEntry, tie }, &topology);
         assert_eq!(routing.next_hop(SwitchId(2), None, SwitchId(6), 0).port, 0, "{tie:?}");
         assert_eq!(routing.next_hop(SwitchId(3), None, SwitchId(7), 0).port, from_odd, "{tie:?}");
     }
@@ -155,7 +181,7 @@ fn dimensions_can_be_corrected_in_any_order() {
     let topology = torus(&[4, 3, 5]);
     let (graph, grid) = (topology.build(LINK).unwrap(), topology.grid().unwrap());
     for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
-        let routing = DimensionOrder::with_order(&grid, &order, true, TieRule::Up);
+        let routing = DimensionOrder::with_order(&grid, &order, Dateline::OnEntry, TieRule::Up);
         let routing = Routing::DimensionOrder(routing);
         let path = routing.path(&graph, SwitchId(0), SwitchId(1 + 4 + 12), 0).unwrap();
         let ports = path.iter().map(|lane| usize::from(graph.channel_ends(lane.channel).0.port) / 2);
@@ -167,7 +193,7 @@ fn dimensions_can_be_corrected_in_any_order() {
 #[test]
 fn balanced_ties_load_both_directions_of_a_ring_alike() {
     let topology = torus(&[8]);
-    let method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };
+    let method = Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Balanced };
     let (graph, routing) = routed(method, &topology);
     let mut loads = vec![0; graph.channel_count()];
     for (from, to) in graph.switches().flat_map(|a| graph.switches().map(move |b| (a, b))) {

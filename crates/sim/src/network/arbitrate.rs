@@ -9,7 +9,8 @@ use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::routing::Hop;
 
 use super::{
-    EJECT, FROM_NIC, LaneState, LinkClass, Network, Packet, Probe, Return, STARVED, Switching, transfer_ps,
+    Arbitration, EJECT, FROM_NIC, LaneState, LinkClass, Network, Packet, Probe, Return, STARVED, Switching,
+    transfer_ps,
 };
 use crate::queue::Class;
 use crate::slab::NONE;
@@ -107,7 +108,9 @@ impl<P: Probe> Network<P> {
         let (turn, requests) = (u32::from(state.turn), state.requests);
         let first_lane = state.first * u32::from(self.config.vc_count);
         let mut look = Look { now_ps, next_ps: u64::MAX, full: NONE, full_bytes: 0 };
-        let winner = if self.more_words == 0 {
+        let winner = if self.config.arbitration == Arbitration::OldestFirst {
+            self.find_oldest(port, first_lane, turn, &mut look)
+        } else if self.more_words == 0 {
             // Once around, from the lane whose turn it is.
             let mut bits = requests.rotate_right(turn);
             loop {
@@ -155,6 +158,26 @@ impl<P: Probe> Network<P> {
         None
     }
 
+    /// The lane whose first packet left its NIC first, of those that can go; among equals, the next in turn.
+    #[inline(never)]
+    fn find_oldest(&mut self, port: u32, first_lane: u32, turn: u32, look: &mut Look) -> Option<u32> {
+        let mut oldest: Option<((u64, u32), u32)> = None;
+        let lane_count = 64 * (1 + self.more_words as u32);
+        for word in 0..=self.more_words {
+            let mut bits = *self.requests(port, word);
+            while bits != 0 {
+                let index = word as u32 * 64 + bits.trailing_zeros();
+                bits &= bits - 1;
+                let injected_ps = self.injected_ps[self.lanes[(first_lane + index) as usize].head as usize];
+                let rank = (injected_ps, (index + lane_count - turn % lane_count) % lane_count);
+                if oldest.is_none_or(|(least, _)| rank < least) && self.may_go(first_lane + index, look) {
+                    oldest = Some((rank, first_lane + index));
+                }
+            }
+        }
+        oldest.map(|(_, lane)| lane)
+    }
+
     /// Whether the first packet of a lane can go now; if not, notes when it may.
     #[inline]
     fn may_go(&mut self, lane_id: u32, look: &mut Look) -> bool {
@@ -164,6 +187,12 @@ impl<P: Probe> Network<P> {
             return false;
         }
         let (target, bytes) = (lane.head_target, lane.head_bytes);
+        if let Some(&free_ps) = self.input_free_ps.get((lane.first + u32::from(lane.port)) as usize)
+            && free_ps > look.now_ps
+        {
+            look.next_ps = look.next_ps.min(free_ps);
+            return false;
+        }
         if target == NONE {
             return true;
         }
@@ -284,6 +313,9 @@ impl<P: Probe> Network<P> {
         }
         lane.head = packet.next;
         lane.ready_ps = done_ps;
+        if let Some(free_ps) = self.input_free_ps.get_mut((lane.first + u32::from(lane.port)) as usize) {
+            *free_ps = done_ps;
+        }
         let (word, bit) = self.request_of(port, index);
         *word &= !bit;
         if packet.next != NONE {

@@ -4,8 +4,8 @@ use ayatori_fabric::graph::{ChannelId, Graph, Node, SwitchId};
 use ayatori_fabric::routing::Routing;
 
 use super::{
-    BuildError, Config, Counters, Ethernet, FROM_NIC, LaneState, LinkClass, MessageQueue, Network, NicState,
-    NoProbe, PortState, Probe, transfer_ps,
+    BuildError, Config, Counters, CrossbarInputs, Ethernet, FROM_NIC, LaneState, LinkClass, MessageQueue,
+    Network, NicState, NoProbe, PortState, Probe, transfer_ps,
 };
 use crate::queue::Queue;
 use crate::slab::{NONE, Slab};
@@ -56,12 +56,14 @@ impl<P: Probe> Network<P> {
         let horizon_ps = 2 * longest_ps + latency_max_ps + config.pipeline_ps();
         let first_nic_port = firsts[graph.switch_count()];
         let ethernet = Ethernet::new(&graph, &ports, &channels, first_nic_port, &config);
+        let per_port = config.crossbar_inputs == CrossbarInputs::PerPort && !ethernet.is_used();
+        let lookahead_ps = if per_port { 1 } else { lookahead_ps(&links, &config) };
         let lanes = if ethernet.is_used() { Vec::new() } else { lanes(&ports, first_nic_port, &config) };
         Ok(Network {
             pipeline_ps: config.pipeline_ps(),
             vcs_per_class: available / needed,
             now_ps: 0,
-            wheel: Wheel::new(lookahead_ps(&links, &config), horizon_ps),
+            wheel: Wheel::new(lookahead_ps, horizon_ps),
             queue: Queue::new(nics.len(), longest_ps),
             first_nic_port,
             ethernet,
@@ -69,6 +71,7 @@ impl<P: Probe> Network<P> {
             injected_ps: Vec::new(),
             more_requests: vec![0; ports.len() * more_words],
             more_words,
+            input_free_ps: if per_port { vec![0; ports.len()] } else { Vec::new() },
             lanes,
             returns: Slab::default(),
             packets: Slab::default(),

@@ -18,6 +18,26 @@ pub enum NicOrder {
     RoundRobin,
 }
 
+/// Which of the packets that could go over a link goes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Arbitration {
+    /// The lanes in turn.
+    #[default]
+    RoundRobin,
+    /// The packet that left its NIC first, whatever way it has come; among equals, in turn. Fair to those from afar.
+    OldestFirst,
+}
+
+/// How many packets an input port can pass to outputs at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CrossbarInputs {
+    /// One for each virtual channel.
+    #[default]
+    PerChannel,
+    /// One. Takes longer to simulate: outputs of a router are then looked at in order of time.
+    PerPort,
+}
+
 /// Where packets wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queueing {
@@ -65,6 +85,10 @@ pub struct Config {
     pub vc_buffer_bytes: u32,
     /// Virtual channels of each link. More than the routing needs are shared out by destination.
     pub vc_count: u8,
+    /// Which packet goes next.
+    pub arbitration: Arbitration,
+    /// How many packets leave an input port at once.
+    pub crossbar_inputs: CrossbarInputs,
     /// Routing computation (RC).
     pub route_ps: u64,
     /// Virtual channel allocation (VA).
@@ -92,6 +116,8 @@ impl Config {
             queueing: Queueing::Input,
             vc_buffer_bytes: 4 * 2_048,
             vc_count: 2,
+            arbitration: Arbitration::RoundRobin,
+            crossbar_inputs: CrossbarInputs::PerChannel,
             route_ps: FLIT_PS,
             vc_allocation_ps: FLIT_PS,
             switch_allocation_ps: FLIT_PS,

@@ -9,8 +9,9 @@
 //! What follows is about routers with credits; Ethernet switches are another model (`ethernet`).
 //!
 //! Routers buffer at the input, one first-in-first-out queue for each virtual channel of each input port (a *lane*), and
-//! every lane has its own way into the crossbar. An output port sends one packet at a time; among the lanes whose first
-//! packet wants it, is ready and has room ahead, it takes the next in turn (round robin). Room is counted by credits,
+//! every lane has its own way into the crossbar (or all lanes of a port one: [`CrossbarInputs`]). An output port sends one
+//! packet at a time; among the lanes whose first packet wants it, is ready and has room ahead, it takes the next in turn
+//! (round robin), or the one whose packet is the oldest ([`Arbitration`]). Room is counted by credits,
 //! for whole packets (virtual cut-through); a credit travels back for the link's latency, beginning when the packet's
 //! last byte has left the buffer. A NIC is cabled to its router by a link like any other, sends into virtual channel
 //! class 0, and takes in whatever arrives.
@@ -41,7 +42,8 @@
 //! flit or credit. So time is cut into slices no longer than that, and the ports to be looked at within one are taken in
 //! any order, unsorted (`wheel`). Then the other events of the slice follow (NICs, what the caller is told, timers), in
 //! order of time, class and entity (`queue`); what they do to router ports is in a later slice too. The result is a
-//! function of the input alone, and the same as if all had been done in order of time.
+//! function of the input alone, and the same as if all had been done in order of time. With [`CrossbarInputs::PerPort`]
+//! outputs of a router do feel each other at once, so slices are a picosecond long.
 
 mod arbitrate;
 mod build;
@@ -55,7 +57,7 @@ use ayatori_fabric::graph::{ChannelId, Graph, HostId, Port, SwitchId};
 use ayatori_fabric::routing::{Routing, RoutingError};
 use ethernet::Ethernet;
 
-pub use config::{Config, LagHash, NicOrder, Queueing, SharedBuffer, Switching};
+pub use config::{Arbitration, Config, CrossbarInputs, LagHash, NicOrder, Queueing, SharedBuffer, Switching};
 pub use ethernet::{cable_of, flow_of};
 pub use standstill::Deadlock;
 pub use watch::{Glimpse, Watch};
@@ -398,6 +400,8 @@ pub struct Network<P: Probe = NoProbe> {
     /// For routers with more than 64 lanes: `more_words` more words of requests for each port.
     more_requests: Vec<u64>,
     more_words: usize,
+    /// With [`CrossbarInputs::PerPort`]: when each port has passed on the packet that it is passing on. Empty otherwise.
+    input_free_ps: Vec<u64>,
     /// Indexed by port and virtual channel.
     lanes: Vec<LaneState>,
     returns: Slab<Return>,

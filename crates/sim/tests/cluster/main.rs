@@ -6,7 +6,7 @@ use ayatori_core::Error;
 use ayatori_core::coll::Collective;
 use ayatori_core::ids::{Source, TagSelector};
 use ayatori_fabric::graph::LinkSpec;
-use ayatori_fabric::routing::{Method, Routing, TieRule};
+use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{HostLayout, Ring, Topology, Torus};
 use ayatori_sim::cluster::{Cluster, ClusterError, Config, Mpi, NicUse, Transfer};
 use ayatori_sim::machine::{nsim_torus, tofu_torus};
@@ -81,7 +81,7 @@ fn several_nics_carry_a_long_message_as_one_link() {
         let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
         let hosts = HostLayout { per_switch_count: 2, nic_count, link };
         let graph = topology.build_with_hosts(link, hosts).unwrap();
-        let method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };
+        let method = Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Balanced };
         let routing = Routing::new(method, &topology, &graph).unwrap();
         let network = Network::with_probe(
             graph,
@@ -162,7 +162,7 @@ fn a_deadlock_names_its_cycle_with_one_and_two_nics() {
         let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 10_000, cable_count: 1 };
         let hosts = HostLayout { per_switch_count: 1, nic_count, link };
         let graph = topology.build_with_hosts(link, hosts).unwrap();
-        let method = Method::DimensionOrder { dateline: false, tie: TieRule::Balanced };
+        let method = Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Balanced };
         let routing = Routing::new(method, &topology, &graph).unwrap();
         let one_channel = network::Config { vc_count: 1, ..network::Config::nsim() };
         let network = Network::with_probe(graph, routing, one_channel, None).unwrap();

@@ -1,14 +1,14 @@
 //! Deadlock: without the dateline it comes and is named, with it it never does.
 
 use ayatori_fabric::deadlock as fabric;
-use ayatori_fabric::routing::{Method, TieRule};
+use ayatori_fabric::routing::{Dateline, Method, TieRule};
 use ayatori_fabric::topology::{Ring, Topology, Torus};
 use ayatori_sim::network::{Config, Network};
 use ayatori_sim::random::Random;
 
 use crate::worlds::*;
 
-const NO_DATELINE: Method = Method::DimensionOrder { dateline: false, tie: TieRule::Balanced };
+const NO_DATELINE: Method = Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Balanced };
 
 fn random_load(network: &mut Network, seed: u64, messages_per_nic: u32) {
     let mut random = Random::new(seed);

@@ -2,7 +2,7 @@
 
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::LinkSpec;
-use ayatori_fabric::routing::{Method, Routing, TieRule};
+use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{Complete, HostLayout, Ring, Topology, Torus, Tree};
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{
@@ -212,7 +212,7 @@ fn the_same_ethernet_gives_the_same_picoseconds() {
 #[test]
 fn pauses_around_a_ring_deadlock_and_the_circle_is_named() {
     let topology = Topology::Ring(Ring { switch_count: 6 });
-    let around = Method::DimensionOrder { dateline: false, tie: TieRule::Up };
+    let around = Method::DimensionOrder { dateline: Dateline::Off, tie: TieRule::Up };
     let mut network = ethernet(&topology, around, 2, 1, config(4, Switching::StoreAndForward));
     for from in 0..12 {
         network.send(message(from, (from + 4) % 12, 1_000_000));

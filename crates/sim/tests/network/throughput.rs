@@ -1,6 +1,8 @@
 //! Throughput under load, against the literature and against bounds.
 
-use ayatori_sim::network::Gap;
+use ayatori_fabric::routing::{Dateline, Method, TieRule};
+use ayatori_fabric::topology::{Mesh, Topology, Torus};
+use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Gap};
 use ayatori_sim::traffic::patterns::{PairwiseExchange, Permutation, RandomRing};
 use ayatori_sim::traffic::rounds::{self, Setup};
 use ayatori_sim::traffic::uniform::{self, Uniform};
@@ -20,9 +22,24 @@ fn uniform_traffic_below_saturation_is_all_accepted() {
 #[test]
 fn uniform_traffic_saturates_where_dimension_order_on_a_torus_does() {
     // An even ring of k = 8 carries k / 8 = 1 of the injection rate at most (Dally and Towles, section 3.3). Dimension
-    // order with two dateline channels reaches a half to two thirds of that.
-    let report = uniform::run(&mut torus(&[8, 8, 8]), offered(0.95)).unwrap();
-    assert!((0.45..0.70).contains(&report.accepted), "{report}");
+    // order with two channels reaches a half to two thirds of that; how much depends on who uses which channel, on
+    // buffers, and on how many packets an input passes on at once. The values are this model's; docs/simulate.md holds
+    // them against other simulators.
+    let (wrap, entry) = (Dateline::AtWrap, Dateline::OnEntry);
+    let (channel, port) = (CrossbarInputs::PerChannel, CrossbarInputs::PerPort);
+    for (dateline, crossbar_inputs, kib, expected) in [
+        (entry, channel, 8, 0.545),
+        (wrap, channel, 8, 0.51),
+        (entry, channel, 32, 0.67),
+        (entry, port, 8, 0.545),
+    ] {
+        let config = Config { crossbar_inputs, vc_buffer_bytes: kib << 10, ..Config::nsim() };
+        let method = Method::DimensionOrder { dateline, tie: TieRule::Balanced };
+        let mut network = network(&Topology::Torus(Torus::new(&[8, 8, 8])), method, 1, config);
+        let traffic = Uniform { warm_up_ps: 60_000_000, measure_ps: 100_000_000, ..offered(0.95) };
+        let accepted = uniform::run(&mut network, traffic).unwrap().accepted;
+        assert!((accepted - expected).abs() < 0.02, "{dateline:?} {crossbar_inputs:?} {kib} KiB: {accepted}");
+    }
 }
 
 #[test]
@@ -68,6 +85,25 @@ fn processes_of_one_host_do_not_load_the_network() {
     let report = rounds::run(&mut network, &Permutation { to, message_bytes: 1_000_000 }, &setup).unwrap();
     assert_eq!((report.elapsed_ps, report.network_bytes), (100_000_000, 0));
     assert_eq!(report.local_message_count, 2);
+}
+
+#[test]
+fn oldest_first_is_fair_to_those_from_afar() {
+    // Ten hosts in a row send to the last. In turn, every switch gives half of its output to its own host, so the last
+    // but one is done when everybody else has most before him. A host near the end still finds room for its packets more
+    // often, which arbitration cannot change.
+    let first_done = |arbitration| {
+        let config = Config { arbitration, ..Config::nsim() };
+        let row = Topology::Mesh(Mesh { extents: vec![10] });
+        let mut network = network(&row, DATELINE, 1, config);
+        for from in 0..9 {
+            network.send(message(from, 9, 200 * FULL_PAYLOAD));
+        }
+        let times = deliveries(&mut network);
+        times[0].1 as f64 / times[8].1 as f64
+    };
+    let (turn, oldest) = (first_done(Arbitration::RoundRobin), first_done(Arbitration::OldestFirst));
+    assert!(turn < 0.25 && oldest > 0.35, "first done after {turn:.2} and {oldest:.2} of all time");
 }
 
 #[test]

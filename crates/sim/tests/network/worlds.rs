@@ -1,7 +1,7 @@
 //! Networks to test on.
 
 use ayatori_fabric::graph::LinkSpec;
-use ayatori_fabric::routing::{Method, Routing, TieRule};
+use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{HostLayout, Mesh, Topology, Torus};
 use ayatori_sim::network::{Config, Gap, Message, Network, NicId};
 
@@ -19,7 +19,8 @@ pub(crate) const FLIT_PS: u64 = 3_200;
 pub(crate) const FULL_PAYLOAD: u64 = 1_920;
 pub(crate) const FULL_PS: u64 = 2_048 * PS_PER_BYTE;
 
-pub(crate) const DATELINE: Method = Method::DimensionOrder { dateline: true, tie: TieRule::Balanced };
+pub(crate) const DATELINE: Method =
+    Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Balanced };
 
 pub(crate) fn network(topology: &Topology, method: Method, hosts_per_switch: u32, config: Config) -> Network {
     let hosts = HostLayout { per_switch_count: hosts_per_switch, nic_count: 1, link: LINK };

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Ayatori's torus beside BookSim2's, on the same workloads: tables for docs/simulate.md. It fetches nothing.
+
+    git clone https://github.com/booksim/booksim2 && make -C booksim2/src      (needs flex and bison)
+    cargo build --release -p ayatori-sim --example compare_torus
+    studies/network/compare.py --booksim booksim2/src/booksim --ours target/release/examples/compare_torus
+
+Both have input queues, two virtual channels with a buffer of four packets each, virtual cut-through, credits, dimension order,
+a pipeline of four cycles, links of one cycle, packets of 128 flits, and one node a router. Left as they are: BookSim2 allocates
+channels and switch by iSLIP, draws ties at half a ring, sends also to itself (corrected for), and injects into both channels.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import tempfile
+
+PACKETS = 100
+BASE = """
+topology = torus; num_vcs = 2; vc_buf_size = 512; packet_size = 128; vct = 1; hold_switch_for_packet = 1;
+use_noc_latency = 0; routing_delay = 1; vc_alloc_delay = 1; sw_alloc_delay = 1; st_final_delay = 1; credit_delay = 1;
+injection_rate_uses_flits = 1; seed = 1; deadlock_warn_timeout = 1000000; warmup_periods = 2;
+"""
+
+
+def booksim(program, extents, inputs, more):
+    k, n = extents[0], len(extents)
+    with tempfile.NamedTemporaryFile("w", suffix=".cfg", delete=False) as config:
+        config.write(f"{BASE} k = {k}; n = {n}; input_speedup = {inputs}; {more}\n")
+    try:
+        return subprocess.run([program, config.name], capture_output=True, text=True, check=False).stdout
+    finally:
+        os.unlink(config.name)
+
+
+def last(pattern, text):
+    found = re.findall(pattern, text)
+    return float(found[-1]) if found else float("nan")
+
+
+def ours(program, *arguments):
+    output = subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
+    return [float(number) for number in output.split()]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--booksim", required=True)
+    parser.add_argument("--ours", required=True)
+    parser.add_argument("--small", action="store_true", help="rings only")
+    options = parser.parse_args()
+    sizes = [[8], [12], [16]] + ([] if options.small else [[8, 8], [12, 12], [16, 16], [8, 8, 8]])
+
+    print("tornado, 100 packets of each node, cycles\n")
+    print("| torus | BookSim2, one crossbar input a port | two | ours, `per-port` | `per-channel` | `at-wrap` |")
+    print("|---|---|---|---|---|---|")
+    for extents in sizes:
+        name = "x".join(map(str, extents))
+        batch = f"traffic = tornado; routing_function = dim_order; sim_type = batch; batch_size = {PACKETS};"
+        theirs = [
+            last(r"Overall min batch duration = ([\d.]+)",
+                 booksim(options.booksim, extents, inputs, batch))
+            for inputs in (1, 2)
+        ]
+        mine = [ours(options.ours, "tornado", name, str(PACKETS), *more)[0] for more in (["per-port"], [], ["at-wrap"])]
+        row = [f"{time:,.0f}" for time in theirs]
+        row += [f"{time:,.0f} ({100 * (time / other - 1):+.1f} %)" for time, other in zip(mine, [*theirs, theirs[1]])]
+        print(f"| {name} | {' | '.join(row)} |", flush=True)
+
+    print("\nuniform traffic, accepted at an offered load of 0.95\n")
+    print("| torus | BookSim2, `dim_order` | `dim_order_bal` | ours, `per-port` | `per-channel` | `at-wrap` |")
+    print("|---|---|---|---|---|---|")
+    for extents in sizes:
+        name = "x".join(map(str, extents))
+        nodes = 1
+        for extent in extents:
+            nodes *= extent
+        theirs = []
+        for routing in ("dim_order", "dim_order_bal"):
+            more = f"traffic = uniform; routing_function = {routing}; injection_rate = 0.95; sim_type = throughput; " \
+                   f"sample_period = {20000 if nodes < 100 else 6000}; max_samples = 4;"
+            # What a node sends to itself crosses no link.
+            accepted = last(r"Accepted flit rate average\s*= ([\d.]+)", booksim(options.booksim, extents, 2, more))
+            theirs.append(accepted * (nodes - 1) / nodes)
+        mine = [ours(options.ours, "uniform", name, "0.95", *more)[0] for more in (["per-port"], [], ["at-wrap"])]
+        print(f"| {name} | {' | '.join(f'{load:.3f}' for load in theirs + mine)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
