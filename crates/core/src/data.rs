@@ -42,6 +42,12 @@ impl From<Region> for Sink {
     }
 }
 
+impl From<Sink> for Source {
+    fn from(sink: Sink) -> Self {
+        Self(sink.0)
+    }
+}
+
 impl Source {
     /// Length of the message in bytes.
     #[inline]
@@ -67,6 +73,11 @@ impl Sink {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
+    }
+
+    /// Copies from a source, as much as fits.
+    pub fn copy_from(&self, source: &Source) {
+        self.0.copy_from(&source.0, source.len().min(self.len()));
     }
 }
 

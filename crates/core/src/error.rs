@@ -59,6 +59,10 @@ pub enum Error {
     NotReady,
     /// `MPI_ERR_ARG`.
     Argument(&'static str),
+    /// `MPI_ERR_WIN`: no such window.
+    Window,
+    /// `MPI_ERR_RMA_RANGE`: the memory is not in the target's window.
+    WindowRange,
     /// `MPI_ERR_PROC_ABORTED`: the other process is gone.
     ProcessAborted(ProcessId),
     /// No rail reaches the process.
@@ -108,6 +112,8 @@ impl fmt::Display for Error {
             ),
             Self::NotReady => write!(f, "a ready-mode message found no posted receive"),
             Self::Argument(what) => write!(f, "{what}"),
+            Self::Window => write!(f, "no such window"),
+            Self::WindowRange => write!(f, "the memory of an operation is not in the target's window"),
             Self::ProcessAborted(peer) => write!(f, "{peer} is gone"),
             Self::Unreachable(peer) => write!(f, "no rail reaches {peer}"),
             Self::File { errno, .. } => write!(f, "an operation on a file failed with error {errno}"),

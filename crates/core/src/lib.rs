@@ -49,6 +49,7 @@ mod matching;
 pub mod op;
 pub mod process;
 pub mod request;
+pub mod rma;
 mod slab;
 pub mod time;
 pub mod transfer;

@@ -120,6 +120,8 @@ pub(crate) enum State {
     Collective(Box<Running>),
     /// A collective operation while it is being worked on.
     Elsewhere,
+    /// So many parts of an operation on a window are not over, and what failed.
+    Parts(u32, Option<Error>),
     /// Over.
     Complete(Completion),
 }

@@ -29,6 +29,7 @@
 //! ```
 
 pub mod external32;
+mod flat;
 mod node;
 mod places;
 mod signature;

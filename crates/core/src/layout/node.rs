@@ -50,10 +50,10 @@ pub(super) struct Parts<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Where it begins in memory.
-    at: isize,
+    pub(super) at: isize,
     /// Where it begins in the packed stream of its node.
     start: usize,
-    node: Node,
+    pub(super) node: Node,
 }
 
 /// A node and where it lies.
@@ -260,6 +260,11 @@ impl Located {
 }
 
 impl<T> Parts<T> {
+    /// The parts, in order.
+    pub(super) fn list(&self) -> &[T] {
+        &self.list
+    }
+
     /// Index of the part that holds a packed byte, by where parts start.
     fn first_at(&self, offset: usize, start: impl Fn(&T) -> usize) -> usize {
         self.list.partition_point(|part| start(part) <= offset).saturating_sub(1)

@@ -135,6 +135,11 @@ impl Process {
         let mut put_off = Vec::new();
         while let Some(woken) = self.woken.pop_front() {
             let Woken { parent, step, result } = woken;
+            if parent == crate::rma::PARENT {
+                worked = true;
+                self.on_woken_window(device, step, result);
+                continue;
+            }
             let Some(request) = self.requests.get_mut(parent) else { continue };
             let State::Collective(running) = &request.state else { continue };
             if self.puts_off_user_functions && running.schedule.calls_user_function() {

@@ -159,7 +159,7 @@ impl Process {
     ) -> Posted {
         let gap = self.gap_of(device, self.links.get(link).peer(), envelope.context);
         let request = self.requests.insert(Request::new(State::Inactive, Buffer::EMPTY, Some(link)));
-        let is_alone = self.requests.len() == 1;
+        let is_alone = self.requests.len() == 1 + usize::from(self.rma.has_windows());
         let eager_bytes_max = self.config.eager_bytes_max;
         let announcement =
             Announcement { request, link, envelope, data, gap, is_alone, is_awaited, eager_bytes_max };

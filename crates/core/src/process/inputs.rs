@@ -188,6 +188,7 @@ impl Process {
         }
         self.lost.push((peer, error));
         self.fail_collectives(peer, error);
+        self.fail_windows(peer, error);
         self.events.push_back(ProcessEvent::PeerLost(peer, error));
     }
 
@@ -367,6 +368,9 @@ impl Process {
         payload: Payload<'_>,
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
+        if self.take_letter(index, envelope, payload)? {
+            return Ok(());
+        }
         self.links.get_mut(index).keep_unread(payload_len(&payload))?;
         let data = self.store(payload);
         self.add_arrival(*envelope, Some(index), Body::Eager { data, sync });
@@ -409,6 +413,9 @@ impl Process {
         keys: crate::wire::Keys,
     ) -> Result<(), Blame> {
         let Some(id) = self.request_for(&envelope) else {
+            if self.take_long_letter(index, &envelope, (sender, length, keys))? {
+                return Ok(());
+            }
             self.links.keep_announcement(index)?;
             self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys });
             return Ok(());

@@ -8,6 +8,7 @@ mod inputs;
 mod make_comm;
 mod outputs;
 mod pacing;
+mod rma;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
 use crate::link::{LinkIndex, Links, TrunkConfig};
 use crate::matching::{Places, Posted as PostedReceives, Unexpected};
 use crate::request::{Completion, Request, State, Status};
+use crate::rma::Rma;
 use crate::slab::Slab;
 use crate::transfer::Transfers;
 use crate::wire::{Envelope, Keys};
@@ -157,6 +159,8 @@ pub struct Process {
     woken: VecDeque<Woken>,
     /// Memory of schedules that have ended.
     pool: Pool,
+    /// Windows.
+    rma: Rma,
     /// Peers that can no longer be talked to.
     lost: Vec<(ProcessId, Error)>,
     events: VecDeque<ProcessEvent>,
@@ -192,6 +196,7 @@ impl Process {
             early_gaps: Vec::new(),
             woken: VecDeque::new(),
             pool: Pool::default(),
+            rma: Rma::new(),
             lost: Vec::new(),
             events: VecDeque::new(),
             buffered: crate::bsend::AttachedBuffer::none(),
@@ -214,7 +219,7 @@ impl Process {
     }
 
     /// Whether something may have to be done at once while nobody calls: there are requests (also those that are over and
-    /// not taken, or not started), or packets that wait. Quick, and so not exact. Later something may be due if the process
+    /// not taken, or not started), windows that others may access, or packets that wait. Quick, and so not exact. Later something may be due if the process
     /// [`wants_time`](Self::wants_time), too.
     #[inline]
     pub fn is_busy(&self) -> bool {
@@ -296,7 +301,7 @@ impl Process {
     /// How many requests exist, receives are posted, and messages wait unmatched.
     pub fn counts(&self) -> Counts {
         Counts {
-            requests: self.requests.len(),
+            requests: self.requests.len() - usize::from(self.rma.has_windows()),
             posted: self.posted.len(),
             unexpected: self.unexpected.len(),
             links: self.links.iter().count(),
@@ -349,7 +354,11 @@ impl Process {
             self.requests.remove(id);
         }
         if let Some((parent, step)) = parent {
-            self.woken.push_back(Woken { parent, step, result: (*completion).into() });
+            let result = match parent {
+                crate::rma::PARENT => self.rma.result_of(step.0, completion),
+                _ => (*completion).into(),
+            };
+            self.woken.push_back(Woken { parent, step, result });
         }
     }
 

@@ -1,0 +1,452 @@
+//! Windows: what others do to those of this process, without a call of its user.
+
+use super::super::{Body, Process};
+use crate::buffer::{Payload, Piece, payload_len};
+use crate::coll::StepId;
+use crate::coll::running::Woken;
+use crate::data::Data;
+use crate::datatype::Predefined;
+use crate::device::Device;
+use crate::error::{Blame, Error};
+use crate::ids::{ProcessId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::link::LinkIndex;
+use crate::matching::Key;
+use crate::op::Operation;
+use crate::request::{Posted, Request, State};
+use crate::rma::{
+    self, Child, Hold, LETTER_BYTES_MAX, LETTER_TAG, Letter, Operand, PARENT, TODO, Todo, What, WindowId,
+};
+use crate::wire::{Envelope, Keys};
+use alloc::vec;
+use alloc::vec::Vec;
+
+const NO_LETTER: Blame = Blame("a message of a window that is no correct one");
+
+/// What has arrived.
+impl Process {
+    /// The window whose letter a message is, and its sender's rank there. `None`: it is an ordinary message, or it waits
+    /// behind a long letter.
+    #[inline]
+    fn letter_to(&self, index: LinkIndex, envelope: &Envelope) -> Result<Option<u32>, Blame> {
+        if !self.rma.has_windows() || envelope.tag != LETTER_TAG {
+            return Ok(None);
+        }
+        let Some(at) = self.rma.window_of(envelope.context) else { return Ok(None) };
+        let Some(window) = &self.rma.windows[at as usize] else { return Ok(None) };
+        if window.group.process(envelope.source) != Some(self.links.get(index).peer()) {
+            return Err(NO_LETTER);
+        }
+        let is_free = !window.peers[envelope.source as usize].is_receiving;
+        Ok(is_free.then_some(at))
+    }
+
+    /// Takes a short letter. `false`: it is none, and is to be kept as any unexpected message.
+    #[inline]
+    pub(in crate::process) fn take_letter(
+        &mut self,
+        index: LinkIndex,
+        envelope: &Envelope,
+        payload: Payload<'_>,
+    ) -> Result<bool, Blame> {
+        let Some(at) = self.letter_to(index, envelope)? else { return Ok(false) };
+        let rank = envelope.source;
+        match payload {
+            [Piece::Bytes(bytes), rest] | [rest, Piece::Bytes(bytes)] if rest.is_empty() => {
+                self.try_letter(at, rank, bytes)?;
+            }
+            [Piece::Bytes(first), Piece::Bytes(second)] => {
+                self.try_letter(at, rank, &[first, second].concat())?;
+            }
+            _ => return Err(NO_LETTER),
+        }
+        self.links.owe(index, payload_len(&payload));
+        Ok(true)
+    }
+
+    /// Takes an announced letter. `false`: it is none.
+    pub(in crate::process) fn take_long_letter(
+        &mut self,
+        index: LinkIndex,
+        envelope: &Envelope,
+        (sender, length, keys): (RequestId, u64, Keys),
+    ) -> Result<bool, Blame> {
+        let Some(at) = self.letter_to(index, envelope)? else { return Ok(false) };
+        if length > LETTER_BYTES_MAX {
+            return Err(NO_LETTER);
+        }
+        let mut scratch = self.rma.scratch(length as usize);
+        let data = Data::Memory(scratch.buffer(length as usize));
+        let completion = super::super::commands::completion_of(envelope, length, length as usize);
+        let request = self.requests.insert(Request::new(State::Inactive, crate::buffer::Buffer::EMPTY, None));
+        self.begin_receive(request, data, (index, sender, keys), completion);
+        self.adopt_letter(Posted::Pending(request), (at, envelope.source), (scratch, length as usize));
+        Ok(true)
+    }
+
+    fn adopt_letter(
+        &mut self,
+        posted: Posted,
+        (window, rank): (u32, Rank),
+        scratch: (crate::buffer::Scratch, usize),
+    ) {
+        let child = Child { window, rank, what: What::Letter, scratch: Some(scratch), operation: None };
+        self.adopt_child(posted, child);
+    }
+
+    /// Handles the letters that wait behind one that has come, up to the next long one.
+    fn next_letters(&mut self, at: u32, rank: Rank) -> Result<(), Blame> {
+        while let Some(window) = self.rma.windows[at as usize].as_ref()
+            && !window.peers[rank as usize].is_receiving
+        {
+            let key = Key::new(window.context, Source::Rank(rank), TagSelector::Tag(LETTER_TAG));
+            let Some(slot) = self.unexpected.find(&key) else { return Ok(()) };
+            let length = self.arrivals.at(slot).map_or(0, |(_, arrival)| arrival.length());
+            let is_long = matches!(self.arrivals.at(slot), Some((_, a)) if matches!(a.body, Body::Rts { .. }));
+            if length > LETTER_BYTES_MAX {
+                return Err(NO_LETTER);
+            }
+            let len = length as usize;
+            let mut scratch = self.rma.scratch(len);
+            let buffer = scratch.buffer(len);
+            let Some(posted) = self.take_unexpected(&key, &buffer.into()) else { return Ok(()) };
+            if is_long {
+                self.adopt_letter(posted, (at, rank), (scratch, len));
+                return Ok(());
+            }
+            let mut bytes = vec![0; len];
+            rma::read(&buffer.into(), 0, &mut bytes);
+            self.rma.give_back(scratch);
+            self.try_letter(at, rank, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Handles a letter that has come whole; what is wrong with it cuts its sender off.
+    pub(super) fn handle_letter(&mut self, at: u32, rank: Rank, bytes: &[u8]) {
+        if let Err(Blame(what)) = self.try_letter(at, rank, bytes) {
+            self.blame_member(at, rank, what);
+        }
+    }
+
+    fn blame_member(&mut self, at: u32, rank: Rank, what: &'static str) {
+        let peer = self.rma.windows[at as usize].as_ref().and_then(|window| window.group.process(rank));
+        if let Some(peer) = peer
+            && let Some(index) = self.links.index_of(peer)
+        {
+            self.fail_link(index, Error::PeerMisbehaved { peer, what });
+        }
+    }
+
+    fn try_letter(&mut self, at: u32, rank: Rank, bytes: &[u8]) -> Result<(), Blame> {
+        let (letter, operand, data) = Letter::parse(bytes)?;
+        match (letter, operand) {
+            (Letter::Put(None), Some(operand)) => {
+                if data.len() as u64 != operand.len {
+                    return Err(NO_LETTER);
+                }
+                let found = self.place_in(at, &operand);
+                let written = found.map(|target| target.write(operand.offset as usize, Piece::Bytes(data)));
+                self.refuse(at, rank, written);
+            }
+            (Letter::Put(Some(tag)), Some(operand)) if data.is_empty() => {
+                let found = self.place_in(at, &operand);
+                let sink = found.clone().unwrap_or(Data::EMPTY);
+                self.refuse(at, rank, found.map(drop));
+                // If the place is none, a receive without room takes the data and drops it.
+                let begun = self.receive_data((WindowId(at), rank, tag), sink, What::Coming, (None, None));
+                self.refuse(at, rank, begun);
+            }
+            (Letter::Get(tag), Some(operand)) if data.is_empty() => {
+                let found = self.place_in(at, &operand);
+                let source = found.unwrap_or(Data::EMPTY);
+                self.open_reply((at, rank, tag), source, None);
+            }
+            (Letter::Accumulate(operation, datatype, tag), Some(operand)) => {
+                self.on_accumulate((at, rank), &operand, data, (operation, datatype), tag)?;
+            }
+            (Letter::CompareAndSwap(datatype, tag), Some(operand)) => {
+                let size = datatype.size_bytes();
+                if data.len() != 2 * size || operand.len != size as u64 || operand.offset != 0 {
+                    return Err(NO_LETTER);
+                }
+                let found = self.place_in(at, &operand);
+                self.reply_with((at, rank, tag), found, size, |target, old| {
+                    rma::compare_and_swap(target, data, old);
+                    Ok(())
+                });
+            }
+            (control, None) => self.on_control(at, rank, control)?,
+            _ => return Err(NO_LETTER),
+        }
+        Ok(())
+    }
+
+    fn on_accumulate(
+        &mut self,
+        (at, rank): (u32, Rank),
+        operand: &Operand,
+        data: &[u8],
+        what: (Operation, Predefined),
+        tag: Option<Tag>,
+    ) -> Result<(), Blame> {
+        let size = what.1.size_bytes() as u64;
+        let is_read = what.0 != Operation::NoOp;
+        let has_data = if is_read { data.len() as u64 == operand.len } else { data.is_empty() };
+        let is_whole = operand.len.is_multiple_of(size) && operand.offset.is_multiple_of(size);
+        if !has_data || !is_whole || operand.len > LETTER_BYTES_MAX {
+            return Err(NO_LETTER);
+        }
+        let (found, offset) = (self.place_in(at, operand), operand.offset as usize);
+        match tag {
+            Some(tag) => self.reply_with((at, rank, tag), found, operand.len as usize, |target, old| {
+                rma::read(target, offset, old);
+                rma::apply(target, offset, data, what)
+            }),
+            None => {
+                let applied = found.and_then(|target| rma::apply(&target, offset, data, what));
+                self.refuse(at, rank, applied);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a result that `make` writes; one without bytes if the operation is refused.
+    fn reply_with(
+        &mut self,
+        (at, rank, tag): (u32, Rank, Tag),
+        found: Result<Data, Error>,
+        len: usize,
+        make: impl FnOnce(&Data, &mut [u8]) -> Result<(), Error>,
+    ) {
+        let mut old = vec![0; len];
+        if found.and_then(|target| make(&target, &mut old)).is_err() {
+            old.clear();
+        }
+        let mut scratch = self.rma.scratch(old.len());
+        let buffer = scratch.buffer(old.len());
+        buffer.scatter(0, Piece::Bytes(&old));
+        self.open_reply((at, rank, tag), buffer.into(), Some((scratch, old.len())));
+    }
+
+    fn place_in(&self, at: u32, operand: &Operand) -> Result<Data, Error> {
+        self.rma.get(WindowId(at))?.find(&operand.place)
+    }
+
+    /// Remembers that an operation was refused, for the origin's next flush.
+    fn refuse(&mut self, at: u32, rank: Rank, result: Result<(), Error>) {
+        if let Err(error) = result
+            && let Some(window) = self.rma.windows[at as usize].as_mut()
+        {
+            window.peers[rank as usize].refused.get_or_insert(error);
+        }
+    }
+
+    /// A result is to be sent. It counts as open from now on.
+    fn open_reply(
+        &mut self,
+        (at, rank, tag): (u32, Rank, Tag),
+        data: Data,
+        scratch: Option<(crate::buffer::Scratch, usize)>,
+    ) {
+        if let Some(window) = self.rma.windows[at as usize].as_mut() {
+            window.peers[rank as usize].open += 1;
+        }
+        self.push_todo(Todo::Reply(at, rank, tag, data, scratch));
+    }
+}
+
+/// Synchronization.
+impl Process {
+    fn on_control(&mut self, at: u32, rank: Rank, letter: Letter) -> Result<(), Blame> {
+        let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
+        let mut granted = Vec::new();
+        let peer = &mut window.peers[rank as usize];
+        match letter {
+            Letter::Lock { exclusive } => {
+                if peer.holds != Hold::Nothing || window.is_queued(rank) {
+                    return Err(Blame("a second lock of one window"));
+                }
+                let hold = if exclusive { Hold::Exclusive } else { Hold::Shared };
+                window.lock(rank, hold, &mut granted);
+            }
+            Letter::Granted => peer.is_granted = true,
+            Letter::Flush { number, release } => {
+                if release && peer.holds == Hold::Nothing {
+                    return Err(Blame("a lock given back that was not granted"));
+                }
+                peer.flushes.push((number, release));
+                self.close_when_done(at, rank);
+                return Ok(());
+            }
+            Letter::Flushed { number, refused } => {
+                if number == peer.flush_done || number.wrapping_sub(peer.flush_done) > peer.flush_sent.wrapping_sub(peer.flush_done) {
+                    return Err(Blame("an answer to a flush that was not sent"));
+                }
+                let done = number.wrapping_sub(peer.flush_done);
+                peer.flush_done = number;
+                if let Some(error) = rma::refusal(refused) {
+                    peer.failure.get_or_insert(error);
+                }
+                window.unflushed_count = window.unflushed_count.saturating_sub(done.into());
+            }
+            Letter::Post => peer.posts += 1,
+            Letter::Complete => {
+                peer.completing += 1;
+                self.close_when_done(at, rank);
+                return Ok(());
+            }
+            _ => return Err(NO_LETTER),
+        }
+        self.tell_granted(at, granted);
+        self.settle_waiters(at);
+        Ok(())
+    }
+
+    fn tell_granted(&mut self, at: u32, granted: Vec<Rank>) {
+        for rank in granted {
+            self.push_todo(Todo::Letter(at, rank, Letter::Granted));
+        }
+    }
+
+    /// If nothing of a member is open any more: answers its flushes, gives its lock back, ends its accesses.
+    pub(super) fn close_when_done(&mut self, at: u32, rank: Rank) {
+        let Some(window) = self.rma.windows[at as usize].as_mut() else { return };
+        let peer = &mut window.peers[rank as usize];
+        if peer.open > 0 {
+            return;
+        }
+        peer.completes += core::mem::take(&mut peer.completing);
+        let flushes = core::mem::take(&mut peer.flushes);
+        let mut granted = Vec::new();
+        for (number, release) in flushes {
+            let refused = window.peers[rank as usize].refused.take().map_or(0, rma::refusal_of);
+            if release {
+                window.unlock(rank, &mut granted);
+            }
+            self.rma.todo.push_back(Todo::Letter(at, rank, Letter::Flushed { number, refused }));
+        }
+        self.tell_granted(at, granted);
+        if !self.rma.todo.is_empty() {
+            self.wake();
+        }
+        self.settle_waiters(at);
+    }
+
+    /// A process is lost: what waits for it ends, and its locks are free.
+    #[cold]
+    pub(in crate::process) fn fail_windows(&mut self, lost: ProcessId, error: Error) {
+        for (at, rank) in self.rma.with_member(lost) {
+            let Some(window) = self.rma.windows[at as usize].as_mut() else { continue };
+            let mut granted = Vec::new();
+            window.forget_locks_of(rank, &mut granted);
+            let peer = &mut window.peers[rank as usize];
+            peer.lost = Some(error);
+            let unflushed = peer.flush_sent.wrapping_sub(peer.flush_done);
+            if unflushed > 0 || peer.is_dirty || peer.pending > 0 {
+                peer.failure = Some(error);
+            }
+            peer.flush_done = peer.flush_sent;
+            peer.is_dirty = false;
+            peer.flushes.clear();
+            window.unflushed_count = window.unflushed_count.saturating_sub(unflushed.into());
+            self.tell_granted(at, granted);
+            self.settle_waiters(at);
+        }
+    }
+}
+
+/// What waits for the device.
+impl Process {
+    pub(super) fn push_todo(&mut self, todo: Todo) {
+        self.rma.todo.push_back(todo);
+        self.wake();
+    }
+
+    /// Has [`Process::poll_transmit`] look at what is to be done.
+    fn wake(&mut self) {
+        if !self.rma.is_woken {
+            self.rma.is_woken = true;
+            self.woken.push_back(Woken { parent: PARENT, step: StepId(TODO), result: Ok(()) });
+        }
+    }
+
+    /// A message of a window is over, or something is to be done.
+    pub(in crate::process) fn on_woken_window<D: Device>(
+        &mut self,
+        device: &mut D,
+        StepId(step): StepId,
+        result: Result<(), Error>,
+    ) {
+        if step != TODO {
+            return self.end_child(step, result);
+        }
+        self.rma.is_woken = false;
+        while let Some(todo) = self.rma.todo.pop_front() {
+            match todo {
+                // A member that is lost needs no answer.
+                Todo::Letter(at, rank, letter) => {
+                    let _ = self.send_control(device, WindowId(at), rank, letter);
+                }
+                Todo::Reply(at, rank, tag, data, scratch) => {
+                    let to = (WindowId(at), rank, tag);
+                    let _ = self.send_data(device, to, data, What::Reply, (scratch, None));
+                    // Counted twice: when the letter came, and now.
+                    if let Some(window) = self.rma.windows[at as usize].as_mut() {
+                        let open = &mut window.peers[rank as usize].open;
+                        *open = open.saturating_sub(1);
+                    }
+                    self.close_when_done(at, rank);
+                }
+                Todo::Next(at, rank) => {
+                    if let Err(Blame(what)) = self.next_letters(at, rank) {
+                        self.blame_member(at, rank, what);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a letter without data, or handles it if it is to ourselves.
+    pub(super) fn send_control<D: Device>(
+        &mut self,
+        device: &mut D,
+        window: WindowId,
+        rank: Rank,
+        letter: Letter,
+    ) -> Result<(), Error> {
+        if self.peer_of(window, rank)? == self.me {
+            return self.on_control(window.0, rank, letter).map_err(|Blame(what)| Error::Argument(what));
+        }
+        let head = letter.emit(None)?;
+        self.send_letter(device, window, rank, &head, None)
+    }
+
+    /// Asks a target for an answer when all that we have sent is done there.
+    pub(super) fn send_flush<D: Device>(
+        &mut self,
+        device: &mut D,
+        window: WindowId,
+        rank: Rank,
+        release: bool,
+    ) -> Result<(), Error> {
+        let of = self.rma.get_mut(window)?;
+        let peer = of.peer(rank)?;
+        peer.is_dirty = false;
+        if let Some(error) = peer.lost {
+            peer.failure.get_or_insert(error);
+            return Ok(());
+        }
+        peer.flush_sent = peer.flush_sent.wrapping_add(1);
+        let number = peer.flush_sent;
+        of.unflushed_count += 1;
+        let sent = self.send_control(device, window, rank, Letter::Flush { number, release });
+        if let Err(error) = sent {
+            let of = self.rma.get_mut(window)?;
+            let peer = of.peer(rank)?;
+            peer.failure.get_or_insert(error);
+            peer.flush_done = number;
+            of.unflushed_count = of.unflushed_count.saturating_sub(1);
+        }
+        Ok(())
+    }
+}

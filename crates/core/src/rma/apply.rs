@@ -1,0 +1,148 @@
+//! Accumulates on memory.
+
+use crate::buffer::{Buffer, Piece};
+use crate::data::{Data, Sink, Source};
+use crate::datatype::Predefined;
+use crate::error::Error;
+use crate::layout::{Layout, Region};
+use crate::op::{Operation, Reducer};
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Reads bytes of a packed stream.
+pub(crate) fn read(data: &Data, offset: usize, into: &mut [u8]) {
+    match data {
+        Data::Memory(buffer) => {
+            let part = buffer.part(offset, into.len());
+            let region = Region::new(Layout::bytes(into.len()), 1, part);
+            region.expect("of that length").pack(0, into);
+        }
+        Data::Region(region) => region.pack(offset, into),
+    }
+}
+
+/// Reduces packed elements into the packed stream of `target` from `offset` on: `target[i] = target[i] op input[i]`.
+pub(crate) fn apply(
+    target: &Data,
+    offset: usize,
+    input: &[u8],
+    (operation, datatype): (Operation, Predefined),
+) -> Result<(), Error> {
+    let reducer = Reducer::for_accumulate(operation, datatype)?;
+    match operation {
+        Operation::NoOp => return Ok(()),
+        Operation::Replace => {
+            target.write(offset, Piece::Bytes(input));
+            return Ok(());
+        }
+        _ => {}
+    }
+    let mut current = vec![0; input.len()];
+    read(target, offset, &mut current);
+    if datatype.is_contiguous() {
+        reducer.apply(input, &mut current);
+        target.write(offset, Piece::Bytes(&current));
+        return Ok(());
+    }
+    // A pair with padding: the loops work on elements as they lie in C.
+    let input = padded(input, datatype);
+    let mut inout = padded(&current, datatype);
+    reducer.apply(&input, &mut inout);
+    target.write(offset, Piece::Bytes(&packed(&inout, datatype)));
+    Ok(())
+}
+
+/// Pairs as they lie in C, from a packed stream.
+fn padded(packed: &[u8], datatype: Predefined) -> Vec<u8> {
+    let (size, extent) = (datatype.size_bytes(), datatype.extent_bytes());
+    let (value, index_at) = datatype.pair_layout_bytes().unwrap_or((size, size));
+    let mut memory = vec![0; packed.len() / size * extent];
+    for (from, to) in packed.chunks_exact(size).zip(memory.chunks_exact_mut(extent)) {
+        to[..value].copy_from_slice(&from[..value]);
+        to[index_at..index_at + size - value].copy_from_slice(&from[value..]);
+    }
+    memory
+}
+
+/// The packed stream of pairs as they lie in C.
+fn packed(memory: &[u8], datatype: Predefined) -> Vec<u8> {
+    let (size, extent) = (datatype.size_bytes(), datatype.extent_bytes());
+    let (value, index_at) = datatype.pair_layout_bytes().unwrap_or((size, size));
+    let mut packed = Vec::with_capacity(memory.len() / extent * size);
+    for element in memory.chunks_exact(extent) {
+        packed.extend_from_slice(&element[..value]);
+        packed.extend_from_slice(&element[index_at..index_at + size - value]);
+    }
+    packed
+}
+
+/// Whether an operation is for accumulates on a type.
+///
+/// # Errors
+/// [`Error::Op`] if it is not.
+pub fn check_operation(operation: Operation, datatype: Predefined) -> Result<(), Error> {
+    Reducer::for_accumulate(operation, datatype).map(drop)
+}
+
+/// An accumulate on memory that the caller has at hand, as in a window in shared memory. `fetched` gets the old elements.
+///
+/// # Errors
+/// [`Error::Op`] if the operation is not defined on the type, [`Error::Count`] if lengths do not fit.
+pub fn accumulate(
+    target: &Sink,
+    source: Option<&Source>,
+    fetched: Option<&Sink>,
+    (operation, datatype): (Operation, Predefined),
+) -> Result<(), Error> {
+    let len = target.len();
+    let fits = source.is_none_or(|source| source.len() == len) && fetched.is_none_or(|sink| sink.len() == len);
+    if !fits || !len.is_multiple_of(datatype.size_bytes()) || (source.is_none() && operation != Operation::NoOp) {
+        return Err(Error::Count);
+    }
+    accumulate_here(&target.0, source.map(|source| &source.0), fetched.map(|sink| &sink.0), (operation, datatype))
+}
+
+pub(crate) fn accumulate_here(
+    target: &Data,
+    source: Option<&Data>,
+    fetched: Option<&Data>,
+    what: (Operation, Predefined),
+) -> Result<(), Error> {
+    let len = target.len();
+    let mut input = vec![0; if source.is_some() { len } else { 0 }];
+    if let Some(source) = source {
+        read(source, 0, &mut input);
+    }
+    if let Some(fetched) = fetched {
+        let mut old = vec![0; len];
+        read(target, 0, &mut old);
+        fetched.write(0, Piece::Bytes(&old));
+    }
+    apply(target, 0, &input, what)
+}
+
+/// Replaces the element by `origin` if it equals `compare`; `result` gets the old one. All are as long as the target.
+///
+/// # Errors
+/// [`Error::Count`] if they are not.
+pub fn compare_and_swap_in(target: &Sink, compare: Buffer, origin: Buffer, result: Buffer) -> Result<(), Error> {
+    let len = target.len();
+    if [compare, origin, result].iter().any(|buffer| buffer.len() != len) {
+        return Err(Error::Count);
+    }
+    let (mut both, mut old) = (vec![0; 2 * len], vec![0; len]);
+    read(&compare.into(), 0, &mut both[..len]);
+    read(&origin.into(), 0, &mut both[len..]);
+    compare_and_swap(&target.0, &both, &mut old);
+    result.scatter(0, Piece::Bytes(&old));
+    Ok(())
+}
+
+/// `both`: what the element is compared with, and what it becomes if it is equal. `old` gets the element.
+pub(crate) fn compare_and_swap(target: &Data, both: &[u8], old: &mut [u8]) {
+    read(target, 0, old);
+    let (compare, origin) = both.split_at(old.len());
+    if old == compare {
+        target.write(0, Piece::Bytes(origin));
+    }
+}

@@ -1,0 +1,231 @@
+//! One-sided communication (MPI-5.0 §12): windows and what is done to them from afar.
+//!
+//! A window has a communicator of its own, so its messages have a context that nobody else uses, and matching, credit,
+//! long messages, rails and failover are those of all other messages. An operation is a *letter*: a message with tag
+//! [`LETTER_TAG`], which no receive waits for. The target's process executes it when it comes, without any call of its user:
+//! `process/rma.rs` takes it where an unexpected message would be kept.
+//!
+//! ```text
+//!   origin                                                         target
+//!   put, short    letter(place, data) ───────────────────────────► written
+//!   put, long     letter(place, tag) ────────────────────────────► receive of `tag` straight into the window
+//!                 message `tag` ═════════════════════════════════► by get, put or packets, as any long message
+//!   get           receive of `tag`; letter(place, tag) ──────────► send from the window
+//!                 ◄════════════════════════════════════ message `tag`
+//!   accumulate    letter(place, operation, data)  (chunks) ──────► applied, one after the other
+//!   … and fetch   receive of `tag`, then the same ───────────────► old value copied, applied, sent
+//!   flush         letter(number) ────────────────────────────────► when all from this origin is done:
+//!                 ◄──────────────────────────── letter(number, error)
+//!   lock          letter ────────► queue ─► letter "granted"; unlock is a flush that also releases
+//!   post, start   "post" letters are counted; start waits for one of each member of its group
+//!   complete      letter ────────► effective when all before it from this origin is done; wait counts these
+//! ```
+//!
+//! Letters of one origin are handled in the order sent (they share an envelope), each whole before the next. So accumulates
+//! keep their order, and since one engine executes them, each is atomic. A letter that comes as a long message holds up
+//! those behind it, which stay unexpected messages meanwhile: credit bounds what they take.
+//!
+//! Tags of data are even, those of results odd, so that the two directions between two processes never meet.
+//!
+//! *Bytes from a peer.* The place of an operation (displacement and layout) is checked against the window when it is used, so
+//! nothing outside of the window is read or written. A place outside is an error that the origin hears of with its next
+//! flush. What cannot be parsed cuts the peer off.
+//!
+//! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others' windows), waiting, and
+//! direct access to windows in shared memory.
+
+mod apply;
+mod letter;
+mod window;
+
+pub use apply::{accumulate, check_operation, compare_and_swap_in};
+pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read};
+pub(crate) use letter::{Letter, Operand, refusal, refusal_of};
+pub(crate) use window::{Hold, Wants, Window};
+
+use crate::buffer::{Buffer, Scratch};
+use crate::error::Error;
+use crate::ids::{ContextId, ProcessId, Rank, RequestId, Tag};
+use crate::layout::{Layout, Region};
+use crate::request::Completion;
+use crate::slab::Slab;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+/// The tag of letters. Users have no messages in a window's context.
+pub(crate) const LETTER_TAG: Tag = -1;
+
+/// Longest letter in bytes. One with so long a layout is refused at the origin.
+pub(crate) const LETTER_BYTES_MAX: u64 = 64 << 20;
+
+/// Data of a put up to here is in its letter, if the link takes that eagerly.
+pub(crate) const INLINE_BYTES_MAX: usize = 16 << 10;
+
+/// Data of one accumulate letter, at most.
+pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+
+/// Parent of the requests of windows; their step is an index of [`Rma::children`].
+pub(crate) const PARENT: RequestId = RequestId { index: u32::MAX, generation: u32::MAX };
+
+/// The step that stands for [`Rma::todo`].
+pub(crate) const TODO: u32 = u32::MAX;
+
+/// A window of one [`Process`](crate::Process).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WindowId(pub u32);
+
+/// The memory that a process gives to a window.
+#[derive(Clone, Debug)]
+pub enum Memory {
+    /// One piece, at displacement 0.
+    Fixed(Buffer),
+    /// Pieces that are attached and detached; displacements are addresses.
+    Dynamic(Vec<Buffer>),
+}
+
+/// Where in a target's window, and what lies there.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// From the window's start in bytes; an address, if the window is dynamic.
+    pub displacement: i64,
+    /// One element.
+    pub layout: Layout,
+    /// How many.
+    pub count: usize,
+}
+
+impl Place {
+    /// Length of the packed stream in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Count`] if there is no such number.
+    pub fn len(&self) -> Result<usize, Error> {
+        self.layout.size().checked_mul(self.count).ok_or(Error::Count)
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.layout.size() == 0 || self.count == 0
+    }
+}
+
+/// A message of a window's under way.
+pub(crate) struct Child {
+    pub(crate) window: u32,
+    pub(crate) rank: Rank,
+    pub(crate) what: What,
+    /// Memory of its own that the message uses.
+    pub(crate) scratch: Option<(Scratch, usize)>,
+    /// The request that waits for it.
+    pub(crate) operation: Option<RequestId>,
+}
+
+/// What a message of a window's is.
+pub(crate) enum What {
+    /// At the origin: a put's data, leaving.
+    Leaving,
+    /// At the origin: a result of so many bytes, and where it goes from the child's own memory.
+    Result(u64, Option<(Region, usize)>),
+    /// At the target: a put's data.
+    Coming,
+    /// At the target: a result, leaving.
+    Reply,
+    /// At the target: a long letter.
+    Letter,
+    /// Either: a letter, leaving.
+    Post,
+}
+
+/// What waits until the device is at hand.
+pub(crate) enum Todo {
+    /// A letter without data.
+    Letter(u32, Rank, Letter),
+    /// A result of a get.
+    Reply(u32, Rank, Tag, crate::data::Data, Option<(Scratch, usize)>),
+    /// The letters that wait behind a long one.
+    Next(u32, Rank),
+}
+
+/// The windows of a process.
+pub(crate) struct Rma {
+    pub(crate) windows: Vec<Option<Window>>,
+    pub(crate) by_context: BTreeMap<ContextId, u32>,
+    pub(crate) children: Slab<Child>,
+    pub(crate) todo: VecDeque<Todo>,
+    /// A request that is never over, while there are windows: so the process is busy, without a look at more than requests.
+    pub(crate) anchor: Option<RequestId>,
+    /// Whether `Woken` with [`TODO`] is on its way.
+    pub(crate) is_woken: bool,
+    spare: Vec<Scratch>,
+}
+
+/// Bytes of memory that is kept for letters.
+const SPARE_BYTES: usize = INLINE_BYTES_MAX + 256;
+
+impl Rma {
+    pub(crate) const fn new() -> Self {
+        Self {
+            windows: Vec::new(),
+            by_context: BTreeMap::new(),
+            children: Slab::new(),
+            todo: VecDeque::new(),
+            anchor: None,
+            is_woken: false,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Whether there are windows.
+    #[inline]
+    pub(crate) fn has_windows(&self) -> bool {
+        !self.by_context.is_empty()
+    }
+
+    /// The window of a context.
+    pub(crate) fn window_of(&self, context: ContextId) -> Option<u32> {
+        self.by_context.get(&context).copied()
+    }
+
+    pub(crate) fn get(&self, window: WindowId) -> Result<&Window, Error> {
+        self.windows.get(window.0 as usize).and_then(Option::as_ref).ok_or(Error::Window)
+    }
+
+    pub(crate) fn get_mut(&mut self, window: WindowId) -> Result<&mut Window, Error> {
+        self.windows.get_mut(window.0 as usize).and_then(Option::as_mut).ok_or(Error::Window)
+    }
+
+    /// Memory for `len` bytes.
+    pub(crate) fn scratch(&mut self, len: usize) -> Scratch {
+        if len > SPARE_BYTES {
+            return Scratch::new(len);
+        }
+        self.spare.pop().unwrap_or_else(|| Scratch::new(SPARE_BYTES))
+    }
+
+    pub(crate) fn give_back(&mut self, scratch: Scratch) {
+        const SPARE_MAX: usize = 16;
+        if self.spare.len() < SPARE_MAX && scratch.capacity_bytes() < 2 * SPARE_BYTES {
+            self.spare.push(scratch);
+        }
+    }
+
+    /// How a child ended: a result that is too short says that the target refused.
+    pub(crate) fn result_of(&self, step: u32, completion: &Completion) -> Result<(), Error> {
+        if let Some(error) = completion.error {
+            return Err(error);
+        }
+        match self.children.at(step).map(|(_, child)| &child.what) {
+            Some(What::Result(bytes, _)) if completion.status.bytes != *bytes => Err(Error::WindowRange),
+            _ => Ok(()),
+        }
+    }
+
+    /// The windows that a process is a member of, with its rank.
+    pub(crate) fn with_member(&self, peer: ProcessId) -> Vec<(u32, Rank)> {
+        let ranked = |(index, window): (usize, &Option<Window>)| {
+            let rank = window.as_ref()?.group.rank_of(peer)?;
+            Some((index as u32, rank))
+        };
+        self.windows.iter().enumerate().filter_map(ranked).collect()
+    }
+}

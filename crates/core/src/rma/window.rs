@@ -1,0 +1,302 @@
+//! One window as one member keeps it: its memory, and what goes on with each of the others.
+
+use super::{Memory, Place};
+use crate::data::Data;
+use crate::error::Error;
+use crate::group::Group;
+use crate::ids::{ContextId, Rank, RequestId, Tag};
+use crate::layout::Region;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// A window.
+pub(crate) struct Window {
+    pub(crate) context: ContextId,
+    pub(crate) group: Group,
+    pub(crate) rank: Rank,
+    pub(crate) memory: Memory,
+    pub(crate) peers: Vec<Peer>,
+    locks: Locks,
+    /// Requests that wait for something to happen here.
+    pub(crate) waiters: Vec<(RequestId, Wants)>,
+    /// The sums of the peers' counts.
+    pub(crate) pending_count: u64,
+    pub(crate) unflushed_count: u64,
+}
+
+/// What goes on with one member.
+#[derive(Default)]
+pub(crate) struct Peer {
+    // As its origin:
+    next_tag: u32,
+    /// Messages of ours that still read or write the user's memory.
+    pub(crate) pending: u32,
+    /// Operations were started that no flush has asked for.
+    pub(crate) is_dirty: bool,
+    pub(crate) flush_sent: u32,
+    pub(crate) flush_done: u32,
+    pub(crate) is_granted: bool,
+    /// What an operation there came to.
+    pub(crate) failure: Option<Error>,
+    /// It can no longer be talked to.
+    pub(crate) lost: Option<Error>,
+    // As its target:
+    /// A long letter of its is coming.
+    pub(crate) is_receiving: bool,
+    /// Data of its that comes, and results that leave.
+    pub(crate) open: u32,
+    /// What waits until nothing is open: numbers of flushes, and whether they release the lock.
+    pub(crate) flushes: Vec<(u32, bool)>,
+    pub(crate) refused: Option<Error>,
+    pub(crate) holds: Hold,
+    /// Calls of "post" for us.
+    pub(crate) posts: u32,
+    /// Ends of its accesses; and one that waits until nothing is open.
+    pub(crate) completes: u32,
+    pub(crate) completing: u32,
+}
+
+/// Which lock a member holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Hold {
+    #[default]
+    Nothing,
+    Shared,
+    Exclusive,
+}
+
+/// What a request waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Wants {
+    /// That the user's memory is free again.
+    Local(Option<Rank>),
+    /// That all is done at the target, or all targets.
+    Done(Option<Rank>),
+    /// That locks are granted.
+    Locks(Vec<Rank>),
+    /// A post of each.
+    Posts(Vec<Rank>),
+    /// A complete of each.
+    Completes(Vec<Rank>),
+}
+
+#[derive(Default)]
+struct Locks {
+    shared_count: u32,
+    is_exclusive: bool,
+    queue: VecDeque<(Rank, Hold)>,
+}
+
+impl Window {
+    pub(crate) fn new(context: ContextId, group: Group, rank: Rank, memory: Memory) -> Self {
+        let peers = (0..group.size()).map(|_| Peer::default()).collect();
+        Self {
+            context,
+            group,
+            rank,
+            memory,
+            peers,
+            locks: Locks::default(),
+            waiters: Vec::new(),
+            pending_count: 0,
+            unflushed_count: 0,
+        }
+    }
+
+    pub(crate) fn peer(&mut self, rank: Rank) -> Result<&mut Peer, Error> {
+        let size = self.peers.len() as u32;
+        self.peers.get_mut(rank as usize).ok_or(Error::Rank { rank: rank.into(), size })
+    }
+
+    /// A tag for data to a member, or for a result from it.
+    pub(crate) fn new_tag(&mut self, rank: Rank, is_result: bool) -> Result<Tag, Error> {
+        let peer = self.peer(rank)?;
+        peer.next_tag = peer.next_tag.wrapping_add(1);
+        Ok(((peer.next_tag & 0x3fff_ffff) << 1 | u32::from(is_result)) as Tag)
+    }
+
+    /// The memory of a place, if all of it lies in the window.
+    pub(crate) fn find(&self, place: &Place) -> Result<Data, Error> {
+        let span = place.layout.span(place.count)?;
+        if span.len == 0 {
+            return Ok(Data::EMPTY);
+        }
+        let start = place.displacement.checked_add(span.lowest as i64).ok_or(Error::WindowRange)?;
+        let within = |base: u64, len: usize| -> Option<usize> {
+            let at = (start.cast_unsigned()).checked_sub(base)?;
+            let at = usize::try_from(at).ok()?;
+            (at <= len && span.len <= len - at).then_some(at)
+        };
+        let found = match &self.memory {
+            Memory::Fixed(buffer) if start >= 0 => within(0, buffer.len()).map(|at| buffer.part(at, span.len)),
+            Memory::Fixed(_) => None,
+            Memory::Dynamic(pieces) => pieces.iter().find_map(|buffer| {
+                let base = buffer.as_ptr()? as usize as u64;
+                within(base, buffer.len()).map(|at| buffer.part(at, span.len))
+            }),
+        };
+        let memory = found.ok_or(Error::WindowRange)?;
+        Region::new(place.layout.clone(), place.count, memory).map(Data::from)
+    }
+
+    /// A member asks for the lock. Those that have it now are granted it.
+    pub(crate) fn lock(&mut self, rank: Rank, hold: Hold, granted: &mut Vec<Rank>) {
+        self.locks.queue.push_back((rank, hold));
+        self.grant(granted);
+    }
+
+    /// A member gives its lock back. Whether it had one.
+    pub(crate) fn unlock(&mut self, rank: Rank, granted: &mut Vec<Rank>) -> bool {
+        let Some(peer) = self.peers.get_mut(rank as usize) else { return false };
+        match core::mem::take(&mut peer.holds) {
+            Hold::Nothing => return false,
+            Hold::Shared => self.locks.shared_count -= 1,
+            Hold::Exclusive => self.locks.is_exclusive = false,
+        }
+        self.grant(granted);
+        true
+    }
+
+    /// A member is lost: it wants no lock any more and gives back what it has.
+    pub(crate) fn forget_locks_of(&mut self, rank: Rank, granted: &mut Vec<Rank>) {
+        self.locks.queue.retain(|(of, _)| *of != rank);
+        self.unlock(rank, granted);
+        self.grant(granted);
+    }
+
+    /// In the order of asking, so that nobody waits for ever.
+    fn grant(&mut self, granted: &mut Vec<Rank>) {
+        while let Some(&(rank, hold)) = self.locks.queue.front() {
+            let is_free = match hold {
+                Hold::Exclusive => !self.locks.is_exclusive && self.locks.shared_count == 0,
+                _ => !self.locks.is_exclusive,
+            };
+            if !is_free {
+                return;
+            }
+            self.locks.queue.pop_front();
+            match hold {
+                Hold::Exclusive => self.locks.is_exclusive = true,
+                _ => self.locks.shared_count += 1,
+            }
+            self.peers[rank as usize].holds = hold;
+            granted.push(rank);
+        }
+    }
+
+    /// Whether a member has asked for the lock and waits for it.
+    pub(crate) fn is_queued(&self, rank: Rank) -> bool {
+        self.locks.queue.iter().any(|(of, _)| *of == rank)
+    }
+
+    /// Whether what a request waits for has come, and how. Posts and completes are used up by it.
+    pub(crate) fn settle(&mut self, wants: &Wants) -> Option<Result<(), Error>> {
+        match wants {
+            Wants::Local(None) | Wants::Done(None) => {
+                let unflushed = if matches!(wants, Wants::Local(_)) { 0 } else { self.unflushed_count };
+                if self.pending_count > 0 || unflushed > 0 {
+                    return None;
+                }
+                let mut failures = self.peers.iter_mut().filter_map(|peer| peer.failure.take());
+                let first = failures.next();
+                failures.for_each(drop);
+                Some(first.map_or(Ok(()), Err))
+            }
+            Wants::Local(Some(rank)) => {
+                let peer = self.peers.get_mut(*rank as usize)?;
+                (peer.pending == 0).then(|| peer.failure.take().map_or(Ok(()), Err))
+            }
+            Wants::Done(Some(rank)) => {
+                let peer = self.peers.get_mut(*rank as usize)?;
+                let is_over = peer.pending == 0 && peer.flush_sent == peer.flush_done;
+                is_over.then(|| peer.failure.take().map_or(Ok(()), Err))
+            }
+            Wants::Locks(ranks) => self.all(ranks, |peer| peer.is_granted),
+            Wants::Posts(ranks) => {
+                let result = self.all(ranks, |peer| peer.posts > 0)?;
+                if result.is_ok() {
+                    ranks.iter().for_each(|rank| self.peers[*rank as usize].posts -= 1);
+                }
+                Some(result)
+            }
+            Wants::Completes(ranks) => {
+                let result = self.all(ranks, |peer| peer.completes > 0)?;
+                if result.is_ok() {
+                    ranks.iter().for_each(|rank| self.peers[*rank as usize].completes -= 1);
+                }
+                Some(result)
+            }
+        }
+    }
+
+    /// Whether all of them have what is waited for; an error if that cannot come any more.
+    fn all(&self, ranks: &[Rank], has: impl Fn(&Peer) -> bool) -> Option<Result<(), Error>> {
+        let missing = || ranks.iter().map(|rank| &self.peers[*rank as usize]).filter(|peer| !has(peer));
+        if let Some(error) = missing().find_map(|peer| peer.lost) {
+            return Some(Err(error));
+        }
+        missing().next().is_none().then_some(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Buffer;
+    use crate::ids::ContextId;
+    use crate::layout::Layout;
+
+    fn window(len: usize) -> Window {
+        Window::new(ContextId::WORLD, Group::world(4), 0, Memory::Fixed(Buffer::leaked(len)))
+    }
+
+    #[test]
+    fn a_place_outside_of_the_window_is_refused() {
+        let window = window(100);
+        let at = |displacement, layout: &Layout, count| {
+            window.find(&Place { displacement, layout: layout.clone(), count }).map(|data| data.len())
+        };
+        let word = Layout::bytes(8);
+        assert_eq!(at(92, &word, 1), Ok(8));
+        for displacement in [93, 100, 101, -1, i64::MAX, i64::MIN, -8] {
+            assert_eq!(at(displacement, &word, 1), Err(Error::WindowRange), "{displacement}");
+        }
+        assert_eq!(at(0, &word, 13), Err(Error::WindowRange));
+        let backwards = word.repeat(3, -16).unwrap();
+        assert_eq!(at(32, &backwards, 1), Ok(24));
+        assert_eq!(at(31, &backwards, 1), Err(Error::WindowRange));
+        assert_eq!(at(-5, &word, 0), Ok(0));
+    }
+
+    #[test]
+    fn a_place_in_attached_memory_is_found_by_address() {
+        let pieces: Vec<Buffer> = [10, 20].map(Buffer::leaked).into();
+        let address = |at: usize| pieces[at].as_ptr().unwrap() as usize as i64;
+        let memory = Memory::Dynamic(pieces.clone());
+        let window = Window::new(ContextId::WORLD, Group::world(1), 0, memory);
+        let at = |displacement, count| {
+            window.find(&Place { displacement, layout: Layout::bytes(1), count }).map(|data| data.len())
+        };
+        assert_eq!(at(address(0), 10), Ok(10));
+        assert_eq!(at(address(1) + 5, 15), Ok(15));
+        assert_eq!(at(address(1) + 6, 15), Err(Error::WindowRange));
+        assert_eq!(at(0, 1), Err(Error::WindowRange));
+        assert_eq!(at(-1, 1), Err(Error::WindowRange));
+    }
+
+    #[test]
+    fn locks_are_granted_in_the_order_of_asking() {
+        let mut window = window(0);
+        let mut granted = Vec::new();
+        window.lock(1, Hold::Shared, &mut granted);
+        window.lock(2, Hold::Exclusive, &mut granted);
+        window.lock(3, Hold::Shared, &mut granted);
+        assert_eq!(granted, [1], "3 came after 2");
+        assert!(window.unlock(1, &mut granted));
+        assert_eq!(granted, [1, 2]);
+        assert!(!window.unlock(1, &mut granted), "it has none");
+        window.lock(0, Hold::Shared, &mut granted);
+        window.forget_locks_of(2, &mut granted);
+        assert_eq!(granted, [1, 2, 3, 0]);
+    }
+}
