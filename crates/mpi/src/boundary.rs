@@ -29,7 +29,7 @@ use crate::fault::{Fault, Object, fault};
 use crate::file;
 use crate::runtime::exit::{abort, panic_text};
 use crate::state;
-use crate::{calls, why};
+use crate::{calls, why, win};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -98,7 +98,8 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
             Object::Comm(comm) => of_comm(comm),
             // One that does not exist has the handler of files to be opened (MPI-5.0 §14.7).
             Object::File(file) => Some(file::errhandler(file).unwrap_or_else(|| handlers().of_no_file)),
-            Object::Win(_) | Object::Session(_) => None,
+            Object::Win(win) => win::errhandler_of(win),
+            Object::Session(_) => None,
         };
         let to_self = || {
             let (of_self, of_world) = (of_comm(MPI_COMM_SELF)?, of_comm(MPI_COMM_WORLD)?);
@@ -133,6 +134,11 @@ pub(crate) fn describe(on: Object) -> String {
     }
     let process = state::process_in_any_phase();
     let rank_in = |comm| process.comms.get(comm, "comm").map(|comm| (comm.rank(), comm.size())).ok();
+    if let Object::Win(win) = on
+        && let Some(name) = win::name_of(win).filter(|name| !name.is_empty())
+    {
+        object = format!("{object} (\"{}\")", String::from_utf8_lossy(&name));
+    }
     if let Object::Comm(comm) = on
         && let Ok(comm) = process.comms.get(comm, "comm")
     {

@@ -138,6 +138,8 @@ impl From<ayatori_core::Error> for Fault {
             Error::Op => MPI_ERR_OP,
             Error::Truncate { .. } => MPI_ERR_TRUNCATE,
             Error::Argument(_) => MPI_ERR_ARG,
+            Error::Window => MPI_ERR_WIN,
+            Error::WindowRange => MPI_ERR_RMA_RANGE,
             Error::ProcessAborted(_) => MPI_ERR_PROC_ABORTED,
             Error::File { errno, file } => {
                 let why = std::io::Error::from_raw_os_error(errno);

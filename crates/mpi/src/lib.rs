@@ -55,3 +55,4 @@ mod staging;
 mod state;
 mod topology;
 mod why;
+mod win;

@@ -135,7 +135,8 @@ fn parse_node(reader: &mut Reader<'_>, depth: u32) -> Result<Layout, Error> {
         2 => {
             let len = reader.len()?;
             let count = reader.count_of(8)?;
-            let displacements: Result<Vec<_>, Error> = (0..count).map(|_| Ok((1, reader.signed()?))).collect();
+            let displacements: Result<Vec<_>, Error> =
+                (0..count).map(|_| Ok((1, reader.signed()?))).collect();
             Layout::bytes(len).indexed(displacements?)
         }
         3 => {

@@ -106,6 +106,7 @@ impl Process {
             State::Started(Posted::Pending(child)) => self.need(*child),
             State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => Need::Nothing,
             State::Collective(running) => Need::Collective(self.explain_collective(id, running)),
+            State::Parts(..) => Need::Other(self.rma.need_of(id)),
             State::Elsewhere => Need::Other("its next step".into()),
             _ => Need::Progress { peer },
         }

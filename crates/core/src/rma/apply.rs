@@ -95,11 +95,20 @@ pub fn accumulate(
     (operation, datatype): (Operation, Predefined),
 ) -> Result<(), Error> {
     let len = target.len();
-    let fits = source.is_none_or(|source| source.len() == len) && fetched.is_none_or(|sink| sink.len() == len);
-    if !fits || !len.is_multiple_of(datatype.size_bytes()) || (source.is_none() && operation != Operation::NoOp) {
+    let fits =
+        source.is_none_or(|source| source.len() == len) && fetched.is_none_or(|sink| sink.len() == len);
+    if !fits
+        || !len.is_multiple_of(datatype.size_bytes())
+        || (source.is_none() && operation != Operation::NoOp)
+    {
         return Err(Error::Count);
     }
-    accumulate_here(&target.0, source.map(|source| &source.0), fetched.map(|sink| &sink.0), (operation, datatype))
+    accumulate_here(
+        &target.0,
+        source.map(|source| &source.0),
+        fetched.map(|sink| &sink.0),
+        (operation, datatype),
+    )
 }
 
 pub(crate) fn accumulate_here(
@@ -125,7 +134,12 @@ pub(crate) fn accumulate_here(
 ///
 /// # Errors
 /// [`Error::Count`] if they are not.
-pub fn compare_and_swap_in(target: &Sink, compare: Buffer, origin: Buffer, result: Buffer) -> Result<(), Error> {
+pub fn compare_and_swap_in(
+    target: &Sink,
+    compare: Buffer,
+    origin: Buffer,
+    result: Buffer,
+) -> Result<(), Error> {
     let len = target.len();
     if [compare, origin, result].iter().any(|buffer| buffer.len() != len) {
         return Err(Error::Count);

@@ -50,6 +50,7 @@ use crate::layout::{Layout, Region};
 use crate::request::Completion;
 use crate::slab::Slab;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// The tag of letters. Users have no messages in a window's context.
@@ -218,6 +219,14 @@ impl Rma {
             Some(What::Result(bytes, _)) if completion.status.bytes != *bytes => Err(Error::WindowRange),
             _ => Ok(()),
         }
+    }
+
+    /// What a request of a window waits for, in words.
+    pub(crate) fn need_of(&self, id: RequestId) -> String {
+        let waiters =
+            self.windows.iter().flatten().flat_map(|window| window.waiters.iter().map(move |w| (window, w)));
+        let found = waiters.into_iter().find(|(_, (waiter, _))| *waiter == id);
+        found.map_or_else(|| "an operation on a window".into(), |(window, (_, wants))| window.need(wants))
     }
 
     /// The windows that a process is a member of, with its rank.

@@ -7,7 +7,12 @@ use crate::group::Group;
 use crate::ids::{ContextId, Rank, RequestId, Tag};
 use crate::layout::Region;
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
+
+/// How many processes are named when somebody asks what is waited for.
+const NAMED_MAX: usize = 8;
 
 /// A window.
 pub(crate) struct Window {
@@ -128,7 +133,9 @@ impl Window {
             (at <= len && span.len <= len - at).then_some(at)
         };
         let found = match &self.memory {
-            Memory::Fixed(buffer) if start >= 0 => within(0, buffer.len()).map(|at| buffer.part(at, span.len)),
+            Memory::Fixed(buffer) if start >= 0 => {
+                within(0, buffer.len()).map(|at| buffer.part(at, span.len))
+            }
             Memory::Fixed(_) => None,
             Memory::Dynamic(pieces) => pieces.iter().find_map(|buffer| {
                 let base = buffer.as_ptr()? as usize as u64;
@@ -225,6 +232,34 @@ impl Window {
                     ranks.iter().for_each(|rank| self.peers[*rank as usize].completes -= 1);
                 }
                 Some(result)
+            }
+        }
+    }
+
+    /// What a request waits for, in words.
+    pub(crate) fn need(&self, wants: &Wants) -> String {
+        let missing = |ranks: &[Rank], has: fn(&Peer) -> bool| -> String {
+            let missing = ranks.iter().filter(|rank| !has(&self.peers[**rank as usize]));
+            let processes = missing.filter_map(|rank| self.group.process(*rank)).map(|process| process.0);
+            let mut list: Vec<String> =
+                processes.take(NAMED_MAX + 1).map(|process| format!("{process}")).collect();
+            if list.len() > NAMED_MAX {
+                list[NAMED_MAX] = "…".into();
+            }
+            list.join(", ")
+        };
+        let all = || (0..self.peers.len() as Rank).collect::<Vec<_>>();
+        match wants {
+            Wants::Local(_) | Wants::Done(_) => {
+                let is_over = |peer: &Peer| peer.pending == 0 && peer.flush_sent == peer.flush_done;
+                format!("its operations on the windows of ranks {}", missing(&all(), is_over))
+            }
+            Wants::Locks(ranks) => {
+                format!("the locks of the windows of ranks {}", missing(ranks, |peer| peer.is_granted))
+            }
+            Wants::Posts(ranks) => format!("MPI_Win_post of ranks {}", missing(ranks, |peer| peer.posts > 0)),
+            Wants::Completes(ranks) => {
+                format!("MPI_Win_complete of ranks {}", missing(ranks, |peer| peer.completes > 0))
             }
         }
     }

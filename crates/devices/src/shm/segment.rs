@@ -53,6 +53,8 @@ pub enum ShmError {
     TooManyRanks(usize),
     /// The segment's address, as another rank gave it, is not one.
     Address(String),
+    /// There is no such length of memory, or another rank has made less of it.
+    TooLarge(usize),
 }
 
 impl fmt::Display for ShmError {
@@ -68,6 +70,7 @@ impl fmt::Display for ShmError {
                 write!(f, "shared memory: {count} ranks on this host; at most {LOCAL_SIZE_MAX} are supported")
             }
             Self::Address(address) => write!(f, "shared memory: `{address}` is not the address of a segment"),
+            Self::TooLarge(bytes) => write!(f, "shared memory: there are no {bytes} bytes"),
         }
     }
 }
@@ -234,7 +237,7 @@ impl Source {
         }
     }
 
-    fn open(&self) -> Result<OwnedFd, ShmError> {
+    pub(super) fn open(&self) -> Result<OwnedFd, ShmError> {
         let address = match self {
             Self::File(fd) => return fd.try_clone().map_err(system("duplicate the segment's descriptor")),
             Self::Address(address) => address,

@@ -424,3 +424,51 @@ pub(crate) fn prefetch<T>(at: &T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
 }
+
+/// A shared mapping that ends with the value, for memory that comes and goes while MPI runs.
+pub(crate) struct PassingMapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address and a length; what is behind it is reached through buffers, whose users promise what they need.
+unsafe impl Send for PassingMapping {}
+// SAFETY: as above.
+unsafe impl Sync for PassingMapping {}
+
+impl PassingMapping {
+    /// Maps the first `len` bytes of `fd`, shared; not 0. The file must be that long.
+    pub(crate) fn new(fd: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        let Mapping { base, len } = Mapping::new(fd, len)?;
+        Ok(Self { base, len })
+    }
+
+    /// The word at `offset`.
+    ///
+    /// # Panics
+    /// If it is not inside or not aligned.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(align_of::<AtomicU32>()), "not aligned");
+        assert!(offset < self.len && size_of::<AtomicU32>() <= self.len - offset, "outside of the mapping");
+        // SAFETY: inside the mapping, which lives as long as the value, and aligned; any bits are a word.
+        unsafe { self.base.add(offset).cast().as_ref() }
+    }
+
+    /// The `len` bytes at `offset`, while the value lives.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    pub(crate) fn buffer(&self, offset: usize, len: usize) -> Buffer {
+        assert!(offset <= self.len && len <= self.len - offset, "outside of the mapping");
+        // SAFETY: inside the mapping. Its users (windows) end every access before the value goes, and order accesses of
+        // several processes by the synchronization of MPI-5.0 §12.
+        unsafe { Buffer::from_raw_parts(self.base.as_ptr().add(offset), len) }
+    }
+}
+
+impl Drop for PassingMapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nobody uses any more (see `buffer`).
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

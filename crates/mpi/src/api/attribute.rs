@@ -6,6 +6,7 @@ use crate::attribute::{self, Attributes, Kind, keyvals};
 use crate::datatype;
 use crate::fault::{Fault, fault};
 use crate::state::process;
+use crate::win;
 use std::ffi::{c_int, c_void};
 
 fn create(
@@ -38,11 +39,27 @@ fn predefined(keyval: c_int) -> Option<UserPointer> {
     attribute::predefined(keyval).map(|value| UserPointer(value.as_ptr().cast()))
 }
 
+/// A predefined attribute of a window: the address of its memory, or of a value that lives as long as the window.
+fn predefined_of(win: MPI_Win, keyval: c_int) -> Result<Option<UserPointer>, Fault> {
+    let table = win::table()?;
+    let values = &table.get(win, "win")?.values;
+    let address = |value: &c_int| (&raw const *value).cast_mut().cast();
+    Ok(Some(UserPointer(match keyval {
+        MPI_WIN_BASE => values.base.0,
+        MPI_WIN_SIZE => (&raw const values.size).cast_mut().cast(),
+        MPI_WIN_DISP_UNIT => address(&values.disp_unit),
+        MPI_WIN_CREATE_FLAVOR => address(&values.flavor),
+        MPI_WIN_MODEL => address(&values.model),
+        _ => return Ok(None),
+    })))
+}
+
 /// What attributes hang on.
 #[derive(Clone, Copy)]
 enum Holder {
     Comm(MPI_Comm),
     Type(MPI_Datatype),
+    Win(MPI_Win),
 }
 
 impl Holder {
@@ -50,6 +67,7 @@ impl Holder {
         match self {
             Self::Comm(_) => Kind::Comm,
             Self::Type(_) => Kind::Type,
+            Self::Win(_) => Kind::Win,
         }
     }
 
@@ -57,6 +75,7 @@ impl Holder {
         match self {
             Self::Comm(comm) => comm.0,
             Self::Type(datatype) => datatype.0,
+            Self::Win(win) => win.0,
         }
     }
 
@@ -65,6 +84,7 @@ impl Holder {
         Ok(match self {
             Self::Comm(comm) => work(&mut process()?.comms.get_mut(comm, "comm")?.attributes),
             Self::Type(datatype) => work(&mut datatype::table()?.get_mut(datatype, "datatype")?.attributes),
+            Self::Win(win) => work(&mut win::table()?.get_mut(win, "win")?.attributes),
         })
     }
 
@@ -72,6 +92,7 @@ impl Holder {
         let own = self.with(|attributes| attributes.get(keyval))?;
         let found = match self {
             Self::Comm(_) if (MPI_TAG_UB..=MPI_UNIVERSE_SIZE).contains(&keyval) => predefined(keyval),
+            Self::Win(win) if (MPI_WIN_BASE..=MPI_WIN_MODEL).contains(&keyval) => predefined_of(win, keyval)?,
             holder => {
                 keyvals().check(holder.kind(), keyval)?;
                 own
@@ -195,6 +216,21 @@ api! {
     /// Deprecated since MPI-2.0.
     fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) on comm {
         Holder::Comm(comm).delete(keyval)
+    }
+
+    /// MPI-5.0 §7.7.3
+    fn MPI_Win_get_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void, flag: Out<c_int>) on win {
+        Holder::Win(win).get(win_keyval, attribute_val, flag)
+    }
+
+    /// MPI-5.0 §7.7.3
+    fn MPI_Win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void) on win {
+        Holder::Win(win).set(win_keyval, attribute_val)
+    }
+
+    /// MPI-5.0 §7.7.3
+    fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) on win {
+        Holder::Win(win).delete(win_keyval)
     }
 
     /// MPI-5.0 §7.7.4

@@ -8,6 +8,7 @@ use crate::error::codes;
 use crate::fault::{Fault, Object, fault};
 use crate::file;
 use crate::state::process;
+use crate::win;
 use std::ffi::c_int;
 
 /// Creates a handler for one kind of object.
@@ -76,6 +77,28 @@ api! {
     fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) on comm {
         process()?.comms.get(comm, "comm")?;
         call(Object::Comm(comm), errorcode)
+    }
+
+    /// The old handler loses this window as a user, the new one gains it.
+    fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) on win {
+        let mut table = win::table()?;
+        let win = table.get_mut(win, "win")?;
+        let mut handlers = handlers();
+        let new = handlers.retain(errhandler, Kind::Win)?;
+        handlers.release(std::mem::replace(&mut win.errhandler, new))
+    }
+
+    /// The handle is the caller's to free.
+    fn MPI_Win_get_errhandler(win: MPI_Win, errhandler: Out<MPI_Errhandler>) on win {
+        let handler = win::table()?.get(win, "win")?.errhandler;
+        let handler = handlers().retain(handler, Kind::Win)?;
+        errhandler.set("errhandler", handler)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) on win {
+        win::table()?.get(win, "win")?;
+        call(Object::Win(win), errorcode)
     }
 
     /// MPI_FILE_NULL: the handler of files to be opened.

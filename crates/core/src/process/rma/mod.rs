@@ -64,7 +64,12 @@ impl Process {
     }
 
     /// Adds memory to a dynamic window, or takes that out again which begins there (`is_attached`: whether it is added).
-    pub fn change_window(&mut self, window: WindowId, memory: Buffer, is_attached: bool) -> Result<(), Error> {
+    pub fn change_window(
+        &mut self,
+        window: WindowId,
+        memory: Buffer,
+        is_attached: bool,
+    ) -> Result<(), Error> {
         let Memory::Dynamic(pieces) = &mut self.rma.get_mut(window)?.memory else {
             return Err(Error::Argument("the window is not dynamic"));
         };
@@ -160,7 +165,8 @@ impl Process {
     ) -> Result<Posted, Error> {
         let len = place.len()?;
         let lens = [source.as_ref().map(|source| source.0.len()), fetched.as_ref().map(|sink| sink.0.len())];
-        if lens.into_iter().flatten().any(|other| other != len) || !len.is_multiple_of(datatype.size_bytes()) {
+        if lens.into_iter().flatten().any(|other| other != len) || !len.is_multiple_of(datatype.size_bytes())
+        {
             return Err(Error::Argument("origin, result and target data differ in length"));
         }
         crate::op::Reducer::for_accumulate(operation, datatype)?;

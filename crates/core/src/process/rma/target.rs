@@ -101,7 +101,8 @@ impl Process {
             let key = Key::new(window.context, Source::Rank(rank), TagSelector::Tag(LETTER_TAG));
             let Some(slot) = self.unexpected.find(&key) else { return Ok(()) };
             let length = self.arrivals.at(slot).map_or(0, |(_, arrival)| arrival.length());
-            let is_long = matches!(self.arrivals.at(slot), Some((_, a)) if matches!(a.body, Body::Rts { .. }));
+            let is_long =
+                matches!(self.arrivals.at(slot), Some((_, a)) if matches!(a.body, Body::Rts { .. }));
             if length > LETTER_BYTES_MAX {
                 return Err(NO_LETTER);
             }
@@ -279,7 +280,9 @@ impl Process {
                 return Ok(());
             }
             Letter::Flushed { number, refused } => {
-                if number == peer.flush_done || number.wrapping_sub(peer.flush_done) > peer.flush_sent.wrapping_sub(peer.flush_done) {
+                if number == peer.flush_done
+                    || number.wrapping_sub(peer.flush_done) > peer.flush_sent.wrapping_sub(peer.flush_done)
+                {
                     return Err(Blame("an answer to a flush that was not sent"));
                 }
                 let done = number.wrapping_sub(peer.flush_done);

@@ -66,12 +66,19 @@ impl World {
             window.scatter(READ_AT, Piece::Bytes(&noise));
             let group = Group::world(count as u32);
             let process = &mut net.nodes[me].0;
-            let comm =
-                process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
+            let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
             assert_eq!(process.add_window(comm, Memory::Fixed(*window)), Ok(WINDOW));
         }
         let model = windows.iter().map(|window| window.to_vec().unwrap()).collect();
-        Self { net, random, windows, model, expected: vec![], fetched: vec![vec![]; count], written: vec![vec![0; count]; count] }
+        Self {
+            net,
+            random,
+            windows,
+            model,
+            expected: vec![],
+            fetched: vec![vec![]; count],
+            written: vec![vec![0; count]; count],
+        }
     }
 
     fn count(&self) -> usize {
@@ -355,7 +362,9 @@ fn a_target_waits_for_the_ends_of_accesses() {
 fn an_operation_outside_of_the_window_is_an_error_at_the_origin() {
     let mut world = World::new(5);
     let bytes = world.windows[1].len() as i64;
-    for (displacement, count) in [(bytes - 7, 8), (-1, 8), (bytes, 1), (bytes - 20_000, 30_000), (i64::MAX, 2)] {
+    for (displacement, count) in
+        [(bytes - 7, 8), (-1, 8), (bytes, 1), (bytes - 20_000, 30_000), (i64::MAX, 2)]
+    {
         let place = || Place { displacement, layout: Layout::bytes(1), count };
         let before = world.windows[1].to_vec();
         let memory = Buffer::leaked(count);
@@ -423,8 +432,7 @@ fn send_raw<D: Device>(process: &mut Process, port: &mut D, bytes: &[u8]) {
         source: process.me().0,
         tag: crate::rma::LETTER_TAG,
     };
-    let sent =
-        process.send_message(port, ProcessId(0), envelope, buffer.into(), SendMode::Standard, false);
+    let sent = process.send_message(port, ProcessId(0), envelope, buffer.into(), SendMode::Standard, false);
     assert!(sent.is_ok());
 }
 

@@ -1,0 +1,154 @@
+//! Memory that some processes of one host share for a while: windows. A memory file without a name, which the others reach
+//! as `/proc/PID/fd/N` until its maker closes it; it is gone with the last mapping.
+//!
+//! At the front there is a lock for each member, for accumulates: all accesses of the others' processes go directly to the
+//! memory, and so does the owner's.
+
+use super::segment::{ShmError, Source, system};
+use super::sys::{self, PassingMapping};
+use ayatori_core::buffer::Buffer;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+/// Shared memory: mapped as long as the value lives.
+pub struct SharedMemory {
+    mapping: PassingMapping,
+    data_at: usize,
+}
+
+/// Bytes from one lock to the next: two do not share a cache line.
+const LOCK_BYTES: usize = 64;
+
+/// What the data is aligned to: a page.
+const PAGE_BYTES: usize = 4096;
+
+/// A member's lock; given back when dropped.
+pub struct Locked<'a>(&'a std::sync::atomic::AtomicU32);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+impl SharedMemory {
+    /// Makes memory for so many members and bytes, zeroed. The source is to be kept until all others have opened it.
+    ///
+    /// # Errors
+    /// The system has not so much memory, or no memory files.
+    pub fn create(members_count: usize, bytes: usize) -> Result<(Self, Source), ShmError> {
+        let source = Source::create()?;
+        let data_at = (members_count * LOCK_BYTES).next_multiple_of(PAGE_BYTES);
+        let len = data_at.checked_add(bytes).ok_or(ShmError::TooLarge(bytes))?;
+        let fd = source.open()?;
+        sys::set_length(&fd, len).map_err(system("give shared memory its length"))?;
+        sys::reserve(fd.as_fd(), len).map_err(system("reserve shared memory"))?;
+        let mapping = PassingMapping::new(fd.as_fd(), len).map_err(system("map shared memory"))?;
+        Ok((Self { mapping, data_at }, source))
+    }
+
+    /// Maps what another member has made.
+    ///
+    /// # Errors
+    /// It cannot be reached, or is too short.
+    pub fn open(source: &Source, members_count: usize, bytes: usize) -> Result<Self, ShmError> {
+        let data_at = (members_count * LOCK_BYTES).next_multiple_of(PAGE_BYTES);
+        let len = data_at.checked_add(bytes).ok_or(ShmError::TooLarge(bytes))?;
+        let fd = source.open()?;
+        let there = std::fs::File::from(fd.try_clone().map_err(system("open shared memory"))?);
+        let is_long = there.metadata().map_err(system("look at shared memory"))?.len() >= len as u64;
+        if !is_long {
+            return Err(ShmError::TooLarge(bytes));
+        }
+        let mapping = PassingMapping::new(fd.as_fd(), len).map_err(system("map shared memory"))?;
+        Ok(Self { mapping, data_at })
+    }
+
+    /// `len` bytes at `offset` of the data.
+    ///
+    /// # Panics
+    /// If they are not inside.
+    pub fn buffer(&self, offset: usize, len: usize) -> Buffer {
+        self.mapping.buffer(self.data_at + offset, len)
+    }
+
+    /// Takes a member's lock. One whose holder has died is taken from it.
+    pub fn lock(&self, member: usize) -> Locked<'_> {
+        /// Looks before the CPU is given to others, and looks in between at whether the holder lives.
+        const SPINS: u32 = 200;
+        const YIELDS: u32 = 1000;
+        let word = self.mapping.word(member * LOCK_BYTES);
+        let me = sys::process_id().cast_unsigned();
+        let mut looks = 0_u32;
+        loop {
+            match word.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Locked(word),
+                Err(holder) => {
+                    looks = looks.wrapping_add(1);
+                    if looks < SPINS {
+                        std::hint::spin_loop();
+                        continue;
+                    }
+                    sys::yield_now();
+                    let is_dead = looks.is_multiple_of(YIELDS)
+                        && holder != 0
+                        && !std::path::Path::new(&format!("/proc/{holder}")).exists();
+                    if is_dead
+                        && word.compare_exchange(holder, me, Ordering::Acquire, Ordering::Relaxed).is_ok()
+                    {
+                        return Locked(word);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ayatori_core::buffer::Piece;
+
+    #[test]
+    fn what_one_mapping_writes_the_other_reads() {
+        let (made, source) = SharedMemory::create(3, 10_000).unwrap();
+        let address = Source::Address(source.address().unwrap());
+        let opened = SharedMemory::open(&address, 3, 10_000).unwrap();
+        made.buffer(9_000, 5).scatter(0, Piece::Bytes(b"hello"));
+        assert_eq!(opened.buffer(9_000, 5).to_vec().unwrap(), b"hello");
+        assert!(SharedMemory::open(&address, 3, 1 << 20).is_err(), "it is shorter");
+        drop(source);
+        assert!(SharedMemory::open(&address, 3, 10_000).is_err(), "it was closed");
+        drop(made);
+        assert_eq!(opened.buffer(9_000, 5).to_vec().unwrap(), b"hello");
+    }
+
+    #[test]
+    fn a_lock_is_held_by_one_at_a_time() {
+        let (memory, _source) = SharedMemory::create(2, 64).unwrap();
+        let memory = &memory;
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let _locked = memory.lock(1);
+                        let word = memory.buffer(0, 8);
+                        let next = u64::from_ne_bytes(word.to_vec().unwrap().try_into().unwrap()) + 1;
+                        word.scatter(0, Piece::Bytes(&next.to_ne_bytes()));
+                    }
+                });
+            }
+        });
+        let sum = memory.buffer(0, 8).to_vec().unwrap();
+        assert_eq!(u64::from_ne_bytes(sum.try_into().unwrap()), 8_000);
+    }
+
+    #[test]
+    fn the_lock_of_a_dead_process_is_taken_from_it() {
+        let (memory, _source) = SharedMemory::create(1, 0).unwrap();
+        // No process has such a number.
+        memory.mapping.word(0).store(u32::MAX, Ordering::Relaxed);
+        drop(memory.lock(0));
+        assert_eq!(memory.mapping.word(0).load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,241 @@
+//! Epochs: fences, groups that start and post, locks, flushes (MPI-5.0 §12.5).
+
+use super::window::{barrier, wait_on};
+use crate::abi::*;
+use crate::arguments::*;
+use crate::fault::{Fault, fault};
+use crate::runtime::machine::Machine;
+use crate::state::process;
+use crate::win::{self, Epochs, Win};
+use ayatori_core::ids::Rank;
+use ayatori_core::rma::WindowId;
+use std::ffi::c_int;
+use std::sync::atomic::{Ordering, fence};
+
+/// Looks at a window or changes its epochs.
+fn with<R>(win: MPI_Win, work: impl FnOnce(&mut Win) -> Result<R, Fault>) -> Result<R, Fault> {
+    work(win::table()?.get_mut(win, "win")?)
+}
+
+/// Checks the assertions of a call and changes the epochs.
+fn epochs<R>(
+    win: MPI_Win,
+    (assert, allowed): (c_int, c_int),
+    work: impl FnOnce(&mut Epochs, &Win0) -> Result<R, Fault>,
+) -> Result<(WindowId, R), Fault> {
+    with(win, |win| {
+        if assert & !allowed != 0 {
+            return Err(fault(
+                MPI_ERR_ASSERT,
+                format_args!("argument assert ({assert}) has bits that mean nothing here"),
+            ));
+        }
+        let known = Win0 { id: win.id, size: win.group.size() };
+        Ok((known.id, work(&mut win.epochs, &known)?))
+    })
+}
+
+/// What epochs need to know of their window.
+struct Win0 {
+    id: WindowId,
+    size: u32,
+}
+
+/// The ranks of a group of the caller's in a window.
+fn ranks(group: MPI_Group, win: MPI_Win) -> Result<Vec<Rank>, Fault> {
+    // The window first, so that a bad handle is what is told first.
+    with(win, |_| Ok(()))?;
+    let group = process()?.groups.get(group, "group")?.clone();
+    with(win, |win| win.ranks_of(&group))
+}
+
+/// What other processes have done to shared memory before they synchronized is seen after this, and the reverse.
+fn order_memory() {
+    fence(Ordering::SeqCst);
+}
+
+fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault> {
+    let target = with(win, |win| {
+        let rank = match rank {
+            Some(rank) => match win.rank(rank, "rank")? {
+                Some(rank) => Some(rank),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        win.epochs.check_locked(rank)?;
+        Ok(Some((win.id, rank)))
+    })?;
+    let Some((id, rank)) = target else { return Ok(()) };
+    order_memory();
+    wait_on(|Machine { core, device, .. }| core.window_flush(device, id, rank, is_local))
+}
+
+fn lock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, is_exclusive: bool) -> Result<(), Fault> {
+    let locked =
+        wait_on(|Machine { core, device, .. }| core.window_lock(device, id, targets.clone(), is_exclusive));
+    if locked.is_err() {
+        // It does not hold: the epoch ends.
+        with(win, |win| {
+            let _ = if targets.len() == 1 { win.epochs.unlock(targets[0]) } else { win.epochs.unlock_all() };
+            Ok(())
+        })?;
+    }
+    order_memory();
+    locked
+}
+
+fn unlock(targets: Vec<Rank>, id: WindowId, is_locked: bool) -> Result<(), Fault> {
+    order_memory();
+    wait_on(|Machine { core, device, .. }| core.window_unlock(device, id, targets, is_locked))
+}
+
+const FENCE: c_int = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+const POST: c_int = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
+
+api! {
+    /// MPI-5.0 §12.5.1. Also a barrier, whatever is asserted: what others do must not come before this process is ready.
+    fn MPI_Win_fence(assert: c_int, win: MPI_Win) on win {
+        let (id, ()) = epochs(win, (assert, FENCE), |epochs, _| epochs.check_fence())?;
+        let comm = with(win, |win| Ok(win.comm))?;
+        order_memory();
+        if assert & MPI_MODE_NOPRECEDE == 0 {
+            wait_on(|Machine { core, device, .. }| core.window_flush(device, id, None, false))?;
+        }
+        barrier(comm)?;
+        order_memory();
+        with(win, |win| {
+            win.epochs.fenced(assert & MPI_MODE_NOSUCCEED == 0);
+            Ok(())
+        })
+    }
+
+    /// MPI-5.0 §12.5.2. Waits for the others' posts, unless they are asserted to have come.
+    fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
+        let targets = ranks(group, win)?;
+        let (id, ()) = epochs(win, (assert, MPI_MODE_NOCHECK), |epochs, _| epochs.start(targets.clone()))?;
+        if assert & MPI_MODE_NOCHECK == 0 {
+            wait_on(|Machine { core, .. }| core.window_start(id, targets))?;
+        }
+        order_memory();
+        Ok(())
+    }
+
+    /// MPI-5.0 §12.5.2
+    fn MPI_Win_complete(win: MPI_Win) on win {
+        let (id, targets) = epochs(win, (0, 0), |epochs, _| epochs.complete())?;
+        order_memory();
+        wait_on(|Machine { core, device, .. }| core.window_complete(device, id, &targets))
+    }
+
+    /// MPI-5.0 §12.5.2
+    fn MPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) on win {
+        let origins = ranks(group, win)?;
+        let (id, ()) = epochs(win, (assert, POST), |epochs, _| epochs.post(origins.clone()))?;
+        order_memory();
+        if assert & MPI_MODE_NOCHECK == 0 {
+            let mut process = process()?;
+            let Machine { core, device, .. } = process.engine();
+            core.window_post(device, id, &origins)?;
+        }
+        Ok(())
+    }
+
+    /// MPI-5.0 §12.5.2
+    fn MPI_Win_wait(win: MPI_Win) on win {
+        let (id, origins) = epochs(win, (0, 0), |epochs, _| epochs.posted())?;
+        wait_on(|Machine { core, .. }| core.window_wait(id, origins))?;
+        order_memory();
+        with(win, |win| {
+            win.epochs.waited();
+            Ok(())
+        })
+    }
+
+    /// MPI-5.0 §12.5.2
+    fn MPI_Win_test(win: MPI_Win, flag: Out<c_int>) on win {
+        let (id, origins) = epochs(win, (0, 0), |epochs, _| epochs.posted())?;
+        let is_over = {
+            let mut process = process()?;
+            process.progress();
+            process.engine().core.window_test(id, origins)?
+        };
+        order_memory();
+        if is_over {
+            with(win, |win| {
+                win.epochs.waited();
+                Ok(())
+            })?;
+        }
+        flag.set("flag", is_over.into())
+    }
+
+    /// MPI-5.0 §12.5.3
+    fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) on win {
+        if ![MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE].contains(&lock_type) {
+            with(win, |_| Ok(()))?;
+            return Err(fault(MPI_ERR_LOCKTYPE, format_args!("argument lock_type ({lock_type}) is not a lock type")));
+        }
+        let Some(target) = with(win, |win| win.rank(rank, "rank"))? else { return Ok(()) };
+        let asks = assert & MPI_MODE_NOCHECK == 0;
+        let (id, ()) = epochs(win, (assert, MPI_MODE_NOCHECK), |epochs, _| epochs.lock(target, asks))?;
+        if !asks {
+            return Ok(());
+        }
+        lock(win, vec![target], id, lock_type == MPI_LOCK_EXCLUSIVE)
+    }
+
+    /// MPI-5.0 §12.5.3
+    fn MPI_Win_unlock(rank: c_int, win: MPI_Win) on win {
+        let Some(target) = with(win, |win| win.rank(rank, "rank"))? else { return Ok(()) };
+        let (id, is_locked) = epochs(win, (0, 0), |epochs, _| epochs.unlock(target))?;
+        unlock(vec![target], id, is_locked)
+    }
+
+    /// MPI-5.0 §12.5.3
+    fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) on win {
+        let asks = assert & MPI_MODE_NOCHECK == 0;
+        let (id, size) = epochs(win, (assert, MPI_MODE_NOCHECK), |epochs, win| {
+            epochs.lock_all(asks)?;
+            Ok(win.size)
+        })?;
+        if !asks {
+            return Ok(());
+        }
+        lock(win, (0..size).collect(), id, false)
+    }
+
+    /// MPI-5.0 §12.5.3
+    fn MPI_Win_unlock_all(win: MPI_Win) on win {
+        let (id, (is_locked, size)) = epochs(win, (0, 0), |epochs, win| Ok((epochs.unlock_all()?, win.size)))?;
+        unlock((0..size).collect(), id, is_locked)
+    }
+
+    /// MPI-5.0 §12.5.4
+    fn MPI_Win_flush(rank: c_int, win: MPI_Win) on win {
+        flush(win, Some(rank), false)
+    }
+
+    /// MPI-5.0 §12.5.4
+    fn MPI_Win_flush_all(win: MPI_Win) on win {
+        flush(win, None, false)
+    }
+
+    /// MPI-5.0 §12.5.4
+    fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) on win {
+        flush(win, Some(rank), true)
+    }
+
+    /// MPI-5.0 §12.5.4
+    fn MPI_Win_flush_local_all(win: MPI_Win) on win {
+        flush(win, None, true)
+    }
+
+    /// MPI-5.0 §12.5.4. Public and private copies are one (`MPI_WIN_UNIFIED`): it orders memory accesses.
+    fn MPI_Win_sync(win: MPI_Win) on win {
+        with(win, |_| Ok(()))?;
+        order_memory();
+        process()?.progress();
+        Ok(())
+    }
+}

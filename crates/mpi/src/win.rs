@@ -1,0 +1,425 @@
+//! Windows at this side of the boundary: what hangs on a handle, and which epochs are open (MPI-5.0 §12). What is done to
+//! memory is the core's (`ayatori_core::rma`), except where all members share it: then calls access it themselves.
+
+use crate::abi::*;
+use crate::attribute::Attributes;
+use crate::fault::{Fault, fault};
+use crate::handle::Table;
+use crate::info::Info;
+use crate::lock::{Elided, Guard};
+use crate::phase;
+use ayatori_core::group::Group;
+use ayatori_core::ids::{CommId, Rank};
+use ayatori_core::layout::{Layout, Region};
+use ayatori_core::rma::{Place, WindowId};
+use ayatori_core::transfer::Sink;
+use ayatori_devices::shm::SharedMemory;
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+static TABLE: Elided<Table<MPI_Win, Win>> = Elided::new(Table::new());
+
+/// The windows of the running process, locked. After the process, where both are: who has this does not lock that.
+pub(crate) fn table() -> Result<Guard<'static, Table<MPI_Win, Win>>, Fault> {
+    phase::check_running()?;
+    Ok(TABLE.lock())
+}
+
+/// The error handler of a window.
+pub(crate) fn errhandler_of(win: MPI_Win) -> Option<MPI_Errhandler> {
+    TABLE.lock().get(win, "win").ok().map(|win| win.errhandler)
+}
+
+/// The name of a window.
+pub(crate) fn name_of(win: MPI_Win) -> Option<Vec<u8>> {
+    TABLE.lock().get(win, "win").ok().map(|win| win.name.clone())
+}
+
+/// A window behind a handle.
+pub(crate) struct Win {
+    /// `MPI_Win_get_name`
+    pub(crate) name: Vec<u8>,
+    /// Its error handler, of which it is a user.
+    pub(crate) errhandler: MPI_Errhandler,
+    /// Cached attributes.
+    pub(crate) attributes: Attributes,
+    /// The hints in use.
+    pub(crate) info: Info,
+    /// Its communicator, which nobody else uses.
+    pub(crate) comm: CommId,
+    /// The core's name of it.
+    pub(crate) id: WindowId,
+    /// The members.
+    pub(crate) group: Group,
+    /// This process' rank.
+    pub(crate) rank: Rank,
+    /// The members' memory.
+    pub(crate) parts: Arc<[Part]>,
+    /// Memory that the library has made for it.
+    pub(crate) shared: Option<Arc<SharedMemory>>,
+    /// Whether all members have mapped that.
+    pub(crate) is_mapped_by_all: bool,
+    /// Which epochs are open.
+    pub(crate) epochs: Epochs,
+    /// What is attached to a dynamic window: addresses and lengths.
+    pub(crate) attached: Vec<(usize, usize)>,
+    /// The values of predefined attributes, whose addresses users get.
+    pub(crate) values: Box<Values>,
+}
+
+/// A member's memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Part {
+    /// Length in bytes.
+    pub(crate) bytes: usize,
+    /// Bytes of a unit of displacement.
+    pub(crate) unit: usize,
+    /// Where it begins in shared memory.
+    pub(crate) shared_at: usize,
+}
+
+/// The values of predefined attributes.
+pub(crate) struct Values {
+    /// The address of this process' memory.
+    pub(crate) base: UserPointer,
+    /// `MPI_WIN_SIZE`
+    pub(crate) size: MPI_Aint,
+    /// `MPI_WIN_DISP_UNIT`
+    pub(crate) disp_unit: c_int,
+    /// `MPI_WIN_CREATE_FLAVOR`
+    pub(crate) flavor: c_int,
+    /// `MPI_WIN_MODEL`
+    pub(crate) model: c_int,
+}
+
+/// Which epochs are open (MPI-5.0 §12.5).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Epochs {
+    /// A fence has opened one; whether something was done in it.
+    fence: Option<bool>,
+    /// The targets of `MPI_Win_start`.
+    started: Option<Vec<Rank>>,
+    /// The origins of `MPI_Win_post`.
+    posted: Option<Vec<Rank>>,
+    /// Locked targets, and whether they were asked.
+    locked: BTreeMap<Rank, bool>,
+    /// `MPI_Win_lock_all`, and whether targets were asked.
+    locked_all: Option<bool>,
+}
+
+#[cold]
+fn wrong(what: std::fmt::Arguments<'_>) -> Fault {
+    fault(MPI_ERR_RMA_SYNC, what)
+}
+
+impl Epochs {
+    /// Whether an epoch other than a fence's is open.
+    fn is_busy(&self) -> bool {
+        self.started.is_some() || !self.locked.is_empty() || self.locked_all.is_some()
+    }
+
+    /// A fence's epoch in which nothing was done ends without a call.
+    fn leave_fence(&mut self) -> Result<(), Fault> {
+        match self.fence {
+            Some(true) => Err(wrong(format_args!(
+                "operations were started after MPI_Win_fence: end them with another fence first"
+            ))),
+            _ => {
+                self.fence = None;
+                Ok(())
+            }
+        }
+    }
+
+    fn check_idle(&mut self) -> Result<(), Fault> {
+        if self.is_busy() {
+            return Err(wrong(format_args!("another access epoch of this window is open")));
+        }
+        self.leave_fence()
+    }
+
+    /// An operation on a target.
+    pub(crate) fn access(&mut self, rank: Rank) -> Result<(), Fault> {
+        let is_open = self.locked_all.is_some()
+            || self.locked.contains_key(&rank)
+            || self.started.as_ref().is_some_and(|targets| targets.contains(&rank));
+        if is_open {
+            return Ok(());
+        }
+        if let Some(is_used) = &mut self.fence {
+            *is_used = true;
+            return Ok(());
+        }
+        Err(wrong(format_args!(
+            "no access epoch with rank {rank} is open: call MPI_Win_fence, MPI_Win_start or MPI_Win_lock first"
+        )))
+    }
+
+    /// `MPI_Win_fence` may be called.
+    pub(crate) fn check_fence(&self) -> Result<(), Fault> {
+        if self.is_busy() || self.posted.is_some() {
+            return Err(wrong(format_args!("an epoch of this window that is not a fence's is open")));
+        }
+        Ok(())
+    }
+
+    /// A fence is over; whether another epoch begins.
+    pub(crate) fn fenced(&mut self, opens: bool) {
+        self.fence = opens.then_some(false);
+    }
+
+    pub(crate) fn start(&mut self, targets: Vec<Rank>) -> Result<(), Fault> {
+        self.check_idle()?;
+        self.started = Some(targets);
+        Ok(())
+    }
+
+    pub(crate) fn complete(&mut self) -> Result<Vec<Rank>, Fault> {
+        self.started.take().ok_or_else(|| wrong(format_args!("MPI_Win_start was not called")))
+    }
+
+    pub(crate) fn post(&mut self, origins: Vec<Rank>) -> Result<(), Fault> {
+        if self.posted.is_some() {
+            return Err(wrong(format_args!("MPI_Win_post was called before, and MPI_Win_wait was not")));
+        }
+        self.leave_fence()?;
+        self.posted = Some(origins);
+        Ok(())
+    }
+
+    /// Whom `MPI_Win_wait` and `MPI_Win_test` wait for.
+    pub(crate) fn posted(&self) -> Result<Vec<Rank>, Fault> {
+        self.posted.clone().ok_or_else(|| wrong(format_args!("MPI_Win_post was not called")))
+    }
+
+    pub(crate) fn waited(&mut self) {
+        self.posted = None;
+    }
+
+    pub(crate) fn lock(&mut self, rank: Rank, asks: bool) -> Result<(), Fault> {
+        if self.started.is_some() || self.locked_all.is_some() || self.locked.contains_key(&rank) {
+            return Err(wrong(format_args!("rank {rank} is locked, or another access epoch is open")));
+        }
+        self.leave_fence()?;
+        self.locked.insert(rank, asks);
+        Ok(())
+    }
+
+    pub(crate) fn unlock(&mut self, rank: Rank) -> Result<bool, Fault> {
+        self.locked.remove(&rank).ok_or_else(|| wrong(format_args!("rank {rank} is not locked")))
+    }
+
+    pub(crate) fn lock_all(&mut self, asks: bool) -> Result<(), Fault> {
+        self.check_idle()?;
+        self.locked_all = Some(asks);
+        Ok(())
+    }
+
+    pub(crate) fn unlock_all(&mut self) -> Result<bool, Fault> {
+        self.locked_all.take().ok_or_else(|| wrong(format_args!("MPI_Win_lock_all was not called")))
+    }
+
+    /// A passive epoch with a target, or with any.
+    pub(crate) fn check_locked(&self, rank: Option<Rank>) -> Result<(), Fault> {
+        let is_locked = match rank {
+            Some(rank) => self.locked.contains_key(&rank),
+            None => !self.locked.is_empty(),
+        };
+        if is_locked || self.locked_all.is_some() {
+            return Ok(());
+        }
+        Err(wrong(format_args!("no lock of this window is held")))
+    }
+
+    /// The window may be freed.
+    pub(crate) fn check_free(&self) -> Result<(), Fault> {
+        if self.is_busy() || self.posted.is_some() {
+            return Err(wrong(format_args!("an epoch of the window is open")));
+        }
+        Ok(())
+    }
+}
+
+/// Where an operation works.
+pub(crate) struct Target {
+    /// The window.
+    pub(crate) id: WindowId,
+    /// The target.
+    pub(crate) rank: Rank,
+    /// Where in its memory.
+    pub(crate) place: Place,
+    /// That memory itself, if it is shared, and whose lock it has.
+    pub(crate) direct: Option<Direct>,
+}
+
+/// The memory of an operation in shared memory.
+pub(crate) struct Direct {
+    /// What is shared.
+    pub(crate) memory: Arc<SharedMemory>,
+    /// The elements.
+    pub(crate) elements: Sink,
+}
+
+impl Win {
+    /// Checks the target of an operation; `None` for `MPI_PROC_NULL`.
+    pub(crate) fn target(
+        &mut self,
+        rank: c_int,
+        disp: MPI_Aint,
+        (layout, count): (&Layout, usize),
+    ) -> Result<Option<Target>, Fault> {
+        let Some(rank) = self.rank(rank, "target_rank")? else { return Ok(None) };
+        self.epochs.access(rank)?;
+        let is_dynamic = self.values.flavor == MPI_WIN_FLAVOR_DYNAMIC;
+        let part = self.parts[rank as usize];
+        let span = layout.span(count)?;
+        let displacement = if is_dynamic { Some(disp as i64) } else { times(disp, part.unit) };
+        if !is_dynamic && disp < 0 {
+            return Err(fault(MPI_ERR_DISP, format_args!("argument target_disp is negative ({disp})")));
+        }
+        let outside = || {
+            fault(
+                MPI_ERR_RMA_RANGE,
+                format_args!(
+                    "displacement {disp} with so many elements reaches beyond the {} bytes that rank {rank} has in the window",
+                    part.bytes
+                ),
+            )
+        };
+        let displacement = displacement.ok_or_else(outside)?;
+        let first = displacement.wrapping_add(span.lowest as i64);
+        let fits = span.len == 0
+            || (first >= 0
+                && (first as u64).checked_add(span.len as u64).is_some_and(|end| end <= part.bytes as u64));
+        if !is_dynamic && !fits {
+            return Err(outside());
+        }
+        let place = Place { displacement, layout: layout.clone(), count };
+        let direct = match &self.shared {
+            Some(memory) if self.is_mapped_by_all && span.len > 0 => {
+                let buffer = memory.buffer(part.shared_at + first as usize, span.len);
+                let elements = Region::new(layout.clone(), count, buffer)?.into();
+                Some(Direct { memory: memory.clone(), elements })
+            }
+            _ => None,
+        };
+        Ok(Some(Target { id: self.id, rank, place, direct }))
+    }
+
+    /// A rank that a call names; `None` for `MPI_PROC_NULL`.
+    pub(crate) fn rank(&self, rank: c_int, name: &str) -> Result<Option<Rank>, Fault> {
+        if rank == MPI_PROC_NULL {
+            return Ok(None);
+        }
+        let size = self.group.size();
+        let known = Rank::try_from(rank).ok().filter(|rank| *rank < size);
+        let unknown = || {
+            fault(
+                MPI_ERR_RANK,
+                format_args!("argument {name} ({rank}) is not a rank: the window has {size} processes"),
+            )
+        };
+        known.map(Some).ok_or_else(unknown)
+    }
+
+    /// The ranks of a group's members.
+    pub(crate) fn ranks_of(&self, group: &Group) -> Result<Vec<Rank>, Fault> {
+        let rank = |process| {
+            self.group.rank_of(process).ok_or_else(|| {
+                fault(
+                    MPI_ERR_GROUP,
+                    format_args!("argument group has a process that is not in the window's group"),
+                )
+            })
+        };
+        group.iter().map(rank).collect()
+    }
+}
+
+fn times(disp: MPI_Aint, unit: usize) -> Option<i64> {
+    (disp as i64).checked_mul(i64::try_from(unit).ok()?)
+}
+
+/// The hints that windows know (MPI-5.0 §12.2), and what holds without them.
+const HINTS: &[(&str, &str)] = &[
+    ("no_locks", "false"),
+    ("accumulate_ordering", "rar,raw,war,waw"),
+    ("accumulate_ops", "same_op_no_op"),
+    ("mpi_accumulate_granularity", "0"),
+    ("same_size", "false"),
+    ("same_disp_unit", "false"),
+    ("alloc_shared_noncontig", "false"),
+];
+
+/// The hints in use: those known, as given or as they hold anyway.
+pub(crate) fn hints(given: MPI_Info) -> Result<Info, Fault> {
+    let mut info = Info::default();
+    HINTS.iter().for_each(|(key, value)| info.put(key, value));
+    take_hints(&mut info, given)?;
+    Ok(info)
+}
+
+/// Takes over the hints that are known.
+pub(crate) fn take_hints(info: &mut Info, given: MPI_Info) -> Result<(), Fault> {
+    if given == MPI_INFO_NULL {
+        return Ok(());
+    }
+    crate::info::with(given, |given| {
+        for (key, _) in HINTS {
+            if let Some(value) = given.get(key.as_bytes()) {
+                info.set(key.as_bytes(), value)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_wrong<T: std::fmt::Debug>(result: Result<T, Fault>) -> bool {
+        result.is_err_and(|fault| fault.code() == MPI_ERR_RMA_SYNC)
+    }
+
+    #[test]
+    fn an_operation_needs_an_epoch() {
+        let mut epochs = Epochs::default();
+        assert!(is_wrong(epochs.access(0)));
+        epochs.fenced(true);
+        epochs.access(0).unwrap();
+        assert!(
+            is_wrong(epochs.start(vec![1]))
+                && is_wrong(epochs.lock(0, true))
+                && is_wrong(epochs.lock_all(true))
+        );
+        epochs.check_fence().unwrap();
+        epochs.fenced(false);
+        assert!(is_wrong(epochs.access(0)));
+        epochs.start(vec![1]).unwrap();
+        epochs.access(1).unwrap();
+        assert!(
+            is_wrong(epochs.access(0)) && is_wrong(epochs.check_fence()) && is_wrong(epochs.check_free())
+        );
+        assert_eq!(epochs.complete().unwrap(), [1]);
+        assert!(is_wrong(epochs.complete()));
+    }
+
+    #[test]
+    fn an_unused_fence_gives_way_to_other_epochs() {
+        let mut epochs = Epochs::default();
+        epochs.fenced(true);
+        epochs.lock(2, true).unwrap();
+        assert!(is_wrong(epochs.lock(2, true)) && is_wrong(epochs.lock_all(true)));
+        assert!(is_wrong(epochs.access(1)));
+        epochs.check_locked(Some(2)).unwrap();
+        assert!(is_wrong(epochs.check_locked(Some(1))) && is_wrong(epochs.unlock(1)));
+        assert!(epochs.unlock(2).unwrap());
+        assert!(is_wrong(epochs.check_locked(None)) && is_wrong(epochs.unlock_all()));
+        epochs.post(vec![0]).unwrap();
+        assert!(is_wrong(epochs.post(vec![0])) && is_wrong(epochs.check_fence()));
+        epochs.waited();
+        assert!(is_wrong(epochs.posted()));
+    }
+}
