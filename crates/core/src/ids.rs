@@ -104,6 +104,12 @@ impl ContextId {
         self.0 & 1 != 0
     }
 
+    /// The same communicator's space for the introductions of partitioned messages, which have the users' tags. It counts as
+    /// collective: neither probes nor explanations of messages are concerned.
+    pub const fn partitioned(self) -> Self {
+        Self(self.0 | 1 << 63 | 1)
+    }
+
     /// The same communicator's space for point-to-point traffic.
     pub const fn point_to_point(self) -> Self {
         Self(self.0 & !1)

@@ -47,6 +47,7 @@ pub mod layout;
 pub mod link;
 mod matching;
 pub mod op;
+mod partitioned;
 pub mod process;
 pub mod request;
 pub mod rma;

@@ -19,6 +19,7 @@ use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector, T
 use crate::layout::Region;
 use crate::link::LinkIndex;
 use crate::matching::Key;
+use crate::partitioned::Partitioned;
 use alloc::boxed::Box;
 
 /// `MPI_PROC_NULL` as a rank: a message to it is sent at once, one from it received at once and empty.
@@ -118,7 +119,9 @@ pub(crate) enum State {
     Started(Posted),
     /// A collective operation between two of its messages.
     Collective(Box<Running>),
-    /// A collective operation while it is being worked on.
+    /// A partitioned send or receive.
+    Partitioned(Box<Partitioned>),
+    /// An operation of several messages while it is being worked on.
     Elsewhere,
     /// So many parts of an operation on a window are not over, and what failed.
     Parts(u32, Option<Error>),

@@ -398,6 +398,24 @@ impl Region {
         self.layout.size() * self.count
     }
 
+    /// Bytes of the packed stream that one element gives.
+    pub fn element_bytes(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Some of the elements.
+    ///
+    /// # Panics
+    /// If there are fewer (our bug).
+    pub fn elements(&self, first: usize, count: usize) -> Self {
+        let end = first.checked_add(count).filter(|end| *end <= self.count);
+        assert!(end.is_some(), "elements {first} and {count} more of {}", self.count);
+        let span = self.layout.span(count).expect("fewer elements reach less far");
+        let start = self.origin + first as isize * self.layout.extent() + span.lowest;
+        let memory = self.memory.part(if span.len == 0 { 0 } else { start as usize }, span.len);
+        Self { layout: self.layout.clone(), count, memory, origin: -span.lowest }
+    }
+
     /// Whether there are no bytes.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -141,7 +141,15 @@ impl Process {
                 continue;
             }
             let Some(request) = self.requests.get_mut(parent) else { continue };
-            let State::Collective(running) = &request.state else { continue };
+            let running = match &request.state {
+                State::Collective(running) => running,
+                State::Partitioned(_) => {
+                    worked = true;
+                    self.wake_partitioned(woken);
+                    continue;
+                }
+                _ => continue,
+            };
             if self.puts_off_user_functions && running.schedule.calls_user_function() {
                 put_off.push(woken);
                 continue;

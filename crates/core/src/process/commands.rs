@@ -1,6 +1,6 @@
 //! Commands: what starts, ends or asks after operations. Each returns at once.
 
-use super::{Arrival, Body, MessageId, Process, Stored};
+use super::{Arrival, Body, MessageId, Process, Stored, partitioned};
 use crate::buffer::{Buffer, Payload, Piece, payload_len};
 use crate::data::Data;
 use crate::device::Device;
@@ -632,6 +632,7 @@ impl Process {
     /// Starts a persistent request (`MPI_Start`).
     pub fn start<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
         let plan = match self.requests.get(id) {
+            Some(Request { state: State::Partitioned(_), .. }) => return self.start_partitioned(id),
             Some(request) if matches!(request.state, State::Inactive) => request.plan(),
             _ => None,
         };
@@ -674,6 +675,7 @@ impl Process {
                 }
                 Ok(completion)
             }
+            State::Partitioned(ref mut of) => Ok(partitioned::take(of)),
             _ => Ok(None),
         }
     }
@@ -697,6 +699,7 @@ impl Process {
             State::Complete(completion) | State::Started(Posted::Done(completion)) => Ok(Some(completion)),
             State::Inactive => Ok(Some(Completion::EMPTY)),
             State::Started(Posted::Pending(child)) => self.peek(child),
+            State::Partitioned(ref of) => Ok(partitioned::outcome(of)),
             _ => Ok(None),
         }
     }
@@ -712,6 +715,9 @@ impl Process {
             State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => {
                 self.requests.remove(id);
             }
+            State::Partitioned(ref of) if partitioned::is_idle(of) => {
+                self.requests.remove(id);
+            }
             _ => request.detached = true,
         }
         Ok(())
@@ -722,7 +728,7 @@ impl Process {
     pub fn cancel<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
         match self.requests.get(id).ok_or(Error::Request)?.state {
             State::Started(Posted::Pending(child)) => return self.cancel(device, child),
-            State::Inactive => return Err(Error::Request),
+            State::Inactive | State::Partitioned(_) => return Err(Error::Request),
             _ => {}
         }
         if let Some(link) = self.cancel_locally(id) {

@@ -105,6 +105,7 @@ impl Process {
             }
             State::Started(Posted::Pending(child)) => self.need(*child),
             State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => Need::Nothing,
+            State::Partitioned(of) => self.need_of_partitioned(id, of),
             State::Collective(running) => Need::Collective(self.explain_collective(id, running)),
             State::Parts(..) => Need::Other(self.rma.need_of(id)),
             State::Elsewhere => Need::Other("its next step".into()),

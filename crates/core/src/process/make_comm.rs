@@ -180,7 +180,7 @@ impl Process {
     }
 
     /// Names a new communicator that this process leads.
-    fn new_context(&mut self) -> ContextId {
+    pub(super) fn new_context(&mut self) -> ContextId {
         let context = self.next_context();
         self.next_context += 1;
         context

@@ -8,6 +8,7 @@ mod inputs;
 mod make_comm;
 mod outputs;
 mod pacing;
+mod partitioned;
 mod rma;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::error::Error;
 use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
 use crate::link::{LinkIndex, Links, TrunkConfig};
 use crate::matching::{Places, Posted as PostedReceives, Unexpected};
+use crate::partitioned::Run;
 use crate::request::{Completion, Request, State, Status};
 use crate::rma::Rma;
 use crate::slab::Slab;
@@ -264,13 +266,18 @@ impl Process {
             Some(State::Complete(_) | State::Inactive) => true,
             Some(State::Started(crate::request::Posted::Pending(child))) => self.is_complete(*child),
             Some(State::Started(crate::request::Posted::Done(_))) => true,
+            Some(State::Partitioned(of)) => partitioned::outcome(of).is_some(),
             _ => false,
         }
     }
 
     /// Whether a request is persistent and not started (`MPI_Start` may be called, waiting returns at once).
     pub fn is_inactive(&self, id: RequestId) -> bool {
-        matches!(self.requests.get(id).map(|request| &request.state), Some(State::Inactive))
+        match self.requests.get(id).map(|request| &request.state) {
+            Some(State::Inactive) => true,
+            Some(State::Partitioned(of)) => matches!(of.run, Run::Inactive),
+            _ => false,
+        }
     }
 
     /// The request with a [name](RequestId::name), if it is alive, the user's and not part of another.

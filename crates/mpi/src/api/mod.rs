@@ -19,6 +19,7 @@ pub(crate) mod info;
 pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;
+pub(crate) mod partitioned;
 pub(crate) mod request;
 pub(crate) mod rma;
 pub(crate) mod status;

@@ -8,6 +8,7 @@ mod layouts;
 mod model;
 mod net;
 mod paced;
+mod partitioned;
 mod rma;
 mod trunk;
 mod trunk_faults;
