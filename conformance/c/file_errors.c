@@ -109,43 +109,15 @@ static void arguments(const char *name)
     MPI_Type_free(&type);
 }
 
-static void inquiries(const char *name)
+/* Size, end and view of an open file. */
+static void sizes(MPI_File file)
 {
-    MPI_File file;
     MPI_Offset size, disp;
-    MPI_Group group, world;
     MPI_Aint extent;
     MPI_Count large;
     MPI_Datatype vector, etype, filetype;
-    MPI_Info info, used;
-    char text[MPI_MAX_INFO_VAL + 1], representation[MPI_MAX_DATAREP_STRING];
-    int result, flag, combiner, ints, aints, types;
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "cb_buffer_size", "8192");
-    MPI_Info_set(info, "no_such_hint", "1");
-    MPI_Info_set(info, "file_perm", "600");
-    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
-    struct stat status;
-    CHECK(!stat(name, &status) && (status.st_mode & 0777) == 0600, "permissions %o", (unsigned)(status.st_mode & 0777));
-    OK(MPI_File_get_info(file, &used));
-    MPI_Info_get(used, "cb_buffer_size", MPI_MAX_INFO_VAL, text, &flag);
-    CHECK(flag && !strcmp(text, "8192"), "cb_buffer_size is %s", flag ? text : "not there");
-    MPI_Info_get(used, "no_such_hint", MPI_MAX_INFO_VAL, text, &flag);
-    CHECK(!flag, "an unknown hint is shown");
-    MPI_Info_free(&used);
-    MPI_Info_set(info, "cb_buffer_size", "16384");
-    OK(MPI_File_set_info(file, info));
-    OK(MPI_File_get_info(file, &used));
-    MPI_Info_get(used, "cb_buffer_size", MPI_MAX_INFO_VAL, text, &flag);
-    CHECK(flag && !strcmp(text, "16384"), "cb_buffer_size is %s", flag ? text : "not there");
-    MPI_Info_free(&used);
-    MPI_Info_free(&info);
-    OK(MPI_File_get_group(file, &group));
-    MPI_Comm_group(MPI_COMM_WORLD, &world);
-    MPI_Group_compare(group, world, &result);
-    CHECK(result == MPI_IDENT, "another group");
-    MPI_Group_free(&group);
-    MPI_Group_free(&world);
+    char representation[MPI_MAX_DATAREP_STRING];
+    int combiner, ints, aints, types;
     OK(MPI_File_preallocate(file, 5000));
     OK(MPI_File_get_size(file, &size));
     CHECK(size == 5000, "size %lld", (long long)size);
@@ -177,6 +149,42 @@ static void inquiries(const char *name)
     OK(MPI_File_get_type_extent_c(file, MPI_DOUBLE, &large));
     CHECK(large == 8, "extent %ld", (long)large);
     MPI_Type_free(&vector);
+}
+
+static void inquiries(const char *name)
+{
+    MPI_File file;
+    MPI_Group group, world;
+    MPI_Info info, used;
+    char text[MPI_MAX_INFO_VAL + 1];
+    int result, flag;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "cb_buffer_size", "8192");
+    MPI_Info_set(info, "no_such_hint", "1");
+    MPI_Info_set(info, "file_perm", "600");
+    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
+    struct stat status;
+    CHECK(!stat(name, &status) && (status.st_mode & 0777) == 0600, "permissions %o", (unsigned)(status.st_mode & 0777));
+    OK(MPI_File_get_info(file, &used));
+    MPI_Info_get(used, "cb_buffer_size", MPI_MAX_INFO_VAL, text, &flag);
+    CHECK(flag && !strcmp(text, "8192"), "cb_buffer_size is %s", flag ? text : "not there");
+    MPI_Info_get(used, "no_such_hint", MPI_MAX_INFO_VAL, text, &flag);
+    CHECK(!flag, "an unknown hint is shown");
+    MPI_Info_free(&used);
+    MPI_Info_set(info, "cb_buffer_size", "16384");
+    OK(MPI_File_set_info(file, info));
+    OK(MPI_File_get_info(file, &used));
+    MPI_Info_get(used, "cb_buffer_size", MPI_MAX_INFO_VAL, text, &flag);
+    CHECK(flag && !strcmp(text, "16384"), "cb_buffer_size is %s", flag ? text : "not there");
+    MPI_Info_free(&used);
+    MPI_Info_free(&info);
+    OK(MPI_File_get_group(file, &group));
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_compare(group, world, &result);
+    CHECK(result == MPI_IDENT, "another group");
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    sizes(file);
     OK(MPI_File_close(&file));
     MPI_Barrier(MPI_COMM_WORLD);
     if (check_rank == 0) OK(MPI_File_delete(name, MPI_INFO_NULL));

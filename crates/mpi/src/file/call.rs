@@ -93,6 +93,9 @@ impl File {
             let what = format_args!("{file_bytes} bytes are no whole number of etypes, which have {unit}");
             return Err(fault(MPI_ERR_IO, what));
         }
+        if way == Way::Write && view.is_empty() && file_bytes > 0 {
+            return Err(fault(MPI_ERR_IO, format_args!("the view has no data to write to")));
+        }
         let etypes = (file_bytes / view.etype_bytes) as MPI_Offset;
         Ok(Moves { view, manner, elements, data, file_bytes, etypes })
     }
