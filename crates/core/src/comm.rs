@@ -1,22 +1,66 @@
-//! Communicators: a group and a matching space (MPI-5.0 §7.4).
+//! Communicators: a group and a matching space (MPI-5.0 §7.4), or two groups and one (MPI-5.0 §7.6).
+//!
+//! The members of an inter-communicator are those of both groups. They agree on which group is the *first*: that of the
+//! leader with the lower process id when it was made. Collective operations and makings run among all members, the first
+//! group's before the second's, so that each has one rank there (`Span`).
 
+use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{ContextId, ProcessId, Rank, Tag};
 
 /// Tags of the collective context: collective operations have those from 0 up, the making of a communicator by a group's
-/// members alone -1 down to -2^30, persistent collective operations those below. `Tag::MIN` stands for any tag.
+/// members alone -1 down to -2^30, the meeting of two leaders the next 2^29, persistent collective operations the 2^29
+/// below. `Tag::MIN` stands for any tag.
 const GROUP_TAGS_MAX: Tag = Tag::MAX >> 1;
+const MEETING_TAGS_MAX: Tag = Tag::MAX >> 2;
 
 /// A communicator as one member sees it.
 #[derive(Clone, Debug)]
 pub struct Communicator {
     context: ContextId,
+    /// Whom the ranks of messages name: the group, or of an inter-communicator the remote one.
+    peers: Group,
     group: Group,
     rank: Rank,
+    sides: Option<Sides>,
     /// Collective operations started so far: the tag of the next one's messages.
     collective_count: u32,
     /// Persistent collective operations made so far.
     persistent_count: u32,
+}
+
+/// What an inter-communicator has more.
+#[derive(Clone, Debug)]
+struct Sides {
+    /// Whether this process' group is the first.
+    is_first: bool,
+    /// The first group's members, then the second's.
+    members: Group,
+}
+
+/// Where a process stands in an inter-communicator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Across {
+    /// Its rank in its group.
+    pub rank: Rank,
+    /// The size of its group.
+    pub size: u32,
+    /// The size of the other.
+    pub remote_size: u32,
+    /// Whether its group is numbered first.
+    pub is_first: bool,
+}
+
+impl Across {
+    /// The number of a rank of this process' group.
+    pub const fn local(&self, rank: Rank) -> Rank {
+        if self.is_first { rank } else { self.remote_size + rank }
+    }
+
+    /// The number of a rank of the other group.
+    pub const fn remote(&self, rank: Rank) -> Rank {
+        if self.is_first { self.size + rank } else { rank }
+    }
 }
 
 impl Communicator {
@@ -31,7 +75,26 @@ impl Communicator {
     }
 
     pub(crate) fn new(context: ContextId, group: Group, rank: Rank) -> Self {
-        Self { context, group, rank, collective_count: 0, persistent_count: 0 }
+        let peers = group.clone();
+        Self { context, peers, group, rank, sides: None, collective_count: 0, persistent_count: 0 }
+    }
+
+    /// An inter-communicator of two groups, which must have no process in common.
+    pub(crate) fn inter(
+        context: ContextId,
+        (group, rank): (Group, Rank),
+        remote: Group,
+        is_first: bool,
+    ) -> Result<Self, Error> {
+        let (first, second) = if is_first { (&group, &remote) } else { (&remote, &group) };
+        let members = Group::from_members(first.iter().chain(second.iter()).collect())?;
+        let sides = Some(Sides { is_first, members });
+        Ok(Self { peers: remote, sides, ..Self::new(context, group, rank) })
+    }
+
+    /// One with the same members and another context.
+    pub(crate) fn with_context(&self, context: ContextId) -> Self {
+        Self { context, collective_count: 0, persistent_count: 0, ..self.clone() }
     }
 
     /// The matching space.
@@ -40,10 +103,44 @@ impl Communicator {
         self.context
     }
 
-    /// The members.
+    /// The members; of an inter-communicator those of the local group.
     #[inline]
     pub fn group(&self) -> &Group {
         &self.group
+    }
+
+    /// Whom the ranks of messages name: the members, or of an inter-communicator those of the remote group.
+    #[inline]
+    pub fn peers(&self) -> &Group {
+        &self.peers
+    }
+
+    /// The remote group of an inter-communicator.
+    #[inline]
+    pub fn remote(&self) -> Option<&Group> {
+        self.sides.as_ref().map(|_| &self.peers)
+    }
+
+    /// Whether it is an inter-communicator.
+    #[inline]
+    pub fn is_inter(&self) -> bool {
+        self.sides.is_some()
+    }
+
+    /// Where this process stands in an inter-communicator.
+    pub fn across(&self) -> Option<Across> {
+        let Sides { is_first, .. } = *self.sides.as_ref()?;
+        Some(Across { rank: self.rank, size: self.size(), remote_size: self.peers.size(), is_first })
+    }
+
+    /// All members, in the order in which collective operations number them.
+    pub fn members(&self) -> &Group {
+        self.sides.as_ref().map_or(&self.group, |sides| &sides.members)
+    }
+
+    /// This process' number among all members.
+    pub(crate) fn number(&self) -> Rank {
+        self.across().map_or(self.rank, |across| across.local(self.rank))
     }
 
     /// Our rank.
@@ -52,7 +149,7 @@ impl Communicator {
         self.rank
     }
 
-    /// How many members.
+    /// How many members; of an inter-communicator those of the local group.
     #[inline]
     pub fn size(&self) -> u32 {
         self.group.size()
@@ -72,9 +169,14 @@ impl Communicator {
 
     /// The tag of all runs of the next persistent collective operation: members make these in the same order.
     pub(crate) fn next_persistent_tag(&mut self) -> Tag {
-        let number = self.persistent_count % GROUP_TAGS_MAX as u32;
+        let number = self.persistent_count % MEETING_TAGS_MAX as u32;
         self.persistent_count = self.persistent_count.wrapping_add(1);
         Tag::MIN + 1 + number as Tag
+    }
+
+    /// The tag of the messages between two leaders who make an inter-communicator, where the user gave `tag`.
+    pub(crate) fn meeting_tag(tag: Tag) -> Tag {
+        -2 - GROUP_TAGS_MAX - (tag & MEETING_TAGS_MAX)
     }
 
     /// The tag of a communicator's making by the members of a group, where the user gave `tag`.

@@ -99,6 +99,22 @@ impl ContextId {
         Self(((leader.0 as u64) << 32) | ((counter as u64) << 1))
     }
 
+    /// A space for the making of communicators by processes that share no communicator: that of a name they agree on. No
+    /// process leads it: as a leader's id the half above is no process'.
+    pub(crate) fn of_name(name: &[u8], members: impl Iterator<Item = ProcessId>) -> Self {
+        let mut hash = 0x9E37_79B9_7F4A_7C15 ^ name.len() as u64;
+        let mut mix = |word: u64| {
+            // splitmix64
+            hash = (hash ^ word).wrapping_add(0x9E37_79B9_7F4A_7C15);
+            hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            hash ^= hash >> 31;
+        };
+        name.iter().for_each(|byte| mix((*byte).into()));
+        members.for_each(|member| mix(1 << 32 | u64::from(member.0)));
+        Self(1 << 63 | hash | 1)
+    }
+
     /// Whether it is a space for collective traffic.
     pub const fn is_collective(self) -> bool {
         self.0 & 1 != 0

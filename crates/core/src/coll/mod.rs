@@ -13,6 +13,7 @@
 //! ones may be applied in any order, the same at all processes: results are bitwise the same everywhere.
 
 mod accumulator;
+pub mod across;
 mod allgather;
 mod allreduce;
 mod alltoall;
@@ -34,6 +35,7 @@ pub mod select;
 mod tests;
 mod tree;
 
+pub use across::Across;
 pub use allgather::allgather;
 pub use allreduce::allreduce;
 pub use alltoall::alltoall;

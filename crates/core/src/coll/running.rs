@@ -2,9 +2,11 @@
 
 use super::{Label, Schedule, StepId};
 use crate::buffer::Scratch;
+use crate::comm::Communicator;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Tag};
+use alloc::vec::Vec;
 
 /// Among whom a schedule runs, and how its messages are told from others.
 #[derive(Clone)]
@@ -70,6 +72,9 @@ pub(crate) struct Woken {
     pub(crate) result: Result<(), Error>,
 }
 
+/// No step of a schedule: it is new, and to be begun.
+pub(crate) const BEGIN: StepId = StepId(u32::MAX);
+
 /// A communicator being made.
 pub(crate) struct Making {
     pub(crate) into: CommId,
@@ -79,8 +84,49 @@ pub(crate) struct Making {
 
 /// How the members of a communicator that is being made learn of it.
 pub(crate) enum How {
-    /// The context arrives by broadcast.
-    Named { group: Group, rank: Rank },
+    /// The context arrives by broadcast: all else is known.
+    Named(Communicator),
     /// Colors, keys and contexts arrive by allgather.
-    Split { parent: Group, color: Option<u32> },
+    Split { parent: Communicator, color: Option<u32> },
+    /// The wishes of the two groups of an inter-communicator and contexts arrive by allgather.
+    Merge { parent: Communicator },
+    /// Two leaders make an inter-communicator of their groups.
+    Meeting(Meeting),
+}
+
+/// An inter-communicator that is being made of two groups. See `process/meet.rs`.
+pub(crate) struct Meeting {
+    /// The group of this process. Its tag is this operation's.
+    pub(crate) local: Span,
+    /// Its leader.
+    pub(crate) leader: Rank,
+    /// The two leaders, at a leader.
+    pub(crate) pair: Option<Span>,
+    pub(crate) stage: Stage,
+    /// What is known of the other group.
+    pub(crate) found: Found,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// The leaders exchange contexts and sizes.
+    Greeting,
+    /// They exchange the members of their groups.
+    Members,
+    /// Each tells its group the context and the size of the other.
+    Telling,
+    /// Each tells its group the members of the other.
+    TellingMembers,
+}
+
+/// What a process knows of the other group of an inter-communicator that is being made.
+#[derive(Clone, Default)]
+pub(crate) struct Found {
+    pub(crate) context: u64,
+    pub(crate) is_first: bool,
+    pub(crate) remote_size: u32,
+    pub(crate) members: Vec<ProcessId>,
+    /// Why nothing comes of it.
+    pub(crate) failure: Option<Error>,
 }

@@ -251,6 +251,39 @@ impl Builder {
         self.fence = !self.schedule.steps.is_empty();
     }
 
+    /// Appends the steps of another schedule, which begin when all made so far has completed. Its rank `r` is `ranks(r)`
+    /// here. A schedule has one operation: it is that of the last appended part that has one.
+    pub fn append(&mut self, pool: &mut Pool, mut part: Schedule, ranks: impl Fn(Rank) -> Rank) {
+        self.fence();
+        let (first_step, first_edge) = (self.schedule.steps.len() as u32, self.schedule.edges.len() as u32);
+        let shifted = |index: u32, by: u32| if index == NONE { NONE } else { index + by };
+        for mut step in part.steps.drain(..) {
+            assert!(self.schedule.steps.len() < NONE as usize, "a schedule of 2^32 steps");
+            match &mut step.action {
+                Action::Send { to: rank, .. } | Action::Receive { from: rank, .. } => *rank = ranks(*rank),
+                Action::Copy { .. } | Action::Reduce { .. } => {}
+            }
+            step.fenced |= core::mem::take(&mut self.fence);
+            step.first_edge = shifted(step.first_edge, first_edge);
+            step.last_edge = shifted(step.last_edge, first_edge);
+            self.schedule.steps.push(step);
+        }
+        for edge in part.edges.drain(..) {
+            let next = shifted(edge.next, first_edge);
+            self.schedule.edges.push(Edge { to: edge.to + first_step, next, ..edge });
+        }
+        if let Some(reducer) = part.reducer.take() {
+            self.schedule.reducer = Some(reducer);
+        }
+        // The memory in use goes along: it stays where it is.
+        let Schedule { scratch, scratch_used, .. } = &mut self.schedule;
+        for memory in part.scratch.drain(..core::mem::take(&mut part.scratch_used)) {
+            scratch.insert(*scratch_used, memory);
+            *scratch_used += 1;
+        }
+        pool.recycle(part);
+    }
+
     /// `step` waits until `before` has completed.
     pub fn after(&mut self, step: StepId, before: StepId) {
         self.edge(step, before, false);

@@ -9,7 +9,7 @@
 
 use super::Process;
 use crate::buffer::Buffer;
-use crate::coll::running::{Making, Naming, Running, Span, Woken};
+use crate::coll::running::{BEGIN, Making, Naming, Running, Span, Woken};
 use crate::coll::{self, Schedule, StepId, Transport};
 use crate::device::Device;
 use crate::error::Error;
@@ -71,7 +71,7 @@ impl Process {
     fn span(&self, comm: CommId, tag: Tag) -> Result<Span, Error> {
         let communicator = self.comm(comm)?;
         let context = communicator.context().collective();
-        let (group, rank) = (communicator.group().clone(), communicator.rank());
+        let (group, rank) = (communicator.members().clone(), communicator.number());
         Ok(Span { group, rank, context, tag, naming: Naming::Rank })
     }
 
@@ -82,15 +82,11 @@ impl Process {
         span: Span,
         making: Option<Making>,
     ) -> Posted {
-        if let Some(error) = self.lost_member(&span.group) {
-            if let Some(making) = making {
-                self.abandon_making(making);
-            }
-            self.pool.recycle(schedule);
-            return Posted::Done(Completion::failed(error));
-        }
         let id = self.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
-        let status = schedule.start(&mut Carrier { process: self, device, span: &span, parent: id });
+        let status = match self.lost_member(&span.group) {
+            Some(error) => coll::Status::Failed(error),
+            None => schedule.start(&mut Carrier { process: self, device, span: &span, parent: id }),
+        };
         let running = Box::new(Running { schedule, span, making, failure: None });
         match self.settle_collective(id, status, running) {
             Some(completion) => {
@@ -120,13 +116,21 @@ impl Process {
             return None;
         }
         let Running { schedule, making, failure, .. } = *running;
-        match (making, failure) {
-            (Some(making), None) => self.finish_making(making),
-            (Some(making), Some(_)) => self.abandon_making(making),
-            (None, _) => {}
-        }
         self.pool.recycle(schedule);
-        Some(failure.map_or(Completion::EMPTY, Completion::failed))
+        let result = match making {
+            Some(making) => self.finish_making(making, failure),
+            None => failure.map_or(Ok(None), Err),
+        };
+        match result {
+            Ok(None) => Some(Completion::EMPTY),
+            Err(error) => Some(Completion::failed(error)),
+            Ok(Some(next)) => {
+                let request = self.requests.get_mut(id).expect("a running schedule has a request");
+                request.state = State::Collective(next);
+                self.woken.push_back(Woken { parent: id, step: BEGIN, result: Ok(()) });
+                None
+            }
+        }
     }
 
     /// Goes on with the schedules whose messages have ended. Whether there was anything to do.
@@ -159,7 +163,9 @@ impl Process {
             else {
                 unreachable!("just looked")
             };
-            running.schedule.complete(step, result);
+            if step != BEGIN {
+                running.schedule.complete(step, result);
+            }
             let Running { schedule, span, failure, .. } = &mut *running;
             let status = match *failure {
                 Some(error) => coll::Status::Failed(error),

@@ -57,8 +57,8 @@ impl Process {
         is_awaited: bool,
     ) -> Result<Posted, Error> {
         let communicator = self.comm(comm)?;
-        let Some(peer) = communicator.group().process(dest) else {
-            let size = communicator.size();
+        let Some(peer) = communicator.peers().process(dest) else {
+            let size = communicator.peers().size();
             return match dest {
                 PROC_NULL => Ok(Posted::Done(Completion::EMPTY)),
                 _ => Err(Error::Rank { rank: dest.into(), size }),
@@ -345,9 +345,9 @@ impl Process {
         let peer = match source {
             Source::Any => None,
             Source::Rank(PROC_NULL) => return Ok(None),
-            Source::Rank(rank) => match communicator.group().process(rank) {
+            Source::Rank(rank) => match communicator.peers().process(rank) {
                 Some(peer) => Some(peer),
-                None => return Err(Error::Rank { rank: rank.into(), size: communicator.size() }),
+                None => return Err(Error::Rank { rank: rank.into(), size: communicator.peers().size() }),
             },
         };
         Ok(Some((Key::new(communicator.context(), source, tag), peer)))
@@ -371,7 +371,7 @@ impl Process {
         let failure = match peer {
             Some(_) => self.failure_of(peer),
             None if self.lost.is_empty() => None,
-            None => self.lost_member(self.comm(comm)?.group()),
+            None => self.lost_member(self.comm(comm)?.peers()),
         };
         failure.map_or(Ok(()), Err)
     }
@@ -604,8 +604,9 @@ impl Process {
     ) -> Result<RequestId, Error> {
         let data = source.into().0;
         let communicator = self.comm(comm)?;
-        if dest != PROC_NULL && dest >= communicator.size() {
-            return Err(Error::Rank { rank: dest.into(), size: communicator.size() });
+        let size = communicator.peers().size();
+        if dest != PROC_NULL && dest >= size {
+            return Err(Error::Rank { rank: dest.into(), size });
         }
         Ok(self.make_persistent(Plan::Send { comm, data, dest, tag, mode }))
     }

@@ -51,7 +51,7 @@ impl Process {
         tag: Tag,
     ) -> bool {
         let Ok(communicator) = self.comm(comm) else { return false };
-        let Some(peer) = communicator.group().process(dest) else { return false };
+        let Some(peer) = communicator.peers().process(dest) else { return false };
         // There is no link to ourselves.
         let Some(index) = self.links.index_of(peer) else { return false };
         let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };

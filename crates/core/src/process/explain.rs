@@ -22,7 +22,7 @@ impl Process {
             let CommSlot::Live(comm) = slot else { continue };
             told.comms.push(CommState {
                 context: comm.context(),
-                members: ranges(comm.group().iter().map(|process| process.0).collect()),
+                members: ranges(comm.members().iter().map(|process| process.0).collect()),
                 collectives_count: (u64::from(comm.collectives_count()), 0),
                 name: String::new(),
             });

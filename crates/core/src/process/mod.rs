@@ -6,6 +6,7 @@ mod direct;
 mod explain;
 mod inputs;
 mod make_comm;
+mod meet;
 mod outputs;
 mod pacing;
 mod partitioned;
@@ -32,6 +33,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 pub use collective::CollectiveId;
 use direct::Direct;
+pub use meet::OtherLeader;
 pub use pacing::GapRule;
 
 /// What a user may set.

@@ -1,6 +1,7 @@
 //! Every operation, algorithm, rank count and some counts and types against naive models, on a network that
 //! delivers in any order; and every schedule's order checked without running it.
 
+mod across;
 mod blocks;
 mod neighbor;
 mod order;

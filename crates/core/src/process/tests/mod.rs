@@ -4,6 +4,7 @@ mod bounds;
 mod collective;
 mod directed;
 mod explain;
+mod inter;
 mod layouts;
 mod model;
 mod net;
