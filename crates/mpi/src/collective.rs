@@ -4,7 +4,7 @@
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
-use crate::operation::{Operation, Parts};
+use crate::operation::{NO_PART, Operation, Parts, ROOT};
 use crate::request::{Persistent, What, check};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait_for_node, wait_remote};
@@ -12,7 +12,7 @@ use crate::staging::{Staging, Way};
 use crate::state::{Guard, process};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Context;
-use ayatori_core::ids::CommId;
+use ayatori_core::ids::{CommId, Rank};
 use std::ffi::{c_int, c_void};
 
 /// The form of a call.
@@ -171,11 +171,69 @@ impl Each {
     }
 }
 
-/// Where this process is in a communicator.
+/// Where this process is in an intracommunicator.
 pub(crate) fn shape(comm: MPI_Comm) -> Result<Context, Fault> {
     let process = process()?;
     let comm = process.comms.get(comm, "comm")?;
+    comm.check_intra("comm")?;
     Ok(Context { rank: comm.rank(), size: comm.size() })
+}
+
+/// Where this process is in a communicator of either kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// Its rank.
+    pub(crate) rank: Rank,
+    /// The size of its group.
+    pub(crate) size: u32,
+    /// How many processes give it a block, or get one: the members, or of an intercommunicator the remote ones.
+    pub(crate) block_count: u32,
+    /// Whether the communicator is an intercommunicator.
+    pub(crate) is_inter: bool,
+}
+
+/// Where this process is in a communicator of either kind.
+pub(crate) fn place(comm: MPI_Comm) -> Result<Place, Fault> {
+    let process = process()?;
+    let comm = process.comms.get(comm, "comm")?;
+    let (rank, size, is_inter) = (comm.rank(), comm.size(), comm.remote().is_some());
+    Ok(Place { rank, size, block_count: comm.peer_count(), is_inter })
+}
+
+impl Place {
+    /// The root of an operation, as operations name it.
+    pub(crate) fn root(&self, root: c_int) -> Result<Rank, Fault> {
+        match root {
+            MPI_ROOT if self.is_inter => return Ok(ROOT),
+            MPI_PROC_NULL if self.is_inter => return Ok(NO_PART),
+            _ => {}
+        }
+        let group = if self.is_inter { "remote group" } else { "communicator" };
+        Rank::try_from(root).ok().filter(|rank| *rank < self.block_count).ok_or_else(|| {
+            fault(
+                MPI_ERR_ROOT,
+                format_args!(
+                    "argument root ({root}) is not a rank: the {group} has {} processes",
+                    self.block_count
+                ),
+            )
+        })
+    }
+
+    /// Whether this process is that root.
+    pub(crate) fn is_root(&self, root: Rank) -> bool {
+        if self.is_inter { root == ROOT } else { root == self.rank }
+    }
+
+    /// Whether this process gives a rooted operation its own part: all do but the group of an intercommunicator's root.
+    pub(crate) fn has_part(&self, root: Rank) -> bool {
+        !matches!(root, ROOT | NO_PART)
+    }
+
+    /// Refuses `MPI_IN_PLACE` of an intercommunicator.
+    pub(crate) fn check_in_place(&self, memory: *const c_void, name: &str) -> Result<(), Fault> {
+        if self.is_inter { not_in_place(memory, name) } else { Ok(()) }
+    }
 }
 
 /// Runs a blocking operation in the node's shared memory. `Err` gives the lock back: it cannot be run there.

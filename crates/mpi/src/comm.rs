@@ -1,11 +1,12 @@
 //! What hangs on a communicator at this side of the boundary: name, attributes, error handler, hints.
 //! Its members and its matching space are the core's.
 
-use crate::abi::{MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
+use crate::abi::{MPI_ERR_COMM, MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
 use crate::attribute::Attributes;
-use crate::fault::Fault;
+use crate::fault::{Fault, fault};
 use crate::info::Info;
 use crate::topology::Topology;
+use ayatori_core::comm::Communicator;
 use ayatori_core::device::Gap;
 use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, Rank};
@@ -26,14 +27,67 @@ pub(crate) struct Comm {
     id: CommId,
     group: Group,
     rank: Rank,
+    /// Of an intercommunicator.
+    remote: Option<Group>,
+}
+
+/// Who is in a communicator.
+#[derive(Clone)]
+pub(crate) struct Shape {
+    /// The members; of an intercommunicator, the local ones.
+    pub(crate) group: Group,
+    /// This process' rank.
+    pub(crate) rank: Rank,
+    /// The remote group of an intercommunicator.
+    pub(crate) remote: Option<Group>,
+}
+
+impl From<&Communicator> for Shape {
+    fn from(comm: &Communicator) -> Self {
+        Self { group: comm.group().clone(), rank: comm.rank(), remote: comm.remote().cloned() }
+    }
 }
 
 impl Comm {
+    /// A communicator of this process.
+    pub(crate) fn shaped(id: CommId, shape: Shape, name: &str, errhandler: MPI_Errhandler) -> Self {
+        let Shape { group, rank, remote } = shape;
+        let (name, attributes, info) = (name.as_bytes().to_vec(), Attributes::default(), Info::default());
+        Self { name, errhandler, attributes, info, topology: None, id, group, rank, remote }
+    }
+
     /// A communicator of `group` in which this process is `rank`.
     pub(crate) fn new(id: CommId, group: Group, rank: Rank, name: &str, errhandler: MPI_Errhandler) -> Self {
-        let name = name.as_bytes().to_vec();
-        let (attributes, info) = (Attributes::default(), Info::default());
-        Self { name, errhandler, attributes, info, topology: None, id, group, rank }
+        Self::shaped(id, Shape { group, rank, remote: None }, name, errhandler)
+    }
+
+    /// Who is in it.
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { group: self.group.clone(), rank: self.rank, remote: self.remote.clone() }
+    }
+
+    /// The remote group of an intercommunicator.
+    pub(crate) fn remote(&self) -> Option<&Group> {
+        self.remote.as_ref()
+    }
+
+    /// How many processes the ranks of messages name: the members, or of an intercommunicator the remote ones.
+    pub(crate) fn peer_count(&self) -> u32 {
+        self.remote.as_ref().unwrap_or(&self.group).size()
+    }
+
+    /// The fault of an intercommunicator where only an intracommunicator will do.
+    pub(crate) fn check_intra(&self, name: &str) -> Result<(), Fault> {
+        match self.remote {
+            None => Ok(()),
+            Some(_) => Err(fault(MPI_ERR_COMM, format_args!("argument {name} is an intercommunicator"))),
+        }
+    }
+
+    /// The remote group, or the fault of an intracommunicator.
+    pub(crate) fn check_inter(&self, name: &str) -> Result<&Group, Fault> {
+        let bad = || fault(MPI_ERR_COMM, format_args!("argument {name} is an intracommunicator"));
+        self.remote.as_ref().ok_or_else(bad)
     }
 
     /// The core's name of it.
@@ -47,7 +101,7 @@ impl Comm {
         &self.group
     }
 
-    /// How many members.
+    /// How many members; of an intercommunicator, the local ones.
     pub(crate) fn size(&self) -> u32 {
         self.group.size()
     }

@@ -1,7 +1,7 @@
 //! Collective operations inside a node: which run in shared memory rather than as schedules of messages, and the
 //! rooms of communicators.
 //!
-//! Any communicator whose members are all on this host may have a room (`devices::shm::collectives`). Its rank 0
+//! Any intracommunicator whose members are all on this host may have a room (`devices::shm::collectives`). Its rank 0
 //! takes one before the others can know the context, so all members find the same: a room or none. A member opens
 //! it with its first blocking collective operation and gives it back when it frees the communicator.
 
@@ -60,7 +60,7 @@ impl Node {
     /// use the communicator, whether there was a room or not.
     pub(crate) fn claim_made(&self, device: &Shm, comm: &Communicator) -> bool {
         let group = comm.group();
-        if !self.is_enabled || group.size() < 2 {
+        if !self.is_enabled || group.size() < 2 || comm.is_inter() {
             return false;
         }
         if comm.rank() == 0 {
@@ -92,7 +92,7 @@ impl Node {
     fn open(&mut self, core: &Process, device: &Shm, id: CommId) {
         let at = id.0 as usize;
         let Ok(comm) = core.comm(id) else { return };
-        let room = (self.is_enabled && comm.size() > 1)
+        let room = (self.is_enabled && comm.size() > 1 && !comm.is_inter())
             .then(|| device.open_room(comm.context(), comm.group().iter(), self.crowd))
             .flatten();
         if self.places.len() <= at {

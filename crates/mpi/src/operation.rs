@@ -1,9 +1,15 @@
 //! Collective operations with their arguments checked, and the schedules that are made of them (MPI-5.0 §6).
 
 use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::across::{self, Across, Part};
 use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
 use ayatori_core::ids::Rank;
 use ayatori_core::op::Reducer;
+
+/// The root of an operation of an intercommunicator, at itself (`MPI_ROOT`).
+pub(crate) const ROOT: Rank = Rank::MAX - 1;
+/// The same at the others of its group (`MPI_PROC_NULL`).
+pub(crate) const NO_PART: Rank = Rank::MAX - 2;
 
 /// A block for each process, kept until the schedule is made.
 pub(crate) enum Parts {
@@ -128,8 +134,53 @@ impl Operation {
             Self::Bcast { root, .. }
             | Self::Gather { root, .. }
             | Self::Scatter { root, .. }
-            | Self::Reduce { root, .. } => Some(*root),
+            | Self::Reduce { root, .. } => Some(*root).filter(|root| !matches!(*root, ROOT | NO_PART)),
             _ => None,
+        }
+    }
+
+    /// The schedule of one process of an intercommunicator.
+    pub(crate) fn schedule_across(
+        &self,
+        pool: &mut Pool,
+        at: Across,
+        selectors: &mut Selectors,
+    ) -> Result<Schedule, ayatori_core::Error> {
+        let choose = &mut |collective, size, bytes, commutative| {
+            selectors.of_size(size).choose(collective, bytes, commutative)
+        };
+        let part = |root: &Rank| match *root {
+            ROOT => Part::Root,
+            NO_PART => Part::None,
+            root => Part::Remote(root),
+        };
+        let lacks = ayatori_core::Error::Argument("MPI_IN_PLACE is not for intercommunicators");
+        match self {
+            Self::Barrier => across::barrier(pool, at, choose),
+            Self::Bcast { buffer, root } => across::bcast(pool, at, *buffer, part(root), choose),
+            Self::Gather { send, recv, root, .. } => {
+                across::gather(pool, at, *send, recv.as_ref().map(Parts::blocks), part(root))
+            }
+            Self::Scatter { send, recv, root, .. } => {
+                across::scatter(pool, at, send.as_ref().map(Parts::blocks), *recv, part(root))
+            }
+            Self::Allgather { send, recv } => {
+                across::allgather(pool, at, send.ok_or(lacks)?, recv.blocks(), choose)
+            }
+            Self::Alltoall { send, recv } => {
+                across::alltoall(pool, at, send.as_ref().ok_or(lacks)?.blocks(), recv.blocks())
+            }
+            Self::Reduce { send, recv, reducer, root } => {
+                across::reduce(pool, at, *send, *recv, reducer, part(root), choose)
+            }
+            Self::Allreduce { send, recv, reducer } => {
+                across::allreduce(pool, at, send.ok_or(lacks)?, *recv, reducer, choose)
+            }
+            Self::ReduceScatter { send, recv, counts_bytes, reducer } => {
+                let send = send.ok_or(lacks)?;
+                across::reduce_scatter(pool, at, send, *recv, counts_bytes, reducer, choose)
+            }
+            Self::Scan { .. } | Self::Exscan { .. } | Self::Neighbor { .. } => Err(ayatori_core::Error::Comm),
         }
     }
 

@@ -7,29 +7,20 @@
 use crate::abi::*;
 use crate::arguments::*;
 use crate::collective::{
-    Array, Each, Mode, is_in_place, not_in_place, operand_or_in_place, or_in_place, run, shape, uniform,
+    Array, Each, Mode, is_in_place, not_in_place, operand_or_in_place, or_in_place, place, run, shape,
+    uniform,
 };
 use crate::fault::{Fault, fault};
 use crate::op;
-use crate::operation::{Operation, Parts};
+use crate::operation::{NO_PART, Operation, Parts};
 use crate::staging::{Staging, Way};
-use ayatori_core::ids::Rank;
+use ayatori_core::buffer::Buffer;
 use std::ffi::{c_int, c_void};
 
 forms! {
     Barrier Bcast
     Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv Alltoallw
     Reduce Allreduce Reduce_scatter Reduce_scatter_block Scan Exscan
-}
-
-/// The root of an operation among `size` processes.
-fn checked_root(root: c_int, size: u32) -> Result<Rank, Fault> {
-    Rank::try_from(root).ok().filter(|rank| *rank < size).ok_or_else(|| {
-        fault(
-            MPI_ERR_ROOT,
-            format_args!("argument root ({root}) is not a rank: the communicator has {size} processes"),
-        )
-    })
 }
 
 /// MPI-5.0 §6.3
@@ -46,12 +37,17 @@ pub(crate) fn bcast(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
-    let root = checked_root(root, at.size)?;
-    not_in_place(memory, "buffer")?;
+    let at = place(comm)?;
+    let root = at.root(root)?;
     let mut staging = Staging::default();
-    let way = if at.rank == root { Way::In } else { Way::Out };
-    let buffer = staging.buffer(way, memory, count, datatype, "buffer")?;
+    let way = if at.is_root(root) { Way::In } else { Way::Out };
+    let buffer = match root {
+        NO_PART => Buffer::EMPTY,
+        _ => {
+            not_in_place(memory, "buffer")?;
+            staging.buffer(way, memory, count, datatype, "buffer")?
+        }
+    };
     run(comm, mode, Operation::Bcast { buffer, root }, staging)
 }
 
@@ -108,15 +104,18 @@ fn gathering(
     is_uniform: bool,
     recv: impl FnOnce(&mut Staging, Way, u32) -> Result<Parts, Fault>,
 ) -> Result<(), Fault> {
+    let at = place(comm)?;
+    let root = at.root(root)?;
     let mut staging = Staging::default();
-    let send = or_in_place(&mut staging, sendbuf, sendcount, sendtype, "sendbuf")?;
-    let at = shape(comm)?;
-    let root = checked_root(root, at.size)?;
-    if send.is_none() && at.rank != root {
+    let send = match at.has_part(root) {
+        true => or_in_place(&mut staging, sendbuf, sendcount, sendtype, "sendbuf")?,
+        false => None,
+    };
+    if send.is_none() && at.has_part(root) && (at.is_inter || !at.is_root(root)) {
         not_in_place(sendbuf, "sendbuf")?;
     }
-    let way = Way::of_result(send.is_none());
-    let recv = if at.rank == root { Some(recv(&mut staging, way, at.size)?) } else { None };
+    let way = Way::of_result(send.is_none() && !at.is_inter);
+    let recv = if at.is_root(root) { Some(recv(&mut staging, way, at.block_count)?) } else { None };
     run(comm, mode, Operation::Gather { send, recv, root, is_uniform }, staging)
 }
 
@@ -168,17 +167,17 @@ fn scattering(
     is_uniform: bool,
     send: impl FnOnce(&mut Staging, u32) -> Result<Parts, Fault>,
 ) -> Result<(), Fault> {
+    let at = place(comm)?;
+    let root = at.root(root)?;
     let mut staging = Staging::default();
-    let recv = match is_in_place(recvbuf) {
+    let recv = match !at.has_part(root) || is_in_place(recvbuf) {
         true => None,
         false => Some(staging.buffer(Way::Out, recvbuf, recvcount, recvtype, "recvbuf")?),
     };
-    let at = shape(comm)?;
-    let root = checked_root(root, at.size)?;
-    if recv.is_none() && at.rank != root {
+    if recv.is_none() && at.has_part(root) && (at.is_inter || !at.is_root(root)) {
         not_in_place(recvbuf, "recvbuf")?;
     }
-    let send = if at.rank == root { Some(send(&mut staging, at.size)?) } else { None };
+    let send = if at.is_root(root) { Some(send(&mut staging, at.block_count)?) } else { None };
     run(comm, mode, Operation::Scatter { send, recv, root, is_uniform }, staging)
 }
 
@@ -194,11 +193,12 @@ pub(crate) fn allgather(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
+    let at = place(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
+    at.check_in_place(sendbuf, "sendbuf")?;
     let mut staging = Staging::default();
     let way = Way::of_result(is_in_place(sendbuf));
-    let recv = uniform((&mut staging, way), recvbuf, recvcount, recvtype, at.size, "recvbuf")?;
+    let recv = uniform((&mut staging, way), recvbuf, recvcount, recvtype, at.block_count, "recvbuf")?;
     let send = or_in_place(&mut staging, sendbuf, sendcount, sendtype, "sendbuf")?;
     run(comm, mode, Operation::Allgather { send, recv }, staging)
 }
@@ -216,12 +216,13 @@ pub(crate) fn allgatherv(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
+    let at = place(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
+    at.check_in_place(sendbuf, "sendbuf")?;
     let mut staging = Staging::default();
     let way = Way::of_result(is_in_place(sendbuf));
     let recv = Each { memory: recvbuf, counts: recvcounts, displs, name: "recvbuf" };
-    let recv = recv.of((&mut staging, way), recvtype, at.size)?;
+    let recv = recv.of((&mut staging, way), recvtype, at.block_count)?;
     let send = or_in_place(&mut staging, sendbuf, sendcount, sendtype, "sendbuf")?;
     run(comm, mode, Operation::Allgather { send, recv }, staging)
 }
@@ -238,14 +239,17 @@ pub(crate) fn alltoall(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
+    let at = place(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
+    at.check_in_place(sendbuf, "sendbuf")?;
     let mut staging = Staging::default();
     let way = Way::of_result(is_in_place(sendbuf));
-    let recv = uniform((&mut staging, way), recvbuf, recvcount, recvtype, at.size, "recvbuf")?;
+    let recv = uniform((&mut staging, way), recvbuf, recvcount, recvtype, at.block_count, "recvbuf")?;
     let send = match is_in_place(sendbuf) {
         true => None,
-        false => Some(uniform((&mut staging, Way::In), sendbuf, sendcount, sendtype, at.size, "sendbuf")?),
+        false => {
+            Some(uniform((&mut staging, Way::In), sendbuf, sendcount, sendtype, at.block_count, "sendbuf")?)
+        }
     };
     run(comm, mode, Operation::Alltoall { send, recv }, staging)
 }
@@ -264,16 +268,17 @@ pub(crate) fn alltoallv(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
+    let at = place(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
+    at.check_in_place(sendbuf, "sendbuf")?;
     let mut staging = Staging::default();
     let way = Way::of_result(is_in_place(sendbuf));
     let recv = Each { memory: recvbuf, counts: recvcounts, displs: rdispls, name: "recvbuf" };
-    let recv = recv.of((&mut staging, way), recvtype, at.size)?;
+    let recv = recv.of((&mut staging, way), recvtype, at.block_count)?;
     let send = Each { memory: sendbuf, counts: sendcounts, displs: sdispls, name: "sendbuf" };
     let send = match is_in_place(sendbuf) {
         true => None,
-        false => Some(send.of((&mut staging, Way::In), sendtype, at.size)?),
+        false => Some(send.of((&mut staging, Way::In), sendtype, at.block_count)?),
     };
     run(comm, mode, Operation::Alltoall { send, recv }, staging)
 }
@@ -292,16 +297,17 @@ pub(crate) fn alltoallw(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
+    let at = place(comm)?;
     not_in_place(recvbuf, "recvbuf")?;
+    at.check_in_place(sendbuf, "sendbuf")?;
     let recv = Each { memory: recvbuf, counts: recvcounts, displs: rdispls, name: "recvbuf" };
     let mut staging = Staging::default();
     let way = Way::of_result(is_in_place(sendbuf));
-    let recv = recv.of_types((&mut staging, way), recvtypes, at.size)?;
+    let recv = recv.of_types((&mut staging, way), recvtypes, at.block_count)?;
     let send = Each { memory: sendbuf, counts: sendcounts, displs: sdispls, name: "sendbuf" };
     let send = match is_in_place(sendbuf) {
         true => None,
-        false => Some(send.of_types((&mut staging, Way::In), sendtypes, at.size)?),
+        false => Some(send.of_types((&mut staging, Way::In), sendtypes, at.block_count)?),
     };
     run(comm, mode, Operation::Alltoall { send, recv }, staging)
 }
@@ -318,17 +324,22 @@ pub(crate) fn reduce(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
-    let root = checked_root(root, at.size)?;
+    let at = place(comm)?;
+    let root = at.root(root)?;
     let reducer = op::reducer(op, datatype)?;
     let mut staging = Staging::default();
-    let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;
-    let recv = if at.rank == root {
+    let send = match at.has_part(root) {
+        true => operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?,
+        false => None,
+    };
+    let recv = if at.is_root(root) {
         not_in_place(recvbuf, "recvbuf")?;
-        let way = Way::of_result(send.is_none());
+        let way = Way::of_result(send.is_none() && !at.is_inter);
         Some(staging.operand(way, recvbuf, count, datatype, "recvbuf")?)
     } else {
-        not_in_place(sendbuf, "sendbuf")?;
+        if at.has_part(root) {
+            not_in_place(sendbuf, "sendbuf")?;
+        }
         None
     };
     run(comm, mode, Operation::Reduce { send, recv, reducer, root }, staging)
@@ -346,6 +357,7 @@ pub(crate) fn allreduce(
 ) -> Result<(), Fault> {
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
+    place(comm)?.check_in_place(sendbuf, "sendbuf")?;
     let mut staging = Staging::default();
     let send = operand_or_in_place(&mut staging, sendbuf, count, datatype, "sendbuf")?;
     let recv = staging.operand(Way::of_result(send.is_none()), recvbuf, count, datatype, "recvbuf")?;
@@ -362,7 +374,7 @@ pub(crate) fn reduce_scatter(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let size = shape(comm)?.size as usize;
+    let size = place(comm)?.size as usize;
     let counts = (0..size).map(|rank| recvcounts.get("recvcounts", rank)).collect::<Result<Vec<_>, _>>()?;
     reduce_scattering(sendbuf, recvbuf, &counts, datatype, op, comm, mode)
 }
@@ -377,7 +389,7 @@ pub(crate) fn reduce_scatter_block(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let counts = vec![recvcount; shape(comm)?.size as usize];
+    let counts = vec![recvcount; place(comm)?.size as usize];
     reduce_scattering(sendbuf, recvbuf, &counts, datatype, op, comm, mode)
 }
 
@@ -390,9 +402,10 @@ fn reduce_scattering(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let at = shape(comm)?;
+    let at = place(comm)?;
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
+    at.check_in_place(sendbuf, "sendbuf")?;
     let extent_bytes = reducer.extent_bytes();
     let too_many =
         || fault(MPI_ERR_COUNT, format_args!("argument recvcounts adds up to more than memory holds"));
@@ -420,6 +433,7 @@ pub(crate) fn scan(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
+    shape(comm)?;
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
     let mut staging = Staging::default();
@@ -438,6 +452,7 @@ pub(crate) fn exscan(
     comm: MPI_Comm,
     mode: Mode,
 ) -> Result<(), Fault> {
+    shape(comm)?;
     let reducer = op::reducer(op, datatype)?;
     not_in_place(recvbuf, "recvbuf")?;
     let mut staging = Staging::default();

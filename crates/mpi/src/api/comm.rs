@@ -1,9 +1,13 @@
-//! Chapter "comm": communicators (MPI-5.0 §7.4, §7.8).
+//! Chapter "comm": communicators (MPI-5.0 §7.4, §7.8). Intercommunicators are made in `inter`.
+
+mod inter;
+
+pub(crate) use inter::*;
 
 use crate::abi::*;
 use crate::arguments::*;
 use crate::attribute::{Attributes, copy_all, delete_all};
-use crate::comm::{Comm, Hints, known_hints};
+use crate::comm::{Comm, Hints, Shape, known_hints};
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
 use crate::handle::bad;
@@ -13,7 +17,7 @@ use crate::state::{Process, process};
 use crate::topology::Topology;
 use ayatori_core::device::Device;
 use ayatori_core::group::{Comparison, Group};
-use ayatori_core::ids::{CommId, ProcessId, Rank};
+use ayatori_core::ids::{CommId, ProcessId};
 use ayatori_core::request::{Completion, Posted};
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -58,14 +62,10 @@ impl Heritage {
     }
 
     /// The new communicator's handle.
-    fn adopt(
-        self,
-        process: &mut Process,
-        (id, group, rank): (CommId, Group, u32),
-    ) -> Result<MPI_Comm, Fault> {
+    fn adopt(self, process: &mut Process, id: CommId, shape: Shape) -> Result<MPI_Comm, Fault> {
         let handler = process.comms.get(self.parent, "comm")?.errhandler;
         let handler = handlers().retain(handler, Kind::Comm)?;
-        let mut comm = Comm::new(id, group, rank, "", handler);
+        let mut comm = Comm::shaped(id, shape, "", handler);
         comm.attributes = self.attributes;
         comm.topology = self.topology;
         if let Some(gap) = self.hints.gap {
@@ -100,10 +100,13 @@ fn begin_duplicate(comm: MPI_Comm, hints: Hints) -> Result<(MPI_Comm, Posted), F
     let heritage = Heritage::of_duplicate(comm, hints)?;
     let mut process = process()?;
     let parent = process.comms.get(comm, "comm")?;
-    let (id, group, rank) = (parent.id(), parent.group().clone(), parent.rank());
+    let (id, shape) = (parent.id(), parent.shape());
     let engine = process.engine();
-    let (new, posted) = with_room(engine, &group, |engine| engine.core.icomm_dup(&mut engine.device, id))?;
-    Ok((heritage.adopt(&mut process, (new, group, rank))?, posted))
+    let (new, posted) = match &shape.remote {
+        None => with_room(engine, &shape.group, |engine| engine.core.icomm_dup(&mut engine.device, id))?,
+        Some(_) => engine.core.icomm_dup(&mut engine.device, id)?,
+    };
+    Ok((heritage.adopt(&mut process, new, shape)?, posted))
 }
 
 /// Waits for the making of a communicator.
@@ -136,12 +139,9 @@ fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_
     let Some((id, posted)) = started else { return Ok(MPI_COMM_NULL) };
     finish_making(posted, comm)?;
     let mut process = process()?;
-    match process.engine().core.comm(id) {
+    match process.engine().core.comm(id).map(Shape::from) {
         Err(_) => Ok(MPI_COMM_NULL),
-        Ok(made) => {
-            let made = (id, made.group().clone(), made.rank());
-            Heritage::of_part(comm).adopt(&mut process, made)
-        }
+        Ok(shape) => Heritage::of_part(comm).adopt(&mut process, id, shape),
     }
 }
 
@@ -150,11 +150,29 @@ fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_
 pub(crate) fn create(comm: MPI_Comm, group: &Group) -> Result<MPI_Comm, Fault> {
     let started = {
         let mut process = process()?;
-        let id = process.comms.get(comm, "comm")?.id();
+        let parent = process.comms.get(comm, "comm")?;
+        let (id, is_inter) = (parent.id(), parent.remote().is_some());
         let engine = process.engine();
-        with_room(engine, group, |engine| engine.core.icomm_create(&mut engine.device, id, group))?
+        match is_inter {
+            true => engine.core.icomm_create(&mut engine.device, id, group)?,
+            false => {
+                with_room(engine, group, |engine| engine.core.icomm_create(&mut engine.device, id, group))?
+            }
+        }
     };
     finish_part(comm, started)
+}
+
+/// Gives a communicator that has just been made a room of the node's shared memory, if it can have one: only now does its
+/// rank 0 know that it is that. The others look for the room after they have heard.
+fn share_room(id: CommId, comm: MPI_Comm) -> Result<(), Fault> {
+    let mut process = process()?;
+    let engine = process.engine();
+    if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(engine.device.shm(), made)) {
+        let told = engine.begin_barrier(id)?;
+        complete(process, told, comm)?;
+    }
+    Ok(())
 }
 
 /// Communicators of those that give the same color. The null handle for those who give none.
@@ -167,15 +185,7 @@ pub(crate) fn split(comm: MPI_Comm, color: Option<u32>, key: c_int) -> Result<MP
     };
     let (id, posted) = started;
     finish_making(posted, comm)?;
-    // Only now does the new rank 0 know that it is that. The others look for the room after they have heard.
-    let mut process = process()?;
-    let engine = process.engine();
-    if engine.core.comm(id).is_ok_and(|made| engine.node.claim_made(engine.device.shm(), made)) {
-        let told = engine.begin_barrier(id)?;
-        complete(process, told, comm)?;
-    } else {
-        drop(process);
-    }
+    share_room(id, comm)?;
     finish_part(comm, Some((id, Posted::Done(Completion::EMPTY))))
 }
 
@@ -190,17 +200,18 @@ fn color(color: c_int) -> Result<Option<u32>, Fault> {
     }
 }
 
-/// The same at all members of a communicator on one host, and at those only: the first one's rank.
+/// The same at all members of a communicator on one host, and at those only: the first one's number.
 pub(crate) fn color_of_host(comm: MPI_Comm) -> Result<u32, Fault> {
     let mut process = process()?;
-    let group = process.comms.get(comm, "comm")?.group().clone();
-    let shm = process.engine().device.shm();
-    Ok(first_rank(&group, |member| !shm.rails_to(member).is_empty()))
+    let id = process.comms.get(comm, "comm")?.id();
+    let Machine { core, device, .. } = process.engine();
+    let shm = device.shm();
+    Ok(first_number(core.comm(id)?.members(), |member| !shm.rails_to(member).is_empty()))
 }
 
-/// The lowest rank of the members that `is_here` says are on this host. This process is one.
-fn first_rank(group: &Group, is_here: impl Fn(ProcessId) -> bool) -> Rank {
-    group.iter().position(is_here).unwrap_or_default() as Rank
+/// The lowest number of the members that `is_here` says are on this host. This process is one.
+fn first_number(members: &Group, is_here: impl Fn(ProcessId) -> bool) -> u32 {
+    members.iter().position(is_here).unwrap_or_default() as u32
 }
 
 /// Whether an info object guides a split to shared memory (MPI-5.0 §7.4.2).
@@ -209,6 +220,22 @@ fn asks_for_shared_memory(info: MPI_Info) -> Result<bool, Fault> {
         return Ok(false);
     }
     crate::info::with(info, |info| Ok(info.get(b"mpi_hw_resource_type") == Some(b"mpi_shared_memory")))
+}
+
+/// Gives a communicator up, at this process.
+pub(super) fn free(handle: MPI_Comm) -> Result<(), Fault> {
+    if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
+        return Err(bad(handle, "comm"));
+    }
+    let attributes = std::mem::take(&mut process()?.comms.get_mut(handle, "comm")?.attributes);
+    delete_all(handle.0, attributes).map_err(|fault| fault.on(handle))?;
+    let mut process = process()?;
+    let freed = process.comms.remove(handle, "comm")?;
+    handlers().release(freed.errhandler)?;
+    let Machine { core, device, node, .. } = process.engine();
+    node.leave(core, device.shm(), freed.id());
+    core.free_comm(freed.id())?;
+    Ok(())
 }
 
 api! {
@@ -243,7 +270,9 @@ api! {
         let tag = crate::message::tag(tag)?;
         let started = {
             let mut process = process()?;
-            let id = process.comms.get(comm, "comm")?.id();
+            let parent = process.comms.get(comm, "comm")?;
+            parent.check_intra("comm")?;
+            let id = parent.id();
             let group = process.groups.get(group, "group")?.clone();
             let engine = process.engine();
             with_room(engine, &group, |engine| {
@@ -253,7 +282,7 @@ api! {
         newcomm.set("newcomm", finish_part(comm, started)?)
     }
 
-    /// MPI-5.0 §7.4.2
+    /// MPI-5.0 §7.4.2. Of an intercommunicator those with one color in both groups get one.
     fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
         newcomm.set("newcomm", split(comm, self::color(color)?, key)?)
     }
@@ -272,18 +301,7 @@ api! {
 
     /// The attributes' delete functions are called. Operations under way end as usual.
     fn MPI_Comm_free(comm: InOut<MPI_Comm>) {
-        let handle = comm.get("comm")?;
-        if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {
-            return Err(bad(handle, "comm"));
-        }
-        let attributes = std::mem::take(&mut process()?.comms.get_mut(handle, "comm")?.attributes);
-        delete_all(handle.0, attributes).map_err(|fault| fault.on(handle))?;
-        let mut process = process()?;
-        let freed = process.comms.remove(handle, "comm")?;
-        handlers().release(freed.errhandler)?;
-        let Machine { core, device, node, .. } = process.engine();
-        node.leave(core, device.shm(), freed.id());
-        core.free_comm(freed.id())?;
+        free(comm.get("comm")?)?;
         comm.set("comm", MPI_COMM_NULL)
     }
 
@@ -299,14 +317,21 @@ api! {
         rank.set("rank", own as c_int)
     }
 
-    /// Two handles of one communicator are identical, the same members in the same order congruent.
+    /// Two handles of one communicator are identical, the same members in the same order congruent. Of intercommunicators
+    /// both groups are compared.
     fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {
         let process = process()?;
         let (first, second) = (process.comms.get(comm1, "comm1")?, process.comms.get(comm2, "comm2")?);
-        let value = match comparison(first.group().compare(second.group())) {
+        let remote = match (first.remote(), second.remote()) {
+            (None, None) => MPI_IDENT,
+            (Some(first), Some(second)) => comparison(first.compare(second)),
+            _ => MPI_UNEQUAL,
+        };
+        let value = match (comparison(first.group().compare(second.group())), remote) {
             _ if comm1 == comm2 => MPI_IDENT,
-            MPI_IDENT => MPI_CONGRUENT,
-            other => other,
+            (MPI_UNEQUAL, _) | (_, MPI_UNEQUAL) => MPI_UNEQUAL,
+            (MPI_IDENT, MPI_IDENT) => MPI_CONGRUENT,
+            _ => MPI_SIMILAR,
         };
         result.set("result", value)
     }
@@ -317,19 +342,6 @@ api! {
         let members = process.comms.get(comm, "comm")?.group().clone();
         let handle = process.groups.insert(members)?;
         group.set("group", handle)
-    }
-
-    /// MPI-5.0 §7.6.1
-    fn MPI_Comm_test_inter(comm: MPI_Comm, flag: Out<c_int>) on comm {
-        process()?.comms.get(comm, "comm")?;
-        flag.set("flag", 0)
-    }
-
-    /// An intracommunicator has no remote group.
-    fn MPI_Comm_remote_size(comm: MPI_Comm, size: Out<c_int>) on comm {
-        let _ = size;
-        process()?.comms.get(comm, "comm")?;
-        Err(fault(MPI_ERR_COMM, format_args!("argument comm is an intracommunicator")))
     }
 
     /// MPI-5.0 §7.8
@@ -378,7 +390,7 @@ mod tests {
         let host = |process: ProcessId| process.0 / 2;
         let members = [5, 0, 3, 4, 1].map(ProcessId);
         let group = Group::from_members(members.to_vec()).unwrap();
-        let color = |me: ProcessId| first_rank(&group, |other| host(other) == host(me));
+        let color = |me: ProcessId| first_number(&group, |other| host(other) == host(me));
         assert_eq!(members.map(color), [0, 1, 2, 0, 1]);
     }
 }

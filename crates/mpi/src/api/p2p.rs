@@ -92,7 +92,7 @@ impl Send {
         let comm = process.comms.get(self.comm, "comm")?;
         let buffer = message::contiguous(self.buf, self.count, self.datatype, "buf")?;
         let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        check_rank(dest, comm.size())?;
+        check_rank(dest, comm.peer_count())?;
         Ok(Post::Send { comm: comm.id(), buffer, dest, tag, mode: self.mode })
     }
 }
@@ -182,7 +182,7 @@ impl Receive {
         let buffer = message::contiguous(self.buf, self.count, self.datatype, "buf")?;
         let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
         if let Source::Rank(rank) = source {
-            check_rank(rank, comm.size())?;
+            check_rank(rank, comm.peer_count())?;
         }
         Ok(Post::Receive { comm: comm.id(), buffer, source, tag })
     }

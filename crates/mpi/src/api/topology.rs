@@ -82,6 +82,7 @@ fn rank_below(rank: c_int, size: u32, name: &str) -> Result<Rank, Fault> {
 fn members(comm: MPI_Comm) -> Result<(Group, Rank), Fault> {
     let process = process()?;
     let comm = process.comms.get(comm, "comm_old")?;
+    comm.check_intra("comm_old")?;
     Ok((comm.group().clone(), comm.rank()))
 }
 

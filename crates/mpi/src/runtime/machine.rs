@@ -142,9 +142,16 @@ impl Machine {
     ) -> Result<Posted, ayatori_core::Error> {
         let Self { core, device, selectors, .. } = self;
         let communicator = core.comm(comm)?;
-        let at = coll::Context { rank: communicator.rank(), size: communicator.size() };
-        let mut schedule = operation.schedule(core.schedule_pool(), at, selectors.of_size(at.size))?;
-        let (collective, bytes) = operation.question(at.size);
+        let (rank, size) = (communicator.rank(), communicator.size());
+        let across = communicator.across();
+        let mut schedule = match across {
+            None => {
+                let at = coll::Context { rank, size };
+                operation.schedule(core.schedule_pool(), at, selectors.of_size(size))?
+            }
+            Some(across) => operation.schedule_across(core.schedule_pool(), across, selectors)?,
+        };
+        let (collective, bytes) = operation.question(across.map_or(size, |across| across.remote_size));
         schedule.set_label(Label { collective, bytes: bytes as u64, root: operation.root() });
         match id {
             None => core.start_collective(device, comm, schedule),
@@ -155,7 +162,8 @@ impl Machine {
     /// Starts a barrier of messages.
     pub(crate) fn begin_barrier(&mut self, comm: CommId) -> Result<Posted, Fault> {
         let communicator = self.core.comm(comm)?;
-        let context = coll::Context { rank: communicator.rank(), size: communicator.size() };
+        let alone = || coll::Context { rank: communicator.rank(), size: communicator.size() };
+        let context = communicator.across().map_or_else(alone, |across| across.all());
         let choice = coll::Choice { algorithm: coll::Algorithm::Dissemination, segment_bytes: 0 };
         let schedule = coll::barrier(self.core.schedule_pool(), context, choice)?;
         Ok(self.core.start_collective(&mut self.device, comm, schedule)?)
