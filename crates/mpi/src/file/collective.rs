@@ -155,13 +155,13 @@ impl<I: Iterator<Item = (u64, usize)>> Senders<'_, I> {
     }
 
     /// A message: how many pieces, where they are, and for writes their data.
-    fn message(&self, list: &[Listed], way: Way) -> Scratch {
+    fn put_message(&self, list: &[Listed], way: Way, message: &mut Scratch) {
         if list.is_empty() {
-            return Scratch::new(0);
+            return message.resize(0);
         }
         let data_bytes = if way == Way::Write { bytes_of(list) } else { 0 };
         let head_bytes = 8 + 16 * list.len();
-        let mut message = Scratch::new(head_bytes + data_bytes);
+        message.resize(head_bytes + data_bytes);
         let memory = message.buffer();
         let mut head = Vec::with_capacity(head_bytes);
         head.extend((list.len() as u64).to_le_bytes());
@@ -177,7 +177,6 @@ impl<I: Iterator<Item = (u64, usize)>> Senders<'_, I> {
                 to += len;
             }
         }
-        message
     }
 }
 
@@ -283,15 +282,15 @@ impl Window<'_> {
     }
 
     /// What is sent back to a process: an error, the end of the file, and the data of its pieces.
-    fn answer(&self, list: &[Listed], outcome: Result<u64, Errno>) -> Scratch {
+    fn put_answer(&self, list: &[Listed], outcome: Result<u64, Errno>, answer: &mut Scratch) {
         if list.is_empty() {
-            return Scratch::new(0);
+            return answer.resize(0);
         }
         let (errno, end) = match outcome {
             Ok(end) => (0, end),
             Err(Errno(errno)) => (errno as u64, 0),
         };
-        let mut answer = Scratch::new(16 + bytes_of(list));
+        answer.resize(16 + bytes_of(list));
         let memory = answer.buffer();
         memory.scatter(0, Piece::Bytes(&errno.to_le_bytes()));
         memory.scatter(8, Piece::Bytes(&end.to_le_bytes()));
@@ -300,7 +299,6 @@ impl Window<'_> {
             memory.copy_from(to, &self.part((*at, at + *len as u64)), 0, *len);
             to += len;
         }
-        answer
     }
 }
 
@@ -339,31 +337,41 @@ fn two_phase(file: &File, access: &Access, division: &Division, sieves: bool) ->
     });
     let mut senders = Senders { access, cursors: cursors.collect() };
     let mut memory = Scratch::new(own_part.map_or(0, |_| division.window_bytes as usize));
+    let none = || (0..party.size).map(|_| Scratch::default()).collect::<Vec<_>>();
+    let (mut sent, mut received) = (none(), none());
     let (mut failed, mut total) = (Ok(()), len);
     for round in 0..division.rounds_count() {
         let mut lists = vec![Vec::new(); party.size as usize];
         for (aggregator, rank) in division.ranks.iter().enumerate() {
             lists[*rank] = senders.pieces(aggregator, division.window(aggregator, round).1);
         }
-        let messages: Vec<_> = lists.iter().map(|list| senders.message(list, access.way)).collect();
-        let lengths: Vec<_> = messages.iter().map(|message| message.bytes().len() as u64).collect();
-        let lengths: Vec<_> = party.swap(&lengths)?.into_iter().map(|len| len as usize).collect();
-        let mut asked = party.exchange(messages, &lengths)?;
+        let messages = lists.iter().zip(&mut sent);
+        messages.for_each(|(list, message)| senders.put_message(list, access.way, message));
+        let lengths: Vec<_> = sent.iter().map(|message| message.bytes().len() as u64).collect();
+        let lengths = party.swap(&lengths)?;
+        // A piece has a byte at least, and a process has no byte twice.
+        if lengths.iter().any(|len| *len > 8 + 17 * division.window_bytes) {
+            return Err(nonsense());
+        }
+        received.iter_mut().zip(lengths).for_each(|(message, len)| message.resize(len as usize));
+        party.exchange(&mut sent, &mut received)?;
         let window = own_part.map_or((0, 0), |own| division.window(own, round));
-        let parsed = asked.iter().map(|message| parse(message.bytes(), window, access.way));
+        let parsed = received.iter().map(|message| parse(message.bytes(), window, access.way));
         let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
         let window = Window { file, sieves, memory: memory.buffer(), begin: window.0 };
         if access.way == Way::Write {
-            failed = failed.and_then(|()| window.write(&mut asked, &parsed));
+            failed = failed.and_then(|()| window.write(&mut received, &parsed));
             continue;
         }
-        drop(asked);
         let outcome = window.read(&parsed);
-        let answers: Vec<_> = parsed.iter().map(|list| window.answer(list, outcome)).collect();
-        let expected = lists.iter().map(|list| if list.is_empty() { 0 } else { 16 + bytes_of(list) });
-        let answers = party.exchange(answers, &expected.collect::<Vec<_>>())?;
-        for (mut answer, list) in answers.into_iter().zip(&lists).filter(|(_, list)| !list.is_empty()) {
-            match take_answer(access, &mut answer, list) {
+        let answers = parsed.iter().zip(&mut sent);
+        answers.for_each(|(list, answer)| window.put_answer(list, outcome, answer));
+        for (list, answer) in lists.iter().zip(&mut received) {
+            answer.resize(if list.is_empty() { 0 } else { 16 + bytes_of(list) });
+        }
+        party.exchange(&mut sent, &mut received)?;
+        for (answer, list) in received.iter_mut().zip(&lists).filter(|(_, list)| !list.is_empty()) {
+            match take_answer(access, answer, list) {
                 Ok(Some(end)) => total = total.min(end),
                 Ok(None) => {}
                 Err(errno) => failed = Err(errno),

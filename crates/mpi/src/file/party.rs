@@ -112,13 +112,10 @@ impl Party {
         Ok(words_of(recv.bytes()))
     }
 
-    /// Bytes to each process, and some from each, of which all know how many.
-    pub(crate) fn exchange(&self, mut send: Vec<Scratch>, lengths: &[usize]) -> Result<Vec<Scratch>, Fault> {
-        let mut recv: Vec<_> = lengths.iter().map(|len| Scratch::new(*len)).collect();
-        let parts = |all: &mut Vec<Scratch>| Parts::Each(all.iter_mut().map(Scratch::buffer).collect());
-        let (from, to) = (parts(&mut send), parts(&mut recv));
-        self.run(Operation::Alltoall { send: Some(from), recv: to })?;
-        Ok(recv)
+    /// Bytes to each process, and some from each; both sides have made room for them.
+    pub(crate) fn exchange(&self, send: &mut [Scratch], recv: &mut [Scratch]) -> Result<(), Fault> {
+        let parts = |all: &mut [Scratch]| Parts::Each(all.iter_mut().map(Scratch::buffer).collect());
+        self.run(Operation::Alltoall { send: Some(parts(send)), recv: parts(recv) })
     }
 }
 

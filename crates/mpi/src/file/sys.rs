@@ -240,28 +240,41 @@ fn skip(list: &mut Vec<libc::iovec>, mut bytes: usize) {
 }
 
 /// Memory of ours that data goes through.
-pub(crate) struct Scratch(Vec<u8>);
+#[derive(Default)]
+pub(crate) struct Scratch {
+    memory: Vec<u8>,
+    /// How much of it is in use, from the start.
+    len: usize,
+}
 
 impl Scratch {
     /// Zeros.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self(vec![0; bytes])
+        Self::of(vec![0; bytes])
     }
 
     /// These bytes.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self(bytes)
+        Self { len: bytes.len(), memory: bytes }
+    }
+
+    /// Makes it so long, whatever its bytes are then. No buffer that it gave is in use.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        if self.memory.len() < bytes {
+            self.memory = vec![0; bytes];
+        }
+        self.len = bytes;
     }
 
     /// Its bytes. What [`buffer`](Self::buffer) gave may be used again afterwards.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.memory[..self.len]
     }
 
-    /// The memory, for as long as this lives and is not grown, which nothing does.
+    /// The memory, for as long as this lives and is not made longer.
     pub(crate) fn buffer(&mut self) -> Buffer {
-        // SAFETY: the vector stays where it is (nothing here grows it), and its owner keeps it while the buffer is in use.
-        unsafe { Buffer::from_raw_parts(self.0.as_mut_ptr(), self.0.len()) }
+        // SAFETY: the vector stays where it is until `resize`, and its owner keeps it while the buffer is in use.
+        unsafe { Buffer::from_raw_parts(self.memory.as_mut_ptr(), self.len) }
     }
 }
 
