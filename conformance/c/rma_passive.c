@@ -49,6 +49,33 @@ static void target(MPI_Win win)
     OK(MPI_Win_unlock(0, win));
 }
 
+/* Letters of many kilobytes arrive while the target waits in a barrier: it goes on with them. */
+static void in_barrier(MPI_Win win)
+{
+    enum { COUNT = 1000, LETTERS = 300 };
+    static double ones[COUNT];
+    int to = (check_rank + 1) % check_size;
+    double *sums = (double *)memory;
+    for (int i = 0; i < COUNT; i++) ones[i] = 1;
+    for (int i = 0; i < WORDS; i++) sums[i] = 0;
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    for (int round = 0; round < 3; round++) {
+        OK(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, to, 0, win));
+        for (int i = 0; i < LETTERS; i++)
+            OK(MPI_Accumulate(ones, COUNT, MPI_DOUBLE, to, (i % 50) * COUNT, COUNT, MPI_DOUBLE, MPI_SUM, win));
+        OK(MPI_Win_unlock(to, win));
+    }
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+    OK(MPI_Win_lock(MPI_LOCK_SHARED, check_rank, 0, win));
+    for (int i = 0; i < WORDS; i++)
+        if (sums[i] != 3.0 * LETTERS / 50) {
+            CHECK(0, "sum %d is %g", i, sums[i]);
+            break;
+        }
+    OK(MPI_Win_unlock(check_rank, win));
+    OK(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
@@ -63,6 +90,7 @@ int main(int argc, char **argv)
         OK(MPI_Barrier(MPI_COMM_WORLD));
         if (check_rank == 0) target(win);
         else work(win);
+        in_barrier(win);
         OK(MPI_Win_free(&win));
         if (!is_allocated) free(memory);
     }

@@ -148,6 +148,11 @@ static void wrong_arguments(MPI_Win win, int ints)
     OK(MPI_Type_contiguous(2, MPI_INT, &uncommitted));
     FAILS(MPI_Put(values, 1, uncommitted, 0, 0, 1, uncommitted, win), MPI_ERR_TYPE);
     OK(MPI_Type_free(&uncommitted));
+    OK(MPI_Type_contiguous(0, MPI_INT, &uncommitted));
+    OK(MPI_Type_commit(&uncommitted));
+    OK(MPI_Accumulate(NULL, 1, uncommitted, 0, 0, 1, uncommitted, MPI_SUM, win));
+    OK(MPI_Get(NULL, 0, MPI_INT, 0, 0, 1, uncommitted, win));
+    OK(MPI_Type_free(&uncommitted));
     OK(MPI_Put(values, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win));
     MPI_Request request;
     OK(MPI_Rget(values, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, win, &request));

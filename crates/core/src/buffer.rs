@@ -203,6 +203,20 @@ impl Buffer {
         }
     }
 
+    /// From the first byte of the lowest to the end of the highest of some buffers; `None` if one is virtual, or there is none.
+    /// Who uses it touches no other bytes than theirs.
+    pub(crate) fn hull(buffers: &[Buffer]) -> Option<Self> {
+        let mut first: Option<NonNull<u8>> = None;
+        let mut end = 0;
+        for buffer in buffers {
+            let base = buffer.base?;
+            first = Some(first.map_or(base, |first| first.min(base)));
+            end = end.max(base.as_ptr() as usize + buffer.len);
+        }
+        let base = first?;
+        Some(Self { base: Some(base), len: end - base.as_ptr() as usize })
+    }
+
     /// The bytes of the message from `offset`, `len` of them, to be read at once.
     #[inline]
     pub(crate) fn gather(&self, offset: usize, len: usize) -> Payload<'_> {
@@ -287,7 +301,8 @@ impl Buffer {
     /// As [`with_bytes_mut`](Self::with_bytes_mut), for this crate, whose closures know of no other copy.
     #[inline]
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        // SAFETY: the buffers this is called on are scratch memory of an operation that is over or not begun.
+        // SAFETY: the buffers this is called on are scratch memory of an operation that is over or not begun, or of a
+        // window where an accumulate works, beside which the program may not access that memory (MPI-5.0 §12.7).
         unsafe { self.with_bytes_mut(f) }
     }
 

@@ -255,8 +255,17 @@ fn run_in_node(mut process: Guard, comm: CommId, operation: &Operation) -> Resul
 
 /// Runs an operation and returns when this process' part is done.
 fn run_blocking(comm: MPI_Comm, operation: Operation) -> Result<(), Fault> {
-    let mut process = process()?;
+    let process = process()?;
     let id = process.comms.get(comm, "comm")?.id();
+    run_in((id, comm), process, operation)
+}
+
+/// The same in a communicator of the core, with errors raised on that of a handle: for windows, whose communicators have none.
+pub(crate) fn run_in(
+    (id, comm): (CommId, MPI_Comm),
+    mut process: Guard,
+    operation: Operation,
+) -> Result<(), Fault> {
     if process.engine.is_remote() && !operation.calls_user_function() {
         let request = process.collect((id, comm), operation, true)?;
         let completion = wait_remote(process, request)?;

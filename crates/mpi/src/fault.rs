@@ -52,6 +52,12 @@ impl Fault {
         self.0.on
     }
 
+    /// Leaves the fault to the object that the function was called with.
+    pub(crate) fn on_callers(mut self) -> Self {
+        self.0.on = None;
+        self
+    }
+
     /// Sends the fault to the handler of `object`, for functions whose arguments do not name it (as `MPI_Wait`).
     pub(crate) fn on(mut self, object: impl Into<Object>) -> Self {
         self.0.on = Some(object.into());

@@ -37,6 +37,13 @@ pub(crate) fn apply(
         }
         _ => {}
     }
+    if let Data::Memory(buffer) = target
+        && datatype.is_contiguous()
+    {
+        // What is accumulated into, nobody else accesses meanwhile (MPI-5.0 §12.7); the input is a message's.
+        buffer.part(offset, input.len()).with_mut(|inout| reducer.apply(input, inout));
+        return Ok(());
+    }
     let mut current = vec![0; input.len()];
     read(target, offset, &mut current);
     if datatype.is_contiguous() {

@@ -158,10 +158,12 @@ pub(crate) struct Rma {
     /// Whether `Woken` with [`TODO`] is on its way.
     pub(crate) is_woken: bool,
     spare: Vec<Scratch>,
+    spare_chunks: Vec<Scratch>,
 }
 
-/// Bytes of memory that is kept for letters.
+/// Bytes of memory that is kept for letters: of short ones, and of accumulates in chunks.
 const SPARE_BYTES: usize = INLINE_BYTES_MAX + 256;
+const SPARE_CHUNK_BYTES: usize = CHUNK_BYTES + 256;
 
 impl Rma {
     pub(crate) const fn new() -> Self {
@@ -173,6 +175,7 @@ impl Rma {
             anchor: None,
             is_woken: false,
             spare: Vec::new(),
+            spare_chunks: Vec::new(),
         }
     }
 
@@ -197,16 +200,23 @@ impl Rma {
 
     /// Memory for `len` bytes.
     pub(crate) fn scratch(&mut self, len: usize) -> Scratch {
-        if len > SPARE_BYTES {
-            return Scratch::new(len);
-        }
-        self.spare.pop().unwrap_or_else(|| Scratch::new(SPARE_BYTES))
+        let (spare, bytes) = match len {
+            0..=SPARE_BYTES => (&mut self.spare, SPARE_BYTES),
+            0..=SPARE_CHUNK_BYTES => (&mut self.spare_chunks, SPARE_CHUNK_BYTES),
+            _ => return Scratch::new(len),
+        };
+        spare.pop().unwrap_or_else(|| Scratch::new(bytes))
     }
 
     pub(crate) fn give_back(&mut self, scratch: Scratch) {
-        const SPARE_MAX: usize = 16;
-        if self.spare.len() < SPARE_MAX && scratch.capacity_bytes() < 2 * SPARE_BYTES {
-            self.spare.push(scratch);
+        const SPARE_MAX: usize = 8;
+        let spare = match scratch.capacity_bytes() {
+            SPARE_BYTES => &mut self.spare,
+            SPARE_CHUNK_BYTES => &mut self.spare_chunks,
+            _ => return,
+        };
+        if spare.len() < SPARE_MAX {
+            spare.push(scratch);
         }
     }
 

@@ -1,6 +1,7 @@
 //! One window as one member keeps it: its memory, and what goes on with each of the others.
 
 use super::{Memory, Place};
+use crate::buffer::Buffer;
 use crate::data::Data;
 use crate::error::Error;
 use crate::group::Group;
@@ -46,7 +47,7 @@ pub(crate) struct Peer {
     /// It can no longer be talked to.
     pub(crate) lost: Option<Error>,
     // As its target:
-    /// A long letter of its is coming.
+    /// A long letter of its is coming, or letters wait behind one.
     pub(crate) is_receiving: bool,
     /// Data of its that comes, and results that leave.
     pub(crate) open: u32,
@@ -137,10 +138,17 @@ impl Window {
                 within(0, buffer.len()).map(|at| buffer.part(at, span.len))
             }
             Memory::Fixed(_) => None,
-            Memory::Dynamic(pieces) => pieces.iter().find_map(|buffer| {
-                let base = buffer.as_ptr()? as usize as u64;
-                within(base, buffer.len()).map(|at| buffer.part(at, span.len))
-            }),
+            Memory::Dynamic(pieces) => {
+                let part_of = |buffer: &Buffer| {
+                    let base = buffer.as_ptr()? as usize as u64;
+                    within(base, buffer.len()).map(|at| buffer.part(at, span.len))
+                };
+                let Some(memory) = pieces.iter().find_map(part_of) else {
+                    let hull = Buffer::hull(pieces).as_ref().and_then(part_of).ok_or(Error::WindowRange)?;
+                    return find_in_pieces(place, hull, pieces);
+                };
+                Some(memory)
+            }
         };
         let memory = found.ok_or(Error::WindowRange)?;
         Region::new(place.layout.clone(), place.count, memory).map(Data::from)
@@ -274,10 +282,38 @@ impl Window {
     }
 }
 
+/// A place whose elements are in several pieces of attached memory, which may follow each other or lie apart: each block
+/// has to be in them. `hull` is what the elements reach over.
+fn find_in_pieces(place: &Place, hull: Buffer, pieces: &[Buffer]) -> Result<Data, Error> {
+    let interval = |buffer: &Buffer| {
+        let base = buffer.as_ptr().map_or(0, |base| base as usize);
+        (base, base + buffer.len())
+    };
+    let mut attached: Vec<(usize, usize)> = pieces.iter().map(interval).collect();
+    attached.sort_unstable();
+    attached.dedup_by(|next, last| {
+        let follows = next.0 <= last.1;
+        if follows {
+            last.1 = last.1.max(next.1);
+        }
+        follows
+    });
+    let region = Region::new(place.layout.clone(), place.count, hull)?;
+    let mut blocks = region.pieces(0, region.len());
+    let is_attached = |block: Buffer| {
+        let (from, to) = interval(&block);
+        let at = attached.partition_point(|(start, _)| *start <= from);
+        at > 0 && to <= attached[at - 1].1
+    };
+    if !blocks.all(is_attached) {
+        return Err(Error::WindowRange);
+    }
+    Ok(region.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::Buffer;
     use crate::ids::ContextId;
     use crate::layout::Layout;
 
@@ -317,6 +353,21 @@ mod tests {
         assert_eq!(at(address(1) + 6, 15), Err(Error::WindowRange));
         assert_eq!(at(0, 1), Err(Error::WindowRange));
         assert_eq!(at(-1, 1), Err(Error::WindowRange));
+        // Two that follow each other, and one apart.
+        let all = Buffer::leaked(100);
+        let memory =
+            Memory::Dynamic([(10, 20), (30, 10), (70, 20)].map(|(at, len)| all.part(at, len)).into());
+        let window = Window::new(ContextId::WORLD, Group::world(1), 0, memory);
+        let base = all.as_ptr().unwrap() as usize as i64;
+        let at = |displacement: i64, layout: Layout| {
+            window.find(&Place { displacement: base + displacement, layout, count: 1 }).map(|data| data.len())
+        };
+        assert_eq!(at(10, Layout::bytes(30)), Ok(30));
+        assert_eq!(at(10, Layout::bytes(31)), Err(Error::WindowRange));
+        let two = |second: isize| Layout::bytes(5).indexed([(1, 0), (1, second)]).unwrap();
+        assert_eq!(at(25, two(50)), Ok(10));
+        assert_eq!(at(25, two(20)), Err(Error::WindowRange));
+        assert_eq!(at(36, two(40)), Err(Error::WindowRange));
     }
 
     #[test]

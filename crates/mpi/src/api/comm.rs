@@ -82,7 +82,7 @@ fn own_hints(comm: MPI_Comm) -> Result<Hints, Fault> {
 }
 
 /// Begins to make a communicator of `group`, with a room of the node's shared memory if there is one.
-fn with_room<R>(
+pub(super) fn with_room<R>(
     engine: &mut Machine,
     group: &Group,
     make: impl FnOnce(&mut Machine) -> Result<R, ayatori_core::Error>,

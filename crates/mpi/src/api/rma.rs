@@ -146,10 +146,13 @@ fn operation(op: MPI_Op, ty: &Type) -> Result<(Operation, Predefined), Fault> {
         return Err(fault(MPI_ERR_OP, format_args!("argument op is not a predefined operation")));
     };
     let name = operation.name();
-    let basic = ty.signature.single();
+    // A character is no number in reductions (MPI-5.0 §6.9.2). Accumulates take it for one, as other libraries do.
+    let as_number = |basic| if basic == Predefined::Char { Predefined::SignedChar } else { basic };
+    let basic = ty.signature.single().map(as_number);
     let basic = match operation {
-        // They look at no values.
+        // They look at no values, or there are none.
         Operation::Replace | Operation::NoOp => basic.unwrap_or(Predefined::Byte),
+        _ if ty.layout.size() == 0 => return Ok((Operation::NoOp, Predefined::Byte)),
         _ => basic.ok_or_else(|| {
             let what = format_args!(
                 "argument target_datatype has elements of several basic types: {name} needs one"

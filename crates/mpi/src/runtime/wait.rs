@@ -110,12 +110,19 @@ pub(crate) fn wait_for_node(
             }
             std::hint::spin_loop();
         }
-        advance(core, device, clock);
+        let worked = advance(core, device, clock);
         if let Some(ProcessEvent::PeerLost(_, error)) = core.poll_event() {
             return Err(error.into());
         }
+        if worked {
+            // What has come may be half done: the next round goes on with it, and only then is there time to sleep.
+            wait = device.policy().start();
+        }
         if is_shared {
             process = nap.rest(process, &mut wait, Waits::Node(comm))?;
+            continue;
+        }
+        if worked {
             continue;
         }
         match wait.step() {

@@ -429,8 +429,9 @@ impl Process {
         if let Some((data, offset, len)) = data {
             data.copy_out(offset, buffer.part(head.len(), len));
         }
-        let child = (Some((scratch, len)), None);
-        self.send_data(device, (window, rank, LETTER_TAG), buffer.into(), What::Post, child)
+        // The memory of long ones is waited for as if it were the user's: what a program has under way stays bounded.
+        let what = if len > 2 * INLINE_BYTES_MAX { What::Leaving } else { What::Post };
+        self.send_data(device, (window, rank, LETTER_TAG), buffer.into(), what, (Some((scratch, len)), None))
     }
 
     /// Sends a message of a window.
@@ -515,7 +516,8 @@ impl Process {
                 *all = if begins { *all + 1 } else { all.saturating_sub(1) };
             }
             What::Coming | What::Reply => change(&mut peer.open),
-            What::Letter => peer.is_receiving = begins,
+            // It ends when those behind it have been handled.
+            What::Letter => peer.is_receiving = true,
             What::Post => {}
         }
         let operation = child.operation.and_then(|id| self.requests.get_mut(id));
@@ -539,9 +541,7 @@ impl Process {
                 match &child.what {
                     What::Result(_, Some((region, offset))) => region.unpack(*offset, buffer),
                     What::Letter => {
-                        let mut bytes = vec![0; len];
-                        rma::read(&buffer.into(), 0, &mut bytes);
-                        self.handle_letter(at, child.rank, &bytes);
+                        self.handle_letter(at, child.rank, buffer.piece().bytes().unwrap_or_default());
                         self.push_todo(Todo::Next(at, child.rank));
                     }
                     _ => {}

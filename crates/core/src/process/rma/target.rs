@@ -93,16 +93,18 @@ impl Process {
         self.adopt_child(posted, child);
     }
 
-    /// Handles the letters that wait behind one that has come, up to the next long one.
+    /// Handles the letters that wait behind one that has come, up to the next long one. Until none waits any more, others
+    /// that come go behind them.
     fn next_letters(&mut self, at: u32, rank: Rank) -> Result<(), Blame> {
-        while let Some(window) = self.rma.windows[at as usize].as_ref()
-            && !window.peers[rank as usize].is_receiving
-        {
+        loop {
+            let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
             let key = Key::new(window.context, Source::Rank(rank), TagSelector::Tag(LETTER_TAG));
-            let Some(slot) = self.unexpected.find(&key) else { return Ok(()) };
-            let length = self.arrivals.at(slot).map_or(0, |(_, arrival)| arrival.length());
-            let is_long =
-                matches!(self.arrivals.at(slot), Some((_, a)) if matches!(a.body, Body::Rts { .. }));
+            let Some(slot) = self.unexpected.find(&key) else {
+                window.peers[rank as usize].is_receiving = false;
+                return Ok(());
+            };
+            let Some((_, arrival)) = self.arrivals.at(slot) else { return Ok(()) };
+            let (length, is_long) = (arrival.length(), matches!(arrival.body, Body::Rts { .. }));
             if length > LETTER_BYTES_MAX {
                 return Err(NO_LETTER);
             }
@@ -114,12 +116,9 @@ impl Process {
                 self.adopt_letter(posted, (at, rank), (scratch, len));
                 return Ok(());
             }
-            let mut bytes = vec![0; len];
-            rma::read(&buffer.into(), 0, &mut bytes);
+            self.try_letter(at, rank, buffer.piece().bytes().unwrap_or_default())?;
             self.rma.give_back(scratch);
-            self.try_letter(at, rank, &bytes)?;
         }
-        Ok(())
     }
 
     /// Handles a letter that has come whole; what is wrong with it cuts its sender off.

@@ -4,10 +4,11 @@
 //! lengths, and a barrier after which all know of the window.
 
 use crate::abi::*;
-use crate::api::comm::object_name;
+use crate::api::comm::{object_name, with_room};
 use crate::api::group::give as give_group;
 use crate::arguments::*;
 use crate::attribute::{Attributes, delete_all};
+use crate::collective::run_in;
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, Object, fault};
 use crate::message;
@@ -38,7 +39,7 @@ pub(super) fn wait_on(
 
 /// Waits for all members of a window's communicator.
 pub(super) fn barrier(comm: CommId) -> Result<(), Fault> {
-    wait_on(|machine| machine.begin_collective(comm, &Operation::Barrier, None))
+    run_in((comm, MPI_COMM_SELF), process()?, Operation::Barrier).map_err(Fault::on_callers)
 }
 
 /// Gives each member the words of all, in the order of ranks.
@@ -53,14 +54,15 @@ fn exchange<const N: usize>(
     let bytes = (N * size_of::<u64>() * size as usize) as MPI_Count;
     let buffer = message::elements(all.as_mut_ptr().cast(), bytes, 1, "all")?;
     let operation = Operation::Allgather { send: None, recv: Parts::Uniform(buffer) };
-    let done = wait_on(|machine| machine.begin_collective(comm, &operation, None));
-    if done.is_err() {
-        // A message may still be under way to it.
-        std::mem::forget(all);
-        done?;
-        return Ok(Vec::new());
+    let done = run_in((comm, MPI_COMM_SELF), process()?, operation);
+    match done {
+        Ok(()) => Ok(all),
+        Err(fault) => {
+            // A message may still be under way to it.
+            std::mem::forget(all);
+            Err(fault.on_callers())
+        }
     }
-    Ok(all)
 }
 
 /// The communicator of a new window.
@@ -78,10 +80,11 @@ fn duplicate(comm: MPI_Comm) -> Result<Members, Fault> {
         let mut process = process()?;
         let parent = process.comms.get(comm, "comm")?;
         let (id, group, rank) = (parent.id(), parent.group().clone(), parent.rank());
-        let Machine { core, device, .. } = process.engine();
-        let shm = device.shm();
+        let machine = process.engine();
+        let shm = machine.device.shm();
         let is_local = group.iter().all(|member| !shm.rails_to(member).is_empty());
-        let (new, posted) = core.icomm_dup(device, id)?;
+        let (new, posted) =
+            with_room(machine, &group, |machine| machine.core.icomm_dup(&mut machine.device, id))?;
         (new, group, rank, is_local, posted)
     };
     wait_on(|_| Ok(posted))?;
@@ -421,8 +424,9 @@ api! {
         handlers().release(freed.errhandler)?;
         {
             let mut process = process()?;
-            let core = &mut process.engine().core;
+            let Machine { core, device, node, .. } = process.engine();
             core.remove_window(freed.id)?;
+            node.leave(core, device.shm(), freed.comm);
             core.free_comm(freed.comm)?;
         }
         win.set("win", MPI_WIN_NULL)
