@@ -145,6 +145,7 @@ static void wrong_arguments(MPI_Win win, int ints)
     FAILS(MPI_Accumulate(values, 1, MPI_FLOAT, 0, 0, 1, MPI_FLOAT, MPI_BAND, win), MPI_ERR_OP);
     FAILS(MPI_Fetch_and_op(values, values + 1, MPI_INT, check_size, 0, MPI_SUM, win), MPI_ERR_RANK);
     FAILS(MPI_Compare_and_swap(values, values + 1, values + 2, MPI_INT, 0, ints, win), MPI_ERR_RMA_RANGE);
+    FAILS(MPI_Compare_and_swap(values, values + 1, values + 2, MPI_FLOAT, 0, 0, win), MPI_ERR_TYPE);
     OK(MPI_Type_contiguous(2, MPI_INT, &uncommitted));
     FAILS(MPI_Put(values, 1, uncommitted, 0, 0, 1, uncommitted, win), MPI_ERR_TYPE);
     OK(MPI_Type_free(&uncommitted));

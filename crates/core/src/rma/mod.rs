@@ -201,8 +201,8 @@ impl Rma {
     /// Memory for `len` bytes.
     pub(crate) fn scratch(&mut self, len: usize) -> Scratch {
         let (spare, bytes) = match len {
-            0..=SPARE_BYTES => (&mut self.spare, SPARE_BYTES),
-            0..=SPARE_CHUNK_BYTES => (&mut self.spare_chunks, SPARE_CHUNK_BYTES),
+            len if len <= SPARE_BYTES => (&mut self.spare, SPARE_BYTES),
+            len if len <= SPARE_CHUNK_BYTES => (&mut self.spare_chunks, SPARE_CHUNK_BYTES),
             _ => return Scratch::new(len),
         };
         spare.pop().unwrap_or_else(|| Scratch::new(bytes))

@@ -21,7 +21,7 @@ use crate::runtime::machine::Machine;
 use crate::state::process;
 use crate::win::{self, Target};
 use ayatori_core::buffer::Buffer;
-use ayatori_core::datatype::Predefined;
+use ayatori_core::datatype::{Class, Predefined};
 use ayatori_core::op::Operation;
 use ayatori_core::request::{Completion, Posted};
 use ayatori_core::rma;
@@ -224,7 +224,13 @@ fn compare_and_swap(
     at: At,
 ) -> Result<(), Fault> {
     let Some((target, ty)) = at.target()? else { return Ok(()) };
-    let basic = ty.predefined.filter(|basic| basic.is_contiguous()).ok_or_else(|| {
+    let is_right = |basic: &Predefined| {
+        use Class::{Byte, CInteger, FortranInteger, Logical, MultiLanguage};
+        // A character is taken for an integer, as accumulates do.
+        matches!(basic.class(), CInteger | FortranInteger | Logical | MultiLanguage | Byte)
+            || *basic == Predefined::Char
+    };
+    let basic = ty.predefined.filter(is_right).ok_or_else(|| {
         fault(
             MPI_ERR_TYPE,
             format_args!("argument datatype is not a predefined integer, logical or byte type"),
