@@ -149,6 +149,7 @@ static void wrong_arguments(MPI_Win win, int ints)
     OK(MPI_Type_contiguous(2, MPI_INT, &uncommitted));
     FAILS(MPI_Put(values, 1, uncommitted, 0, 0, 1, uncommitted, win), MPI_ERR_TYPE);
     OK(MPI_Type_free(&uncommitted));
+    OK(MPI_Accumulate(values, 0, MPI_BYTE, 0, 0, 0, MPI_BYTE, MPI_SUM, win));
     OK(MPI_Type_contiguous(0, MPI_INT, &uncommitted));
     OK(MPI_Type_commit(&uncommitted));
     OK(MPI_Accumulate(NULL, 1, uncommitted, 0, 0, 1, uncommitted, MPI_SUM, win));

@@ -139,7 +139,7 @@ fn check_lengths(origin_bytes: usize, target: &Target) -> Result<(), Fault> {
 }
 
 /// The operation of an accumulate and the basic type of its elements.
-fn operation(op: MPI_Op, ty: &Type) -> Result<(Operation, Predefined), Fault> {
+fn operation(op: MPI_Op, ty: &Type, is_empty: bool) -> Result<(Operation, Predefined), Fault> {
     let Some(operation) = op::predefined(op) else {
         // A bad handle is told as that.
         op::is_commutative(op)?;
@@ -152,7 +152,7 @@ fn operation(op: MPI_Op, ty: &Type) -> Result<(Operation, Predefined), Fault> {
     let basic = match operation {
         // They look at no values, or there are none.
         Operation::Replace | Operation::NoOp => basic.unwrap_or(Predefined::Byte),
-        _ if ty.layout.size() == 0 => return Ok((Operation::NoOp, Predefined::Byte)),
+        _ if is_empty => return Ok((Operation::NoOp, Predefined::Byte)),
         _ => basic.ok_or_else(|| {
             let what = format_args!(
                 "argument target_datatype has elements of several basic types: {name} needs one"
@@ -175,7 +175,7 @@ fn accumulate(
     request: Wanted,
 ) -> Result<(), Fault> {
     let Some((target, ty)) = at.target()? else { return give(OVER, request) };
-    let what = operation(op, &ty)?;
+    let what = operation(op, &ty, target.place.is_empty())?;
     let source = match what.0 {
         // Its origin is not looked at (MPI-5.0 §12.3.4).
         Operation::NoOp => None,
