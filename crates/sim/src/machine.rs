@@ -371,11 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn fx10_is_simulated_with_the_papers_table_3() {
-        let Simulated { network, notes } = simulate(&load("fx10.toml"), NoProbe).unwrap();
-        assert_eq!(notes, Vec::<String>::new());
-        assert_eq!(network.config(), &Config::nsim());
-        assert_eq!(network.nic_count(), 64);
+    fn nsim_and_fx10_are_simulated_with_the_papers_table_3() {
+        for name in ["nsim.toml", "fx10.toml"] {
+            let Simulated { network, notes } = simulate(&load(name), NoProbe).unwrap();
+            assert_eq!(notes, Vec::<String>::new());
+            assert_eq!(network.config(), &Config::nsim());
+            assert_eq!(network.nic_count(), 64);
+        }
     }
 
     #[test]

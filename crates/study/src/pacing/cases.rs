@@ -45,6 +45,28 @@ impl fmt::Display for Shape {
     }
 }
 
+/// Whose network it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Machine {
+    /// machines/fx10.toml, or the file asked for.
+    Fx10,
+    /// The same with routers that take the oldest packet first and have 32 KiB a lane. FX10's are not published: this is
+    /// what it takes to fall from gap 0 on, and no more than a hypothesis.
+    Hypothetical,
+    /// machines/nsim.toml.
+    Nsim,
+}
+
+impl Machine {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Machine::Fx10 => "fx10",
+            Machine::Hypothetical => "fx10 hypothetical",
+            Machine::Nsim => "nsim",
+        }
+    }
+}
+
 /// Who sends what to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Traffic {
@@ -61,7 +83,7 @@ pub(super) enum Partner {
     Xor,
     /// It sends to `rank + n` and receives from `rank - n`: Open MPI.
     Shift,
-    /// As `Xor`, but a rank goes on when its own message has been written, and waits for nobody else's until the end.
+    /// As `Xor`, but a rank goes on when the last byte of its own message has left its NIC, and waits for nobody.
     OneSided,
 }
 
@@ -120,6 +142,7 @@ impl Pacing {
 /// One run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Case {
+    pub(super) machine: Machine,
     pub(super) shape: Shape,
     pub(super) nic_count: u16,
     pub(super) traffic: Traffic,
@@ -134,14 +157,17 @@ impl Case {
     fn ring(shape: Shape, bytes: u64, pacing: Pacing) -> Case {
         // Four NICs: those that FX10 has.
         let start_spread_ns = START_SPREAD_NS;
-        Case { shape, nic_count: 4, traffic: Traffic::Ring, bytes, start_spread_ns, start_count: 1, pacing }
+        let (machine, traffic) = (Machine::Fx10, Traffic::Ring);
+        Case { machine, shape, nic_count: 4, traffic, bytes, start_spread_ns, start_count: 1, pacing }
     }
 
     fn all_to_all(order: [usize; 3], partner: Partner, bytes: u64, pacing: Pacing) -> Case {
         // One NIC: the paper's table 3.
         let (shape, traffic) = (Shape::Torus(ALL_TO_ALL_EXTENTS), Traffic::AllToAll(order, partner));
-        let start_spread_ns = START_SPREAD_NS;
-        Case { shape, nic_count: 1, traffic, bytes, start_spread_ns, start_count: 1, pacing }
+        let (machine, start_spread_ns) = (Machine::Fx10, START_SPREAD_NS);
+        // Ranks that wait for nobody drift apart, and a run depends on its draw.
+        let start_count = if partner == Partner::OneSided { STARTS } else { 1 };
+        Case { machine, shape, nic_count: 1, traffic, bytes, start_spread_ns, start_count, pacing }
     }
 
     /// Packet-hops, about: for the order of runs and the progress bar.
@@ -168,7 +194,8 @@ impl Case {
         };
         let Case { shape, nic_count, bytes, start_spread_ns, start_count, pacing, .. } = self;
         format!(
-            "{traffic},{},{shape},{nic_count},{bytes},{start_spread_ns},{start_count},{},{}",
+            "{traffic},{},{},{shape},{nic_count},{bytes},{start_spread_ns},{start_count},{},{}",
+            self.machine.name(),
             shape.node_count(),
             pacing.name(),
             f64::from(pacing.value()) / 1_000.0
@@ -189,7 +216,7 @@ impl Case {
 
 /// The names of [`Case::columns`].
 pub(super) const COLUMN_NAMES: &str =
-    "traffic,nodes,network,nics_per_node,bytes,start_spread_ns,starts,pacing,pacing_value";
+    "traffic,machine,nodes,network,nics_per_node,bytes,start_spread_ns,starts,pacing,pacing_value";
 
 fn fixed(gaps: impl IntoIterator<Item = f64>) -> Vec<Pacing> {
     gaps.into_iter().map(|gap| Pacing::Fixed((gap * 1_000.0).round() as u32)).collect()
@@ -257,7 +284,34 @@ pub(super) fn quick() -> Vec<Case> {
         let pacings = fixed([0.0, 0.25, 0.5, 1.0, 2.0]).into_iter();
         cases.extend(pacings.map(|pacing| Case::all_to_all(order, Partner::Xor, 512 * KIB, pacing)));
     }
+    cases.extend(hypothetical(&RING_EXTENTS[..3], &[64 * KIB]));
+    cases.extend(nsim(&[512 * KIB], 0.25));
     cases
+}
+
+/// The random ring with other routers.
+fn hypothetical(all_extents: &[[u32; 3]], lengths: &[u64]) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &extents in all_extents {
+        for &bytes in lengths {
+            let ring = |pacing| Case::ring(Shape::Torus(extents), bytes, pacing);
+            let pacings = fixed(steps(8.0, 0.5).into_iter().chain([10.0, 12.0, 16.0]));
+            cases.extend(
+                pacings.into_iter().map(|pacing| Case { machine: Machine::Hypothetical, ..ring(pacing) }),
+            );
+        }
+    }
+    cases
+}
+
+/// What NSIM ran: all-to-all in the machine's own rank order.
+fn nsim(lengths: &[u64], step: f64) -> Vec<Case> {
+    let of_length = |&bytes: &u64| {
+        let case = move |pacing| Case::all_to_all(ORDERS[0], Partner::OneSided, bytes, pacing);
+        let gaps = steps(1.0, step).into_iter().chain([1.5, 2.0]);
+        fixed(gaps).into_iter().map(move |pacing| Case { machine: Machine::Nsim, ..case(pacing) })
+    };
+    lengths.iter().flat_map(of_length).collect()
 }
 
 /// The paper's grid.
@@ -304,6 +358,8 @@ pub(super) fn full() -> Vec<Case> {
         }
     }
     cases.extend(starts_apart());
+    cases.extend(hypothetical(&RING_EXTENTS[..5], &[16 * KIB, 64 * KIB, 256 * KIB]));
+    cases.extend(nsim(&[512 * KIB, 1_024 * KIB, 2_048 * KIB], 0.125));
     cases
 }
 

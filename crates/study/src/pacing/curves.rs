@@ -1,6 +1,6 @@
 //! Runs put together to curves: pacing effect over gap.
 
-use super::cases::{Case, Pacing, Partner, Shape, Traffic};
+use super::cases::{Case, Machine, Pacing, Partner, Shape, Traffic};
 use super::experiment::Outcome;
 
 /// Less than this is no effect: 2 %.
@@ -38,9 +38,14 @@ impl Curve {
     }
 
     /// Better at some gap than with none, and worse than there at the largest.
-    pub(super) fn is_v_shaped(&self) -> bool {
+    pub(super) fn has_a_best_gap(&self) -> bool {
         let best = self.best().1;
         best < 1.0 - NOTHING && self.last().1 > best + NOTHING
+    }
+
+    /// The paper's V: better at some gap than with none, before it nowhere worse than with none, and at the largest worse.
+    pub(super) fn is_v_shaped(&self) -> bool {
+        self.has_a_best_gap() && self.worst_before_best() <= 1.0 + NOTHING && self.last().1 > 1.0
     }
 
     /// Mean gap and effect of a pacing beyond the fixed gap.
@@ -54,7 +59,20 @@ impl Curve {
 
     /// Whether this is of the paper's own random ring: the torus that programs see, all NICs.
     pub(super) fn is_main_ring(&self) -> bool {
-        self.is_ring() && matches!(self.case.shape, Shape::Torus(_)) && self.case.nic_count > 1
+        self.is_ring()
+            && matches!(self.case.shape, Shape::Torus(_))
+            && self.case.nic_count > 1
+            && self.case.machine == Machine::Fx10
+    }
+
+    /// The same on the hypothetical machine.
+    pub(super) fn is_hypothetical_ring(&self) -> bool {
+        self.is_ring() && self.case.machine == Machine::Hypothetical
+    }
+
+    /// All-to-all on NSIM's machine.
+    pub(super) fn is_nsim(&self) -> bool {
+        self.case.machine == Machine::Nsim
     }
 
     /// Whether this is of the paper's all-to-all: a few ns of imbalance, pairs by XOR.
@@ -64,7 +82,7 @@ impl Curve {
 
     /// Whether this is all-to-all as the paper's program does it, by one-sided writes, ranks beginning at once or apart.
     pub(super) fn is_one_sided(&self) -> bool {
-        matches!(self.case.traffic, Traffic::AllToAll(_, Partner::OneSided))
+        matches!(self.case.traffic, Traffic::AllToAll(_, Partner::OneSided)) && !self.is_nsim()
     }
 
     /// Whether start times are spread over more than the few ns of NSIM.
@@ -142,6 +160,7 @@ pub(super) mod tests {
     pub(crate) fn curve(nodes: usize, bytes: u64, points: &[(f64, f64)]) -> Curve {
         let shape = Shape::Torus(cases::RING_EXTENTS[nodes]);
         let case = Case {
+            machine: Machine::Fx10,
             shape,
             nic_count: 4,
             traffic: Traffic::Ring,
@@ -156,8 +175,10 @@ pub(super) mod tests {
     #[test]
     fn a_v_needs_a_gain_and_a_rise() {
         let v = curve(0, 1 << 20, &[(0.0, 1.0), (1.0, 1.1), (2.0, 0.8), (4.0, 1.6)]);
-        assert!(v.is_v_shaped());
+        assert!(v.has_a_best_gap() && !v.is_v_shaped(), "worse first");
         assert_eq!((v.best(), v.worst_before_best()), ((2.0, 0.8), 1.1));
+        assert!(curve(0, 1 << 20, &[(0.0, 1.0), (1.0, 1.02), (2.0, 0.8), (4.0, 1.6)]).is_v_shaped());
+        assert!(!curve(0, 1 << 20, &[(0.0, 1.0), (2.0, 0.8), (4.0, 0.95)]).is_v_shaped(), "never above 1");
         assert!(!curve(0, 1 << 20, &[(0.0, 1.0), (1.0, 0.99), (2.0, 1.5)]).is_v_shaped());
         assert!(!curve(0, 1 << 20, &[(0.0, 1.0), (1.0, 0.9), (2.0, 0.8)]).is_v_shaped());
     }

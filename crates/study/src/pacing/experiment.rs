@@ -12,10 +12,13 @@ use ayatori_sim::machine::{Simulated, cluster_config, simulate};
 use ayatori_sim::network::{Gap, Network, NicId};
 use ayatori_sim::trace::Trace;
 use ayatori_sim::traffic::patterns::ranks_by_axes;
+use ayatori_sim::traffic::puts;
+use ayatori_sim::traffic::rounds::Setup;
 use ayatori_sim::workloads::{RingOrder, random_ring};
 
 use super::cases::{
-    ALL_TO_ALL_EXTENTS, Case, Pacing, Partner, RING_EXTENTS, RING_PROCESSES_PER_NODE, Shape, Traffic,
+    ALL_TO_ALL_EXTENTS, Case, Machine as Whose, Pacing, Partner, RING_EXTENTS, RING_PROCESSES_PER_NODE,
+    Shape, Traffic,
 };
 
 /// What a run gave.
@@ -33,6 +36,7 @@ pub(super) struct Experiment {
     file: String,
     name: String,
     table: toml::Table,
+    nsim: toml::Table,
     seed: u64,
 }
 
@@ -51,14 +55,17 @@ impl Experiment {
         for section in ["topology", "host_models", "switch_models", "hosts"] {
             ensure!(table.contains_key(section), "{file}: the study needs a [{section}] to replace parts of");
         }
-        Ok(Experiment { file, name: machine.name, table, seed })
+        let nsim =
+            toml::from_str(include_str!("../../../../machines/nsim.toml")).context("machines/nsim.toml")?;
+        Ok(Experiment { file, name: machine.name, table, nsim, seed })
     }
 
     /// What results depend on beside their case. The last part is the outcome of two small runs: after a change of the
     /// simulator or the machine, old results are not mixed with new ones. The path of the machine file does not matter.
     pub(super) fn origin(&self) -> anyhow::Result<String> {
-        let mut probe = [0; 2];
+        let mut probe = [0; 3];
         let case = Case {
+            machine: Whose::Fx10,
             shape: Shape::Torus(RING_EXTENTS[0]),
             nic_count: 4,
             traffic: Traffic::Ring,
@@ -69,19 +76,22 @@ impl Experiment {
         };
         let exchange = Case { nic_count: 1, traffic: Traffic::AllToAll([0, 1, 2], Partner::Xor), ..case };
         let exchange = Case { shape: Shape::Torus(ALL_TO_ALL_EXTENTS), ..exchange };
-        for (time_ps, case) in probe.iter_mut().zip([case, exchange]) {
+        let puts = Traffic::AllToAll([0, 1, 2], Partner::OneSided);
+        let writes = Case { machine: Whose::Nsim, traffic: puts, pacing: Pacing::Fixed(500), ..exchange };
+        for (time_ps, case) in probe.iter_mut().zip([case, exchange, writes]) {
             *time_ps = self.run(&case)?.time_ps;
         }
-        let [ring_ps, exchange_ps] = probe;
+        let [ring_ps, exchange_ps, writes_ps] = probe;
         Ok(format!(
-            "{}, seed {}, two small runs take {ring_ps} ps and {exchange_ps} ps",
+            "{}, seed {}, three small runs take {ring_ps}, {exchange_ps} and {writes_ps} ps",
             self.name, self.seed
         ))
     }
 
     /// The description with another network and so many NICs a node.
-    fn machine(&self, shape: Shape, nic_count: u16) -> anyhow::Result<Machine> {
-        let mut table = self.table.clone();
+    fn machine(&self, case: &Case) -> anyhow::Result<Machine> {
+        let Case { machine, shape, nic_count, .. } = *case;
+        let mut table = if machine == Whose::Nsim { self.nsim.clone() } else { self.table.clone() };
         let topology = table.get_mut("topology").and_then(toml::Value::as_table_mut).context("[topology]")?;
         topology.retain(|key, _| key == "switch_model");
         let (kind, key, extents) = match shape {
@@ -110,12 +120,18 @@ impl Experiment {
         for model in models(&mut table, "switch_models") {
             // Ten directions of Tofu's six axes, two of them single.
             model.insert("ports".into(), (12 + i64::from(nic_count)).into());
+            if machine == Whose::Hypothetical
+                && let Some(router) = model.get_mut("router").and_then(toml::Value::as_table_mut)
+            {
+                router.insert("arbitration".into(), "oldest-first".into());
+                router.insert("virtual_channel_buffer_bytes".into(), (32 << 10).into());
+            }
         }
         Ok(Machine::parse(&self.file, &toml::to_string(&table)?)?)
     }
 
-    fn network(&self, shape: Shape, nic_count: u16) -> anyhow::Result<(Machine, Network<Option<Trace>>)> {
-        let machine = self.machine(shape, nic_count)?;
+    fn network(&self, case: &Case) -> anyhow::Result<(Machine, Network<Option<Trace>>)> {
+        let machine = self.machine(case)?;
         let Simulated { network, .. } = simulate(&machine, None)?;
         Ok((machine, network))
     }
@@ -135,20 +151,25 @@ impl Experiment {
     }
 
     fn run_once(&self, case: &Case, start_seed: u64) -> anyhow::Result<Outcome> {
-        let (machine, network) = self.network(case.shape, case.nic_count)?;
+        let (machine, mut network) = self.network(case)?;
         let processes_per_host = match case.traffic {
             Traffic::Ring => RING_PROCESSES_PER_NODE,
             Traffic::AllToAll(..) => 1,
         };
         let plan = Plan::new(case, &network, self.seed);
         let paced = plan.pacing(case, &network)?;
+        if let Traffic::AllToAll(_, Partner::OneSided) = case.traffic {
+            let time_ps = plan.write(case, &mut network, &paced, start_seed)?;
+            let packet_hop_count = network.counters().packet_hop_count;
+            return Ok(Outcome { gap: paced.mean_gap, time_ps, packet_hop_count });
+        }
         let config = Config {
             start_spread_ps: u64::from(case.start_spread_ns) * 1_000,
             seed: start_seed,
             nic_use: NicUse::OneEach,
             // So that the shortest message of the ring is paced too: a gap is for the data of long messages.
             eager_bytes_max: 8 << 10,
-            // The paper's all-to-all writes into the other's memory; its random ring is MPI, and so is ours.
+            // Both are MPI here; the paper's all-to-all is one-sided (`Plan::write`).
             transfer: match case.traffic {
                 Traffic::Ring => Transfer::Get,
                 Traffic::AllToAll(..) => Transfer::Put,
@@ -171,7 +192,7 @@ impl Experiment {
     /// # Errors
     /// The machine cannot be simulated.
     pub(super) fn limits(&self, case: &Case) -> anyhow::Result<Limits> {
-        let (_, network) = self.network(case.shape, case.nic_count)?;
+        let (_, network) = self.network(case)?;
         let plan = Plan::new(case, &network, self.seed);
         let mut limits = Limits { ratios: Vec::new(), wire_bytes: 0, bytes_per_s: 0.0 };
         for step in &plan.steps {
@@ -225,6 +246,15 @@ struct Paced {
 impl Paced {
     fn all(gap: f64) -> Paced {
         Paced { gap: Gap::packets(gap), gap_per_hop: Gap::NONE, gap_of_pair: None, mean_gap: gap }
+    }
+
+    /// The gap of a message that goes so many hops.
+    fn gap_of(&self, from: u32, to: u32, hops: u32) -> Gap {
+        if let Some(gaps) = &self.gap_of_pair {
+            return gaps.get(&(from, to)).copied().unwrap_or_default();
+        }
+        let more = self.gap_per_hop.milli_packets * hops.saturating_sub(1);
+        Gap { milli_packets: self.gap.milli_packets + more }
     }
 
     fn per_hop(gap: f64, mean_hops: f64) -> Paced {
@@ -294,6 +324,36 @@ impl Plan {
             }
         };
         Ok(report?.elapsed_ps)
+    }
+
+    /// One-sided all-to-all: the low-level library below MPI, which is on nobody's way.
+    fn write(
+        &self,
+        case: &Case,
+        network: &mut Network<Option<Trace>>,
+        paced: &Paced,
+        seed: u64,
+    ) -> anyhow::Result<u64> {
+        let Config { send_ps, command_ps, .. } = Config::default();
+        let setup = Setup {
+            nics: self.places.iter().map(|place| place.1).collect(),
+            gap: Gap::NONE,
+            start_spread_ps: u64::from(case.start_spread_ns) * 1_000,
+            seed,
+            memory_bytes_per_s: f64::INFINITY,
+        };
+        let mut targets = vec![Vec::new(); self.places.len()];
+        let mut gaps = BTreeMap::new();
+        for &(from, to) in self.steps.iter().flatten() {
+            targets[from as usize].push(to);
+            let [start, end] = [from, to].map(|process| self.places[process as usize].0);
+            let hops = network.routing().path(network.graph(), start, end, to)?.len() as u32;
+            gaps.insert((from, to), paced.gap_of(from, to, hops));
+        }
+        let gap = |from, to| gaps.get(&(from, to)).copied().unwrap_or_default();
+        let time_ps = puts::run(network, &targets, (case.bytes, send_ps + command_ps), gap, &setup)?;
+        ensure!(network.leftovers().is_none(), "left over: {:?}", network.leftovers());
+        Ok(time_ps)
     }
 
     fn pacing(&self, case: &Case, network: &Network<Option<Trace>>) -> anyhow::Result<Paced> {
@@ -430,15 +490,6 @@ async fn ordered_exchange(mpi: Mpi, partner: Partner, process_of: Vec<u32>, byte
         let (to, from) = partners(partner, rank, step, mpi.size());
         (process_of[to as usize], process_of[from as usize])
     };
-    if partner == Partner::OneSided {
-        // All memory is ready to be written to from the start.
-        let arriving: Result<Vec<_>, Error> =
-            (1..mpi.size()).map(|step| mpi.irecv(of_step(step).1, 0, bytes)).collect();
-        for step in 1..mpi.size() {
-            mpi.send(of_step(step).0, 0, bytes).await?;
-        }
-        return mpi.wait_all(arriving?).await;
-    }
     for step in 1..mpi.size() {
         let (to, from) = of_step(step);
         mpi.sendrecv(to, from, 0, bytes).await?;

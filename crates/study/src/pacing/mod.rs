@@ -2,8 +2,9 @@
 //! paper gaps that need no search.
 //!
 //! Every point is a run of real processes (`ayatori_sim::cluster`) on machines/fx10.toml with its network replaced
-//! (`experiment`). Finished runs are kept in results.csv (`store`), so a study that is stopped goes on. Nothing is fitted:
-//! `findings` computes each verdict, and the page says where curves differ.
+//! (`experiment`), or of bare writes; NSIM's own run is on machines/nsim.toml. Finished runs are kept in results.csv
+//! (`store`), so a study that is stopped goes on. Nothing is fitted: `findings` computes each verdict, and the page says
+//! where curves differ.
 
 mod cases;
 mod curves;
@@ -129,6 +130,15 @@ pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result
             ("table.txt", &table),
             ("report.md", &page),
             ("random-ring.svg", &plot::panels("Random ring", &report::ring_panels(&curves), (0.0, 2.0))?),
+            (
+                "random-ring-hypothetical.svg",
+                &plot::panels(
+                    "Random ring, hypothetical machine",
+                    &report::hypothetical_panels(&curves),
+                    (0.0, 2.0),
+                )?,
+            ),
+            ("gap-by-hops.svg", &plot::panels("Random ring", &report::hop_panels(&curves), (0.0, 2.0))?),
             ("all-to-all.svg", &plot::panels("All-to-all", &report::exchange_panels(&curves), (0.8, 1.2))?),
             (
                 "all-to-all-apart.svg",

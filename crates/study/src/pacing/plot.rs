@@ -23,11 +23,25 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0x44, 0x44, 0x44),
 ];
 
-/// A panel's name and its curves.
-pub(super) type Panel<'a> = (String, Vec<&'a Curve>);
+/// A line of a panel: effect over gap.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+impl Line {
+    /// A curve, named by its length.
+    pub(super) fn of(curve: &Curve) -> Line {
+        Line { name: length(curve.case.bytes), points: curve.points.clone() }
+    }
+}
+
+/// A panel's name and its lines.
+pub(super) type Panel = (String, Vec<Line>);
 
 /// An SVG image of panels with effects from `effect.0` to `effect.1`. Curves are cut off at the upper end.
-pub(super) fn panels(title: &str, panels: &[Panel<'_>], effect: (f64, f64)) -> anyhow::Result<String> {
+pub(super) fn panels(title: &str, panels: &[Panel], effect: (f64, f64)) -> anyhow::Result<String> {
     let rows = panels.len().div_ceil(COLUMNS).max(1);
     let size = (COLUMNS as u32 * PANEL.0, rows as u32 * PANEL.1 + TITLE_HEIGHT);
     let mut text = String::new();
@@ -37,7 +51,7 @@ pub(super) fn panels(title: &str, panels: &[Panel<'_>], effect: (f64, f64)) -> a
     Ok(text)
 }
 
-fn draw(root: &Area<'_>, title: &str, panels: &[Panel<'_>], effect: (f64, f64)) -> anyhow::Result<()> {
+fn draw(root: &Area<'_>, title: &str, panels: &[Panel], effect: (f64, f64)) -> anyhow::Result<()> {
     root.fill(&WHITE)?;
     let title = format!("{title}: time over time without gap, by gap in packet times");
     let below = root.titled(&title, TITLE_FONT)?;
@@ -49,8 +63,8 @@ fn draw(root: &Area<'_>, title: &str, panels: &[Panel<'_>], effect: (f64, f64)) 
     Ok(())
 }
 
-fn panel(area: &Area<'_>, name: &str, curves: &[&Curve], (low, high): (f64, f64)) -> anyhow::Result<()> {
-    let gap_max = curves.iter().map(|curve| curve.last().0).fold(0.0, f64::max).max(1e-9);
+fn panel(area: &Area<'_>, name: &str, all: &[Line], (low, high): (f64, f64)) -> anyhow::Result<()> {
+    let gap_max = all.iter().flat_map(|line| &line.points).map(|point| point.0).fold(0.0, f64::max).max(1e-9);
     let mut chart = ChartBuilder::on(area)
         .caption(name, FONT)
         .margin(10)
@@ -60,12 +74,12 @@ fn panel(area: &Area<'_>, name: &str, curves: &[&Curve], (low, high): (f64, f64)
         .build_cartesian_2d(0.0..gap_max, low..high)?;
     chart.configure_mesh().label_style(FONT).max_light_lines(0).draw()?;
     chart.draw_series(LineSeries::new([(0.0, 1.0), (gap_max, 1.0)], BLACK.mix(0.4)))?;
-    for (number, curve) in curves.iter().enumerate() {
+    for (number, Line { name, points }) in all.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         let style = colour.stroke_width(3);
-        let lines = below(&curve.points, high).into_iter().map(|line| PathElement::new(line, style));
+        let lines = below(points, high).into_iter().map(|line| PathElement::new(line, style));
         let key = move |(x, y)| PathElement::new([(x, y), (x + 24, y)], style);
-        chart.draw_series(lines)?.label(length(curve.case.bytes)).legend(key);
+        chart.draw_series(lines)?.label(name).legend(key);
     }
     chart
         .configure_series_labels()
@@ -105,7 +119,8 @@ mod tests {
     fn a_panel_for_each_and_a_line_for_each_length() {
         let points = [(0.0, 1.0), (8.0, 0.5), (16.0, 3.0)];
         let curves = [curve(0, 1 << 14, &points), curve(0, 1 << 20, &points), curve(1, 1 << 20, &points)];
-        let all = [("24 nodes".into(), vec![&curves[0], &curves[1]]), ("48 nodes".into(), vec![&curves[2]])];
+        let line = |index: usize| Line::of(&curves[index]);
+        let all = [("24 nodes".into(), vec![line(0), line(1)]), ("48 nodes".into(), vec![line(2)])];
         let text = panels("Ring", &all, (0.0, 2.0)).unwrap();
         assert_eq!((text.matches("24 nodes").count(), text.matches("48 nodes").count()), (1, 1));
         assert_eq!((text.matches("16 KiB").count(), text.matches("1 MiB").count()), (1, 2));

@@ -6,6 +6,7 @@ use super::cases::{Case, ORDERS, Pacing, Partner, Shape, Traffic};
 use super::curves::{Curve, NOTHING, NOTHING_OF_DRAWS, length, spread};
 use super::experiment::Limits;
 use super::findings::{self, Verdict};
+use super::plot::{Line, Panel};
 
 /// What links limit: of each main ring (of its shortest messages), and of all-to-all by order.
 #[derive(Debug, Default)]
@@ -31,7 +32,8 @@ pub(super) fn page(input: &Input<'_>) -> String {
         out,
         "Made by `{}` ({}). {done} of {all} runs of the grid{}.\n\n\
          Every time is that of real processes of this library (matching, rendezvous, requests) on the simulated network of \
-         machines/fx10.toml. *Effect*: time over time without gap; lower is better. *Gap*: silence of a NIC after each \
+         machines/fx10.toml, but one-sided all-to-all, which is below MPI: bare writes, each begun when the one before has left \
+         the NIC, means over four draws of start times. *Effect*: time over time without gap; lower is better. *Gap*: silence of a NIC after each \
          packet, in packet times. The paper: H. Shibamura, \"Performance evaluation of communication applications using \
          packet pacing on Fujitsu FX10\", IPSJ SIG HPC, 2014. Its plots are not in numbers, so shapes are compared, not \
          values. Less than {:.0} % is called no effect ({:.0} % where start times are drawn).\n",
@@ -126,9 +128,43 @@ fn knee(out: &mut String, input: &Input<'_>) {
          lane), and the time hardly depends on how much more: curves stay near 1, or rise a little, because a packet that \
          had to wait for room is followed by its gap all the same. Only near the gap that ends the overload does the time \
          fall, and from there on it is what NICs need: (1 + gap) times their unpaced time. On FX10 it falls from gap 0 \
-         on: there the overload costs less, or a gap below the knee relieves more. Which part of its NICs, routers or MPI \
-         makes that difference the paper does not let us tell.\n\n",
+         on: there the overload costs less, or a gap below the knee relieves more. FX10's routers are not published.\n\n",
     );
+    hypothesis(out, input);
+}
+
+/// What other routers change: the cause of the difference, as far as a run can tell.
+fn hypothesis(out: &mut String, input: &Input<'_>) {
+    let own: Vec<&Curve> = input.curves.iter().filter(|curve| curve.is_hypothetical_ring()).collect();
+    if own.is_empty() {
+        return;
+    }
+    out.push_str(
+        "**A hypothesis.** The same ring with routers that let the oldest packet go first and have 32 KiB a lane, all else as \
+         before. The three together (with the channel of a ring chosen on entry, which both machines have) are what it takes; \
+         that FX10 is so is not known.\n\n![hypothetical machine](random-ring-hypothetical.svg)\n\n\
+         | nodes | length | worst before the best gap: stated | hypothetical | best effect: stated | hypothetical |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for curve in own {
+        let same = |other: &&Curve| {
+            other.is_main_ring() && (other.nodes(), other.case.bytes) == (curve.nodes(), curve.case.bytes)
+        };
+        let stated = input.curves.iter().find(same);
+        let figure =
+            |of: fn(&Curve) -> f64| stated.map_or("not run".into(), |curve| format!("{:.2}", of(curve)));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {:.2} | {} | {:.2} |",
+            curve.nodes(),
+            length(curve.case.bytes),
+            figure(Curve::worst_before_best),
+            curve.worst_before_best(),
+            figure(|curve| curve.best().1),
+            curve.best().1
+        );
+    }
+    out.push('\n');
 }
 
 /// The effect at the run nearest a gap.
@@ -327,6 +363,8 @@ fn beyond_section(out: &mut String, input: &Input<'_>) {
          number of NICs are all it needs: an MPI library knows them when it starts.\n\
          - *From who sends to whom*: the same with the links' real loads; and for each message from its own way.\n\n",
     );
+    out.push_str("![gap by hop count](gap-by-hops.svg)\n\n");
+    by_hops(out, input);
     for (what, is_ring) in [("Random ring", true), ("All-to-all", false)] {
         let tried = |curve: &&Curve| curve.is_ring() == is_ring && !curve.beyond.is_empty();
         let curves: Vec<&Curve> = input.curves.iter().filter(tried).collect();
@@ -334,6 +372,26 @@ fn beyond_section(out: &mut String, input: &Input<'_>) {
             ways_table(out, what, &curves);
         }
     }
+}
+
+/// Whether a gap by hop count beats the best gap that is the same for all.
+fn by_hops(out: &mut String, input: &Input<'_>) {
+    let best = |curve: &Curve| {
+        let of_hops = |tried: &&(Pacing, f64, f64)| matches!(tried.0, Pacing::PerHop(_));
+        curve.beyond.iter().filter(of_hops).map(|tried| tried.2).min_by(f64::total_cmp)
+    };
+    let pairs: Vec<(f64, f64)> =
+        main_ring(input).filter_map(|curve| Some((best(curve)?, curve.best().1))).collect();
+    let (better, worse) = (
+        pairs.iter().filter(|pair| pair.0 < pair.1 - NOTHING).count(),
+        pairs.iter().filter(|pair| pair.0 > pair.1 + NOTHING).count(),
+    );
+    let _ = writeln!(
+        out,
+        "Does a gap by hop count beat the best constant gap? On the random ring, each with its best number for that curve: \
+         better by more than 2 % for {better} of {} curves, worse for {worse}.\n",
+        pairs.len()
+    );
 }
 
 fn ways_table(out: &mut String, what: &str, curves: &[&Curve]) {
@@ -389,7 +447,11 @@ fn ways_table(out: &mut String, what: &str, curves: &[&Curve]) {
 
 fn variants_section(out: &mut String, input: &Input<'_>) {
     let is_told_already = |curve: &Curve| {
-        curve.is_main_ring() || curve.is_main_exchange() || curve.is_one_sided() && curve.is_apart()
+        curve.is_main_ring()
+            || curve.is_hypothetical_ring()
+            || curve.is_nsim()
+            || curve.is_main_exchange()
+            || curve.is_one_sided() && curve.is_apart()
     };
     let others: Vec<&Curve> = input.curves.iter().filter(|curve| !is_told_already(curve)).collect();
     if others.is_empty() {
@@ -418,8 +480,9 @@ fn variants_section(out: &mut String, input: &Input<'_>) {
 fn method_section(out: &mut String) {
     out.push_str(
         "## How it was run\n\n\
-         - Routers, links, packets, buffers and times are the paper's table 3 (machines/fx10.toml); a cable's latency, which \
-         it does not give, is the simulator's default. Dimension order X, Y, Z with dateline.\n\
+         - machines/nsim.toml is the paper's table 3, with which NSIM ran all-to-all on 4x2x8. machines/fx10.toml is the \
+         hardware; what is not published of its routers is that table's. A cable's latency is in neither: the simulator's \
+         default. Dimension order X, Y, Z; a ring's virtual channel chosen on entry.\n\
          - The extents of tori below 768 nodes are not in the paper: they double from 2x3x4 to its 8x6x16.\n\
          - Random ring: every process exchanges with both neighbours by non-blocking calls, once; the order is drawn from the \
          seed; rendezvous by get, each process on one of its node's four NICs in turn. FX10's MPI and its software costs are \
@@ -439,7 +502,9 @@ pub(super) fn table(curves: &[Curve]) -> String {
         let columns = curve.case.columns();
         let traffic = columns.split(',').next().unwrap_or_default();
         let name = match curve.is_ring() {
+            true if curve.is_hypothetical_ring() => format!("hypothetical ring {}", curve.case.shape),
             true => format!("ring {} {} NICs", curve.case.shape, curve.case.nic_count),
+            false if curve.is_nsim() => format!("NSIM {traffic}"),
             false if curve.is_apart() => {
                 format!("{traffic}, {}", spread(curve.case.start_spread_ns))
             }
@@ -457,39 +522,68 @@ pub(super) fn table(curves: &[Curve]) -> String {
 }
 
 /// Panels of the main ring: a number of nodes each.
-pub(super) fn ring_panels(curves: &[Curve]) -> Vec<super::plot::Panel<'_>> {
+pub(super) fn ring_panels(curves: &[Curve]) -> Vec<Panel> {
     group(curves.iter().filter(|curve| curve.is_main_ring()), |curve| format!("{} nodes", curve.nodes()))
 }
 
 /// Panels of the main all-to-all: a rank order each, in the paper's order.
-pub(super) fn exchange_panels(curves: &[Curve]) -> Vec<super::plot::Panel<'_>> {
+pub(super) fn exchange_panels(curves: &[Curve]) -> Vec<Panel> {
     order_panels(curves.iter().filter(|curve| curve.is_main_exchange()))
 }
 
 /// The same with one-sided writes by ranks that begin apart, at the spread that was run with all lengths.
-pub(super) fn apart_panels(curves: &[Curve]) -> Vec<super::plot::Panel<'_>> {
+pub(super) fn apart_panels(curves: &[Curve]) -> Vec<Panel> {
     let is_shown = |curve: &&Curve| {
         curve.is_one_sided() && curve.case.start_spread_ns == super::cases::SPREAD_OF_ALL_LENGTHS_NS
     };
     order_panels(curves.iter().filter(is_shown))
 }
 
-fn order_panels<'a>(curves: impl Iterator<Item = &'a Curve>) -> Vec<super::plot::Panel<'a>> {
+/// Panels of the hypothetical machine's ring.
+pub(super) fn hypothetical_panels(curves: &[Curve]) -> Vec<Panel> {
+    group(curves.iter().filter(|curve| curve.is_hypothetical_ring()), |curve| {
+        format!("{} nodes", curve.nodes())
+    })
+}
+
+/// Panels of the main ring, of the longest messages for which both were run: one gap for all, and a gap by hop count.
+pub(super) fn hop_panels(curves: &[Curve]) -> Vec<Panel> {
+    let mut panels: Vec<(u32, Panel)> = Vec::new();
+    for curve in curves.iter().filter(|curve| curve.is_main_ring()) {
+        let of_hops = |tried: &&(Pacing, f64, f64)| matches!(tried.0, Pacing::PerHop(_));
+        let mut by_hops: Vec<(f64, f64)> = vec![(0.0, 1.0)];
+        by_hops.extend(curve.beyond.iter().filter(of_hops).map(|tried| (tried.1, tried.2)));
+        if by_hops.len() == 1 {
+            continue;
+        }
+        by_hops.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let lines = vec![
+            Line { name: "one gap".into(), points: curve.points.clone() },
+            Line { name: "gap by hop count (mean)".into(), points: by_hops },
+        ];
+        let panel = (format!("{} nodes, {}", curve.nodes(), length(curve.case.bytes)), lines);
+        // Lengths come in order: the last stays.
+        match panels.iter_mut().find(|(nodes, _)| *nodes == curve.nodes()) {
+            Some((_, known)) => *known = panel,
+            None => panels.push((curve.nodes(), panel)),
+        }
+    }
+    panels.into_iter().map(|(_, panel)| panel).collect()
+}
+
+fn order_panels<'a>(curves: impl Iterator<Item = &'a Curve>) -> Vec<Panel> {
     let mut panels = group(curves, |curve| curve.case.order_name());
     panels.sort_by_key(|panel| ORDERS.iter().position(|&order| order_name(order) == panel.0));
     panels
 }
 
-fn group<'a>(
-    curves: impl Iterator<Item = &'a Curve>,
-    name: impl Fn(&Curve) -> String,
-) -> Vec<super::plot::Panel<'a>> {
-    let mut panels: Vec<super::plot::Panel<'a>> = Vec::new();
+fn group<'a>(curves: impl Iterator<Item = &'a Curve>, name: impl Fn(&Curve) -> String) -> Vec<Panel> {
+    let mut panels: Vec<Panel> = Vec::new();
     for curve in curves {
         let name = name(curve);
         match panels.iter_mut().find(|panel| panel.0 == name) {
-            Some(panel) => panel.1.push(curve),
-            None => panels.push((name, vec![curve])),
+            Some(panel) => panel.1.push(Line::of(curve)),
+            None => panels.push((name, vec![Line::of(curve)])),
         }
     }
     panels
