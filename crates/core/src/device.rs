@@ -101,7 +101,7 @@ pub mod profiles;
 
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::ids::{ProcessId, Rail, RailSet};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use core::fmt;
 
 /// The longest header a packet may have, in bytes. Every device carries headers up to this.
@@ -128,12 +128,12 @@ pub struct RailCapabilities {
     pub put: bool,
     /// Whether [`Device::get`] works.
     pub get: bool,
-    /// A message shorter than this goes in packets though [`put`](Self::put) or [`get`](Self::get) could move it, where it is
-    /// put or is all that its sender has under way: both sides copy at the same time, which is faster where a CPU is free
-    /// on either side. In bytes; 0: none does.
+    /// Of a message shorter than this the sender offers packets, too, though [`get`](Self::get) could move it, where it is all
+    /// that the sender has under way: both sides copy at the same time, which may be faster where a CPU is free on either
+    /// side. The receiver measures that, if there is [a clock](Device::time), and else has packets. In bytes; 0: none.
     pub transfer_bytes_min: usize,
-    /// Whether a message of any length goes in packets where its sender waits for it and has nothing else under way, so that
-    /// no time of his is lost for it.
+    /// Whether packets are offered of a message of any length where its sender waits for it and has nothing else under way,
+    /// so that none of its time is lost.
     pub streams_awaited: bool,
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,
@@ -416,6 +416,12 @@ pub trait Device {
     #[inline]
     fn expect(&mut self, from: Option<ProcessId>) {
         let _ = from;
+    }
+
+    /// The time, if the device has a clock that is read in a moment (some 50 ns). The core reads none itself: with this one
+    /// it measures which way is the quicker one of a long message that has two, and else takes packets.
+    fn time(&self) -> Option<Instant> {
+        None
     }
 
     /// Makes a buffer reachable by peers' puts and gets on `rail`. `None`: out of resources, use packets.

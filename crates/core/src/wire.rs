@@ -113,6 +113,8 @@ pub enum Header {
         length: u64,
         /// Where the receiver may get it from; may be empty.
         keys: Keys,
+        /// Whether the receiver may ask for packets although it could get it: the sender has time to copy.
+        offers_packets: bool,
     },
     /// Clear to send: the message is matched; send `length` bytes of it.
     Cts {
@@ -161,7 +163,7 @@ mod kind {
     pub(super) const CREDIT: u8 = 10;
 }
 
-/// Flag of `CancelReply`: it is cancelled.
+/// Flag of `CancelReply`: it is cancelled; of `Rts`: packets are offered.
 const FLAG_YES: u8 = 1;
 
 /// A header in bytes, ready for a device.
@@ -212,7 +214,7 @@ impl Header {
         let (kind, flags) = match self {
             Self::Eager(..) => (kind::EAGER, 0),
             Self::EagerSync(..) => (kind::EAGER_SYNC, 0),
-            Self::Rts { .. } => (kind::RTS, 0),
+            Self::Rts { offers_packets, .. } => (kind::RTS, u8::from(*offers_packets) * FLAG_YES),
             Self::Cts { .. } => (kind::CTS, 0),
             Self::Data { .. } => (kind::DATA, 0),
             Self::Fin(..) => (kind::FIN, 0),
@@ -228,7 +230,7 @@ impl Header {
                 out.put_envelope(envelope);
                 out.put_request(*request);
             }
-            Self::Rts { envelope, sender, length, keys } => {
+            Self::Rts { envelope, sender, length, keys, .. } => {
                 out.put_envelope(envelope);
                 out.put_request(*sender);
                 out.put(length.to_le_bytes());
@@ -350,7 +352,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
     let word = reader.word()?;
     let prefix = prefix_of(word);
     let (kind, flags) = (word as u8, (word >> 8) as u8);
-    if flags != 0 && !(kind == kind::CANCEL_REPLY && flags == FLAG_YES) {
+    if flags != 0 && !(matches!(kind, kind::CANCEL_REPLY | kind::RTS) && flags == FLAG_YES) {
         return Err(Malformed("unknown flags"));
     }
     let header = match kind {
@@ -361,6 +363,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
             sender: reader.request()?,
             length: reader.word()?,
             keys: reader.keys()?,
+            offers_packets: flags == FLAG_YES,
         },
         kind::CTS => Header::Cts {
             sender: reader.request()?,
@@ -410,8 +413,11 @@ mod tests {
         prop_oneof![
             envelope().prop_map(Header::Eager),
             (envelope(), request()).prop_map(|(e, r)| Header::EagerSync(e, r)),
-            (envelope(), request(), any::<u64>(), keys())
-                .prop_map(|(envelope, sender, length, keys)| Header::Rts { envelope, sender, length, keys }),
+            (envelope(), request(), any::<u64>(), keys(), any::<bool>()).prop_map(
+                |(envelope, sender, length, keys, offers_packets)| {
+                    Header::Rts { envelope, sender, length, keys, offers_packets }
+                }
+            ),
             (request(), request(), any::<u64>(), keys())
                 .prop_map(|(sender, receiver, length, keys)| Header::Cts { sender, receiver, length, keys }),
             (request(), any::<u64>()).prop_map(|(receiver, offset)| Header::Data { receiver, offset }),

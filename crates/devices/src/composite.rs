@@ -13,7 +13,7 @@ use ayatori_core::device::{
     Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
-use ayatori_core::time::Duration as CoreDuration;
+use ayatori_core::time::{Duration as CoreDuration, Instant};
 use std::time::Duration;
 
 /// The first of TCP's rails.
@@ -194,6 +194,10 @@ impl Device for Composite {
     fn expect(&mut self, from: Option<ProcessId>) {
         self.is_local_expected = from.is_some_and(|process| !self.shm.rails_to(process).is_empty());
         if self.is_local_expected { self.shm.expect(from) } else { self.tcp.expect(from) }
+    }
+
+    fn time(&self) -> Option<Instant> {
+        self.shm.time()
     }
 
     fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {

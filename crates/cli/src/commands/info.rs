@@ -9,7 +9,7 @@ use ayatori_core::coll::select::{self, Question};
 use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::{ProcessId, RailSet};
 use ayatori_core::link::Policy;
-use ayatori_core::transfer::choose::{self, Measured, Rails, Shape};
+use ayatori_core::transfer::choose::{self, Rails, Shape};
 use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
 use ayatori_devices::tcp::{Interface, Settings};
 use ayatori_launch::environment::{self, Launch};
@@ -294,7 +294,6 @@ fn why(length_bytes: usize, rails: &[RailCapabilities]) -> String {
         has_credit: true,
         is_alone: true,
         is_awaited: false,
-        measured: Measured::default(),
     };
     choose::choose(&question).explain(&question, Policy::default())
 }

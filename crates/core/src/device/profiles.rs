@@ -66,8 +66,8 @@ pub fn tcp(
 const SHM_EAGER_BYTES_MAX: usize = 32 << 10;
 
 /// Shared memory: from here on the kernel copies once what its sender does not wait for. Two copies side by side through bulk
-/// lines take less time still (2 CPUs, ping-pong, µs one way, ring / kernel: 256 KiB 23 / 31, 512 KiB 40 / 64, 1 MiB
-/// 79 / 140, 4 MiB 384 / 560), but time of both sides, which a caller that waits can spare.
+/// lines can take less time still (2 CPUs, ping-pong with one buffer a rank, µs one way, ring / kernel: 256 KiB 23 / 31,
+/// 512 KiB 40 / 64, 1 MiB 79 / 140, 4 MiB 384 / 560), but time of both sides, which a caller that waits can spare.
 const SHM_KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
 /// Shared memory's one rail. `slot_bytes` and `payload_bytes_max`: what a slot and the bulk lines of a ring hold;

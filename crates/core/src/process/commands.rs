@@ -460,14 +460,14 @@ impl Process {
                 self.complete(request, Completion::EMPTY);
                 Posted::Done(completion)
             }
-            Body::Rts { sender, keys, .. } => {
+            Body::Rts { sender, keys, offers_packets, .. } => {
                 let link = arrival.link.expect("rendezvous goes over a link");
                 self.links.forget_announcement(link);
                 if let Some(error) = self.links.get(link).failed() {
                     return Posted::Done(Completion { status: Status::EMPTY, error: Some(error) });
                 }
                 let request = self.requests.insert(Request::new(State::Inactive, Buffer::EMPTY, Some(link)));
-                self.begin_receive(request, data.clone(), (link, sender, keys), completion);
+                self.begin_receive(request, data.clone(), (link, sender), (keys, offers_packets), completion);
                 Posted::Pending(request)
             }
         }
@@ -478,11 +478,12 @@ impl Process {
         &mut self,
         request: RequestId,
         data: Data,
-        (link, sender, keys): (LinkIndex, RequestId, Keys),
+        (link, sender): (LinkIndex, RequestId),
+        (keys, offers_packets): (Keys, bool),
         completion: Completion,
     ) {
         let total = completion.status.bytes;
-        let matched = Matched { request, link, sender, data, total, keys, completion };
+        let matched = Matched { request, link, sender, data, total, keys, offers_packets, completion };
         let transfer = self.transfers.receive(matched);
         let receive = self.requests.get_mut(request).expect("the caller made it");
         receive.state = State::Transfer(transfer);

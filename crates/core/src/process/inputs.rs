@@ -222,8 +222,8 @@ impl Process {
         match header {
             Header::Eager(envelope) => self.on_eager(index, &envelope, payload, None),
             Header::EagerSync(envelope, sender) => self.on_eager_sync(index, envelope, payload, sender),
-            Header::Rts { envelope, sender, length, keys } => {
-                self.on_rts(index, envelope, sender, length, keys)
+            Header::Rts { envelope, sender, length, keys, offers_packets } => {
+                self.on_rts(index, envelope, sender, length, (keys, offers_packets))
             }
             Header::Cts { .. } | Header::Data { .. } | Header::Fin(_) => {
                 self.on_transfer_packet(index, &header, payload)
@@ -410,19 +410,19 @@ impl Process {
         envelope: Envelope,
         sender: RequestId,
         length: u64,
-        keys: crate::wire::Keys,
+        (keys, offers_packets): (crate::wire::Keys, bool),
     ) -> Result<(), Blame> {
         let Some(id) = self.request_for(&envelope) else {
             if self.take_long_letter(index, &envelope, (sender, length, keys))? {
                 return Ok(());
             }
             self.links.keep_announcement(index)?;
-            self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys });
+            self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys, offers_packets });
             return Ok(());
         };
         let data = self.requests.get(id).map_or(Data::EMPTY, Request::data);
         let completion = completion_of(&envelope, length, data.len());
-        self.begin_receive(id, data, (index, sender, keys), completion);
+        self.begin_receive(id, data, (index, sender), (keys, offers_packets), completion);
         Ok(())
     }
 

@@ -83,7 +83,7 @@ enum Body {
     /// Eager; `sync`: the sender's request, to be told of the match.
     Eager { data: Stored, sync: Option<RequestId> },
     /// Announced by the sender's request.
-    Rts { sender: RequestId, length: u64, keys: Keys },
+    Rts { sender: RequestId, length: u64, keys: Keys, offers_packets: bool },
     /// A send of our own, still in its buffer.
     Local { request: RequestId, length: u64 },
 }

@@ -34,7 +34,7 @@ impl Process {
         if !goes_on {
             device.flush();
         }
-        self.transfers.deregister(device);
+        self.transfers.clear_away(device);
         worked | moved
     }
 

@@ -3,6 +3,7 @@
 //! [`choose`] is asked by the sender for every message, [`answer`] by the receiver of an announced one when it is matched:
 //! the sender offers what it can, the receiver takes of that what it can. `ayatori info --explain` prints the same value.
 
+pub use super::learn::Learnt;
 use crate::device::RailCapabilities;
 use crate::ids::{Rail, RailSet};
 use crate::link::{self, Policy};
@@ -30,17 +31,6 @@ pub enum Shape {
     Contiguous,
     /// In several: packed and unpacked by whoever has them.
     Pieces,
-}
-
-/// What was measured for a peer and a size class, in picoseconds a message; `None`: nothing yet.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Measured {
-    /// By get.
-    pub get_ps: Option<u64>,
-    /// By put.
-    pub put_ps: Option<u64>,
-    /// By packets.
-    pub stream_ps: Option<u64>,
 }
 
 /// The rails to a peer.
@@ -88,8 +78,6 @@ pub struct Question<'a> {
     pub is_alone: bool,
     /// Whether the sender waits for this message and does nothing else.
     pub is_awaited: bool,
-    /// Of this peer and size class.
-    pub measured: Measured,
 }
 
 /// What the receiver knows of an announced message that is matched.
@@ -103,6 +91,10 @@ pub struct Announced<'a> {
     pub rails: Rails<'a>,
     /// The rails by which the sender lets its memory be read.
     pub offered: RailSet,
+    /// Whether it would rather send packets than wait, too.
+    pub offers_packets: bool,
+    /// What was learnt of this peer and length; `None`: nothing, for there is no clock.
+    pub learnt: Option<Learnt>,
     /// Why gets do not move it, if they were tried.
     pub got: Option<Failure>,
 }
@@ -123,6 +115,8 @@ pub struct Choice {
     pub way: Way,
     /// The rails that read or write memory; empty for packets.
     pub rails: RailSet,
+    /// Of a sender that lets its memory be read: whether the receiver may have packets instead.
+    pub offers_packets: bool,
     /// What decided.
     pub reason: Reason,
 }
@@ -138,10 +132,12 @@ pub enum Reason {
     Writes,
     /// Rails that spread a message write better than they read.
     Spreads,
-    /// Both sides copying at once is faster for a message below `transfer_bytes_min`.
+    /// The sender has time to copy, too; which of both is quicker is not measured.
     BothCopy,
-    /// The sender waits anyway, so its copying costs nothing.
-    Awaited,
+    /// By measurement it is the quicker way.
+    Measured,
+    /// It is measured, to be compared with the way held.
+    Looked,
     /// One end is in pieces that the other side cannot be given.
     Pieces,
     /// Gets were tried and do not work.
@@ -157,39 +153,28 @@ pub fn choose(question: &Question<'_>) -> Choice {
     let Question { length_bytes, rails, is_alone, is_awaited, .. } = *question;
     let limit = link::eager_bytes_max(rails.capabilities(), question.eager_bytes_max);
     if length_bytes <= limit && question.has_credit {
-        return Choice { way: Way::Eager, rails: RailSet::default(), reason: Reason::Short };
+        return Choice::packets(Way::Eager, Reason::Short);
     }
     let spreads = rails.need_acknowledgements();
     // A sender with nothing else under way has time to copy while the receiver does: a long message only if it waits for
-    // that. With more under way, one copy for each is less work.
-    let is_short = |rail: &RailCapabilities| is_alone && length_bytes < rail.transfer_bytes_min;
-    let is_streamed =
-        |rail: &RailCapabilities| is_short(rail) || is_alone && is_awaited && rail.streams_awaited;
+    // that. With more under way, one copy for each is less work. The receiver knows which of both is quicker.
+    let is_short = |rail: &RailCapabilities| length_bytes < rail.transfer_bytes_min;
+    let may_copy =
+        |rail: &RailCapabilities| is_alone && (is_short(rail) || is_awaited && rail.streams_awaited);
     let is_contiguous = question.source == Shape::Contiguous;
     // Over several rails the sender puts where it can: it spreads better than a receiver that gets.
-    let gets =
-        |rail: &RailCapabilities| is_contiguous && rail.get && !(spreads && rail.put) && !is_streamed(rail);
-    let by_get = rails.that(gets);
+    let by_get = rails.that(|rail| is_contiguous && rail.get && !(spreads && rail.put));
     if !by_get.is_empty() {
-        return Choice { way: Way::Get, rails: by_get, reason: Reason::Reads };
+        let offers_packets = !spreads && rails.capabilities().any(may_copy);
+        return Choice { way: Way::Get, rails: by_get, offers_packets, reason: Reason::Reads };
     }
     let by_put = puts(rails);
     if !by_put.is_empty() {
         let reads = rails.capabilities().any(|rail| rail.get);
-        return Choice {
-            way: Way::Put,
-            rails: by_put,
-            reason: if reads { Reason::Spreads } else { Reason::Writes },
-        };
+        return Choice::put(by_put, if reads { Reason::Spreads } else { Reason::Writes });
     }
-    let any = |is: &dyn Fn(&RailCapabilities) -> bool| rails.capabilities().any(is);
-    let reason = match () {
-        () if !any(&|rail| rail.get) => Reason::OnlyPackets,
-        () if !is_contiguous => Reason::Pieces,
-        () if any(&is_short) => Reason::BothCopy,
-        () => Reason::Awaited,
-    };
-    Choice { way: Way::Stream, rails: RailSet::default(), reason }
+    let reads = rails.capabilities().any(|rail| rail.get);
+    Choice::packets(Way::Stream, if reads { Reason::Pieces } else { Reason::OnlyPackets })
 }
 
 /// The rails by which a receiver lets its memory be written. One that could have read and was not let will get packets.
@@ -200,24 +185,39 @@ fn puts(rails: Rails<'_>) -> RailSet {
 
 /// The receiver's decision.
 pub fn answer(announced: &Announced<'_>) -> Choice {
-    let Announced { length_bytes, rails, offered, got, sink } = *announced;
+    let Announced { length_bytes, rails, offered, got, sink, offers_packets, learnt } = *announced;
+    let get = |rails, reason| Choice { way: Way::Get, rails, offers_packets: false, reason };
     if length_bytes == 0 {
-        return Choice { way: Way::Get, rails: RailSet::default(), reason: Reason::Empty };
+        return get(RailSet::default(), Reason::Empty);
     }
     if !offered.is_empty() && got.is_none() {
-        return Choice { way: Way::Get, rails: offered, reason: Reason::Reads };
+        let (way, reason) = match learnt {
+            _ if !offers_packets => (Way::Get, Reason::Reads),
+            None => (Way::Stream, Reason::BothCopy),
+            Some(Learnt::Held(way)) => (way, Reason::Measured),
+            Some(Learnt::Looked(way)) => (way, Reason::Looked),
+        };
+        return if way == Way::Stream { Choice::packets(way, reason) } else { get(offered, reason) };
     }
     let by_put = puts(rails);
     let reason = match got {
         Some(Failure::Broken) => Reason::GetFailed,
         _ if by_put.is_empty() => Reason::OnlyPackets,
         _ if sink != Shape::Contiguous => Reason::Pieces,
-        _ => return Choice { way: Way::Put, rails: by_put, reason: Reason::Writes },
+        _ => return Choice::put(by_put, Reason::Writes),
     };
-    Choice { way: Way::Stream, rails: RailSet::default(), reason }
+    Choice::packets(Way::Stream, reason)
 }
 
 impl Choice {
+    fn packets(way: Way, reason: Reason) -> Self {
+        Self { way, rails: RailSet::default(), offers_packets: false, reason }
+    }
+
+    fn put(rails: RailSet, reason: Reason) -> Self {
+        Self { way: Way::Put, rails, offers_packets: false, reason }
+    }
+
     /// The choice in words, with the figures it rests on, and how the data is spread if there are several rails.
     pub fn explain(&self, question: &Question<'_>, policy: Policy) -> String {
         let mut text = alloc::format!("{}", Explanation { choice: self, question });
@@ -259,11 +259,20 @@ impl fmt::Display for Explanation<'_> {
                      pieces of at most {} B, FIN; one copy in all.",
                     rail.transfer_bytes_max
                 )?;
-                if rail.streams_awaited {
+                if self.choice.offers_packets {
+                    let packet_bytes_max = rail.packet_bytes_max;
                     write!(
                         f,
-                        " A sender that waits for its end and has nothing else under way sends packets instead: both \
-                         sides copying at once is faster."
+                        " Or by packets of at most {packet_bytes_max} B, copied by both sides at once, as the sender has \
+                         nothing else under way: the receiver measures both ways for each peer and power of two of \
+                         lengths, takes the quicker one, begins with packets and looks at the other way again, with at \
+                         most one message in 32."
+                    )?;
+                } else if rail.streams_awaited {
+                    write!(
+                        f,
+                        " A sender that waits for its end and has nothing else under way offers packets, too, which both \
+                         sides copy at once: the receiver takes the way that was quicker by measurement."
                     )?;
                 }
                 Ok(())
@@ -293,14 +302,11 @@ impl fmt::Display for Explanation<'_> {
 
 impl Reason {
     fn fmt_with(self, f: &mut fmt::Formatter<'_>, rail: &RailCapabilities) -> fmt::Result {
-        let (name, least) = (rail.name, rail.transfer_bytes_min);
+        let name = rail.name;
         match self {
-            Self::BothCopy => write!(
-                f,
-                "below {least} B both sides copying at once is faster than one (a sender with more under way lets the \
-                 receiver read its memory)"
-            ),
-            Self::Awaited => write!(f, "the sender waits for it, so both sides copy at once"),
+            Self::BothCopy => write!(f, "the sender has time to copy, and nothing is measured"),
+            Self::Measured => write!(f, "that was quicker by measurement"),
+            Self::Looked => write!(f, "that is measured, to be compared with a get"),
             Self::Pieces => write!(f, "its bytes are in pieces, which the other side is not given"),
             Self::GetFailed => write!(f, "a get failed"),
             _ => write!(f, "{name} neither reads nor writes a peer's memory"),
@@ -322,7 +328,6 @@ mod tests {
             has_credit: true,
             is_alone: true,
             is_awaited: false,
-            measured: Measured::default(),
         }
     }
 
@@ -339,11 +344,16 @@ mod tests {
         assert_eq!(choose(&Question { has_credit: false, ..ask(&rails, 8) }).way, Way::Get);
         rails[0].put = false;
         rails[0].transfer_bytes_min = 9000;
-        assert_eq!([8999, 9000].map(|length| way(&rails, length)), [Way::Stream, Way::Get]);
-        assert_eq!(choose(&Question { is_alone: false, ..ask(&rails, 8999) }).way, Way::Get);
+        let packets = |question: &Question<'_>| {
+            let choice = choose(question);
+            assert_eq!((choice.way, choice.rails), (Way::Get, RailSet(1)));
+            choice.offers_packets
+        };
+        assert_eq!([8999, 9000].map(|length| packets(&ask(&rails, length))), [true, false]);
+        assert!(!packets(&Question { is_alone: false, ..ask(&rails, 8999) }));
         rails[0].streams_awaited = true;
-        let awaited = choose(&Question { is_awaited: true, ..ask(&rails, 9000) });
-        assert_eq!((awaited.way, awaited.reason), (Way::Stream, Reason::Awaited));
+        assert!(packets(&Question { is_awaited: true, ..ask(&rails, 9000) }));
+        assert!(!packets(&Question { is_awaited: true, is_alone: false, ..ask(&rails, 9000) }));
         let strided = choose(&Question { source: Shape::Pieces, ..ask(&rails, 9000) });
         assert_eq!((strided.way, strided.reason), (Way::Stream, Reason::Pieces));
     }
@@ -367,9 +377,18 @@ mod tests {
             sink: Shape::Contiguous,
             rails: Rails { all: &rails, reach: RailSet(1) },
             offered: RailSet(1),
+            offers_packets: false,
+            learnt: None,
             got: None,
         };
         assert_eq!(answer(&announced).way, Way::Get);
+        let either = Announced { offers_packets: true, ..announced };
+        let learnt = |learnt| answer(&Announced { learnt, ..either });
+        assert_eq!((learnt(None).way, learnt(None).reason), (Way::Stream, Reason::BothCopy));
+        assert_eq!(learnt(Some(Learnt::Held(Way::Get))).rails, RailSet(1));
+        assert_eq!(learnt(Some(Learnt::Looked(Way::Stream))).way, Way::Stream);
+        let kept = Announced { learnt: Some(Learnt::Held(Way::Stream)), ..announced };
+        assert_eq!(answer(&kept).way, Way::Get, "the sender has no time to copy");
         assert_eq!(answer(&Announced { got: Some(Failure::Refused), ..announced }).way, Way::Put);
         assert_eq!(answer(&Announced { got: Some(Failure::Broken), ..announced }).way, Way::Stream);
         let asked = Announced { offered: RailSet::default(), ..announced };
@@ -388,8 +407,10 @@ mod tests {
         };
         assert!(explain(&rails, 4097).contains("above the eager limit of 4096 B (the rail's)"));
         rails[0].transfer_bytes_min = 9000;
-        assert!(explain(&rails, 8999).contains("below 9000 B"));
-        assert!(explain(&rails, 8999).contains("packets of at most 8192 B, copied"));
+        assert!(explain(&rails, 8999).contains("packets of at most 8192 B, copied by both sides at once"));
+        assert!(explain(&rails, 8999).contains("the receiver measures both ways"));
+        assert!(!explain(&rails, 9000).contains("the receiver measures both ways"));
+        rails[0].get = false;
         rails[0].long_packet_bytes_max = 99_000;
         assert!(explain(&rails, 8999).contains("packets of at most 8192 B (of 99000 B where"));
         let two = [RailCapabilities::default(); 2];

@@ -11,6 +11,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `choose` | the way of a message, and why |
+//! | `learn` | which of two ways is quicker, by measurement |
 //! | `state` | states and transitions |
 //! | `send` | the sender: announce, give units to rails, put |
 //! | `receive` | the receiver: get, ask, take units |
@@ -21,6 +22,7 @@
 //! in several pieces is packed to, or unpacked from, memory that the operation owns.
 
 pub mod choose;
+mod learn;
 mod receive;
 mod registrations;
 mod send;
@@ -41,9 +43,11 @@ use crate::request::Completion;
 use crate::slab::Slab;
 use crate::time::Instant;
 use crate::wire::{KEYS_MAX, Keys};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use choose::Shape;
+use choose::{Shape, Way};
+use learn::Learner;
 use receive::Fetch;
 use registrations::Registrations;
 use spread::{Gather, Spread};
@@ -71,6 +75,8 @@ struct Transfer {
     gap: Gap,
     /// How the request completes at the end.
     completion: Completion,
+    /// The way that is measured, and since when.
+    measured: Option<(Way, Instant)>,
     work: Work,
 }
 
@@ -122,6 +128,14 @@ enum What {
     Get(u64),
 }
 
+/// What is left to do of a transfer that has ended.
+enum Left {
+    /// Its registration ends.
+    Registration(Rail, RemoteKey),
+    /// It was measured.
+    Measured { link: LinkIndex, bytes: u64, way: Way, since: Instant },
+}
+
 /// All transfers of a process.
 pub(crate) struct Transfers {
     transfers: Slab<Transfer>,
@@ -131,8 +145,10 @@ pub(crate) struct Transfers {
     /// Pieces that this round may still give to rails.
     pieces_left: u32,
     registrations: Registrations,
-    /// Registrations of transfers that have ended.
-    deregister: Vec<(Rail, RemoteKey)>,
+    /// What is left to do of transfers that have ended.
+    left: Vec<Left>,
+    /// What was measured, by links.
+    learners: Vec<Option<Box<Learner>>>,
     /// Requests whose transfers have ended.
     ended: VecDeque<(RequestId, Completion)>,
     /// Memory to pack what is in several pieces.
@@ -148,7 +164,8 @@ impl Transfers {
             active: VecDeque::new(),
             pieces_left: 0,
             registrations: Registrations::new(registrations_count_max),
-            deregister: Vec::new(),
+            left: Vec::new(),
+            learners: Vec::new(),
             ended: VecDeque::new(),
             packed: Vec::new(),
         }
@@ -157,7 +174,7 @@ impl Transfers {
     /// Whether [`advance`](Self::advance) has anything to do.
     #[inline]
     pub(crate) fn has_output(&self) -> bool {
-        !self.active.is_empty() | !self.deregister.is_empty()
+        !self.active.is_empty() | !self.left.is_empty()
     }
 
     /// Whether data is on its way, out or in.
@@ -218,13 +235,31 @@ impl Transfers {
         }
     }
 
-    /// Ends the registrations of transfers that have ended.
-    pub(crate) fn deregister<D: Device>(&mut self, device: &mut D) {
-        for (rail, key) in self.deregister.drain(..) {
-            if self.registrations.release(rail, key) {
-                device.deregister(rail, key);
+    /// Does what is left of transfers that have ended.
+    pub(crate) fn clear_away<D: Device>(&mut self, device: &mut D) {
+        while let Some(left) = self.left.pop() {
+            match left {
+                Left::Registration(rail, key) => {
+                    if self.registrations.release(rail, key) {
+                        device.deregister(rail, key);
+                    }
+                }
+                Left::Measured { link, bytes, way, since } => {
+                    if let Some(now) = device.time() {
+                        self.learner(link).note(bytes, way, now.since(since));
+                    }
+                }
             }
         }
+    }
+
+    /// What was measured by a link.
+    fn learner(&mut self, link: LinkIndex) -> &mut Learner {
+        let at = link as usize;
+        if self.learners.len() <= at {
+            self.learners.resize_with(at + 1, || None);
+        }
+        self.learners[at].get_or_insert_default()
     }
 
     /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those in use when
@@ -264,13 +299,17 @@ impl Transfers {
     fn end(&mut self, id: TransferId) {
         if let Some(transfer) = self.forget(id) {
             self.ended.push_back((transfer.request, transfer.completion));
+            if let Some((way, since)) = transfer.measured {
+                let Transfer { link, total: bytes, .. } = transfer;
+                self.left.push(Left::Measured { link, bytes, way, since });
+            }
         }
     }
 
     /// Takes a transfer out. What it has under way is not waited for.
     fn forget(&mut self, id: TransferId) -> Option<Transfer> {
         let transfer = self.transfers.remove(id)?;
-        self.deregister.extend(transfer.registered.iter());
+        self.left.extend(transfer.registered.iter().map(|(rail, key)| Left::Registration(rail, key)));
         Some(transfer)
     }
 

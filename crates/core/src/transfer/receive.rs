@@ -1,6 +1,6 @@
 //! The receiver of a long message.
 
-use super::choose::{self, Announced, Failure, Rails, Way};
+use super::choose::{self, Announced, Failure, Rails, Shape, Way};
 use super::spread::Gather;
 use super::state::{Event, State};
 use super::{Operation, Transfer, Transfers, What, Work};
@@ -25,6 +25,8 @@ pub(crate) struct Matched {
     pub(crate) total: u64,
     /// Where it may be got from.
     pub(crate) keys: Keys,
+    /// Whether the sender would send packets, too.
+    pub(crate) offers_packets: bool,
     /// How the receive completes.
     pub(crate) completion: Completion,
 }
@@ -37,6 +39,8 @@ pub(super) struct Fetch {
     in_flight: u32,
     /// The sender's memory.
     remote: Keys,
+    /// Whether the sender would send packets, too.
+    offers_packets: bool,
     /// Why no more is got. What is in flight is waited for: a late get would read memory that the sender has deregistered.
     failure: Option<Failure>,
 }
@@ -44,7 +48,7 @@ pub(super) struct Fetch {
 impl Transfers {
     /// A receive is matched with an announced message. Nothing moves before [`advance`](Self::advance).
     pub(crate) fn receive(&mut self, matched: Matched) -> TransferId {
-        let Matched { request, link, sender, data, total, keys, completion } = matched;
+        let Matched { request, link, sender, data, total, keys, offers_packets, completion } = matched;
         let id = self.transfers.insert(Transfer {
             request,
             link,
@@ -55,7 +59,8 @@ impl Transfers {
             registered: Keys::default(),
             gap: Gap::NONE,
             completion,
-            work: Work::Get(Fetch { remote: keys, ..Fetch::default() }),
+            measured: None,
+            work: Work::Get(Fetch { remote: keys, offers_packets, ..Fetch::default() }),
         });
         self.activate(id);
         id
@@ -67,13 +72,17 @@ impl Transfers {
         let Work::Get(fetch) = &transfer.work else { return };
         let (index, total, sender, receiver) =
             (transfer.link, transfer.total, transfer.other, transfer.request);
-        let choice = choose::answer(&Announced {
-            length_bytes: total,
-            sink: transfer.shape(),
-            rails: Rails { all: device.rails(), reach: links.get(index).rails() },
-            offered: fetch.remote.rails(),
-            got: fetch.failure,
-        });
+        let (sink, offered, got) = (transfer.shape(), fetch.remote.rails(), fetch.failure);
+        let offers_packets = fetch.offers_packets;
+        // Pieces cost their packing on either way: what is measured would say little of other messages.
+        let is_measured = offers_packets && got.is_none() && sink == Shape::Contiguous;
+        let now = if is_measured { device.time() } else { None };
+        let learnt = now.map(|_| self.learner(index).pick(total));
+        let rails = Rails { all: device.rails(), reach: links.get(index).rails() };
+        let announced = Announced { length_bytes: total, sink, rails, offered, offers_packets, learnt, got };
+        let choice = choose::answer(&announced);
+        let Some(transfer) = self.transfers.get_mut(id) else { return };
+        transfer.measured = now.map(|now| (choice.way, now));
         if choice.way == Way::Get {
             transfer.go(Event::Get);
             return;

@@ -1,6 +1,6 @@
 //! The sender of a long message.
 
-use super::choose::{self, Measured, Question, Rails, Way};
+use super::choose::{self, Question, Rails, Way};
 use super::spread::Spread;
 use super::state::{Event, State};
 use super::{Operation, Transfer, Transfers, What, Work, shape_of};
@@ -60,7 +60,6 @@ impl Transfers {
             has_credit: false,
             is_alone: announcement.is_alone,
             is_awaited: announcement.is_awaited,
-            measured: Measured::default(),
         });
         let keys = match choice.way {
             Way::Get => self.register(device, choice.rails, data.as_memory()),
@@ -77,9 +76,11 @@ impl Transfers {
             registered: keys,
             gap,
             completion: Completion::EMPTY,
+            measured: None,
             work: Work::None,
         });
-        let header = Header::Rts { envelope, sender: request, length: total, keys };
+        let offers_packets = choice.offers_packets;
+        let header = Header::Rts { envelope, sender: request, length: total, keys, offers_packets };
         links.announce(device, index, header);
         id
     }

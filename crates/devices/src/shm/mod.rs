@@ -44,6 +44,7 @@ use ayatori_core::device::{
     Submitted, Token, profiles,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ayatori_core::time::Instant;
 use ring::{Receiver, Seen, Sender};
 use segment::{Control, STATE_ATTACHED, STATE_DETACHED, Segment};
 use sleep::{Sleeper, Waker};
@@ -106,6 +107,8 @@ pub struct Shm {
     events: VecDeque<Event>,
     policy: WaitPolicy,
     bell: Option<bell::Bell>,
+    /// The start of its clock.
+    began: std::time::Instant,
 }
 
 /// Whole pairs of lines: devices of several ranks may live in one process (tests, benches), and then share none.
@@ -179,6 +182,7 @@ impl Shm {
             events: VecDeque::new(),
             policy: WaitPolicy::new(local_size, config.cpus_count),
             bell: None,
+            began: std::time::Instant::now(),
         })
     }
 
@@ -505,6 +509,11 @@ impl Device for Shm {
         if let Some(local) = from.and_then(|process| self.local_rank_of(process)) {
             self.expected = local;
         }
+    }
+
+    fn time(&self) -> Option<Instant> {
+        let passed = self.began.elapsed();
+        Some(Instant(passed.as_secs() * 1_000_000_000_000 + u64::from(passed.subsec_nanos()) * 1_000))
     }
 
     fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {

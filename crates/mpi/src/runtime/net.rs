@@ -9,7 +9,7 @@ use ayatori_core::device::{
     Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
-use ayatori_core::time::Duration as CoreDuration;
+use ayatori_core::time::{Duration as CoreDuration, Instant};
 use ayatori_devices::composite::Composite;
 use ayatori_devices::shm::{Shm, WaitPolicy};
 use ayatori_devices::threads::Nap;
@@ -168,6 +168,10 @@ impl Device for Net {
     #[inline]
     fn expect(&mut self, from: Option<ProcessId>) {
         on_device!(self, |device| device.expect(from));
+    }
+
+    fn time(&self) -> Option<Instant> {
+        on_device_ref!(self, |device| device.time())
     }
 
     fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {

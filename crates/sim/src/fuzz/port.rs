@@ -9,7 +9,7 @@ use ayatori_core::device::{
     Submitted, Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
-use ayatori_core::time::Duration;
+use ayatori_core::time::{Duration, Instant};
 
 use super::wire::{Access, Arrival, Cargo, Look, Registration, Seen, Wire};
 
@@ -39,6 +39,10 @@ impl Device for Port {
     fn rails_to(&self, peer: ProcessId) -> RailSet {
         let wire = self.wire.borrow();
         wire.rails.between[wire.pair(self.me, peer.0)]
+    }
+
+    fn time(&self) -> Option<Instant> {
+        Some(Instant(self.wire.borrow().now_ps()))
     }
 
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {

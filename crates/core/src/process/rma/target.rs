@@ -78,7 +78,7 @@ impl Process {
         let data = Data::Memory(scratch.buffer(length as usize));
         let completion = super::super::commands::completion_of(envelope, length, length as usize);
         let request = self.requests.insert(Request::new(State::Inactive, crate::buffer::Buffer::EMPTY, None));
-        self.begin_receive(request, data, (index, sender, keys), completion);
+        self.begin_receive(request, data, (index, sender), (keys, false), completion);
         self.adopt_letter(Posted::Pending(request), (at, envelope.source), (scratch, length as usize));
         Ok(true)
     }

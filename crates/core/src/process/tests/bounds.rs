@@ -87,7 +87,13 @@ fn packets_ahead_of_their_turn_are_bounded_by_bytes() {
 fn announcements_that_nobody_matches_are_bounded() {
     let packets = (0..).map(|sequence| {
         let sender = RequestId::from_bits(sequence.into());
-        let header = Header::Rts { envelope: ENVELOPE, sender, length: 1 << 20, keys: Keys::default() };
+        let header = Header::Rts {
+            envelope: ENVELOPE,
+            sender,
+            length: 1 << 20,
+            keys: Keys::default(),
+            offers_packets: false,
+        };
         header.emit(Prefix { credits: 0, sequence }).as_slice().to_vec()
     });
     let (count, what) = take_until_refused(RailCapabilities::default(), 0, packets.take(1 << 20));

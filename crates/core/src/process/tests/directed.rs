@@ -257,7 +257,7 @@ fn gets_and_puts_in_flight_are_waited_for_when_the_next_is_refused() {
 }
 
 #[test]
-fn long_messages_are_offered_for_get_but_where_the_sender_has_time_to_copy() {
+fn packets_are_offered_of_long_messages_where_the_sender_has_time_to_copy() {
     let rail = RailCapabilities { get: true, transfer_bytes_min: 50_000, ..RailCapabilities::default() };
     for streams_awaited in [false, true] {
         // Length, whether the sender waits, whether it has a receive under way.
@@ -277,11 +277,13 @@ fn long_messages_are_offered_for_get_but_where_the_sender_has_time_to_copy() {
                 pending(start(process, port, CommId::WORLD, buffer, 1, 0, SendMode::Standard).unwrap());
             let is_got = is_busy || len >= 50_000 && !(is_awaited && streams_awaited);
             let case = (len, is_awaited, is_busy, streams_awaited);
-            assert_eq!(net.nodes[0].1.registered_count() == 1, is_got, "{case:?}");
+            assert_eq!(net.nodes[0].1.registered_count(), 1, "{case:?}");
+
             let (posted, bytes) = net.receive(1, len);
             net.settle();
             assert!(net.done(1, pending(posted)).is_some() && bytes == vec![5; len], "{case:?}");
             assert_eq!(net.done(0, send), Some(Completion::EMPTY), "{case:?}");
+            assert_eq!(net.shared.borrow().gets_count == 1, is_got, "{case:?}");
         }
     }
 }

@@ -6,6 +6,7 @@ mod directed;
 mod explain;
 mod inter;
 mod layouts;
+mod learn;
 mod model;
 mod net;
 mod paced;

@@ -4,6 +4,7 @@ use crate::buffer::{Buffer, Payload, Piece, payload_len};
 use crate::device::*;
 use crate::ids::{ProcessId, Rail, RailSet};
 use crate::process::{Config, Process};
+use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
@@ -52,8 +53,26 @@ pub(super) struct Shared {
     /// If given: so many gets and puts are taken and wait for `finish_transfers`, the others are refused.
     pub(super) transfers_taken_max: Option<usize>,
     waiting: Vec<Transfer>,
+    /// If given: the time, and what moving data takes of it.
+    pub(super) clock: Option<Clock>,
+    pub(super) gets_count: u32,
     /// The order in which receivers saw envelopes: (from, to).
     pub(super) seen: Vec<(u32, u32)>,
+}
+
+/// A clock that only moving data drives.
+pub(super) struct Clock {
+    pub(super) now: Instant,
+    /// Of a packet, and of a byte in packets.
+    pub(super) packet: [Duration; 2],
+    /// Of a get, and of a byte of it.
+    pub(super) get: [Duration; 2],
+}
+
+impl Clock {
+    fn move_data(&mut self, [each, byte]: [Duration; 2], bytes: usize) {
+        self.now += Duration(each.0 + byte.0 * bytes as u64);
+    }
 }
 
 /// A get or put.
@@ -115,6 +134,9 @@ impl Device for Port {
                 Piece::Virtual(len) => sent.virtual_bytes = Some(len),
             }
         }
+        if let Some(clock) = &mut shared.clock {
+            clock.move_data(clock.packet, sent.payload.len());
+        }
         let at = self.me.0 as usize * shared.count + to.0 as usize;
         shared.queues[at].push_back(sent);
         Ok(())
@@ -165,6 +187,10 @@ impl Device for Port {
         let incoming = self.arrived(incoming.from.0 as usize);
         self.release(incoming);
         Fetched::Whole
+    }
+
+    fn time(&self) -> Option<Instant> {
+        self.shared.borrow().clock.as_ref().map(|clock| clock.now)
     }
 
     fn register(&mut self, _: Rail, buffer: Buffer) -> Option<RemoteKey> {
@@ -248,6 +274,10 @@ impl Port {
             return Ok(Submitted::Pending);
         }
         shared.copy(transfer);
+        shared.gets_count += u32::from(!transfer.is_put);
+        if let Some(clock) = &mut shared.clock {
+            clock.move_data(clock.get, transfer.local.len());
+        }
         if shared.random.one_in(2) {
             return Ok(Submitted::Done);
         }
@@ -278,6 +308,8 @@ impl Net {
             front_one_in: 0,
             transfers_taken_max: None,
             waiting: vec![],
+            clock: None,
+            gets_count: 0,
             seen: vec![],
         }));
         let nodes = (0..count as u32)

@@ -1,0 +1,270 @@
+//! Which way of a long message is quicker, learnt while running.
+//!
+//! Where the receiver may read the sender's memory or have it sent in packets, the quicker way depends on the machine, on the
+//! length, and on the caches that hold the memory; nothing of it is known beforehand, and a program may change it. So the
+//! receiver measures, from the match of a message to its last byte, for each peer and each power of two of lengths. It holds
+//! one way, and after some messages *looks* at the other: [`LOOK_COUNT`] messages in a row go that way, the first of which
+//! is not counted, for it finds the caches as the held way has left them. Then the quicker one is held. Looks become rarer, to
+//! at most one message in 32, and one in 64 where the other way takes twice as long; a held way that becomes slower brings
+//! the next look forward. All of it depends on nothing but the times that come in.
+
+use super::choose::Way;
+use crate::time::Duration;
+
+/// Messages of a look.
+const LOOK_COUNT: u32 = 4;
+/// Messages between two looks: at first and after a change, and at most.
+const PAUSE_MIN: u32 = 4;
+const PAUSE_MAX: u32 = 31 * LOOK_COUNT;
+/// Where the other way takes twice as long.
+const PAUSE_FAR_MAX: u32 = 63 * LOOK_COUNT;
+/// The other way is taken where it is shorter by this part, at least: one in so many.
+const GAIN_MIN_PARTS: u32 = 16;
+/// Messages after a look before a slower way brings the next one forward.
+const PAUSE_SLOWER: u32 = 16;
+
+/// Lengths up to 2^13 bytes are one class, and those from 2^26 on.
+const CLASS_BITS_MIN: u32 = 13;
+const CLASSES_COUNT: usize = 14;
+
+/// Times of a way that are kept, the last ones.
+const TIMES_COUNT: usize = 3;
+
+/// What is to be done with a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Learnt {
+    /// This way was quicker when both were compared, or was not compared yet.
+    Held(Way),
+    /// This way is compared with the one held.
+    Looked(Way),
+}
+
+impl Learnt {
+    /// The way to take.
+    pub fn way(self) -> Way {
+        match self {
+            Self::Held(way) | Self::Looked(way) => way,
+        }
+    }
+}
+
+/// What was measured with one peer.
+#[derive(Default)]
+pub(crate) struct Learner {
+    classes: [Class; CLASSES_COUNT],
+}
+
+impl Learner {
+    /// The way of the next message of this length, [`Way::Get`] or [`Way::Stream`].
+    pub(crate) fn pick(&mut self, length_bytes: u64) -> Learnt {
+        self.classes[class_of(length_bytes)].pick()
+    }
+
+    /// A message took so long.
+    pub(crate) fn note(&mut self, length_bytes: u64, way: Way, took: Duration) {
+        let ns = u32::try_from(took.as_ps() / 1_000).unwrap_or(u32::MAX);
+        self.classes[class_of(length_bytes)].note(usize::from(way == Way::Get), ns.max(1));
+    }
+}
+
+fn class_of(length_bytes: u64) -> usize {
+    let bits = length_bytes.saturating_sub(1).checked_ilog2().unwrap_or(0);
+    (bits.saturating_sub(CLASS_BITS_MIN - 1) as usize).min(CLASSES_COUNT - 1)
+}
+
+/// Messages of similar length. Ways are numbered: 0 is by packets, which is held at first, 1 is by get.
+struct Class {
+    held: usize,
+    is_looking: bool,
+    /// Messages since the look began, or since it ended.
+    count: u32,
+    /// Messages until the next look.
+    pause: u32,
+    /// What the held way took when it was compared, in ns; 0: it was not yet.
+    compared_ns: u32,
+    /// The last times of each way, in ns, and how many there are: of the other way, those of the look.
+    times: [[u32; TIMES_COUNT]; 2],
+    times_count: [u32; 2],
+    /// Whether the next time of the other way is left out.
+    leaves_out: bool,
+}
+
+impl Default for Class {
+    fn default() -> Self {
+        Self {
+            held: 0,
+            is_looking: false,
+            count: 0,
+            pause: PAUSE_MIN,
+            compared_ns: 0,
+            times: [[0; TIMES_COUNT]; 2],
+            times_count: [0; 2],
+            leaves_out: false,
+        }
+    }
+}
+
+impl Class {
+    fn pick(&mut self) -> Learnt {
+        const WAYS: [Way; 2] = [Way::Stream, Way::Get];
+        if self.is_looking && self.count >= LOOK_COUNT {
+            // Not all that were sent on the other way have told their times: they failed, or are under way still.
+            self.end_look(self.pause);
+        } else if !self.is_looking && self.count >= self.pause {
+            self.is_looking = true;
+            self.count = 0;
+            self.leaves_out = true;
+            self.times_count[1 - self.held] = 0;
+        }
+        self.count += 1;
+        match self.is_looking {
+            true => Learnt::Looked(WAYS[1 - self.held]),
+            false => Learnt::Held(WAYS[self.held]),
+        }
+    }
+
+    fn note(&mut self, way: usize, ns: u32) {
+        let is_other = way != self.held;
+        if is_other && !self.is_looking {
+            // Late.
+            return;
+        }
+        if is_other && core::mem::take(&mut self.leaves_out) {
+            return;
+        }
+        self.times[way][self.times_count[way] as usize % TIMES_COUNT] = ns;
+        // Wraps where the ring does.
+        self.times_count[way] = (self.times_count[way] + 1).min(u32::MAX / 6 * 3);
+        let Some(median_ns) = self.median_ns(way) else { return };
+        if is_other {
+            self.compare(median_ns);
+        } else if median_ns > self.compared_ns.saturating_mul(3) / 2
+            && self.compared_ns > 0
+            && self.count >= PAUSE_SLOWER
+            && !self.is_looking
+        {
+            self.compared_ns = median_ns;
+            self.pause = self.count;
+        }
+    }
+
+    /// The median of the last times; `None`: there are too few.
+    fn median_ns(&self, way: usize) -> Option<u32> {
+        let [a, b, c] = self.times[way];
+        (self.times_count[way] as usize >= TIMES_COUNT).then(|| a.max(b).min(c).max(a.min(b)))
+    }
+
+    /// The look is over.
+    fn compare(&mut self, other_ns: u32) {
+        let Some(held_ns) = self.median_ns(self.held) else { return self.end_look(PAUSE_MIN) };
+        if other_ns < held_ns - held_ns / GAIN_MIN_PARTS {
+            self.held = 1 - self.held;
+            self.compared_ns = other_ns;
+            return self.end_look(PAUSE_SLOWER);
+        }
+        self.compared_ns = held_ns;
+        let most = if other_ns / 2 >= held_ns { PAUSE_FAR_MAX } else { PAUSE_MAX };
+        self.end_look((self.pause.max(PAUSE_MIN) * 2).min(most));
+    }
+
+    fn end_look(&mut self, pause: u32) {
+        self.is_looking = false;
+        self.count = 0;
+        self.pause = pause;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs messages of a length on a model of what each way takes, in ns; how many went by get.
+    fn run(learner: &mut Learner, count: u32, bytes: u64, model: impl Fn(u32, Way) -> u64) -> u32 {
+        let mut got_count = 0;
+        for n in 0..count {
+            let way = learner.pick(bytes).way();
+            got_count += u32::from(way == Way::Get);
+            learner.note(bytes, way, Duration::from_ns(model(n, way)));
+        }
+        got_count
+    }
+
+    fn ns(way: Way, stream: u64, get: u64) -> u64 {
+        if way == Way::Get { get } else { stream }
+    }
+
+    #[test]
+    fn the_quicker_way_is_held_after_a_first_look() {
+        let mut learner = Learner::default();
+        let got = run(&mut learner, 20, 1 << 20, |_, way| ns(way, 140_000, 80_000));
+        assert!(got >= 12, "{got} of 20");
+        let got = run(&mut learner, 1_000, 1 << 20, |_, way| ns(way, 140_000, 80_000));
+        assert!(got >= 960, "{got} of 1000");
+    }
+
+    #[test]
+    fn looks_cost_at_most_one_message_in_32() {
+        for (stream, get, most) in [(100, 110, 1_000 / 32 + 8), (100, 250, 1_000 / 64 + 8)] {
+            let mut learner = Learner::default();
+            run(&mut learner, 1_000, 1 << 16, |_, way| ns(way, stream, get));
+            let got = run(&mut learner, 1_000, 1 << 16, |_, way| ns(way, stream, get));
+            assert!(got > 0 && got <= most, "{got} of 1000 by get");
+        }
+    }
+
+    #[test]
+    fn a_crossover_that_moves_is_followed() {
+        // Packets cost little to begin and much a byte; where they cross moves between 64 KiB and 4 MiB.
+        let cost = |crossover: u64, bytes: u64, way| ns(way, bytes / 10, crossover / 20 + bytes / 20);
+        let mut learner = Learner::default();
+        for crossover in [1 << 16, 1 << 22, 1 << 18, 1 << 20] {
+            for bits in 15..=24 {
+                let bytes = 1 << bits;
+                run(&mut learner, 600, bytes, |_, way| cost(crossover, bytes, way));
+                let got = run(&mut learner, 100, bytes, |_, way| cost(crossover, bytes, way));
+                let is_right = if bytes >= 2 * crossover { got >= 80 } else { got <= 20 };
+                assert!(
+                    is_right || bytes == crossover,
+                    "{bytes} B, crossover at {crossover}: {got} of 100 by get"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_way_that_becomes_slower_is_left_within_25_messages() {
+        let mut learner = Learner::default();
+        run(&mut learner, 2_000, 1 << 20, |_, way| ns(way, 80, 140));
+        run(&mut learner, 25, 1 << 20, |_, way| ns(way, 150, 100));
+        let got = run(&mut learner, 16, 1 << 20, |_, way| ns(way, 150, 100));
+        assert!(got >= 12, "{got} of 16");
+    }
+
+    #[test]
+    fn single_slow_messages_change_nothing() {
+        let mut learner = Learner::default();
+        run(&mut learner, 100, 1 << 20, |_, way| ns(way, 80, 140));
+        let got =
+            run(&mut learner, 1_000, 1 << 20, |n, way| ns(way, if n % 7 == 0 { 5_000 } else { 80 }, 140));
+        assert!(got <= 60, "{got} of 1000 by get");
+    }
+
+    #[test]
+    fn times_that_never_come_end_a_look() {
+        let mut learner = Learner::default();
+        let mut got_count = 0;
+        for _ in 0..100 {
+            match learner.pick(1 << 20).way() {
+                Way::Get => got_count += 1,
+                way => learner.note(1 << 20, way, Duration::from_us(9)),
+            }
+        }
+        assert!((LOOK_COUNT..=55).contains(&got_count), "{got_count}");
+    }
+
+    #[test]
+    fn lengths_of_one_power_of_two_are_a_class() {
+        assert_eq!([0, 1, 8192, 8193, 16384, 16385].map(class_of), [0, 0, 0, 1, 1, 2]);
+        assert_eq!([1 << 20, (1 << 20) + 1, u64::MAX].map(class_of), [7, 8, 13]);
+    }
+}
