@@ -209,11 +209,17 @@ fn parse(message: &[u8], window: (u64, u64), way: Way) -> Result<Vec<Listed>, Fa
 }
 
 /// The ranges that pieces cover, in order.
-fn runs(lists: &[Vec<Listed>], gap_max: u64) -> Vec<(u64, u64)> {
+fn runs(lists: &[Vec<Listed>]) -> Vec<(u64, u64)> {
     let mut pieces: Vec<_> = lists.iter().flatten().map(|(at, len, _)| (*at, at + *len as u64)).collect();
-    pieces.sort_unstable();
+    // Each list is in order already.
+    pieces.sort();
+    joined(&pieces, 0)
+}
+
+/// The same ranges, in order, with those joined that have at most `gap_max` bytes between them.
+fn joined(ranges: &[(u64, u64)], gap_max: u64) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
-    for (begin, end) in pieces {
+    for (begin, end) in ranges.iter().copied() {
         match runs.last_mut() {
             Some(last) if begin <= last.1.saturating_add(gap_max) => last.1 = last.1.max(end),
             _ => runs.push((begin, end)),
@@ -240,8 +246,8 @@ impl Window<'_> {
     fn write(&self, messages: &mut [Scratch], lists: &[Vec<Listed>]) -> Result<(), Errno> {
         let store = &self.file.store;
         store.touch();
-        let closely = runs(lists, 0);
-        let joined = runs(lists, HOLE_BYTES_MAX);
+        let closely = runs(lists);
+        let joined = joined(&closely, HOLE_BYTES_MAX);
         // Holes are written only where nobody else can write them meanwhile.
         let with_holes = self.sieves && store.is_readable && joined.len() < closely.len();
         let runs = if with_holes { joined } else { closely };
@@ -271,7 +277,7 @@ impl Window<'_> {
 
     /// Reads the pieces of all lists; where the file ends, if that is before the last.
     fn read(&self, lists: &[Vec<Listed>]) -> Result<u64, Errno> {
-        for run in runs(lists, HOLE_BYTES_MAX) {
+        for run in joined(&runs(lists), HOLE_BYTES_MAX) {
             let part = self.part(run);
             let got = self.file.store.fd.transfer(Way::Read, run.0, part)?;
             if got < part.len() {
@@ -482,7 +488,8 @@ mod tests {
     #[test]
     fn runs_join_what_touches_or_overlaps() {
         let lists = [vec![(10, 5, 0), (30, 2, 0)], vec![(15, 3, 0), (12, 2, 0)], vec![]];
-        assert_eq!(runs(&lists, 0), [(10, 18), (30, 32)]);
-        assert_eq!(runs(&lists, 12), [(10, 32)]);
+        assert_eq!(runs(&lists), [(10, 18), (30, 32)]);
+        assert_eq!(joined(&runs(&lists), 12), [(10, 32)]);
+        assert_eq!(joined(&runs(&lists), 11), runs(&lists));
     }
 }

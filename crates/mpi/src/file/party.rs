@@ -33,6 +33,7 @@ impl Party {
         let (new, posted, group, rank) = {
             let mut process = process()?;
             let parent = process.comms.get(comm, "comm")?;
+            parent.check_intra("comm")?;
             let (id, group, rank) = (parent.id(), parent.group().clone(), parent.rank());
             let Machine { core, device, node, .. } = process.engine();
             let context = core.next_context();
