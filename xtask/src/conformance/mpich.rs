@@ -209,13 +209,14 @@ fn compile(library: Library, suite: &Path, runs: &[Run]) -> Result<Compiled> {
     fs::write(suite.join("include/mtest_mpix.h"), "")?;
     let (cc, _) = library.wrappers().context("this library has no compiler wrappers")?;
     let common = ["mtest", "mtest_common", "dtypes", "mtest_single", "mtest_thread", "run_mpitests"];
-    for name in common {
-        let source = suite.join("util").join(format!("{name}.c"));
+    fs::write(suite.join("dtpools/dtpoolsconf.h"), CONFIGURATION)?;
+    let common = common.map(|name| suite.join("util").join(name).with_extension("c"));
+    for source in common.into_iter().chain(pool_sources(suite)?) {
         let mut command = cc_command(&cc, suite);
-        command.arg("-c").arg(&source).arg("-o").arg(suite.join("util").join(format!("{name}.o")));
+        command.arg("-c").arg(&source).arg("-o").arg(source.with_extension("o"));
         let outcome = process::capture(&mut command, Duration::from_secs(120))?;
         if !outcome.success() {
-            bail!("{name}.c of the suite does not compile: {}", outcome.reason());
+            bail!("{} of the suite does not compile: {}", source.display(), outcome.reason());
         }
     }
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
@@ -241,7 +242,16 @@ fn compile(library: Library, suite: &Path, runs: &[Run]) -> Result<Compiled> {
 fn cc_command(cc: &Path, suite: &Path) -> Command {
     let mut command = Command::new(cc);
     command.args(["-O1", "-w", "-std=gnu11", "-pthread", "-I"]).arg(suite.join("include"));
+    command.arg("-I").arg(suite.join("dtpools/include"));
     command
+}
+
+/// The suite's pools of datatypes, which some programs draw from.
+fn pool_sources(suite: &Path) -> Result<Vec<PathBuf>> {
+    let folder = suite.join("dtpools/src");
+    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    Ok(files.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect())
 }
 
 /// Most programs are one file; `Makefile.am` says of the others which file, and with which macros.
@@ -269,6 +279,9 @@ fn compile_one(cc: &Path, suite: &Path, name: &str) -> Result<PathBuf> {
     command.args(["mtest.o", "mtest_common.o", "dtypes.o", threads].map(|object| util.join(object)));
     if text.contains("int run(") {
         command.arg(util.join("run_mpitests.o"));
+    }
+    if text.contains("dtpools.h") || text.contains("mtest_dtp.h") {
+        command.args(pool_sources(suite)?.iter().map(|source| source.with_extension("o")));
     }
     command.arg("-o").arg(&to).arg("-lm");
     let outcome = process::capture(&mut command, Duration::from_secs(120))?;
