@@ -48,8 +48,11 @@ int main(int argc, char **argv)
     OK(MPI_Info_set(info, "mpi_hw_resource_type", "mpi_shared_memory"));
     OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, info, &comm));
     has_this_host("guided by mpi_shared_memory", comm);
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, 0, info, &comm));
+    has_this_host("guided by the resource mpi_shared_memory", comm);
     OK(MPI_Info_set(info, "mpi_hw_resource_type", "a resource nobody knows"));
     gives_null("an unknown resource", MPI_COMM_TYPE_HW_GUIDED, info);
+    gives_null("an unknown resource of another kind", MPI_COMM_TYPE_RESOURCE_GUIDED, info);
     OK(MPI_Info_free(&info));
     gives_null("MPI_UNDEFINED", MPI_UNDEFINED, MPI_INFO_NULL);
     return check_end();

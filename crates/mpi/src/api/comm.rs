@@ -292,7 +292,9 @@ api! {
     fn MPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
         let color = match split_type {
             MPI_COMM_TYPE_SHARED => Some(color_of_host(comm)?),
-            MPI_COMM_TYPE_HW_GUIDED if asks_for_shared_memory(info)? => Some(color_of_host(comm)?),
+            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED if asks_for_shared_memory(info)? => {
+                Some(color_of_host(comm)?)
+            }
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_HW_UNGUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED | MPI_UNDEFINED => None,
             _ => return Err(fault(MPI_ERR_ARG, format_args!("argument split_type ({split_type}) is not a split type"))),
         };
