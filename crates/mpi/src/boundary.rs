@@ -29,7 +29,7 @@ use crate::fault::{Fault, Object, fault};
 use crate::file;
 use crate::runtime::exit::{abort, panic_text};
 use crate::state;
-use crate::{calls, why, win};
+use crate::{calls, session, why, win};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -99,7 +99,7 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
             // One that does not exist has the handler of files to be opened (MPI-5.0 §14.7).
             Object::File(file) => Some(file::errhandler(file).unwrap_or_else(|| handlers().of_no_file)),
             Object::Win(win) => win::errhandler_of(win),
-            Object::Session(_) => None,
+            Object::Session(session) => session::errhandler_of(session),
         };
         let to_self = || {
             let (of_self, of_world) = (of_comm(MPI_COMM_SELF)?, of_comm(MPI_COMM_WORLD)?);

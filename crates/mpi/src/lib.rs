@@ -51,6 +51,7 @@ mod operation;
 mod phase;
 mod request;
 mod runtime;
+mod session;
 mod staging;
 mod state;
 mod topology;

@@ -3,7 +3,7 @@
 use crate::abi::{MPI_ERR_OTHER, MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE};
 use crate::fault::{Fault, fault};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, Ordering};
 
 /// How far the process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +17,50 @@ pub(crate) enum Phase {
     After,
 }
 
+/// How far the world is: `MPI_Init` and `MPI_Finalize` (MPI-5.0 §11.2). Sessions may start MPI before it and keep it after.
+static WORLD: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+/// Sessions that have not ended.
+static SESSION_COUNT: AtomicU32 = AtomicU32::new(0);
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 static THREAD_LEVEL: AtomicI32 = AtomicI32::new(MPI_THREAD_SINGLE);
 
-/// How far the process is.
-#[inline(always)]
-pub(crate) fn phase() -> Phase {
-    match PHASE.load(Ordering::Acquire) {
+fn of_byte(byte: u8) -> Phase {
+    match byte {
         0 => Phase::Before,
         1 => Phase::Running,
         _ => Phase::After,
     }
+}
+
+/// How far the process is.
+#[inline(always)]
+pub(crate) fn phase() -> Phase {
+    of_byte(PHASE.load(Ordering::Acquire))
+}
+
+/// How far the world is.
+pub(crate) fn world() -> Phase {
+    of_byte(WORLD.load(Ordering::Acquire))
+}
+
+/// The world goes on to `phase`.
+pub(crate) fn set_world(phase: Phase) {
+    WORLD.store(phase as u8, Ordering::Release);
+}
+
+/// How many sessions have not ended.
+pub(crate) fn session_count() -> u32 {
+    SESSION_COUNT.load(Ordering::Acquire)
+}
+
+/// A session has begun.
+pub(crate) fn add_session() {
+    SESSION_COUNT.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A session has ended; how many are left.
+pub(crate) fn remove_session() -> u32 {
+    SESSION_COUNT.fetch_sub(1, Ordering::AcqRel) - 1
 }
 
 /// The process goes on to `phase`.

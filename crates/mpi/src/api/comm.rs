@@ -76,6 +76,18 @@ impl Heritage {
     }
 }
 
+/// The handle of a communicator that was made of groups alone.
+pub(super) fn adopt_alone(id: CommId, hints: Hints, errhandler: MPI_Errhandler) -> Result<MPI_Comm, Fault> {
+    let mut process = process()?;
+    let shape = Shape::from(process.engine().core.comm(id)?);
+    let mut comm = Comm::shaped(id, shape, "", handlers().retain(errhandler, Kind::Comm)?);
+    if let Some(gap) = hints.gap {
+        process.engine().core.set_comm_gap(id, Some(gap))?;
+    }
+    comm.take_hints(hints);
+    process.comms.insert(comm)
+}
+
 /// The hints of the communicator that is duplicated.
 fn own_hints(comm: MPI_Comm) -> Result<Hints, Fault> {
     Ok(process()?.comms.get(comm, "comm")?.hints())
@@ -110,7 +122,7 @@ fn begin_duplicate(comm: MPI_Comm, hints: Hints) -> Result<(MPI_Comm, Posted), F
 }
 
 /// Waits for the making of a communicator.
-fn finish_making(posted: Posted, comm: MPI_Comm) -> Result<(), Fault> {
+pub(super) fn finish_making(posted: Posted, comm: MPI_Comm) -> Result<(), Fault> {
     let completion = wait(process()?, posted)?;
     crate::request::check(&completion, comm)
 }

@@ -49,7 +49,7 @@ api! {
         start::start(MPI_THREAD_SINGLE).map(|_| ())
     }
 
-    /// MPI-5.0 §11.2.1. The level asked for is the level given.
+    /// MPI-5.0 §11.2.1. The level asked for is the level given, or a higher one that a session asked for before.
     fn MPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: Out<c_int>) {
         let _ = (argc, argv);
         let level = start::start(required)?;
@@ -63,12 +63,12 @@ api! {
 
     /// Works at any time.
     fn MPI_Initialized(flag: Out<c_int>) {
-        flag.set("flag", c_int::from(phase::phase() != Phase::Before))
+        flag.set("flag", c_int::from(phase::world() != Phase::Before))
     }
 
     /// Works at any time.
     fn MPI_Finalized(flag: Out<c_int>) {
-        flag.set("flag", c_int::from(phase::phase() == Phase::After))
+        flag.set("flag", c_int::from(phase::world() == Phase::After))
     }
 
     /// MPI-5.0 §11.6.2

@@ -7,6 +7,7 @@ use crate::errhandler::{self, Action, Kind, handlers};
 use crate::error::codes;
 use crate::fault::{Fault, Object, fault};
 use crate::file;
+use crate::session::{check as check_session, sessions};
 use crate::state::process;
 use crate::win;
 use std::ffi::c_int;
@@ -119,6 +120,27 @@ api! {
         let handler = own.unwrap_or(handlers.of_no_file);
         let handler = handlers.retain(handler, Kind::File)?;
         errhandler.set("errhandler", handler)
+    }
+
+    /// The old handler loses this session as a user, the new one gains it.
+    fn MPI_Session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) on session {
+        check_session(session)?;
+        let new = handlers().retain(errhandler, Kind::Session)?;
+        let old = std::mem::replace(&mut sessions().get_mut(session, "session")?.errhandler, new);
+        handlers().release(old)
+    }
+
+    /// The handle is the caller's to free.
+    fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: Out<MPI_Errhandler>) on session {
+        let handler = sessions().get(session, "session")?.errhandler;
+        let handler = handlers().retain(handler, Kind::Session)?;
+        errhandler.set("errhandler", handler)
+    }
+
+    /// MPI-5.0 §9.5
+    fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) on session {
+        check_session(session)?;
+        call(Object::Session(session), errorcode)
     }
 
     /// MPI-5.0 §9.5

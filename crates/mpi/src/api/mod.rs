@@ -22,6 +22,7 @@ pub(crate) mod p2p;
 pub(crate) mod partitioned;
 pub(crate) mod request;
 pub(crate) mod rma;
+pub(crate) mod session;
 pub(crate) mod status;
 pub(crate) mod topology;
 

@@ -4,6 +4,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::fault::{Fault, fault};
 use crate::host::this_thread;
+use crate::lock::locked;
 use crate::phase::{self, Phase};
 use crate::state;
 use crate::why::{self, Waits};
@@ -12,8 +13,9 @@ use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once};
 
-use super::exit::launcher;
+use super::exit::{call_at_exit, launcher};
 use super::helper;
 use super::launch;
 use super::mode::Mode;
@@ -22,17 +24,76 @@ use super::wait::{wait, wait_until};
 /// The thread that started MPI, by the kernel's id.
 static MAIN_THREAD: AtomicU32 = AtomicU32::new(0);
 
+/// Only one thread at a time starts MPI or ends it.
+static BOUNDS: Mutex<()> = Mutex::new(());
+
 /// `MPI_Init_thread`; gives the level.
 pub(crate) fn start(required: c_int) -> Result<c_int, Fault> {
+    let _alone = locked(&BOUNDS);
     let levels = [MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE];
     if !levels.contains(&required) {
         return Err(fault(MPI_ERR_ARG, format_args!("argument required ({required}) is not a thread level")));
     }
-    match phase::phase() {
+    match phase::world() {
         Phase::Before => {}
         Phase::Running => return Err(fault(MPI_ERR_OTHER, format_args!("MPI was initialized before"))),
         Phase::After => {
             return Err(fault(MPI_ERR_OTHER, format_args!("MPI cannot be initialized after MPI_Finalize")));
+        }
+    }
+    let level = begin(required)?;
+    MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
+    phase::set_world(Phase::Running);
+    Ok(level)
+}
+
+/// `MPI_Session_init`; gives the level. Without one asked for it is that in force.
+pub(crate) fn begin_session(asked: Option<c_int>) -> Result<c_int, Fault> {
+    let _alone = locked(&BOUNDS);
+    let level = begin(asked.unwrap_or(MPI_THREAD_SINGLE))?;
+    phase::add_session();
+    END_WITH_PROGRAM.call_once(|| call_at_exit(at_exit));
+    Ok(level)
+}
+
+static END_WITH_PROGRAM: Once = Once::new();
+
+/// The program ends. MPI does, too, if only sessions used it and all have ended: after the last one, another could begin.
+extern "C" fn at_exit() {
+    if phase::phase() != Phase::Running || phase::session_count() > 0 || phase::world() == Phase::Running {
+        return;
+    }
+    if let Ok(Err(fault)) = std::panic::catch_unwind(end) {
+        eprintln!("ayatori: MPI does not end well after its last session: {fault:?}");
+    }
+}
+
+/// The last thing of `MPI_Session_finalize`: what was sent leaves, as long as others may still answer.
+pub(crate) fn end_session() -> Result<(), Fault> {
+    let _alone = locked(&BOUNDS);
+    if phase::remove_session() == 0 && phase::world() != Phase::Running {
+        flush()?;
+    }
+    Ok(())
+}
+
+/// Starts MPI with this thread level. If it runs, the level may rise.
+fn begin(required: c_int) -> Result<c_int, Fault> {
+    match phase::phase() {
+        Phase::Before => {}
+        Phase::Running => {
+            let level = required.max(phase::thread_level());
+            phase::set_thread_level(level);
+            if level == MPI_THREAD_MULTIPLE {
+                state::set_concurrent(true);
+            }
+            return Ok(level);
+        }
+        Phase::After => {
+            return Err(fault(
+                MPI_ERR_OTHER,
+                format_args!("MPI has ended with MPI_Finalize, and does not start a second time"),
+            ));
         }
     }
     let mode = Mode::from_environment()?;
@@ -84,13 +145,35 @@ impl From<ayatori_launch::pmi::Error> for Leaving {
 
 /// `MPI_Finalize`
 pub(crate) fn finish() -> Result<(), Fault> {
+    let _alone = locked(&BOUNDS);
+    phase::check_running()?;
+    if phase::world() != Phase::Running {
+        return Err(fault(MPI_ERR_OTHER, format_args!("MPI_Finalize is called without MPI_Init, or twice")));
+    }
     // Attributes of MPI_COMM_SELF first, while MPI still works (MPI-5.0 §11.4.1).
     let attributes = std::mem::take(&mut state::process()?.comms.get_mut(MPI_COMM_SELF, "comm")?.attributes);
     crate::attribute::delete_all(MPI_COMM_SELF.0, attributes)?;
+    if phase::session_count() > 0 {
+        flush()?;
+        phase::set_world(Phase::After);
+        return Ok(());
+    }
+    end()?;
+    phase::set_world(Phase::After);
+    Ok(())
+}
+
+/// What has been sent leaves.
+fn flush() -> Result<(), Fault> {
+    let left = Waits::Other("its last messages to leave");
+    wait_until(left, |process| Ok((!process.engine().core.wants_transmit()).then_some(())))
+}
+
+/// MPI ends in this process.
+fn end() -> Result<(), Fault> {
     helper::end_offload();
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
-    let left = Waits::Other("its last messages to leave");
-    wait_until(left, |process| Ok((!process.engine().core.wants_transmit()).then_some(())))?;
+    flush()?;
     // Nobody leaves while another may need its answers.
     let posted = state::process()?.engine().begin_barrier(CommId::WORLD)?;
     wait(state::process()?, posted)?;
