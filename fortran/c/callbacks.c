@@ -197,10 +197,10 @@ struct grequest {
     void (*query)(MPI_Aint *, MPI_Status *, int *);
     void (*release)(MPI_Aint *, int *);
     void (*cancel)(MPI_Aint *, int *, int *);
-    MPI_Aint extra;
+    MPI_Aint *extra;
 };
 
-struct grequest *grequest_new(procedure query, procedure release, procedure cancel, MPI_Aint extra)
+struct grequest *grequest_new(procedure query, procedure release, procedure cancel, MPI_Aint *extra)
 {
     struct grequest *state = malloc(sizeof *state);
     if (state == NULL) return NULL;
@@ -215,7 +215,7 @@ int grequest_query(void *extra, MPI_Status *status)
 {
     struct grequest *state = extra;
     int code = MPI_SUCCESS;
-    state->query(&state->extra, status, &code);
+    state->query(state->extra, status, &code);
     return code;
 }
 
@@ -223,7 +223,7 @@ int grequest_free(void *extra)
 {
     struct grequest *state = extra;
     int code = MPI_SUCCESS;
-    state->release(&state->extra, &code);
+    state->release(state->extra, &code);
     free(state);
     return code;
 }
@@ -232,7 +232,7 @@ int grequest_cancel(void *extra, int complete)
 {
     struct grequest *state = extra;
     int code = MPI_SUCCESS;
-    state->cancel(&state->extra, &complete, &code);
+    state->cancel(state->extra, &complete, &code);
     return code;
 }
 

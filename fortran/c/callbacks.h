@@ -31,9 +31,10 @@ HIDDEN MPI_Type_delete_attr_function type_delete;
 HIDDEN MPI_Win_copy_attr_function win_copy;
 HIDDEN MPI_Win_delete_attr_function win_delete;
 
-/* A generalized request. */
+/* A generalized request. Its procedures get the very variable that was the extra state, not its value: other libraries do
+ * that, too, and programs let their procedures change it. */
 struct grequest;
-HIDDEN struct grequest *grequest_new(procedure query, procedure release, procedure cancel, MPI_Aint extra);
+HIDDEN struct grequest *grequest_new(procedure query, procedure release, procedure cancel, MPI_Aint *extra);
 HIDDEN MPI_Grequest_query_function grequest_query;
 HIDDEN MPI_Grequest_free_function grequest_free;
 HIDDEN MPI_Grequest_cancel_function grequest_cancel;

@@ -2,10 +2,12 @@
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "binding.h"
 
-int ayatori_bottom_, ayatori_in_place_, ayatori_buffer_automatic_;
-int ayatori_status_ignore_[8], ayatori_statuses_ignore_[8], ayatori_errcodes_ignore_[1];
-int ayatori_unweighted_[1], ayatori_weights_empty_[1];
-char ayatori_argv_null_[1], ayatori_argvs_null_[1];
+/* As compilers align common blocks. */
+#define SENTINEL __attribute__((aligned(32)))
+SENTINEL int ayatori_bottom_, ayatori_in_place_, ayatori_buffer_automatic_;
+SENTINEL int ayatori_status_ignore_[8], ayatori_statuses_ignore_[8], ayatori_errcodes_ignore_[1];
+SENTINEL int ayatori_unweighted_[1], ayatori_weights_empty_[1];
+SENTINEL char ayatori_argv_null_[1], ayatori_argvs_null_[1];
 
 char *text_in(char *few, size_t few_bytes, const char *text, size_t length, int strip)
 {

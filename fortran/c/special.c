@@ -206,14 +206,14 @@ void F(keyval_create)(procedure copy, procedure del, int *keyval, const int *ext
 
 /* Requests of the user. */
 
-void F(grequest_start)(procedure query, procedure release, procedure cancel, const MPI_Aint *extra, int *request,
+void F(grequest_start)(procedure query, procedure release, procedure cancel, MPI_Aint *extra, int *request,
                        int *ierror);
-void F(grequest_start)(procedure query, procedure release, procedure cancel, const MPI_Aint *extra, int *request,
+void F(grequest_start)(procedure query, procedure release, procedure cancel, MPI_Aint *extra, int *request,
                        int *ierror)
 {
     MPI_Request made = MPI_REQUEST_NULL;
     int code = MPI_ERR_NO_MEM;
-    struct grequest *state = grequest_new(query, release, cancel, *extra);
+    struct grequest *state = grequest_new(query, release, cancel, extra);
     if (state != NULL) {
         code = C(Grequest_start)(grequest_query, grequest_free, grequest_cancel, state, &made);
         if (code == MPI_SUCCESS) *request = of_MPI_Request(made);

@@ -19,7 +19,6 @@ pub(super) enum Type {
     Handle(String),
 }
 
-#[expect(dead_code, reason = "the types are for mpi_f08")]
 /// A variable that stands for an argument that is not there; C knows it by its address.
 pub(super) struct Sentinel {
     pub(super) name: &'static str,

@@ -104,7 +104,6 @@ pub(super) struct Procedure {
     /// Without `ierror`.
     pub(super) arguments: Vec<Argument>,
     /// The C type of the result of one that returns no error code: it is a FUNCTION and has no `ierror`.
-    #[expect(dead_code, reason = "for the interfaces of the modules")]
     pub(super) result: Option<Number>,
     /// The C side is in `fortran/c/special.c`.
     pub(super) special: bool,

@@ -34,18 +34,22 @@ pub(super) fn print(procedures: &[Procedure]) -> String {
     let mut out = String::from(HEAD);
     for procedure in procedures.iter().filter(|p| !p.special) {
         out.push('\n');
-        out.push_str(&function(procedure));
+        out.push_str(&function(procedure, ""));
+        // Module `mpi` has a second specific procedure, which takes a pointer where the first takes an address.
+        if procedure.arguments.iter().any(|argument| argument.kind == Kind::Address) {
+            out.push_str(&function(procedure, "_cptr"));
+        }
     }
     out
 }
 
-fn function(procedure: &Procedure) -> String {
+fn function(procedure: &Procedure, suffix: &str) -> String {
     let mut body = Body::default();
     for argument in &procedure.arguments {
         body.add(argument);
     }
     let name = procedure.name.to_lowercase();
-    body.print(&format!("F({name})"), &format!("C({})", procedure.name))
+    body.print(&format!("F({name}{suffix})"), &format!("C({})", procedure.name))
 }
 
 /// The C type of a number.
