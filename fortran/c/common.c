@@ -9,6 +9,11 @@ SENTINEL int ayatori_status_ignore_[8], ayatori_statuses_ignore_[8], ayatori_err
 SENTINEL int ayatori_unweighted_[1], ayatori_weights_empty_[1];
 SENTINEL char ayatori_argv_null_[1], ayatori_argvs_null_[1];
 
+/* The same for C programs that hand Fortran statuses on. */
+MPI_Fint *MPI_F_STATUS_IGNORE = ayatori_status_ignore_, *MPI_F_STATUSES_IGNORE = ayatori_statuses_ignore_;
+MPI_F08_status *MPI_F08_STATUS_IGNORE = (MPI_F08_status *)ayatori_status_ignore_;
+MPI_F08_status *MPI_F08_STATUSES_IGNORE = (MPI_F08_status *)ayatori_statuses_ignore_;
+
 char *text_in(char *few, size_t few_bytes, const char *text, size_t length, int strip)
 {
     while (length > 0 && text[length - 1] == ' ') length--;

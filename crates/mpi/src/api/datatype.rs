@@ -1,7 +1,7 @@
 //! Chapter "datatype": addresses, what datatypes are, and their contents (MPI-5.0 §5, §7.8). Constructors are in `create`,
 //! packing in `pack`.
 
-mod create;
+pub(super) mod create;
 mod pack;
 
 pub(crate) use create::*;

@@ -20,6 +20,7 @@ pub(crate) mod neighbor;
 pub(crate) mod op;
 pub(crate) mod p2p;
 pub(crate) mod partitioned;
+pub(crate) mod removed;
 pub(crate) mod request;
 pub(crate) mod rma;
 pub(crate) mod session;

@@ -58,6 +58,11 @@ fn datatypes_operations_and_counts_are_those_of_c() {
 }
 
 #[test]
+fn removed_functions_do_what_their_successors_do() {
+    passes("removed.c");
+}
+
+#[test]
 fn progress_modes_and_gaps_can_be_set() {
     passes("extension.c");
 }
