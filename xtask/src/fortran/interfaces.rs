@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_long_line_goes_on_after_a_comma() {
         let mut out = String::new();
-        let names = vec!["a_name_of_some_length"; 12].join(", ");
+        let names = ["a_name_of_some_length"; 12].join(", ");
         line(&mut out, &format!("  subroutine x({names})"));
         assert!(out.lines().all(|line| line.len() <= COLUMNS + 2));
         let joined = out.replace(" &\n      ", " ");

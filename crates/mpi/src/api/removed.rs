@@ -22,7 +22,7 @@ macro_rules! removed {
 
 /// A place for a result that is not asked for.
 fn unasked(place: &mut MPI_Aint) -> Out<MPI_Aint> {
-    Out::from_void((place as *mut MPI_Aint).cast())
+    Out::from_void(std::ptr::from_mut(place).cast())
 }
 
 /// The end of a datatype: what its lower bound and its extent make.
