@@ -185,10 +185,6 @@ pub(super) fn f08_types(constants: &[Constant]) -> String {
     out.push_str("  use, intrinsic :: iso_c_binding, only: c_int, c_char\n  implicit none\n  public\n");
     out.push_str("  private :: c_int, c_char\n");
     for Constant { name, value, of } in constants {
-        // A status is a type here: its components have the names of positions in an array.
-        if matches!(name.as_str(), "MPI_SOURCE" | "MPI_TAG" | "MPI_ERROR") {
-            continue;
-        }
         let (ty, value) = match of {
             Type::Integer => ("integer".to_owned(), value.to_string()),
             Type::Offset => ("integer(kind=MPI_OFFSET_KIND)".to_owned(), value.to_string()),
