@@ -68,6 +68,7 @@ impl Party {
     }
 
     fn run(&self, operation: Operation) -> Result<(), Fault> {
+        debug_assert!(self.size > 1, "a process alone has nobody to tell");
         // The file's error handler hears of it, not the communicator's, which no handle names.
         run(self.comm, Mode::Blocking, operation, Staging::default())
             .map_err(|error| fault(error.code(), format_args!("{}", error.detail())))
@@ -75,11 +76,14 @@ impl Party {
 
     /// Waits until all have called.
     pub(crate) fn barrier(&self) -> Result<(), Fault> {
-        self.run(Operation::Barrier)
+        if self.size == 1 { Ok(()) } else { self.run(Operation::Barrier) }
     }
 
     /// What each process says, by ranks.
     pub(crate) fn tell_all<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>, Fault> {
+        if self.size == 1 {
+            return Ok(vec![own]);
+        }
         let mut send = Scratch::of(bytes_of(&own));
         let mut recv = Scratch::new(N * 8 * self.size as usize);
         let operation =
@@ -91,6 +95,9 @@ impl Party {
 
     /// What rank 0 says.
     pub(crate) fn tell<const N: usize>(&self, own: [u64; N]) -> Result<[u64; N], Fault> {
+        if self.size == 1 {
+            return Ok(own);
+        }
         let mut memory = Scratch::of(bytes_of(&own));
         self.run(Operation::Bcast { buffer: memory.buffer(), root: 0 })?;
         let words = words_of(memory.bytes());
@@ -99,6 +106,9 @@ impl Party {
 
     /// Bytes that rank 0 has; all know how many.
     pub(crate) fn tell_bytes(&self, own: Vec<u8>) -> Result<Vec<u8>, Fault> {
+        if self.size == 1 {
+            return Ok(own);
+        }
         let mut memory = Scratch::of(own);
         self.run(Operation::Bcast { buffer: memory.buffer(), root: 0 })?;
         Ok(memory.bytes().to_vec())
