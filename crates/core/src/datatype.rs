@@ -149,6 +149,8 @@ const LONG: Number = Number::Signed(size_of::<c_long>() as u8);
 const SHORT: Number = Number::Signed(size_of::<c_short>() as u8);
 /// `MPI_Aint` is `intptr_t`.
 const AINT: Number = Number::Signed(size_of::<usize>() as u8);
+/// `char` is signed on some targets only.
+const CHAR: Number = if core::ffi::c_char::MIN < 0 { Number::Signed(1) } else { Number::Unsigned(1) };
 const WCHAR: Number = if cfg!(windows) { Number::Unsigned(2) } else { Number::Signed(4) };
 
 macro_rules! predefined {
@@ -229,7 +231,8 @@ predefined! {
     Wchar "MPI_WCHAR" Opaque One(WCHAR);
     Int8 "MPI_INT8_T" CInteger One(Signed(1));
     Uint8 "MPI_UINT8_T" CInteger One(Unsigned(1));
-    Char "MPI_CHAR" Opaque One(Unsigned(1));
+    // The standard has no operations for text; MPICH and Open MPI take it for an integer, and programs rely on that.
+    Char "MPI_CHAR" CInteger One(CHAR);
     SignedChar "MPI_SIGNED_CHAR" CInteger One(Signed(1));
     UnsignedChar "MPI_UNSIGNED_CHAR" CInteger One(Unsigned(1));
     Byte "MPI_BYTE" Byte One(Unsigned(1));
