@@ -136,6 +136,8 @@ static void undefined_operations(void)
     FAILS(MPI_Reduce_local(memory, memory + 4, 1, MPI_FLOAT, MPI_BAND), MPI_ERR_OP);
     FAILS(MPI_Reduce_local(memory, memory + 4, -1, MPI_INT, MPI_SUM), MPI_ERR_COUNT);
     FAILS(MPI_Reduce_local(memory, memory + 4, 1, MPI_INT, MPI_OP_NULL), MPI_ERR_OP);
+    FAILS(MPI_Reduce_local(MPI_IN_PLACE, memory, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+    FAILS(MPI_Reduce_local(memory, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
     OK(MPI_Type_free(&open));
 }
 

@@ -2,6 +2,7 @@
 
 use crate::abi::*;
 use crate::arguments::*;
+use crate::collective::not_in_place;
 use crate::fault::{Fault, fault};
 use crate::op::{self, UserOp};
 use crate::staging::{Staging, Way};
@@ -20,6 +21,8 @@ fn reduce_local(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> Result<(), Fault> {
+    not_in_place(inbuf, "inbuf")?;
+    not_in_place(inoutbuf, "inoutbuf")?;
     let reducer = op::reducer(op, datatype)?;
     let mut staging = Staging::default();
     let input = staging.operand(Way::In, inbuf, count, datatype, "inbuf")?;
