@@ -97,7 +97,9 @@ static void rooted(enum mode mode, int count)
             /* Reduce: rank r gives r + 1 + i. */
             for (int i = 0; i < count; i++) out[i] = local_rank + 1 + i;
             blank(in, count);
-            FORMS(mode, Reduce, reduce, blank(in, count), has_part ? out : NULL, is_root ? in : NULL, count, MPI_INT,
+            int means_nothing = !has_part && !is_root;
+            FORMS(mode, Reduce, reduce, blank(in, count), has_part ? out : NULL, is_root ? in : NULL,
+                  means_nothing ? -5 : count, means_nothing ? MPI_BYTE : MPI_INT,
                   MPI_SUM, argument, inter);
             for (int i = 0; i < count; i++) {
                 int wanted = is_root ? remote_size * (remote_size + 1) / 2 + i * remote_size : -1;

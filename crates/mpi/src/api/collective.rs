@@ -326,6 +326,10 @@ pub(crate) fn reduce(
 ) -> Result<(), Fault> {
     let at = place(comm)?;
     let root = at.root(root)?;
+    if root == NO_PART {
+        // No other argument means anything, and nothing is done: as in a broadcast.
+        return run(comm, mode, Operation::Bcast { buffer: Buffer::EMPTY, root }, Staging::default());
+    }
     let reducer = op::reducer(op, datatype)?;
     let mut staging = Staging::default();
     let send = match at.has_part(root) {
