@@ -368,7 +368,7 @@ impl Process {
         payload: Payload<'_>,
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
-        if self.take_letter(index, envelope, payload)? {
+        if self.take_active(index, envelope, payload)? {
             return Ok(());
         }
         self.links.get_mut(index).keep_unread(payload_len(&payload))?;
@@ -413,7 +413,7 @@ impl Process {
         (keys, offers_packets): (crate::wire::Keys, bool),
     ) -> Result<(), Blame> {
         let Some(id) = self.request_for(&envelope) else {
-            if self.take_long_letter(index, &envelope, (sender, length, keys))? {
+            if self.take_long_active(index, &envelope, (sender, length, keys))? {
                 return Ok(());
             }
             self.links.keep_announcement(index)?;

@@ -1,29 +1,29 @@
 //! One-sided communication (MPI-5.0 §12): windows and what is done to them from afar.
 //!
 //! A window has a communicator of its own, so its messages have a context that nobody else uses, and matching, credit,
-//! long messages, rails and failover are those of all other messages. An operation is a *letter*: a message with tag
-//! [`LETTER_TAG`], which no receive waits for. The target's process executes it when it comes, without any call of its user:
-//! `process/rma.rs` takes it where an unexpected message would be kept.
+//! long messages, rails and failover are those of all other messages. An operation is an *active message*: one with the
+//! tag `ACTIVE_TAG`, which no receive waits for. The target's process executes it when it comes, without any call of its
+//! user: `process/rma/target.rs` takes it where an unexpected message would be kept.
 //!
 //! ```text
 //!   origin                                                         target
-//!   put, short    letter(place, data) ───────────────────────────► written
-//!   put, long     letter(place, tag) ────────────────────────────► receive of `tag` straight into the window
+//!   put, short    active(place, data) ───────────────────────────► written
+//!   put, long     active(place, tag) ────────────────────────────► receive of `tag` straight into the window
 //!                 message `tag` ═════════════════════════════════► by get, put or packets, as any long message
-//!   get           receive of `tag`; letter(place, tag) ──────────► send from the window
+//!   get           receive of `tag`; active(place, tag) ──────────► send from the window
 //!                 ◄════════════════════════════════════ message `tag`
-//!   accumulate    letter(place, operation, data)  (chunks) ──────► applied, one after the other
+//!   accumulate    active(place, operation, data)  (chunks) ──────► applied, one after the other
 //!   … and fetch   receive of `tag`, then the same ───────────────► old value copied, applied, sent
-//!   flush         letter(number) ────────────────────────────────► when all from this origin is done:
-//!                 ◄──────────────────────────── letter(number, error)
-//!   lock          letter ────────► queue ─► letter "granted"; unlock is a flush that also releases
-//!   post, start   "post" letters are counted; start waits for one of each member of its group
-//!   complete      letter ────────► effective when all before it from this origin is done; wait counts these
+//!   flush         active(number) ────────────────────────────────► when all from this origin is done:
+//!                 ◄──────────────────────────── active(number, error)
+//!   lock          active ────────► queue ─► active "granted"; unlock is a flush that also releases
+//!   post, start   "post" messages are counted; start waits for one of each member of its group
+//!   complete      active ────────► effective when all before it from this origin is done; wait counts these
 //! ```
 //!
-//! Letters of one origin are handled in the order sent (they share an envelope), each whole before the next. So accumulates
-//! keep their order, and since one engine executes them, each is atomic. A letter that comes as a long message holds up
-//! those behind it, which stay unexpected messages meanwhile: credit bounds what they take.
+//! Active messages of one origin are handled in the order sent (they share an envelope), each whole before the next. So
+//! accumulates keep their order, and since one engine executes them, each is atomic. One that comes as a long message
+//! holds up those behind it, which stay unexpected messages meanwhile: credit bounds what they take.
 //!
 //! Tags of data are even, those of results odd, so that the two directions between two processes never meet.
 //!
@@ -34,13 +34,13 @@
 //! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others' windows), waiting, and
 //! direct access to windows in shared memory.
 
+mod active;
 mod apply;
-mod letter;
 mod window;
 
+pub(crate) use active::{ActiveMessage, Operand, refusal, refusal_of};
 pub use apply::{accumulate, check_operation, compare_and_swap_in};
 pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read};
-pub(crate) use letter::{Letter, Operand, refusal, refusal_of};
 pub(crate) use window::{Hold, Wants, Window};
 
 use crate::buffer::{Buffer, Scratch};
@@ -53,16 +53,16 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// The tag of letters. Users have no messages in a window's context.
-pub(crate) const LETTER_TAG: Tag = -1;
+/// The tag of active messages. Users have no messages in a window's context.
+pub(crate) const ACTIVE_TAG: Tag = -1;
 
-/// Longest letter in bytes. One with so long a layout is refused at the origin.
-pub(crate) const LETTER_BYTES_MAX: u64 = 64 << 20;
+/// Longest active message in bytes. One with so long a layout is refused at the origin.
+pub(crate) const ACTIVE_BYTES_MAX: u64 = 64 << 20;
 
-/// Data of a put up to here is in its letter, if the link takes that eagerly.
+/// Data of a put up to here is in its active message, if the link takes that eagerly.
 pub(crate) const INLINE_BYTES_MAX: usize = 16 << 10;
 
-/// Data of one accumulate letter, at most.
+/// Data of one active message of an accumulate, at most.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
 /// Parent of the requests of windows; their step is an index of [`Rma::children`].
@@ -131,19 +131,19 @@ pub(crate) enum What {
     Coming,
     /// At the target: a result, leaving.
     Reply,
-    /// At the target: a long letter.
-    Letter,
-    /// Either: a letter, leaving.
+    /// At the target: a long active message.
+    ActiveMessage,
+    /// Either: an active message, leaving.
     Post,
 }
 
 /// What waits until the device is at hand.
 pub(crate) enum Todo {
-    /// A letter without data.
-    Letter(u32, Rank, Letter),
+    /// An active message without data.
+    ActiveMessage(u32, Rank, ActiveMessage),
     /// A result of a get.
     Reply(u32, Rank, Tag, crate::data::Data, Option<(Scratch, usize)>),
-    /// The letters that wait behind a long one.
+    /// The active messages that wait behind a long one.
     Next(u32, Rank),
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Rma {
     spare_chunks: Vec<Scratch>,
 }
 
-/// Bytes of memory that is kept for letters: of short ones, and of accumulates in chunks.
+/// Bytes of memory that is kept for active messages: of short ones, and of accumulates in chunks.
 const SPARE_BYTES: usize = INLINE_BYTES_MAX + 256;
 const SPARE_CHUNK_BYTES: usize = CHUNK_BYTES + 256;
 

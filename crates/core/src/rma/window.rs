@@ -47,7 +47,7 @@ pub(crate) struct Peer {
     /// It can no longer be talked to.
     pub(crate) lost: Option<Error>,
     // As its target:
-    /// A long letter of its is coming, or letters wait behind one.
+    /// A long active message of its is coming, or active messages wait behind one.
     pub(crate) is_receiving: bool,
     /// Data of its that comes, and results that leave.
     pub(crate) open: u32,

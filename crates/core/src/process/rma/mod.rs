@@ -14,8 +14,8 @@ use crate::matching::Key;
 use crate::op::Operation;
 use crate::request::{Completion, Posted, Request, SendMode, State};
 use crate::rma::{
-    self, CHUNK_BYTES, Child, INLINE_BYTES_MAX, LETTER_TAG, Letter, Memory, Operand, PARENT, Place, Todo,
-    Wants, What, Window, WindowId,
+    self, ACTIVE_TAG, ActiveMessage, CHUNK_BYTES, Child, INLINE_BYTES_MAX, Memory, Operand, PARENT, Place,
+    Todo, Wants, What, Window, WindowId,
 };
 use crate::wire::Envelope;
 use alloc::vec;
@@ -110,13 +110,13 @@ impl Process {
         self.rma.get_mut(window)?.peer(rank)?.is_dirty = true;
         let operand = Operand { place, offset: 0, len: len as u64 };
         if len <= INLINE_BYTES_MAX && (len <= 1024 || self.takes_eagerly(window, rank, len + 256)) {
-            let head = Letter::Put(None).emit(Some(&operand))?;
-            self.send_letter(device, window, rank, &head, Some((&data, 0, len)))?;
+            let head = ActiveMessage::Put(None).emit(Some(&operand))?;
+            self.send_active(device, window, rank, &head, Some((&data, 0, len)))?;
             return Ok(Posted::Done(Completion::EMPTY));
         }
         let tag = self.rma.get_mut(window)?.new_tag(rank, false)?;
-        let head = Letter::Put(Some(tag)).emit(Some(&operand))?;
-        self.send_letter(device, window, rank, &head, None)?;
+        let head = ActiveMessage::Put(Some(tag)).emit(Some(&operand))?;
+        self.send_active(device, window, rank, &head, None)?;
         let operation = self.new_operation(wants_request);
         let sent = self.send_data(device, (window, rank, tag), data, What::Leaving, (None, operation));
         self.begun(operation, sent)
@@ -145,11 +145,11 @@ impl Process {
         }
         let tag = self.rma.get_mut(window)?.new_tag(rank, true)?;
         let operand = Operand { place, offset: 0, len: len as u64 };
-        let head = Letter::Get(tag).emit(Some(&operand))?;
+        let head = ActiveMessage::Get(tag).emit(Some(&operand))?;
         let operation = self.new_operation(wants_request);
         let what = What::Result(len as u64, None);
         self.receive_data((window, rank, tag), data, what, (None, operation))?;
-        let sent = self.send_letter(device, window, rank, &head, None);
+        let sent = self.send_active(device, window, rank, &head, None);
         self.begun(operation, sent)
     }
 
@@ -209,8 +209,8 @@ impl Process {
                 tag = Some(result);
             }
             let operand = Operand { place: place.clone(), offset: offset as u64, len: part as u64 };
-            let head = Letter::Accumulate(operation, datatype, tag).emit(Some(&operand))?;
-            self.send_letter(device, window, rank, &head, source.map(|source| (source, offset, part)))?;
+            let head = ActiveMessage::Accumulate(operation, datatype, tag).emit(Some(&operand))?;
+            self.send_active(device, window, rank, &head, source.map(|source| (source, offset, part)))?;
         }
         Ok(())
     }
@@ -238,11 +238,11 @@ impl Process {
         self.rma.get_mut(window)?.peer(rank)?.is_dirty = true;
         let tag = self.rma.get_mut(window)?.new_tag(rank, true)?;
         let operand = Operand { place, offset: 0, len: size as u64 };
-        let mut head = Letter::CompareAndSwap(datatype, tag).emit(Some(&operand))?;
+        let mut head = ActiveMessage::CompareAndSwap(datatype, tag).emit(Some(&operand))?;
         head.extend_from_slice(&both);
         let what = What::Result(size as u64, None);
         self.receive_data((window, rank, tag), result.into(), what, (None, None))?;
-        self.send_letter(device, window, rank, &head, None)
+        self.send_active(device, window, rank, &head, None)
     }
 }
 
@@ -281,7 +281,7 @@ impl Process {
     ) -> Result<Posted, Error> {
         for &rank in &ranks {
             self.rma.get_mut(window)?.peer(rank)?.is_granted = false;
-            self.send_control(device, window, rank, Letter::Lock { exclusive })?;
+            self.send_control(device, window, rank, ActiveMessage::Lock { exclusive })?;
         }
         self.wait_for(window, Wants::Locks(ranks))
     }
@@ -310,7 +310,7 @@ impl Process {
         window: WindowId,
         ranks: &[Rank],
     ) -> Result<(), Error> {
-        ranks.iter().try_for_each(|&rank| self.send_control(device, window, rank, Letter::Post))
+        ranks.iter().try_for_each(|&rank| self.send_control(device, window, rank, ActiveMessage::Post))
     }
 
     /// Over when all of these have let us access their windows (`MPI_Win_start`).
@@ -326,7 +326,7 @@ impl Process {
         ranks: &[Rank],
     ) -> Result<Posted, Error> {
         for &rank in ranks {
-            self.send_control(device, window, rank, Letter::Complete)?;
+            self.send_control(device, window, rank, ActiveMessage::Complete)?;
             // The target waits for what was started.
             self.rma.get_mut(window)?.peer(rank)?.is_dirty = false;
         }
@@ -412,8 +412,8 @@ impl Process {
         Ok(Envelope { context: window.context, source: window.rank, tag })
     }
 
-    /// Sends a letter: its head, and data behind it.
-    fn send_letter<D: Device>(
+    /// Sends an active message: its head, and data behind it.
+    fn send_active<D: Device>(
         &mut self,
         device: &mut D,
         window: WindowId,
@@ -431,7 +431,7 @@ impl Process {
         }
         // The memory of long ones is waited for as if it were the user's: what a program has under way stays bounded.
         let what = if len > 2 * INLINE_BYTES_MAX { What::Leaving } else { What::Post };
-        self.send_data(device, (window, rank, LETTER_TAG), buffer.into(), what, (Some((scratch, len)), None))
+        self.send_data(device, (window, rank, ACTIVE_TAG), buffer.into(), what, (Some((scratch, len)), None))
     }
 
     /// Sends a message of a window.
@@ -517,7 +517,7 @@ impl Process {
             }
             What::Coming | What::Reply => change(&mut peer.open),
             // It ends when those behind it have been handled.
-            What::Letter => peer.is_receiving = true,
+            What::ActiveMessage => peer.is_receiving = true,
             What::Post => {}
         }
         let operation = child.operation.and_then(|id| self.requests.get_mut(id));
@@ -540,8 +540,8 @@ impl Process {
                 let buffer = scratch.buffer(len);
                 match &child.what {
                     What::Result(_, Some((region, offset))) => region.unpack(*offset, buffer),
-                    What::Letter => {
-                        self.handle_letter(at, child.rank, buffer.piece().bytes().unwrap_or_default());
+                    What::ActiveMessage => {
+                        self.handle_active(at, child.rank, buffer.piece().bytes().unwrap_or_default());
                         self.push_todo(Todo::Next(at, child.rank));
                     }
                     _ => {}

@@ -14,116 +14,118 @@ use crate::matching::Key;
 use crate::op::Operation;
 use crate::request::{Posted, Request, State};
 use crate::rma::{
-    self, Child, Hold, LETTER_BYTES_MAX, LETTER_TAG, Letter, Operand, PARENT, TODO, Todo, What, WindowId,
+    self, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Hold, Operand, PARENT, TODO, Todo, What,
+    WindowId,
 };
 use crate::wire::{Envelope, Keys};
 use alloc::vec;
 use alloc::vec::Vec;
 
-const NO_LETTER: Blame = Blame("a message of a window that is no correct one");
+const MALFORMED: Blame = Blame("a message of a window that is no correct one");
 
 /// What has arrived.
 impl Process {
-    /// The window whose letter a message is, and its sender's rank there. `None`: it is an ordinary message, or it waits
-    /// behind a long letter.
+    /// The window whose active message a message is, and its sender's rank there. `None`: it is an ordinary message, or it waits
+    /// behind a long active message.
     #[inline]
-    fn letter_to(&self, index: LinkIndex, envelope: &Envelope) -> Result<Option<u32>, Blame> {
-        if !self.rma.has_windows() || envelope.tag != LETTER_TAG {
+    fn active_to(&self, index: LinkIndex, envelope: &Envelope) -> Result<Option<u32>, Blame> {
+        if !self.rma.has_windows() || envelope.tag != ACTIVE_TAG {
             return Ok(None);
         }
         let Some(at) = self.rma.window_of(envelope.context) else { return Ok(None) };
         let Some(window) = &self.rma.windows[at as usize] else { return Ok(None) };
         if window.group.process(envelope.source) != Some(self.links.get(index).peer()) {
-            return Err(NO_LETTER);
+            return Err(MALFORMED);
         }
         let is_free = !window.peers[envelope.source as usize].is_receiving;
         Ok(is_free.then_some(at))
     }
 
-    /// Takes a short letter. `false`: it is none, and is to be kept as any unexpected message.
+    /// Takes a short active message. `false`: it is none, and is to be kept as any unexpected message.
     #[inline]
-    pub(in crate::process) fn take_letter(
+    pub(in crate::process) fn take_active(
         &mut self,
         index: LinkIndex,
         envelope: &Envelope,
         payload: Payload<'_>,
     ) -> Result<bool, Blame> {
-        let Some(at) = self.letter_to(index, envelope)? else { return Ok(false) };
+        let Some(at) = self.active_to(index, envelope)? else { return Ok(false) };
         let rank = envelope.source;
         match payload {
             [Piece::Bytes(bytes), rest] | [rest, Piece::Bytes(bytes)] if rest.is_empty() => {
-                self.try_letter(at, rank, bytes)?;
+                self.try_active(at, rank, bytes)?;
             }
             [Piece::Bytes(first), Piece::Bytes(second)] => {
-                self.try_letter(at, rank, &[first, second].concat())?;
+                self.try_active(at, rank, &[first, second].concat())?;
             }
-            _ => return Err(NO_LETTER),
+            _ => return Err(MALFORMED),
         }
         self.links.owe(index, payload_len(&payload));
         Ok(true)
     }
 
-    /// Takes an announced letter. `false`: it is none.
-    pub(in crate::process) fn take_long_letter(
+    /// Takes an announced active message. `false`: it is none.
+    pub(in crate::process) fn take_long_active(
         &mut self,
         index: LinkIndex,
         envelope: &Envelope,
         (sender, length, keys): (RequestId, u64, Keys),
     ) -> Result<bool, Blame> {
-        let Some(at) = self.letter_to(index, envelope)? else { return Ok(false) };
-        if length > LETTER_BYTES_MAX {
-            return Err(NO_LETTER);
+        let Some(at) = self.active_to(index, envelope)? else { return Ok(false) };
+        if length > ACTIVE_BYTES_MAX {
+            return Err(MALFORMED);
         }
         let mut scratch = self.rma.scratch(length as usize);
         let data = Data::Memory(scratch.buffer(length as usize));
         let completion = super::super::commands::completion_of(envelope, length, length as usize);
         let request = self.requests.insert(Request::new(State::Inactive, crate::buffer::Buffer::EMPTY, None));
         self.begin_receive(request, data, (index, sender), (keys, false), completion);
-        self.adopt_letter(Posted::Pending(request), (at, envelope.source), (scratch, length as usize));
+        self.adopt_active(Posted::Pending(request), (at, envelope.source), (scratch, length as usize));
         Ok(true)
     }
 
-    fn adopt_letter(
+    fn adopt_active(
         &mut self,
         posted: Posted,
         (window, rank): (u32, Rank),
         scratch: (crate::buffer::Scratch, usize),
     ) {
-        let child = Child { window, rank, what: What::Letter, scratch: Some(scratch), operation: None };
+        let child =
+            Child { window, rank, what: What::ActiveMessage, scratch: Some(scratch), operation: None };
         self.adopt_child(posted, child);
     }
 
-    /// Handles the letters that wait behind one that has come, up to the next long one. Until none waits any more, others
+    /// Handles the active messages that wait behind one that has come, up to the next long one. Until none waits any more, others
     /// that come go behind them.
-    fn next_letters(&mut self, at: u32, rank: Rank) -> Result<(), Blame> {
+    fn next_active(&mut self, at: u32, rank: Rank) -> Result<(), Blame> {
         loop {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
-            let key = Key::new(window.context, Source::Rank(rank), TagSelector::Tag(LETTER_TAG));
+            let key = Key::new(window.context, Source::Rank(rank), TagSelector::Tag(ACTIVE_TAG));
             let Some(slot) = self.unexpected.find(&key) else {
                 window.peers[rank as usize].is_receiving = false;
                 return Ok(());
             };
             let Some((_, arrival)) = self.arrivals.at(slot) else { return Ok(()) };
             let (length, is_long) = (arrival.length(), matches!(arrival.body, Body::Rts { .. }));
-            if length > LETTER_BYTES_MAX {
-                return Err(NO_LETTER);
+            if length > ACTIVE_BYTES_MAX {
+                return Err(MALFORMED);
             }
             let len = length as usize;
             let mut scratch = self.rma.scratch(len);
             let buffer = scratch.buffer(len);
             let Some(posted) = self.take_unexpected(&key, &buffer.into()) else { return Ok(()) };
             if is_long {
-                self.adopt_letter(posted, (at, rank), (scratch, len));
+                self.adopt_active(posted, (at, rank), (scratch, len));
                 return Ok(());
             }
-            self.try_letter(at, rank, buffer.piece().bytes().unwrap_or_default())?;
+            self.try_active(at, rank, buffer.piece().bytes().unwrap_or_default())?;
             self.rma.give_back(scratch);
         }
     }
 
-    /// Handles a letter that has come whole; what is wrong with it cuts its sender off.
-    pub(super) fn handle_letter(&mut self, at: u32, rank: Rank, bytes: &[u8]) {
-        if let Err(Blame(what)) = self.try_letter(at, rank, bytes) {
+    /// Handles an active message that has come whole; what is wrong with it cuts its sender off.
+    pub(super) fn handle_active(&mut self, at: u32, rank: Rank, bytes: &[u8]) {
+        if let Err(Blame(what)) = self.try_active(at, rank, bytes) {
             self.blame_member(at, rank, what);
         }
     }
@@ -137,18 +139,18 @@ impl Process {
         }
     }
 
-    fn try_letter(&mut self, at: u32, rank: Rank, bytes: &[u8]) -> Result<(), Blame> {
-        let (letter, operand, data) = Letter::parse(bytes)?;
-        match (letter, operand) {
-            (Letter::Put(None), Some(operand)) => {
+    fn try_active(&mut self, at: u32, rank: Rank, bytes: &[u8]) -> Result<(), Blame> {
+        let (message, operand, data) = ActiveMessage::parse(bytes)?;
+        match (message, operand) {
+            (ActiveMessage::Put(None), Some(operand)) => {
                 if data.len() as u64 != operand.len {
-                    return Err(NO_LETTER);
+                    return Err(MALFORMED);
                 }
                 let found = self.place_in(at, &operand);
                 let written = found.map(|target| target.write(operand.offset as usize, Piece::Bytes(data)));
                 self.refuse(at, rank, written);
             }
-            (Letter::Put(Some(tag)), Some(operand)) if data.is_empty() => {
+            (ActiveMessage::Put(Some(tag)), Some(operand)) if data.is_empty() => {
                 let found = self.place_in(at, &operand);
                 let sink = found.clone().unwrap_or(Data::EMPTY);
                 self.refuse(at, rank, found.map(drop));
@@ -156,18 +158,18 @@ impl Process {
                 let begun = self.receive_data((WindowId(at), rank, tag), sink, What::Coming, (None, None));
                 self.refuse(at, rank, begun);
             }
-            (Letter::Get(tag), Some(operand)) if data.is_empty() => {
+            (ActiveMessage::Get(tag), Some(operand)) if data.is_empty() => {
                 let found = self.place_in(at, &operand);
                 let source = found.unwrap_or(Data::EMPTY);
                 self.open_reply((at, rank, tag), source, None);
             }
-            (Letter::Accumulate(operation, datatype, tag), Some(operand)) => {
+            (ActiveMessage::Accumulate(operation, datatype, tag), Some(operand)) => {
                 self.on_accumulate((at, rank), &operand, data, (operation, datatype), tag)?;
             }
-            (Letter::CompareAndSwap(datatype, tag), Some(operand)) => {
+            (ActiveMessage::CompareAndSwap(datatype, tag), Some(operand)) => {
                 let size = datatype.size_bytes();
                 if data.len() != 2 * size || operand.len != size as u64 || operand.offset != 0 {
-                    return Err(NO_LETTER);
+                    return Err(MALFORMED);
                 }
                 let found = self.place_in(at, &operand);
                 self.reply_with((at, rank, tag), found, size, |target, old| {
@@ -176,7 +178,7 @@ impl Process {
                 });
             }
             (control, None) => self.on_control(at, rank, control)?,
-            _ => return Err(NO_LETTER),
+            _ => return Err(MALFORMED),
         }
         Ok(())
     }
@@ -193,8 +195,8 @@ impl Process {
         let is_read = what.0 != Operation::NoOp;
         let has_data = if is_read { data.len() as u64 == operand.len } else { data.is_empty() };
         let is_whole = operand.len.is_multiple_of(size) && operand.offset.is_multiple_of(size);
-        if !has_data || !is_whole || operand.len > LETTER_BYTES_MAX {
-            return Err(NO_LETTER);
+        if !has_data || !is_whole || operand.len > ACTIVE_BYTES_MAX {
+            return Err(MALFORMED);
         }
         let (found, offset) = (self.place_in(at, operand), operand.offset as usize);
         match tag {
@@ -257,20 +259,20 @@ impl Process {
 
 /// Synchronization.
 impl Process {
-    fn on_control(&mut self, at: u32, rank: Rank, letter: Letter) -> Result<(), Blame> {
+    fn on_control(&mut self, at: u32, rank: Rank, message: ActiveMessage) -> Result<(), Blame> {
         let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
         let mut granted = Vec::new();
         let peer = &mut window.peers[rank as usize];
-        match letter {
-            Letter::Lock { exclusive } => {
+        match message {
+            ActiveMessage::Lock { exclusive } => {
                 if peer.holds != Hold::Nothing || window.is_queued(rank) {
                     return Err(Blame("a second lock of one window"));
                 }
                 let hold = if exclusive { Hold::Exclusive } else { Hold::Shared };
                 window.lock(rank, hold, &mut granted);
             }
-            Letter::Granted => peer.is_granted = true,
-            Letter::Flush { number, release } => {
+            ActiveMessage::Granted => peer.is_granted = true,
+            ActiveMessage::Flush { number, release } => {
                 if release && peer.holds == Hold::Nothing {
                     return Err(Blame("a lock given back that was not granted"));
                 }
@@ -278,7 +280,7 @@ impl Process {
                 self.close_when_done(at, rank);
                 return Ok(());
             }
-            Letter::Flushed { number, refused } => {
+            ActiveMessage::Flushed { number, refused } => {
                 if number == peer.flush_done
                     || number.wrapping_sub(peer.flush_done) > peer.flush_sent.wrapping_sub(peer.flush_done)
                 {
@@ -291,13 +293,13 @@ impl Process {
                 }
                 window.unflushed_count = window.unflushed_count.saturating_sub(done.into());
             }
-            Letter::Post => peer.posts += 1,
-            Letter::Complete => {
+            ActiveMessage::Post => peer.posts += 1,
+            ActiveMessage::Complete => {
                 peer.completing += 1;
                 self.close_when_done(at, rank);
                 return Ok(());
             }
-            _ => return Err(NO_LETTER),
+            _ => return Err(MALFORMED),
         }
         self.tell_granted(at, granted);
         self.settle_waiters(at);
@@ -306,7 +308,7 @@ impl Process {
 
     fn tell_granted(&mut self, at: u32, granted: Vec<Rank>) {
         for rank in granted {
-            self.push_todo(Todo::Letter(at, rank, Letter::Granted));
+            self.push_todo(Todo::ActiveMessage(at, rank, ActiveMessage::Granted));
         }
     }
 
@@ -325,7 +327,11 @@ impl Process {
             if release {
                 window.unlock(rank, &mut granted);
             }
-            self.rma.todo.push_back(Todo::Letter(at, rank, Letter::Flushed { number, refused }));
+            self.rma.todo.push_back(Todo::ActiveMessage(
+                at,
+                rank,
+                ActiveMessage::Flushed { number, refused },
+            ));
         }
         self.tell_granted(at, granted);
         if !self.rma.todo.is_empty() {
@@ -386,13 +392,13 @@ impl Process {
         while let Some(todo) = self.rma.todo.pop_front() {
             match todo {
                 // A member that is lost needs no answer.
-                Todo::Letter(at, rank, letter) => {
-                    let _ = self.send_control(device, WindowId(at), rank, letter);
+                Todo::ActiveMessage(at, rank, message) => {
+                    let _ = self.send_control(device, WindowId(at), rank, message);
                 }
                 Todo::Reply(at, rank, tag, data, scratch) => {
                     let to = (WindowId(at), rank, tag);
                     let _ = self.send_data(device, to, data, What::Reply, (scratch, None));
-                    // Counted twice: when the letter came, and now.
+                    // Counted twice: when the active message came, and now.
                     if let Some(window) = self.rma.windows[at as usize].as_mut() {
                         let open = &mut window.peers[rank as usize].open;
                         *open = open.saturating_sub(1);
@@ -400,7 +406,7 @@ impl Process {
                     self.close_when_done(at, rank);
                 }
                 Todo::Next(at, rank) => {
-                    if let Err(Blame(what)) = self.next_letters(at, rank) {
+                    if let Err(Blame(what)) = self.next_active(at, rank) {
                         self.blame_member(at, rank, what);
                     }
                 }
@@ -408,19 +414,19 @@ impl Process {
         }
     }
 
-    /// Sends a letter without data, or handles it if it is to ourselves.
+    /// Sends an active message without data, or handles it if it is to ourselves.
     pub(super) fn send_control<D: Device>(
         &mut self,
         device: &mut D,
         window: WindowId,
         rank: Rank,
-        letter: Letter,
+        message: ActiveMessage,
     ) -> Result<(), Error> {
         if self.peer_of(window, rank)? == self.me {
-            return self.on_control(window.0, rank, letter).map_err(|Blame(what)| Error::Argument(what));
+            return self.on_control(window.0, rank, message).map_err(|Blame(what)| Error::Argument(what));
         }
-        let head = letter.emit(None)?;
-        self.send_letter(device, window, rank, &head, None)
+        let head = message.emit(None)?;
+        self.send_active(device, window, rank, &head, None)
     }
 
     /// Asks a target for an answer when all that we have sent is done there.
@@ -441,7 +447,7 @@ impl Process {
         peer.flush_sent = peer.flush_sent.wrapping_add(1);
         let number = peer.flush_sent;
         of.unflushed_count += 1;
-        let sent = self.send_control(device, window, rank, Letter::Flush { number, release });
+        let sent = self.send_control(device, window, rank, ActiveMessage::Flush { number, release });
         if let Err(error) = sent {
             let of = self.rma.get_mut(window)?;
             let peer = of.peer(rank)?;

@@ -12,6 +12,7 @@ mod net;
 mod paced;
 mod partitioned;
 mod rma;
+mod rma_faults;
 mod trunk;
 mod trunk_faults;
 mod wire;

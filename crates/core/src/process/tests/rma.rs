@@ -278,7 +278,7 @@ fn windows_hold_what_the_model_says_after_each_flush() {
     }
 }
 
-/// Letters that come while a long one does wait behind it, the flush among them.
+/// Active messages that come while a long one does wait behind it, the flush among them.
 #[test]
 fn a_flush_is_answered_after_all_before_it() {
     for seed in 0..300 {
@@ -463,33 +463,33 @@ fn a_target_that_is_gone_ends_what_waits_for_it() {
     }
 }
 
-/// A letter of a peer that no correct peer sends.
+/// An active message of a peer that no correct peer sends.
 fn send_raw<D: Device>(process: &mut Process, port: &mut D, bytes: &[u8]) {
     let buffer = Buffer::leaked(bytes.len());
     buffer.scatter(0, Piece::Bytes(bytes));
     let envelope = Envelope {
         context: ContextId::new(ProcessId(0), 9),
         source: process.me().0,
-        tag: crate::rma::LETTER_TAG,
+        tag: crate::rma::ACTIVE_TAG,
     };
     let sent = process.send_message(port, ProcessId(0), envelope, buffer.into(), SendMode::Standard, false);
     assert!(sent.is_ok());
 }
 
 #[test]
-fn letters_of_any_bytes_do_no_harm() {
+fn active_messages_of_any_bytes_do_no_harm() {
     for seed in 0..1500 {
         let mut world = World::new(seed % 7);
         let mut random = Random(seed);
         let place = Place { displacement: 16, layout: Layout::bytes(4).repeat(3, 9).unwrap(), count: 2 };
         let operand = crate::rma::Operand { place, offset: 0, len: 24 };
-        let letters = [
-            crate::rma::Letter::Put(None),
-            crate::rma::Letter::Get(7),
-            crate::rma::Letter::Accumulate(Operation::Sum, Predefined::Int32, Some(9)),
-            crate::rma::Letter::CompareAndSwap(Predefined::Int32, 9),
+        let messages = [
+            crate::rma::ActiveMessage::Put(None),
+            crate::rma::ActiveMessage::Get(7),
+            crate::rma::ActiveMessage::Accumulate(Operation::Sum, Predefined::Int32, Some(9)),
+            crate::rma::ActiveMessage::CompareAndSwap(Predefined::Int32, 9),
         ];
-        let mut bytes = letters[random.below(4) as usize].emit(Some(&operand)).unwrap();
+        let mut bytes = messages[random.below(4) as usize].emit(Some(&operand)).unwrap();
         bytes.extend((0..random.below(40)).map(|_| random.next() as u8));
         for _ in 0..random.below(4) {
             let at = random.below(bytes.len() as u64) as usize;

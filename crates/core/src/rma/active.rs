@@ -1,4 +1,4 @@
-//! Letters: what they mean and how they lie in bytes.
+//! Active messages: what they mean and how they lie in bytes.
 //!
 //! ```text
 //! kind u8 | operation u8 | datatype u16 | number u32                                   8 bytes
@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 
 /// What is done at the target, and what is asked of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Letter {
-    /// Data is written: that in the letter, or with a tag that of the message to come.
+pub(crate) enum ActiveMessage {
+    /// Data is written: that in the active message, or with a tag that of the message to come.
     Put(Option<Tag>),
     /// Data is read and sent with the tag.
     Get(Tag),
@@ -55,7 +55,7 @@ pub(crate) enum Letter {
     Complete,
 }
 
-/// Why an operation was refused, as [`Letter::Flushed`] says it.
+/// Why an operation was refused, as [`ActiveMessage::Flushed`] says it.
 pub(crate) fn refusal_of(error: Error) -> u8 {
     match error {
         Error::WindowRange => 1,
@@ -100,11 +100,11 @@ mod kind {
 /// The operation's message has a tag: data follows, or a result is wanted.
 const FLAG_TAG: u32 = 1;
 
-/// Length of the fixed part of a letter with an operand in bytes.
+/// Length of the fixed part of an active message with an operand in bytes.
 const OPERAND_AT: usize = 40;
 
-impl Letter {
-    /// The letter in bytes, without its data.
+impl ActiveMessage {
+    /// The active message in bytes, without its data.
     pub(crate) fn emit(&self, operand: Option<&Operand>) -> Result<Vec<u8>, Error> {
         let index = |of: Predefined| Predefined::ALL.iter().position(|one| *one == of).unwrap_or(0) as u16;
         let code = |of: Operation| Operation::ALL.iter().position(|one| *one == of).unwrap_or(0) as u8;
@@ -143,7 +143,7 @@ impl Letter {
         if in_a_row.is_none() {
             place.layout.emit(place.count, &mut bytes)?;
             let layout_bytes = (bytes.len() - OPERAND_AT) as u64;
-            if layout_bytes > super::LETTER_BYTES_MAX / 2 {
+            if layout_bytes > super::ACTIVE_BYTES_MAX / 2 {
                 return Err(Error::Argument("the target datatype has too many blocks for one operation"));
             }
             bytes[32..36].copy_from_slice(&(layout_bytes as u32).to_le_bytes());
@@ -151,7 +151,7 @@ impl Letter {
         Ok(bytes)
     }
 
-    /// Reads a letter: what it says, where it works, and its data.
+    /// Reads an active message: what it says, where it works, and its data.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, Option<Operand>, &[u8]), Blame> {
         const SHORT: Blame = Blame("a window's message cut short");
         let field = |at: usize, len: usize| bytes.get(at..at + len).ok_or(SHORT);
@@ -180,7 +180,7 @@ impl Letter {
         let wanted = || tag.ok_or(Blame("a result is wanted without a tag"));
         const UNKNOWN: Blame = Blame("an operation of windows that does not exist");
         let datatype = || Predefined::ALL.get(usize::from(index)).copied().ok_or(UNKNOWN);
-        let letter = match kind {
+        let message = match kind {
             kind::PUT => Self::Put(tag),
             kind::GET => Self::Get(wanted()?),
             kind::ACCUMULATE => {
@@ -200,7 +200,7 @@ impl Letter {
             return Err(NO_PLACE);
         }
         let place = Place { displacement: word(8)?.cast_signed(), layout, count: 1 };
-        Ok((letter, Some(Operand { place, offset, len }), &bytes[OPERAND_AT + layout_bytes..]))
+        Ok((message, Some(Operand { place, offset, len }), &bytes[OPERAND_AT + layout_bytes..]))
     }
 }
 
@@ -209,42 +209,44 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn letters() -> impl Strategy<Value = Letter> {
+    fn messages() -> impl Strategy<Value = ActiveMessage> {
         let types = || (0..Predefined::ALL.len()).prop_map(|at| Predefined::ALL[at]);
         let operations = (0..Operation::ALL.len()).prop_map(|at| Operation::ALL[at]);
         let odd = || (0..i32::MAX / 2).prop_map(|tag| 2 * tag + 1);
         prop_oneof![
-            proptest::option::of((0..i32::MAX / 2).prop_map(|tag| 2 * tag)).prop_map(Letter::Put),
-            odd().prop_map(Letter::Get),
+            proptest::option::of((0..i32::MAX / 2).prop_map(|tag| 2 * tag)).prop_map(ActiveMessage::Put),
+            odd().prop_map(ActiveMessage::Get),
             (operations, types(), proptest::option::of(odd()))
-                .prop_map(|(op, of, tag)| Letter::Accumulate(op, of, tag)),
-            (types(), odd()).prop_map(|(of, tag)| Letter::CompareAndSwap(of, tag)),
-            any::<bool>().prop_map(|exclusive| Letter::Lock { exclusive }),
-            Just(Letter::Granted),
-            (any::<u32>(), any::<bool>()).prop_map(|(number, release)| Letter::Flush { number, release }),
-            (any::<u32>(), any::<u8>()).prop_map(|(number, refused)| Letter::Flushed { number, refused }),
-            Just(Letter::Post),
-            Just(Letter::Complete),
+                .prop_map(|(op, of, tag)| ActiveMessage::Accumulate(op, of, tag)),
+            (types(), odd()).prop_map(|(of, tag)| ActiveMessage::CompareAndSwap(of, tag)),
+            any::<bool>().prop_map(|exclusive| ActiveMessage::Lock { exclusive }),
+            Just(ActiveMessage::Granted),
+            (any::<u32>(), any::<bool>())
+                .prop_map(|(number, release)| ActiveMessage::Flush { number, release }),
+            (any::<u32>(), any::<u8>())
+                .prop_map(|(number, refused)| ActiveMessage::Flushed { number, refused }),
+            Just(ActiveMessage::Post),
+            Just(ActiveMessage::Complete),
         ]
     }
 
-    fn has_operand(letter: &Letter) -> bool {
-        use Letter::*;
-        matches!(letter, Put(_) | Get(_) | Accumulate(..) | CompareAndSwap(..))
+    fn has_operand(message: &ActiveMessage) -> bool {
+        use ActiveMessage::*;
+        matches!(message, Put(_) | Get(_) | Accumulate(..) | CompareAndSwap(..))
     }
 
     proptest! {
         #[test]
-        fn a_letter_survives_its_bytes(letter in letters(), displacement: i64, gap in 0_isize..5, part in 0_u64..6) {
+        fn a_message_survives_its_bytes(message in messages(), displacement: i64, gap in 0_isize..5, part in 0_u64..6) {
             let layout = Layout::bytes(4).repeat(3, 4 + gap).unwrap();
             let place = Place { displacement, layout, count: 2 };
             let operand = Operand { place, offset: part, len: 24 - 2 * part };
-            let operand = has_operand(&letter).then_some(operand);
-            let mut bytes = letter.emit(operand.as_ref()).unwrap();
+            let operand = has_operand(&message).then_some(operand);
+            let mut bytes = message.emit(operand.as_ref()).unwrap();
             let data = if operand.is_some() { &b"data"[..] } else { &[] };
             bytes.extend_from_slice(data);
-            let (again, place, rest) = Letter::parse(&bytes).unwrap();
-            prop_assert_eq!((again, rest), (letter, data));
+            let (again, place, rest) = ActiveMessage::parse(&bytes).unwrap();
+            prop_assert_eq!((again, rest), (message, data));
             prop_assert_eq!(place.is_some(), operand.is_some());
             if let (Some(a), Some(b)) = (operand, place) {
                 prop_assert_eq!(a.len, b.len);
@@ -257,12 +259,12 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_give_a_letter_or_blame(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0_u8..12) {
+        fn any_bytes_give_a_message_or_blame(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0_u8..12) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {
                 *first = kind;
             }
-            let _ = Letter::parse(&bytes);
+            let _ = ActiveMessage::parse(&bytes);
         }
     }
 }
