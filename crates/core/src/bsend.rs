@@ -1,71 +1,173 @@
-//! Buffered mode: copies of messages in memory the user has attached (MPI-5.0 §3.6).
+//! Buffered mode: copies of messages in memory the user has attached (MPI-5.0 §3.6), to a communicator, a session or the
+//! process.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Scratch};
 use crate::error::Error;
+use crate::ids::CommId;
 use alloc::vec::Vec;
 
 /// What each buffered message needs besides its data, in bytes (`MPI_BSEND_OVERHEAD`): bookkeeping lives
 /// elsewhere, this pays for rounding each copy up to 64 bytes.
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
 
-/// The attached memory and which parts of it are in use.
-pub(crate) struct AttachedBuffer {
-    memory: Option<Buffer>,
-    /// In use: (offset, length), by offset.
-    used: Vec<(usize, usize)>,
+/// What a buffer is attached to. A message takes the communicator's, else the session's of the communicator, else the
+/// process'.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BufferOwner {
+    /// All that has none of its own.
+    Process,
+    /// A session, by a number that the runtime gives.
+    Session(u32),
+    /// A communicator.
+    Comm(CommId),
 }
 
-impl AttachedBuffer {
-    pub(crate) const fn none() -> Self {
-        Self { memory: None, used: Vec::new() }
+/// What is attached.
+#[derive(Clone, Copy, Debug)]
+pub enum Attachment {
+    /// The user's memory.
+    Memory(Buffer),
+    /// Memory of ours, as much as there is need of (`MPI_BUFFER_AUTOMATIC`).
+    Automatic,
+}
+
+impl From<Buffer> for Attachment {
+    fn from(memory: Buffer) -> Self {
+        Self::Memory(memory)
+    }
+}
+
+/// The attached buffers.
+#[derive(Default)]
+pub(crate) struct AttachedBuffers {
+    all: Vec<(BufferOwner, AttachedBuffer)>,
+    /// The sessions of communicators that have one.
+    sessions: Vec<(CommId, u32)>,
+}
+
+impl AttachedBuffers {
+    fn find(&self, owner: BufferOwner) -> Option<usize> {
+        self.all.iter().position(|(of, _)| *of == owner)
     }
 
-    /// Attaches memory. One at a time.
-    pub(crate) fn attach(&mut self, memory: Buffer) -> Result<(), Error> {
-        if self.memory.is_some() {
+    /// Attaches a buffer. One at a time to each owner.
+    pub(crate) fn attach(&mut self, owner: BufferOwner, attachment: Attachment) -> Result<(), Error> {
+        if self.find(owner).is_some() {
             return Err(Error::Argument("a buffer is attached already: detach it first"));
         }
-        self.memory = Some(memory);
+        self.all.push((owner, AttachedBuffer::new(attachment)));
         Ok(())
     }
 
-    /// Whether no message uses it: it can be detached.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.used.is_empty()
+    /// Whether no message uses the owner's buffer: it can be detached.
+    pub(crate) fn is_drained(&self, owner: BufferOwner) -> bool {
+        self.find(owner).is_none_or(|at| self.all[at].1.is_drained())
     }
 
-    /// Detaches drained memory.
-    pub(crate) fn detach(&mut self) -> Option<Buffer> {
-        debug_assert!(self.is_drained());
-        self.memory.take()
+    /// Detaches a drained buffer, if one is attached.
+    pub(crate) fn detach(&mut self, owner: BufferOwner) -> Option<Attachment> {
+        let at = self.find(owner)?;
+        let (_, buffer) = self.all.swap_remove(at);
+        debug_assert!(buffer.is_drained());
+        Some(buffer.attachment)
+    }
+
+    /// The communicator belongs to a session.
+    pub(crate) fn set_session(&mut self, comm: CommId, session: u32) {
+        self.sessions.push((comm, session));
+    }
+
+    /// The communicator is gone; its buffer was detached before.
+    pub(crate) fn forget_comm(&mut self, comm: CommId) {
+        self.sessions.retain(|(of, _)| *of != comm);
+    }
+
+    /// Takes room for a copy of a message on a communicator. Whose it is, its place and memory.
+    pub(crate) fn reserve(&mut self, comm: CommId, len: usize) -> Result<(Place, Buffer), Error> {
+        let session = self.sessions.iter().find(|(of, _)| *of == comm).map(|(_, session)| *session);
+        let owners =
+            [Some(BufferOwner::Comm(comm)), session.map(BufferOwner::Session), Some(BufferOwner::Process)];
+        let Some(at) = owners.into_iter().flatten().find_map(|owner| self.find(owner)) else {
+            return Err(Error::BufferExhausted { needed_bytes: len + BSEND_OVERHEAD_BYTES, free_bytes: 0 });
+        };
+        let (owner, buffer) = &mut self.all[at];
+        let (offset, memory) = buffer.reserve(len)?;
+        Ok((Place { owner: *owner, offset }, memory))
+    }
+
+    /// Gives a place back.
+    pub(crate) fn release(&mut self, place: Place) {
+        if let Some(at) = self.find(place.owner) {
+            self.all[at].1.release(place.offset);
+        }
+    }
+}
+
+/// Where a buffered message lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    owner: BufferOwner,
+    /// In the memory; of an automatic buffer, a number.
+    offset: u64,
+}
+
+/// One attached buffer and which parts of it are in use.
+struct AttachedBuffer {
+    attachment: Attachment,
+    /// In use: (offset, length), by offset.
+    used: Vec<(usize, usize)>,
+    /// In use of an automatic buffer, by number.
+    made: Vec<(u64, Scratch)>,
+    next_number: u64,
+}
+
+impl AttachedBuffer {
+    fn new(attachment: Attachment) -> Self {
+        Self { attachment, used: Vec::new(), made: Vec::new(), next_number: 0 }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.used.is_empty() && self.made.is_empty()
+    }
+
+    fn reserve(&mut self, len: usize) -> Result<(u64, Buffer), Error> {
+        match self.attachment {
+            Attachment::Memory(memory) => self.reserve_in(memory, len),
+            Attachment::Automatic => {
+                let mut scratch = Scratch::new(len);
+                let (number, buffer) = (self.next_number, scratch.buffer(len));
+                self.made.push((number, scratch));
+                self.next_number += 1;
+                Ok((number, buffer))
+            }
+        }
+    }
+
+    fn release(&mut self, offset: u64) {
+        self.made.retain(|(number, _)| *number != offset);
+        if let Ok(at) = self.used.binary_search_by_key(&(offset as usize), |used| used.0) {
+            self.used.remove(at);
+        }
     }
 
     /// Takes room for a copy: first fit. Gives its place and memory.
-    pub(crate) fn reserve(&mut self, len: usize) -> Result<(u64, Buffer), Error> {
+    fn reserve_in(&mut self, memory: Buffer, len: usize) -> Result<(u64, Buffer), Error> {
         let needed = len.next_multiple_of(BSEND_OVERHEAD_BYTES).max(BSEND_OVERHEAD_BYTES);
-        let whole = self.memory.as_ref().map_or(0, Buffer::len);
+        let whole = memory.len();
         let mut offset = 0;
         let mut largest = 0;
         for at in 0..=self.used.len() {
             let end = self.used.get(at).map_or(whole, |used| used.0);
             largest = largest.max(end - offset);
             // The last run may be short of the rounding: only the data has to fit.
-            if end - offset >= needed || (end == whole && end - offset >= len && self.memory.is_some()) {
+            if end - offset >= needed || (end == whole && end - offset >= len) {
                 let taken = needed.min(end - offset);
                 self.used.insert(at, (offset, taken));
-                let memory = self.memory.as_ref().expect("there is room, so there is memory");
                 return Ok((offset as u64, memory.part(offset, len)));
             }
             offset = self.used.get(at).map_or(whole, |used| used.0 + used.1);
         }
         Err(Error::BufferExhausted { needed_bytes: len + BSEND_OVERHEAD_BYTES, free_bytes: largest })
-    }
-
-    /// Gives a place back.
-    pub(crate) fn release(&mut self, place: u64) {
-        if let Ok(at) = self.used.binary_search_by_key(&(place as usize), |used| used.0) {
-            self.used.remove(at);
-        }
     }
 }
 
@@ -73,28 +175,74 @@ impl AttachedBuffer {
 mod tests {
     use super::*;
 
+    const COMM: CommId = CommId(5);
+
+    fn attached(owner: BufferOwner, attachment: impl Into<Attachment>) -> AttachedBuffers {
+        let mut buffers = AttachedBuffers::default();
+        buffers.attach(owner, attachment.into()).unwrap();
+        buffers
+    }
+
     #[test]
     fn as_many_messages_fit_as_the_standard_promises() {
-        let mut attached = AttachedBuffer::none();
-        assert!(matches!(attached.reserve(1), Err(Error::BufferExhausted { free_bytes: 0, .. })));
+        let nothing = AttachedBuffers::default().reserve(COMM, 1);
+        assert!(matches!(nothing, Err(Error::BufferExhausted { free_bytes: 0, .. })));
         // Three messages of 100 bytes and their overhead (MPI-5.0 §3.6).
-        attached.attach(Buffer::virtual_of(3 * (100 + BSEND_OVERHEAD_BYTES))).unwrap();
-        let places: Vec<u64> = (0..3).map(|_| attached.reserve(100).unwrap().0).collect();
-        assert!(attached.reserve(400).is_err());
-        attached.release(places[1]);
-        assert_eq!(attached.reserve(100).unwrap().0, places[1]);
-        assert!(attached.attach(Buffer::EMPTY).is_err());
+        let memory = Buffer::virtual_of(3 * (100 + BSEND_OVERHEAD_BYTES));
+        let mut buffers = attached(BufferOwner::Process, memory);
+        let places: Vec<Place> = (0..3).map(|_| buffers.reserve(COMM, 100).unwrap().0).collect();
+        assert!(buffers.reserve(COMM, 400).is_err());
+        buffers.release(places[1]);
+        assert_eq!(buffers.reserve(COMM, 100).unwrap().0, places[1]);
+        assert!(buffers.attach(BufferOwner::Process, Buffer::EMPTY.into()).is_err());
         for place in places {
-            attached.release(place);
+            buffers.release(place);
         }
-        assert!(attached.is_drained() && attached.detach().is_some());
+        assert!(buffers.is_drained(BufferOwner::Process) && buffers.detach(BufferOwner::Process).is_some());
+        assert!(buffers.detach(BufferOwner::Process).is_none());
     }
 
     #[test]
     fn an_empty_message_has_a_place_of_its_own() {
-        let mut attached = AttachedBuffer::none();
-        attached.attach(Buffer::virtual_of(2 * BSEND_OVERHEAD_BYTES)).unwrap();
-        let (a, b) = (attached.reserve(0).unwrap().0, attached.reserve(0).unwrap().0);
+        let mut buffers = attached(BufferOwner::Process, Buffer::virtual_of(2 * BSEND_OVERHEAD_BYTES));
+        let (a, b) = (buffers.reserve(COMM, 0).unwrap().0, buffers.reserve(COMM, 0).unwrap().0);
         assert_ne!(a, b);
+    }
+
+    #[test]
+    fn the_nearest_buffer_is_taken() {
+        let mut buffers = attached(BufferOwner::Process, Buffer::virtual_of(100));
+        let (comm, session) = (BufferOwner::Comm(COMM), BufferOwner::Session(3));
+        assert_eq!(buffers.reserve(COMM, 1).unwrap().0.owner, BufferOwner::Process);
+        buffers.attach(session, Buffer::virtual_of(100).into()).unwrap();
+        buffers.set_session(COMM, 3);
+        assert_eq!(buffers.reserve(COMM, 1).unwrap().0.owner, session);
+        buffers.attach(comm, Buffer::virtual_of(100).into()).unwrap();
+        let place = buffers.reserve(COMM, 100).unwrap().0;
+        assert_eq!(place.owner, comm);
+        // A full one is not passed over.
+        assert!(matches!(buffers.reserve(COMM, 100), Err(Error::BufferExhausted { .. })));
+        assert_eq!(buffers.reserve(CommId(6), 0).unwrap().0.owner, BufferOwner::Process);
+        buffers.release(place);
+        assert!(buffers.is_drained(comm) && !buffers.is_drained(session));
+        buffers.forget_comm(COMM);
+        buffers.detach(comm).unwrap();
+        assert_eq!(buffers.reserve(COMM, 0).unwrap().0.owner, BufferOwner::Process);
+    }
+
+    #[test]
+    fn an_automatic_buffer_has_room_for_all() {
+        let mut buffers = attached(BufferOwner::Process, Attachment::Automatic);
+        let places = [0, 1, 100_000].map(|len| {
+            let (place, memory) = buffers.reserve(COMM, len).unwrap();
+            assert_eq!(memory.len(), len);
+            place
+        });
+        buffers.release(places[1]);
+        buffers.release(places[2]);
+        assert!(!buffers.is_drained(BufferOwner::Process));
+        buffers.release(places[0]);
+        assert!(buffers.is_drained(BufferOwner::Process));
+        assert!(matches!(buffers.detach(BufferOwner::Process), Some(Attachment::Automatic)));
     }
 }

@@ -30,7 +30,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod bsend;
+pub mod bsend;
 #[allow(unsafe_code)]
 pub mod buffer;
 pub mod coll;

@@ -10,6 +10,7 @@
 //! What a long message goes through is in [`transfer`](crate::transfer). A complete request stays until its owner takes the
 //! completion. A persistent one becomes inactive then.
 
+use crate::bsend::Place;
 use crate::buffer::Buffer;
 use crate::coll::StepId;
 use crate::coll::running::Running;
@@ -148,7 +149,7 @@ pub(crate) struct Extra {
     /// The memory, if it is in several pieces; the request's buffer is empty then.
     pub(crate) region: Option<Region>,
     /// A buffered send's place in the attached buffer.
-    pub(crate) buffered: Option<u64>,
+    pub(crate) buffered: Option<Place>,
     /// What a persistent request does when started.
     pub(crate) plan: Option<Plan>,
 }

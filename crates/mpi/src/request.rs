@@ -9,6 +9,7 @@ use crate::runtime::engine::Engine;
 use crate::runtime::machine::Machine;
 use crate::runtime::offload::{Post, Response, UnderWay};
 use crate::staging::Staging;
+use ayatori_core::bsend::BufferOwner;
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::CollectiveId;
 use ayatori_core::request::{Completion, Posted, Status};
@@ -41,8 +42,8 @@ pub(crate) enum What {
     Collective(Box<Persistent>),
     /// A generalized request (MPI-5.0 §13.2).
     General(Box<General>),
-    /// Waits for the attached buffer to drain (`MPI_Buffer_iflush`).
-    Flush,
+    /// Waits for an attached buffer to drain (`MPI_Buffer_iflush`).
+    Flush(BufferOwner),
     /// An operation that the engine's thread has, or a persistent one that was made for it.
     Remote(Remote),
     /// An access to a file.
@@ -358,8 +359,10 @@ impl Requests {
         }
         self.take_responses(engine);
         self.take_halves(engine, handle, name)?;
-        let is_drained = matches!(self.table.get(handle, name)?.what, What::Flush)
-            && self.machine(engine).core.attached_is_drained();
+        let is_drained = match self.table.get(handle, name)?.what {
+            What::Flush(owner) => self.machine(engine).core.attached_is_drained(owner),
+            _ => false,
+        };
         let request = self.table.get_mut(handle, name)?;
         let completion = match &mut request.what {
             What::Sent => Completion::EMPTY,
@@ -383,7 +386,7 @@ impl Requests {
             }
             What::Remote(Remote { running: Some(Half::Over(completion)), .. }) => *completion,
             What::Remote(_) => return Ok(Tested::Going),
-            What::Flush if is_drained => Completion::EMPTY,
+            What::Flush(_) if is_drained => Completion::EMPTY,
             What::General(general) if general.is_complete => {
                 let What::General(general) = self.table.remove(handle, name)?.what else { unreachable!() };
                 return Ok(Tested::GeneralOver(general));
@@ -392,7 +395,7 @@ impl Requests {
                 Some(completion) => completion,
                 None => return Ok(Tested::Going),
             },
-            What::Flush | What::General(_) => return Ok(Tested::Going),
+            What::Flush(_) | What::General(_) => return Ok(Tested::Going),
         };
         self.table.remove(handle, name)?;
         Ok(Tested::Over { completion, keeps: false })
@@ -541,8 +544,10 @@ impl Requests {
             return Ok(Looked::Core(self.machine(engine).core.peek(id)?));
         }
         self.take_halves(engine, handle, "request")?;
-        let is_drained = matches!(self.table.get(handle, "request")?.what, What::Flush)
-            && self.machine(engine).core.attached_is_drained();
+        let is_drained = match self.table.get(handle, "request")?.what {
+            What::Flush(owner) => self.machine(engine).core.attached_is_drained(owner),
+            _ => false,
+        };
         let request = self.table.get(handle, "request")?;
         Ok(Looked::Core(match &request.what {
             What::Sent => Some(Completion::EMPTY),
@@ -552,7 +557,7 @@ impl Requests {
             What::Remote(Remote { running: None, .. }) => Some(Completion::EMPTY),
             What::Remote(Remote { running: Some(Half::Over(completion)), .. }) => Some(*completion),
             What::Remote(_) => None,
-            What::Flush => is_drained.then_some(Completion::EMPTY),
+            What::Flush(_) => is_drained.then_some(Completion::EMPTY),
             What::File(operation) => operation.completion(),
             What::General(general) if general.is_complete => return Ok(Looked::General(**general)),
             What::General(_) => None,

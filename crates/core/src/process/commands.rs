@@ -66,7 +66,7 @@ impl Process {
         };
         let envelope = Envelope { context: communicator.context(), source: communicator.rank(), tag };
         match mode {
-            SendMode::Buffered => self.send_buffered(device, peer, envelope, &data),
+            SendMode::Buffered => self.send_buffered(device, comm, peer, envelope, &data),
             _ => self.send_message(device, peer, envelope, data, mode, is_awaited),
         }
     }
@@ -166,44 +166,6 @@ impl Process {
         let transfer = self.transfers.announce(device, &mut self.links, announcement);
         self.requests.get_mut(request).expect("just made").state = State::Transfer(transfer);
         Posted::Pending(request)
-    }
-
-    fn send_buffered<D: Device>(
-        &mut self,
-        device: &mut D,
-        peer: ProcessId,
-        envelope: Envelope,
-        data: &Data,
-    ) -> Result<Posted, Error> {
-        let (place, copy) = self.buffered.reserve(data.len())?;
-        data.copy_out(0, copy);
-        match self.send_message(device, peer, envelope, copy.into(), SendMode::Standard, false) {
-            Ok(Posted::Pending(id)) => {
-                let request = self.requests.get_mut(id).expect("just made");
-                request.detached = true;
-                request.extra_mut().buffered = Some(place);
-                Ok(Posted::Done(Completion::EMPTY))
-            }
-            done => {
-                self.buffered.release(place);
-                done
-            }
-        }
-    }
-
-    /// Attaches memory for buffered sends (`MPI_Buffer_attach`); valid until detached.
-    pub fn attach_buffer(&mut self, memory: Buffer) -> Result<(), Error> {
-        self.buffered.attach(memory)
-    }
-
-    /// Whether the attached buffer can be detached: all its messages have left.
-    pub fn attached_is_drained(&self) -> bool {
-        self.buffered.is_drained()
-    }
-
-    /// Detaches the buffer, once drained (`MPI_Buffer_detach`). `None`: nothing is attached.
-    pub fn detach_buffer(&mut self) -> Option<Buffer> {
-        self.buffered.detach()
     }
 
     fn send_to_self(&mut self, envelope: Envelope, data: Data, mode: SendMode) -> Posted {

@@ -46,6 +46,14 @@ impl Process {
         told
     }
 
+    /// Packets sent to all peers, received from them, and queued for them.
+    pub fn packet_counts(&self) -> [u64; 3] {
+        self.links.iter().fold([0; 3], |[sent, received, queued], link| {
+            let counts = link.counts();
+            [sent + u64::from(counts.0), received + u64::from(counts.1), queued + u64::from(counts.2)]
+        })
+    }
+
     fn explain_links(&self) -> Vec<LinkState> {
         let state = |link: &crate::link::Link| LinkState {
             peer: link.peer(),

@@ -187,6 +187,7 @@ impl Process {
         if let Ok(freed) = self.comm(comm) {
             let context = freed.context();
             self.forget_comm_gap(context);
+            self.buffered.forget_comm(comm);
         }
         self.comms[comm.0 as usize] = CommSlot::Free;
         Ok(())

@@ -1,5 +1,6 @@
 //! One MPI process as a state machine.
 
+mod buffered;
 mod collective;
 mod commands;
 mod direct;
@@ -168,7 +169,7 @@ pub struct Process {
     /// Peers that can no longer be talked to.
     lost: Vec<(ProcessId, Error)>,
     events: VecDeque<ProcessEvent>,
-    buffered: crate::bsend::AttachedBuffer,
+    buffered: crate::bsend::AttachedBuffers,
     completion_count: u64,
     /// Messages that came before anybody wanted them.
     arrival_count: u64,
@@ -203,7 +204,7 @@ impl Process {
             rma: Rma::new(),
             lost: Vec::new(),
             events: VecDeque::new(),
-            buffered: crate::bsend::AttachedBuffer::none(),
+            buffered: crate::bsend::AttachedBuffers::default(),
             completion_count: 0,
             arrival_count: 0,
             puts_off_user_functions: false,

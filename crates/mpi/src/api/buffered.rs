@@ -1,5 +1,7 @@
-//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6). One buffer serves the whole process; buffers
-//! of a communicator or session are not written yet.
+//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator or of the process. A message takes its
+//! communicator's buffer, if that has one. With `MPI_BUFFER_AUTOMATIC` the memory is ours, as much as there is need of.
+//!
+//! `MPI_Comm_free` detaches the communicator's buffer, once its messages have left.
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -8,67 +10,145 @@ use crate::request::What;
 use crate::runtime::wait::wait_until;
 use crate::state::process;
 use crate::why::Waits;
+use ayatori_core::bsend::{Attachment, BufferOwner};
 use ayatori_core::buffer::Buffer;
 use std::ffi::{c_int, c_void};
 
-fn attach(memory: *mut c_void, size: MPI_Count) -> Result<(), Fault> {
+/// The communicator as an owner of a buffer.
+fn owner(comm: MPI_Comm) -> Result<BufferOwner, Fault> {
+    Ok(BufferOwner::Comm(process()?.comms.get(comm, "comm")?.id()))
+}
+
+fn attach(owner: BufferOwner, memory: *mut c_void, size: MPI_Count) -> Result<(), Fault> {
+    let attachment = match memory.addr() == MPI_BUFFER_AUTOMATIC {
+        true => Attachment::Automatic,
+        false => Attachment::Memory(attached(memory, size)?),
+    };
+    let mut process = process()?;
+    let attached = process.engine().core.attach_buffer(owner, attachment);
+    attached.map_err(|error| fault(MPI_ERR_BUFFER, format_args!("{error}")))
+}
+
+fn attached(memory: *mut c_void, size: MPI_Count) -> Result<Buffer, Fault> {
     let bytes = usize::try_from(size)
         .map_err(|_| fault(MPI_ERR_ARG, format_args!("argument size ({size}) is negative")))?;
     if memory.is_null() && bytes > 0 {
         return Err(Fault::null("buffer"));
     }
     // SAFETY: the caller gives the memory to MPI until it is detached (MPI-5.0 §3.6).
-    let buffer = unsafe { Buffer::from_raw_parts(memory.cast(), bytes) };
-    Ok(process()?.engine().core.attach_buffer(buffer)?)
+    Ok(unsafe { Buffer::from_raw_parts(memory.cast(), bytes) })
 }
 
 const DRAINS: Waits = Waits::Other("the attached buffer to drain");
 
-/// Waits until the buffer is drained; its address and size.
-fn detach() -> Result<(*mut c_void, usize), Fault> {
+/// Waits until the owner's buffer is drained and takes it off; its address and size.
+fn detach_from(owner: BufferOwner) -> Result<(*mut c_void, MPI_Count), Fault> {
     let detached = wait_until(DRAINS, |process| {
         let core = &mut process.engine().core;
-        Ok(core.attached_is_drained().then(|| core.detach_buffer()))
+        Ok(core.attached_is_drained(owner).then(|| core.detach_buffer(owner)))
     })?;
     Ok(match detached {
-        Some(buffer) => (buffer.as_ptr().unwrap_or(std::ptr::null_mut()).cast(), buffer.len()),
+        Some(Attachment::Memory(buffer)) => {
+            let address = buffer.as_ptr().unwrap_or(std::ptr::null_mut());
+            (address.cast(), buffer.len() as MPI_Count)
+        }
+        Some(Attachment::Automatic) => (std::ptr::without_provenance_mut(MPI_BUFFER_AUTOMATIC), 0),
         None => (std::ptr::null_mut(), 0),
     })
+}
+
+/// Takes the buffer of a communicator off that is being freed.
+pub(super) fn detach(comm: MPI_Comm) -> Result<(), Fault> {
+    detach_from(owner(comm)?).map(|_| ())
+}
+
+/// As the functions for detaching answer.
+fn give(
+    (memory, bytes): (*mut c_void, MPI_Count),
+    buffer_addr: *mut c_void,
+    size: Out<c_int>,
+) -> Result<(), Fault> {
+    Out::from_void(buffer_addr).set("buffer_addr", memory)?;
+    size.set("size", c_int::try_from(bytes).unwrap_or(MPI_UNDEFINED))
+}
+
+fn give_c(
+    (memory, bytes): (*mut c_void, MPI_Count),
+    buffer_addr: *mut c_void,
+    size: Out<MPI_Count>,
+) -> Result<(), Fault> {
+    Out::from_void(buffer_addr).set("buffer_addr", memory)?;
+    size.set("size", bytes)
+}
+
+fn flush(owner: BufferOwner) -> Result<(), Fault> {
+    wait_until(DRAINS, |process| Ok(process.engine().core.attached_is_drained(owner).then_some(())))
+}
+
+fn iflush(owner: BufferOwner, comm: MPI_Comm, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let handle = process()?.table_request(What::Flush(owner), comm)?;
+    request.set("request", handle)
 }
 
 api! {
     /// MPI-5.0 §3.6
     fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) {
-        attach(buffer, size.into())
+        attach(BufferOwner::Process, buffer, size.into())
     }
 
     /// MPI-5.0 §3.6
     fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) {
-        attach(buffer, size)
+        attach(BufferOwner::Process, buffer, size)
     }
 
     /// Waits until all buffered messages have left.
     fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: Out<c_int>) {
-        let (memory, bytes) = detach()?;
-        Out::from_void(buffer_addr).set("buffer_addr", memory)?;
-        size.set("size", bytes as c_int)
+        give(detach_from(BufferOwner::Process)?, buffer_addr, size)
     }
 
     /// Waits until all buffered messages have left.
     fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: Out<MPI_Count>) {
-        let (memory, bytes) = detach()?;
-        Out::from_void(buffer_addr).set("buffer_addr", memory)?;
-        size.set("size", bytes as MPI_Count)
+        give_c(detach_from(BufferOwner::Process)?, buffer_addr, size)
     }
 
     /// Waits until all buffered messages have left; the buffer stays.
     fn MPI_Buffer_flush() {
-        wait_until(DRAINS, |process| Ok(process.engine().core.attached_is_drained().then_some(())))
+        flush(BufferOwner::Process)
     }
 
     /// As `MPI_Buffer_flush`, without waiting.
     fn MPI_Buffer_iflush(request: Out<MPI_Request>) {
-        let handle = process()?.table_request(What::Flush, MPI_COMM_SELF)?;
-        request.set("request", handle)
+        drop(process()?);
+        iflush(BufferOwner::Process, MPI_COMM_SELF, request)
+    }
+
+    /// MPI-5.0 §3.6
+    fn MPI_Comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: c_int) on comm {
+        attach(owner(comm)?, buffer, size.into())
+    }
+
+    /// MPI-5.0 §3.6
+    fn MPI_Comm_attach_buffer_c(comm: MPI_Comm, buffer: *mut c_void, size: MPI_Count) on comm {
+        attach(owner(comm)?, buffer, size)
+    }
+
+    /// Waits until the communicator's buffered messages have left.
+    fn MPI_Comm_detach_buffer(comm: MPI_Comm, buffer_addr: *mut c_void, size: Out<c_int>) on comm {
+        give(detach_from(owner(comm)?)?, buffer_addr, size)
+    }
+
+    /// Waits until the communicator's buffered messages have left.
+    fn MPI_Comm_detach_buffer_c(comm: MPI_Comm, buffer_addr: *mut c_void, size: Out<MPI_Count>) on comm {
+        give_c(detach_from(owner(comm)?)?, buffer_addr, size)
+    }
+
+    /// Waits until the communicator's buffered messages have left; the buffer stays.
+    fn MPI_Comm_flush_buffer(comm: MPI_Comm) on comm {
+        flush(owner(comm)?)
+    }
+
+    /// As `MPI_Comm_flush_buffer`, without waiting.
+    fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
+        iflush(owner(comm)?, comm, request)
     }
 }

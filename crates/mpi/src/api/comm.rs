@@ -240,6 +240,8 @@ pub(super) fn free(handle: MPI_Comm) -> Result<(), Fault> {
         return Err(bad(handle, "comm"));
     }
     let attributes = std::mem::take(&mut process()?.comms.get_mut(handle, "comm")?.attributes);
+    // What was sent from it is to leave: the program has its memory back when this returns.
+    super::buffered::detach(handle)?;
     delete_all(handle.0, attributes).map_err(|fault| fault.on(handle))?;
     let mut process = process()?;
     let freed = process.comms.remove(handle, "comm")?;

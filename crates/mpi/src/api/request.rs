@@ -564,7 +564,7 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
             std::mem::forget(kept);
         }
         // What goes on keeps what it needs.
-        What::Sent | What::Flush | What::File(_) => {}
+        What::Sent | What::Flush(_) | What::File(_) => {}
         What::Collective(persistent) if persistent.is_inactive() => {}
         What::Collective(_) => {
             return Err(fault(
@@ -593,7 +593,7 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
         What::Remote(Remote { running: Some(Half::Remote), .. }) => process.remote_id(handle),
         What::Remote(Remote { running: Some(Half::Going(id)), .. }) => Some(*id),
         // An access to a file ends soon whether it is cancelled or not.
-        What::Remote(_) | What::Sent | What::Flush | What::File(_) => None,
+        What::Remote(_) | What::Sent | What::Flush(_) | What::File(_) => None,
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ayatori_core::Process;
+use ayatori_core::bsend::BufferOwner;
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::RailCapabilities;
 use ayatori_core::ids::{CommId, ContextId, ProcessId, RailSet, RequestId, Tag};
@@ -314,8 +315,10 @@ impl<'a> World<'a> {
             }
             let Some(buffer) = self.memory(std::iter::repeat_n(0, length)) else { return Ok(()) };
             let process = &mut self.nodes[at].0;
-            process.attach_buffer(buffer).map_err(|error| format!("attaching at {at}: {error}"))?;
-            if process.attach_buffer(buffer).is_ok() {
+            process
+                .attach_buffer(BufferOwner::Process, buffer)
+                .map_err(|error| format!("attaching at {at}: {error}"))?;
+            if process.attach_buffer(BufferOwner::Process, buffer).is_ok() {
                 return Err(format!("process {at} attaches two buffers"));
             }
         }

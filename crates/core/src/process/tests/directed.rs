@@ -2,6 +2,7 @@
 
 use super::net::{Net, memory};
 use crate::Error;
+use crate::bsend::BufferOwner;
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::device::{Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities};
 use crate::ids::{CommId, ContextId, ProcessId, Rail, RailSet, Source, TagSelector};
@@ -322,17 +323,19 @@ fn buffered_sends_return_at_once_and_free_their_room() {
         Err(Error::BufferExhausted { .. })
     ));
     let room = 2 * (9000 + crate::BSEND_OVERHEAD_BYTES);
-    net.nodes[0].0.attach_buffer(memory(vec![0; room]).0).unwrap();
+    net.nodes[0].0.attach_buffer(BufferOwner::Process, memory(vec![0; room]).0).unwrap();
     for byte in [1, 2] {
         assert_eq!(net.send(0, 1, &[byte; 9000], 0, SendMode::Buffered), Posted::Done(Completion::EMPTY));
     }
-    assert!(!net.nodes[0].0.attached_is_drained());
+    assert!(!net.nodes[0].0.attached_is_drained(BufferOwner::Process));
     for byte in [1, 2] {
         let (_, bytes) = net.receive(1, 9000);
         net.settle();
         assert_eq!(bytes, [byte; 9000]);
     }
-    assert!(net.nodes[0].0.attached_is_drained() && net.nodes[0].0.detach_buffer().is_some());
+    let process = &mut net.nodes[0].0;
+    assert!(process.attached_is_drained(BufferOwner::Process));
+    assert!(process.detach_buffer(BufferOwner::Process).is_some());
     assert_eq!(net.nodes[0].0.counts().requests, 0);
 }
 

@@ -1,6 +1,7 @@
 //! What is promised.
 
 use ayatori_core::Error;
+use ayatori_core::bsend::{Attachment, BufferOwner};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Collective;
 use ayatori_core::ids::{ProcessId, Tag};
@@ -255,10 +256,13 @@ impl World<'_> {
                 self.free_comm(comm, at)?;
             }
             let (process, port) = &mut self.nodes[at as usize];
-            if !process.attached_is_drained() {
+            if !process.attached_is_drained(BufferOwner::Process) {
                 return Err(format!("the attached buffer of process {at} is never drained"));
             }
-            let detached = process.detach_buffer().map_or(0, |buffer| buffer.len());
+            let detached = match process.detach_buffer(BufferOwner::Process) {
+                Some(Attachment::Memory(buffer)) => buffer.len(),
+                _ => 0,
+            };
             if detached != self.habits.attached_bytes {
                 return Err(format!("process {at} gets an attached buffer of {detached} B back"));
             }
