@@ -47,6 +47,14 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
+    /// Stores `value`, unless a null pointer says that the caller does not want it.
+    pub(crate) fn set_if_wanted(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: not null, so by the promise of the type it has room for one element.
+            unsafe { self.0.write(value) };
+        }
+    }
+
     /// Stores `value`; a null pointer is the caller's error in argument `name`.
     #[inline(always)]
     pub(crate) fn set(self, name: &str, value: T) -> Result<(), Fault> {
@@ -197,6 +205,11 @@ impl Text {
 }
 
 impl OutText {
+    /// Whether the caller does not want the text.
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
     /// Stores `text`, cut to `capacity_bytes` with the terminating zero; gives the length stored without it.
     pub(crate) fn set(self, name: &str, text: &[u8], capacity_bytes: usize) -> Result<c_int, Fault> {
         if capacity_bytes == 0 {

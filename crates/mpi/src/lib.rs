@@ -54,6 +54,7 @@ mod runtime;
 mod session;
 mod staging;
 mod state;
+mod tool;
 mod topology;
 mod why;
 mod win;

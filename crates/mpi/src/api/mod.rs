@@ -25,6 +25,7 @@ pub(crate) mod request;
 pub(crate) mod rma;
 pub(crate) mod session;
 pub(crate) mod status;
+pub(crate) mod tool;
 pub(crate) mod topology;
 
 /// The forms of collective operations; build.rs writes this.
