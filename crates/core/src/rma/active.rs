@@ -46,7 +46,7 @@ pub(crate) enum ActiveMessage {
     Flushed {
         /// The flush's.
         number: u32,
-        /// [`Refused`] as a number.
+        /// Why, as a number; 0: none was.
         refused: u8,
     },
     /// The receiver may access the sender's window.

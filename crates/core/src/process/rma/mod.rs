@@ -1,4 +1,4 @@
-//! Windows: what a process does to those of others. See [`rma`](crate::rma); what is done to its own is in `target`.
+//! Windows: what a process does to those of others. See `crate::rma`; what is done to its own is in `target`.
 
 mod target;
 
