@@ -51,7 +51,7 @@ pub(super) enum Machine {
     /// machines/fx10.toml, or the file asked for.
     Fx10,
     /// The same with routers that take the oldest packet first and have 32 KiB a lane. FX10's are not published: this is
-    /// what it takes to fall from gap 0 on, and no more than a hypothesis.
+    /// what falls from gap 0 on for most curves, and no more than a hypothesis.
     Hypothetical,
     /// machines/nsim.toml.
     Nsim,

@@ -105,7 +105,7 @@ fn v_shape(ring: &[&Curve]) -> Finding {
     }
 }
 
-/// Not the paper's machine, but what it takes to show the paper's shape.
+/// Not the paper's machine, but what comes nearest to the paper's shape.
 fn hypothetical_v(curves: &[Curve]) -> Finding {
     let ring: Vec<&Curve> = curves.iter().filter(|curve| curve.is_hypothetical_ring()).collect();
     let (count, of, others) =

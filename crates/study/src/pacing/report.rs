@@ -141,7 +141,7 @@ fn hypothesis(out: &mut String, input: &Input<'_>) {
     }
     out.push_str(
         "**A hypothesis.** The same ring with routers that let the oldest packet go first and have 32 KiB a lane, all else as \
-         before. The three together (with the channel of a ring chosen on entry, which both machines have) are what it takes; \
+         before. The three together (with the channel of a ring chosen on entry, which both machines have) come nearest to the paper; \
          that FX10 is so is not known.\n\n![hypothetical machine](random-ring-hypothetical.svg)\n\n\
          | nodes | length | worst before the best gap: stated | hypothetical | best effect: stated | hypothetical |\n\
          |---|---|---|---|---|---|\n",
