@@ -341,14 +341,26 @@ impl Requests {
         core.named(core_name).map(Some).ok_or_else(|| bad(handle, name))
     }
 
-    /// Looks at a request, and ends it if it is over. No progress is made here.
+    /// Looks at a request, and ends it if it is over. No progress is made here. Also the communicator whose error handler
+    /// hears of it.
     #[inline]
-    pub(crate) fn test(
+    pub(crate) fn test_on_comm(
         &mut self,
         engine: &mut Engine,
         handle: MPI_Request,
         name: &str,
-    ) -> Result<Tested, Fault> {
+    ) -> Result<(Tested, MPI_Comm), Fault> {
+        if let Some(id) = self.core_id(engine, handle, name)? {
+            let comm = self.core_comms[id.index as usize];
+            return Ok((self.test_core(engine, id)?, comm));
+        }
+        let comm = self.comm_of(engine, handle);
+        Ok((self.test(engine, handle, name)?, comm))
+    }
+
+    /// As [`test_on_comm`](Self::test_on_comm), of any request.
+    #[inline]
+    fn test(&mut self, engine: &mut Engine, handle: MPI_Request, name: &str) -> Result<Tested, Fault> {
         match handle {
             MPI_REQUEST_NULL => return Ok(Tested::Nothing),
             SENT => return Ok(Tested::Over { completion: Completion::EMPTY, keeps: false }),

@@ -135,8 +135,8 @@ impl Process {
     }
 
     #[inline]
-    pub(crate) fn test(&mut self, handle: MPI_Request, name: &str) -> Result<Tested, Fault> {
-        self.requests.test(&mut self.engine, handle, name)
+    pub(crate) fn test(&mut self, handle: MPI_Request, name: &str) -> Result<(Tested, MPI_Comm), Fault> {
+        self.requests.test_on_comm(&mut self.engine, handle, name)
     }
 
     #[inline(always)]

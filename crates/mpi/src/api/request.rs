@@ -38,8 +38,8 @@ enum Found {
 }
 
 fn look(process: &mut Process, handle: MPI_Request, name: &str) -> Result<Option<Found>, Fault> {
-    let comm = process.comm_of(handle);
-    Ok(match process.test(handle, name)? {
+    let (tested, comm) = process.test(handle, name)?;
+    Ok(match tested {
         Tested::Going => None,
         Tested::GeneralOver(general) => Some(Found::General(general, comm)),
         Tested::Nothing => {
