@@ -146,9 +146,7 @@ fn operation(op: MPI_Op, ty: &Type, is_empty: bool) -> Result<(Operation, Predef
         return Err(fault(MPI_ERR_OP, format_args!("argument op is not a predefined operation")));
     };
     let name = operation.name();
-    // A character is no number in reductions (MPI-5.0 §6.9.2). Accumulates take it for one, as other libraries do.
-    let as_number = |basic| if basic == Predefined::Char { Predefined::SignedChar } else { basic };
-    let basic = ty.signature.single().map(as_number);
+    let basic = ty.signature.single();
     let basic = match operation {
         // They look at no values, or there are none.
         Operation::Replace | Operation::NoOp => basic.unwrap_or(Predefined::Byte),
@@ -226,9 +224,7 @@ fn compare_and_swap(
     let Some((target, ty)) = at.target()? else { return Ok(()) };
     let is_right = |basic: &Predefined| {
         use Class::{Byte, CInteger, FortranInteger, Logical, MultiLanguage};
-        // A character is taken for an integer, as accumulates do.
         matches!(basic.class(), CInteger | FortranInteger | Logical | MultiLanguage | Byte)
-            || *basic == Predefined::Char
     };
     let basic = ty.predefined.filter(is_right).ok_or_else(|| {
         fault(

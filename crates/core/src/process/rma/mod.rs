@@ -84,6 +84,14 @@ impl Process {
     }
 }
 
+/// The length of an operation's data, in which both sides agree.
+fn length_of(data: &Data, place: &Place) -> Result<usize, Error> {
+    match place.len()? == data.len() {
+        true => Ok(data.len()),
+        false => Err(Error::Argument("origin and target data differ in length")),
+    }
+}
+
 /// Operations. Each has `wants_request`: whether its user waits for it alone.
 impl Process {
     /// Writes to a window (`MPI_Put`, `MPI_Rput`). The request, if wanted, is over when the source may be changed.
@@ -95,10 +103,7 @@ impl Process {
         wants_request: bool,
     ) -> Result<Posted, Error> {
         let data = source.into().0;
-        let len = data.len();
-        if place.len()? != len {
-            return Err(Error::Argument("origin and target data differ in length"));
-        }
+        let len = length_of(&data, &place)?;
         if len == 0 {
             return Ok(Posted::Done(Completion::EMPTY));
         }
@@ -131,10 +136,7 @@ impl Process {
         wants_request: bool,
     ) -> Result<Posted, Error> {
         let data = sink.into().0;
-        let len = data.len();
-        if place.len()? != len {
-            return Err(Error::Argument("origin and target data differ in length"));
-        }
+        let len = length_of(&data, &place)?;
         if len == 0 {
             return Ok(Posted::Done(Completion::EMPTY));
         }

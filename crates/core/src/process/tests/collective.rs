@@ -14,19 +14,6 @@ use crate::request::{Completion, Posted, SendMode};
 use alloc::vec;
 use alloc::vec::Vec;
 
-fn net(count: usize, seed: u64) -> Net {
-    let rail = RailCapabilities {
-        packet_bytes_max: 160,
-        eager_bytes_max: 100,
-        get: seed % 3 == 1,
-        put: seed % 3 == 2,
-        ..RailCapabilities::default()
-    };
-    let net = Net::new(count, seed, rail);
-    net.shared.borrow_mut().full_one_in = [0, 3][seed as usize % 2];
-    net
-}
-
 fn id_of(posted: Posted) -> Option<RequestId> {
     match posted {
         Posted::Pending(id) => Some(id),
@@ -115,7 +102,7 @@ fn collectives_under_way_together_do_not_mix() {
     for seed in 0..60 {
         let mut random = Random(seed);
         let count = 1 + random.below(9) as usize;
-        let mut net = net(count, seed);
+        let mut net = Net::of_short_packets(count, seed);
         let all: Vec<usize> = (0..count).collect();
         net.sum(&mut random, CommId::WORLD, &all);
         net.nothing_left();
@@ -127,7 +114,7 @@ fn duplicates_have_the_same_members_and_another_context() {
     for seed in 0..30 {
         let mut random = Random(seed);
         let count = 1 + random.below(8) as usize;
-        let mut net = net(count, seed);
+        let mut net = Net::of_short_packets(count, seed);
         let mut made = vec![CommId::WORLD; count];
         net.everywhere(&mut random, |at, process, port| {
             let (comm, posted) = process.icomm_dup(port, CommId::WORLD).unwrap();
@@ -151,7 +138,7 @@ fn a_split_groups_by_color_and_ranks_by_key_then_old_rank() {
     for seed in 0..40 {
         let mut random = Random(seed);
         let count = 1 + random.below(9) as usize;
-        let mut net = net(count, seed);
+        let mut net = Net::of_short_packets(count, seed);
         let wishes: Vec<(Option<u32>, i32)> = (0..count)
             .map(|_| ((!random.one_in(5)).then(|| random.below(3) as u32), random.below(3) as i32 - 1))
             .collect();
@@ -186,7 +173,7 @@ fn communicators_of_groups_are_made_by_all_or_by_members_alone() {
     for seed in 0..30 {
         let mut random = Random(seed);
         let count = 2 + random.below(7) as usize;
-        let mut net = net(count, seed);
+        let mut net = Net::of_short_packets(count, seed);
         // Backwards, every second process; the others make one of their own meanwhile.
         let half = |odd: usize| -> Vec<ProcessId> {
             (0..count).rev().filter(|at| at % 2 == odd).map(|at| ProcessId(at as u32)).collect()
@@ -214,7 +201,7 @@ fn communicators_of_groups_are_made_by_all_or_by_members_alone() {
 /// Each group's rank 0 sends the context: named by rank, two leaders looked alike, and 2 took the second one's.
 #[test]
 fn overlapping_groups_with_one_tag_make_their_own_comms() {
-    let mut net = net(3, 0);
+    let mut net = Net::of_short_packets(3, 0);
     let group = |members: [u32; 2]| Group::from_members(members.map(ProcessId).to_vec()).unwrap();
     let create = |net: &mut Net, at: usize, members| {
         let (process, port) = &mut net.nodes[at];
@@ -237,7 +224,7 @@ fn overlapping_groups_with_one_tag_make_their_own_comms() {
 /// They matched in the order of starts, which may differ, and swapped their data.
 #[test]
 fn persistent_collectives_match_in_the_order_they_were_made() {
-    let mut net = net(2, 0);
+    let mut net = Net::of_short_packets(2, 0);
     let mut ids = vec![];
     for (process, _) in &mut net.nodes {
         let made = [(); 2].map(|()| process.reserve_collective(CommId::WORLD).unwrap());
@@ -266,7 +253,7 @@ fn persistent_collectives_match_in_the_order_they_were_made() {
 
 #[test]
 fn a_freed_communicator_is_gone_and_the_predefined_ones_stay() {
-    let mut net = net(1, 0);
+    let mut net = Net::of_short_packets(1, 0);
     let (process, port) = &mut net.nodes[0];
     let (comm, _) = process.icomm_dup(port, CommId::WORLD).unwrap();
     process.free_comm(comm).unwrap();
@@ -278,7 +265,7 @@ fn a_freed_communicator_is_gone_and_the_predefined_ones_stay() {
 
 #[test]
 fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
-    let mut net = net(3, 0);
+    let mut net = Net::of_short_packets(3, 0);
     let (process, port) = &mut net.nodes[0];
     let (send, receive) = (memory(vec![1; 4000]).0, memory(vec![0; 12_000]).0);
     let context = coll::Context { rank: 0, size: 3 };
@@ -301,7 +288,7 @@ fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
 /// Found by fault runs, seed 11: members that did exchange something with it had given up, and were waited for.
 #[test]
 fn a_collective_ends_when_a_member_dies_with_which_nothing_is_exchanged() {
-    let mut net = net(3, 0);
+    let mut net = Net::of_short_packets(3, 0);
     let (process, port) = &mut net.nodes[2];
     let context = coll::Context { rank: 2, size: 3 };
     // In a chain from 0 the last one hears of 1 only.

@@ -3,7 +3,7 @@
 use super::net::{Net, Port, Random, memory};
 use crate::coll::across::{self, Part};
 use crate::coll::{self, Collective};
-use crate::device::{Event, RailCapabilities};
+use crate::device::Event;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
@@ -11,19 +11,6 @@ use crate::process::{OtherLeader, Process};
 use crate::request::{Completion, Origin, Posted, SendMode};
 use alloc::vec;
 use alloc::vec::Vec;
-
-fn net(count: usize, seed: u64) -> Net {
-    let rail = RailCapabilities {
-        packet_bytes_max: 160,
-        eager_bytes_max: 100,
-        get: seed % 3 == 1,
-        put: seed % 3 == 2,
-        ..RailCapabilities::default()
-    };
-    let net = Net::new(count, seed, rail);
-    net.shared.borrow_mut().full_one_in = [0, 3][seed as usize % 2];
-    net
-}
 
 /// Starts something at some processes, in random order, and runs all of it to the end.
 fn together(
@@ -78,7 +65,7 @@ impl Pair {
     fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         let count = 2 + random.below(7) as usize;
-        let mut net = net(count, seed);
+        let mut net = Net::of_short_packets(count, seed);
         let mut color: Vec<u32> = (0..count).map(|_| random.below(2) as u32).collect();
         let odd = random.below(count as u64) as usize;
         (color[odd], color[(odd + 1) % count]) = (0, 1);
@@ -356,7 +343,7 @@ fn groups_without_communicators_meet_by_name() {
     for seed in 0..30 {
         let mut random = Random(seed);
         let count = 2 + random.below(6) as usize;
-        let mut net = net(count, seed);
+        let mut net = Net::of_short_packets(count, seed);
         let cut = 1 + random.below(count as u64 - 1) as usize;
         let groups = [(0..cut).collect::<Vec<_>>(), (cut..count).collect()];
         let group = |side: usize| {
@@ -393,7 +380,7 @@ fn groups_without_communicators_meet_by_name() {
 #[test]
 fn overlapping_groups_are_refused_by_all() {
     // {0, 1} and {1, 2}, and the leaders are 0 and 2.
-    let mut net = net(3, 0);
+    let mut net = Net::of_short_packets(3, 0);
     let group = |members: [u32; 2]| Group::from_members(members.map(ProcessId).to_vec()).unwrap();
     let (first, second) = (group([0, 1]), group([2, 1]));
     let mut begun = vec![];
@@ -417,7 +404,7 @@ fn overlapping_groups_are_refused_by_all() {
 fn a_leader_that_cannot_meet_the_other_tells_its_group() {
     for gone_first in [false, true] {
         // {0, 1, 2} and {3}; 3 dies.
-        let mut net = net(4, 0);
+        let mut net = Net::of_short_packets(4, 0);
         let color = |at: usize| u32::from(at == 3);
         let mut random = Random(1);
         let split = together(&mut net, &mut random, (0..4).collect(), |at, process, port| {

@@ -297,6 +297,20 @@ pub(super) struct Net {
 }
 
 impl Net {
+    /// Packets are short, so that most messages are long ones; by seed they are got, put or sent, and devices are full at times.
+    pub(super) fn of_short_packets(count: usize, seed: u64) -> Self {
+        let rail = RailCapabilities {
+            packet_bytes_max: 160,
+            eager_bytes_max: 100,
+            get: seed % 3 == 1,
+            put: seed % 3 == 2,
+            ..RailCapabilities::default()
+        };
+        let net = Self::new(count, seed, rail);
+        net.shared.borrow_mut().full_one_in = [0, 3][seed as usize % 2];
+        net
+    }
+
     pub(super) fn new(count: usize, seed: u64, rail: RailCapabilities) -> Self {
         let shared = Rc::new(RefCell::new(Shared {
             count,
