@@ -1,5 +1,5 @@
-//! `cargo xtask ci`: what `.ci/run` runs. Every step runs even when an earlier one failed; each runner's closing lines
-//! are shown again at the end, so that a long log is read from its tail.
+//! `cargo xtask ci`: what `.ci/run` runs. Every step runs even when an earlier one failed; each runner's
+//! closing lines are shown again at the end, so that a long log is read from its tail.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::{paths, skips};
 
 /// The steps: the README's test command, its run command, the count of the short path's
 /// instructions, then 2,000 worlds with faults, then jobs
-/// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes minutes in an
-/// emulated machine and has a name of its own, `cargo xtask lab-test`.
+/// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes
+/// minutes in an emulated machine and has a name of its own, `cargo xtask lab-test`.
 const STEPS: [(&str, &[&str]); 5] = [
     ("test", &["test", "--keep-going"]),
     ("run", &["run"]),

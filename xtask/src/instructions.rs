@@ -1,9 +1,11 @@
-//! `cargo xtask instructions`: how many instructions calls of the short path take, 8 bytes over shared memory.
+//! `cargo xtask instructions`: how many instructions calls of the short path take, 8 bytes over shared
+//! memory.
 //!
-//! Times need a quiet machine; a count does not. `bench/instructions.c` brings about that each call finds what it is to
-//! find, valgrind's callgrind counts inside of one call's function, and the difference of two numbers of turns leaves out
-//! what happens once. A rise of more than 2 % over the committed figure fails. The figures are those of one compiler, which
-//! they name; with another they are printed and not judged. `--update` writes what was counted.
+//! Times need a quiet machine; a count does not. `bench/instructions.c` brings about that each call finds
+//! what it is to find, valgrind's callgrind counts inside of one call's function, and the difference of two
+//! numbers of turns leaves out what happens once. A rise of more than 2 % over the committed figure fails.
+//! The figures are those of one compiler, which they name; with another they are printed and not judged.
+//! `--update` writes what was counted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,8 +40,8 @@ struct Figures {
 
 /// The functions `count_…` of the program.
 const CALLS: [&str; 8] = ["send", "recv", "sendrecv", "isend", "irecv", "wait_send", "wait_recv", "test"];
-/// Two runs of so many turns each; the calls of both directions count for rank 0 once a turn and call, but `send` and `recv`,
-/// which it makes twice.
+/// Two runs of so many turns each; the calls of both directions count for rank 0 once a turn and call, but
+/// `send` and `recv`, which it makes twice.
 const TURNS: [u64; 2] = [100, 300];
 /// A rise that is let pass, in percent.
 const RISE_MAX_PERCENT: u64 = 2;

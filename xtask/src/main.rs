@@ -1,7 +1,7 @@
 //! Repository chores: `cargo xtask --help` names them.
 //!
-//! The Makefile and `.ci/run` only call this. It owns how things are built, staged, compared and checked; it holds no
-//! product code. Programs it starts always have a time limit (`process`), and it leaves none behind.
+//! The Makefile and `.ci/run` only call this. It owns how things are built, staged, compared and checked; it
+//! holds no product code. Programs it starts always have a time limit (`process`), and it leaves none behind.
 
 #![forbid(unsafe_code)]
 
@@ -77,7 +77,8 @@ enum Command {
     LabTest(lab_test::Options),
     /// Run jobs over TCP between two network namespaces (needs root).
     NetTest(net_test::Options),
-    /// Everything that takes hours: bounds, fuzzing, killed ranks, mutants, other suites; writes a page of results.
+    /// Everything that takes hours: bounds, fuzzing, killed ranks, mutants, other suites; writes a page of
+    /// results.
     Nightly(nightly::Options),
     /// Measure this library beside Open MPI, MPICH and Intel MPI.
     Bench(bench::Options),

@@ -1,7 +1,8 @@
 //! The libraries that are compared: how each is installed, compiled against and launched.
 //!
-//! Peers come from the Python package index, each into `.venvs/NAME`. Intel's package carries no headers; its library
-//! keeps MPICH's ABI, so programs for it are compiled against MPICH's `mpi.h` and linked with its `libmpi.so.12`.
+//! Peers come from the Python package index, each into `.venvs/NAME`. Intel's package carries no headers; its
+//! library keeps MPICH's ABI, so programs for it are compiled against MPICH's `mpi.h` and linked with its
+//! `libmpi.so.12`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ pub(crate) enum Library {
     OpenMpi,
     /// Open MPI 5 over UCX.
     OpenMpiUcx,
-    /// MPICH 5. With more ranks than CPUs its progress throttle is on: without it, it is a hundred times slower.
+    /// MPICH 5. With more ranks than CPUs its progress throttle is on: without it, it is a hundred times
+    /// slower.
     Mpich,
     /// Intel MPI.
     Intel,
@@ -138,8 +140,8 @@ impl Library {
         Ok(())
     }
 
-    /// The command that runs `program` on `ranks` ranks. Up to one rank a CPU, ranks are pinned one to a core; with
-    /// more ranks than CPUs nothing is pinned and every library is told so in the way it wants.
+    /// The command that runs `program` on `ranks` ranks. Up to one rank a CPU, ranks are pinned one to a
+    /// core; with more ranks than CPUs nothing is pinned and every library is told so in the way it wants.
     pub(crate) fn launch(self, ranks: usize, program: &Path, arguments: &[&str]) -> Command {
         let pinned = ranks <= paths::cpu_count();
         let launcher = if self == Self::Ayatori { "bin/ayatori" } else { "bin/mpiexec" };

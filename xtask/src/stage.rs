@@ -1,7 +1,7 @@
 //! Building the product and laying it out as an installation.
 //!
-//! `build/prefix` is the staged installation that `run`, `test`, `bench` and `conformance` use; `install` makes the same
-//! tree under a prefix of the user's. The tree:
+//! `build/prefix` is the staged installation that `run`, `test`, `bench` and `conformance` use; `install`
+//! makes the same tree under a prefix of the user's. The tree:
 //!
 //! ```text
 //! bin/      ayatori, mpiexec, mpirun (both the same program), mpicc, mpicxx, mpicc_abi, mpicxx_abi
@@ -11,7 +11,8 @@
 //!
 //! Where there is a Fortran compiler, also what `fortran` makes.
 //!
-//! What is installed has no debugging information (five sixths of the files); cargo's `target/release` keeps it.
+//! What is installed has no debugging information (five sixths of the files); cargo's `target/release` keeps
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -101,7 +102,8 @@ fn install_stripped(from: &Path, to: &Path) -> Result<()> {
     copy(&stripped, to, 0o755)
 }
 
-/// What is wrong with the installed library: debugging information in it, or functions of the ABI that it lacks.
+/// What is wrong with the installed library: debugging information in it, or functions of the ABI that it
+/// lacks.
 ///
 /// # Errors
 /// Something is, or it cannot be read.

@@ -1,5 +1,5 @@
-//! Buffered mode: copies of messages in memory the user has attached (MPI-5.0 §3.6), to a communicator, a session or the
-//! process.
+//! Buffered mode: copies of messages in memory the user has attached (MPI-5.0 §3.6), to a communicator, a
+//! session or the process.
 
 use crate::buffer::{Buffer, Scratch};
 use crate::error::Error;
@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 /// elsewhere, this pays for rounding each copy up to 64 bytes.
 pub const BSEND_OVERHEAD_BYTES: usize = 64;
 
-/// What a buffer is attached to. A message takes the communicator's, else the session's of the communicator, else the
-/// process'.
+/// What a buffer is attached to. A message takes the communicator's, else the session's of the communicator,
+/// else the process'.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferOwner {
     /// All that has none of its own.

@@ -19,8 +19,8 @@
 //! A buffer may be *virtual*: a length and no memory. A simulation of 12,288 ranks that send 4 MiB each then
 //! needs no 48 GiB; protocols, packets and copies behave the same and move nothing.
 //!
-//! A buffer is contiguous. Data with gaps is a [`Region`](crate::layout::Region): a buffer that its elements reach over, and
-//! a layout that says which bytes of it are meant.
+//! A buffer is contiguous. Data with gaps is a [`Region`](crate::layout::Region): a buffer that its elements
+//! reach over, and a layout that says which bytes of it are meant.
 
 mod strided;
 
@@ -132,11 +132,12 @@ impl Buffer {
     ///    request owns it until it completes);
     /// 3. whatever uses it does so on one thread at a time.
     ///
-    /// Where a [`Region`](crate::layout::Region) names bytes with gaps between them, that goes for those bytes, not the gaps.
+    /// Where a [`Region`](crate::layout::Region) names bytes with gaps between them, that goes for those
+    /// bytes, not the gaps.
     ///
-    /// A request uses it until it has completed or been cancelled; a device, which the caller vouches for, until the
-    /// put, get, fetch or registration has ended that it was given the buffer for. `base` may be null only when `len`
-    /// is 0.
+    /// A request uses it until it has completed or been cancelled; a device, which the caller vouches for,
+    /// until the put, get, fetch or registration has ended that it was given the buffer for. `base` may be
+    /// null only when `len` is 0.
     #[inline]
     pub const unsafe fn from_raw_parts(base: *mut u8, len: usize) -> Self {
         match NonNull::new(base) {
@@ -145,8 +146,8 @@ impl Buffer {
         }
     }
 
-    /// Zeroed memory that is never freed, for simulators and tests that need real bytes and have no `unsafe`. Two
-    /// operations on the same part of it at a time mix up its bytes, and do nothing worse.
+    /// Zeroed memory that is never freed, for simulators and tests that need real bytes and have no `unsafe`.
+    /// Two operations on the same part of it at a time mix up its bytes, and do nothing worse.
     pub fn leaked(len: usize) -> Self {
         let memory = alloc::vec![0; len].leak();
         match NonNull::new(memory.as_mut_ptr()) {
@@ -203,8 +204,8 @@ impl Buffer {
         }
     }
 
-    /// From the first byte of the lowest to the end of the highest of some buffers; `None` if one is virtual, or there is none.
-    /// Who uses it touches no other bytes than theirs.
+    /// From the first byte of the lowest to the end of the highest of some buffers; `None` if one is virtual,
+    /// or there is none. Who uses it touches no other bytes than theirs.
     pub(crate) fn hull(buffers: &[Buffer]) -> Option<Self> {
         let mut first: Option<NonNull<u8>> = None;
         let mut end = 0;
@@ -233,8 +234,8 @@ impl Buffer {
     fn piece_at(&self, offset: usize, len: usize) -> Piece<'_> {
         let part = self.part(offset, len);
         match part.base {
-            // SAFETY: `from_raw_parts`: valid for reads, and not written while a request uses it. The callers, all in this
-            // crate, write nothing while they have it (see the module).
+            // SAFETY: `from_raw_parts`: valid for reads, and not written while a request uses it. The
+            // callers, all in this crate, write nothing while they have it (see the module).
             Some(base) => Piece::Bytes(unsafe { core::slice::from_raw_parts(base.as_ptr(), part.len) }),
             None => Piece::Virtual(part.len),
         }
@@ -259,7 +260,8 @@ impl Buffer {
     #[inline]
     unsafe fn copy_to(&self, offset: usize, to: *mut u8, len: usize) {
         if let Some(from) = self.part(offset, len).base {
-            // SAFETY: in bounds (`part`), valid for reads (`from_raw_parts`), and by the caller's word for writes.
+            // SAFETY: in bounds (`part`), valid for reads (`from_raw_parts`), and by the caller's word for
+            // writes.
             unsafe { copy(from.as_ptr(), to, len) }
         }
     }
@@ -272,8 +274,9 @@ impl Buffer {
     pub fn scatter(&self, offset: usize, piece: Piece<'_>) {
         let target = self.part(offset, piece.len());
         if let (Some(base), Piece::Bytes(bytes)) = (target.base, piece) {
-            // SAFETY: in bounds (checked by `part`) and valid for writes (`from_raw_parts`). Overlapping is allowed: a
-            // program may send from and receive into overlapping memory by mistake, which must not be undefined here.
+            // SAFETY: in bounds (checked by `part`) and valid for writes (`from_raw_parts`). Overlapping is
+            // allowed: a program may send from and receive into overlapping memory by mistake, which must not
+            // be undefined here.
             unsafe { copy(bytes.as_ptr(), base.as_ptr(), bytes.len()) }
         }
     }
@@ -282,7 +285,8 @@ impl Buffer {
     /// Nothing happens if either is virtual; they may overlap.
     pub fn copy_from(&self, offset: usize, from: &Buffer, from_offset: usize, len: usize) {
         if let Some(to) = self.part(offset, len).base {
-            // SAFETY: `len` bytes are valid for writes there: in bounds (checked by `part`), and `from_raw_parts`.
+            // SAFETY: `len` bytes are valid for writes there: in bounds (checked by `part`), and
+            // `from_raw_parts`.
             unsafe { from.copy_to(from_offset, to.as_ptr(), len) }
         }
     }
@@ -293,16 +297,17 @@ impl Buffer {
     /// Until `f` returns nobody uses this memory otherwise, not by a copy of the buffer either.
     #[inline]
     pub unsafe fn with_bytes_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        // SAFETY: valid for writes (`from_raw_parts`), and by the caller's word exclusively ours; the slice does not
-        // leave `f`.
+        // SAFETY: valid for writes (`from_raw_parts`), and by the caller's word exclusively ours; the slice
+        // does not leave `f`.
         self.base.map(|base| f(unsafe { core::slice::from_raw_parts_mut(base.as_ptr(), self.len) }))
     }
 
     /// As [`with_bytes_mut`](Self::with_bytes_mut), for this crate, whose closures know of no other copy.
     #[inline]
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        // SAFETY: the buffers this is called on are scratch memory of an operation that is over or not begun, or of a
-        // window where an accumulate works, beside which the program may not access that memory (MPI-5.0 §12.7).
+        // SAFETY: the buffers this is called on are scratch memory of an operation that is over or not begun,
+        // or of a window where an accumulate works, beside which the program may not access that memory
+        // (MPI-5.0 §12.7).
         unsafe { self.with_bytes_mut(f) }
     }
 
@@ -318,8 +323,8 @@ impl Buffer {
             a_at + self.len <= b_at || b_at + other.len <= a_at || self.len == 0 || other.len == 0,
             "the two operands of a reduction overlap"
         );
-        // SAFETY: disjoint (checked above), valid as `from_raw_parts` promises, and neither leaves `f`, which is a
-        // reduction: it knows of no buffers.
+        // SAFETY: disjoint (checked above), valid as `from_raw_parts` promises, and neither leaves `f`, which
+        // is a reduction: it knows of no buffers.
         unsafe {
             let mine = core::slice::from_raw_parts_mut(a.as_ptr(), self.len);
             let theirs = core::slice::from_raw_parts(b.as_ptr(), other.len);
@@ -330,9 +335,9 @@ impl Buffer {
 
 /// Memory that a schedule owns: partial results, blocks on their way. Aligned for every predefined type.
 ///
-/// The buffers it gives out do not borrow it, for they sit in the same structure as their memory. Whoever owns
-/// a scratch keeps it until every request made with its buffers has ended (or leaks it); `coll::Schedule`, its
-/// only user, does so.
+/// The buffers it gives out do not borrow it, for they sit in the same structure as their memory. Whoever
+/// owns a scratch keeps it until every request made with its buffers has ended (or leaks it);
+/// `coll::Schedule`, its only user, does so.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// `u128`: aligned to 16 bytes, and zeroed by the allocator without touching the pages.
@@ -359,7 +364,8 @@ impl Scratch {
     }
 }
 
-/// `memmove`, but the lengths that short messages have are not worth its call: their bytes are read whole, then written.
+/// `memmove`, but the lengths that short messages have are not worth its call: their bytes are read whole,
+/// then written.
 ///
 /// # Safety
 /// `len` bytes are readable at `from` and writable at `to`.

@@ -1,16 +1,16 @@
 //! Communicators: a group and a matching space (MPI-5.0 §7.4), or two groups and one (MPI-5.0 §7.6).
 //!
-//! The members of an inter-communicator are those of both groups. They agree on which group is the *first*: that of the
-//! leader with the lower process id when it was made. Collective operations and makings run among all members, the first
-//! group's before the second's, so that each has one rank there (`Span`).
+//! The members of an inter-communicator are those of both groups. They agree on which group is the *first*:
+//! that of the leader with the lower process id when it was made. Collective operations and makings run among
+//! all members, the first group's before the second's, so that each has one rank there (`Span`).
 
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{ContextId, ProcessId, Rank, Tag};
 
-/// Tags of the collective context: collective operations have those from 0 up, the making of a communicator by a group's
-/// members alone -1 down to -2^30, the meeting of two leaders the next 2^29, persistent collective operations the 2^29
-/// below. `Tag::MIN` stands for any tag.
+/// Tags of the collective context: collective operations have those from 0 up, the making of a communicator
+/// by a group's members alone -1 down to -2^30, the meeting of two leaders the next 2^29, persistent
+/// collective operations the 2^29 below. `Tag::MIN` stands for any tag.
 const GROUP_TAGS_MAX: Tag = Tag::MAX >> 1;
 const MEETING_TAGS_MAX: Tag = Tag::MAX >> 2;
 

@@ -1,8 +1,8 @@
 //! The two ends of a message's data.
 //!
-//! A message is a stream of packed bytes. A [`Source`] says where these bytes are read, a [`Sink`] where they are
-//! written. Neither knows of the other: each end is contiguous memory, virtual memory (a length only), or a [`Region`],
-//! the elements of a datatype with gaps between them.
+//! A message is a stream of packed bytes. A [`Source`] says where these bytes are read, a [`Sink`] where they
+//! are written. Neither knows of the other: each end is contiguous memory, virtual memory (a length only), or
+//! a [`Region`], the elements of a datatype with gaps between them.
 
 use crate::buffer::{Buffer, Payload, Piece};
 use crate::layout::Region;

@@ -1,13 +1,14 @@
-//! The predefined datatypes of the MPI standard ABI and how they lie in memory (MPI-5.0 §3.2.2, §6.9.2, ch. 20).
+//! The predefined datatypes of the MPI standard ABI and how they lie in memory (MPI-5.0 §3.2.2, §6.9.2, ch.
+//! 20).
 //!
 //! Here is what a type *is*: its size, its extent, the representation of its elements. The handle values of
 //! the ABI belong to the C boundary (`ayatori-mpi`). Fortran types have the sizes of every compiler in use
 //! today with default options: `INTEGER`, `REAL` and `LOGICAL` 4 bytes, `DOUBLE PRECISION` 8.
 //!
 //! **Layout.** C types lie as the C compiler of the target lays them out. The pair types with an `int` index
-//! (`MPI_DOUBLE_INT` …) are C structures `{ value; int }`: the index follows at its alignment, and the whole is
-//! padded to the structure's alignment. So `size` (the bytes that mean something, `MPI_Type_size`) and `extent`
-//! (the distance of two elements in memory) differ for some of them:
+//! (`MPI_DOUBLE_INT` …) are C structures `{ value; int }`: the index follows at its alignment, and the whole
+//! is padded to the structure's alignment. So `size` (the bytes that mean something, `MPI_Type_size`) and
+//! `extent` (the distance of two elements in memory) differ for some of them:
 //!
 //! | type | value | index at | size | extent |
 //! |---|---|---|---|---|
@@ -231,7 +232,8 @@ predefined! {
     Wchar "MPI_WCHAR" Opaque One(WCHAR);
     Int8 "MPI_INT8_T" CInteger One(Signed(1));
     Uint8 "MPI_UINT8_T" CInteger One(Unsigned(1));
-    // The standard has no operations for text; MPICH and Open MPI take it for an integer, and programs rely on that.
+    // The standard has no operations for text; MPICH and Open MPI take it for an integer, and programs rely
+    // on that.
     Char "MPI_CHAR" CInteger One(CHAR);
     SignedChar "MPI_SIGNED_CHAR" CInteger One(Signed(1));
     UnsignedChar "MPI_UNSIGNED_CHAR" CInteger One(Unsigned(1));

@@ -1,9 +1,9 @@
 //! What moves bytes: the trait between the protocols and the world.
 //!
-//! A [`Device`] is a set of *rails* (physical paths) to peers. It moves packets and, where it can, puts to and
-//! gets from a peer's memory. It never matches messages, never orders across rails, never retries: those are
-//! the protocols' work, above it. Real devices live in `ayatori-devices`, simulated ones in `ayatori-sim`.
-//! Whoever writes one runs [`conformance::check`] on it.
+//! A [`Device`] is a set of *rails* (physical paths) to peers. It moves packets and, where it can, puts to
+//! and gets from a peer's memory. It never matches messages, never orders across rails, never retries: those
+//! are the protocols' work, above it. Real devices live in `ayatori-devices`, simulated ones in
+//! `ayatori-sim`. Whoever writes one runs [`conformance::check`] on it.
 //!
 //! A device hands over what arrives one [`Event`] at a time; a packet stays in the device's memory until
 //! [`release`](Device::release), so an eager message is copied once, from there to the user's buffer.
@@ -11,9 +11,9 @@
 //! # Rails that can break
 //!
 //! Shared memory neither breaks nor loses: its packets go out as they are. Where a rail says
-//! [`may_break`](RailCapabilities::may_break), or a peer is reached by more than one rail, the protocols run the link
-//! in *trunk* mode (`link`): they number and acknowledge packets, send again over other rails what was lost,
-//! and judge each rail's health. A device of such rails (TCP, say) keeps to this:
+//! [`may_break`](RailCapabilities::may_break), or a peer is reached by more than one rail, the protocols run
+//! the link in *trunk* mode (`link`): they number and acknowledge packets, send again over other rails what
+//! was lost, and judge each rail's health. A device of such rails (TCP, say) keeps to this:
 //!
 //! 1. *Candidates.* [`rails_to`](Device::rails_to) names every rail that might reach the peer, fixed for the device's
 //!    life. A rail is taken for up until told otherwise. [`send`](Device::send) on a rail that has no connection yet
@@ -112,39 +112,44 @@ pub const HEADER_BYTES_MAX: usize = 128;
 pub struct RailCapabilities {
     /// Name for people: an interface, "shm", …
     pub name: &'static str,
-    /// The largest packet, header and payload together, in bytes; [`payload_bytes_max`](Self::payload_bytes_max) has the
-    /// small print.
+    /// The largest packet, header and payload together, in bytes;
+    /// [`payload_bytes_max`](Self::payload_bytes_max) has the small print.
     pub packet_bytes_max: usize,
-    /// The largest packet that carries nothing but data of a long message, header and payload together, in bytes; less than
-    /// `packet_bytes_max` counts as that. A stream of long packets costs both sides fewer calls of the system, and the
-    /// core sends them where the rail is fast enough that they do not hold up others.
+    /// The largest packet that carries nothing but data of a long message, header and payload together, in
+    /// bytes; less than `packet_bytes_max` counts as that. A stream of long packets costs both sides fewer
+    /// calls of the system, and the core sends them where the rail is fast enough that they do not hold up
+    /// others.
     pub long_packet_bytes_max: usize,
     /// Up to this payload a packet is as cheap as an empty one, in bytes.
     pub inline_bytes: usize,
     /// Longest message that goes eagerly, in bytes; the device knows where its copies begin to cost more
-    /// than a rendezvous' round trip. At most [`payload_bytes_max`](Self::payload_bytes_max) of a short header.
+    /// than a rendezvous' round trip. At most [`payload_bytes_max`](Self::payload_bytes_max) of a short
+    /// header.
     pub eager_bytes_max: usize,
     /// Whether [`Device::put`] works.
     pub put: bool,
     /// Whether [`Device::get`] works.
     pub get: bool,
-    /// Of a message shorter than this the sender offers packets, too, though [`get`](Self::get) could move it, where it is all
-    /// that the sender has under way: both sides copy at the same time, which may be faster where a CPU is free on either
-    /// side. The receiver measures that, if there is [a clock](Device::time), and else has packets. In bytes; 0: none.
+    /// Of a message shorter than this the sender offers packets, too, though [`get`](Self::get) could move
+    /// it, where it is all that the sender has under way: both sides copy at the same time, which may be
+    /// faster where a CPU is free on either side. The receiver measures that, if there is [a
+    /// clock](Device::time), and else has packets. In bytes; 0: none.
     pub transfer_bytes_min: usize,
-    /// Whether packets are offered of a message of any length where its sender waits for it and has nothing else under way,
-    /// so that none of its time is lost.
+    /// Whether packets are offered of a message of any length where its sender waits for it and has nothing
+    /// else under way, so that none of its time is lost.
     pub streams_awaited: bool,
     /// Longest single put or get, in bytes: longer transfers are cut, so that progress goes on between.
     pub transfer_bytes_max: usize,
     /// Whether packets of one rail to one peer arrive in the order sent.
     pub ordered: bool,
-    /// Whether every packet arrives unless the rail is reported down (or it was damaged: see the module's docs, 3).
+    /// Whether every packet arrives unless the rail is reported down (or it was damaged: see the module's
+    /// docs, 3).
     pub reliable: bool,
-    /// Whether the rail can go down, fall silent or lose a damaged packet while the peer lives. See the module's
-    /// docs; `false` for what breaks only together with the peer, as shared memory.
+    /// Whether the rail can go down, fall silent or lose a damaged packet while the peer lives. See the
+    /// module's docs; `false` for what breaks only together with the peer, as shared memory.
     pub may_break: bool,
-    /// What it takes to one peer beyond what is on its way, in bytes: a queue in which acknowledgements wait behind data.
+    /// What it takes to one peer beyond what is on its way, in bytes: a queue in which acknowledgements wait
+    /// behind data.
     pub queue_bytes: u64,
     /// Payload rate in bytes a second.
     pub bandwidth_bytes_per_s: u64,
@@ -156,12 +161,14 @@ pub struct RailCapabilities {
     pub numa_node: Option<u16>,
 }
 
-/// What a short header counts in [`RailCapabilities::packet_bytes_max`], in bytes: as much as that of a packet of data.
+/// What a short header counts in [`RailCapabilities::packet_bytes_max`], in bytes: as much as that of a
+/// packet of data.
 pub const SHORT_HEADER_BYTES: usize = 32;
 
 impl RailCapabilities {
-    /// The longest payload behind a header of so many bytes. Devices lay packets of data out so that the payload is
-    /// aligned: a header to [`SHORT_HEADER_BYTES`] counts as that, and a longer one as itself and the place of a short one.
+    /// The longest payload behind a header of so many bytes. Devices lay packets of data out so that the
+    /// payload is aligned: a header to [`SHORT_HEADER_BYTES`] counts as that, and a longer one as itself and
+    /// the place of a short one.
     pub const fn payload_bytes_max(&self, header_bytes: usize) -> usize {
         let longer = if header_bytes <= SHORT_HEADER_BYTES { 0 } else { header_bytes };
         self.packet_bytes_max.saturating_sub(SHORT_HEADER_BYTES + longer)
@@ -204,8 +211,8 @@ pub enum Pacing {
     PacketGap,
 }
 
-/// How long to stay silent after each packet of a message, in packet times (P4): `Gap { milli_packets: 500 }` is half a
-/// packet time, so two thirds of the rail's rate.
+/// How long to stay silent after each packet of a message, in packet times (P4): `Gap { milli_packets: 500 }`
+/// is half a packet time, so two thirds of the rail's rate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Gap {
     /// In thousandths of a packet time.
@@ -332,9 +339,9 @@ pub enum Event {
     /// A packet; read it with [`Device::packet`], then give it back with [`Device::release`] before polling
     /// again.
     Packet(Incoming),
-    /// The front of a long packet: [`Device::packet`] gives its header, and this many bytes of payload are still on their
-    /// way. Who knows where they belong says so by [`Device::fetch`] before the next poll, and they need not be copied
-    /// again; who does not gets the packet whole, later. Not to be released.
+    /// The front of a long packet: [`Device::packet`] gives its header, and this many bytes of payload are
+    /// still on their way. Who knows where they belong says so by [`Device::fetch`] before the next poll, and
+    /// they need not be copied again; who does not gets the packet whole, later. Not to be released.
     Front(Incoming, usize),
     /// A put or get has ended. `Err`: the rail broke; the memory's content is undefined.
     Completion(Token, Result<(), RailBroken>),
@@ -351,8 +358,8 @@ pub enum Event {
 pub enum Fetched {
     /// All of the payload has come and is sound: the packet is handled.
     Whole,
-    /// More is to come: then its front is reported again, or the packet whole. Whoever does not fetch a front that is
-    /// reported again lets the packet go: it is lost.
+    /// More is to come: then its front is reported again, or the packet whole. Whoever does not fetch a front
+    /// that is reported again lets the packet go: it is lost.
     Part,
     /// The packet was damaged and is lost; the memory's content is undefined.
     Lost,
@@ -375,9 +382,9 @@ pub enum Armed {
 ///
 /// Every method returns at once. All are called by one thread at a time.
 ///
-/// A [`Buffer`] that a device is given is memory lent to it: by `put` and `get` until they are done, completed or refused,
-/// by `register` until `deregister`, by `fetch` until it returns. It uses it no longer than that, and during
-/// [`send`](Self::send) it writes to none.
+/// A [`Buffer`] that a device is given is memory lent to it: by `put` and `get` until they are done,
+/// completed or refused, by `register` until `deregister`, by `fetch` until it returns. It uses it no longer
+/// than that, and during [`send`](Self::send) it writes to none.
 pub trait Device {
     /// The rails, indexed by [`Rail`]. Fixed for the device's life.
     fn rails(&self) -> &[RailCapabilities];
@@ -389,8 +396,8 @@ pub trait Device {
     /// Packets of one rail to one peer are delivered in this order where the rail says `ordered`.
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full>;
 
-    /// No more long packets follow for now: what a device keeps back of one, to send it with the next, leaves now. The core
-    /// says so after each round in which it has sent data of long messages.
+    /// No more long packets follow for now: what a device keeps back of one, to send it with the next, leaves
+    /// now. The core says so after each round in which it has sent data of long messages.
     #[inline]
     fn flush(&mut self) {}
 
@@ -403,9 +410,9 @@ pub trait Device {
     /// Gives an arrived packet's memory back to the device.
     fn release(&mut self, incoming: Incoming);
 
-    /// Takes the payload of a packet of which the front was reported to where it belongs, as much of it as has come.
-    /// `into` has the payload's length, and is written to during this call only: with each further front it is said
-    /// again, or not if nobody wants it any more.
+    /// Takes the payload of a packet of which the front was reported to where it belongs, as much of it as
+    /// has come. `into` has the payload's length, and is written to during this call only: with each further
+    /// front it is said again, or not if nobody wants it any more.
     fn fetch(&mut self, incoming: &Incoming, into: Buffer) -> Fetched {
         let _ = (incoming, into);
         Fetched::Part
@@ -418,8 +425,9 @@ pub trait Device {
         let _ = from;
     }
 
-    /// The time, if the device has a clock that is read in a moment (some 50 ns). The core reads none itself: with this one
-    /// it measures which way is the quicker one of a long message that has two, and else takes packets.
+    /// The time, if the device has a clock that is read in a moment (some 50 ns). The core reads none itself:
+    /// with this one it measures which way is the quicker one of a long message that has two, and else takes
+    /// packets.
     fn time(&self) -> Option<Instant> {
         None
     }
@@ -431,14 +439,15 @@ pub trait Device {
         None
     }
 
-    /// Ends a registration. Gets and puts on it have completed, unless we have given up the peer that makes them and it does
-    /// not know: from now on its gets and puts on this memory move nothing and end with [`RailBroken`] there.
+    /// Ends a registration. Gets and puts on it have completed, unless we have given up the peer that makes
+    /// them and it does not know: from now on its gets and puts on this memory move nothing and end with
+    /// [`RailBroken`] there.
     fn deregister(&mut self, rail: Rail, key: RemoteKey) {
         let _ = (rail, key);
     }
 
-    /// Writes `local` into a peer's registered memory; what is not inside of a registration is refused, or ends with
-    /// [`RailBroken`], and nothing is moved. A put that is [`Submitted::Done`] or has completed is
+    /// Writes `local` into a peer's registered memory; what is not inside of a registration is refused, or
+    /// ends with [`RailBroken`], and nothing is moved. A put that is [`Submitted::Done`] or has completed is
     /// visible to the peer before any packet sent afterwards on the same rail.
     fn put(
         &mut self,
@@ -452,7 +461,8 @@ pub trait Device {
         Ok(Submitted::Refused)
     }
 
-    /// Reads a peer's registered memory into `local`; as [`put`](Self::put), only from inside of a registration.
+    /// Reads a peer's registered memory into `local`; as [`put`](Self::put), only from inside of a
+    /// registration.
     fn get(
         &mut self,
         rail: Rail,
@@ -465,8 +475,9 @@ pub trait Device {
         Ok(Submitted::Refused)
     }
 
-    /// From now on leaves this gap after each packet of data to `peer` on `rail` (also within puts, and within gets that
-    /// the peer makes), until told otherwise. A hint for rails whose [`pacing`](RailCapabilities::pacing) is not `None`; nothing to do for the others.
+    /// From now on leaves this gap after each packet of data to `peer` on `rail` (also within puts, and
+    /// within gets that the peer makes), until told otherwise. A hint for rails whose
+    /// [`pacing`](RailCapabilities::pacing) is not `None`; nothing to do for the others.
     fn set_gap(&mut self, rail: Rail, peer: ProcessId, gap: Gap) {
         let _ = (rail, peer, gap);
     }
@@ -477,22 +488,22 @@ pub trait Device {
         0
     }
 
-    /// The protocols have found the rail to `peer` silent: drop its connection and make a new one. See the module's
-    /// docs, 5.
+    /// The protocols have found the rail to `peer` silent: drop its connection and make a new one. See the
+    /// module's docs, 5.
     fn reset(&mut self, rail: Rail, peer: ProcessId) {
         let _ = (rail, peer);
     }
 
-    /// For how long the far end of the rail has owed the *network's* own acknowledgement of something sent: zero
-    /// if it owes nothing or has just answered, however long its process computes. `None`: the device cannot know.
-    /// (TCP: 0 while `tcpi_unacked` is 0, else `tcpi_last_ack_recv`.)
+    /// For how long the far end of the rail has owed the *network's* own acknowledgement of something sent:
+    /// zero if it owes nothing or has just answered, however long its process computes. `None`: the device
+    /// cannot know. (TCP: 0 while `tcpi_unacked` is 0, else `tcpi_last_ack_recv`.)
     fn heard(&mut self, rail: Rail, peer: ProcessId) -> Option<Duration> {
         let _ = (rail, peer);
         None
     }
 
-    /// Says that the caller is about to sleep. After [`Armed::Armed`] the next arrival wakes it, also one that has come before
-    /// and was not polled; so does room, where the device was [`Full`] (how is the concrete device's matter: a futex, a file
-    /// descriptor). [`poll`](Self::poll) disarms.
+    /// Says that the caller is about to sleep. After [`Armed::Armed`] the next arrival wakes it, also one
+    /// that has come before and was not polled; so does room, where the device was [`Full`] (how is the
+    /// concrete device's matter: a futex, a file descriptor). [`poll`](Self::poll) disarms.
     fn arm(&mut self) -> Armed;
 }

@@ -1,8 +1,8 @@
 //! Errors, sorted by whose fault they are.
 //!
 //! Our own bugs are assertions. A caller's mistake is an [`Error`] with one variant per MPI error class. A
-//! peer's misbehaviour is [`Error::PeerMisbehaved`] and never a panic. A dead rail is an event and failover; a
-//! dead process is [`Error::ProcessAborted`] at every operation that needs it.
+//! peer's misbehaviour is [`Error::PeerMisbehaved`] and never a panic. A dead rail is an event and failover;
+//! a dead process is [`Error::ProcessAborted`] at every operation that needs it.
 
 use crate::ids::ProcessId;
 use core::fmt;
@@ -67,7 +67,8 @@ pub enum Error {
     ProcessAborted(ProcessId),
     /// No rail reaches the process.
     Unreachable(ProcessId),
-    /// `MPI_ERR_IO` and its like: an operation on a file failed. The core starts none; its requests' owners do.
+    /// `MPI_ERR_IO` and its like: an operation on a file failed. The core starts none; its requests' owners
+    /// do.
     File {
         /// The operating system's number of the error.
         errno: i32,

@@ -99,8 +99,8 @@ impl ContextId {
         Self(((leader.0 as u64) << 32) | ((counter as u64) << 1))
     }
 
-    /// A space for the making of communicators by processes that share no communicator: that of a name they agree on. No
-    /// process leads it: as a leader's id the half above is no process'.
+    /// A space for the making of communicators by processes that share no communicator: that of a name they
+    /// agree on. No process leads it: as a leader's id the half above is no process'.
     pub(crate) fn of_name(name: &[u8], members: impl Iterator<Item = ProcessId>) -> Self {
         let mut hash = 0x9E37_79B9_7F4A_7C15 ^ name.len() as u64;
         let mut mix = |word: u64| {
@@ -120,8 +120,8 @@ impl ContextId {
         self.0 & 1 != 0
     }
 
-    /// The same communicator's space for the introductions of partitioned messages, which have the users' tags. It counts as
-    /// collective: neither probes nor explanations of messages are concerned.
+    /// The same communicator's space for the introductions of partitioned messages, which have the users'
+    /// tags. It counts as collective: neither probes nor explanations of messages are concerned.
     pub const fn partitioned(self) -> Self {
         Self(self.0 | 1 << 63 | 1)
     }
@@ -164,8 +164,8 @@ impl RequestId {
     pub const NAME_BITS: u32 = 29;
     const NAME_INDEX_BITS: u32 = 22;
 
-    /// A short name, for handles of 32 bits: the index and the last bits of the generation, so that an old name is
-    /// found out unless its slot was used 128 times since. `None`: four million requests are alive.
+    /// A short name, for handles of 32 bits: the index and the last bits of the generation, so that an old
+    /// name is found out unless its slot was used 128 times since. `None`: four million requests are alive.
     #[inline]
     pub const fn name(self) -> Option<u32> {
         let shifted = self.generation << Self::NAME_INDEX_BITS & ((1 << Self::NAME_BITS) - 1);

@@ -1,23 +1,23 @@
 //! The protocol engine of Ayatori: one MPI process as a state machine.
 //!
-//! *What it owns.* [`Process`] takes commands (send this, receive that), packets, completions and the time, and gives
-//! packets to a [`Device`](device::Device). It has matching, the transfer of long messages, links over rails with credit,
-//! acknowledgements and failover, requests, groups, communicators, collective schedules, datatypes' layouts, predefined
-//! datatypes and operations.
+//! *What it owns.* [`Process`] takes commands (send this, receive that), packets, completions and the time,
+//! and gives packets to a [`Device`](device::Device). It has matching, the transfer of long messages, links
+//! over rails with credit, acknowledgements and failover, requests, groups, communicators, collective
+//! schedules, datatypes' layouts, predefined datatypes and operations.
 //!
-//! *What it does not.* It opens no socket, reads no clock, starts no thread and draws no random number. The C ABI is in
-//! `ayatori-mpi`, waiting and threads in its runtime, memory rings and sockets in `ayatori-devices`. So one body of code lives
-//! in `libmpi_abi.so` over real devices, in the simulator with thousands of instances in a `Vec`, and in unit tests with
-//! two instances on a virtual wire.
+//! *What it does not.* It opens no socket, reads no clock, starts no thread and draws no random number. The C
+//! ABI is in `ayatori-mpi`, waiting and threads in its runtime, memory rings and sockets in
+//! `ayatori-devices`. So one body of code lives in `libmpi_abi.so` over real devices, in the simulator with
+//! thousands of instances in a `Vec`, and in unit tests with two instances on a virtual wire.
 //!
-//! *How data flows.* A send that is short, and for which there is credit, leaves in one packet at once. Any other becomes a
-//! [`transfer`]: it is announced, matched, and moved by get, put or packets, as [`transfer::choose`] decides. Packets go
-//! through a [`link`] to the peer, which knows its rails. What arrives is matched by (communicator, source, tag), or waits
-//! unmatched; its bytes are copied once, from the device's memory to the receive's. A request ends when its data is where
-//! it belongs.
+//! *How data flows.* A send that is short, and for which there is credit, leaves in one packet at once. Any
+//! other becomes a [`transfer`]: it is announced, matched, and moved by get, put or packets, as
+//! [`transfer::choose`] decides. Packets go through a [`link`] to the peer, which knows its rails. What
+//! arrives is matched by (communicator, source, tag), or waits unmatched; its bytes are copied once, from the
+//! device's memory to the receive's. A request ends when its data is where it belongs.
 //!
-//! *Where to begin.* The type [`Process`], whose methods are sorted into getters, commands, inputs and outputs; then
-//! [`device`], the trait below it; then [`transfer`]. Here two processes exchange a message
+//! *Where to begin.* The type [`Process`], whose methods are sorted into getters, commands, inputs and
+//! outputs; then [`device`], the trait below it; then [`transfer`]. Here two processes exchange a message
 //! (`cargo run -p ayatori-core --example two_processes`):
 //!
 //! ```

@@ -1,11 +1,12 @@
 //! One end of a partitioned message (MPI-5.0 §4.2).
 //!
-//! Each end cuts the same stream of bytes into parts of its own. The sender *introduces* its request to the receiver
-//! when it makes it: one message on the communicator's space for that, by the user's tag, so that requests match in the
-//! order in which both sides make them. It names a context of the pair's own and the sender's parts. A part that is
-//! ready is then a message in that context, by its number as the tag: parts go at once and in any order, and matching,
-//! protocols and rails are those of all messages. The receiver posts a receive for each of the *sender's* parts, and one
-//! of its own has arrived when all those have that it overlaps.
+//! Each end cuts the same stream of bytes into parts of its own. The sender *introduces* its request to the
+//! receiver when it makes it: one message on the communicator's space for that, by the user's tag, so that
+//! requests match in the order in which both sides make them. It names a context of the pair's own and the
+//! sender's parts. A part that is ready is then a message in that context, by its number as the tag: parts go
+//! at once and in any order, and matching, protocols and rails are those of all messages. The receiver posts
+//! a receive for each of the *sender's* parts, and one of its own has arrived when all those have that it
+//! overlaps.
 //!
 //! ```text
 //!   psend_init ── introduction (context, parts, bytes of a part) ──► precv_init
@@ -135,8 +136,8 @@ impl Introduction {
         memory.scatter(0, crate::buffer::Piece::Bytes(&bytes));
     }
 
-    /// Reads one and checks it against the length of the receiver's stream: so a peer cannot make us allocate more than
-    /// the user's memory has bytes.
+    /// Reads one and checks it against the length of the receiver's stream: so a peer cannot make us allocate
+    /// more than the user's memory has bytes.
     pub(crate) fn take(memory: Buffer, total_bytes: u64) -> Result<Self, Error> {
         let bytes = memory.to_vec().unwrap_or_default();
         let word = |at: usize| {

@@ -7,8 +7,8 @@
 //!   Transfer ── ended ─────────► Complete
 //! ```
 //!
-//! What a long message goes through is in [`transfer`](crate::transfer). A complete request stays until its owner takes the
-//! completion. A persistent one becomes inactive then.
+//! What a long message goes through is in [`transfer`](crate::transfer). A complete request stays until its
+//! owner takes the completion. A persistent one becomes inactive then.
 
 use crate::bsend::Place;
 use crate::buffer::Buffer;

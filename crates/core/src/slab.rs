@@ -26,8 +26,8 @@ impl<T> Slab<T> {
         id
     }
 
-    /// A vacant slot, to be filled by [`put`](Self::put) before anything else is asked of the slab: so a value can
-    /// hold what its id was needed to make.
+    /// A vacant slot, to be filled by [`put`](Self::put) before anything else is asked of the slab: so a
+    /// value can hold what its id was needed to make.
     #[inline(always)]
     pub(crate) fn reserve(&mut self) -> RequestId {
         let index = match self.free.pop() {
@@ -89,7 +89,8 @@ impl<T> Slab<T> {
         }
     }
 
-    /// As [`discard`](Self::discard) of a live value that owns nothing, which the caller knows and the compiler cannot.
+    /// As [`discard`](Self::discard) of a live value that owns nothing, which the caller knows and the
+    /// compiler cannot.
     #[inline(always)]
     pub(crate) fn forget(&mut self, id: RequestId) {
         let slot = &mut self.slots[id.index as usize];

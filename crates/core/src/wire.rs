@@ -13,8 +13,8 @@
 //! keys            rails u32 | zero u32 | 2 × u64 a rail, lowest rail first
 //! ```
 //!
-//! All little-endian. `credits` returns eager credit to the packet's receiver, on any packet. Headers from the
-//! network are parsed by [`parse`], which checks kinds, lengths and reserved bits and never panics.
+//! All little-endian. `credits` returns eager credit to the packet's receiver, on any packet. Headers from
+//! the network are parsed by [`parse`], which checks kinds, lengths and reserved bits and never panics.
 
 pub mod trunk;
 
@@ -256,8 +256,8 @@ impl Header {
     }
 }
 
-/// The header of [`Header::Eager`] in bytes: what [`Header::emit`] gives, in registers. In words, because devices load words:
-/// one that has just been stored in two halves they would wait for.
+/// The header of [`Header::Eager`] in bytes: what [`Header::emit`] gives, in registers. In words, because
+/// devices load words: one that has just been stored in two halves they would wait for.
 #[inline(always)]
 pub fn eager_header(prefix: Prefix, envelope: &Envelope) -> [u8; EAGER_HEADER_BYTES] {
     let mut bytes = [0; EAGER_HEADER_BYTES];
@@ -334,7 +334,8 @@ pub fn sequence_of(bytes: &[u8]) -> Result<u32, Malformed> {
     Ok((Reader(bytes).word()? >> 32) as u32)
 }
 
-/// What [`parse`] says of the header of [`Header::Eager`] with nothing after it. `None`: it is another, or malformed.
+/// What [`parse`] says of the header of [`Header::Eager`] with nothing after it. `None`: it is another, or
+/// malformed.
 #[inline(always)]
 pub fn parse_eager(bytes: &[u8]) -> Option<(Prefix, Envelope)> {
     let mut reader = Reader(bytes);

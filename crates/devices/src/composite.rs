@@ -1,8 +1,8 @@
 //! Shared memory for the processes of this host and TCP for the others, as one device.
 //!
-//! Rail 0 is shared memory, the rails from 1 on are TCP's. Polling looks where the expected message would come from, and
-//! now and then everywhere; sleeping is in TCP's epoll, where the doorbell of shared memory hangs too. A job on one
-//! host does not come here: it uses [`Shm`] itself.
+//! Rail 0 is shared memory, the rails from 1 on are TCP's. Polling looks where the expected message would
+//! come from, and now and then everywhere; sleeping is in TCP's epoll, where the doorbell of shared memory
+//! hangs too. A job on one host does not come here: it uses [`Shm`] itself.
 
 use crate::shm::{Shm, WaitPolicy};
 use crate::tcp::Tcp;
@@ -37,8 +37,8 @@ pub struct Composite {
 }
 
 impl Composite {
-    /// Both as one. `tcp` has its rails from [`FIRST_TCP_RAIL`] on; `local_count` processes are on this host, which has
-    /// `cpus_count` CPUs for them.
+    /// Both as one. `tcp` has its rails from [`FIRST_TCP_RAIL`] on; `local_count` processes are on this host,
+    /// which has `cpus_count` CPUs for them.
     ///
     /// # Errors
     /// No descriptors left.
@@ -79,7 +79,8 @@ impl Composite {
         self.arm()
     }
 
-    /// Whether nobody has looked for arrivals since it was armed (each look begins with shared memory), and nothing lies here.
+    /// Whether nobody has looked for arrivals since it was armed (each look begins with shared memory), and
+    /// nothing lies here.
     pub fn is_armed(&self) -> bool {
         self.shm.is_armed() && !self.tcp.has_more()
     }

@@ -13,8 +13,8 @@ impl PassesAs<*mut c_char> for OutText {}
 /// A pointer through which a C caller wants a result, or an array of them.
 ///
 /// Only the C caller makes one (or a test, unsafely), so a value of this type carries the caller's promise of
-/// MPI-5.0 §2.5: it is null, or it points to memory for as many elements as the call's description says, which
-/// nobody else uses during the call. That promise is the ground of every `SAFETY` note below.
+/// MPI-5.0 §2.5: it is null, or it points to memory for as many elements as the call's description says,
+/// which nobody else uses during the call. That promise is the ground of every `SAFETY` note below.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
@@ -80,15 +80,15 @@ impl<T: Copy> Out<T> {
 }
 
 impl Out<MPI_Status> {
-    /// Stores status `at` of an array, unless the caller ignores it (a null pointer in the ABI). `error`: its error
-    /// field; `None` leaves that as it is.
+    /// Stores status `at` of an array, unless the caller ignores it (a null pointer in the ABI). `error`: its
+    /// error field; `None` leaves that as it is.
     #[inline(always)]
     pub(crate) fn give(self, at: usize, status: &MPI_Status, error: Option<c_int>) {
         if self.0.is_null() {
             return;
         }
-        // SAFETY: not null, and the call's description promises a status for each request. The error field is an integer,
-        // which is initialized for whoever has to keep it.
+        // SAFETY: not null, and the call's description promises a status for each request. The error field is
+        // an integer, which is initialized for whoever has to keep it.
         unsafe {
             let target = self.0.add(at);
             let error = error.unwrap_or((*target).error);
@@ -193,13 +193,14 @@ impl<T> From<InOut<T>> for In<T> {
 }
 
 impl Text {
-    /// The bytes of the string without the terminating zero, in whatever encoding the caller uses; null is the
-    /// caller's error in argument `name`. The borrow ends with the call: the caller owns the bytes.
+    /// The bytes of the string without the terminating zero, in whatever encoding the caller uses; null is
+    /// the caller's error in argument `name`. The borrow ends with the call: the caller owns the bytes.
     pub(crate) fn get<'a>(self, name: &str) -> Result<&'a [u8], Fault> {
         if self.0.is_null() {
             return Err(Fault::null(name));
         }
-        // SAFETY: not null, so by the promise of the type a zero-terminated string, unchanged during the call.
+        // SAFETY: not null, so by the promise of the type a zero-terminated string, unchanged during the
+        // call.
         Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes())
     }
 }

@@ -105,14 +105,14 @@ impl Keyvals {
         Ok(())
     }
 
-    /// Checks that an attribute under a key may be deleted. That is so after the key was freed, too, as long as attributes
-    /// use it (MPI-5.0 §7.7.2).
+    /// Checks that an attribute under a key may be deleted. That is so after the key was freed, too, as long
+    /// as attributes use it (MPI-5.0 §7.7.2).
     pub(crate) fn check_deletable(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
         self.get(kind, id).map(drop)
     }
 
-    /// The user gives a key back; it lives on while attributes use it. To give it back again meanwhile changes nothing: programs
-    /// that do so run on other libraries.
+    /// The user gives a key back; it lives on while attributes use it. To give it back again meanwhile
+    /// changes nothing: programs that do so run on other libraries.
     pub(crate) fn free(&mut self, kind: Kind, id: c_int) -> Result<(), Fault> {
         if !std::mem::replace(&mut self.get(kind, id)?.freed, true) {
             self.release(id);
@@ -175,13 +175,14 @@ type DeleteFunction = unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mu
 type CopyFunction =
     unsafe extern "C-unwind" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
 
-/// Tells the user's delete function that an attribute of `object` (its handle's bits) goes, and lets go of the key.
-/// A code the function returns is the fault's code; the attribute then stays, so the caller puts it back.
+/// Tells the user's delete function that an attribute of `object` (its handle's bits) goes, and lets go of
+/// the key. A code the function returns is the fault's code; the attribute then stays, so the caller puts it
+/// back.
 pub(crate) fn delete(object: usize, id: c_int, value: UserPointer) -> Result<(), Fault> {
     let Some(keyval) = keyvals().keyvals.get(&id).copied() else { return Ok(()) };
     if keyval.delete.0 != 0 {
-        // SAFETY: the user registered the pointer as a delete function, whose type in C this is for the three kinds
-        // (a handle passes as the integer it is). No lock is held.
+        // SAFETY: the user registered the pointer as a delete function, whose type in C this is for the three
+        // kinds (a handle passes as the integer it is). No lock is held.
         let code = unsafe {
             let function = std::mem::transmute::<usize, DeleteFunction>(keyval.delete.0);
             function(object, id, value.0, keyval.extra_state.0)
@@ -226,8 +227,8 @@ fn copy_by_user(
 ) -> Result<Option<UserPointer>, Fault> {
     let mut copy: *mut c_void = ptr::null_mut();
     let mut flag: c_int = 0;
-    // SAFETY: the user registered the pointer as a copy function, whose type in C this is for the three kinds.
-    // `attribute_val_out` is a `void *` in C that means the address of a `void *`. No lock is held.
+    // SAFETY: the user registered the pointer as a copy function, whose type in C this is for the three
+    // kinds. `attribute_val_out` is a `void *` in C that means the address of a `void *`. No lock is held.
     let code = unsafe {
         let function = std::mem::transmute::<usize, CopyFunction>(function);
         function(object, id, extra_state.0, value.0, (&raw mut copy).cast(), &mut flag)

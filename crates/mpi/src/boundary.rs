@@ -1,7 +1,7 @@
 //! The boundary to C: the macro every function is written with, and the way of an error to its handler.
 //!
-//! A function of the ABI does three things: it checks its arguments, calls on, and maps an error through the error
-//! handler of the object it was called with. `api!` writes all of that but the middle:
+//! A function of the ABI does three things: it checks its arguments, calls on, and maps an error through the
+//! error handler of the object it was called with. `api!` writes all of that but the middle:
 //!
 //! ```text
 //! api! {
@@ -13,15 +13,15 @@
 //! }
 //! ```
 //!
-//! gives `PMPI_Comm_size` and its weak alias `MPI_Comm_size`. The body is a `Result<(), Fault>`; what is after `on`
-//! names the object whose handler gets the fault, and where it is left out that is `MPI_COMM_SELF` (§9.3).
-//! A second form, `fn MPI_Wtime() -> f64 { … }`, is for the few functions that return no error code.
+//! gives `PMPI_Comm_size` and its weak alias `MPI_Comm_size`. The body is a `Result<(), Fault>`; what is
+//! after `on` names the object whose handler gets the fault, and where it is left out that is `MPI_COMM_SELF`
+//! (§9.3). A second form, `fn MPI_Wtime() -> f64 { … }`, is for the few functions that return no error code.
 //!
 //! Each call writes on entry which function it is, and on leaving that it is none: see `why.rs`.
 //!
-//! A panic becomes `MPI_ERR_INTERN`: `catch_unwind` costs nothing where nothing is thrown (the body is inlined into
-//! the function and only the unwinder's tables know of it). The functions are `C-unwind` so that a C++ exception
-//! which an error handler throws passes through.
+//! A panic becomes `MPI_ERR_INTERN`: `catch_unwind` costs nothing where nothing is thrown (the body is
+//! inlined into the function and only the unwinder's tables know of it). The functions are `C-unwind` so that
+//! a C++ exception which an error handler throws passes through.
 
 use crate::abi::*;
 use crate::errhandler::{self, Action, handlers};
@@ -85,10 +85,12 @@ fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
     abort(fault.code(), &message)
 }
 
-/// Whose handler an error goes to in the end, and what that does. An object that does not exist (a bad handle is the
-/// usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and finalize the initial one.
+/// Whose handler an error goes to in the end, and what that does. An object that does not exist (a bad handle
+/// is the usual error) has no handler, so `MPI_COMM_SELF`'s is taken, and outside of init and finalize the
+/// initial one.
 ///
-/// Before MPI 4.0 it was `MPI_COMM_WORLD`'s. A program of that time sets that one and not the other; it gets what it set.
+/// Before MPI 4.0 it was `MPI_COMM_WORLD`'s. A program of that time sets that one and not the other; it gets
+/// what it set.
 pub(crate) fn resolve(on: Object) -> (Object, Action) {
     let (on, handler) = {
         let process = state::process_in_any_phase();
@@ -117,8 +119,9 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
     (on, handlers.action(handler))
 }
 
-/// Where an error was raised, in words: the object, and this process by its rank there and in `MPI_COMM_WORLD`. An error
-/// that concerns no object is raised on `MPI_COMM_SELF` (MPI-5.0 §9.3), which says nothing about the place.
+/// Where an error was raised, in words: the object, and this process by its rank there and in
+/// `MPI_COMM_WORLD`. An error that concerns no object is raised on `MPI_COMM_SELF` (MPI-5.0 §9.3), which says
+/// nothing about the place.
 pub(crate) fn describe(on: Object) -> String {
     let (kind, bits) = match on {
         Object::Comm(comm) => ("communicator", comm.0),
@@ -206,8 +209,8 @@ macro_rules! object {
     };
 }
 
-/// Makes `MPI_X` a second, weak name of `PMPI_X`, which the assembler can do because the function is in the same
-/// module and so in the same object file.
+/// Makes `MPI_X` a second, weak name of `PMPI_X`, which the assembler can do because the function is in the
+/// same module and so in the same object file.
 #[cfg(weak_alias)]
 macro_rules! alias {
     ($name:ident($($arg:ident: $ty:ty),*) -> $ret:ty) => {

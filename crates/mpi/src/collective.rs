@@ -1,5 +1,5 @@
-//! Collective operations at this side of the boundary: from what C passes to a schedule of the core, and how the
-//! three forms of a call run it (MPI-5.0 §6).
+//! Collective operations at this side of the boundary: from what C passes to a schedule of the core, and how
+//! the three forms of a call run it (MPI-5.0 §6).
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -186,7 +186,8 @@ pub(crate) struct Place {
     pub(crate) rank: Rank,
     /// The size of its group.
     pub(crate) size: u32,
-    /// How many processes give it a block, or get one: the members, or of an intercommunicator the remote ones.
+    /// How many processes give it a block, or get one: the members, or of an intercommunicator the remote
+    /// ones.
     pub(crate) block_count: u32,
     /// Whether the communicator is an intercommunicator.
     pub(crate) is_inter: bool,
@@ -225,7 +226,8 @@ impl Place {
         if self.is_inter { root == ROOT } else { root == self.rank }
     }
 
-    /// Whether this process gives a rooted operation its own part: all do but the group of an intercommunicator's root.
+    /// Whether this process gives a rooted operation its own part: all do but the group of an
+    /// intercommunicator's root.
     pub(crate) fn has_part(&self, root: Rank) -> bool {
         !matches!(root, ROOT | NO_PART)
     }
@@ -260,7 +262,8 @@ fn run_blocking(comm: MPI_Comm, operation: Operation) -> Result<(), Fault> {
     run_in((id, comm), process, operation)
 }
 
-/// The same in a communicator of the core, with errors raised on that of a handle: for windows, whose communicators have none.
+/// The same in a communicator of the core, with errors raised on that of a handle: for windows, whose
+/// communicators have none.
 pub(crate) fn run_in(
     (id, comm): (CommId, MPI_Comm),
     mut process: Guard,

@@ -71,7 +71,8 @@ impl Comm {
         self.remote.as_ref()
     }
 
-    /// How many processes the ranks of messages name: the members, or of an intercommunicator the remote ones.
+    /// How many processes the ranks of messages name: the members, or of an intercommunicator the remote
+    /// ones.
     pub(crate) fn peer_count(&self) -> u32 {
         self.remote.as_ref().unwrap_or(&self.group).size()
     }

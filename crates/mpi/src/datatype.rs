@@ -1,8 +1,8 @@
 //! Datatypes at this side of the boundary: what a handle means, and what hangs on it (MPI-5.0 §5).
 //!
-//! A [`Type`] is how elements lie in memory, what they are made of, and how the program made the type. It is immutable
-//! and shared: an operation under way keeps it, so the program may free the handle at once. A [`Datatype`] is what a
-//! handle stands for: a type, its name and its attributes.
+//! A [`Type`] is how elements lie in memory, what they are made of, and how the program made the type. It is
+//! immutable and shared: an operation under way keeps it, so the program may free the handle at once. A
+//! [`Datatype`] is what a handle stands for: a type, its name and its attributes.
 //!
 //! Predefined types are found without a lock, and the short path of a message needs only [`basic`].
 
@@ -27,8 +27,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The user's datatypes, and names and attributes of the predefined ones.
 static TABLE: Elided<Table<MPI_Datatype, Datatype>> = Elided::new(Table::new());
 
-/// The datatypes of the running process, locked. They are apart from the process because the user's reduction functions
-/// ask for them while the engine works; predefined ones are found without them.
+/// The datatypes of the running process, locked. They are apart from the process because the user's reduction
+/// functions ask for them while the engine works; predefined ones are found without them.
 #[inline(always)]
 pub(crate) fn table() -> Result<Guard<'static, Table<MPI_Datatype, Datatype>>, Fault> {
     phase::check_running()?;
@@ -78,7 +78,8 @@ impl Type {
         }
     }
 
-    /// How many basic elements `bytes` are (`MPI_Get_elements`): a pair is two. None if they end inside of one.
+    /// How many basic elements `bytes` are (`MPI_Get_elements`): a pair is two. None if they end inside of
+    /// one.
     pub(crate) fn element_count(&self, bytes: MPI_Count) -> Option<MPI_Count> {
         let (size, elements) = (self.layout.size() as MPI_Count, self.signature.elements() as MPI_Count);
         if size == 0 {
@@ -278,8 +279,8 @@ pub(crate) fn of_class_and_size(class: c_int, size_bytes: c_int) -> Option<MPI_D
     }
 }
 
-/// The types that `MPI_Type_create_f90_real` and its like choose from: the most decimal digits and the largest decimal
-/// exponent of each (0: integers have none).
+/// The types that `MPI_Type_create_f90_real` and its like choose from: the most decimal digits and the
+/// largest decimal exponent of each (0: integers have none).
 fn f90_choices(combiner: c_int) -> &'static [(c_int, c_int, MPI_Datatype)] {
     use ayatori_core::datatype::{LONG_DOUBLE, LongDoubleFormat};
     match (combiner, LONG_DOUBLE) {
@@ -305,8 +306,8 @@ fn f90_choices(combiner: c_int) -> &'static [(c_int, c_int, MPI_Datatype)] {
     }
 }
 
-/// A type with so many decimal digits and such a decimal exponent (MPI-5.0 §19.1.9); the same call gives the same
-/// handle.
+/// A type with so many decimal digits and such a decimal exponent (MPI-5.0 §19.1.9); the same call gives the
+/// same handle.
 pub(crate) fn f90(combiner: c_int, digits: c_int, range: c_int) -> Result<MPI_Datatype, Fault> {
     let asked = |value: c_int| if value == MPI_UNDEFINED { 0 } else { value };
     let choices = f90_choices(combiner).iter();

@@ -127,8 +127,8 @@ thread_local! {
     static RUNNING_AT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether the caller was called by a handler of the user's. The error is returned to it then: handing it to a handler
-/// once more might never end.
+/// Whether the caller was called by a handler of the user's. The error is returned to it then: handing it to
+/// a handler once more might never end.
 pub(crate) fn is_in_handler() -> bool {
     let here = 0_u8;
     // The stack grows down. A frame above the handler's means that the handler was left by a jump.
@@ -153,8 +153,8 @@ pub(crate) fn call(function: Callback, on: Object, code: c_int) {
     }
     let _put_back = PutBack(RUNNING_AT.replace((&raw const bits).addr()));
     type Handler = unsafe extern "C-unwind" fn(*mut usize, *mut c_int, ...);
-    // SAFETY: the user registered the pointer as an error handler function, whose type in C this is for all four
-    // kinds (a handle passes as the integer it is); `create` refused null.
+    // SAFETY: the user registered the pointer as an error handler function, whose type in C this is for all
+    // four kinds (a handle passes as the integer it is); `create` refused null.
     unsafe {
         let handler = std::mem::transmute::<usize, Handler>(function.0);
         handler(&mut bits, &mut code);

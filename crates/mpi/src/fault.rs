@@ -4,8 +4,9 @@ use crate::abi::*;
 use std::ffi::c_int;
 use std::fmt::{self, Display};
 
-/// An error on its way to its handler: the class, what was wrong in words, and whose handler it is for where that
-/// is not the object the function was called with. One word, so that the way without errors stays in a register.
+/// An error on its way to its handler: the class, what was wrong in words, and whose handler it is for where
+/// that is not the object the function was called with. One word, so that the way without errors stays in a
+/// register.
 pub(crate) struct Fault(Box<Report>);
 
 /// What a [`Fault`] points to.
@@ -58,7 +59,8 @@ impl Fault {
         self
     }
 
-    /// Sends the fault to the handler of `object`, for functions whose arguments do not name it (as `MPI_Wait`).
+    /// Sends the fault to the handler of `object`, for functions whose arguments do not name it (as
+    /// `MPI_Wait`).
     pub(crate) fn on(mut self, object: impl Into<Object>) -> Self {
         self.0.on = Some(object.into());
         self

@@ -1,7 +1,7 @@
 //! Tables behind handles.
 //!
-//! A handle is an integer that fits an `int`, so conversion for Fortran is a cast and nothing the user passes is
-//! ever dereferenced:
+//! A handle is an integer that fits an `int`, so conversion for Fortran is a cast and nothing the user passes
+//! is ever dereferenced:
 //!
 //! ```text
 //! predefined      0x001 … 0xfff, the ABI's own values
@@ -9,10 +9,10 @@
 //! of the core     30..29 ones   28..22 generation   21..0 index in the core, see `request.rs`
 //! ```
 //!
-//! The index counts from the kind's first predefined value, so both sorts find their slot by the same mask and
-//! subtraction, and one comparison with the handle stored there tells whether it is of this kind, alive, and not an
-//! older one of the slot: `and, sub, cmp, load, cmp`. A freed slot's generation goes up, so a handle used after it
-//! was freed is found out (but for one slot reused 128 times).
+//! The index counts from the kind's first predefined value, so both sorts find their slot by the same mask
+//! and subtraction, and one comparison with the handle stored there tells whether it is of this kind, alive,
+//! and not an older one of the slot: `and, sub, cmp, load, cmp`. A freed slot's generation goes up, so a
+//! handle used after it was freed is found out (but for one slot reused 128 times).
 
 use crate::abi::*;
 use crate::fault::{Fault, fault};

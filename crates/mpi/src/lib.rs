@@ -1,13 +1,14 @@
 //! `libmpi_abi`: the MPI-5.0 standard ABI over `ayatori-core`.
 //!
-//! The crate owns the 664 functions of the ABI, each as `MPI_X` and `PMPI_X`; handles and what hangs on them here (names,
-//! attributes, error handlers, hints); argument checks; the way from an error to its handler; and the runtime: lock,
-//! waiting, progress modes, joining a job. Its invariants: no panic leaves an `MPI_*` function; no function of the user
-//! runs while a lock is held; nothing runs before the first call; a handle is never dereferenced.
+//! The crate owns the 664 functions of the ABI, each as `MPI_X` and `PMPI_X`; handles and what hangs on them
+//! here (names, attributes, error handlers, hints); argument checks; the way from an error to its handler;
+//! and the runtime: lock, waiting, progress modes, joining a job. Its invariants: no panic leaves an `MPI_*`
+//! function; no function of the user runs while a lock is held; nothing runs before the first call; a handle
+//! is never dereferenced.
 //!
-//! It does not own matching, protocols and schedules, which are `ayatori-core`; devices, which are `ayatori-devices`;
-//! or the launcher's protocol, which is `ayatori-launch`. A function that nobody wrote yet is a stub that answers
-//! `MPI_ERR_UNSUPPORTED_OPERATION` and stands in `conformance/ledger`.
+//! It does not own matching, protocols and schedules, which are `ayatori-core`; devices, which are
+//! `ayatori-devices`; or the launcher's protocol, which is `ayatori-launch`. A function that nobody wrote yet
+//! is a stub that answers `MPI_ERR_UNSUPPORTED_OPERATION` and stands in `conformance/ledger`.
 //!
 //! A call goes down through these layers, and no module names one above its own:
 //!
@@ -21,9 +22,9 @@
 //!   arguments     pointers of the caller                              fault, abi errors, types and constants
 //! ```
 //!
-//! Begin with [`boundary`] and one short chapter, `api/group.rs`; then `api/p2p.rs` and [`state`]. To implement a
-//! function, write it in `src/api/<chapter>.rs`: its stub disappears by itself, its signature is checked against the
-//! table, and `cargo xtask abi` takes it from the ledger.
+//! Begin with [`boundary`] and one short chapter, `api/group.rs`; then `api/p2p.rs` and [`state`]. To
+//! implement a function, write it in `src/api/<chapter>.rs`: its stub disappears by itself, its signature is
+//! checked against the table, and `cargo xtask abi` takes it from the ledger.
 
 #[macro_use]
 mod boundary;

@@ -97,8 +97,8 @@ pub(crate) fn data(
     }
 }
 
-/// The memory of `count` elements of a predefined type without gaps. `None`: it is another type, or something is wrong; ask
-/// [`data`], which takes longer.
+/// The memory of `count` elements of a predefined type without gaps. `None`: it is another type, or something
+/// is wrong; ask [`data`], which takes longer.
 #[inline(always)]
 pub(crate) fn plain(memory: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> Option<Buffer> {
     let element_bytes = datatype::plain_bytes(datatype);
@@ -125,8 +125,8 @@ pub(crate) fn elements(
     if bytes > 0 && memory.is_null() {
         return Err(null_buffer(name));
     }
-    // SAFETY: by the description of every call that comes here, the caller's buffer holds `count` elements and
-    // is left alone until the operation completes (MPI-5.0 §3.7.2).
+    // SAFETY: by the description of every call that comes here, the caller's buffer holds `count` elements
+    // and is left alone until the operation completes (MPI-5.0 §3.7.2).
     Ok(unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
 }
 
@@ -148,8 +148,8 @@ fn derived(
     })
 }
 
-/// The memory of `count` elements of any type; `None` if they have no data. Addresses from `MPI_BOTTOM`, which is a null
-/// pointer, are in the type's displacements.
+/// The memory of `count` elements of any type; `None` if they have no data. Addresses from `MPI_BOTTOM`,
+/// which is a null pointer, are in the type's displacements.
 pub(crate) fn region(
     memory: *const c_void,
     count: MPI_Count,
@@ -166,8 +166,9 @@ pub(crate) fn region(
     if lowest.is_null() {
         return Err(null_buffer(name));
     }
-    // SAFETY: by the description of every call that comes here, the bytes that the elements name are there, and are left
-    // alone until the operation completes (MPI-5.0 §3.7.2). The layout names no others in the span.
+    // SAFETY: by the description of every call that comes here, the bytes that the elements name are there,
+    // and are left alone until the operation completes (MPI-5.0 §3.7.2). The layout names no others in the
+    // span.
     let memory = unsafe { Buffer::from_raw_parts(lowest, span.len) };
     Ok(Some(Region::new(ty.layout.clone(), elements, memory)?))
 }

@@ -1,9 +1,10 @@
-//! Collective operations inside a node: which run in shared memory rather than as schedules of messages, and the
-//! rooms of communicators.
+//! Collective operations inside a node: which run in shared memory rather than as schedules of messages, and
+//! the rooms of communicators.
 //!
-//! Any intracommunicator whose members are all on this host may have a room (`devices::shm::collectives`). Its rank 0
-//! takes one before the others can know the context, so all members find the same: a room or none. A member opens
-//! it with its first blocking collective operation and gives it back when it frees the communicator.
+//! Any intracommunicator whose members are all on this host may have a room (`devices::shm::collectives`).
+//! Its rank 0 takes one before the others can know the context, so all members find the same: a room or none.
+//! A member opens it with its first blocking collective operation and gives it back when it frees the
+//! communicator.
 
 use crate::operation::{Operation, Parts};
 use ayatori_core::Error;
@@ -56,8 +57,8 @@ impl Node {
         }
     }
 
-    /// Takes a room for a communicator that its members know already. `true`: they have to hear of it before they
-    /// use the communicator, whether there was a room or not.
+    /// Takes a room for a communicator that its members know already. `true`: they have to hear of it before
+    /// they use the communicator, whether there was a room or not.
     pub(crate) fn claim_made(&self, device: &Shm, comm: &Communicator) -> bool {
         let group = comm.group();
         if !self.is_enabled || group.size() < 2 || comm.is_inter() {
@@ -169,7 +170,8 @@ fn call_of(operation: &Operation, rank: u32, size: u32) -> Option<Call> {
     })
 }
 
-/// The same for operations that move blocks. Lengths that do not fit one another are the schedules' to refuse.
+/// The same for operations that move blocks. Lengths that do not fit one another are the schedules' to
+/// refuse.
 fn call_of_blocks(operation: &Operation, rank: u32, size: u32) -> Option<Call> {
     let own_block = |all: &Buffer| {
         let len = all.len() / size as usize;

@@ -64,8 +64,9 @@ pub(crate) enum Operation {
     Exscan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
 }
 
-// SAFETY: an operation is addresses and how to reduce. What is at the addresses is used by the one thread that runs the
-// operation: a call's, or the engine's (`runtime/offload`), to which it goes by a queue; calls only read the rest meanwhile.
+// SAFETY: an operation is addresses and how to reduce. What is at the addresses is used by the one thread
+// that runs the operation: a call's, or the engine's (`runtime/offload`), to which it goes by a queue; calls
+// only read the rest meanwhile.
 unsafe impl Send for Operation {}
 // SAFETY: as above; shared access reads lengths and kinds.
 unsafe impl Sync for Operation {}
@@ -244,7 +245,8 @@ impl Selectors {
     }
 }
 
-/// Choices for the fabric, and what the environment forces: `AYATORI_COLL_ALLREDUCE=ring`, the same at all processes.
+/// Choices for the fabric, and what the environment forces: `AYATORI_COLL_ALLREDUCE=ring`, the same at all
+/// processes.
 fn new_selector(size: u32, fabric: Fabric) -> Selector {
     let mut selector = Selector::new(size, fabric);
     for collective in Collective::ALL {

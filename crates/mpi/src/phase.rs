@@ -17,7 +17,8 @@ pub(crate) enum Phase {
     After,
 }
 
-/// How far the world is: `MPI_Init` and `MPI_Finalize` (MPI-5.0 §11.2). Sessions may start MPI before it and keep it after.
+/// How far the world is: `MPI_Init` and `MPI_Finalize` (MPI-5.0 §11.2). Sessions may start MPI before it and
+/// keep it after.
 static WORLD: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 /// Sessions that have not ended.
 static SESSION_COUNT: AtomicU32 = AtomicU32::new(0);

@@ -1,4 +1,5 @@
-//! What is behind an `MPI_Request`: a request of the core, named by the handle itself, or an object of ours in a table.
+//! What is behind an `MPI_Request`: a request of the core, named by the handle itself, or an object of ours
+//! in a table.
 
 use crate::abi::*;
 use crate::fault::{Fault, fault};
@@ -16,12 +17,12 @@ use ayatori_core::request::{Completion, Posted, Status};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// The request of every short send that left at once: the first handle of the table, inserted at the start and
-/// never taken out, so that such a send makes and ends no object.
+/// The request of every short send that left at once: the first handle of the table, inserted at the start
+/// and never taken out, so that such a send makes and ends no object.
 pub(crate) const SENT: MPI_Request = Table::<MPI_Request, Request>::FIRST;
 
-/// The highest bits of a handle that names a request of the core; the others are the core's name for it. The kinds of
-/// `handle.rs` stay below.
+/// The highest bits of a handle that names a request of the core; the others are the core's name for it. The
+/// kinds of `handle.rs` stay below.
 const CORE: usize = 0b11;
 
 /// A request of the user that is more, or less, than one of the core.
@@ -131,7 +132,8 @@ fn is_active() -> Fault {
 /// What the engine's thread needs to know of a run: where, what, and by which name it matches.
 type Given = (CommId, Arc<Operation>, Option<CollectiveId>);
 
-/// A collective operation that has a request of its own: a persistent one, or a non-blocking one on data with gaps.
+/// A collective operation that has a request of its own: a persistent one, or a non-blocking one on data with
+/// gaps.
 pub(crate) struct Persistent {
     operation: Arc<Operation>,
     comm: CommId,
@@ -341,8 +343,8 @@ impl Requests {
         core.named(core_name).map(Some).ok_or_else(|| bad(handle, name))
     }
 
-    /// Looks at a request, and ends it if it is over. No progress is made here. Also the communicator whose error handler
-    /// hears of it.
+    /// Looks at a request, and ends it if it is over. No progress is made here. Also the communicator whose
+    /// error handler hears of it.
     #[inline]
     pub(crate) fn test_on_comm(
         &mut self,
@@ -629,7 +631,8 @@ impl Requests {
         }
     }
 
-    /// Gives a message to the thread; the request for it. `is_awaited`: the caller waits for the end from now on.
+    /// Gives a message to the thread; the request for it. `is_awaited`: the caller waits for the end from now
+    /// on.
     pub(crate) fn post(
         &mut self,
         engine: &mut Engine,

@@ -1,5 +1,5 @@
-//! Sessions (MPI-5.0 §11.3): what is behind a handle. A session gives access to process sets; what is made of their groups
-//! belongs to no session here, and lives until it is freed.
+//! Sessions (MPI-5.0 §11.3): what is behind a handle. A session gives access to process sets; what is made of
+//! their groups belongs to no session here, and lives until it is freed.
 
 use crate::abi::{MPI_Errhandler, MPI_Session};
 use crate::fault::Fault;

@@ -1,8 +1,8 @@
 //! The process between start and end of MPI: what messages need, behind one lock.
 //!
-//! The lock (`gate.rs`) is elided below `MPI_THREAD_MULTIPLE`, because the standard then promises that calls do not
-//! overlap; the helper thread takes it while no call is inside. Tables that messages do not need have locks of their own, in the module of
-//! their chapter: see `lock.rs`, which also says in which order.
+//! The lock (`gate.rs`) is elided below `MPI_THREAD_MULTIPLE`, because the standard then promises that calls
+//! do not overlap; the helper thread takes it while no call is inside. Tables that messages do not need have
+//! locks of their own, in the module of their chapter: see `lock.rs`, which also says in which order.
 
 use crate::abi::*;
 use crate::comm::Comm;
@@ -20,7 +20,8 @@ use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, ProcessId, RequestId};
 use ayatori_core::request::{Completion, Posted, Status};
 
-/// What exists while MPI runs. The parts belong to their chapters' modules; here is what needs several of them.
+/// What exists while MPI runs. The parts belong to their chapters' modules; here is what needs several of
+/// them.
 pub(crate) struct Process {
     /// Communicators.
     pub(crate) comms: Table<MPI_Comm, Comm>,
@@ -83,8 +84,8 @@ impl Process {
         self.id
     }
 
-    /// The machine; there is one from start to end. Where it is with its thread it is borrowed until the process is
-    /// unlocked.
+    /// The machine; there is one from start to end. Where it is with its thread it is borrowed until the
+    /// process is unlocked.
     #[inline(always)]
     pub(crate) fn engine(&mut self) -> &mut Machine {
         self.requests.machine(&mut self.engine)

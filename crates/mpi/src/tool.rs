@@ -1,9 +1,9 @@
-//! What the tool interface shows (MPI-5.0 §15.3): control variables, performance variables, categories, and the handles and
-//! sessions in use. Usable before the start of MPI and after its end.
+//! What the tool interface shows (MPI-5.0 §15.3): control variables, performance variables, categories, and
+//! the handles and sessions in use. Usable before the start of MPI and after its end.
 //!
-//! Control variables are the settings that the environment gives; who makes progress can be written, too. Performance
-//! variables are what the engine counts. All performance variables count without pause and concern no object. There are
-//! no events.
+//! Control variables are the settings that the environment gives; who makes progress can be written, too.
+//! Performance variables are what the engine counts. All performance variables count without pause and
+//! concern no object. There are no events.
 
 use crate::abi::*;
 use crate::lock::locked;

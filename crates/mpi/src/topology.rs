@@ -1,5 +1,5 @@
-//! Virtual topologies (MPI-5.0 §8): who is whose neighbour. What is here is pure; a communicator keeps its topology
-//! (`comm.rs`), its duplicates share it.
+//! Virtual topologies (MPI-5.0 §8): who is whose neighbour. What is here is pure; a communicator keeps its
+//! topology (`comm.rs`), its duplicates share it.
 
 mod cartesian;
 mod dimensions;
@@ -70,8 +70,8 @@ pub(crate) struct Neighborhood {
     pub(crate) sources: Vec<Option<Rank>>,
     /// Where blocks go to, in the order of the send buffer.
     pub(crate) destinations: Vec<Option<Rank>>,
-    /// The indices of the sources in the order in which several blocks of one process match: a process sends in the
-    /// order of its destinations.
+    /// The indices of the sources in the order in which several blocks of one process match: a process sends
+    /// in the order of its destinations.
     pub(crate) matching: Vec<usize>,
 }
 
@@ -82,8 +82,8 @@ impl Topology {
         let (sources, destinations) = match self {
             Self::Cartesian(grid) => {
                 let neighbors = grid.neighbors(rank);
-                // What goes down in a dimension comes from above. Only where a dimension has one or two processes around
-                // are both neighbours the same, so that the order matters.
+                // What goes down in a dimension comes from above. Only where a dimension has one or two
+                // processes around are both neighbours the same, so that the order matters.
                 let matching = (0..neighbors.len()).map(|index| index ^ 1).collect();
                 return Neighborhood { sources: neighbors.clone(), destinations: neighbors, matching };
             }

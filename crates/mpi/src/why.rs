@@ -1,9 +1,9 @@
 //! What this process is doing and what it waits for, for those who ask (`ayatori why`).
 //!
 //! Every call writes which function it is, by `boundary::enter`, into words that the launcher can see
-//! (`devices::shm::CallWords`). What a call waits for is put together only when somebody asks: a call that is about to
-//! sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so do some calls on their way
-//! in. Who computes answers nothing: its words say so.
+//! (`devices::shm::CallWords`). What a call waits for is put together only when somebody asks: a call that is
+//! about to sleep, or has just woken, looks at one word and then answers with a [`Snapshot`]; so do some
+//! calls on their way in. Who computes answers nothing: its words say so.
 //!
 //! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
 
@@ -215,9 +215,9 @@ pub(crate) fn enter(call: u32) {
     }
 }
 
-/// Functions that answer on their way in: those by which programs look again and again whether something has come, and
-/// such as a program that goes on comes to now and then. Not the shortest ways; and none that a reduction function of the
-/// user may call, which runs while the process is locked: all of these communicate.
+/// Functions that answer on their way in: those by which programs look again and again whether something has
+/// come, and such as a program that goes on comes to now and then. Not the shortest ways; and none that a
+/// reduction function of the user may call, which runs while the process is locked: all of these communicate.
 #[inline(always)]
 const fn answers_on_entry(call: u32) -> bool {
     let polls = matches!(

@@ -1,5 +1,6 @@
-//! Windows at this side of the boundary: what hangs on a handle, and which epochs are open (MPI-5.0 §12). What is done to
-//! memory is the core's (`ayatori_core::rma`), except where all members share it: then calls access it themselves.
+//! Windows at this side of the boundary: what hangs on a handle, and which epochs are open (MPI-5.0 §12).
+//! What is done to memory is the core's (`ayatori_core::rma`), except where all members share it: then calls
+//! access it themselves.
 
 use crate::abi::*;
 use crate::attribute::Attributes;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 
 static TABLE: Elided<Table<MPI_Win, Win>> = Elided::new(Table::new());
 
-/// The windows of the running process, locked. After the process, where both are: who has this does not lock that.
+/// The windows of the running process, locked. After the process, where both are: who has this does not lock
+/// that.
 pub(crate) fn table() -> Result<Guard<'static, Table<MPI_Win, Win>>, Fault> {
     phase::check_running()?;
     Ok(TABLE.lock())

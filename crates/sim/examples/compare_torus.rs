@@ -1,5 +1,5 @@
-//! One case of the comparison with other simulators (studies/network/compare.py), in their units: cycles of a 16 B flit at
-//! 5 GB/s, packets of 128 flits, links of one cycle.
+//! One case of the comparison with other simulators (studies/network/compare.py), in their units: cycles of a
+//! 16 B flit at 5 GB/s, packets of 128 flits, links of one cycle.
 //!
 //!     compare_torus uniform 8x8x8 0.95     accepted load, and latency in cycles
 //!     compare_torus tornado 8 200          cycles until 200 packets of each node have arrived

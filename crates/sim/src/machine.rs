@@ -1,9 +1,9 @@
 //! From a machine description to a simulated network: what the simulator makes of the file's numbers.
 //!
-//! A switch model with a `router` section is simulated as such. One without is an Ethernet switch: frames of the NIC's
-//! MTU with 38 B of preamble, header, checksum and gap, output queues, 802.3x pause, its buffer shared out evenly over the
-//! cables that feed it. What of a description the simulator does not model is listed in
-//! [`Simulated::notes`], so that no number is silently without effect.
+//! A switch model with a `router` section is simulated as such. One without is an Ethernet switch: frames of
+//! the NIC's MTU with 38 B of preamble, header, checksum and gap, output queues, 802.3x pause, its buffer
+//! shared out evenly over the cables that feed it. What of a description the simulator does not model is
+//! listed in [`Simulated::notes`], so that no number is silently without effect.
 
 use ayatori_fabric::description::{
     LagHash as DescribedHash, Machine, RouterModel, Routing as Asked, SwitchModel, Switching as Described,
@@ -203,8 +203,9 @@ fn ethernet_config(
     })
 }
 
-/// Thresholds of pause that lose no frame. Above the threshold there can be the frame that crosses it, what comes in during
-/// a frame that delays the pause frame, the frame that its receiver is sending, and what is on the cable meanwhile.
+/// Thresholds of pause that lose no frame. Above the threshold there can be the frame that crosses it, what
+/// comes in during a frame that delays the pause frame, the frame that its receiver is sending, and what is
+/// on the cable meanwhile.
 fn shared_buffer(
     machine: &Machine,
     model: &SwitchModel,
@@ -282,8 +283,8 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
     Ok(Routing::new(method, topology, graph)?)
 }
 
-/// A machine of the packet pacing paper's kind in code: a torus of these extents with NSIM's routers and one NIC a node.
-/// A cable's latency is not in the paper; 10 ns is what two metres and a transceiver take.
+/// A machine of the packet pacing paper's kind in code: a torus of these extents with NSIM's routers and one
+/// NIC a node. A cable's latency is not in the paper; 10 ns is what two metres and a transceiver take.
 ///
 /// # Errors
 /// If the extents make no torus.

@@ -1,12 +1,12 @@
 //! The pending events other than looks at router ports (`wheel`), earliest first.
 //!
-//! A timing wheel for what is near, a heap for what is far. The wheel has a list for each slice of time; its slices are
-//! chosen so that a busy network has about one event in each, and so that all delays of links and routers end within
-//! one turn. Taking an event out is then a step to the next list, found in a bitmap. The heap takes what lies
-//! beyond a turn (long gaps, timers of the layer above).
+//! A timing wheel for what is near, a heap for what is far. The wheel has a list for each slice of time; its
+//! slices are chosen so that a busy network has about one event in each, and so that all delays of links and
+//! routers end within one turn. Taking an event out is then a step to the next list, found in a bitmap. The
+//! heap takes what lies beyond a turn (long gaps, timers of the layer above).
 //!
-//! Order is total and part of the simulator's contract: by time, then class, then entity. Two equal entries are
-//! interchangeable, so no sequence number is needed.
+//! Order is total and part of the simulator's contract: by time, then class, then entity. Two equal entries
+//! are interchangeable, so no sequence number is needed.
 
 use crate::slab::NONE;
 

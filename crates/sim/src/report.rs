@@ -53,8 +53,8 @@ pub struct LinkReport {
     pub worst: Vec<BusyChannel>,
     /// The link for which packets waited longest, all taken together.
     pub waited_most: Option<BusyChannel>,
-    /// The NIC that was sending and receiving for the largest part of the time, the two added up: its link into the
-    /// network, and that sum.
+    /// The NIC that was sending and receiving for the largest part of the time, the two added up: its link
+    /// into the network, and that sum.
     pub busiest_nic: Option<(BusyChannel, f64)>,
 }
 
@@ -101,8 +101,8 @@ impl HostReport {
 const SATURATED: f64 = 0.9;
 /// A NIC busy for this part of the time does more than whatever it waits for in between.
 const NEARLY_SATURATED: f64 = 0.7;
-/// Where packets wait at a hop for longer than sending this many of them takes, they stand in each other's way: buffers
-/// are full far back (tree saturation), even where no link is always busy.
+/// Where packets wait at a hop for longer than sending this many of them takes, they stand in each other's
+/// way: buffers are full far back (tree saturation), even where no link is always busy.
 const CONTENDED_PACKET_TIMES: f64 = 1.0;
 
 fn percent(part: f64) -> String {
@@ -110,7 +110,8 @@ fn percent(part: f64) -> String {
 }
 
 impl LinkReport {
-    /// Looks at a network that has run for `elapsed_ps` since it was built, and names the `worst_count` busiest links.
+    /// Looks at a network that has run for `elapsed_ps` since it was built, and names the `worst_count`
+    /// busiest links.
     pub fn of<P: Probe>(network: &Network<P>, elapsed_ps: u64, worst_count: usize) -> LinkReport {
         let graph = network.graph();
         let (mut injection, mut between, mut ejection) = (Vec::new(), Vec::new(), Vec::new());

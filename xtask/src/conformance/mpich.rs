@@ -1,6 +1,6 @@
-//! MPICH's own test suite, `test/mpi`: C programs by chapter, each compiled with the library's `mpicc` and run as its
-//! `testlist` says. Runs that fail for a known reason stand in `conformance/mpich.toml`; the suite fails on any other
-//! failure, and on an entry whose run passes.
+//! MPICH's own test suite, `test/mpi`: C programs by chapter, each compiled with the library's `mpicc` and
+//! run as its `testlist` says. Runs that fail for a known reason stand in `conformance/mpich.toml`; the suite
+//! fails on any other failure, and on an entry whose run passes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Our own programs: `conformance/c/*.c` and, where the library has `mpifort`, `conformance/fortran/*.f` and `*.f90`.
+//! Our own programs: `conformance/c/*.c` and, where the library has `mpifort`, `conformance/fortran/*.f` and
+//! `*.f90`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

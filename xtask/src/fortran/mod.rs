@@ -7,9 +7,9 @@
 //!                    └──► constants.rs ─────────────► mpif.h ──► include/
 //! ```
 //!
-//! Nothing that is printed is in the repository; `build/fortran` has it. The C prototypes in `functions.txt` are the one
-//! source: `prototype.rs` says what each argument is in Fortran, the printers write that in C and in Fortran, and the C
-//! compiler checks the calls against `mpi.h`.
+//! Nothing that is printed is in the repository; `build/fortran` has it. The C prototypes in `functions.txt`
+//! are the one source: `prototype.rs` says what each argument is in Fortran, the printers write that in C and
+//! in Fortran, and the C compiler checks the calls against `mpi.h`.
 
 mod compiler;
 mod constants;
@@ -48,7 +48,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     lay_out(&options.prefix)
 }
 
-/// Prints, compiles and installs the binding into `prefix`, which has the C part. Without a Fortran compiler it says so.
+/// Prints, compiles and installs the binding into `prefix`, which has the C part. Without a Fortran compiler
+/// it says so.
 ///
 /// # Errors
 /// A compiler refuses something, or a file cannot be written.

@@ -239,8 +239,8 @@ fn specific(prefix: &str, procedure: &Procedure) -> String {
     format!("{prefix}MPI_{}_{suffix}", procedure.name)
 }
 
-/// `mpi_f08.f90`: the generic interfaces. A form with large counts is a specific of the same generic where its arguments
-/// tell it apart, else has its own name.
+/// `mpi_f08.f90`: the generic interfaces. A form with large counts is a specific of the same generic where
+/// its arguments tell it apart, else has its own name.
 pub(super) fn f08(procedures: &[Procedure]) -> String {
     let mut out = String::from(HEAD);
     out.push_str("module mpi_f08\n  use mpi_f08_types\n  use mpi_f08_callbacks\n");
@@ -278,8 +278,8 @@ pub(super) fn f08(procedures: &[Procedure]) -> String {
     out
 }
 
-/// `f08_procedures.f90`: what is behind the generics. Each calls the C side, which takes everything by address (`type(*)`),
-/// strings with their lengths, buffers as descriptors.
+/// `f08_procedures.f90`: what is behind the generics. Each calls the C side, which takes everything by
+/// address (`type(*)`), strings with their lengths, buffers as descriptors.
 pub(super) fn f08_procedures(procedures: &[Procedure]) -> String {
     let mut out = String::from(HEAD);
     for prefix in ["", "P"] {

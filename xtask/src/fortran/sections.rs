@@ -1,8 +1,8 @@
 //! Prints the C functions behind the procedures of `mpi_f08` that take buffers: `mpi_send_cdesc_` and so on.
 //!
-//! A buffer comes as a descriptor. One without gaps goes to the function of the old interface as it is. A section with gaps
-//! becomes a datatype where one count and one datatype describe the buffer, else is copied while a blocking function
-//! runs; what neither works for is refused.
+//! A buffer comes as a descriptor. One without gaps goes to the function of the old interface as it is. A
+//! section with gaps becomes a datatype where one count and one datatype describe the buffer, else is copied
+//! while a blocking function runs; what neither works for is refused.
 
 use super::prototype::{Kind, Number, Procedure};
 use super::symbols::{Body, c_number};

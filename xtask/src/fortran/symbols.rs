@@ -35,7 +35,8 @@ pub(super) fn print(procedures: &[Procedure]) -> String {
     for procedure in procedures.iter().filter(|p| !p.special) {
         out.push('\n');
         out.push_str(&function(procedure, ""));
-        // Module `mpi` has a second specific procedure, which takes a pointer where the first takes an address.
+        // Module `mpi` has a second specific procedure, which takes a pointer where the first takes an
+        // address.
         if procedure.arguments.iter().any(|argument| argument.kind == Kind::Address) {
             out.push_str(&function(procedure, "_cptr"));
         }

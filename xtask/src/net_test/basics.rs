@@ -105,7 +105,8 @@ pub(super) fn many_cuts(session: &mut Session<'_>) -> Result<()> {
     cut(session, 100)
 }
 
-/// Rails go down and come back at random moments, one of them always stays; every word that arrives is looked at.
+/// Rails go down and come back at random moments, one of them always stays; every word that arrives is looked
+/// at.
 fn cut(session: &mut Session<'_>, count: u32) -> Result<()> {
     const RAILS: usize = 4;
     let network = Network::new(RAILS)?;

@@ -283,7 +283,8 @@ fn between_hosts(bytes: usize) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The way of a message over these rails, in words, for a sender with nothing else under way that goes on computing.
+/// The way of a message over these rails, in words, for a sender with nothing else under way that goes on
+/// computing.
 fn why(length_bytes: usize, rails: &[RailCapabilities]) -> String {
     let reach = RailSet((0..rails.len() as u32).fold(0, |set, rail| set | 1 << rail));
     let question = choose::Question {

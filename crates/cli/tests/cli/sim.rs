@@ -200,8 +200,8 @@ fn a_trace_has_what_perfetto_reads() {
     let trace: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&path).expect("a trace")).expect("JSON");
     let events = trace["traceEvents"].as_array().expect("a list of events");
-    // The Trace Event Format: every event has a phase and a process; all but metadata have a time; slices and arrows
-    // have a track; the two ends of an arrow have its id and its category.
+    // The Trace Event Format: every event has a phase and a process; all but metadata have a time; slices and
+    // arrows have a track; the two ends of an arrow have its id and its category.
     let mut arrows = std::collections::BTreeMap::new();
     for event in events {
         let phase = event["ph"].as_str().expect("a phase");
@@ -220,7 +220,8 @@ fn a_trace_has_what_perfetto_reads() {
             other => panic!("an event of phase {other}: {event}"),
         }
     }
-    // Every rank has a track, and slices of one track follow each other or lie within each other, as viewers want it.
+    // Every rank has a track, and slices of one track follow each other or lie within each other, as viewers
+    // want it.
     let named = |event: &&serde_json::Value| event["pid"] == 3 && event["name"] == "thread_name";
     assert_eq!(events.iter().filter(named).count(), 4);
     let number = |slice: &serde_json::Value, key: &str| slice[key].as_f64().expect("a number");

@@ -1,8 +1,9 @@
 //! Collective operations of inter-communicators (MPI-5.0 §6.2.3): each group gives the other what it has.
 //!
-//! A schedule here runs among the members of both groups, numbered as [`Across`] says. What happens inside a group is the
-//! schedule that its intra-communicator would take, appended with its ranks translated; so a reduction is one in its
-//! group, a message between the two leaders (rank 0 of each), and a broadcast in the other.
+//! A schedule here runs among the members of both groups, numbered as [`Across`] says. What happens inside a
+//! group is the schedule that its intra-communicator would take, appended with its ranks translated; so a
+//! reduction is one in its group, a message between the two leaders (rank 0 of each), and a broadcast in the
+//! other.
 
 use super::select::Collective;
 use super::{Blocks, Builder, Choice, Context, OTHER_LENGTHS, Pool, Schedule};
@@ -155,7 +156,8 @@ pub fn allgather(
     recv.check(at.remote_size)?;
     let mut builder = Builder::new(pool, send.is_virtual() || recv.is_virtual());
     send_some(&mut builder, at.remote(0), send);
-    // Only who has the blocks' lengths can take them apart, so they are received where they are known: at the leader.
+    // Only who has the blocks' lengths can take them apart, so they are received where they are known: at the
+    // leader.
     let all = match recv {
         Blocks::Uniform(all) => all,
         Blocks::Each(_) => builder.scratch(recv.total_bytes()),
@@ -200,7 +202,8 @@ pub fn alltoall(pool: &mut Pool, at: Across, send: Blocks<'_>, recv: Blocks<'_>)
 /// Combines the `send` of everybody of the other group into `recv` at the root.
 ///
 /// # Errors
-/// [`Error::Root`]; [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that are missing.
+/// [`Error::Root`]; [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that are
+/// missing.
 pub fn reduce(
     pool: &mut Pool,
     at: Across,
@@ -251,8 +254,8 @@ pub fn allreduce(
     Ok(builder.finish())
 }
 
-/// Combines the `send` of everybody of the other group, of which each of this group gets its part: `counts_bytes` bytes
-/// in the order of ranks.
+/// Combines the `send` of everybody of the other group, of which each of this group gets its part:
+/// `counts_bytes` bytes in the order of ranks.
 ///
 /// # Errors
 /// [`Error::Count`] for part of an element; [`Error::Argument`] for buffers that do not fit each other.

@@ -1,13 +1,13 @@
 //! Collective operations: schedules of messages, copies and reductions (MPI-5.0 ch. 6).
 //!
-//! One function per operation makes a [`Schedule`] for one process; blocking, non-blocking and persistent calls
-//! all run it the same way (`engine.rs`). Each operation has a folder, each algorithm a file with the name the
-//! literature uses; [`select`] says which one to take and why.
+//! One function per operation makes a [`Schedule`] for one process; blocking, non-blocking and persistent
+//! calls all run it the same way (`engine.rs`). Each operation has a folder, each algorithm a file with the
+//! name the literature uses; [`select`] says which one to take and why.
 //!
 //! **Arguments.** Lengths are those of the buffers, in bytes; `None` for the send (or, in a scatter, the
 //! receive) buffer is `MPI_IN_PLACE`. Operations over one block per process take [`Blocks`], so that the
-//! variants with counts, displacements and types per process are the same code: the caller makes one buffer of
-//! each. All processes must give the same lengths, operation and choice of algorithm.
+//! variants with counts, displacements and types per process are the same code: the caller makes one buffer
+//! of each. All processes must give the same lengths, operation and choice of algorithm.
 //!
 //! **What comes out in which order.** Operations that do not commute are applied in rank order. Commutative
 //! ones may be applied in any order, the same at all processes: results are bitwise the same everywhere.

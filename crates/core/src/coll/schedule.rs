@@ -1,10 +1,11 @@
 //! A collective operation of one process, as a directed acyclic graph of steps.
 //!
-//! A [`Schedule`] is made once by a [`Builder`] and then run, any number of times (`engine.rs`). It is compact:
-//! steps lie in one vector, in the order they were made. Most algorithms are rounds; a *fence* between two
-//! steps says that everything before it completes before anything after it begins, and costs one bit. Where
-//! rounds would hold things up (rings, pipelines), *edges* between single steps say it more finely. A [`Pool`]
-//! hands the memory from one schedule to the next, so a short collective allocates nothing.
+//! A [`Schedule`] is made once by a [`Builder`] and then run, any number of times (`engine.rs`). It is
+//! compact: steps lie in one vector, in the order they were made. Most algorithms are rounds; a *fence*
+//! between two steps says that everything before it completes before anything after it begins, and costs one
+//! bit. Where rounds would hold things up (rings, pipelines), *edges* between single steps say it more
+//! finely. A [`Pool`] hands the memory from one schedule to the next, so a short collective allocates
+//! nothing.
 //!
 //! # Order
 //!
@@ -251,8 +252,8 @@ impl Builder {
         self.fence = !self.schedule.steps.is_empty();
     }
 
-    /// Appends the steps of another schedule, which begin when all made so far has completed. Its rank `r` is `ranks(r)`
-    /// here. A schedule has one operation: it is that of the last appended part that has one.
+    /// Appends the steps of another schedule, which begin when all made so far has completed. Its rank `r` is
+    /// `ranks(r)` here. A schedule has one operation: it is that of the last appended part that has one.
     pub fn append(&mut self, pool: &mut Pool, mut part: Schedule, ranks: impl Fn(Rank) -> Rank) {
         self.fence();
         let (first_step, first_edge) = (self.schedule.steps.len() as u32, self.schedule.edges.len() as u32);

@@ -1,10 +1,10 @@
 //! Which algorithm a collective takes, and why: a pure function of the operation, the length, the number of
 //! processes and what the fabric can do.
 //!
-//! Each algorithm says what it costs in terms of the Hockney model (rounds, bytes, bytes reduced, bytes copied on
-//! the longest path; Thakur, Rabenseifner, Gropp 2005) and in work for all processes together, which is what
-//! counts where processes share processors. The cheapest estimate wins. [`explain`] prints the estimates and
-//! the lengths at which the choice changes.
+//! Each algorithm says what it costs in terms of the Hockney model (rounds, bytes, bytes reduced, bytes
+//! copied on the longest path; Thakur, Rabenseifner, Gropp 2005) and in work for all processes together,
+//! which is what counts where processes share processors. The cheapest estimate wins. [`explain`] prints the
+//! estimates and the lengths at which the choice changes.
 
 mod cost;
 mod selector;
@@ -228,8 +228,8 @@ pub struct Choice {
 pub struct Question {
     /// Which operation.
     pub collective: Collective,
-    /// Length in bytes: of the vector or message, or of one block where there is a block for each process (the
-    /// average, for blocks of different lengths). All processes must ask with the same.
+    /// Length in bytes: of the vector or message, or of one block where there is a block for each process
+    /// (the average, for blocks of different lengths). All processes must ask with the same.
     pub bytes: usize,
     /// Processes in the communicator.
     pub size: u32,
@@ -237,15 +237,16 @@ pub struct Question {
     pub commutative: bool,
 }
 
-/// What the fabric between the processes can do, as far as the choice depends on it. The same at all processes.
+/// What the fabric between the processes can do, as far as the choice depends on it. The same at all
+/// processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fabric {
     /// One-way time of an empty message in picoseconds.
     pub latency_ps: u64,
     /// Processor time of a message at each side, in picoseconds.
     pub message_ps: u64,
-    /// Time of a switch from one process to the next on the same processor, in picoseconds. Counts only if processes
-    /// share processors: there each wait for a message costs one.
+    /// Time of a switch from one process to the next on the same processor, in picoseconds. Counts only if
+    /// processes share processors: there each wait for a message costs one.
     pub switch_ps: u64,
     /// Rate of one long message in bytes a second.
     pub bandwidth_bytes_per_s: u64,
@@ -315,7 +316,8 @@ fn with_segments(question: &Question, algorithm: Algorithm, fabric: &Fabric) -> 
     Choice { algorithm, segment_bytes: cost::segment_bytes(question, fabric) }
 }
 
-/// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes and more.
+/// From which length on which algorithm is chosen, for the same operation and processes, up to 2^40 bytes and
+/// more.
 pub fn thresholds(question: &Question, fabric: &Fabric) -> Vec<(usize, Algorithm)> {
     let at = |bytes: usize| choose(&Question { bytes, ..*question }, fabric).algorithm;
     let mut ranges = alloc::vec![(0, at(0))];

@@ -1,8 +1,10 @@
-//! Connections between two processes that each may dial: which are tried, which stands, when to try again; without I/O.
+//! Connections between two processes that each may dial: which are tried, which stands, when to try again;
+//! without I/O.
 //!
-//! Owns the rails to each peer and their states (`peer.rs`), dials of ours under way, and callers that have proved nothing.
-//! Does not own sockets, addresses, handshakes and clocks: whoever has those tells what happened and does what
-//! [`Connections::poll_output`] says. So TCP's device and the tests' random worlds run the same decisions.
+//! Owns the rails to each peer and their states (`peer.rs`), dials of ours under way, and callers that have
+//! proved nothing. Does not own sockets, addresses, handshakes and clocks: whoever has those tells what
+//! happened and does what [`Connections::poll_output`] says. So TCP's device and the tests' random worlds run
+//! the same decisions.
 //!
 //! ```text
 //!   inputs                                             outputs
@@ -12,13 +14,14 @@
 //!     handle_timeout(now)                               poll_timeout()
 //! ```
 //!
-//! A *dial* is a connection that this process makes; *pending* is one that somebody made to us and that has not proved
-//! itself. Two processes may dial each other at once. The dial of the one with the lower id wins if it has got as far as
-//! its hello; the other's is refused as a duplicate, and its dialler waits for the winner's. Each connection has an epoch; a
-//! claim with a newer one replaces a connection whose end has not been noticed here.
+//! A *dial* is a connection that this process makes; *pending* is one that somebody made to us and that has
+//! not proved itself. Two processes may dial each other at once. The dial of the one with the lower id wins
+//! if it has got as far as its hello; the other's is refused as a duplicate, and its dialler waits for the
+//! winner's. Each connection has an epoch; a claim with a newer one replaces a connection whose end has not
+//! been noticed here.
 //!
-//! Bounds: one dial a rail, at most [`Timing::pending_max`] pending connections, the newest ones (an honest one takes one
-//! round trip, so it is never the oldest for long), each for at most [`Timing::handshake`].
+//! Bounds: one dial a rail, at most [`Timing::pending_max`] pending connections, the newest ones (an honest
+//! one takes one round trip, so it is never the oldest for long), each for at most [`Timing::handshake`].
 //!
 //! Entry type: [`Connections`].
 
@@ -155,8 +158,8 @@ impl Connections {
 
     // Commands and inputs.
 
-    /// From now on connections to this peer are wanted, the first after `delay`. `uses_max`: how many connections each of its
-    /// interfaces may carry.
+    /// From now on connections to this peer are wanted, the first after `delay`. `uses_max`: how many
+    /// connections each of its interfaces may carry.
     pub fn add_peer(
         &mut self,
         id: ProcessId,
@@ -238,7 +241,8 @@ impl Connections {
         self.pending.remove(&pending);
     }
 
-    /// What to answer somebody who has proved a claim. The answer counts from [`on_answered`](Self::on_answered) on.
+    /// What to answer somebody who has proved a claim. The answer counts from
+    /// [`on_answered`](Self::on_answered) on.
     pub fn answer(&self, claim: &Claim) -> Admission {
         let partner_of = |dial: u64| {
             let dial = self.dials.get(&DialId(dial))?;

@@ -46,7 +46,8 @@ pub struct RailPlan {
     pub rail: Rail,
     /// The interface of ours that it uses.
     pub interface: u8,
-    /// The peer's interface of each candidate, the most promising first; one may come several times, with other addresses.
+    /// The peer's interface of each candidate, the most promising first; one may come several times, with
+    /// other addresses.
     pub candidates: Vec<u8>,
 }
 
@@ -181,7 +182,8 @@ impl Peer {
             || others.filter(up).any(|other| other.interface == interface)
     }
 
-    /// The candidate to dial for a slot whose time has come, and its interface. `None`: nothing is free to try for now.
+    /// The candidate to dial for a slot whose time has come, and its interface. `None`: nothing is free to
+    /// try for now.
     pub(super) fn take_due(&mut self, slot: usize, now: Instant) -> Option<(usize, u8)> {
         if self.is_over || !matches!(self.slots[slot].state, State::Waiting(at) if at <= now) {
             return None;
@@ -287,8 +289,8 @@ impl Peer {
         }
     }
 
-    /// What to do with a proved claim. `partner_of` says of a dial of ours to which interface it goes, and whether its hello is
-    /// out.
+    /// What to do with a proved claim. `partner_of` says of a dial of ours to which interface it goes, and
+    /// whether its hello is out.
     pub(super) fn admit(
         &self,
         me: ProcessId,

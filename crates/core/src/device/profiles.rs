@@ -1,5 +1,5 @@
-//! What the rails of shipping devices can do, as functions of what they are made of: the devices report just this, and so
-//! does a simulated NIC that stands for one.
+//! What the rails of shipping devices can do, as functions of what they are made of: the devices report just
+//! this, and so does a simulated NIC that stands for one.
 
 use super::{HEADER_BYTES_MAX, Pacing, RailCapabilities, SHORT_HEADER_BYTES};
 
@@ -9,8 +9,9 @@ pub const TCP_HEAD_BYTES: usize = 20;
 pub const TCP_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 /// TCP: the longest payload of a packet of a long message's data in bytes.
 pub const TCP_LONG_PAYLOAD_BYTES_MAX: usize = 17 << 16;
-/// TCP: unsent bytes the kernel takes of one connection, beside what is on its way. What it has and has not sent cannot go
-/// over another rail, and acknowledgements and answers wait behind it: 256 KiB are 1 ms of 2 Gbit/s.
+/// TCP: unsent bytes the kernel takes of one connection, beside what is on its way. What it has and has not
+/// sent cannot go over another rail, and acknowledgements and answers wait behind it: 256 KiB are 1 ms of 2
+/// Gbit/s.
 pub const TCP_UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// Headers of IPv4 and of TCP with timestamps.
@@ -18,8 +19,9 @@ const SEGMENT_HEADERS_BYTES: usize = 20 + 32;
 /// What the kernel hands to an interface at a time: 64 KiB less its own headers (`MAX_TCP_HEADER`).
 const BURST_BYTES_MAX: usize = 65_215;
 
-/// TCP: the longest packet whose frame leaves as whole segments in one burst. A frame a little longer would leave as a burst
-/// and a short segment, which costs as much again (6.7 instead of 5.8 GB/s over a veth pair).
+/// TCP: the longest packet whose frame leaves as whole segments in one burst. A frame a little longer would
+/// leave as a burst and a short segment, which costs as much again (6.7 instead of 5.8 GB/s over a veth
+/// pair).
 pub fn tcp_packet_bytes(mtu_bytes: Option<u32>) -> usize {
     let segment = (mtu_bytes.unwrap_or(1500) as usize).saturating_sub(SEGMENT_HEADERS_BYTES).max(1);
     let burst = BURST_BYTES_MAX / segment * segment;
@@ -65,14 +67,15 @@ pub fn tcp(
 /// Shared memory: the longest message that is sent at once.
 const SHM_EAGER_BYTES_MAX: usize = 32 << 10;
 
-/// Shared memory: from here on the kernel copies once what its sender does not wait for. Two copies side by side through bulk
-/// lines can take less time still (2 CPUs, ping-pong with one buffer a rank, µs one way, ring / kernel: 256 KiB 23 / 31,
-/// 512 KiB 40 / 64, 1 MiB 79 / 140, 4 MiB 384 / 560), but time of both sides, which a caller that waits can spare.
+/// Shared memory: from here on the kernel copies once what its sender does not wait for. Two copies side by
+/// side through bulk lines can take less time still (2 CPUs, ping-pong with one buffer a rank, µs one way,
+/// ring / kernel: 256 KiB 23 / 31, 512 KiB 40 / 64, 1 MiB 79 / 140, 4 MiB 384 / 560), but time of both sides,
+/// which a caller that waits can spare.
 const SHM_KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
-/// Shared memory's one rail. `slot_bytes` and `payload_bytes_max`: what a slot and the bulk lines of a ring hold;
-/// `kernel_copy`: the kernel copies between processes; `is_crowded`: there are more ranks than CPUs, so that a sender and
-/// its receiver do not copy at the same time.
+/// Shared memory's one rail. `slot_bytes` and `payload_bytes_max`: what a slot and the bulk lines of a ring
+/// hold; `kernel_copy`: the kernel copies between processes; `is_crowded`: there are more ranks than CPUs, so
+/// that a sender and its receiver do not copy at the same time.
 pub fn shm(
     slot_bytes: usize,
     payload_bytes_max: usize,
@@ -84,8 +87,8 @@ pub fn shm(
         packet_bytes_max: payload_bytes_max + SHORT_HEADER_BYTES,
         long_packet_bytes_max: 0,
         inline_bytes: slot_bytes,
-        // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's copy; where both
-        // sides copy at once longer packets still save round trips.
+        // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's
+        // copy; where both sides copy at once longer packets still save round trips.
         eager_bytes_max: payload_bytes_max.min(if kernel_copy && is_crowded {
             8 << 10
         } else {

@@ -1,17 +1,20 @@
-//! How the elements of a datatype lie in memory, and how any part of them is packed and unpacked (MPI-5.0 §5.1).
+//! How the elements of a datatype lie in memory, and how any part of them is packed and unpacked (MPI-5.0
+//! §5.1).
 //!
-//! A [`Layout`] describes one element: where its bytes are, in the order in which messages carry them, and how far the
-//! next element is. It is immutable and shared; making one from others costs time and memory in the number of blocks that
-//! no loop can express, so vectors and subarrays of any size take a few nodes ([`node`]).
+//! A [`Layout`] describes one element: where its bytes are, in the order in which messages carry them, and
+//! how far the next element is. It is immutable and shared; making one from others costs time and memory in
+//! the number of blocks that no loop can express, so vectors and subarrays of any size take a few nodes
+//! ([`node`]).
 //!
-//! A [`Region`] is a number of elements in memory. Together its bytes are one *packed stream*. [`Region::pack`] and
-//! [`Region::unpack`] move any range of that stream, [`Region::pieces`] names the memory of a range for devices that
-//! gather. Each finds its place in the depth of the tree, so a transfer that goes on later keeps only an offset.
+//! A [`Region`] is a number of elements in memory. Together its bytes are one *packed stream*.
+//! [`Region::pack`] and [`Region::unpack`] move any range of that stream, [`Region::pieces`] names the memory
+//! of a range for devices that gather. Each finds its place in the depth of the tree, so a transfer that goes
+//! on later keeps only an offset.
 //!
 //! A [`Signature`] says which basic types a layout's packed stream is made of. Moving data does not need it.
 //!
-//! What is not here: handles, names and constructors of MPI, which put layouts together (`ayatori-mpi`); the order in which
-//! ranges are sent (`transfer`).
+//! What is not here: handles, names and constructors of MPI, which put layouts together (`ayatori-mpi`); the
+//! order in which ranges are sent (`transfer`).
 //!
 //! ```
 //! use ayatori_core::buffer::{Buffer, Piece};
@@ -191,8 +194,8 @@ impl Layout {
         joined.finish(false)
     }
 
-    /// Blocks of different types: `(count, displacement, layout)`. Unless its end was set by a part, the extent is
-    /// rounded up to the alignment of the parts, as C pads a structure.
+    /// Blocks of different types: `(count, displacement, layout)`. Unless its end was set by a part, the
+    /// extent is rounded up to the alignment of the parts, as C pads a structure.
     ///
     /// # Errors
     /// As [`repeat`](Self::repeat).
@@ -376,12 +379,13 @@ pub struct Region {
 }
 
 impl Region {
-    /// `count` elements. `memory` is what they reach over ([`Layout::span`]), from the lowest byte with data on, and
-    /// the contract of [`Buffer::from_raw_parts`] holds for the bytes with data only. It may be virtual.
+    /// `count` elements. `memory` is what they reach over ([`Layout::span`]), from the lowest byte with data
+    /// on, and the contract of [`Buffer::from_raw_parts`] holds for the bytes with data only. It may be
+    /// virtual.
     ///
     /// # Errors
-    /// [`Error::Count`] if the elements do not fit into an address space, [`Error::Argument`] if `memory` has another
-    /// length.
+    /// [`Error::Count`] if the elements do not fit into an address space, [`Error::Argument`] if `memory` has
+    /// another length.
     pub fn new(layout: Layout, count: usize, memory: Buffer) -> Result<Self, Error> {
         let span = layout.span(count)?;
         if span.len != memory.len() {
@@ -462,7 +466,8 @@ impl Region {
         self.walk((offset, to), &mut Unpacking { memory: self.memory, from });
     }
 
-    /// The memory of `len` bytes of the packed stream from `offset` on, piece by piece, in the order of the stream.
+    /// The memory of `len` bytes of the packed stream from `offset` on, piece by piece, in the order of the
+    /// stream.
     ///
     /// # Panics
     /// If the stream ends before (our bug).

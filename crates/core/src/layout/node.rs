@@ -1,9 +1,9 @@
 //! The tree that says where the bytes of a layout lie, and the walk over a range of its packed stream.
 //!
-//! A node covers a number of packed bytes. Displacements of its parts are relative to the node's own place, which its
-//! parent keeps. Construction merges what is adjacent and names a loop wherever blocks repeat, so the tree is small and
-//! its depth is bounded: a repetition at least doubles the packed size, and sequences directly inside sequences become
-//! one. So the walk may recurse.
+//! A node covers a number of packed bytes. Displacements of its parts are relative to the node's own place,
+//! which its parent keeps. Construction merges what is adjacent and names a loop wherever blocks repeat, so
+//! the tree is small and its depth is bounded: a repetition at least doubles the packed size, and sequences
+//! directly inside sequences become one. So the walk may recurse.
 
 use crate::buffer::Block;
 use alloc::boxed::Box;
@@ -64,13 +64,15 @@ pub(super) trait Visitor {
     /// `count` blocks of `len` bytes: at `memory` and every `memory_stride` from there, at `packed` and every
     /// `packed_stride` in the packed bytes.
     fn run(&mut self, memory: (isize, isize), packed: (usize, usize), len: usize, count: usize);
-    /// Blocks of `len` bytes at `origin` plus each displacement, in a row in the packed bytes from `packed` on.
+    /// Blocks of `len` bytes at `origin` plus each displacement, in a row in the packed bytes from `packed`
+    /// on.
     fn list(&mut self, origin: isize, displacements: &[isize], len: usize, packed: usize);
     /// Blocks at `origin` plus their displacements, in a row in the packed bytes from `packed` on.
     fn blocks(&mut self, origin: isize, blocks: &[Block], packed: usize);
 }
 
-/// Repetitions that are handled part by part touch about so many bytes at a time: half of a first-level cache.
+/// Repetitions that are handled part by part touch about so many bytes at a time: half of a first-level
+/// cache.
 const TILE_BYTES: usize = 16 * 1024;
 /// And at least so many repetitions, or a loop would not be worth its start.
 const TILE_COUNT_MIN: usize = 8;
@@ -87,7 +89,8 @@ impl Node {
         }
     }
 
-    /// `count` times the same at distances of `stride`. The caller has checked that sizes and displacements fit.
+    /// `count` times the same at distances of `stride`. The caller has checked that sizes and displacements
+    /// fit.
     pub(super) fn repeat((at, node): Placed, count: usize, stride: isize) -> Placed {
         if count == 0 || node.size() == 0 {
             return (0, Self::Bytes(0));
@@ -147,7 +150,8 @@ impl Node {
         }
     }
 
-    /// Visits `count` whole nodes, at `at` and every `stride` in memory, at `packed` and every `packed_stride`.
+    /// Visits `count` whole nodes, at `at` and every `stride` in memory, at `packed` and every
+    /// `packed_stride`.
     fn walk_whole(
         &self,
         (at, stride): (isize, isize),
@@ -192,8 +196,9 @@ impl Node {
         }
     }
 
-    /// The contiguous block in which the packed byte at `offset` lies: where that byte is in memory, and how many bytes
-    /// of the block follow from it on. Takes time in the depth of the tree, times the logarithm of its lists.
+    /// The contiguous block in which the packed byte at `offset` lies: where that byte is in memory, and how
+    /// many bytes of the block follow from it on. Takes time in the depth of the tree, times the logarithm of
+    /// its lists.
     pub(super) fn locate(&self, mut at: isize, mut offset: usize) -> Located {
         let mut node = self;
         let mut repeated = Located { at, len: 0, more: 0, stride: 0, block: 0 };

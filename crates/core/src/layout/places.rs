@@ -1,10 +1,11 @@
-//! Where the packed bytes of elements lie that follow each other without end, as the data of a file's view does
-//! (MPI-5.0 §14.3).
+//! Where the packed bytes of elements lie that follow each other without end, as the data of a file's view
+//! does (MPI-5.0 §14.3).
 
 use super::Layout;
 use super::node::Located;
 
-/// Pieces of a packed stream without end: displacement and length, in the order of the stream, adjacent ones joined.
+/// Pieces of a packed stream without end: displacement and length, in the order of the stream, adjacent ones
+/// joined.
 #[derive(Clone, Debug)]
 pub struct Places<'a> {
     layout: &'a Layout,
@@ -19,7 +20,8 @@ pub struct Places<'a> {
 impl Layout {
     /// The pieces of `len` packed bytes from `offset` on, of elements at distances of the extent.
     ///
-    /// Displacements wrap where they are no address: check the highest byte with [`place`](Self::place) first.
+    /// Displacements wrap where they are no address: check the highest byte with [`place`](Self::place)
+    /// first.
     pub fn places(&self, offset: usize, len: usize) -> Places<'_> {
         let end = if self.size() == 0 { offset } else { offset.saturating_add(len) };
         Places { layout: self, offset, end, place: None, found: None }
@@ -58,7 +60,8 @@ impl Layout {
         self.places(0, self.size()).all(|(at, _)| core::mem::replace(&mut last, at) <= at)
     }
 
-    /// Whether [`is_element_ascending`](Self::is_element_ascending) holds for elements that follow each other, too.
+    /// Whether [`is_element_ascending`](Self::is_element_ascending) holds for elements that follow each
+    /// other, too.
     pub fn is_ascending(&self) -> bool {
         self.extent() >= self.true_extent() && self.is_element_ascending()
     }

@@ -117,8 +117,8 @@ impl Links {
         })
     }
 
-    /// The packet that came before its turn, if its turn has come now: header and payload, and how many bytes more are
-    /// virtual. Its memory is to be given back.
+    /// The packet that came before its turn, if its turn has come now: header and payload, and how many bytes
+    /// more are virtual. Its memory is to be given back.
     #[inline]
     pub(crate) fn next_held(&mut self, index: LinkIndex) -> Option<(Vec<u8>, usize)> {
         let link = self.get_mut(index);
@@ -150,8 +150,8 @@ impl Links {
         }
     }
 
-    /// What the front of a packet says, if its payload may be taken to its place before all of it has come: it is the
-    /// next in turn, or needs no turn.
+    /// What the front of a packet says, if its payload may be taken to its place before all of it has come:
+    /// it is the next in turn, or needs no turn.
     pub(crate) fn front(&self, index: LinkIndex, header: &[u8], payload_bytes: usize) -> Option<Front> {
         let link = self.get(index);
         if link.trunk.is_none() {
@@ -170,7 +170,8 @@ impl Links {
         self.note_packet(index, rail, header, packet_bytes);
     }
 
-    /// A packet of a peer that was given up: unless it is a Bye itself, the peer is told, for it may wait for us.
+    /// A packet of a peer that was given up: unless it is a Bye itself, the peer is told, for it may wait for
+    /// us.
     #[cold]
     pub(crate) fn refuse<D: Device>(&mut self, device: &mut D, incoming: &Incoming, index: LinkIndex) {
         let now = self.clock.now();

@@ -2,14 +2,15 @@
 //!
 //! Credit is counted in cells of [`CELL_BYTES`]. A sender may have [`CREDIT_CELLS`] outstanding: sent and not
 //! yet in a user's buffer. So a receiver holds at most that much unexpected data a peer, however slow it is
-//! (MPI/DE's flow control, P2); a sender out of credit uses rendezvous, which needs none. Credit comes back on
-//! any packet, or on one of its own when a quarter of the window is owed.
+//! (MPI/DE's flow control, P2); a sender out of credit uses rendezvous, which needs none. Credit comes back
+//! on any packet, or on one of its own when a quarter of the window is owed.
 //!
-//! Every link is used in the same way: packets go in order ([`Links::offer_or_queue`]), units of long messages in any
-//! order ([`units`]), and what becomes of them is told by [`LinkEvent`]s. A link over one rail that breaks only together
-//! with the peer (shared memory) gives its packets to the device as they are, and all that the device takes has arrived. A
-//! link whose rails can break, or that has several, has a `Trunk` beside that, which numbers and acknowledges; nothing
-//! outside of this folder asks which it is. The fields of a link belong to this folder.
+//! Every link is used in the same way: packets go in order ([`Links::offer_or_queue`]), units of long
+//! messages in any order ([`units`]), and what becomes of them is told by [`LinkEvent`]s. A link over one
+//! rail that breaks only together with the peer (shared memory) gives its packets to the device as they are,
+//! and all that the device takes has arrived. A link whose rails can break, or that has several, has a
+//! `Trunk` beside that, which numbers and acknowledges; nothing outside of this folder asks which it is. The
+//! fields of a link belong to this folder.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -213,8 +214,8 @@ impl Link {
         self.owed >= CREDIT_RETURN_CELLS
     }
 
-    /// Offers a short message to the device, unless packets wait: the way that has to be fast. Inlined, so that the envelope
-    /// stays in registers (see `eager_header`).
+    /// Offers a short message to the device, unless packets wait: the way that has to be fast. Inlined, so
+    /// that the envelope stays in registers (see `eager_header`).
     #[inline(always)]
     pub(crate) fn offer_eager<D: Device>(
         &mut self,
@@ -314,7 +315,8 @@ impl Link {
     }
 }
 
-/// Whether packets over these rails have to be numbered and acknowledged: there are several, or one can break.
+/// Whether packets over these rails have to be numbered and acknowledged: there are several, or one can
+/// break.
 pub(crate) fn needs_acknowledgements<'a>(rails: impl Iterator<Item = &'a RailCapabilities>) -> bool {
     let (mut count, mut is_sure) = (0, true);
     for rail in rails {
@@ -535,7 +537,8 @@ impl Links {
         }
     }
 
-    /// Offers an eager message, whose bytes may have to be packed. `false`: packets wait, or the device is full.
+    /// Offers an eager message, whose bytes may have to be packed. `false`: packets wait, or the device is
+    /// full.
     pub(crate) fn offer_message<D: Device>(
         &mut self,
         device: &mut D,
@@ -549,7 +552,8 @@ impl Links {
         })
     }
 
-    /// Gives the device queued packets, owed credit, and what goes again or acknowledges. Whether it took any.
+    /// Gives the device queued packets, owed credit, and what goes again or acknowledges. Whether it took
+    /// any.
     pub(crate) fn flush<D: Device>(&mut self, device: &mut D) -> bool {
         let mut worked = false;
         for _ in 0..self.listed.len() {

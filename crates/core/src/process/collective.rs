@@ -3,9 +3,10 @@
 //! A running schedule is a request; its messages are requests with a *parent*, which vanish as they complete
 //! and wake the parent. The parent goes on in the next [`Process::poll_transmit`].
 //!
-//! One that has failed is not over before its last message is: the user may reuse the buffers when told, and messages
-//! work in them. Receives that nothing has matched and sends that have not left end at once; announced sends are
-//! cancelled; what is being moved is waited for, which its peer, or the loss of it, brings to an end.
+//! One that has failed is not over before its last message is: the user may reuse the buffers when told, and
+//! messages work in them. Receives that nothing has matched and sends that have not left end at once;
+//! announced sends are cancelled; what is being moved is waited for, which its peer, or the loss of it,
+//! brings to an end.
 
 use super::Process;
 use crate::buffer::Buffer;
@@ -44,8 +45,8 @@ impl Process {
         Ok(self.start_schedule(device, schedule, span, None))
     }
 
-    /// Names a persistent collective operation. Members make theirs in the same order and may start them in any
-    /// (MPI-5.0 §6.13), so runs are told apart by this name and not by the order of starts.
+    /// Names a persistent collective operation. Members make theirs in the same order and may start them in
+    /// any (MPI-5.0 §6.13), so runs are told apart by this name and not by the order of starts.
     pub fn reserve_collective(&mut self, comm: CommId) -> Result<CollectiveId, Error> {
         Ok(CollectiveId(self.comm_mut(comm)?.next_persistent_tag()))
     }
@@ -179,8 +180,8 @@ impl Process {
         worked
     }
 
-    /// From now on leaves steps that call a function of the user's where they are, or no longer: for a thread that is
-    /// not the user's.
+    /// From now on leaves steps that call a function of the user's where they are, or no longer: for a thread
+    /// that is not the user's.
     pub fn put_off_user_functions(&mut self, are_put_off: bool) {
         self.puts_off_user_functions = are_put_off;
     }
@@ -190,8 +191,8 @@ impl Process {
         self.lost.iter().find(|(peer, _)| group.rank_of(*peer).is_some()).map(|&(_, error)| error)
     }
 
-    /// Ends the collective operations that `peer` is a member of, also those that exchange nothing with it here: other
-    /// members, which do, give up, and their messages would be waited for without end.
+    /// Ends the collective operations that `peer` is a member of, also those that exchange nothing with it
+    /// here: other members, which do, give up, and their messages would be waited for without end.
     #[cold]
     pub(super) fn fail_collectives(&mut self, peer: ProcessId, error: Error) {
         let concerned: Vec<RequestId> = self

@@ -16,8 +16,9 @@ use alloc::vec::Vec;
 
 /// Sending.
 impl Process {
-    /// Starts a send of a [`Buffer`] or a layout to `dest` of a communicator. The buffer's contract ([`Buffer::from_raw_parts`]) holds
-    /// until the request completes; after [`Posted::Done`] it is free at once.
+    /// Starts a send of a [`Buffer`] or a layout to `dest` of a communicator. The buffer's contract
+    /// ([`Buffer::from_raw_parts`]) holds until the request completes; after [`Posted::Done`] it is free at
+    /// once.
     #[inline]
     pub fn isend<D: Device>(
         &mut self,
@@ -31,8 +32,8 @@ impl Process {
         self.start_send(device, comm, source.into().0, (dest, tag), mode, false)
     }
 
-    /// As [`isend`](Self::isend), for a caller that does nothing else before the request is over: so it has time to
-    /// copy, where that is the quicker way.
+    /// As [`isend`](Self::isend), for a caller that does nothing else before the request is over: so it has
+    /// time to copy, where that is the quicker way.
     #[inline]
     pub fn send<D: Device>(
         &mut self,
@@ -321,8 +322,8 @@ impl Process {
         self.links.get(index).failed()
     }
 
-    /// Whether a message may still come. From anybody it may have been one of a process that is lost: MPI cannot know, so
-    /// it is told.
+    /// Whether a message may still come. From anybody it may have been one of a process that is lost: MPI
+    /// cannot know, so it is told.
     #[inline(always)]
     pub(super) fn check_source(&self, comm: CommId, peer: Option<ProcessId>) -> Result<(), Error> {
         if self.links.have_failed() { self.check_failures(comm, peer) } else { Ok(()) }
@@ -508,9 +509,9 @@ pub(super) fn completion_of(envelope: &Envelope, message_bytes: u64, room_bytes:
     Completion { status, error }
 }
 
-/// Copies a message into a buffer and hands on its completion, twice so that the usual one, without an error, is written
-/// where it belongs and not copied there: copies of what has just been stored in parts are slow. `extra`: has the memory,
-/// and the buffer is empty, if that is in several pieces.
+/// Copies a message into a buffer and hands on its completion, twice so that the usual one, without an error,
+/// is written where it belongs and not copied there: copies of what has just been stored in parts are slow.
+/// `extra`: has the memory, and the buffer is empty, if that is in several pieces.
 #[inline(always)]
 pub(super) fn copy_in<R>(
     envelope: &Envelope,

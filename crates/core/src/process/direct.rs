@@ -1,8 +1,9 @@
 //! The short ways: of a short message out, and of a message into the receive that its caller waits for and
 //! nothing else (`MPI_Recv`), past the request table and the lists of posted receives.
 //!
-//! There is one place, so one such receive at a time: with threads, callers use [`Process::irecv`]. It counts as
-//! posted after all that are posted when it begins, which is right, since the caller posts nothing meanwhile.
+//! There is one place, so one such receive at a time: with threads, callers use [`Process::irecv`]. It counts
+//! as posted after all that are posted when it begins, which is right, since the caller posts nothing
+//! meanwhile.
 
 use super::Process;
 use super::commands::copy_in;
@@ -58,8 +59,9 @@ impl Process {
         self.offer_at_once(device, index, &envelope, &buffer)
     }
 
-    /// Begins a receive that the caller waits for. `true`: it is over, and [`direct_completion`](Self::direct_completion) says
-    /// how. `false`: make progress until [`poll_direct`](Self::poll_direct) says so, and begin no other before.
+    /// Begins a receive that the caller waits for. `true`: it is over, and
+    /// [`direct_completion`](Self::direct_completion) says how. `false`: make progress until
+    /// [`poll_direct`](Self::poll_direct) says so, and begin no other before.
     #[inline(always)]
     pub fn receive_direct<D: Device>(
         &mut self,
@@ -128,8 +130,8 @@ impl Process {
         true
     }
 
-    /// How the last receive that was waited for ended. To be read where it is: a copy of what has just been stored in parts
-    /// is slow.
+    /// How the last receive that was waited for ended. To be read where it is: a copy of what has just been
+    /// stored in parts is slow.
     #[inline(always)]
     pub fn direct_completion(&self) -> &Completion {
         &self.direct_completion

@@ -20,7 +20,8 @@ impl Process {
     pub fn progress<D: Device>(&mut self, device: &mut D) -> bool {
         /// So that a flood from peers cannot keep us from transmitting and the caller from looking.
         const EVENTS_MAX: u32 = 64;
-        /// When something waits to be sent: long packets one after the other can take a millisecond, in which rails run dry.
+        /// When something waits to be sent: long packets one after the other can take a millisecond, in which
+        /// rails run dry.
         const EVENTS_BEFORE_SENDING_MAX: u32 = 8;
         let (mut worked, mut all_is_read) = (false, false);
         for count in 0..EVENTS_MAX {
@@ -104,7 +105,8 @@ impl Process {
             }
             Received::Units(units, payload) => match self.transfer_of(index, units.receiver) {
                 Ok(transfer) => self.transfers.on_units(&mut self.links, transfer, &units, payload),
-                // Nobody waits for them any more, which is no fault: what came twice may come after the receive has ended.
+                // Nobody waits for them any more, which is no fault: what came twice may come after the
+                // receive has ended.
                 Err(_) => Ok(()),
             },
             Received::Nothing => Ok(()),
@@ -267,8 +269,8 @@ impl Process {
         Ok(())
     }
 
-    /// The front of a packet. If its payload has a place, it goes there while it comes; every other packet is handled when it
-    /// is whole. What is wrong with a packet is said then, too.
+    /// The front of a packet. If its payload has a place, it goes there while it comes; every other packet is
+    /// handled when it is whole. What is wrong with a packet is said then, too.
     #[inline(never)]
     fn on_front<D: Device>(&mut self, device: &mut D, incoming: &Incoming, payload_bytes: usize) {
         let index = self.links.to(device, incoming.from);
@@ -310,8 +312,8 @@ impl Process {
     fn place_of(&mut self, index: LinkIndex, header: &Header, payload_bytes: usize) -> Option<Buffer> {
         match *header {
             Header::Eager(envelope) => {
-                // A receive from anybody may take another's message before all of this one has come, and a shorter one
-                // must leave the rest of its buffer as it was (MPI-5.0 §3.2.4).
+                // A receive from anybody may take another's message before all of this one has come, and a
+                // shorter one must leave the rest of its buffer as it was (MPI-5.0 §3.2.4).
                 let buffer = match self.posted.find_match(&envelope) {
                     Some(slot) => {
                         let request = self.requests.at(slot)?.1;

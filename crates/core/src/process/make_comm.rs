@@ -32,8 +32,9 @@ impl Process {
     }
 
     /// A communicator of `group`, a subset of the communicator's members; all its members call
-    /// (`MPI_Comm_create`). `None` for those not in the group. Of an inter-communicator each group gives the subset of its
-    /// own; what is made stays without a communicator at those not in it, and is to be forgotten.
+    /// (`MPI_Comm_create`). `None` for those not in the group. Of an inter-communicator each group gives the
+    /// subset of its own; what is made stays without a communicator at those not in it, and is to be
+    /// forgotten.
     pub fn icomm_create<D: Device>(
         &mut self,
         device: &mut D,
@@ -50,8 +51,8 @@ impl Process {
         self.make_among(device, span, group)
     }
 
-    /// The same, called by the members of `group` only (`MPI_Comm_create_group`); `tag` tells concurrent calls
-    /// apart.
+    /// The same, called by the members of `group` only (`MPI_Comm_create_group`); `tag` tells concurrent
+    /// calls apart.
     pub fn icomm_create_group<D: Device>(
         &mut self,
         device: &mut D,
@@ -69,8 +70,9 @@ impl Process {
         self.make_among(device, Span { group: parent, rank, context, tag, naming: Naming::Process }, group)
     }
 
-    /// A communicator of `group`, made by its members alone and without an old one (`MPI_Comm_create_from_group`); `name`
-    /// tells concurrent calls apart. `None` for those not in the group.
+    /// A communicator of `group`, made by its members alone and without an old one
+    /// (`MPI_Comm_create_from_group`); `name` tells concurrent calls apart. `None` for those not in the
+    /// group.
     pub fn icomm_of_group<D: Device>(
         &mut self,
         device: &mut D,
@@ -122,8 +124,8 @@ impl Process {
     }
 
     /// Communicators of those that give the same `color`, ranked by `key` and old rank (`MPI_Comm_split`).
-    /// With color `None` the new id stays without a communicator and is to be forgotten; and so of an inter-communicator
-    /// with a color that nobody in the other group gives.
+    /// With color `None` the new id stays without a communicator and is to be forgotten; and so of an
+    /// inter-communicator with a color that nobody in the other group gives.
     pub fn icomm_split<D: Device>(
         &mut self,
         device: &mut D,
@@ -136,7 +138,8 @@ impl Process {
     }
 
     /// The communicator of both groups of an inter-communicator, that which gives `is_high` after the other
-    /// (`MPI_Intercomm_merge`). If both give the same, the first group goes first. The members of a group agree.
+    /// (`MPI_Intercomm_merge`). If both give the same, the first group goes first. The members of a group
+    /// agree.
     pub fn icomm_merge<D: Device>(
         &mut self,
         device: &mut D,
@@ -259,8 +262,8 @@ impl Process {
         id
     }
 
-    /// The context of the next communicator that this process names as its rank 0: for what has to be in place
-    /// before the others learn of it.
+    /// The context of the next communicator that this process names as its rank 0: for what has to be in
+    /// place before the others learn of it.
     pub fn next_context(&self) -> ContextId {
         ContextId::new(self.me, self.next_context)
     }

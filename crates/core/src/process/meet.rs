@@ -5,14 +5,15 @@
 //!  other members                          Telling ─▶ TellingMembers ─▶ made
 //! ```
 //!
-//! The leaders greet each other: each says which context it would name, how large its group is, and whether the group has
-//! lost a member. The leader with the lower process id is the first, and its context is taken. Then they exchange the
-//! members of their groups, and each broadcasts in its group what it has learned. Whatever fails between the leaders is
-//! broadcast, too, so that no group waits for a leader that has given up.
+//! The leaders greet each other: each says which context it would name, how large its group is, and whether
+//! the group has lost a member. The leader with the lower process id is the first, and its context is taken.
+//! Then they exchange the members of their groups, and each broadcasts in its group what it has learned.
+//! Whatever fails between the leaders is broadcast, too, so that no group waits for a leader that has given
+//! up.
 //!
-//! The messages of the leaders have a tag of their own in the collective context of the communicator that they share, and
-//! name their senders by process. So several meetings, also of the same leaders with other tags, and collective operations
-//! of that communicator do not mix.
+//! The messages of the leaders have a tag of their own in the collective context of the communicator that
+//! they share, and name their senders by process. So several meetings, also of the same leaders with other
+//! tags, and collective operations of that communicator do not mix.
 
 use super::Process;
 use super::make_comm::unsegmented;
@@ -55,8 +56,9 @@ pub struct OtherLeader {
 }
 
 impl Process {
-    /// An inter-communicator of the members of `comm` and those of another communicator (`MPI_Intercomm_create`). All
-    /// members of both call. `leader` is the rank of this group's; the other one is given there only.
+    /// An inter-communicator of the members of `comm` and those of another communicator
+    /// (`MPI_Intercomm_create`). All members of both call. `leader` is the rank of this group's; the other
+    /// one is given there only.
     pub fn icomm_inter<D: Device>(
         &mut self,
         device: &mut D,
@@ -75,9 +77,9 @@ impl Process {
         self.meet(device, local, leader, pair)
     }
 
-    /// An inter-communicator of two groups without communicators of theirs (`MPI_Intercomm_create_from_groups`), whose
-    /// members call. `name` tells concurrent calls apart. `remote`, the other group and the rank of its leader there, is
-    /// given at the leader only.
+    /// An inter-communicator of two groups without communicators of theirs
+    /// (`MPI_Intercomm_create_from_groups`), whose members call. `name` tells concurrent calls apart.
+    /// `remote`, the other group and the rank of its leader there, is given at the leader only.
     pub fn icomm_inter_of_groups<D: Device>(
         &mut self,
         device: &mut D,

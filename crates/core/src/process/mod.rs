@@ -46,8 +46,8 @@ pub struct Config {
     pub trunk: TrunkConfig,
     /// The gaps of messages that have none of their own.
     pub gap: GapRule,
-    /// Registrations that are kept at most for messages to come. 0, the default: none; only for owners that watch memory
-    /// being unmapped and call [`Process::invalidate_memory`].
+    /// Registrations that are kept at most for messages to come. 0, the default: none; only for owners that
+    /// watch memory being unmapped and call [`Process::invalidate_memory`].
     pub registrations_count_max: usize,
 }
 
@@ -211,8 +211,9 @@ impl Process {
         }
     }
 
-    /// Whether the process has links whose rails can break, and so wants [`handle_timeout`](Self::handle_timeout) with
-    /// the time before each round of progress (a coarse clock will do: 10 µs).
+    /// Whether the process has links whose rails can break, and so wants
+    /// [`handle_timeout`](Self::handle_timeout) with the time before each round of progress (a coarse clock
+    /// will do: 10 µs).
     #[inline]
     pub fn wants_time(&self) -> bool {
         self.links.want_time()
@@ -223,15 +224,16 @@ impl Process {
         self.links.are_quiet()
     }
 
-    /// Whether something may have to be done at once while nobody calls: there are requests (also those that are over and
-    /// not taken, or not started), windows that others may access, or packets that wait. Quick, and so not exact. Later something may be due if the process
-    /// [`wants_time`](Self::wants_time), too.
+    /// Whether something may have to be done at once while nobody calls: there are requests (also those that
+    /// are over and not taken, or not started), windows that others may access, or packets that wait. Quick,
+    /// and so not exact. Later something may be due if the process [`wants_time`](Self::wants_time), too.
     #[inline]
     pub fn is_busy(&self) -> bool {
         !self.requests.is_empty() | self.wants_transmit()
     }
 
-    /// Whether data of long messages is on its way, out or in. Looks at every request: for who has nothing else to do.
+    /// Whether data of long messages is on its way, out or in. Looks at every request: for who has nothing
+    /// else to do.
     pub fn is_moving_data(&self) -> bool {
         self.transfers.are_moving_data()
     }
@@ -302,7 +304,8 @@ impl Process {
         self.completion_count
     }
 
-    /// Counts completions and unexpected messages: unchanged means that neither testing nor probing again is of use.
+    /// Counts completions and unexpected messages: unchanged means that neither testing nor probing again is
+    /// of use.
     #[inline]
     pub fn news_count(&self) -> u64 {
         self.completion_count.wrapping_add(self.arrival_count)
@@ -372,8 +375,8 @@ impl Process {
         }
     }
 
-    /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those in use when
-    /// their messages are. Without effect where none are kept.
+    /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those
+    /// in use when their messages are. Without effect where none are kept.
     pub fn invalidate_memory<D: crate::device::Device>(&mut self, device: &mut D, base: usize, len: usize) {
         self.transfers.invalidate_memory(device, base, len);
     }

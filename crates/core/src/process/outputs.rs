@@ -38,9 +38,10 @@ impl Process {
         worked | moved
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called, and a round of progress after it; `None`: not at
-    /// all. Looks at every link that acknowledges: for a caller that is about to sleep. What waits only because the device
-    /// is full is not counted: the device wakes a sleeper when it can take more.
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called, and a round of progress after it;
+    /// `None`: not at all. Looks at every link that acknowledges: for a caller that is about to sleep. What
+    /// waits only because the device is full is not counted: the device wakes a sleeper when it can take
+    /// more.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let is_awaited = self.links.want_time() && awaited(&self.requests, &self.direct).next().is_some();
         self.links.deadline(is_awaited)

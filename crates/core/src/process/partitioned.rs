@@ -1,8 +1,9 @@
 //! Partitioned messages: requests whose parts are messages of their own. How the ends agree stands in
 //! [`crate::partitioned`].
 //!
-//! The messages of a request are requests with a parent, as those of collective operations are; so what a receiver has
-//! to do when the introduction comes is done in the next [`Process::poll_transmit`], whether its user calls or not.
+//! The messages of a request are requests with a parent, as those of collective operations are; so what a
+//! receiver has to do when the introduction comes is done in the next [`Process::poll_transmit`], whether its
+//! user calls or not.
 
 use super::Process;
 use crate::buffer::Buffer;
@@ -23,8 +24,8 @@ use alloc::boxed::Box;
 const INTRODUCTION: StepId = StepId(u32::MAX);
 
 impl Process {
-    /// Makes a partitioned send (`MPI_Psend_init`) of a whole number of elements a part. The buffer's contract holds
-    /// while it is active.
+    /// Makes a partitioned send (`MPI_Psend_init`) of a whole number of elements a part. The buffer's
+    /// contract holds while it is active.
     ///
     /// # Errors
     /// [`Error::Rank`] for a rank that is none; why nothing can be sent there, if that is known.
@@ -52,8 +53,8 @@ impl Process {
         Ok(id)
     }
 
-    /// Makes a partitioned receive (`MPI_Precv_init`) of a whole number of elements a part. The buffer's contract holds
-    /// while it is active.
+    /// Makes a partitioned receive (`MPI_Precv_init`) of a whole number of elements a part. The buffer's
+    /// contract holds while it is active.
     ///
     /// # Errors
     /// As [`psend_init`](Self::psend_init).
@@ -212,8 +213,8 @@ impl Process {
     /// Says that a part may be sent (`MPI_Pready`).
     ///
     /// # Errors
-    /// [`Error::Request`] unless it is an active partitioned send; [`Error::Argument`] for a part that is none or was
-    /// ready.
+    /// [`Error::Request`] unless it is an active partitioned send; [`Error::Argument`] for a part that is
+    /// none or was ready.
     pub fn pready<D: Device>(&mut self, device: &mut D, id: RequestId, part: u32) -> Result<(), Error> {
         let mut partitioned = self.take_partitioned(id)?;
         let result = self.send_part(device, id, &mut partitioned, part);
@@ -294,7 +295,8 @@ impl Process {
         self.put_partitioned(parent, partitioned);
     }
 
-    /// What a partitioned request needs to end: the first of its messages that is under way, or a part that is ready.
+    /// What a partitioned request needs to end: the first of its messages that is under way, or a part that
+    /// is ready.
     pub(super) fn need_of_partitioned(&self, id: RequestId, partitioned: &Partitioned) -> Need {
         if !matches!(partitioned.run, Run::Active { .. }) {
             return Need::Nothing;

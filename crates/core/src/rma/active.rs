@@ -237,7 +237,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_survives_its_bytes(message in messages(), displacement: i64, gap in 0_isize..5, part in 0_u64..6) {
+        fn a_message_survives_its_bytes(
+            message in messages(),
+            displacement: i64,
+            gap in 0_isize..5,
+            part in 0_u64..6,
+        ) {
             let layout = Layout::bytes(4).repeat(3, 4 + gap).unwrap();
             let place = Place { displacement, layout, count: 2 };
             let operand = Operand { place, offset: part, len: 24 - 2 * part };
@@ -259,7 +264,10 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_give_a_message_or_blame(bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0_u8..12) {
+        fn any_bytes_give_a_message_or_blame(
+            bytes in proptest::collection::vec(any::<u8>(), 0..120),
+            kind in 0_u8..12,
+        ) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {
                 *first = kind;

@@ -21,7 +21,8 @@ pub(crate) fn read(data: &Data, offset: usize, into: &mut [u8]) {
     }
 }
 
-/// Reduces packed elements into the packed stream of `target` from `offset` on: `target[i] = target[i] op input[i]`.
+/// Reduces packed elements into the packed stream of `target` from `offset` on: `target[i] = target[i] op
+/// input[i]`.
 pub(crate) fn apply(
     target: &Data,
     offset: usize,
@@ -91,7 +92,8 @@ pub fn check_operation(operation: Operation, datatype: Predefined) -> Result<(),
     Reducer::for_accumulate(operation, datatype).map(drop)
 }
 
-/// An accumulate on memory that the caller has at hand, as in a window in shared memory. `fetched` gets the old elements.
+/// An accumulate on memory that the caller has at hand, as in a window in shared memory. `fetched` gets the
+/// old elements.
 ///
 /// # Errors
 /// [`Error::Op`] if the operation is not defined on the type, [`Error::Count`] if lengths do not fit.
@@ -137,7 +139,8 @@ pub(crate) fn accumulate_here(
     apply(target, 0, &input, what)
 }
 
-/// Replaces the element by `origin` if it equals `compare`; `result` gets the old one. All are as long as the target.
+/// Replaces the element by `origin` if it equals `compare`; `result` gets the old one. All are as long as the
+/// target.
 ///
 /// # Errors
 /// [`Error::Count`] if they are not.

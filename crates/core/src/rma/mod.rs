@@ -1,9 +1,10 @@
 //! One-sided communication (MPI-5.0 §12): windows and what is done to them from afar.
 //!
-//! A window has a communicator of its own, so its messages have a context that nobody else uses, and matching, credit,
-//! long messages, rails and failover are those of all other messages. An operation is an *active message*: one with the
-//! tag `ACTIVE_TAG`, which no receive waits for. The target's process executes it when it comes, without any call of its
-//! user: `process/rma/target.rs` takes it where an unexpected message would be kept.
+//! A window has a communicator of its own, so its messages have a context that nobody else uses, and
+//! matching, credit, long messages, rails and failover are those of all other messages. An operation is an
+//! *active message*: one with the tag `ACTIVE_TAG`, which no receive waits for. The target's process executes
+//! it when it comes, without any call of its user: `process/rma/target.rs` takes it where an unexpected
+//! message would be kept.
 //!
 //! ```text
 //!   origin                                                         target
@@ -21,18 +22,19 @@
 //!   complete      active ────────► effective when all before it from this origin is done; wait counts these
 //! ```
 //!
-//! Active messages of one origin are handled in the order sent (they share an envelope), each whole before the next. So
-//! accumulates keep their order, and since one engine executes them, each is atomic. One that comes as a long message
-//! holds up those behind it, which stay unexpected messages meanwhile: credit bounds what they take.
+//! Active messages of one origin are handled in the order sent (they share an envelope), each whole before
+//! the next. So accumulates keep their order, and since one engine executes them, each is atomic. One that
+//! comes as a long message holds up those behind it, which stay unexpected messages meanwhile: credit bounds
+//! what they take.
 //!
 //! Tags of data are even, those of results odd, so that the two directions between two processes never meet.
 //!
-//! *Bytes from a peer.* The place of an operation (displacement and layout) is checked against the window when it is used, so
-//! nothing outside of the window is read or written. A place outside is an error that the origin hears of with its next
-//! flush. What cannot be parsed cuts the peer off.
+//! *Bytes from a peer.* The place of an operation (displacement and layout) is checked against the window
+//! when it is used, so nothing outside of the window is read or written. A place outside is an error that the
+//! origin hears of with its next flush. What cannot be parsed cuts the peer off.
 //!
-//! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others' windows), waiting, and
-//! direct access to windows in shared memory.
+//! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others'
+//! windows), waiting, and direct access to windows in shared memory.
 
 mod active;
 mod apply;
@@ -153,7 +155,8 @@ pub(crate) struct Rma {
     pub(crate) by_context: BTreeMap<ContextId, u32>,
     pub(crate) children: Slab<Child>,
     pub(crate) todo: VecDeque<Todo>,
-    /// A request that is never over, while there are windows: so the process is busy, without a look at more than requests.
+    /// A request that is never over, while there are windows: so the process is busy, without a look at more
+    /// than requests.
     pub(crate) anchor: Option<RequestId>,
     /// Whether `Woken` with [`TODO`] is on its way.
     pub(crate) is_woken: bool,

@@ -282,8 +282,8 @@ impl Window {
     }
 }
 
-/// A place whose elements are in several pieces of attached memory, which may follow each other or lie apart: each block
-/// has to be in them. `hull` is what the elements reach over.
+/// A place whose elements are in several pieces of attached memory, which may follow each other or lie apart:
+/// each block has to be in them. `hull` is what the elements reach over.
 fn find_in_pieces(place: &Place, hull: Buffer, pieces: &[Buffer]) -> Result<Data, Error> {
     let interval = |buffer: &Buffer| {
         let base = buffer.as_ptr().map_or(0, |base| base as usize);

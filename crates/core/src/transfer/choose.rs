@@ -1,7 +1,8 @@
 //! Which way a message goes, decided by pure functions whose result can say why.
 //!
-//! [`choose`] is asked by the sender for every message, [`answer`] by the receiver of an announced one when it is matched:
-//! the sender offers what it can, the receiver takes of that what it can. `ayatori info --explain` prints the same value.
+//! [`choose`] is asked by the sender for every message, [`answer`] by the receiver of an announced one when
+//! it is matched: the sender offers what it can, the receiver takes of that what it can. `ayatori info
+//! --explain` prints the same value.
 
 pub use super::learn::Learnt;
 use crate::device::RailCapabilities;
@@ -156,8 +157,9 @@ pub fn choose(question: &Question<'_>) -> Choice {
         return Choice::packets(Way::Eager, Reason::Short);
     }
     let spreads = rails.need_acknowledgements();
-    // A sender with nothing else under way has time to copy while the receiver does: a long message only if it waits for
-    // that. With more under way, one copy for each is less work. The receiver knows which of both is quicker.
+    // A sender with nothing else under way has time to copy while the receiver does: a long message only if
+    // it waits for that. With more under way, one copy for each is less work. The receiver knows which of
+    // both is quicker.
     let is_short = |rail: &RailCapabilities| length_bytes < rail.transfer_bytes_min;
     let may_copy =
         |rail: &RailCapabilities| is_alone && (is_short(rail) || is_awaited && rail.streams_awaited);
@@ -177,7 +179,8 @@ pub fn choose(question: &Question<'_>) -> Choice {
     Choice::packets(Way::Stream, if reads { Reason::Pieces } else { Reason::OnlyPackets })
 }
 
-/// The rails by which a receiver lets its memory be written. One that could have read and was not let will get packets.
+/// The rails by which a receiver lets its memory be written. One that could have read and was not let will
+/// get packets.
 fn puts(rails: Rails<'_>) -> RailSet {
     let spreads = rails.need_acknowledgements();
     rails.that(|rail| rail.put && (spreads || !rail.get))
@@ -218,7 +221,8 @@ impl Choice {
         Self { way: Way::Put, rails, offers_packets: false, reason }
     }
 
-    /// The choice in words, with the figures it rests on, and how the data is spread if there are several rails.
+    /// The choice in words, with the figures it rests on, and how the data is spread if there are several
+    /// rails.
     pub fn explain(&self, question: &Question<'_>, policy: Policy) -> String {
         let mut text = alloc::format!("{}", Explanation { choice: self, question });
         if self.way != Way::Eager && question.rails.need_acknowledgements() {

@@ -1,12 +1,13 @@
 //! Which way of a long message is quicker, learnt while running.
 //!
-//! Where the receiver may read the sender's memory or have it sent in packets, the quicker way depends on the machine, on the
-//! length, and on the caches that hold the memory; nothing of it is known beforehand, and a program may change it. So the
-//! receiver measures, from the match of a message to its last byte, for each peer and each power of two of lengths. It holds
-//! one way, and after some messages *looks* at the other: [`LOOK_COUNT`] messages in a row go that way, the first of which
-//! is not counted, for it finds the caches as the held way has left them. Then the quicker one is held. Looks become rarer, to
-//! at most one message in 32, and one in 64 where the other way takes twice as long; a held way that becomes slower brings
-//! the next look forward. All of it depends on nothing but the times that come in.
+//! Where the receiver may read the sender's memory or have it sent in packets, the quicker way depends on the
+//! machine, on the length, and on the caches that hold the memory; nothing of it is known beforehand, and a
+//! program may change it. So the receiver measures, from the match of a message to its last byte, for each
+//! peer and each power of two of lengths. It holds one way, and after some messages *looks* at the other:
+//! [`LOOK_COUNT`] messages in a row go that way, the first of which is not counted, for it finds the caches
+//! as the held way has left them. Then the quicker one is held. Looks become rarer, to at most one message in
+//! 32, and one in 64 where the other way takes twice as long; a held way that becomes slower brings the next
+//! look forward. All of it depends on nothing but the times that come in.
 
 use super::choose::Way;
 use crate::time::Duration;
@@ -108,7 +109,8 @@ impl Class {
     fn pick(&mut self) -> Learnt {
         const WAYS: [Way; 2] = [Way::Stream, Way::Get];
         if self.is_looking && self.count >= LOOK_COUNT {
-            // Not all that were sent on the other way have told their times: they failed, or are under way still.
+            // Not all that were sent on the other way have told their times: they failed, or are under way
+            // still.
             self.end_look(self.pause);
         } else if !self.is_looking && self.count >= self.pause {
             self.is_looking = true;

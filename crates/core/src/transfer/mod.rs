@@ -1,12 +1,13 @@
 //! The transfer machine: one way for all long data.
 //!
-//! A message that does not go eagerly is a *transfer* at either side: the sender announces it (RTS), the receiver gets the
-//! bytes, or asks for them (CTS) and the sender puts or streams them, over one rail or many. [`choose`] decides which and
-//! says why. Each end is a [`Source`] or a [`Sink`], so contiguous memory and the layouts of datatypes go the same ways.
-//! The states are a table ([`state`]).
+//! A message that does not go eagerly is a *transfer* at either side: the sender announces it (RTS), the
+//! receiver gets the bytes, or asks for them (CTS) and the sender puts or streams them, over one rail or
+//! many. [`choose`] decides which and says why. Each end is a [`Source`] or a [`Sink`], so contiguous memory
+//! and the layouts of datatypes go the same ways. The states are a table ([`state`]).
 //!
-//! What is not here: matching and requests (the owner names a transfer's request and is told of its end), the order of
-//! packets, credit, acknowledgements and the choice of a rail (`link`, which tells by its events what became of units).
+//! What is not here: matching and requests (the owner names a transfer's request and is told of its end), the
+//! order of packets, credit, acknowledgements and the choice of a rail (`link`, which tells by its events
+//! what became of units).
 //!
 //! | file | what it does |
 //! |---|---|
@@ -18,8 +19,8 @@
 //! | `spread` | which units are sent, lost, arrived |
 //! | `registrations` | registrations of memory, kept for messages to come |
 //!
-//! A transfer whose own unit of work is a put or a get has an *operation* for each one under way, named by its token. An end
-//! in several pieces is packed to, or unpacked from, memory that the operation owns.
+//! A transfer whose own unit of work is a put or a get has an *operation* for each one under way, named by
+//! its token. An end in several pieces is packed to, or unpacked from, memory that the operation owns.
 
 pub mod choose;
 mod learn;
@@ -53,9 +54,9 @@ use registrations::Registrations;
 use spread::{Gather, Spread};
 use state::{Event, State};
 
-/// Pieces of long messages that one round gives to rails that acknowledge. To fill the windows of all rails takes
-/// milliseconds, and what arrives meanwhile is to be answered before: a clear to send that is queued behind full windows
-/// keeps the other direction idle for as long as they take to empty.
+/// Pieces of long messages that one round gives to rails that acknowledge. To fill the windows of all rails
+/// takes milliseconds, and what arrives meanwhile is to be answered before: a clear to send that is queued
+/// behind full windows keeps the other direction idle for as long as they take to empty.
 const PIECES_A_ROUND: u32 = 8;
 
 /// One side of a long message.
@@ -198,8 +199,8 @@ impl Transfers {
         self.ended.pop_front()
     }
 
-    /// Issues what can be issued until the device is full. Whether there was anything to do, and whether the next round goes
-    /// on with it.
+    /// Issues what can be issued until the device is full. Whether there was anything to do, and whether the
+    /// next round goes on with it.
     pub(crate) fn advance<D: Device>(&mut self, device: &mut D, links: &mut Links) -> (bool, bool) {
         let mut worked = false;
         self.pieces_left = PIECES_A_ROUND;
@@ -262,8 +263,8 @@ impl Transfers {
         self.learners[at].get_or_insert_default()
     }
 
-    /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those in use when
-    /// their messages are.
+    /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those
+    /// in use when their messages are.
     pub(crate) fn invalidate_memory<D: Device>(&mut self, device: &mut D, base: usize, len: usize) {
         for (rail, key) in self.registrations.invalidate(base, len) {
             device.deregister(rail, key);
@@ -313,7 +314,8 @@ impl Transfers {
         Some(transfer)
     }
 
-    /// The sender has cancelled: the transfer is gone, and its request with it. `false`: the receiver has answered before.
+    /// The sender has cancelled: the transfer is gone, and its request with it. `false`: the receiver has
+    /// answered before.
     pub(crate) fn withdraw(&mut self, links: &mut Links, id: TransferId) -> bool {
         let Some(transfer) = self.transfers.get_mut(id).filter(|transfer| transfer.state == State::Offered)
         else {
@@ -342,8 +344,9 @@ impl Transfers {
         self.operations.len()
     }
 
-    /// The peer is lost: its transfers are gone. `is_gone`: its process does not exist any more, so no operation with it
-    /// touches memory; else those with memory of their own keep it until the device reports their end.
+    /// The peer is lost: its transfers are gone. `is_gone`: its process does not exist any more, so no
+    /// operation with it touches memory; else those with memory of their own keep it until the device reports
+    /// their end.
     #[cold]
     pub(crate) fn forget_link(&mut self, link: LinkIndex, is_gone: bool) {
         let of_link = self.transfers.iter().filter(|(_, transfer)| transfer.link == link);

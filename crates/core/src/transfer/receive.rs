@@ -41,7 +41,8 @@ pub(super) struct Fetch {
     remote: Keys,
     /// Whether the sender would send packets, too.
     offers_packets: bool,
-    /// Why no more is got. What is in flight is waited for: a late get would read memory that the sender has deregistered.
+    /// Why no more is got. What is in flight is waited for: a late get would read memory that the sender has
+    /// deregistered.
     failure: Option<Failure>,
 }
 
@@ -279,8 +280,8 @@ impl Transfers {
 }
 
 impl Fetch {
-    /// The rail that gets the message: the first that works when it begins, and no other. When that is taken out, or none
-    /// works, the message goes another way.
+    /// The rail that gets the message: the first that works when it begins, and no other. When that is taken
+    /// out, or none works, the message goes another way.
     fn rail(&mut self, is_up: impl Fn(Rail) -> bool) -> Option<(Rail, RemoteKey)> {
         let found = self.remote.iter().find(|(rail, _)| is_up(*rail))?;
         if self.issued == 0 {

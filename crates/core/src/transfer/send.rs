@@ -168,7 +168,8 @@ impl Transfers {
                 Pick::Full => return Given::Full,
             };
             let capabilities = &device.rails()[rail.0 as usize];
-            // Units that were sent before only in packets, which the receiver checks: its receive may be over.
+            // Units that were sent before only in packets, which the receiver checks: its receive may be
+            // over.
             let key = if spread.is_again() { None } else { spread.keys.get(rail) };
             let most = match key {
                 Some(_) => link.put_units(rail, capabilities, &rest),
@@ -325,7 +326,8 @@ impl Transfers {
         if self.transfers.get_mut(id).is_some_and(|transfer| transfer.go(Event::Room)) {
             self.activate(id);
         } else {
-            // It has ended meanwhile, its units having arrived after all: those behind it are not to wait for it.
+            // It has ended meanwhile, its units having arrived after all: those behind it are not to wait for
+            // it.
             links.wake_waiting(index);
         }
     }

@@ -69,8 +69,8 @@ pub struct ShmConfig {
 }
 
 impl ShmConfig {
-    /// For `local_rank` of the given processes, on the CPUs this process may use, or its parent (the launcher)
-    /// if those are more: a rank that is bound to one CPU does not share it with all the others.
+    /// For `local_rank` of the given processes, on the CPUs this process may use, or its parent (the
+    /// launcher) if those are more: a rank that is bound to one CPU does not share it with all the others.
     /// `AYATORI_SHM_CMA=0` in the environment turns the kernel's copy off.
     pub fn new(local_rank: u32, processes: Vec<ProcessId>) -> Self {
         let own = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
@@ -111,7 +111,8 @@ pub struct Shm {
     began: std::time::Instant,
 }
 
-/// Whole pairs of lines: devices of several ranks may live in one process (tests, benches), and then share none.
+/// Whole pairs of lines: devices of several ranks may live in one process (tests, benches), and then share
+/// none.
 #[repr(align(128))]
 struct Peer {
     process: ProcessId,
@@ -200,7 +201,8 @@ impl Shm {
     }
 
     /// Sleeps until something arrives, at most `timeout`. Only after [`Device::arm`] answered
-    /// [`Armed::Armed`]; may return early. Whether it was woken. A peer that died meanwhile is reported by the next poll.
+    /// [`Armed::Armed`]; may return early. Whether it was woken. A peer that died meanwhile is reported by
+    /// the next poll.
     pub fn wait(&mut self, timeout: Option<Duration>) -> bool {
         let most = threads::sleep_max();
         let is_woken = self.sleeper.wait(timeout.map_or(most, |timeout| timeout.min(most)));
@@ -235,8 +237,8 @@ impl Shm {
         }
     }
 
-    /// From now on this rank can sleep at a bell ([`arm_at_bell`](Self::arm_at_bell)), which is a descriptor that becomes
-    /// readable, beside others in an epoll.
+    /// From now on this rank can sleep at a bell ([`arm_at_bell`](Self::arm_at_bell)), which is a descriptor
+    /// that becomes readable, beside others in an epoll.
     ///
     /// # Errors
     /// No pipe to be had.
@@ -411,13 +413,14 @@ impl Shm {
     }
 }
 
-/// How often to look for the next piece of a packet, some 50 µs in all: a writer that takes longer is not running.
+/// How often to look for the next piece of a packet, some 50 µs in all: a writer that takes longer is not
+/// running.
 const FETCH_SPINS_MAX: u32 = 1_000;
 /// How long a rank sleeps whose bell cannot be rung.
 const DEAF_NAP: Duration = Duration::from_millis(1);
 
-/// Where `len` bytes of a registration lie in the peer's memory. `None`: not inside of it. The peer says address and length, so
-/// neither is believed to make sense.
+/// Where `len` bytes of a registration lie in the peer's memory. `None`: not inside of it. The peer says
+/// address and length, so neither is believed to make sense.
 fn address_in(remote: RemoteRegion, len: usize) -> Option<u64> {
     let [address, registered_bytes] = remote.key.words;
     let end = remote.offset.checked_add(len as u64)?;

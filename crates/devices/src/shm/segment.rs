@@ -130,15 +130,16 @@ struct Header {
 pub struct RingSize {
     /// Slots for packets, a power of two, at least 4.
     pub slots_count: u32,
-    /// Near and bulk lines of 64 bytes for payload, powers of two, at least 4; none in bulk: longer packets are not taken.
+    /// Near and bulk lines of 64 bytes for payload, powers of two, at least 4; none in bulk: longer packets
+    /// are not taken.
     pub lines_counts: [u32; AREAS_COUNT],
 }
 
 impl RingSize {
-    /// What suits a number of ranks: near lines for four of the longest packets that are sent at once (32 KiB), no more, so that
-    /// they stay near the processor; bulk lines with which two ranks copy 1 MiB in 79 µs, against 97 with 128 KiB and 119
-    /// by the kernel; and all the rings of a rank that talks to everybody, both ways, a few MiB at most (resident memory is
-    /// to be at most 10 MiB a rank at 32 ranks).
+    /// What suits a number of ranks: near lines for four of the longest packets that are sent at once (32
+    /// KiB), no more, so that they stay near the processor; bulk lines with which two ranks copy 1 MiB in 79
+    /// µs, against 97 with 128 KiB and 119 by the kernel; and all the rings of a rank that talks to
+    /// everybody, both ways, a few MiB at most (resident memory is to be at most 10 MiB a rank at 32 ranks).
     pub fn for_ranks(local_size: u32) -> Self {
         let (slots_count, near_bytes, bulk_bytes) = match local_size {
             0..=8 => (256, 128 << 10, 512 << 10), // 7 pairs × 2 × 656 KiB = 9.0 MiB

@@ -1,8 +1,8 @@
-//! Memory that some processes of one host share for a while: windows. A memory file without a name, which the others reach
-//! as `/proc/PID/fd/N` until its maker closes it; it is gone with the last mapping.
+//! Memory that some processes of one host share for a while: windows. A memory file without a name, which the
+//! others reach as `/proc/PID/fd/N` until its maker closes it; it is gone with the last mapping.
 //!
-//! At the front there is a lock for each member, for accumulates: all accesses of the others' processes go directly to the
-//! memory, and so does the owner's.
+//! At the front there is a lock for each member, for accumulates: all accesses of the others' processes go
+//! directly to the memory, and so does the owner's.
 
 use super::segment::{ShmError, Source, system};
 use super::sys::{self, PassingMapping};
@@ -32,7 +32,8 @@ impl Drop for Locked<'_> {
 }
 
 impl SharedMemory {
-    /// Makes memory for so many members and bytes, zeroed. The source is to be kept until all others have opened it.
+    /// Makes memory for so many members and bytes, zeroed. The source is to be kept until all others have
+    /// opened it.
     ///
     /// # Errors
     /// The system has not so much memory, or no memory files.

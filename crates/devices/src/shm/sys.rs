@@ -177,8 +177,9 @@ pub(crate) fn parent_cpus_count() -> Option<u32> {
     (!failed).then(|| unsafe { libc::CPU_COUNT(&set) } as u32)
 }
 
-/// Moves this thread to the `place`-th of `places_count` even parts of the CPUs it may use, and leaves it free to
-/// be moved again. Processes that only ever yield stay where they were started for long, however uneven that is.
+/// Moves this thread to the `place`-th of `places_count` even parts of the CPUs it may use, and leaves it
+/// free to be moved again. Processes that only ever yield stay where they were started for long, however
+/// uneven that is.
 pub(crate) fn spread(place: u32, places_count: u32) {
     // SAFETY: a set of CPUs is bits: all zero is valid.
     let (mut all, mut one): (libc::cpu_set_t, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
@@ -213,8 +214,8 @@ struct SchedulingAttributes {
     period_ns: u64,
 }
 
-/// Asks for slices of so many nanoseconds for this thread: it gets no more of the CPU, but when it wakes it need not wait
-/// for the end of another's longer slice (Linux 6.12; before, nothing changes).
+/// Asks for slices of so many nanoseconds for this thread: it gets no more of the CPU, but when it wakes it
+/// need not wait for the end of another's longer slice (Linux 6.12; before, nothing changes).
 pub(crate) fn ask_for_slices_of(slice_ns: u64) {
     let mut attributes = SchedulingAttributes::default();
     let size = size_of::<SchedulingAttributes>();
@@ -236,8 +237,8 @@ pub(crate) enum Direction {
     Write,
 }
 
-/// Copies between the memory of `local` and another process' at `remote`, by the kernel, in one copy. The other process agreed
-/// to have its memory read or written.
+/// Copies between the memory of `local` and another process' at `remote`, by the kernel, in one copy. The
+/// other process agreed to have its memory read or written.
 ///
 /// # Errors
 /// The system's own; `EFAULT` says that this memory cannot be copied, all else is about the process.
@@ -253,8 +254,8 @@ pub(crate) fn process_memory(
         let here = libc::iovec { iov_base: at.cast(), iov_len: len };
         let there = libc::iovec { iov_base: remote as usize as *mut libc::c_void, iov_len: len };
         let (here_at, there_at) = (&raw const here, &raw const there);
-        // SAFETY: `here` is the rest of a buffer, valid for reads and, where something is received into it, for writes
-        // (`Buffer::from_raw_parts`); `there` is checked by the kernel.
+        // SAFETY: `here` is the rest of a buffer, valid for reads and, where something is received into it,
+        // for writes (`Buffer::from_raw_parts`); `there` is checked by the kernel.
         let done = unsafe {
             match direction {
                 Direction::Read => libc::process_vm_readv(pid as i32, here_at, 1, there_at, 1, 0),
@@ -308,7 +309,8 @@ pub(crate) fn readable(fds: &[BorrowedFd<'_>]) -> Vec<bool> {
 #[inline(always)]
 pub(crate) unsafe fn copy_short(from: &[u8], to: *mut u8) {
     let (len, at) = (from.len(), from.as_ptr());
-    // SAFETY: every access is within `len` bytes of either side: the two (or four) blocks overlap in the middle.
+    // SAFETY: every access is within `len` bytes of either side: the two (or four) blocks overlap in the
+    // middle.
     unsafe {
         match len {
             0 => {}
@@ -354,9 +356,9 @@ pub(crate) unsafe fn copy_parts(header: &[u8], payload: [&[u8]; 2], to: *mut u8)
     }
 }
 
-/// Loads a word, and no more at once, whatever is done with it: of a header that has just been stored in words. A wider load
-/// would wait until these stores have left for the caches, and with them all stores made before, among them those to
-/// rings, whose lines are at the other side.
+/// Loads a word, and no more at once, whatever is done with it: of a header that has just been stored in
+/// words. A wider load would wait until these stores have left for the caches, and with them all stores made
+/// before, among them those to rings, whose lines are at the other side.
 ///
 /// # Safety
 /// `at` is valid for reads of 8 bytes.
@@ -431,7 +433,8 @@ pub(crate) struct PassingMapping {
     len: usize,
 }
 
-// SAFETY: an address and a length; what is behind it is reached through buffers, whose users promise what they need.
+// SAFETY: an address and a length; what is behind it is reached through buffers, whose users promise what
+// they need.
 unsafe impl Send for PassingMapping {}
 // SAFETY: as above.
 unsafe impl Sync for PassingMapping {}
@@ -460,8 +463,8 @@ impl PassingMapping {
     /// If they are not inside.
     pub(crate) fn buffer(&self, offset: usize, len: usize) -> Buffer {
         assert!(offset <= self.len && len <= self.len - offset, "outside of the mapping");
-        // SAFETY: inside the mapping. Its users (windows) end every access before the value goes, and order accesses of
-        // several processes by the synchronization of MPI-5.0 §12.
+        // SAFETY: inside the mapping. Its users (windows) end every access before the value goes, and order
+        // accesses of several processes by the synchronization of MPI-5.0 §12.
         unsafe { Buffer::from_raw_parts(self.base.as_ptr().add(offset), len) }
     }
 }

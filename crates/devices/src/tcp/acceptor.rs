@@ -1,10 +1,11 @@
 //! The acceptor: a thread that makes connections and lets in those who prove that they belong to the job.
 //!
-//! It owns the listening sockets, every dial of ours and every handshake until it is over; what passes goes to the
-//! device's inbox as an open connection, and nothing else of a stranger ever reaches the thread that computes. What is
-//! dialled, who is welcome and when to try again is decided by core's [`connect`], without any
-//! socket; here its outputs are carried out. The thread sleeps in one epoll and wakes for connections, orders and deadlines
-//! only, so it costs a running job nothing; and because it is a thread, a peer that computes for an hour still answers.
+//! It owns the listening sockets, every dial of ours and every handshake until it is over; what passes goes
+//! to the device's inbox as an open connection, and nothing else of a stranger ever reaches the thread that
+//! computes. What is dialled, who is welcome and when to try again is decided by core's [`connect`], without
+//! any socket; here its outputs are carried out. The thread sleeps in one epoll and wakes for connections,
+//! orders and deadlines only, so it costs a running job nothing; and because it is a thread, a peer that
+//! computes for an hour still answers.
 
 use super::Settings;
 use super::candidates::{Candidate, rail_plans};

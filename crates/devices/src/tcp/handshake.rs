@@ -1,4 +1,5 @@
-//! Who may connect: both sides prove that they know the job's key, before anything else of theirs is looked at.
+//! Who may connect: both sides prove that they know the job's key, before anything else of theirs is looked
+//! at.
 //!
 //! ```text
 //!  dialler                                                    listener
@@ -8,10 +9,10 @@
 //!                                                           <-  Verdict: code, epoch, MAC over all
 //! ```
 //!
-//! Every message has one length. The MACs are BLAKE3 keyed with the job's key, each with a label of its own, so that
-//! none can be replayed as another; the nonces are fresh on both sides, so that none can be replayed at all. A hello
-//! is believed only after its proof. This keeps out whoever does not have the key; it does not hide or protect what
-//! is sent afterwards from whoever sits on the wire (see docs/cluster.md).
+//! Every message has one length. The MACs are BLAKE3 keyed with the job's key, each with a label of its own,
+//! so that none can be replayed as another; the nonces are fresh on both sides, so that none can be replayed
+//! at all. A hello is believed only after its proof. This keeps out whoever does not have the key; it does
+//! not hide or protect what is sent afterwards from whoever sits on the wire (see docs/cluster.md).
 //!
 //! Here are the messages, without any socket; `acceptor.rs` moves them.
 
@@ -303,7 +304,10 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_parsers_panic(bytes: [u8; HELLO_BYTES], verdict in proptest::collection::vec(any::<u8>(), VERDICT_BYTES)) {
+        fn no_bytes_make_the_parsers_panic(
+            bytes: [u8; HELLO_BYTES],
+            verdict in proptest::collection::vec(any::<u8>(), VERDICT_BYTES),
+        ) {
             let key = Key::new([7; 32]);
             let _ = Hello::parse(&bytes);
             let verdict: [u8; VERDICT_BYTES] = verdict.try_into().expect("length");

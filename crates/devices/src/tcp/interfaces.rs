@@ -1,8 +1,8 @@
 //! This host's network interfaces: which may be rails, and why others may not.
 //!
-//! An interface that is up, has a carrier and an address is worth a try; whether it is a rail to a given peer, only
-//! trying tells (`acceptor.rs`). So nobody needs to know docker0 and virbr0 by name: what cannot be reached from
-//! elsewhere is found not to work, in bounded time, while the others are in use.
+//! An interface that is up, has a carrier and an address is worth a try; whether it is a rail to a given
+//! peer, only trying tells (`acceptor.rs`). So nobody needs to know docker0 and virbr0 by name: what cannot
+//! be reached from elsewhere is found not to work, in bounded time, while the others are in use.
 
 use super::sys;
 use ayatori_core::device::RailCapabilities;
@@ -314,13 +314,14 @@ impl RailFilter {
     }
 }
 
-/// How long to wait for an interface that is coming up: a cable needs a second or two, an address by DHCP somewhat more.
+/// How long to wait for an interface that is coming up: a cable needs a second or two, an address by DHCP
+/// somewhat more.
 pub(super) const RAILS_PATIENCE: Duration = Duration::from_secs(5);
 /// From one look at the interfaces to the next.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The interfaces to use: waits for one where there is none yet but one may come up (it is set up and has no carrier or
-/// no address), for [`RAILS_PATIENCE`] at most. `list` says what there is; `sleep` waits.
+/// The interfaces to use: waits for one where there is none yet but one may come up (it is set up and has no
+/// carrier or no address), for [`RAILS_PATIENCE`] at most. `list` says what there is; `sleep` waits.
 ///
 /// # Errors
 /// There is none; or as `list`.
@@ -424,7 +425,8 @@ pub(super) mod tests {
         assert!(error.to_string().contains("eth1 (not among --rails)"), "{error}");
     }
 
-    /// What comes of waiting where an interface is usable from the look of number `ready_at` on, and how long it took.
+    /// What comes of waiting where an interface is usable from the look of number `ready_at` on, and how long
+    /// it took.
     fn wait_for(only: Option<&str>, ready_at: u32) -> (Result<Vec<Interface>, RailsError>, Duration) {
         let filter = RailFilter::new(only, None).expect("filter");
         let (mut looks_count, mut waited) = (0, Duration::ZERO);

@@ -1,10 +1,11 @@
 //! TCP: the device between hosts. One connection per rail and peer.
 //!
-//! Owns the sockets: which interfaces may be rails (`interfaces.rs`), what the others are told (`card.rs`), which
-//! interface is tried with which (`pairing.rs`, `candidates.rs`), who may connect (`handshake.rs`), the thread that makes
-//! and admits connections (`acceptor.rs`), packets in the byte stream (`frame.rs`, `connection.rs`, `inflow.rs`). Deliberately not here:
-//! when to connect and which of two connections stands (core's `connect`), sending again, choosing rails, acknowledging (core's
-//! `link`), waiting longer than a system call (the runtime).
+//! Owns the sockets: which interfaces may be rails (`interfaces.rs`), what the others are told (`card.rs`),
+//! which interface is tried with which (`pairing.rs`, `candidates.rs`), who may connect (`handshake.rs`), the
+//! thread that makes and admits connections (`acceptor.rs`), packets in the byte stream (`frame.rs`,
+//! `connection.rs`, `inflow.rs`). Deliberately not here: when to connect and which of two connections stands
+//! (core's `connect`), sending again, choosing rails, acknowledging (core's `link`), waiting longer than a
+//! system call (the runtime).
 //!
 //! ```text
 //!   Wireup::listen ──► card ──► launcher ──► cards of all ──► Wireup::open ──► Tcp
@@ -13,13 +14,14 @@
 //!      listeners, dials, handshakes ───────────────────────────────────── acceptor (a thread that sleeps)
 //! ```
 //!
-//! Rails are the interfaces of this host, in order, from `first_rail` on; where a peer has more interfaces than we, ours
-//! are used several times and the rails after the first round are those uses. So a rail's number means nothing to
-//! the peer. A rail's connection to a peer is made when [`send`](Device::send) first wants it.
+//! Rails are the interfaces of this host, in order, from `first_rail` on; where a peer has more interfaces
+//! than we, ours are used several times and the rails after the first round are those uses. So a rail's
+//! number means nothing to the peer. A rail's connection to a peer is made when [`send`](Device::send) first
+//! wants it.
 //!
-//! Invariants: nothing from a socket is parsed before its handshake is over; no length from a socket is believed
-//! before it is checked; after [`Event::RailDown`] nothing of the old connection is handed up; sending and
-//! receiving short packets allocates nothing.
+//! Invariants: nothing from a socket is parsed before its handshake is over; no length from a socket is
+//! believed before it is checked; after [`Event::RailDown`] nothing of the old connection is handed up;
+//! sending and receiving short packets allocates nothing.
 //!
 //! Entry types: [`Wireup`], [`Tcp`].
 
@@ -92,13 +94,15 @@ pub struct Tcp {
     packet: Range<usize>,
     /// The peer whose connection is looked at first.
     expected: Option<ProcessId>,
-    /// The connection that is not in the epoll set, because it is read at every poll: the kernel then has less to do for
-    /// each packet, 4 % of a raw ping-pong. `NONE` while asleep, and while it has something unsent.
+    /// The connection that is not in the epoll set, because it is read at every poll: the kernel then has
+    /// less to do for each packet, 4 % of a raw ping-pong. `NONE` while asleep, and while it has something
+    /// unsent.
     solo: u32,
     /// Packets in a row from the expected connection.
     streak_count: u32,
     polls_count: u32,
-    /// A long packet was sent since the last look at all: that took its time, in which any connection may have got news.
+    /// A long packet was sent since the last look at all: that took its time, in which any connection may
+    /// have got news.
     has_sent_much: bool,
     /// Some connections keep back the tail of a long packet.
     keeps_tails: bool,
@@ -117,8 +121,8 @@ struct Peer {
     rails: RailSet,
     /// By rail less the first one.
     connections: Vec<u32>,
-    /// The rate its rails are to keep to in bytes a second, by rail less the first one; `u64::MAX`: none. Also for
-    /// connections to come.
+    /// The rate its rails are to keep to in bytes a second, by rail less the first one; `u64::MAX`: none.
+    /// Also for connections to come.
     paces: Vec<u64>,
     /// Where it was last heard.
     last: u32,
@@ -549,8 +553,8 @@ impl Device for Tcp {
             if let Some(event) = self.next_packet() {
                 return Some(event);
             }
-            // What was read is handed over. Before the kernel is asked again, which takes its time and is likely to be in
-            // vain, the caller looks at what it got.
+            // What was read is handed over. Before the kernel is asked again, which takes its time and is
+            // likely to be in vain, the caller looks at what it got.
             if !self.has_more() {
                 return None;
             }

@@ -21,9 +21,9 @@ use std::time::Duration;
 const BACKLOG: i32 = 256;
 /// The kernel's 200 ms are made for the internet. 40 ms an acknowledgement may be delayed.
 const RESEND_AFTER_MIN_US: u32 = 50_000;
-/// A connection whose far end's kernel has not answered for so long is broken, whether something is under way (user timeout)
-/// or not (keep-alive asks from 2 s on). For a peer whose kernel answers and who has not read for so long, its buffers
-/// full, the connection is made anew, which costs a megabyte sent again.
+/// A connection whose far end's kernel has not answered for so long is broken, whether something is under way
+/// (user timeout) or not (keep-alive asks from 2 s on). For a peer whose kernel answers and who has not read
+/// for so long, its buffers full, the connection is made anew, which costs a megabyte sent again.
 const DEAD_AFTER_MS: u32 = 6_000;
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(2);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -92,8 +92,8 @@ impl Settings {
     /// Sets a socket of ours up: a hint each, so that an old kernel does without.
     pub(super) fn apply(&self, socket: &OwnedFd) {
         let _ = sockopt::set_tcp_nodelay(socket, true);
-        // A process that only receives learns from its kernel that a rail is dead, and the peer's kernel answers, however long
-        // the peer computes.
+        // A process that only receives learns from its kernel that a rail is dead, and the peer's kernel
+        // answers, however long the peer computes.
         let _ = sockopt::set_socket_keepalive(socket, true);
         let _ = sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE);
         let _ = sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL);
@@ -183,8 +183,8 @@ pub struct Wireup {
 }
 
 impl Wireup {
-    /// Listens on the interfaces that may be rails. Where none is usable and one may be coming up, waits for it some
-    /// seconds.
+    /// Listens on the interfaces that may be rails. Where none is usable and one may be coming up, waits for
+    /// it some seconds.
     ///
     /// # Errors
     /// There is none; no port is free.
@@ -226,7 +226,8 @@ impl Wireup {
         Card { node, cpus_count, doors: self.doors.clone() }
     }
 
-    /// Starts. `cards`: by process id, of the processes that are to be reached. Rails are numbered from `first_rail`.
+    /// Starts. `cards`: by process id, of the processes that are to be reached. Rails are numbered from
+    /// `first_rail`.
     ///
     /// # Errors
     /// The system refuses; a process cannot be reached by any interface.

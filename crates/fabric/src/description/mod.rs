@@ -1,11 +1,12 @@
 //! The machine description: a TOML file read into a [`Machine`]. docs/machine-file.md is its reference.
 //!
-//! Owns: the file's keys, their checks, and putting hosts, switches and cables together. Deliberately absent: paths
-//! and VLANs (`vlan`), what the simulator makes of a model's times (`ayatori-sim`).
+//! Owns: the file's keys, their checks, and putting hosts, switches and cables together. Deliberately absent:
+//! paths and VLANs (`vlan`), what the simulator makes of a model's times (`ayatori-sim`).
 //!
-//! Invariants of a [`Machine`]: every link between switches has a lower [`crate::graph::LinkId`] than any link to a host; every host
-//! has an attachment; every switch can be reached from every other; no physical port is used twice; each end of a link
-//! has as many ports as the link has cables (a bridge inside a host and that host have none).
+//! Invariants of a [`Machine`]: every link between switches has a lower [`crate::graph::LinkId`] than any
+//! link to a host; every host has an attachment; every switch can be reached from every other; no physical
+//! port is used twice; each end of a link has as many ports as the link has cables (a bridge inside a host
+//! and that host have none).
 //!
 //! ```
 //! let text = r#"
@@ -98,8 +99,8 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A text with whole sections of another in the place of its own: the same machine with another `[topology]`.
-    /// Lines and comments are not kept.
+    /// A text with whole sections of another in the place of its own: the same machine with another
+    /// `[topology]`. Lines and comments are not kept.
     ///
     /// # Errors
     /// If one of the texts is no TOML.

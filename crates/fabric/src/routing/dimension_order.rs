@@ -1,34 +1,36 @@
 //! Dimension order: correct the first coordinate, then the second, and so on; around a ring the shorter way.
 //!
-//! With a dateline ([`Dateline`]) packets that cross a dimension's wrap-around link and packets that do not use different
-//! virtual channels, so that in each ring the channels form two chains and no circle.
+//! With a dateline ([`Dateline`]) packets that cross a dimension's wrap-around link and packets that do not
+//! use different virtual channels, so that in each ring the channels form two chains and no circle.
 
 use super::Hop;
 use crate::graph::SwitchId;
 use crate::topology::grid::{Grid, port};
 
-/// The way around where both are equally long (an even ring's opposite switch). It alone moves throughput by several
-/// per cent between simulators, so it is stated: the default is [`TieRule::Up`].
+/// The way around where both are equally long (an even ring's opposite switch). It alone moves throughput by
+/// several per cent between simulators, so it is stated: the default is [`TieRule::Up`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TieRule {
-    /// Always towards higher coordinates. All traffic between opposite switches then loads half of the ring's channels.
+    /// Always towards higher coordinates. All traffic between opposite switches then loads half of the ring's
+    /// channels.
     #[default]
     Up,
     /// From even coordinates (in that dimension) up, from odd ones down: loads both directions alike.
     Balanced,
 }
 
-/// Which virtual channel a packet uses in a ring (W. Dally, C. Seitz, "Deadlock-free message routing in multiprocessor
-/// interconnection networks", 1987). No effect in dimensions that do not wrap around.
+/// Which virtual channel a packet uses in a ring (W. Dally, C. Seitz, "Deadlock-free message routing in
+/// multiprocessor interconnection networks", 1987). No effect in dimensions that do not wrap around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dateline {
     /// Always channel 0: a ring of four switches or more can deadlock.
     Off,
     /// Channel 0 up to the wrap-around link, channel 1 on it and beyond. Most packets never see channel 1.
     AtWrap,
-    /// All the way along the dimension: channel 1 if the packet will cross its wrap-around link, else 0. Both chains end
-    /// because no packet goes more than half the ring: with channel 1, a packet that has wrapped does not come as far as
-    /// the first link before the wrap that others use. What BookSim and Cray's T3D do, and much nearer an even load.
+    /// All the way along the dimension: channel 1 if the packet will cross its wrap-around link, else 0. Both
+    /// chains end because no packet goes more than half the ring: with channel 1, a packet that has wrapped
+    /// does not come as far as the first link before the wrap that others use. What BookSim and Cray's T3D
+    /// do, and much nearer an even load.
     #[default]
     OnEntry,
 }
@@ -47,7 +49,8 @@ pub struct DimensionOrder {
 }
 
 impl DimensionOrder {
-    /// Routes for a grid that [`crate::topology::Topology::check`] has passed; the first dimension is corrected first.
+    /// Routes for a grid that [`crate::topology::Topology::check`] has passed; the first dimension is
+    /// corrected first.
     pub fn new(grid: &Grid, dateline: Dateline, tie: TieRule) -> DimensionOrder {
         let order: Vec<usize> = (0..grid.dimensions.len()).collect();
         DimensionOrder::with_order(grid, &order, dateline, tie)

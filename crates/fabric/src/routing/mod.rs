@@ -1,12 +1,14 @@
 //! Routes: at which port a packet leaves a switch, and on which virtual channel.
 //!
-//! One file a method, named by the literature's name. Where the topology is regular the next hop is arithmetic on
-//! coordinates; only irregular graphs get tables. Deliberately absent: whether a set of routes can deadlock
-//! (`deadlock` decides that for any routing), adaptivity (a route is a function of where the packet is, how it came
-//! there, where it goes, and its flow), and hosts (a route ends at the destination's switch).
+//! One file a method, named by the literature's name. Where the topology is regular the next hop is
+//! arithmetic on coordinates; only irregular graphs get tables. Deliberately absent: whether a set of routes
+//! can deadlock (`deadlock` decides that for any routing), adaptivity (a route is a function of where the
+//! packet is, how it came there, where it goes, and its flow), and hosts (a route ends at the destination's
+//! switch).
 //!
-//! A packet's *flow* picks among equal ways where there are several (fat trees, parallel global links of a dragonfly):
-//! packets with the same destination and flow take the same path. The destination host's number is the usual flow.
+//! A packet's *flow* picks among equal ways where there are several (fat trees, parallel global links of a
+//! dragonfly): packets with the same destination and flow take the same path. The destination host's number
+//! is the usual flow.
 //!
 //! ```
 //! use ayatori_fabric::graph::{LinkSpec, SwitchId};
@@ -40,8 +42,8 @@ pub use hyperx::HyperXDimensionOrder;
 pub use table::Table;
 pub use tree::TreePath;
 
-/// A port and a virtual channel. Leaving a switch: the output port, and the channel whose buffer at the far end the
-/// packet takes. Arriving: the input port and the channel it was buffered in.
+/// A port and a virtual channel. Leaving a switch: the output port, and the channel whose buffer at the far
+/// end the packet takes. Arriving: the input port and the channel it was buffered in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hop {
     /// The port of this switch.
@@ -53,7 +55,8 @@ pub struct Hop {
 /// Which routes to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// One dimension after the other, the shorter way around. For meshes, tori, rings, hypercubes, Tofu and HyperX.
+    /// One dimension after the other, the shorter way around. For meshes, tori, rings, hypercubes, Tofu and
+    /// HyperX.
     DimensionOrder {
         /// Which virtual channels packets use around rings.
         dateline: Dateline,
@@ -94,7 +97,8 @@ pub enum RoutingError {
         /// Name of a switch that cannot be reached from it.
         to: String,
     },
-    /// A route leads to a port without a switch behind it, or in circles: graph and routing do not belong together.
+    /// A route leads to a port without a switch behind it, or in circles: graph and routing do not belong
+    /// together.
     #[error(
         "the route from {from} to {to} breaks at {at} (port {port}): the graph is not the one routed for"
     )]
@@ -198,8 +202,8 @@ impl Routing {
         }
     }
 
-    /// Where a packet for a host at switch `to` leaves switch `at`, having arrived by `arrived` (`None` at the source).
-    /// `at` and `to` must differ and be of the graph routed for.
+    /// Where a packet for a host at switch `to` leaves switch `at`, having arrived by `arrived` (`None` at
+    /// the source). `at` and `to` must differ and be of the graph routed for.
     #[inline]
     pub fn next_hop(&self, at: SwitchId, arrived: Option<Hop>, to: SwitchId, flow: u32) -> Hop {
         match self {
@@ -212,8 +216,9 @@ impl Routing {
         }
     }
 
-    /// As [`Routing::next_hop`], and at how many further switches the same hop (port and virtual channel) follows: a packet
-    /// that goes straight on needs to be routed once for all of them. 0 is always a right answer.
+    /// As [`Routing::next_hop`], and at how many further switches the same hop (port and virtual channel)
+    /// follows: a packet that goes straight on needs to be routed once for all of them. 0 is always a right
+    /// answer.
     #[inline]
     pub fn next_run(&self, at: SwitchId, arrived: Option<Hop>, to: SwitchId, flow: u32) -> (Hop, u32) {
         match self {

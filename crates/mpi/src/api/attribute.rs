@@ -39,7 +39,8 @@ fn predefined(keyval: c_int) -> Option<UserPointer> {
     attribute::predefined(keyval).map(|value| UserPointer(value.as_ptr().cast()))
 }
 
-/// A predefined attribute of a window: the address of its memory, or of a value that lives as long as the window.
+/// A predefined attribute of a window: the address of its memory, or of a value that lives as long as the
+/// window.
 fn predefined_of(win: MPI_Win, keyval: c_int) -> Result<Option<UserPointer>, Fault> {
     let table = win::table()?;
     let values = &table.get(win, "win")?.values;
@@ -164,7 +165,12 @@ api! {
     }
 
     /// Deprecated since MPI-2.0.
-    fn MPI_Keyval_create(copy_fn: Callback, delete_fn: Callback, keyval: Out<c_int>, extra_state: UserPointer) {
+    fn MPI_Keyval_create(
+        copy_fn: Callback,
+        delete_fn: Callback,
+        keyval: Out<c_int>,
+        extra_state: UserPointer,
+    ) {
         create(Kind::Comm, copy_fn, delete_fn, keyval, extra_state)
     }
 
@@ -189,7 +195,12 @@ api! {
     }
 
     /// MPI-5.0 §7.7.2
-    fn MPI_Comm_get_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void, flag: Out<c_int>) on comm {
+    fn MPI_Comm_get_attr(
+        comm: MPI_Comm,
+        comm_keyval: c_int,
+        attribute_val: *mut c_void,
+        flag: Out<c_int>,
+    ) on comm {
         Holder::Comm(comm).get(comm_keyval, attribute_val, flag)
     }
 
@@ -219,7 +230,12 @@ api! {
     }
 
     /// MPI-5.0 §7.7.3
-    fn MPI_Win_get_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void, flag: Out<c_int>) on win {
+    fn MPI_Win_get_attr(
+        win: MPI_Win,
+        win_keyval: c_int,
+        attribute_val: *mut c_void,
+        flag: Out<c_int>,
+    ) on win {
         Holder::Win(win).get(win_keyval, attribute_val, flag)
     }
 
@@ -234,7 +250,12 @@ api! {
     }
 
     /// MPI-5.0 §7.7.4
-    fn MPI_Type_get_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void, flag: Out<c_int>) {
+    fn MPI_Type_get_attr(
+        datatype: MPI_Datatype,
+        type_keyval: c_int,
+        attribute_val: *mut c_void,
+        flag: Out<c_int>,
+    ) {
         Holder::Type(datatype).get(type_keyval, attribute_val, flag)
     }
 

@@ -1,5 +1,6 @@
-//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator or of the process. A message takes its
-//! communicator's buffer, if that has one. With `MPI_BUFFER_AUTOMATIC` the memory is ours, as much as there is need of.
+//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator or of the process. A
+//! message takes its communicator's buffer, if that has one. With `MPI_BUFFER_AUTOMATIC` the memory is ours,
+//! as much as there is need of.
 //!
 //! `MPI_Comm_free` detaches the communicator's buffer, once its messages have left.
 

@@ -1,8 +1,8 @@
 //! Chapter "collective" (MPI-5.0 §6).
 //!
-//! Each function here serves every form of an operation: blocking, non-blocking and persistent, with small and
-//! large counts. The C functions are made by build.rs from `forms!` and the table of the ABI; they widen counts and
-//! say which form was called.
+//! Each function here serves every form of an operation: blocking, non-blocking and persistent, with small
+//! and large counts. The C functions are made by build.rs from `forms!` and the table of the ABI; they widen
+//! counts and say which form was called.
 
 use crate::abi::*;
 use crate::arguments::*;

@@ -145,8 +145,8 @@ fn iduplicate(
     request.set("request", handle)
 }
 
-/// Waits for a communicator of other members than its parent. Its handle, or the null handle for those who are not in
-/// it.
+/// Waits for a communicator of other members than its parent. Its handle, or the null handle for those who
+/// are not in it.
 fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_Comm, Fault> {
     let Some((id, posted)) = started else { return Ok(MPI_COMM_NULL) };
     finish_making(posted, comm)?;
@@ -157,8 +157,8 @@ fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_
     }
 }
 
-/// A communicator of `group`, part of the members of `comm`, all of whom call. The null handle for those who are not in
-/// it.
+/// A communicator of `group`, part of the members of `comm`, all of whom call. The null handle for those who
+/// are not in it.
 pub(crate) fn create(comm: MPI_Comm, group: &Group) -> Result<MPI_Comm, Fault> {
     let started = {
         let mut process = process()?;
@@ -175,8 +175,8 @@ pub(crate) fn create(comm: MPI_Comm, group: &Group) -> Result<MPI_Comm, Fault> {
     finish_part(comm, started)
 }
 
-/// Gives a communicator that has just been made a room of the node's shared memory, if it can have one: only now does its
-/// rank 0 know that it is that. The others look for the room after they have heard.
+/// Gives a communicator that has just been made a room of the node's shared memory, if it can have one: only
+/// now does its rank 0 know that it is that. The others look for the room after they have heard.
 fn share_room(id: CommId, comm: MPI_Comm) -> Result<(), Fault> {
     let mut process = process()?;
     let engine = process.engine();
@@ -269,7 +269,12 @@ api! {
     }
 
     /// MPI-5.0 §7.4.2
-    fn MPI_Comm_idup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+    fn MPI_Comm_idup_with_info(
+        comm: MPI_Comm,
+        info: MPI_Info,
+        newcomm: Out<MPI_Comm>,
+        request: Out<MPI_Request>,
+    ) on comm {
         iduplicate(comm, known_hints(info)?, newcomm, request)
     }
 
@@ -301,9 +306,16 @@ api! {
         newcomm.set("newcomm", split(comm, self::color(color)?, key)?)
     }
 
-    /// Processes of one host share its memory. No hardware below that is told apart, so a split guided by any other
-    /// resource gives nothing, and an unguided one, which must give proper subsets, neither (MPI-5.0 §7.4.2).
-    fn MPI_Comm_split_type(comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
+    /// Processes of one host share its memory. No hardware below that is told apart, so a split guided by any
+    /// other resource gives nothing, and an unguided one, which must give proper subsets, neither (MPI-5.0
+    /// §7.4.2).
+    fn MPI_Comm_split_type(
+        comm: MPI_Comm,
+        split_type: c_int,
+        key: c_int,
+        info: MPI_Info,
+        newcomm: Out<MPI_Comm>,
+    ) on comm {
         let color = match split_type {
             MPI_COMM_TYPE_SHARED => Some(color_of_host(comm)?),
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED if asks_for_shared_memory(info)? => {
@@ -333,8 +345,8 @@ api! {
         rank.set("rank", own as c_int)
     }
 
-    /// Two handles of one communicator are identical, the same members in the same order congruent. Of intercommunicators
-    /// both groups are compared.
+    /// Two handles of one communicator are identical, the same members in the same order congruent. Of
+    /// intercommunicators both groups are compared.
     fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {
         let process = process()?;
         let (first, second) = (process.comms.get(comm1, "comm1")?, process.comms.get(comm2, "comm2")?);

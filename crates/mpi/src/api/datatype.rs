@@ -1,5 +1,5 @@
-//! Chapter "datatype": addresses, what datatypes are, and their contents (MPI-5.0 §5, §7.8). Constructors are in `create`,
-//! packing in `pack`.
+//! Chapter "datatype": addresses, what datatypes are, and their contents (MPI-5.0 §5, §7.8). Constructors are
+//! in `create`, packing in `pack`.
 
 pub(super) mod create;
 mod pack;
@@ -55,7 +55,8 @@ fn small_made(ty: &Type) -> Result<&Made, Fault> {
     Ok(&ty.made)
 }
 
-/// The contents of a type, if the caller's arrays hold them. `most`: how many integers, addresses, counts, types.
+/// The contents of a type, if the caller's arrays hold them. `most`: how many integers, addresses, counts,
+/// types.
 fn check_contents(ty: &Type, most: [MPI_Count; 4]) -> Result<(), Fault> {
     let made = &ty.made;
     if made.combiner == MPI_COMBINER_NAMED {
@@ -75,7 +76,8 @@ fn check_contents(ty: &Type, most: [MPI_Count; 4]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Handles of the types a type was made from: of predefined ones their own, else new ones that the caller frees.
+/// Handles of the types a type was made from: of predefined ones their own, else new ones that the caller
+/// frees.
 fn contained(ty: &Type) -> Result<Vec<MPI_Datatype>, Fault> {
     let mut types = datatype::table()?;
     types.check_room(ty.made.types.len())?;
@@ -147,12 +149,20 @@ api! {
     }
 
     /// MPI-5.0 §5.1.8
-    fn MPI_Type_get_true_extent_c(datatype: MPI_Datatype, true_lb: Out<MPI_Count>, true_extent: Out<MPI_Count>) {
+    fn MPI_Type_get_true_extent_c(
+        datatype: MPI_Datatype,
+        true_lb: Out<MPI_Count>,
+        true_extent: Out<MPI_Count>,
+    ) {
         self::true_extent(datatype, (true_lb, true_extent))
     }
 
     /// Deprecated since MPI-4.1.
-    fn MPI_Type_get_true_extent_x(datatype: MPI_Datatype, true_lb: Out<MPI_Count>, true_extent: Out<MPI_Count>) {
+    fn MPI_Type_get_true_extent_x(
+        datatype: MPI_Datatype,
+        true_lb: Out<MPI_Count>,
+        true_extent: Out<MPI_Count>,
+    ) {
         self::true_extent(datatype, (true_lb, true_extent))
     }
 
@@ -280,7 +290,11 @@ api! {
     }
 
     /// The predefined pair of two types, or MPI_DATATYPE_NULL.
-    fn MPI_Type_get_value_index(value_type: MPI_Datatype, index_type: MPI_Datatype, pair_type: Out<MPI_Datatype>) {
+    fn MPI_Type_get_value_index(
+        value_type: MPI_Datatype,
+        index_type: MPI_Datatype,
+        pair_type: Out<MPI_Datatype>,
+    ) {
         get(value_type, "value_type")?;
         get(index_type, "index_type")?;
         let pair = match (value_type, index_type) {

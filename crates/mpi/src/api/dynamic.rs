@@ -13,8 +13,8 @@ api! {
         parent.set("parent", MPI_COMM_NULL)
     }
 
-    /// All members call. What was sent has been received when it returns, so members that share nothing else may go their
-    /// ways.
+    /// All members call. What was sent has been received when it returns, so members that share nothing else
+    /// may go their ways.
     fn MPI_Comm_disconnect(comm: InOut<MPI_Comm>) {
         let handle = comm.get("comm")?;
         if handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF {

@@ -20,8 +20,8 @@ fn monotonic_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// What memory for communication is aligned to unless an info key asks for more: a cache line, and enough for every
-/// vector instruction.
+/// What memory for communication is aligned to unless an info key asks for more: a cache line, and enough for
+/// every vector instruction.
 const ALIGNMENT_BYTES: usize = 64;
 
 /// The alignment an info object asks for by `mpi_minimum_memory_alignment`.
@@ -49,7 +49,8 @@ api! {
         start::start(MPI_THREAD_SINGLE).map(|_| ())
     }
 
-    /// MPI-5.0 §11.2.1. The level asked for is the level given, or a higher one that a session asked for before.
+    /// MPI-5.0 §11.2.1. The level asked for is the level given, or a higher one that a session asked for
+    /// before.
     fn MPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: Out<c_int>) {
         let _ = (argc, argv);
         let level = start::start(required)?;
@@ -114,7 +115,8 @@ api! {
         let bytes = usize::try_from(size)
             .map_err(|_| fault(MPI_ERR_ARG, format_args!("argument size is negative ({size})")))?;
         let mut memory = ptr::null_mut();
-        // SAFETY: the alignment is a power of two and a multiple of a pointer's size; `memory` takes the address.
+        // SAFETY: the alignment is a power of two and a multiple of a pointer's size; `memory` takes the
+        // address.
         let failed = unsafe { libc::posix_memalign(&mut memory, alignment_bytes(info), bytes.max(1)) } != 0;
         if failed {
             return Err(fault(MPI_ERR_NO_MEM, format_args!("there are no {bytes} bytes of memory")));

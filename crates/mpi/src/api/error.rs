@@ -18,7 +18,8 @@ fn create(kind: Kind, function: Callback, errhandler: Out<MPI_Errhandler>) -> Re
     errhandler.set("errhandler", handler)
 }
 
-/// Calls what an object's handler does with a code, as `MPI_X_call_errhandler` asks: the call itself succeeds.
+/// Calls what an object's handler does with a code, as `MPI_X_call_errhandler` asks: the call itself
+/// succeeds.
 fn call(on: Object, code: c_int) -> Result<(), Fault> {
     let (on, action) = resolve(on);
     match action {

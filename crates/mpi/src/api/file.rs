@@ -1,4 +1,5 @@
-//! Chapter "file": opening files, views, pointers and consistency (MPI-5.0 §14). The data access routines are in `data`.
+//! Chapter "file": opening files, views, pointers and consistency (MPI-5.0 §14). The data access routines are
+//! in `data`.
 
 mod data;
 
@@ -122,12 +123,25 @@ api! {
     }
 
     /// MPI-5.0 §14.3. Collective.
-    fn MPI_File_set_view(fh: MPI_File, disp: MPI_Offset, etype: MPI_Datatype, filetype: MPI_Datatype, datarep: Text, info: MPI_Info) on fh {
+    fn MPI_File_set_view(
+        fh: MPI_File,
+        disp: MPI_Offset,
+        etype: MPI_Datatype,
+        filetype: MPI_Datatype,
+        datarep: Text,
+        info: MPI_Info,
+    ) on fh {
         get(fh)?.set_view(disp, (etype, filetype), datarep.get("datarep")?, info)
     }
 
     /// Types that are not predefined are the caller's to free.
-    fn MPI_File_get_view(fh: MPI_File, disp: Out<MPI_Offset>, etype: Out<MPI_Datatype>, filetype: Out<MPI_Datatype>, datarep: OutText) on fh {
+    fn MPI_File_get_view(
+        fh: MPI_File,
+        disp: Out<MPI_Offset>,
+        etype: Out<MPI_Datatype>,
+        filetype: Out<MPI_Datatype>,
+        datarep: OutText,
+    ) on fh {
         let view = get(fh)?.state().view.clone();
         disp.set("disp", view.displacement)?;
         etype.set("etype", handle_of(&view.etype)?)?;
@@ -187,12 +201,24 @@ api! {
     }
 
     /// MPI-5.0 §14.5.3
-    fn MPI_Register_datarep(datarep: Text, read_conversion_fn: Callback, write_conversion_fn: Callback, dtype_file_extent_fn: Callback, extra_state: UserPointer) {
+    fn MPI_Register_datarep(
+        datarep: Text,
+        read_conversion_fn: Callback,
+        write_conversion_fn: Callback,
+        dtype_file_extent_fn: Callback,
+        extra_state: UserPointer,
+    ) {
         register(datarep, [read_conversion_fn, write_conversion_fn, dtype_file_extent_fn], extra_state, false)
     }
 
     /// MPI-5.0 §14.5.3
-    fn MPI_Register_datarep_c(datarep: Text, read_conversion_fn: Callback, write_conversion_fn: Callback, dtype_file_extent_fn: Callback, extra_state: UserPointer) {
+    fn MPI_Register_datarep_c(
+        datarep: Text,
+        read_conversion_fn: Callback,
+        write_conversion_fn: Callback,
+        dtype_file_extent_fn: Callback,
+        extra_state: UserPointer,
+    ) {
         register(datarep, [read_conversion_fn, write_conversion_fn, dtype_file_extent_fn], extra_state, true)
     }
 

@@ -1,8 +1,8 @@
-//! Chapter "neighbor": collective operations among neighbours (MPI-5.0 §8.6). As in `collective.rs`, each function here
-//! serves every form of an operation.
+//! Chapter "neighbor": collective operations among neighbours (MPI-5.0 §8.6). As in `collective.rs`, each
+//! function here serves every form of an operation.
 //!
-//! A neighbour `MPI_PROC_NULL`, which a grid has where it ends, has a place in the buffers. Nothing is read or written
-//! there.
+//! A neighbour `MPI_PROC_NULL`, which a grid has where it ends, has a place in the buffers. Nothing is read
+//! or written there.
 
 use crate::abi::*;
 use crate::arguments::*;

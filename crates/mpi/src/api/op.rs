@@ -35,7 +35,8 @@ fn reduce_local(
     }
     let (Some(from), Some(to)) = (input.as_ptr(), inout.as_ptr()) else { return Ok(()) };
     staging.fill();
-    // SAFETY: both are as long as the buffers say, which are the caller's elements or copies of them, and do not overlap.
+    // SAFETY: both are as long as the buffers say, which are the caller's elements or copies of them, and do
+    // not overlap.
     let (from, to) = unsafe {
         let from = std::slice::from_raw_parts(from.cast_const(), input.len());
         (from, std::slice::from_raw_parts_mut(to, inout.len()))

@@ -1,5 +1,6 @@
-//! Chapter "partitioned": messages whose parts become ready one by one (MPI-5.0 §4.2). They are requests of the core, which
-//! sends each part as soon as it is ready; the two sides may have other numbers of partitions.
+//! Chapter "partitioned": messages whose parts become ready one by one (MPI-5.0 §4.2). They are requests of
+//! the core, which sends each part as soon as it is ready; the two sides may have other numbers of
+//! partitions.
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -127,22 +128,62 @@ fn wrong_part(error: ayatori_core::Error, part: c_int, which: &str) -> Fault {
 
 api! {
     /// MPI-5.0 §4.2.1
-    fn MPI_Psend_init(buf: *const c_void, partitions: c_int, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, info: MPI_Info, request: Out<MPI_Request>) on comm {
+    fn MPI_Psend_init(
+        buf: *const c_void,
+        partitions: c_int,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        info: MPI_Info,
+        request: Out<MPI_Request>,
+    ) on comm {
         psend_init(buf, partitions, count.into(), datatype, dest, tag, comm, info, request)
     }
 
     /// MPI-5.0 §4.2.1
-    fn MPI_Psend_init_c(buf: *const c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, info: MPI_Info, request: Out<MPI_Request>) on comm {
+    fn MPI_Psend_init_c(
+        buf: *const c_void,
+        partitions: c_int,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        info: MPI_Info,
+        request: Out<MPI_Request>,
+    ) on comm {
         psend_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
     }
 
     /// MPI-5.0 §4.2.1
-    fn MPI_Precv_init(buf: *mut c_void, partitions: c_int, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, info: MPI_Info, request: Out<MPI_Request>) on comm {
+    fn MPI_Precv_init(
+        buf: *mut c_void,
+        partitions: c_int,
+        count: c_int,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        info: MPI_Info,
+        request: Out<MPI_Request>,
+    ) on comm {
         precv_init(buf, partitions, count.into(), datatype, dest, tag, comm, info, request)
     }
 
     /// MPI-5.0 §4.2.1
-    fn MPI_Precv_init_c(buf: *mut c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, info: MPI_Info, request: Out<MPI_Request>) on comm {
+    fn MPI_Precv_init_c(
+        buf: *mut c_void,
+        partitions: c_int,
+        count: MPI_Count,
+        datatype: MPI_Datatype,
+        dest: c_int,
+        tag: c_int,
+        comm: MPI_Comm,
+        info: MPI_Info,
+        request: Out<MPI_Request>,
+    ) on comm {
         precv_init(buf, partitions, count, datatype, dest, tag, comm, info, request)
     }
 

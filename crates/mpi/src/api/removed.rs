@@ -1,5 +1,6 @@
-//! The ten functions that MPI-3.0 removed, for old programs: each is another name of its successor, or a part of it. They are
-//! not in the tables of the ABI; `mpi.h` declares them where AYATORI_REMOVED_FUNCTIONS is defined.
+//! The ten functions that MPI-3.0 removed, for old programs: each is another name of its successor, or a part
+//! of it. They are not in the tables of the ABI; `mpi.h` declares them where AYATORI_REMOVED_FUNCTIONS is
+//! defined.
 
 use super::datatype::{self, create};
 use super::error;
@@ -7,7 +8,8 @@ use crate::abi::*;
 use crate::arguments::*;
 use std::ffi::{c_int, c_void};
 
-/// Exports each function by its two names, as `api!` does. It is called on the error handler of its successor.
+/// Exports each function by its two names, as `api!` does. It is called on the error handler of its
+/// successor.
 macro_rules! removed {
     [$($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) $body:expr;)*] => {$(
         $(#[$doc])*

@@ -1,4 +1,5 @@
-//! Chapter "request": waiting for, testing, starting and cancelling operations (MPI-5.0 §3.7.3 to §3.9, §13.2).
+//! Chapter "request": waiting for, testing, starting and cancelling operations (MPI-5.0 §3.7.3 to §3.9,
+//! §13.2).
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -71,8 +72,8 @@ fn end(found: Found, request: InOut<MPI_Request>, at: usize) -> Result<Ended, Fa
 }
 
 impl Ended {
-    /// What a call for one request writes into the error field: nothing, but for an empty status, which says success
-    /// (MPI-5.0 §3.7.3).
+    /// What a call for one request writes into the error field: nothing, but for an empty status, which says
+    /// success (MPI-5.0 §3.7.3).
     fn error_field(&self) -> Option<c_int> {
         self.is_nothing.then_some(MPI_SUCCESS)
     }
@@ -152,8 +153,8 @@ fn code(completion: &Completion) -> c_int {
 /// Ended requests, each with its place in the caller's array.
 type EndedAt = Vec<(usize, Ended)>;
 
-/// Ends every finished request of an array. `None`: all active ones go on, and there are some. `Some(None)`: none was
-/// active.
+/// Ends every finished request of an array. `None`: all active ones go on, and there are some. `Some(None)`:
+/// none was active.
 fn end_some(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Option<EndedAt>>, Fault> {
     let mut found = Vec::new();
     let mut active = false;
@@ -251,8 +252,8 @@ fn wait_plain(process: &mut Guard, handle: MPI_Request, waits: Waits) -> Result<
     }
 }
 
-/// Ends requests of an array from `first` on as long as they complete without error, and waits for them where no other
-/// thread may call; the first that is not ended.
+/// Ends requests of an array from `first` on as long as they complete without error, and waits for them where
+/// no other thread may call; the first that is not ended.
 #[inline]
 fn end_leading(
     requests: InOut<MPI_Request>,
@@ -354,7 +355,12 @@ api! {
     }
 
     /// MPI-5.0 §3.7.5
-    fn MPI_Testall(count: c_int, array_of_requests: InOut<MPI_Request>, flag: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+    fn MPI_Testall(
+        count: c_int,
+        array_of_requests: InOut<MPI_Request>,
+        flag: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
         process()?.progress();
         let ended = end_all(array_of_requests, length("count", count)?)?;
         flag.set("flag", c_int::from(ended.is_some()))?;
@@ -368,7 +374,12 @@ api! {
     }
 
     /// MPI-5.0 §3.7.5
-    fn MPI_Waitany(count: c_int, array_of_requests: InOut<MPI_Request>, indx: Out<c_int>, status: Out<MPI_Status>) {
+    fn MPI_Waitany(
+        count: c_int,
+        array_of_requests: InOut<MPI_Request>,
+        indx: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
         let count = length("count", count)?;
         let mut ended = end_any(array_of_requests, count)?;
         if ended.is_none() {
@@ -378,7 +389,13 @@ api! {
     }
 
     /// MPI-5.0 §3.7.5
-    fn MPI_Testany(count: c_int, array_of_requests: InOut<MPI_Request>, indx: Out<c_int>, flag: Out<c_int>, status: Out<MPI_Status>) {
+    fn MPI_Testany(
+        count: c_int,
+        array_of_requests: InOut<MPI_Request>,
+        indx: Out<c_int>,
+        flag: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
         match end_any(array_of_requests, length("count", count)?)? {
             None => {
                 found_nothing();
@@ -393,7 +410,13 @@ api! {
     }
 
     /// MPI-5.0 §3.7.5
-    fn MPI_Waitsome(incount: c_int, array_of_requests: InOut<MPI_Request>, outcount: Out<c_int>, array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+    fn MPI_Waitsome(
+        incount: c_int,
+        array_of_requests: InOut<MPI_Request>,
+        outcount: Out<c_int>,
+        array_of_indices: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
         let count = length("incount", incount)?;
         let mut ended = end_some(array_of_requests, count)?;
         if ended.is_none() {
@@ -403,7 +426,13 @@ api! {
     }
 
     /// MPI-5.0 §3.7.5
-    fn MPI_Testsome(incount: c_int, array_of_requests: InOut<MPI_Request>, outcount: Out<c_int>, array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+    fn MPI_Testsome(
+        incount: c_int,
+        array_of_requests: InOut<MPI_Request>,
+        outcount: Out<c_int>,
+        array_of_indices: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
         match end_some(array_of_requests, length("incount", incount)?)? {
             None => {
                 found_nothing();
@@ -451,7 +480,12 @@ api! {
     }
 
     /// MPI-5.0 §3.7.6
-    fn MPI_Request_get_status_all(count: c_int, array_of_requests: In<MPI_Request>, flag: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+    fn MPI_Request_get_status_all(
+        count: c_int,
+        array_of_requests: In<MPI_Request>,
+        flag: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
         let all = array_of_requests.to_vec("array_of_requests", count)?;
         let found: Option<Vec<_>> = all.iter().map(|&handle| peek(handle)).collect::<Result<_, _>>()?;
         flag.set("flag", c_int::from(found.is_some()))?;
@@ -462,7 +496,13 @@ api! {
     }
 
     /// MPI-5.0 §3.7.6
-    fn MPI_Request_get_status_any(count: c_int, array_of_requests: In<MPI_Request>, indx: Out<c_int>, flag: Out<c_int>, status: Out<MPI_Status>) {
+    fn MPI_Request_get_status_any(
+        count: c_int,
+        array_of_requests: In<MPI_Request>,
+        indx: Out<c_int>,
+        flag: Out<c_int>,
+        status: Out<MPI_Status>,
+    ) {
         let all = array_of_requests.to_vec("array_of_requests", count)?;
         let mut active = false;
         for (at, &handle) in all.iter().enumerate() {
@@ -484,7 +524,13 @@ api! {
     }
 
     /// MPI-5.0 §3.7.6
-    fn MPI_Request_get_status_some(incount: c_int, array_of_requests: In<MPI_Request>, outcount: Out<c_int>, array_of_indices: Out<c_int>, array_of_statuses: Out<MPI_Status>) {
+    fn MPI_Request_get_status_some(
+        incount: c_int,
+        array_of_requests: In<MPI_Request>,
+        outcount: Out<c_int>,
+        array_of_indices: Out<c_int>,
+        array_of_statuses: Out<MPI_Status>,
+    ) {
         let all = array_of_requests.to_vec("array_of_requests", incount)?;
         let (mut indices, mut active) = (Vec::new(), false);
         for (at, &handle) in all.iter().enumerate() {
@@ -502,8 +548,21 @@ api! {
     }
 
     /// MPI-5.0 §13.2
-    fn MPI_Grequest_start(query_fn: Callback, free_fn: Callback, cancel_fn: Callback, extra_state: UserPointer, request: Out<MPI_Request>) {
-        let general = General { query: query_fn, free: free_fn, cancel: cancel_fn, extra_state, is_complete: false, is_freed: false };
+    fn MPI_Grequest_start(
+        query_fn: Callback,
+        free_fn: Callback,
+        cancel_fn: Callback,
+        extra_state: UserPointer,
+        request: Out<MPI_Request>,
+    ) {
+        let general = General {
+            query: query_fn,
+            free: free_fn,
+            cancel: cancel_fn,
+            extra_state,
+            is_complete: false,
+            is_freed: false,
+        };
         let handle = process()?.table_request(What::General(Box::new(general)), MPI_COMM_SELF)?;
         request.set("request", handle)
     }
@@ -527,7 +586,8 @@ api! {
     }
 }
 
-/// Gives a request up. A generalized one that is over comes back: its free function is to be called, unlocked.
+/// Gives a request up. A generalized one that is over comes back: its free function is to be called,
+/// unlocked.
 fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
     let mut process = process()?;
     if let Some(id) = process.core_id(handle, "request")? {

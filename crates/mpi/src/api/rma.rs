@@ -1,8 +1,9 @@
-//! Chapter "rma": one-sided communication (MPI-5.0 §12). Operations; windows and their memory are in `rma/window.rs`,
-//! epochs in `rma/sync.rs`.
+//! Chapter "rma": one-sided communication (MPI-5.0 §12). Operations; windows and their memory are in
+//! `rma/window.rs`, epochs in `rma/sync.rs`.
 //!
-//! Where all members of a window share its memory, an operation is done when the call returns: a copy, or an accumulate
-//! under the lock of the target's memory, which all accumulates of such a window take. Else it is the core's.
+//! Where all members of a window share its memory, an operation is done when the call returns: a copy, or an
+//! accumulate under the lock of the target's memory, which all accumulates of such a window take. Else it is
+//! the core's.
 
 mod sync;
 mod window;
@@ -256,8 +257,18 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 win: MPI_Win,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 put(origin, at, None)
             }
 
@@ -267,8 +278,18 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 win: MPI_Win,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 get(origin, at, None)
             }
 
@@ -278,8 +299,18 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 op: MPI_Op, win: MPI_Win,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 accumulate(origin, None, at, op, None)
             }
 
@@ -290,9 +321,23 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 op: MPI_Op, win: MPI_Win,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let result = Elements { memory: result_addr, count: result_count.into(), datatype: result_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let result = Elements {
+                    memory: result_addr,
+                    count: result_count.into(),
+                    datatype: result_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 accumulate(origin, Some(result), at, op, None)
             }
 
@@ -302,8 +347,18 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 win: MPI_Win, request: Out<MPI_Request>,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 put(origin, at, Some(request))
             }
 
@@ -313,8 +368,18 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 win: MPI_Win, request: Out<MPI_Request>,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 get(origin, at, Some(request))
             }
 
@@ -324,8 +389,18 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 op: MPI_Op, win: MPI_Win, request: Out<MPI_Request>,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 accumulate(origin, None, at, op, Some(request))
             }
 
@@ -336,9 +411,23 @@ macro_rules! operations {
                 target_rank: c_int, target_disp: MPI_Aint, target_count: $count, target_datatype: MPI_Datatype,
                 op: MPI_Op, win: MPI_Win, request: Out<MPI_Request>,
             ) on win {
-                let origin = Elements { memory: origin_addr, count: origin_count.into(), datatype: origin_datatype };
-                let result = Elements { memory: result_addr, count: result_count.into(), datatype: result_datatype };
-                let at = At { rank: target_rank, disp: target_disp, count: target_count.into(), datatype: target_datatype, win };
+                let origin = Elements {
+                    memory: origin_addr,
+                    count: origin_count.into(),
+                    datatype: origin_datatype,
+                };
+                let result = Elements {
+                    memory: result_addr,
+                    count: result_count.into(),
+                    datatype: result_datatype,
+                };
+                let at = At {
+                    rank: target_rank,
+                    disp: target_disp,
+                    count: target_count.into(),
+                    datatype: target_datatype,
+                    win,
+                };
                 accumulate(origin, Some(result), at, op, Some(request))
             }
         }

@@ -1,6 +1,8 @@
-//! Chapter "session": sessions, process sets, and communicators made of groups alone (MPI-5.0 §11.3, §7.4.2, §7.6.2).
+//! Chapter "session": sessions, process sets, and communicators made of groups alone (MPI-5.0 §11.3, §7.4.2,
+//! §7.6.2).
 //!
-//! There are three process sets: `mpi://WORLD`, `mpi://SELF`, and `ayatori://HOST`, the processes of the caller's host.
+//! There are three process sets: `mpi://WORLD`, `mpi://SELF`, and `ayatori://HOST`, the processes of the
+//! caller's host.
 
 use super::comm::{adopt_alone, finish_making, leader, with_room};
 use crate::abi::*;
@@ -85,8 +87,8 @@ fn own_group(group: MPI_Group, name: &str) -> Result<Group, Fault> {
 }
 
 api! {
-    /// MPI starts with the first session, if it has not. The info key `thread_level` asks for a level; without it the level in
-    /// force stays, or is MPI_THREAD_SINGLE.
+    /// MPI starts with the first session, if it has not. The info key `thread_level` asks for a level;
+    /// without it the level in force stays, or is MPI_THREAD_SINGLE.
     fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) {
         let asked = level_asked_for(info)?;
         let errhandler = handlers().retain(errhandler, Kind::Session)?;
@@ -105,8 +107,8 @@ api! {
         session.set("session", handle)
     }
 
-    /// What was made of its groups stays usable as long as another session, or the world, is. After the last one messages
-    /// leave, and MPI ends with the program, so that another session may begin.
+    /// What was made of its groups stays usable as long as another session, or the world, is. After the last
+    /// one messages leave, and MPI ends with the program, so that another session may begin.
     fn MPI_Session_finalize(session: InOut<MPI_Session>) {
         let handle = session.get("session")?;
         let ended = sessions().remove(handle, "session")?;
@@ -129,7 +131,13 @@ api! {
     }
 
     /// With a length of 0 gives the length of the name, its end included; else as much of it as fits.
-    fn MPI_Session_get_nth_pset(session: MPI_Session, info: MPI_Info, n: c_int, pset_len: InOut<c_int>, pset_name: OutText) on session {
+    fn MPI_Session_get_nth_pset(
+        session: MPI_Session,
+        info: MPI_Info,
+        n: c_int,
+        pset_len: InOut<c_int>,
+        pset_name: OutText,
+    ) on session {
         let _ = info;
         check(session)?;
         let Some(name) = usize::try_from(n).ok().and_then(|n| SETS.get(n)) else {
@@ -151,7 +159,11 @@ api! {
     }
 
     /// The group is the caller's to free.
-    fn MPI_Group_from_session_pset(session: MPI_Session, pset_name: Text, newgroup: Out<MPI_Group>) on session {
+    fn MPI_Group_from_session_pset(
+        session: MPI_Session,
+        pset_name: Text,
+        newgroup: Out<MPI_Group>,
+    ) on session {
         check(session)?;
         let members = members(pset_name.get("pset_name")?)?;
         let handle = process()?.groups.insert(members)?;
@@ -159,7 +171,13 @@ api! {
     }
 
     /// Called by the members of the group. The empty group gives MPI_COMM_NULL.
-    fn MPI_Comm_create_from_group(group: MPI_Group, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler, newcomm: Out<MPI_Comm>) {
+    fn MPI_Comm_create_from_group(
+        group: MPI_Group,
+        stringtag: Text,
+        info: MPI_Info,
+        errhandler: MPI_Errhandler,
+        newcomm: Out<MPI_Comm>,
+    ) {
         let (name, hints) = (string_tag(stringtag)?, known_hints(info)?);
         if process()?.groups.get(group, "group")?.size() == 0 {
             return newcomm.set("newcomm", MPI_COMM_NULL);
@@ -175,8 +193,18 @@ api! {
         newcomm.set("newcomm", adopt_alone(id, hints, errhandler)?)
     }
 
-    /// Called by the members of both groups. The remote group and its leader mean something at the local leader only.
-    fn MPI_Intercomm_create_from_groups(local_group: MPI_Group, local_leader: c_int, remote_group: MPI_Group, remote_leader: c_int, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler, newintercomm: Out<MPI_Comm>) {
+    /// Called by the members of both groups. The remote group and its leader mean something at the local
+    /// leader only.
+    fn MPI_Intercomm_create_from_groups(
+        local_group: MPI_Group,
+        local_leader: c_int,
+        remote_group: MPI_Group,
+        remote_leader: c_int,
+        stringtag: Text,
+        info: MPI_Info,
+        errhandler: MPI_Errhandler,
+        newintercomm: Out<MPI_Comm>,
+    ) {
         let (name, hints) = (string_tag(stringtag)?, known_hints(info)?);
         let local = own_group(local_group, "local_group")?;
         let leader_rank = leader(local_leader, local.size(), "local_leader")?;

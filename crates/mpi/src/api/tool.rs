@@ -1,5 +1,5 @@
-//! Chapter "tool": the tool interface (MPI-5.0 §15.3). Its functions answer with error codes of their own, and a null
-//! pointer says that the caller does not want a result.
+//! Chapter "tool": the tool interface (MPI-5.0 §15.3). Its functions answer with error codes of their own,
+//! and a null pointer says that the caller does not want a result.
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -20,7 +20,8 @@ fn answer(body: impl FnOnce() -> Outcome) -> c_int {
     }
 }
 
-/// Stores a text in memory for `*len` bytes, as much as fits, and in `len` how many it needs with its final zero.
+/// Stores a text in memory for `*len` bytes, as much as fits, and in `len` how many it needs with its final
+/// zero.
 fn give_text(text: &str, memory: OutText, len: InOut<c_int>) {
     let Ok(capacity) = len.get("len") else { return };
     if !memory.is_null() && capacity > 0 {
@@ -73,8 +74,8 @@ fn performance_of(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> Out
     })
 }
 
-/// What all answer who want to change a performance variable: `code`, if the handle is good. All handles of a session
-/// together have none that it concerns.
+/// What all answer who want to change a performance variable: `code`, if the handle is good. All handles of a
+/// session together have none that it concerns.
 fn refuse(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, code: c_int) -> Outcome {
     if handle == MPI_T_PVAR_ALL_HANDLES {
         let is_open = with(|tools| Ok(tools.sessions.contains_key(&session.0)))?;
@@ -135,7 +136,12 @@ api! {
     }
 
     /// MPI-5.0 §15.3
-    fn MPI_T_enum_get_info(enumtype: MPI_T_enum, num: Out<c_int>, name: OutText, name_len: InOut<c_int>) -> c_int {
+    fn MPI_T_enum_get_info(
+        enumtype: MPI_T_enum,
+        num: Out<c_int>,
+        name: OutText,
+        name_len: InOut<c_int>,
+    ) -> c_int {
         answer(|| {
             check()?;
             if enumtype != MODES_ENUM {
@@ -148,7 +154,13 @@ api! {
     }
 
     /// MPI-5.0 §15.3
-    fn MPI_T_enum_get_item(enumtype: MPI_T_enum, indx: c_int, value: Out<c_int>, name: OutText, name_len: InOut<c_int>) -> c_int {
+    fn MPI_T_enum_get_item(
+        enumtype: MPI_T_enum,
+        indx: c_int,
+        value: Out<c_int>,
+        name: OutText,
+        name_len: InOut<c_int>,
+    ) -> c_int {
         answer(|| {
             check()?;
             if enumtype != MODES_ENUM {
@@ -171,7 +183,18 @@ api! {
     }
 
     /// MPI-5.0 §15.3
-    fn MPI_T_cvar_get_info(cvar_index: c_int, name: OutText, name_len: InOut<c_int>, verbosity: Out<c_int>, datatype: Out<MPI_Datatype>, enumtype: Out<MPI_T_enum>, desc: OutText, desc_len: InOut<c_int>, bind: Out<c_int>, scope: Out<c_int>) -> c_int {
+    fn MPI_T_cvar_get_info(
+        cvar_index: c_int,
+        name: OutText,
+        name_len: InOut<c_int>,
+        verbosity: Out<c_int>,
+        datatype: Out<MPI_Datatype>,
+        enumtype: Out<MPI_T_enum>,
+        desc: OutText,
+        desc_len: InOut<c_int>,
+        bind: Out<c_int>,
+        scope: Out<c_int>,
+    ) -> c_int {
         answer(|| {
             check()?;
             let (_, control) = at(controls(), cvar_index)?;
@@ -198,7 +221,12 @@ api! {
     }
 
     /// No variable is bound to an object.
-    fn MPI_T_cvar_handle_alloc(cvar_index: c_int, obj_handle: *mut c_void, handle: Out<MPI_T_cvar_handle>, count: Out<c_int>) -> c_int {
+    fn MPI_T_cvar_handle_alloc(
+        cvar_index: c_int,
+        obj_handle: *mut c_void,
+        handle: Out<MPI_T_cvar_handle>,
+        count: Out<c_int>,
+    ) -> c_int {
         answer(|| {
             let _ = obj_handle;
             check()?;
@@ -246,7 +274,21 @@ api! {
     }
 
     /// MPI-5.0 §15.3
-    fn MPI_T_pvar_get_info(pvar_index: c_int, name: OutText, name_len: InOut<c_int>, verbosity: Out<c_int>, var_class: Out<c_int>, datatype: Out<MPI_Datatype>, enumtype: Out<MPI_T_enum>, desc: OutText, desc_len: InOut<c_int>, bind: Out<c_int>, readonly: Out<c_int>, continuous: Out<c_int>, atomic: Out<c_int>) -> c_int {
+    fn MPI_T_pvar_get_info(
+        pvar_index: c_int,
+        name: OutText,
+        name_len: InOut<c_int>,
+        verbosity: Out<c_int>,
+        var_class: Out<c_int>,
+        datatype: Out<MPI_Datatype>,
+        enumtype: Out<MPI_T_enum>,
+        desc: OutText,
+        desc_len: InOut<c_int>,
+        bind: Out<c_int>,
+        readonly: Out<c_int>,
+        continuous: Out<c_int>,
+        atomic: Out<c_int>,
+    ) -> c_int {
         answer(|| {
             check()?;
             let (_, variable) = at(&PERFORMANCES, pvar_index)?;
@@ -298,7 +340,13 @@ api! {
     }
 
     /// No variable is bound to an object.
-    fn MPI_T_pvar_handle_alloc(session: MPI_T_pvar_session, pvar_index: c_int, obj_handle: *mut c_void, handle: Out<MPI_T_pvar_handle>, count: Out<c_int>) -> c_int {
+    fn MPI_T_pvar_handle_alloc(
+        session: MPI_T_pvar_session,
+        pvar_index: c_int,
+        obj_handle: *mut c_void,
+        handle: Out<MPI_T_pvar_handle>,
+        count: Out<c_int>,
+    ) -> c_int {
         answer(|| {
             let _ = obj_handle;
             let made = with(|tools| {
@@ -363,7 +411,11 @@ api! {
     }
 
     /// No variable can be written.
-    fn MPI_T_pvar_readreset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle, buf: *mut c_void) -> c_int {
+    fn MPI_T_pvar_readreset(
+        session: MPI_T_pvar_session,
+        handle: MPI_T_pvar_handle,
+        buf: *mut c_void,
+    ) -> c_int {
         answer(|| {
             let _ = buf;
             performance_of(session, handle)?;
@@ -381,7 +433,16 @@ api! {
     }
 
     /// MPI-5.0 §15.3
-    fn MPI_T_category_get_info(cat_index: c_int, name: OutText, name_len: InOut<c_int>, desc: OutText, desc_len: InOut<c_int>, num_cvars: Out<c_int>, num_pvars: Out<c_int>, num_categories: Out<c_int>) -> c_int {
+    fn MPI_T_category_get_info(
+        cat_index: c_int,
+        name: OutText,
+        name_len: InOut<c_int>,
+        desc: OutText,
+        desc_len: InOut<c_int>,
+        num_cvars: Out<c_int>,
+        num_pvars: Out<c_int>,
+        num_categories: Out<c_int>,
+    ) -> c_int {
         answer(|| {
             check()?;
             let (index, category) = at(&CATEGORIES, cat_index)?;
@@ -475,7 +536,11 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_callback_get_info(event_registration: MPI_T_event_registration, cb_safety: c_int, info_used: Out<MPI_Info>) -> c_int {
+    fn MPI_T_event_callback_get_info(
+        event_registration: MPI_T_event_registration,
+        cb_safety: c_int,
+        info_used: Out<MPI_Info>,
+    ) -> c_int {
         answer(|| {
             let _ = (event_registration, cb_safety, info_used);
             check()?;
@@ -484,7 +549,11 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_callback_set_info(event_registration: MPI_T_event_registration, cb_safety: c_int, info: MPI_Info) -> c_int {
+    fn MPI_T_event_callback_set_info(
+        event_registration: MPI_T_event_registration,
+        cb_safety: c_int,
+        info: MPI_Info,
+    ) -> c_int {
         answer(|| {
             let _ = (event_registration, cb_safety, info);
             check()?;
@@ -511,7 +580,20 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_get_info(event_index: c_int, name: OutText, name_len: Out<c_int>, verbosity: Out<c_int>, array_of_datatypes: Out<MPI_Datatype>, array_of_displacements: Out<MPI_Aint>, num_elements: Out<c_int>, enumtype: Out<MPI_T_enum>, info: Out<MPI_Info>, desc: OutText, desc_len: Out<c_int>, bind: Out<c_int>) -> c_int {
+    fn MPI_T_event_get_info(
+        event_index: c_int,
+        name: OutText,
+        name_len: Out<c_int>,
+        verbosity: Out<c_int>,
+        array_of_datatypes: Out<MPI_Datatype>,
+        array_of_displacements: Out<MPI_Aint>,
+        num_elements: Out<c_int>,
+        enumtype: Out<MPI_T_enum>,
+        info: Out<MPI_Info>,
+        desc: OutText,
+        desc_len: Out<c_int>,
+        bind: Out<c_int>,
+    ) -> c_int {
         answer(|| {
             let _ = (event_index, name, name_len, verbosity, array_of_datatypes, array_of_displacements, num_elements, enumtype, info, desc, desc_len, bind);
             check()?;
@@ -529,7 +611,10 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_get_timestamp(event_instance: MPI_T_event_instance, event_timestamp: Out<MPI_Count>) -> c_int {
+    fn MPI_T_event_get_timestamp(
+        event_instance: MPI_T_event_instance,
+        event_timestamp: Out<MPI_Count>,
+    ) -> c_int {
         answer(|| {
             let _ = (event_instance, event_timestamp);
             check()?;
@@ -538,7 +623,12 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_handle_alloc(event_index: c_int, obj_handle: *mut c_void, info: MPI_Info, event_registration: Out<MPI_T_event_registration>) -> c_int {
+    fn MPI_T_event_handle_alloc(
+        event_index: c_int,
+        obj_handle: *mut c_void,
+        info: MPI_Info,
+        event_registration: Out<MPI_T_event_registration>,
+    ) -> c_int {
         answer(|| {
             let _ = (event_index, obj_handle, info, event_registration);
             check()?;
@@ -547,7 +637,11 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_handle_free(event_registration: MPI_T_event_registration, user_data: *mut c_void, free_cb_function: Callback) -> c_int {
+    fn MPI_T_event_handle_free(
+        event_registration: MPI_T_event_registration,
+        user_data: *mut c_void,
+        free_cb_function: Callback,
+    ) -> c_int {
         answer(|| {
             let _ = (event_registration, user_data, free_cb_function);
             check()?;
@@ -556,7 +650,10 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_handle_get_info(event_registration: MPI_T_event_registration, info_used: Out<MPI_Info>) -> c_int {
+    fn MPI_T_event_handle_get_info(
+        event_registration: MPI_T_event_registration,
+        info_used: Out<MPI_Info>,
+    ) -> c_int {
         answer(|| {
             let _ = (event_registration, info_used);
             check()?;
@@ -574,7 +671,11 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_read(event_instance: MPI_T_event_instance, element_index: c_int, buffer: *mut c_void) -> c_int {
+    fn MPI_T_event_read(
+        event_instance: MPI_T_event_instance,
+        element_index: c_int,
+        buffer: *mut c_void,
+    ) -> c_int {
         answer(|| {
             let _ = (event_instance, element_index, buffer);
             check()?;
@@ -583,7 +684,13 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_register_callback(event_registration: MPI_T_event_registration, cb_safety: c_int, info: MPI_Info, user_data: *mut c_void, event_cb_function: Callback) -> c_int {
+    fn MPI_T_event_register_callback(
+        event_registration: MPI_T_event_registration,
+        cb_safety: c_int,
+        info: MPI_Info,
+        user_data: *mut c_void,
+        event_cb_function: Callback,
+    ) -> c_int {
         answer(|| {
             let _ = (event_registration, cb_safety, info, user_data, event_cb_function);
             check()?;
@@ -592,7 +699,10 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_event_set_dropped_handler(event_registration: MPI_T_event_registration, dropped_cb_function: Callback) -> c_int {
+    fn MPI_T_event_set_dropped_handler(
+        event_registration: MPI_T_event_registration,
+        dropped_cb_function: Callback,
+    ) -> c_int {
         answer(|| {
             let _ = (event_registration, dropped_cb_function);
             check()?;
@@ -601,7 +711,17 @@ api! {
     }
 
     /// There are no events.
-    fn MPI_T_source_get_info(source_index: c_int, name: OutText, name_len: Out<c_int>, desc: OutText, desc_len: Out<c_int>, ordering: Out<c_int>, ticks_per_second: Out<MPI_Count>, max_ticks: Out<MPI_Count>, info: Out<MPI_Info>) -> c_int {
+    fn MPI_T_source_get_info(
+        source_index: c_int,
+        name: OutText,
+        name_len: Out<c_int>,
+        desc: OutText,
+        desc_len: Out<c_int>,
+        ordering: Out<c_int>,
+        ticks_per_second: Out<MPI_Count>,
+        max_ticks: Out<MPI_Count>,
+        info: Out<MPI_Info>,
+    ) -> c_int {
         answer(|| {
             let _ = (source_index, name, name_len, desc, desc_len, ordering, ticks_per_second, max_ticks, info);
             check()?;

@@ -1,7 +1,8 @@
 //! Chapter "topology" (MPI-5.0 §8).
 //!
-//! With `reorder`, `MPI_Cart_create` lays the grid out in blocks of one host each where that leaves fewer neighbours on
-//! different hosts (`topology/placement.rs`). All else keeps the order of the old communicator, as the standard allows.
+//! With `reorder`, `MPI_Cart_create` lays the grid out in blocks of one host each where that leaves fewer
+//! neighbours on different hosts (`topology/placement.rs`). All else keeps the order of the old communicator,
+//! as the standard allows.
 
 use crate::abi::*;
 use crate::api::comm::{color_of_host, create, split};
@@ -245,11 +246,12 @@ fn check_info(info: MPI_Info) -> Result<(), Fault> {
     if info == MPI_INFO_NULL { Ok(()) } else { crate::info::with(info, |_| Ok(())) }
 }
 
-/// An edge on its way to the processes that it touches: the other end, the weight, 1 where it ends at the receiver.
+/// An edge on its way to the processes that it touches: the other end, the weight, 1 where it ends at the
+/// receiver.
 type Touching = [c_int; 3];
 
-/// The edges that touch this process, from those that all processes give. Collective. In the order of the processes
-/// that gave them, and as these gave them.
+/// The edges that touch this process, from those that all processes give. Collective. In the order of the
+/// processes that gave them, and as these gave them.
 fn touching(comm: MPI_Comm, size: u32, given: &[(Rank, Rank, c_int)]) -> Result<DistGraph, Fault> {
     let mut outgoing: Vec<Vec<Touching>> = vec![Vec::new(); size as usize];
     for (from, to, weight) in given {
@@ -327,7 +329,14 @@ api! {
     }
 
     /// MPI-5.0 §8.5.1. Processes beyond the grid get `MPI_COMM_NULL`; the grid has the first ones.
-    fn MPI_Cart_create(comm_old: MPI_Comm, ndims: c_int, dims: In<c_int>, periods: In<c_int>, reorder: c_int, comm_cart: Out<MPI_Comm>) on comm_old {
+    fn MPI_Cart_create(
+        comm_old: MPI_Comm,
+        ndims: c_int,
+        dims: In<c_int>,
+        periods: In<c_int>,
+        reorder: c_int,
+        comm_cart: Out<MPI_Comm>,
+    ) on comm_old {
         let (group, _) = members(comm_old)?;
         let grid = grid(ndims, dims, periods, group.size())?;
         comm_cart.set("comm_cart", cart_create(comm_old, grid, reorder != 0)?)
@@ -351,7 +360,13 @@ api! {
     }
 
     /// MPI-5.0 §8.5.5
-    fn MPI_Cart_get(comm: MPI_Comm, maxdims: c_int, dims: Out<c_int>, periods: Out<c_int>, coords: Out<c_int>) on comm {
+    fn MPI_Cart_get(
+        comm: MPI_Comm,
+        maxdims: c_int,
+        dims: Out<c_int>,
+        periods: Out<c_int>,
+        coords: Out<c_int>,
+    ) on comm {
         let place = Place::of(comm)?;
         let grid = place.cartesian()?;
         check_room("maxdims", maxdims, grid.dims.len())?;
@@ -387,7 +402,13 @@ api! {
     }
 
     /// MPI-5.0 §8.5.6
-    fn MPI_Cart_shift(comm: MPI_Comm, direction: c_int, disp: c_int, rank_source: Out<c_int>, rank_dest: Out<c_int>) on comm {
+    fn MPI_Cart_shift(
+        comm: MPI_Comm,
+        direction: c_int,
+        disp: c_int,
+        rank_source: Out<c_int>,
+        rank_dest: Out<c_int>,
+    ) on comm {
         let place = Place::of(comm)?;
         let grid = place.cartesian()?;
         let count = grid.dims.len();
@@ -400,14 +421,27 @@ api! {
     }
 
     /// The place that `MPI_Cart_create` gives without reordering.
-    fn MPI_Cart_map(comm: MPI_Comm, ndims: c_int, dims: In<c_int>, periods: In<c_int>, newrank: Out<c_int>) on comm {
+    fn MPI_Cart_map(
+        comm: MPI_Comm,
+        ndims: c_int,
+        dims: In<c_int>,
+        periods: In<c_int>,
+        newrank: Out<c_int>,
+    ) on comm {
         let (size, rank) = comm_size(comm)?;
         let grid = grid(ndims, dims, periods, size)?;
         newrank.set("newrank", if rank < grid.size() { rank as c_int } else { MPI_UNDEFINED })
     }
 
     /// MPI-5.0 §8.5.3. Processes beyond the graph get `MPI_COMM_NULL`.
-    fn MPI_Graph_create(comm_old: MPI_Comm, nnodes: c_int, indx: In<c_int>, edges: In<c_int>, reorder: c_int, comm_graph: Out<MPI_Comm>) on comm_old {
+    fn MPI_Graph_create(
+        comm_old: MPI_Comm,
+        nnodes: c_int,
+        indx: In<c_int>,
+        edges: In<c_int>,
+        reorder: c_int,
+        comm_graph: Out<MPI_Comm>,
+    ) on comm_old {
         let _ = reorder;
         let (group, _) = members(comm_old)?;
         let graph = graph(nnodes, indx, edges, group.size())?;
@@ -427,7 +461,13 @@ api! {
     }
 
     /// Arrays that are too short get the first elements.
-    fn MPI_Graph_get(comm: MPI_Comm, maxindex: c_int, maxedges: c_int, indx: Out<c_int>, edges: Out<c_int>) on comm {
+    fn MPI_Graph_get(
+        comm: MPI_Comm,
+        maxindex: c_int,
+        maxedges: c_int,
+        indx: Out<c_int>,
+        edges: Out<c_int>,
+    ) on comm {
         let place = Place::of(comm)?;
         let graph = place.graph()?;
         let first = |max: c_int, count: usize| usize::try_from(max).unwrap_or(0).min(count);
@@ -454,7 +494,13 @@ api! {
     }
 
     /// The place that `MPI_Graph_create` gives.
-    fn MPI_Graph_map(comm: MPI_Comm, nnodes: c_int, indx: In<c_int>, edges: In<c_int>, newrank: Out<c_int>) on comm {
+    fn MPI_Graph_map(
+        comm: MPI_Comm,
+        nnodes: c_int,
+        indx: In<c_int>,
+        edges: In<c_int>,
+        newrank: Out<c_int>,
+    ) on comm {
         let (size, rank) = comm_size(comm)?;
         let graph = graph(nnodes, indx, edges, size)?;
         let is_in = (rank as usize) < graph.ends.len();
@@ -516,7 +562,12 @@ api! {
     }
 
     /// MPI-5.0 §8.5.5
-    fn MPI_Dist_graph_neighbors_count(comm: MPI_Comm, indegree: Out<c_int>, outdegree: Out<c_int>, weighted: Out<c_int>) on comm {
+    fn MPI_Dist_graph_neighbors_count(
+        comm: MPI_Comm,
+        indegree: Out<c_int>,
+        outdegree: Out<c_int>,
+        weighted: Out<c_int>,
+    ) on comm {
         let place = Place::of(comm)?;
         let graph = place.dist_graph()?;
         indegree.set("indegree", graph.sources.ranks.len() as c_int)?;
@@ -524,8 +575,8 @@ api! {
         weighted.set("weighted", c_int::from(graph.is_weighted))
     }
 
-    /// Arrays that are too short get the first neighbours. A graph without weights leaves the arrays of weights as they
-    /// are.
+    /// Arrays that are too short get the first neighbours. A graph without weights leaves the arrays of
+    /// weights as they are.
     fn MPI_Dist_graph_neighbors(
         comm: MPI_Comm,
         maxindegree: c_int,

@@ -1,7 +1,8 @@
-//! One process' access to a file: a range of a view's data on one side, elements in memory on the other (MPI-5.0 §14.4).
+//! One process' access to a file: a range of a view's data on one side, elements in memory on the other
+//! (MPI-5.0 §14.4).
 //!
-//! Both sides are packed streams: the view's layout names the pieces of the file, the datatype's the pieces of memory, and
-//! the engine here walks both at once. How the data goes:
+//! Both sides are packed streams: the view's layout names the pieces of the file, the datatype's the pieces
+//! of memory, and the engine here walks both at once. How the data goes:
 //!
 //! | file | memory | way |
 //! |---|---|---|
@@ -11,8 +12,9 @@
 //! | small pieces close together | any | windows of the file through a buffer (data sieving) |
 //! | other pieces | any | each as above |
 //!
-//! A write by windows also writes the holes between its pieces, so it locks the window, reads it, and writes it. That is
-//! right only if all who write lock: the processes that opened a file agree on it when they set the view (`sieves`).
+//! A write by windows also writes the holes between its pieces, so it locks the window, reads it, and writes
+//! it. That is right only if all who write lock: the processes that opened a file agree on it when they set
+//! the view (`sieves`).
 
 use super::sys::{Errno, Fd, Lock, Scratch, Way};
 use super::view::View;
@@ -26,7 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const CHUNK_BYTES: usize = 1 << 20;
 /// Pieces of memory at least so long on average go by vectored calls.
 const VECTORED_BYTES_MIN: usize = 2048;
-/// Sieving reads holes and saves a call a piece: worth it up to so many bytes of hole. A write does both ways.
+/// Sieving reads holes and saves a call a piece: worth it up to so many bytes of hole. A write does both
+/// ways.
 const HOLE_BYTES_MAX: usize = 4096;
 /// Pieces that a choice looks at.
 const SAMPLE_COUNT: usize = 64;
@@ -35,7 +38,8 @@ const SAMPLE_COUNT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) fd: Fd,
-    /// Threads of this process that lock ranges take turns: the ranges belong to the open file, not to a thread.
+    /// Threads of this process that lock ranges take turns: the ranges belong to the open file, not to a
+    /// thread.
     turns: Mutex<()>,
     /// Something was written since the last [`sync`](Self::sync).
     is_dirty: AtomicBool,

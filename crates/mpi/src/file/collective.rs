@@ -1,8 +1,9 @@
 //! Access by all processes at once (MPI-5.0 §14.4.5): two-phase.
 //!
-//! Where the processes' pieces are small and lie between each other's, some of them, the *aggregators*, read and write for
-//! all. The range of the file that all pieces together reach over is divided among them; each goes through its part by
-//! windows of `cb_buffer_size` bytes, and in each round the others send it the pieces that lie in its window:
+//! Where the processes' pieces are small and lie between each other's, some of them, the *aggregators*, read
+//! and write for all. The range of the file that all pieces together reach over is divided among them; each
+//! goes through its part by windows of `cb_buffer_size` bytes, and in each round the others send it the
+//! pieces that lie in its window:
 //!
 //! ```text
 //!   write:  each process    list of pieces and their data  ──►  aggregator: put together, one write
@@ -10,8 +11,8 @@
 //!                           data                           ◄──
 //! ```
 //!
-//! Where processes write to the same place, the data of the highest rank stays, in all windows alike. Where nothing is to be
-//! gained, each process goes on its own, which all decide from the same numbers.
+//! Where processes write to the same place, the data of the highest rank stays, in all windows alike. Where
+//! nothing is to be gained, each process goes on its own, which all decide from the same numbers.
 
 use super::File;
 use super::access::{Access, Cursor, get, put, zero};
@@ -308,8 +309,8 @@ impl Window<'_> {
     }
 }
 
-/// Does an access that all processes do. `None`: each is to go on its own. A process whose arguments are wrong takes part
-/// in the decision only.
+/// Does an access that all processes do. `None`: each is to go on its own. A process whose arguments are
+/// wrong takes part in the decision only.
 pub(super) fn run(file: &File, way: Way, access: Result<&Access, &Fault>) -> Result<Option<usize>, Fault> {
     let failed =
         |class: c_int| Told { class: class as u64, range: (0, 0), bytes: 0, piece_bytes: 0, is_plain: false };

@@ -1,4 +1,5 @@
-//! Hints for files (MPI-5.0 §14.2.8): those that mean something here, and the names by which ROMIO's users know them.
+//! Hints for files (MPI-5.0 §14.2.8): those that mean something here, and the names by which ROMIO's users
+//! know them.
 
 use crate::abi::*;
 use crate::fault::Fault;

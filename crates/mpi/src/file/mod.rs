@@ -1,8 +1,8 @@
 //! Files (MPI-5.0 §14), on files of POSIX.
 //!
-//! A [`File`] is what a handle stands for: an open descriptor ([`access::Store`]), the processes that opened it together
-//! ([`party`]), and what changes: view, pointers, hints. No lock is held while data moves; an access keeps the view that it
-//! was started with.
+//! A [`File`] is what a handle stands for: an open descriptor ([`access::Store`]), the processes that opened
+//! it together ([`party`]), and what changes: view, pointers, hints. No lock is held while data moves; an
+//! access keeps the view that it was started with.
 //!
 //! ```text
 //!   call         the data access routines: arguments, offsets, pointers, how a call ends
@@ -14,8 +14,8 @@
 //!   sys          system calls
 //! ```
 //!
-//! What is absent: a cache. What a write has given to the system is there for every other process on the host, so
-//! `MPI_File_sync` has only to have it stored.
+//! What is absent: a cache. What a write has given to the system is there for every other process on the
+//! host, so `MPI_File_sync` has only to have it stored.
 
 pub(crate) mod access;
 pub(crate) mod call;

@@ -42,7 +42,8 @@ fn check_amode(amode: c_int) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The path of a name. As with ROMIO, a word for the kind of file system may stand before it, which means nothing here.
+/// The path of a name. As with ROMIO, a word for the kind of file system may stand before it, which means
+/// nothing here.
 fn path(name: &[u8]) -> Result<CString, Fault> {
     let name = [&b"ufs:"[..], b"nfs:"].iter().find_map(|kind| name.strip_prefix(*kind)).unwrap_or(name);
     if name.is_empty() {

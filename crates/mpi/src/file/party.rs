@@ -1,7 +1,7 @@
 //! The processes that have a file open together, and what they tell each other in collective calls.
 //!
-//! They have a communicator of their own, which no handle of the program names: a duplicate without attributes, whose
-//! messages no receive of the program can take.
+//! They have a communicator of their own, which no handle of the program names: a duplicate without
+//! attributes, whose messages no receive of the program can take.
 
 use super::sys::Scratch;
 use crate::abi::*;
@@ -59,7 +59,8 @@ impl Party {
         Ok(core.free_comm(freed.id())?)
     }
 
-    /// Of each process, the lowest rank on its host, as far as this process can tell: all others count as other hosts.
+    /// Of each process, the lowest rank on its host, as far as this process can tell: all others count as
+    /// other hosts.
     pub(crate) fn first_rank_here(&self) -> Result<Rank, Fault> {
         let mut process = process()?;
         let shm = process.engine().device.shm();

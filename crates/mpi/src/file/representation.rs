@@ -1,7 +1,9 @@
-//! How data is written in a file (MPI-5.0 §14.5): as in memory, in `external32`, or as functions of the program convert it.
+//! How data is written in a file (MPI-5.0 §14.5): as in memory, in `external32`, or as functions of the
+//! program convert it.
 //!
-//! In a file, a datatype has the extents of its basic types there. Displacements that a constructor took in elements follow
-//! them; those in bytes are kept. So the datatype is made again from basic types of other sizes.
+//! In a file, a datatype has the extents of its basic types there. Displacements that a constructor took in
+//! elements follow them; those in bytes are kept. So the datatype is made again from basic types of other
+//! sizes.
 
 use crate::abi::*;
 use crate::datatype::{self, Dimension, Made, Order, Type};
@@ -325,7 +327,8 @@ impl UserRepresentation {
         })
     }
 
-    /// Has a function of the program convert the first `count` elements; `file` is as long as they are in files.
+    /// Has a function of the program convert the first `count` elements; `file` is as long as they are in
+    /// files.
     fn convert(
         &self,
         function: Callback,
@@ -341,8 +344,9 @@ impl UserRepresentation {
             let memory = elements.memory.cast_mut();
             let to = file[done * each..].as_mut_ptr().cast();
             let (position, extra) = (done as MPI_Offset, self.extra_state.0);
-            // SAFETY: the program registered the pointer as this kind of function. Its buffer holds the elements by the
-            // description of the call that it passed it to, and `file` the part of them. No lock is held.
+            // SAFETY: the program registered the pointer as this kind of function. Its buffer holds the
+            // elements by the description of the call that it passed it to, and `file` the part of them. No
+            // lock is held.
             let code = unsafe {
                 if self.is_large {
                     let function = std::mem::transmute::<usize, LargeConversion>(function.0);

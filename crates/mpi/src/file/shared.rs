@@ -1,9 +1,10 @@
 //! The shared file pointer (MPI-5.0 §14.4.4): a number in a file of its own, read and changed under a lock.
 //!
-//! Any process may move it at any time while the others compute, so keeping it at one process would need that process'
-//! help for each access. A locked file needs nobody's, and works across hosts that share the file system. Where all
-//! processes are on one host, the file is memory of rank 0's that has no name and leaves nothing behind; else it is a
-//! hidden file beside the opened one, made by the first access that needs it and removed when the file is closed.
+//! Any process may move it at any time while the others compute, so keeping it at one process would need that
+//! process' help for each access. A locked file needs nobody's, and works across hosts that share the file
+//! system. Where all processes are on one host, the file is memory of rank 0's that has no name and leaves
+//! nothing behind; else it is a hidden file beside the opened one, made by the first access that needs it and
+//! removed when the file is closed.
 
 use super::sys::{Errno, Fd, Lock, Scratch, Way, unlink};
 use crate::abi::MPI_Offset;

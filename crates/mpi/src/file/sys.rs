@@ -146,7 +146,8 @@ impl Fd {
         }
     }
 
-    /// Locks a range, waiting for others to unlock it. The lock belongs to this open file, whatever thread calls.
+    /// Locks a range, waiting for others to unlock it. The lock belongs to this open file, whatever thread
+    /// calls.
     pub(crate) fn lock(&self, (from, to): (u64, u64), lock: Lock) -> Result<(), Errno> {
         let kind = if lock == Lock::Shared { libc::F_RDLCK } else { libc::F_WRLCK };
         self.set_lock((from, to), kind)
@@ -209,8 +210,8 @@ impl Fd {
     fn transfer_list(&self, way: Way, at: i64, list: &[libc::iovec]) -> Result<usize, Errno> {
         let (fd, first) = (self.0.as_raw_fd(), list[0]);
         let count = list.len() as c_int;
-        // SAFETY: the pieces are buffers of a call under way: valid for reads and, of one that reads the file, for writes
-        // (`Buffer::from_raw_parts`); nothing else is passed.
+        // SAFETY: the pieces are buffers of a call under way: valid for reads and, of one that reads the
+        // file, for writes (`Buffer::from_raw_parts`); nothing else is passed.
         retried(|| unsafe {
             match (way, list.len()) {
                 (Way::Read, 1) => libc::pread(fd, first.iov_base, first.iov_len.min(BYTES_MAX), at),
@@ -273,7 +274,8 @@ impl Scratch {
 
     /// The memory, for as long as this lives and is not made longer.
     pub(crate) fn buffer(&mut self) -> Buffer {
-        // SAFETY: the vector stays where it is until `resize`, and its owner keeps it while the buffer is in use.
+        // SAFETY: the vector stays where it is until `resize`, and its owner keeps it while the buffer is in
+        // use.
         unsafe { Buffer::from_raw_parts(self.memory.as_mut_ptr(), self.len) }
     }
 }
@@ -281,8 +283,9 @@ impl Scratch {
 /// What is handed to another thread with the memory that it uses.
 pub(crate) struct Handed<T>(pub(crate) T);
 
-// SAFETY: only this chapter makes one, of an access to a file whose addresses nobody else uses until it is over: the call
-// that hands it over does not look at them again, and the program may not touch them (MPI-5.0 §14.4.2).
+// SAFETY: only this chapter makes one, of an access to a file whose addresses nobody else uses until it is
+// over: the call that hands it over does not look at them again, and the program may not touch them (MPI-5.0
+// §14.4.2).
 unsafe impl<T> Send for Handed<T> {}
 
 impl<T> Handed<T> {

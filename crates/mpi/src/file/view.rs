@@ -1,5 +1,5 @@
-//! What a process sees of a file (MPI-5.0 §14.3): the data of filetypes that follow each other without end from a
-//! displacement on, counted in etypes.
+//! What a process sees of a file (MPI-5.0 §14.3): the data of filetypes that follow each other without end
+//! from a displacement on, counted in etypes.
 
 use super::representation::Representation;
 use super::sys::Errno;

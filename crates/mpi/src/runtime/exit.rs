@@ -51,8 +51,8 @@ pub(super) fn guarded(thread: &str, name: &str, run: impl FnOnce()) {
     }
 }
 
-/// Has a function called when the program exits. Where there is no place for one more the process ends without it, which
-/// its launcher reports as an early end.
+/// Has a function called when the program exits. Where there is no place for one more the process ends
+/// without it, which its launcher reports as an early end.
 pub(super) fn call_at_exit(function: extern "C" fn()) {
     // SAFETY: a function without arguments that unwinds nowhere. The library is never unloaded, so it stays.
     unsafe { libc::atexit(function) };

@@ -1,9 +1,10 @@
-//! Progress while the program computes: the mode in force, and the helper thread of mode *assisted*. (Mode *offload* is in
-//! `offload/`.)
+//! Progress while the program computes: the mode in force, and the helper thread of mode *assisted*. (Mode
+//! *offload* is in `offload/`.)
 //!
-//! A rendezvous needs both sides: a message of which the other side is to be told, or whose next piece is to be sent, stands
-//! still while the program that owns it computes. In mode *inline* it does; in mode *assisted*, the default, a thread of
-//! ours goes on with it. It must cost nothing as long as it is not needed, so it goes through three states:
+//! A rendezvous needs both sides: a message of which the other side is to be told, or whose next piece is to
+//! be sent, stands still while the program that owns it computes. In mode *inline* it does; in mode
+//! *assisted*, the default, a thread of ours goes on with it. It must cost nothing as long as it is not
+//! needed, so it goes through three states:
 //!
 //! ```text
 //!            a call leaves work behind                    nobody called for TICK, there is work
@@ -14,15 +15,16 @@
 //!     └───────────────────────────────── nothing left to do ───────────────────────────────────────────┘
 //! ```
 //!
-//! Where processes are elsewhere, something is unacknowledged after each message, which is no work as long as calls come: a
-//! dozing helper then sets itself a clock (`LINKS_TICK`), and goes on when nobody has called for so long. It would cost
-//! a ping-pong 3 to 4 % to tick instead; so it costs about 1 %.
+//! Where processes are elsewhere, something is unacknowledged after each message, which is no work as long as
+//! calls come: a dozing helper then sets itself a clock (`LINKS_TICK`), and goes on when nobody has called
+//! for so long. It would cost a ping-pong 3 to 4 % to tick instead; so it costs about 1 %.
 //!
-//! *Watching* it makes progress until there is none to make, says to the device that the process sleeps, lets go of
-//! the process and sleeps where an arrival wakes it. The first call that comes sends it back to ticking. A program that
-//! only ever waits inside of its calls never starts it.
+//! *Watching* it makes progress until there is none to make, says to the device that the process sleeps, lets
+//! go of the process and sleeps where an arrival wakes it. The first call that comes sends it back to
+//! ticking. A program that only ever waits inside of its calls never starts it.
 //!
-//! It never runs a function of the user's (a reduction, say): the core puts such steps off until a call comes.
+//! It never runs a function of the user's (a reduction, say): the core puts such steps off until a call
+//! comes.
 //!
 //! With `MPI_THREAD_MULTIPLE` it also watches for threads that wait: these sleep until something completes
 //! ([`Resting`]), and the helper, which is woken by arrivals, tells them.
@@ -50,13 +52,15 @@ use super::sleepers::{COMPLETED, RESTING, WATCHING, nap, set_nap, tell_resting};
 const TICK: Duration = Duration::from_micros(500);
 /// After so many ticks at each of which there had been calls it ticks at half that rate.
 const EAGER_TICKS: u32 = 8;
-/// After so many ticks at each of which there had been calls it dozes: the next call that leaves work wakes it.
+/// After so many ticks at each of which there had been calls it dozes: the next call that leaves work wakes
+/// it.
 const BUSY_TICKS: u32 = 50;
-/// How often it looks whether anybody calls while calls leave nothing but links behind: sooner none has anything to say (an
-/// acknowledgement waits for 2 ms), and each time costs a program that uses the core some 20 µs.
+/// How often it looks whether anybody calls while calls leave nothing but links behind: sooner none has
+/// anything to say (an acknowledgement waits for 2 ms), and each time costs a program that uses the core some
+/// 20 µs.
 const LINKS_TICK: Duration = Duration::from_millis(4);
-/// While data moves it looks again and again for so long before it sleeps: a wake-up for every acknowledgement would keep the
-/// other side waiting.
+/// While data moves it looks again and again for so long before it sleeps: a wake-up for every
+/// acknowledgement would keep the other side waiting.
 const LOOKS_TIME: Duration = Duration::from_micros(50);
 
 /// The kernel can do what the lock needs, and there is somebody to talk to.
@@ -82,8 +86,8 @@ pub(super) fn prepare(process: &mut Process, is_alone: bool) {
     set_nap(nap);
 }
 
-/// Goes over to a mode; gives the one in force then: without the kernel's help, or alone, that is *inline*. No call is
-/// inside.
+/// Goes over to a mode; gives the one in force then: without the kernel's help, or alone, that is *inline*.
+/// No call is inside.
 pub(crate) fn set_mode(wanted: Mode) -> Mode {
     let nap = nap();
     let mut mode = match wanted {
@@ -286,8 +290,8 @@ pub(crate) struct Resting {
 }
 
 impl Resting {
-    /// Begins; look once more before the first [`rest`](Self::rest). `None`: nobody would tell it of arrivals.
-    /// `is_watching`: it borrows the engine to look.
+    /// Begins; look once more before the first [`rest`](Self::rest). `None`: nobody would tell it of
+    /// arrivals. `is_watching`: it borrows the engine to look.
     pub(crate) fn begin(is_watching: bool) -> Option<Self> {
         let mode = mode();
         if mode == Mode::Inline {

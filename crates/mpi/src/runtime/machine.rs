@@ -37,8 +37,8 @@ pub(crate) struct Clock {
     rounds_count: u32,
 }
 
-/// Of so many rounds that find nothing, some 250 ns each at least, one reads the clock; and so does each after one that
-/// found something, when nobody waits for it.
+/// Of so many rounds that find nothing, some 250 ns each at least, one reads the clock; and so does each
+/// after one that found something, when nobody waits for it.
 const ROUNDS_PER_READING: u32 = 16;
 
 impl Clock {
@@ -169,7 +169,8 @@ impl Machine {
         Ok(self.core.start_collective(&mut self.device, comm, schedule)?)
     }
 
-    /// Lets time pass after a round in which nothing happened. `true`: somebody asks what this process waits for.
+    /// Lets time pass after a round in which nothing happened. `true`: somebody asks what this process waits
+    /// for.
     #[inline]
     pub(super) fn pause(&mut self, wait: &mut Wait, asleep: &mut Option<Instant>) -> bool {
         match wait.step() {

@@ -1,7 +1,8 @@
 //! What this process talks through: shared memory where all are on one host, shared memory and TCP otherwise.
 //!
-//! An enum and no trait object: where time counts (`on_device!`), the match is once around the core's own generic
-//! code, which is then compiled for each device by itself; elsewhere the enum is a device as any other.
+//! An enum and no trait object: where time counts (`on_device!`), the match is once around the core's own
+//! generic code, which is then compiled for each device by itself; elsewhere the enum is a device as any
+//! other.
 
 use ayatori_core::buffer::{Buffer, Payload};
 use ayatori_core::device::{

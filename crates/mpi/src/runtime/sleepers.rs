@@ -1,5 +1,5 @@
-//! Who waits, and how they are told: threads that rest in calls until something completes, and the threads of ours that
-//! sleep at the device.
+//! Who waits, and how they are told: threads that rest in calls until something completes, and the threads of
+//! ours that sleep at the device.
 
 use crate::lock::locked;
 use ayatori_devices::threads::{Nap, Signal};
@@ -40,8 +40,8 @@ pub(super) fn nap() -> Option<Arc<Nap>> {
     locked(&NAP).clone()
 }
 
-/// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given responses, or all
-/// are to look for another reason.
+/// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given
+/// responses, or all are to look for another reason.
 pub(super) fn tell(has_answered: bool) {
     // They say that they rest, then look once more; what they are to find was there before this.
     fence(Ordering::SeqCst);

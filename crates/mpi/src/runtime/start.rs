@@ -58,7 +58,8 @@ pub(crate) fn begin_session(asked: Option<c_int>) -> Result<c_int, Fault> {
 
 static END_WITH_PROGRAM: Once = Once::new();
 
-/// The program ends. MPI does, too, if only sessions used it and all have ended: after the last one, another could begin.
+/// The program ends. MPI does, too, if only sessions used it and all have ended: after the last one, another
+/// could begin.
 extern "C" fn at_exit() {
     if phase::phase() != Phase::Running || phase::session_count() > 0 || phase::world() == Phase::Running {
         return;
@@ -125,8 +126,8 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     Ok(required)
 }
 
-/// How long a process that ends waits for its peers to acknowledge the last it sent. They have it: they all are in the
-/// last barrier; only an acknowledgement may be lost with its rail.
+/// How long a process that ends waits for its peers to acknowledge the last it sent. They have it: they all
+/// are in the last barrier; only an acknowledgement may be lost with its rail.
 const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 /// How often it looks for what others send meanwhile.
 const ANSWER_INTERVAL: std::time::Duration = std::time::Duration::from_micros(500);

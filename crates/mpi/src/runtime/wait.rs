@@ -2,8 +2,8 @@
 //!
 //! The thread that called MPI waits itself: it polls, yields, then says that it sleeps, looks once more and
 //! sleeps (MPI/DE, P2). How long each, the device's `WaitPolicy` says; with more ranks than CPUs there is no
-//! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call. Who makes progress
-//! while nobody calls: `helper.rs`.
+//! spinning. With `MPI_THREAD_MULTIPLE` the lock is free while a thread waits, so that others can call. Who
+//! makes progress while nobody calls: `helper.rs`.
 
 use crate::abi::{MPI_Comm, MPI_Request};
 use crate::fault::Fault;
@@ -32,8 +32,8 @@ const BLIND_NAP_MAX: Duration = Duration::from_millis(4);
 /// To borrow the machine for a look takes as long as so many looks do without.
 const LOOKS_PER_BORROW: u32 = 50;
 
-/// How long it sleeps after it has slept for so long: what it waits for comes a sixteenth later than it might, and who waits
-/// for long takes nearly nothing of a CPU.
+/// How long it sleeps after it has slept for so long: what it waits for comes a sixteenth later than it
+/// might, and who waits for long takes nearly nothing of a CPU.
 fn blind_nap(slept: Duration) -> Duration {
     (slept / 16).clamp(BLIND_NAP_MIN, BLIND_NAP_MAX)
 }
@@ -115,7 +115,8 @@ pub(crate) fn wait_for_node(
             return Err(error.into());
         }
         if worked {
-            // What has come may be half done: the next round goes on with it, and only then is there time to sleep.
+            // What has come may be half done: the next round goes on with it, and only then is there time to
+            // sleep.
             wait = device.policy().start();
         }
         if is_shared {
@@ -142,8 +143,8 @@ pub(crate) fn wait_for_node(
     }
 }
 
-/// Makes progress until `done` gives something. The lock is held while `done` runs; in between only where no other
-/// thread may call. `waits` says what for, to those who ask.
+/// Makes progress until `done` gives something. The lock is held while `done` runs; in between only where no
+/// other thread may call. `waits` says what for, to those who ask.
 pub(crate) fn wait_until<R>(
     waits: Waits,
     mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
@@ -189,7 +190,8 @@ pub(crate) fn wait_for_any<R>(
     }
 }
 
-/// Waits for an operation that the engine's thread has, and ends its request. The operation's error is in the completion.
+/// Waits for an operation that the engine's thread has, and ends its request. The operation's error is in the
+/// completion.
 pub(crate) fn wait_remote(process: Guard, request: MPI_Request) -> Result<Completion, Fault> {
     drop(process);
     wait_until(Waits::Remote(request), |process| process.take_remote(request))
@@ -223,8 +225,8 @@ impl Nap {
         }
     }
 
-    /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a moment. `by_borrowing`:
-    /// the engine was borrowed for the look before.
+    /// Sleeps without the lock: until something completes if there is somebody to see to that, else for a
+    /// moment. `by_borrowing`: the engine was borrowed for the look before.
     fn sleep(&mut self, waits: Waits, by_borrowing: bool) {
         match (&self.resting, waits) {
             (Some(resting), _) if resting.is_enough(by_borrowing) => resting.rest(self.seen),
@@ -324,7 +326,8 @@ impl Drop for Awaiting {
     }
 }
 
-/// A test has found nothing: where threads outnumber CPUs the engine's is let to run, for there is no progress without it.
+/// A test has found nothing: where threads outnumber CPUs the engine's is let to run, for there is no
+/// progress without it.
 #[inline]
 pub(crate) fn found_nothing() {
     if mode() == Mode::Offload {

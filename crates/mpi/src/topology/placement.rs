@@ -1,14 +1,14 @@
-//! Which process gets which place in a grid (`reorder`, MPI-5.0 §8.5.1): blocks of the grid on one host each, so that few
-//! neighbours are on different hosts.
+//! Which process gets which place in a grid (`reorder`, MPI-5.0 §8.5.1): blocks of the grid on one host each,
+//! so that few neighbours are on different hosts.
 
 use super::Cartesian;
 use ayatori_core::ids::Rank;
 
 /// The old rank of each new one, if another order than the old has fewer neighbours on different hosts.
 ///
-/// `hosts` names the host of each old rank that will be in the grid. An order is looked for where all hosts have as many of
-/// them, and that number is the size of a block whose sides divide the grid's. It is the same at all processes, for all
-/// give the same arguments.
+/// `hosts` names the host of each old rank that will be in the grid. An order is looked for where all hosts
+/// have as many of them, and that number is the size of a block whose sides divide the grid's. It is the same
+/// at all processes, for all give the same arguments.
 pub(crate) fn cartesian_placement(grid: &Cartesian, hosts: &[u32]) -> Option<Vec<Rank>> {
     let members = members_by_host(hosts);
     let each_count = members.first()?.len();

@@ -1,6 +1,7 @@
 //! Collective operations of a workload: the library's own schedules, on lengths.
 //!
-//! The time that a processor takes to reduce or copy is not counted: inside the process nobody asks a device for it.
+//! The time that a processor takes to reduce or copy is not counted: inside the process nobody asks a device
+//! for it.
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
@@ -17,12 +18,14 @@ use crate::trace;
 const ROOT: u32 = 0;
 
 impl Mpi {
-    /// Takes part in a collective operation over all ranks and waits for its end. `bytes` is the length of the vector or
-    /// message, or of one block where there is a block for each rank; rank 0 is the root where there is one. `algorithm`
-    /// names one of [`Collective::algorithms`]; `None` leaves the choice to the library.
+    /// Takes part in a collective operation over all ranks and waits for its end. `bytes` is the length of
+    /// the vector or message, or of one block where there is a block for each rank; rank 0 is the root where
+    /// there is one. `algorithm` names one of [`Collective::algorithms`]; `None` leaves the choice to the
+    /// library.
     ///
     /// # Errors
-    /// [`Error::Argument`] for an algorithm that does not serve the operation; what a message of it ended with.
+    /// [`Error::Argument`] for an algorithm that does not serve the operation; what a message of it ended
+    /// with.
     pub async fn collective(
         &self,
         operation: Collective,

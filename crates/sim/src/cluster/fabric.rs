@@ -1,8 +1,8 @@
 //! Between processes and the network: clocks, queues to the NIC, shared memory, what is under way.
 //!
-//! A *flight* is a packet of the protocol engine (which the network cuts into packets of its own), or a step of a put or
-//! get. Packets of one process over one rail leave one after the other, so that they arrive in order although a NIC
-//! serves several processes in turn; data of puts and gets goes by itself.
+//! A *flight* is a packet of the protocol engine (which the network cuts into packets of its own), or a step
+//! of a put or get. Packets of one process over one rail leave one after the other, so that they arrive in
+//! order although a NIC serves several processes in turn; data of puts and gets goes by itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -417,7 +417,8 @@ impl Fabric {
         }
     }
 
-    /// Something has arrived: a packet at a process, or a step of a put or get at a NIC, which goes on by itself.
+    /// Something has arrived: a packet at a process, or a step of a put or get at a NIC, which goes on by
+    /// itself.
     fn arrive(&mut self, handle: u32) {
         let flight = &mut self.flights[handle];
         let (from, to) = (flight.from, flight.to);

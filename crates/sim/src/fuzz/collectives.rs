@@ -75,7 +75,8 @@ impl Joint {
         }
     }
 
-    /// The length of the block from one rank to another, in words. Where a rank has one block only, `to` is 0.
+    /// The length of the block from one rank to another, in words. Where a rank has one block only, `to` is
+    /// 0.
     fn words(&self, from: u32, to: u32) -> usize {
         if !self.is_uneven {
             return self.block_words;
@@ -99,7 +100,8 @@ impl Joint {
         Random::for_entity(!self.salt, entity).below(3) as u32
     }
 
-    /// The edges from each rank to one, or from one to each: the other rank, and the name of the edge for its words.
+    /// The edges from each rank to one, or from one to each: the other rank, and the name of the edge for its
+    /// words.
     fn edges(&self, rank: u32, size: u32, is_outgoing: bool) -> impl Iterator<Item = (u32, [u32; 2])> {
         let edges = move |other| {
             let [from, to] = if is_outgoing { [rank, other] } else { [other, rank] };

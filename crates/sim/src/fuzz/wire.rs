@@ -1,9 +1,10 @@
 //! What connects the processes of a world: a simulated network, several rails on it, and moods.
 //!
-//! A rail keeps the order of what one process sends another, if it says so; rails have NICs of their own at different
-//! places of the network, and speeds of their own, so that what goes by one overtakes what goes by another. Where the
-//! engine runs a link in trunk mode (several rails, or one that may break) a rail between two processes fails and comes
-//! back (`faults`), as `ayatori_core::device` has it; and packets are damaged, which is loss without a word.
+//! A rail keeps the order of what one process sends another, if it says so; rails have NICs of their own at
+//! different places of the network, and speeds of their own, so that what goes by one overtakes what goes by
+//! another. Where the engine runs a link in trunk mode (several rails, or one that may break) a rail between
+//! two processes fails and comes back (`faults`), as `ayatori_core::device` has it; and packets are damaged,
+//! which is loss without a word.
 
 mod faults;
 mod fronts;
@@ -117,7 +118,8 @@ struct Lane {
     is_connected: bool,
     /// When the rail is free for the next.
     free_ps: u64,
-    /// Gets and puts of the sender that have come to nothing, of which it is told with the end of the connection.
+    /// Gets and puts of the sender that have come to nothing, of which it is told with the end of the
+    /// connection.
     broken: Vec<Token>,
     /// Since when the network has not answered the sender.
     owes_since_ps: Option<u64>,
@@ -380,7 +382,8 @@ impl Wire {
         }
     }
 
-    /// Runs the network through its next occurrences, at most so many and not beyond a time. How many there were.
+    /// Runs the network through its next occurrences, at most so many and not beyond a time. How many there
+    /// were.
     pub(super) fn pump(&mut self, count_max: u64, limit_ps: u64) -> Result<u64, String> {
         for count in 0..count_max {
             match self.network.advance_until(limit_ps).map_err(|deadlock| deadlock.to_string())? {
@@ -470,7 +473,8 @@ impl Wire {
         }
     }
 
-    /// Moves the first so many bytes. `false`: the memory's owner has given the peer up, so it is not there any more.
+    /// Moves the first so many bytes. `false`: the memory's owner has given the peer up, so it is not there
+    /// any more.
     pub(super) fn copy(&mut self, rail: Rail, access: Access, length: usize) -> bool {
         let Access { local, remote, put, .. } = access;
         let cut = usize::from(self.strikes(Bug::TruncatedCopy));
@@ -607,7 +611,8 @@ impl Wire {
         Arrival::Flight(handle)
     }
 
-    /// The next packet of a lane, if it is there: the first sent, or any of the first few where a rail keeps no order.
+    /// The next packet of a lane, if it is there: the first sent, or any of the first few where a rail keeps
+    /// no order.
     fn take_arrived(&mut self, lane: usize, rail: Rail) -> Option<u32> {
         const OUT_OF_ORDER_MAX: u64 = 6;
         let ordered = self.rails.capabilities[usize::from(rail.0)].ordered;
@@ -621,8 +626,8 @@ impl Wire {
         self.lanes[lane].packets.remove(place)
     }
 
-    /// Notes what a packet brings its receiver. What comes before its turn is seen when its turn has come, and what comes
-    /// again is not seen.
+    /// Notes what a packet brings its receiver. What comes before its turn is seen when its turn has come,
+    /// and what comes again is not seen.
     pub(super) fn note(&mut self, (from, to): (u32, u32), header: &[u8], payload: &[u8]) {
         let pair = self.pair(from, to);
         if !self.is_trunk(pair) {

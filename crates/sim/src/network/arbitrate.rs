@@ -1,9 +1,9 @@
 //! An output port's turn: which lane may send, and what sending sets in motion.
 //!
-//! Ports of routers are looked at slice by slice of time (`wheel`), in any order within a slice, so nothing here may
-//! depend on what another port does in the same slice. Three rules keep it so: what a port does to another lies a
-//! lookahead in the future; the credits of a lane are counted by its feeder only; times are the port's own, not the
-//! network's `now_ps`.
+//! Ports of routers are looked at slice by slice of time (`wheel`), in any order within a slice, so nothing
+//! here may depend on what another port does in the same slice. Three rules keep it so: what a port does to
+//! another lies a lookahead in the future; the credits of a lane are counted by its feeder only; times are
+//! the port's own, not the network's `now_ps`.
 
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::routing::Hop;
@@ -66,10 +66,10 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Reads what the next looks of the slice will need, so that it is in the first-level cache by then. They are
-    /// independent of each other, so their cache misses can be on their way together. In stages, each of which finds what
-    /// the one before has fetched: the port; the lane whose turn it probably is; its first packet and the lane ahead of
-    /// it; the port that it will want there.
+    /// Reads what the next looks of the slice will need, so that it is in the first-level cache by then. They
+    /// are independent of each other, so their cache misses can be on their way together. In stages, each of
+    /// which finds what the one before has fetched: the port; the lane whose turn it probably is; its first
+    /// packet and the lane ahead of it; the port that it will want there.
     #[inline(always)]
     fn touch_ahead(&self) {
         const STAGE: usize = 3;
@@ -138,7 +138,8 @@ impl<P: Probe> Network<P> {
     fn find_among_many(&mut self, port: u32, first_lane: u32, turn: u32, look: &mut Look) -> Option<u32> {
         let words = 1 + self.more_words;
         let (turn_word, turn_bit) = (turn as usize / 64 % words, turn % 64);
-        // The word of the lane whose turn it is comes first with the bits from there on, last with those before.
+        // The word of the lane whose turn it is comes first with the bits from there on, last with those
+        // before.
         for step in 0..=words {
             let word = (turn_word + step) % words;
             let mut bits = *self.requests(port, word);
@@ -323,7 +324,8 @@ impl<P: Probe> Network<P> {
             self.promote_head(lane_id);
         }
         self.return_credit(lane_id, packet.bytes, done_ps);
-        // A lane that wants this port and is not ready by then costs a look in vain, which is rare and harmless.
+        // A lane that wants this port and is not ready by then costs a look in vain, which is rare and
+        // harmless.
         if self.ports[port as usize].requests != 0 || self.more_words > 0 {
             self.wake(port, done_ps);
         }
@@ -354,7 +356,8 @@ impl<P: Probe> Network<P> {
         self.wake(out_port, time_ps);
     }
 
-    /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the lane.
+    /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the
+    /// lane.
     #[inline]
     fn return_credit(&mut self, lane_id: u32, bytes: u32, done_ps: u64) {
         let lane = &mut self.lanes[lane_id as usize];
@@ -420,8 +423,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Where a packet leaves the router that it enters by a lane: port and virtual channel, and at how many further
-    /// routers the same follows.
+    /// Where a packet leaves the router that it enters by a lane: port and virtual channel, and at how many
+    /// further routers the same follows.
     #[inline(never)]
     fn route(&self, lane_id: u32, packet: Packet) -> (Hop, u8) {
         let LaneState { switch, first, port, vc, flags, .. } = self.lanes[lane_id as usize];

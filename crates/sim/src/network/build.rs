@@ -11,17 +11,20 @@ use crate::queue::Queue;
 use crate::slab::{NONE, Slab};
 use crate::wheel::Wheel;
 
-/// Fraction bits of the transfer time of a byte. At 2^-20 ps, a packet of 16 MiB at any rate is right to 16 ps.
+/// Fraction bits of the transfer time of a byte. At 2^-20 ps, a packet of 16 MiB at any rate is right to 16
+/// ps.
 pub(super) const BYTE_TIME_BITS: u32 = 20;
 
-/// Pairs of switches whose routes are walked before a network is accepted; larger networks are sampled evenly.
+/// Pairs of switches whose routes are walked before a network is accepted; larger networks are sampled
+/// evenly.
 const CHECKED_PAIR_COUNT: usize = 1 << 14;
 
 impl Network<NoProbe> {
     /// A network at rest at time 0.
     ///
     /// # Errors
-    /// If the configuration, the routing and the graph do not fit together, or a host is not cabled to a switch.
+    /// If the configuration, the routing and the graph do not fit together, or a host is not cabled to a
+    /// switch.
     pub fn new(graph: Graph, routing: Routing, config: Config) -> Result<Network, BuildError> {
         Network::with_probe(graph, routing, config, NoProbe)
     }
@@ -91,8 +94,8 @@ impl<P: Probe> Network<P> {
     }
 }
 
-/// The least time after which one port's doing is felt by another: a packet can be passed on, or has arrived, or its
-/// credit is back.
+/// The least time after which one port's doing is felt by another: a packet can be passed on, or has arrived,
+/// or its credit is back.
 fn lookahead_ps(links: &[LinkClass], config: &Config) -> u64 {
     let shortest_bytes = config.packet_bytes(0).into();
     let felt_ps = |link: &LinkClass| {

@@ -3,7 +3,8 @@
 /// When a router may pass a packet on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switching {
-    /// As soon as its head is there and the next buffer has room for all of it (P. Kermani, L. Kleinrock, 1979).
+    /// As soon as its head is there and the next buffer has room for all of it (P. Kermani, L. Kleinrock,
+    /// 1979).
     CutThrough,
     /// When all of it is there, as most Ethernet switches do.
     StoreAndForward,
@@ -24,7 +25,8 @@ pub enum Arbitration {
     /// The lanes in turn.
     #[default]
     RoundRobin,
-    /// The packet that left its NIC first, whatever way it has come; among equals, in turn. Fair to those from afar.
+    /// The packet that left its NIC first, whatever way it has come; among equals, in turn. Fair to those
+    /// from afar.
     OldestFirst,
 }
 

@@ -1,21 +1,23 @@
 //! Ethernet switches: output queues in shared memory, pause frames (IEEE 802.3x), link aggregation.
 //!
-//! A frame is received into the switch's memory and stands in the queue of the cable that it leaves by, first come, first
-//! served, whatever input it came by; so no frame stands behind another that wants elsewhere. What came in by a cable and
-//! has not left is counted. Above [`SharedBuffer::pause_on_bytes`] the far end of that cable is asked to pause: a pause
-//! frame waits for the frame that is being sent in that direction, takes the cable's latency and its own length, and the
-//! far end finishes the frame it is sending. So nothing is lost as long as an input's share of memory holds that much
-//! more than the threshold. At [`SharedBuffer::pause_off_bytes`] the far end may go on.
+//! A frame is received into the switch's memory and stands in the queue of the cable that it leaves by, first
+//! come, first served, whatever input it came by; so no frame stands behind another that wants elsewhere.
+//! What came in by a cable and has not left is counted. Above [`SharedBuffer::pause_on_bytes`] the far end of
+//! that cable is asked to pause: a pause frame waits for the frame that is being sent in that direction,
+//! takes the cable's latency and its own length, and the far end finishes the frame it is sending. So nothing
+//! is lost as long as an input's share of memory holds that much more than the threshold. At
+//! [`SharedBuffer::pause_off_bytes`] the far end may go on.
 //!
-//! A link of several cables (LAG) is as many queues; a hash of addresses decides which a frame takes ([`cable_of`]). A
-//! NIC of several cables (a bond) does the same with its messages.
+//! A link of several cables (LAG) is as many queues; a hash of addresses decides which a frame takes
+//! ([`cable_of`]). A NIC of several cables (a bond) does the same with its messages.
 //!
-//! Pausing stops all that goes over a cable, so switches can wait for each other in a circle: nothing is pending any more
-//! then, and `standstill` names the circle.
+//! Pausing stops all that goes over a cable, so switches can wait for each other in a circle: nothing is
+//! pending any more then, and `standstill` names the circle.
 //!
 //! Not modelled: the bandwidth that pause frames take, priorities, and loss where pause is off.
 //!
-//! Events are taken in order of time (`queue`), two for a frame and hop: its arrival, and the end of its sending.
+//! Events are taken in order of time (`queue`), two for a frame and hop: its arrival, and the end of its
+//! sending.
 
 use ayatori_fabric::graph::{ChannelId, Graph, SwitchId};
 use ayatori_fabric::routing::Hop;
@@ -105,13 +107,14 @@ pub(super) struct Ethernet {
     buffer: Option<SharedBuffer>,
 }
 
-/// Which of `count` cables a message takes: as Linux' `layer3+4`, addresses being consecutive numbers of a subnet. The
-/// same both ways.
+/// Which of `count` cables a message takes: as Linux' `layer3+4`, addresses being consecutive numbers of a
+/// subnet. The same both ways.
 pub fn cable_of(message: &Message, hash: LagHash, count: u32) -> u32 {
     hash_of(message, hash) % count.max(1)
 }
 
-/// The flow of the connection between two processes: ports that are spread as a system's choice is, the same both ways.
+/// The flow of the connection between two processes: ports that are spread as a system's choice is, the same
+/// both ways.
 pub fn flow_of(from: u32, to: u32) -> u32 {
     let pair = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
     Random::new(pair).next_u64() as u32
@@ -215,8 +218,8 @@ impl Ethernet {
         self.cables.iter().map(|cable| cable.free_ps).max()
     }
 
-    /// The circle of paused cables at a standstill: each waits for memory at its far end, where a frame that came by it
-    /// waits for the next.
+    /// The circle of paused cables at a standstill: each waits for memory at its far end, where a frame that
+    /// came by it waits for the next.
     pub(super) fn circle(&self) -> Vec<u32> {
         let mut waits_for = vec![NONE; self.cables.len()];
         for (at, cable) in self.cables.iter().enumerate().filter(|(_, cable)| cable.paused) {
@@ -398,8 +401,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// The first frame on its way to a switch is there (cut-through: its head): it joins the queue of the cable by which
-    /// it goes on.
+    /// The first frame on its way to a switch is there (cut-through: its head): it joins the queue of the
+    /// cable by which it goes on.
     pub(super) fn on_frame(&mut self, at: u32) {
         let Some(SharedBuffer { pause_on_bytes, .. }) = self.ethernet.buffer else { return };
         let cable = &mut self.ethernet.cables[at as usize];

@@ -5,8 +5,8 @@ use crate::queue::{Class, Queue};
 use crate::slab::{NONE, Slab};
 
 impl MessageQueue {
-    /// Puts a message last. Whether it is the only one, so that the NIC must be woken: if not, the NIC has its next time
-    /// to look, or waits for room, whatever is behind its first message.
+    /// Puts a message last. Whether it is the only one, so that the NIC must be woken: if not, the NIC has
+    /// its next time to look, or waits for room, whatever is behind its first message.
     pub(super) fn push(&mut self, messages: &mut Slab<MessageState>, handle: u32) -> bool {
         messages[handle].next = NONE;
         let before = std::mem::replace(&mut self.tail, handle);

@@ -1,23 +1,24 @@
 //! The packet network: routers with virtual channels and credits, links, NICs.
 //!
-//! Owns: packets from the moment a NIC is given a message until its last byte has arrived, and simulated time.
-//! Deliberately absent: what a message means (the host layer above polls [`Network::advance`]), and payload (a message is
-//! a length).
+//! Owns: packets from the moment a NIC is given a message until its last byte has arrived, and simulated
+//! time. Deliberately absent: what a message means (the host layer above polls [`Network::advance`]), and
+//! payload (a message is a length).
 //!
 //! # Model
 //!
 //! What follows is about routers with credits; Ethernet switches are another model (`ethernet`).
 //!
-//! Routers buffer at the input, one first-in-first-out queue for each virtual channel of each input port (a *lane*), and
-//! every lane has its own way into the crossbar (or all lanes of a port one: [`CrossbarInputs`]). An output port sends one
-//! packet at a time; among the lanes whose first packet wants it, is ready and has room ahead, it takes the next in turn
-//! (round robin), or the one whose packet is the oldest ([`Arbitration`]). Room is counted by credits,
-//! for whole packets (virtual cut-through); a credit travels back for the link's latency, beginning when the packet's
-//! last byte has left the buffer. A NIC is cabled to its router by a link like any other, sends into virtual channel
-//! class 0, and takes in whatever arrives.
+//! Routers buffer at the input, one first-in-first-out queue for each virtual channel of each input port (a
+//! *lane*), and every lane has its own way into the crossbar (or all lanes of a port one:
+//! [`CrossbarInputs`]). An output port sends one packet at a time; among the lanes whose first packet wants
+//! it, is ready and has room ahead, it takes the next in turn (round robin), or the one whose packet is the
+//! oldest ([`Arbitration`]). Room is counted by credits, for whole packets (virtual cut-through); a credit
+//! travels back for the link's latency, beginning when the packet's last byte has left the buffer. A NIC is
+//! cabled to its router by a link like any other, sends into virtual channel class 0, and takes in whatever
+//! arrives.
 //!
-//! For a packet of `L` bytes whose first bit leaves for a router at time 0, over a link of latency `l` and rate `r`, and
-//! with flits of `f` bytes:
+//! For a packet of `L` bytes whose first bit leaves for a router at time 0, over a link of latency `l` and
+//! rate `r`, and with flits of `f` bytes:
 //!
 //! ```text
 //!   head arrives    l + f / r                 the router now has the first flit
@@ -31,19 +32,21 @@
 //!
 //! # Cost
 //!
-//! Nothing here happens per flit or cycle. A packet is put into the queue of the next router at the moment it starts on
-//! the link, with the time at which it will be ready; an output port has one pending event, at the earliest time at which
-//! it could send. So a packet-hop is one event where links are busy. Credits are lists of times, looked at only when
-//! short; only a port found short of credits is woken by one. A packet is routed once for all hops that go straight on.
+//! Nothing here happens per flit or cycle. A packet is put into the queue of the next router at the moment it
+//! starts on the link, with the time at which it will be ready; an output port has one pending event, at the
+//! earliest time at which it could send. So a packet-hop is one event where links are busy. Credits are lists
+//! of times, looked at only when short; only a port found short of credits is woken by one. A packet is
+//! routed once for all hops that go straight on.
 //!
 //! # Order
 //!
-//! Everything that a router port does to another lies in the future by at least the *lookahead*: a link's latency and a
-//! flit or credit. So time is cut into slices no longer than that, and the ports to be looked at within one are taken in
-//! any order, unsorted (`wheel`). Then the other events of the slice follow (NICs, what the caller is told, timers), in
-//! order of time, class and entity (`queue`); what they do to router ports is in a later slice too. The result is a
-//! function of the input alone, and the same as if all had been done in order of time. With [`CrossbarInputs::PerPort`]
-//! outputs of a router do feel each other at once, so slices are a picosecond long.
+//! Everything that a router port does to another lies in the future by at least the *lookahead*: a link's
+//! latency and a flit or credit. So time is cut into slices no longer than that, and the ports to be looked
+//! at within one are taken in any order, unsorted (`wheel`). Then the other events of the slice follow (NICs,
+//! what the caller is told, timers), in order of time, class and entity (`queue`); what they do to router
+//! ports is in a later slice too. The result is a function of the input alone, and the same as if all had
+//! been done in order of time. With [`CrossbarInputs::PerPort`] outputs of a router do feel each other at
+//! once, so slices are a picosecond long.
 
 mod arbitrate;
 mod build;
@@ -86,8 +89,8 @@ pub struct Message {
     pub bytes: u64,
     /// Silence of the sending NIC after each packet of this message.
     pub gap: Gap,
-    /// The connection between the two NICs that it belongs to, as two port numbers of 16 bits: with the NICs it decides
-    /// which cable of an aggregated link is taken.
+    /// The connection between the two NICs that it belongs to, as two port numbers of 16 bits: with the NICs
+    /// it decides which cable of an aggregated link is taken.
     pub flow: u32,
     /// The caller's name for it.
     pub token: u32,
@@ -149,15 +152,16 @@ pub enum BuildError {
     TooLarge(usize),
 }
 
-/// Watches the network, for traces. All methods do nothing unless implemented; with [`NoProbe`] they cost nothing.
-/// Transmissions of different channels are told out of order, by less than the network's least latency.
+/// Watches the network, for traces. All methods do nothing unless implemented; with [`NoProbe`] they cost
+/// nothing. Transmissions of different channels are told out of order, by less than the network's least
+/// latency.
 pub trait Probe {
     /// Whether transmissions are to be told at all.
     fn watches(&self) -> bool {
         true
     }
-    /// A packet of `bytes` occupies `channel` from `start_ps` to `end_ps`; of an Ethernet link of several cables it
-    /// occupies one, which is told as that part of the time.
+    /// A packet of `bytes` occupies `channel` from `start_ps` to `end_ps`; of an Ethernet link of several
+    /// cables it occupies one, which is told as that part of the time.
     fn on_transmit(&mut self, _channel: ChannelId, _start_ps: u64, _end_ps: u64, _bytes: u32) {}
     /// A message was given to its NIC.
     fn on_send(&mut self, _time_ps: u64, _handle: u32, _message: &Message) {}
@@ -230,7 +234,8 @@ struct PortState {
     free_ps: u64,
     /// The pending look, `u64::MAX` if none.
     wake_ps: u64,
-    /// The router's lanes that want this output, a bit each; from the 65th on they are in `Network::more_requests`.
+    /// The router's lanes that want this output, a bit each; from the 65th on they are in
+    /// `Network::more_requests`.
     requests: u64,
     /// Bytes sent.
     sent_bytes: u64,
@@ -250,13 +255,13 @@ struct PortState {
     link: u16,
 }
 
-/// A virtual channel of an input port: the queue in front of the crossbar, and (used by the far output) its credits.
-/// One cache line, with all that a packet entering needs to know about where it is.
+/// A virtual channel of an input port: the queue in front of the crossbar, and (used by the far output) its
+/// credits. One cache line, with all that a packet entering needs to know about where it is.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 struct LaneState {
-    /// The first packet may start, as far as this lane is concerned; while the queue is empty, the time at which the
-    /// last one is gone.
+    /// The first packet may start, as far as this lane is concerned; while the queue is empty, the time at
+    /// which the last one is gone.
     ready_ps: u64,
     /// When the first credit on its way is back; `u64::MAX` if none is on its way.
     return_ps: u64,
@@ -400,7 +405,8 @@ pub struct Network<P: Probe = NoProbe> {
     /// For routers with more than 64 lanes: `more_words` more words of requests for each port.
     more_requests: Vec<u64>,
     more_words: usize,
-    /// With [`CrossbarInputs::PerPort`]: when each port has passed on the packet that it is passing on. Empty otherwise.
+    /// With [`CrossbarInputs::PerPort`]: when each port has passed on the packet that it is passing on. Empty
+    /// otherwise.
     input_free_ps: Vec<u64>,
     /// Indexed by port and virtual channel.
     lanes: Vec<LaneState>,
@@ -503,8 +509,8 @@ impl<P: Probe> Network<P> {
         &mut self.probe
     }
 
-    /// For every direction of every link in use (Ethernet: of every cable): bytes and packets sent, and the time packets
-    /// waited for it.
+    /// For every direction of every link in use (Ethernet: of every cable): bytes and packets sent, and the
+    /// time packets waited for it.
     pub fn channel_loads(&self) -> impl Iterator<Item = ChannelLoad> + '_ {
         let of_ethernet = self.ethernet.is_used();
         let ports = if of_ethernet { &[] } else { &self.ports[..] };
@@ -525,7 +531,8 @@ impl<P: Probe> Network<P> {
         self.ethernet.held_max_bytes()
     }
 
-    /// Bytes of memory that the state of ports, lanes and NICs takes: what a network costs before any traffic.
+    /// Bytes of memory that the state of ports, lanes and NICs takes: what a network costs before any
+    /// traffic.
     pub fn idle_memory_bytes(&self) -> usize {
         size_of_val(&*self.ports)
             + size_of_val(&*self.lanes)
@@ -575,13 +582,14 @@ impl<P: Probe> Network<P> {
     /// Runs to the next thing the caller is to be told. `None`: nothing is pending any more.
     ///
     /// # Errors
-    /// [`Deadlock`] when messages are outstanding but nothing can move any more, also while timers are pending.
+    /// [`Deadlock`] when messages are outstanding but nothing can move any more, also while timers are
+    /// pending.
     pub fn advance(&mut self) -> Result<Option<Occurrence>, Deadlock> {
         self.advance_until(u64::MAX)
     }
 
-    /// As [`Network::advance`], but not beyond `limit_ps`: `None` then means that nothing is to be told up to that time,
-    /// at which the simulation now stands (unless nothing is pending at all).
+    /// As [`Network::advance`], but not beyond `limit_ps`: `None` then means that nothing is to be told up to
+    /// that time, at which the simulation now stands (unless nothing is pending at all).
     ///
     /// # Errors
     /// As [`Network::advance`].
@@ -593,7 +601,8 @@ impl<P: Probe> Network<P> {
             if event_slice.is_none_or(|slice| slice > self.wheel.slice()) {
                 // Nothing is left in the open slice.
                 let next = match (self.wheel.next_slice(), event_slice) {
-                    // What a timer's owner sends then would only queue behind the packets that wait for each other.
+                    // What a timer's owner sends then would only queue behind the packets that wait for each
+                    // other.
                     (None, _) if self.messages.len() > 0 && self.queue.has_only_timers() => {
                         return Err(self.standstill());
                     }
@@ -653,8 +662,8 @@ impl<P: Probe> Network<P> {
 pub struct ChannelLoad {
     /// The direction of the link.
     pub channel: ChannelId,
-    /// Which of an Ethernet link's cables, from 0. `None` if it has only one, and with credits: a link of several is one
-    /// there that is as fast as all of them.
+    /// Which of an Ethernet link's cables, from 0. `None` if it has only one, and with credits: a link of
+    /// several is one there that is as fast as all of them.
     pub cable: Option<u32>,
     /// Bytes sent, headers and padding included.
     pub sent_bytes: u64,

@@ -80,8 +80,8 @@ impl<P: Probe> Network<P> {
         Vec::new()
     }
 
-    /// What is not as it was before any traffic, in words: packets left in a buffer, credits lost or made. `None` if all
-    /// is well. For tests, once every message has arrived.
+    /// What is not as it was before any traffic, in words: packets left in a buffer, credits lost or made.
+    /// `None` if all is well. For tests, once every message has arrived.
     pub fn leftovers(&self) -> Option<String> {
         for (lane, state) in self.lanes.iter().enumerate() {
             if self.ports[lane / usize::from(self.config.vc_count)].far == NONE {

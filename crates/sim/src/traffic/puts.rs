@@ -1,7 +1,7 @@
 //! One-sided writes: every process writes to one after another, and waits for nobody.
 //!
-//! A write is complete for its process when its last byte has left the NIC, as in the low-level libraries of RDMA
-//! hardware; then the next begins. So processes drift apart, and nothing brings them together again.
+//! A write is complete for its process when its last byte has left the NIC, as in the low-level libraries of
+//! RDMA hardware; then the next begins. So processes drift apart, and nothing brings them together again.
 
 use super::rounds::Setup;
 use crate::network::{Deadlock, Gap, Message, Network, Occurrence, Probe};
@@ -10,8 +10,9 @@ use crate::random::Random;
 /// Timer tokens from here on are processes that have set up their next write.
 const READY: u32 = 1 << 31;
 
-/// Runs one write of `bytes` for each entry of `targets[process]`, in this order, with the gap that `gap` says for a pair
-/// of processes; setting up a write takes `set_up_ps`. Returns the time from the start until all has arrived, ps.
+/// Runs one write of `bytes` for each entry of `targets[process]`, in this order, with the gap that `gap`
+/// says for a pair of processes; setting up a write takes `set_up_ps`. Returns the time from the start until
+/// all has arrived, ps.
 ///
 /// # Errors
 /// If the network deadlocks.
@@ -70,7 +71,8 @@ mod tests {
 
     #[test]
     fn the_next_write_begins_when_the_last_byte_has_left() {
-        // Node 0 writes twice over a free way: the second follows the first without a pause but its own set-up.
+        // Node 0 writes twice over a free way: the second follows the first without a pause but its own
+        // set-up.
         let mut times = Vec::new();
         for set_up_ps in [0, 5_000] {
             let mut network = nsim_torus(&[4], NoProbe).unwrap();

@@ -1,5 +1,5 @@
-//! Processes that exchange messages in rounds: a process enters its next round when all that it sends in this one has
-//! left and all that it receives in this one has arrived.
+//! Processes that exchange messages in rounds: a process enters its next round when all that it sends in this
+//! one has left and all that it receives in this one has arrived.
 
 use std::collections::HashMap;
 
@@ -45,7 +45,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// `per_host_count` consecutive processes on each host, its NICs taken in turn, no gap, all starting at once.
+    /// `per_host_count` consecutive processes on each host, its NICs taken in turn, no gap, all starting at
+    /// once.
     pub fn blocks<P: Probe>(network: &Network<P>, per_host_count: u32) -> Setup {
         let nic = |host: HostId, place: u32| {
             let nic_count = network.graph().port_count(host.into()) as u32;

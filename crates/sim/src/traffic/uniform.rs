@@ -1,7 +1,9 @@
-//! Open-loop traffic: every NIC offers packets to random others at a given rate, and the network takes what it can.
+//! Open-loop traffic: every NIC offers packets to random others at a given rate, and the network takes what
+//! it can.
 //!
-//! The method of W. Dally and B. Towles, "Principles and Practices of Interconnection Networks", chapter 23: sources have
-//! queues of their own outside the network; after a warm-up, accepted throughput is what arrives in the measured window.
+//! The method of W. Dally and B. Towles, "Principles and Practices of Interconnection Networks", chapter 23:
+//! sources have queues of their own outside the network; after a warm-up, accepted throughput is what arrives
+//! in the measured window.
 
 use std::fmt;
 
@@ -41,8 +43,8 @@ impl fmt::Display for UniformReport {
     }
 }
 
-/// A NIC's source of packets. Its queue outside the network is not stored: packets that are due and wait are those that
-/// its random numbers give next.
+/// A NIC's source of packets. Its queue outside the network is not stored: packets that are due and wait are
+/// those that its random numbers give next.
 struct Source {
     random: Random,
     /// When the next packet is due.
@@ -54,8 +56,8 @@ struct Sources {
     of_nic: Vec<Source>,
     packet_ps: u64,
     payload_bytes: u32,
-    /// In each step of a packet time, a packet is due if a random number is below this. Whole numbers only: logarithms
-    /// differ in their last bit between machines.
+    /// In each step of a packet time, a packet is due if a random number is below this. Whole numbers only:
+    /// logarithms differ in their last bit between machines.
     threshold: u128,
     open_ps: u64,
     /// Packets that became due in the window.
@@ -73,8 +75,8 @@ impl Sources {
         NicId(to + u32::from(to >= nic))
     }
 
-    /// Sends the packet that is due. If the NIC has one to send already or more of the source wait, the next is given to
-    /// it when this one has left.
+    /// Sends the packet that is due. If the NIC has one to send already or more of the source wait, the next
+    /// is given to it when this one has left.
     fn send<P: Probe>(&mut self, network: &mut Network<P>, nic: u32) {
         let waits = self.of_nic[nic as usize].due_ps < network.now_ps() || !network.is_idle(NicId(nic));
         let message = Message {
@@ -102,8 +104,8 @@ fn steps(random: &mut Random, threshold: u128) -> u64 {
     steps
 }
 
-/// Runs uniform traffic: the destination of every packet is any other NIC, all equally likely; times between packets are
-/// geometrically distributed in steps of a packet time.
+/// Runs uniform traffic: the destination of every packet is any other NIC, all equally likely; times between
+/// packets are geometrically distributed in steps of a packet time.
 ///
 /// # Errors
 /// If the network deadlocks.

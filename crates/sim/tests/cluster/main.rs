@@ -28,8 +28,8 @@ const TRANSFERS: [Transfer; 3] = [Transfer::Get, Transfer::Put, Transfer::Packet
 fn ping_pong_of_small_messages_takes_the_networks_closed_form() {
     let mut cluster = cluster(&[4, 4], free_of_cost());
     let report = cluster.run(|mpi| workloads::ping_pong(mpi, 1, 8, 10)).unwrap();
-    // One hop: two routers of 10 ns + 3.2 ns + 12.8 ns each, then the packet and the last cable. An eager packet is
-    // 128 B of network header, the protocol's header and 8 B, in flits of 16 B.
+    // One hop: two routers of 10 ns + 3.2 ns + 12.8 ns each, then the packet and the last cable. An eager
+    // packet is 128 B of network header, the protocol's header and 8 B, in flits of 16 B.
     let one_way_ps = report.elapsed_ps / 20;
     let fixed_ps = 2 * 26_000 + 10_000;
     let wire_ps = one_way_ps - fixed_ps;

@@ -1,5 +1,5 @@
-//! The whole of a run as one number, the same in every build and on every machine. `cargo test --release` runs the same
-//! tests: debug and release must agree.
+//! The whole of a run as one number, the same in every build and on every machine. `cargo test --release`
+//! runs the same tests: debug and release must agree.
 
 use ayatori_sim::cluster::{Cluster, Config};
 use ayatori_sim::machine::nsim_torus;

@@ -117,7 +117,8 @@ fn many_to_one_is_lossless_and_never_idle() {
 
 #[test]
 fn an_output_queue_holds_up_nobody_who_wants_another() {
-    // Host 0 sends a frame to busy host 1, then one to idle host 2: with an input queue the second would wait.
+    // Host 0 sends a frame to busy host 1, then one to idle host 2: with an input queue the second would
+    // wait.
     let mut network = machine(8, 1, "");
     for from in 3..8 {
         network.send(message(from, 1, 1_500));

@@ -21,10 +21,10 @@ fn uniform_traffic_below_saturation_is_all_accepted() {
 
 #[test]
 fn uniform_traffic_saturates_where_dimension_order_on_a_torus_does() {
-    // An even ring of k = 8 carries k / 8 = 1 of the injection rate at most (Dally and Towles, section 3.3). Dimension
-    // order with two channels reaches a half to two thirds of that; how much depends on who uses which channel, on
-    // buffers, and on how many packets an input passes on at once. The values are this model's; docs/simulate.md holds
-    // them against other simulators.
+    // An even ring of k = 8 carries k / 8 = 1 of the injection rate at most (Dally and Towles, section 3.3).
+    // Dimension order with two channels reaches a half to two thirds of that; how much depends on who uses
+    // which channel, on buffers, and on how many packets an input passes on at once. The values are this
+    // model's; docs/simulate.md holds them against other simulators.
     let (wrap, entry) = (Dateline::AtWrap, Dateline::OnEntry);
     let (channel, port) = (CrossbarInputs::PerChannel, CrossbarInputs::PerPort);
     for (dateline, crossbar_inputs, kib, expected) in [
@@ -48,7 +48,8 @@ fn latency_at_low_load_is_the_mean_of_the_closed_form() {
     // Mean distance in a ring of 8 is 2; without the source itself 3 * 2 * 512 / 511 hops.
     let hops = 6.0 * 512.0 / 511.0;
     let mean_ps = unloaded_ps(0, 2_048) as f64 + hops * (LATENCY_PS + FLIT_PS + PIPELINE_PS) as f64;
-    // A little queueing at one per cent of load: M/D/1 waiting is 0.5 % of a packet time on each of eight links.
+    // A little queueing at one per cent of load: M/D/1 waiting is 0.5 % of a packet time on each of eight
+    // links.
     assert!((report.mean_latency_ps / mean_ps - 1.0).abs() < 0.03, "{report} against {mean_ps}");
 }
 
@@ -89,9 +90,9 @@ fn processes_of_one_host_do_not_load_the_network() {
 
 #[test]
 fn oldest_first_is_fair_to_those_from_afar() {
-    // Ten hosts in a row send to the last. In turn, every switch gives half of its output to its own host, so the last
-    // but one is done when everybody else has most before him. A host near the end still finds room for its packets more
-    // often, which arbitration cannot change.
+    // Ten hosts in a row send to the last. In turn, every switch gives half of its output to its own host, so
+    // the last but one is done when everybody else has most before him. A host near the end still finds room
+    // for its packets more often, which arbitration cannot change.
     let first_done = |arbitration| {
         let config = Config { arbitration, ..Config::nsim() };
         let row = Topology::Mesh(Mesh { extents: vec![10] });

@@ -63,8 +63,8 @@ pub(crate) fn deliveries(network: &mut Network) -> Vec<(u32, u64)> {
     times
 }
 
-/// The model's formula: to cross `hop_count` links between routers with nobody in the way. Every router costs the
-/// link to it, a flit and its pipeline; the last link carries the whole packet.
+/// The model's formula: to cross `hop_count` links between routers with nobody in the way. Every router costs
+/// the link to it, a flit and its pipeline; the last link carries the whole packet.
 pub(crate) fn unloaded_ps(hop_count: u64, wire_bytes: u64) -> u64 {
     (hop_count + 1) * (LATENCY_PS + FLIT_PS + PIPELINE_PS) + wire_bytes * PS_PER_BYTE + LATENCY_PS
 }

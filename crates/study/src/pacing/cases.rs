@@ -4,10 +4,12 @@ use std::fmt;
 
 const KIB: u64 = 1 << 10;
 
-/// 24 to 768 nodes by doubling axes in turn up to the paper's 8×6×16; it gives the extents of its largest torus only.
+/// 24 to 768 nodes by doubling axes in turn up to the paper's 8×6×16; it gives the extents of its largest
+/// torus only.
 pub(super) const RING_EXTENTS: [[u32; 3]; 6] =
     [[2, 3, 4], [4, 3, 4], [4, 6, 4], [8, 6, 4], [8, 6, 8], [8, 6, 16]];
-/// The same numbers of nodes as units of 2×3×2, which is what the machine is made of: its largest is 4×2×8 units.
+/// The same numbers of nodes as units of 2×3×2, which is what the machine is made of: its largest is 4×2×8
+/// units.
 const TOFU_UNITS: [[u32; 3]; 6] = [[1, 1, 2], [1, 1, 4], [1, 1, 8], [2, 1, 8], [4, 1, 8], [4, 2, 8]];
 /// The paper's machine for all-to-all, 64 nodes.
 pub(super) const ALL_TO_ALL_EXTENTS: [u32; 3] = [4, 2, 8];
@@ -50,8 +52,8 @@ impl fmt::Display for Shape {
 pub(super) enum Machine {
     /// machines/fx10.toml, or the file asked for.
     Fx10,
-    /// The same with routers that take the oldest packet first and have 32 KiB a lane. FX10's are not published: this is
-    /// what falls from gap 0 on for most curves, and no more than a hypothesis.
+    /// The same with routers that take the oldest packet first and have 32 KiB a lane. FX10's are not
+    /// published: this is what falls from gap 0 on for most curves, and no more than a hypothesis.
     Hypothetical,
     /// machines/nsim.toml.
     Nsim,
@@ -83,7 +85,8 @@ pub(super) enum Partner {
     Xor,
     /// It sends to `rank + n` and receives from `rank - n`: Open MPI.
     Shift,
-    /// As `Xor`, but a rank goes on when the last byte of its own message has left its NIC, and waits for nobody.
+    /// As `Xor`, but a rank goes on when the last byte of its own message has left its NIC, and waits for
+    /// nobody.
     OneSided,
 }
 
@@ -104,7 +107,8 @@ pub(super) enum Pacing {
     Fixed(u32),
     /// So much for each hop beyond the first.
     PerHop(u32),
-    /// One gap, from the machine alone: at uniform traffic its busiest link is then loaded so much (thousandths).
+    /// One gap, from the machine alone: at uniform traffic its busiest link is then loaded so much
+    /// (thousandths).
     FromMachine(u32),
     /// As much in the mean, by hops beyond the first.
     PerHopFromMachine(u32),
@@ -227,7 +231,8 @@ fn steps(last: f64, step: f64) -> Vec<f64> {
     (0..=(last / step).round() as u32).map(|index| f64::from(index) * step).collect()
 }
 
-/// Loads of the busiest link that are tried: all that it can carry, and what a network with small buffers can.
+/// Loads of the busiest link that are tried: all that it can carry, and what a network with small buffers
+/// can.
 const LOADS: [u32; 4] = [1_000, 750, 600, 500];
 
 /// What is tried beyond the paper.
@@ -240,15 +245,16 @@ fn beyond() -> Vec<Pacing> {
     all
 }
 
-/// Start times spread wider, ns: a few ns is what NSIM was given; processes that a launcher started, or that leave a
-/// barrier of software, are microseconds apart.
+/// Start times spread wider, ns: a few ns is what NSIM was given; processes that a launcher started, or that
+/// leave a barrier of software, are microseconds apart.
 const SPREADS_NS: [u32; 3] = [1_000, 10_000, 100_000];
 /// The spread that is run with all lengths.
 pub(super) const SPREAD_OF_ALL_LENGTHS_NS: u32 = 10_000;
 /// Once ranks are apart, a run's time depends on who began when: so many draws are averaged.
 const STARTS: u32 = 4;
 
-/// All-to-all whose ranks begin microseconds apart: one-sided in all rank orders, and in one with both sides waiting.
+/// All-to-all whose ranks begin microseconds apart: one-sided in all rank orders, and in one with both sides
+/// waiting.
 fn starts_apart() -> Vec<Case> {
     let gaps = || fixed(steps(1.0, 0.125).into_iter().chain([1.25, 1.5, 2.0]));
     let apart = |start_spread_ns, order, partner, bytes| {

@@ -43,7 +43,8 @@ impl Curve {
         best < 1.0 - NOTHING && self.last().1 > best + NOTHING
     }
 
-    /// The paper's V: better at some gap than with none, before it nowhere worse than with none, and at the largest worse.
+    /// The paper's V: better at some gap than with none, before it nowhere worse than with none, and at the
+    /// largest worse.
     pub(super) fn is_v_shaped(&self) -> bool {
         self.has_a_best_gap() && self.worst_before_best() <= 1.0 + NOTHING && self.last().1 > 1.0
     }
@@ -80,7 +81,8 @@ impl Curve {
         matches!(self.case.traffic, Traffic::AllToAll(_, Partner::Xor)) && self.case.start_spread_ns <= 5
     }
 
-    /// Whether this is all-to-all as the paper's program does it, by one-sided writes, ranks beginning at once or apart.
+    /// Whether this is all-to-all as the paper's program does it, by one-sided writes, ranks beginning at
+    /// once or apart.
     pub(super) fn is_one_sided(&self) -> bool {
         matches!(self.case.traffic, Traffic::AllToAll(_, Partner::OneSided)) && !self.is_nsim()
     }
@@ -110,8 +112,8 @@ impl Curve {
     }
 }
 
-/// All curves of a grid whose fixed gaps have all been run, in order of cases: one with a part of its gaps would tell
-/// of a best gap that is none.
+/// All curves of a grid whose fixed gaps have all been run, in order of cases: one with a part of its gaps
+/// would tell of a best gap that is none.
 pub(super) fn of(grid: &[Case], results: &[(Case, Outcome)]) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     let unpaced = results.iter().filter(|(case, _)| case.pacing == Pacing::Fixed(0));

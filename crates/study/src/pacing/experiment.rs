@@ -60,8 +60,9 @@ impl Experiment {
         Ok(Experiment { file, name: machine.name, table, nsim, seed })
     }
 
-    /// What results depend on beside their case. The last part is the outcome of two small runs: after a change of the
-    /// simulator or the machine, old results are not mixed with new ones. The path of the machine file does not matter.
+    /// What results depend on beside their case. The last part is the outcome of two small runs: after a
+    /// change of the simulator or the machine, old results are not mixed with new ones. The path of the
+    /// machine file does not matter.
     pub(super) fn origin(&self) -> anyhow::Result<String> {
         let mut probe = [0; 3];
         let case = Case {
@@ -212,8 +213,8 @@ impl Experiment {
 /// What links limit, whatever NICs do.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Limits {
-    /// The most messages on one link at once as a multiple of those that one NIC has to send, for each step of all-to-all
-    /// or once for the ring. Above 1 links limit, not NICs.
+    /// The most messages on one link at once as a multiple of those that one NIC has to send, for each step
+    /// of all-to-all or once for the ring. Above 1 links limit, not NICs.
     pub(super) ratios: Vec<f64>,
     /// What the busiest link of each step carries, all steps together, with packet headers.
     wire_bytes: u64,
@@ -470,7 +471,8 @@ fn machine_ratio(network: &Network<Option<Trace>>, nic_count: u16) -> anyhow::Re
     Ok(busiest * f64::from(nic_count))
 }
 
-/// The gap with which a link that NICs offer `ratio` times what it can carry is loaded `load_milli` thousandths.
+/// The gap with which a link that NICs offer `ratio` times what it can carry is loaded `load_milli`
+/// thousandths.
 fn gap_for(ratio: f64, load_milli: u32) -> f64 {
     (ratio * 1_000.0 / f64::from(load_milli) - 1.0).max(0.0)
 }

@@ -51,7 +51,8 @@ impl Verdict {
 /// All findings, in the paper's order.
 pub(super) fn all(curves: &[Curve]) -> Vec<Finding> {
     let ring: Vec<&Curve> = curves.iter().filter(|curve| curve.is_main_ring()).collect();
-    // The paper's program writes into the other's memory. Where that was not run (--quick), both sides' waiting stands in.
+    // The paper's program writes into the other's memory. Where that was not run (--quick), both sides'
+    // waiting stands in.
     let mut one_sided: Vec<&Curve> = curves.iter().filter(|curve| curve.is_one_sided()).collect();
     if one_sided.is_empty() {
         one_sided = curves.iter().filter(|curve| curve.is_main_exchange()).collect();
@@ -154,7 +155,8 @@ fn rises_steeply(ring: &[&Curve]) -> Finding {
     }
 }
 
-/// The longest run of a group against its shortest, or most nodes against fewest: whether the best effect is larger.
+/// The longest run of a group against its shortest, or most nodes against fewest: whether the best effect is
+/// larger.
 fn growth(
     ring: &[&Curve],
     group: impl Fn(&Curve) -> u64,

@@ -1,10 +1,10 @@
-//! The packet pacing study (H. Shibamura, IPSJ SIG HPC 2014; NSIM): random ring and all-to-all over gap, and beyond the
-//! paper gaps that need no search.
+//! The packet pacing study (H. Shibamura, IPSJ SIG HPC 2014; NSIM): random ring and all-to-all over gap, and
+//! beyond the paper gaps that need no search.
 //!
-//! Every point is a run of real processes (`ayatori_sim::cluster`) on machines/fx10.toml with its network replaced
-//! (`experiment`), or of bare writes; NSIM's own run is on machines/nsim.toml. Finished runs are kept in results.csv
-//! (`store`), so a study that is stopped goes on. Nothing is fitted: `findings` computes each verdict, and the page says
-//! where curves differ.
+//! Every point is a run of real processes (`ayatori_sim::cluster`) on machines/fx10.toml with its network
+//! replaced (`experiment`), or of bare writes; NSIM's own run is on machines/nsim.toml. Finished runs are
+//! kept in results.csv (`store`), so a study that is stopped goes on. Nothing is fitted: `findings` computes
+//! each verdict, and the page says where curves differ.
 
 mod cases;
 mod curves;
@@ -79,11 +79,12 @@ pub struct Summary {
     pub page: PathBuf,
 }
 
-/// Runs what is missing, and writes results.csv, table.txt, the figures and report.md. `on_event` may be called from
-/// several threads.
+/// Runs what is missing, and writes results.csv, table.txt, the figures and report.md. `on_event` may be
+/// called from several threads.
 ///
 /// # Errors
-/// A file that cannot be read or written, a machine of another kind than the paper's, a run that does not end.
+/// A file that cannot be read or written, a machine of another kind than the paper's, a run that does not
+/// end.
 pub fn run(options: &Options, on_event: impl Fn(Event) + Sync) -> anyhow::Result<Summary> {
     let cases = if options.quick { cases::quick() } else { cases::full() };
     let name = if options.quick { "studies/pacing-quick" } else { "studies/pacing" };

@@ -1,5 +1,5 @@
-//! Plots in the paper's form: a panel for each number of nodes (or rank order), pacing effect over gap, a line for each
-//! length. The text of a plot depends on the curves alone.
+//! Plots in the paper's form: a panel for each number of nodes (or rank order), pacing effect over gap, a
+//! line for each length. The text of a plot depends on the curves alone.
 
 use anyhow::Context as _;
 use plotters::prelude::*;

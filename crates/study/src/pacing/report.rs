@@ -546,7 +546,8 @@ pub(super) fn hypothetical_panels(curves: &[Curve]) -> Vec<Panel> {
     })
 }
 
-/// Panels of the main ring, of the longest messages for which both were run: one gap for all, and a gap by hop count.
+/// Panels of the main ring, of the longest messages for which both were run: one gap for all, and a gap by
+/// hop count.
 pub(super) fn hop_panels(curves: &[Curve]) -> Vec<Panel> {
     let mut panels: Vec<(u32, Panel)> = Vec::new();
     for curve in curves.iter().filter(|curve| curve.is_main_ring()) {

@@ -1,5 +1,5 @@
-//! `MPI_Neighbor_alltoall` and the other operations among neighbours (MPI-5.0 §8.6): all are blocks to some and from
-//! some, and differ in where the blocks lie.
+//! `MPI_Neighbor_alltoall` and the other operations among neighbours (MPI-5.0 §8.6): all are blocks to some
+//! and from some, and differ in where the blocks lie.
 
 mod linear;
 
@@ -11,12 +11,12 @@ use crate::ids::Rank;
 /// A block and the rank that it goes to, or comes from.
 pub type Block = (Rank, Buffer);
 
-/// Sends and receives blocks. Of several blocks from one process to another, the first sent is the first received, and
-/// so on; a process may be its own neighbour. Both ends of an edge give the same length.
+/// Sends and receives blocks. Of several blocks from one process to another, the first sent is the first
+/// received, and so on; a process may be its own neighbour. Both ends of an edge give the same length.
 ///
 /// # Errors
-/// [`Error::Rank`] for a neighbour that is no rank, [`Error::Argument`] for blocks to itself that do not fit those from
-/// itself.
+/// [`Error::Rank`] for a neighbour that is no rank, [`Error::Argument`] for blocks to itself that do not fit
+/// those from itself.
 pub fn neighbor(
     pool: &mut Pool,
     context: Context,

@@ -55,8 +55,8 @@ pub(super) fn estimate_ps(question: &Question, algorithm: Algorithm, fabric: &Fa
     path_ps.max(work_ps / u128::from(processors.max(1)))
 }
 
-/// The best length of a pipeline's segments, in bytes: where the time to fill the pipeline and the time that the
-/// messages themselves take add up to the least, √(bytes · latency · bandwidth / (n - 2)), within reason.
+/// The best length of a pipeline's segments, in bytes: where the time to fill the pipeline and the time that
+/// the messages themselves take add up to the least, √(bytes · latency · bandwidth / (n - 2)), within reason.
 pub(super) fn segment_bytes(question: &Question, fabric: &Fabric) -> usize {
     let hops = u128::from(question.size.saturating_sub(2).max(1));
     let round_bytes =
@@ -227,8 +227,8 @@ fn alltoall(algorithm: Algorithm, n: u128, m: u128, log: u128) -> Cost {
             all_bytes: n * all,
             ..Cost::default()
         },
-        // All at once the messages get in each other's way: an eighth more, as a guess, which decides for pairs
-        // where bytes and not messages count.
+        // All at once the messages get in each other's way: an eighth more, as a guess, which decides for
+        // pairs where bytes and not messages count.
         _ => Cost {
             rounds: 1,
             message_bytes: m,

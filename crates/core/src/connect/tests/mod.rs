@@ -1,4 +1,5 @@
-//! Random worlds: two or three processes that dial each other over a network which loses, delays, cuts and resets.
+//! Random worlds: two or three processes that dial each other over a network which loses, delays, cuts and
+//! resets.
 
 mod world;
 

@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// From the end of all faults until every rail is up: the longest pause of a rail that never was (15 s), two attempts of 1 s + 2 s,
-/// the time until an end is noticed (6 s).
+/// From the end of all faults until every rail is up: the longest pause of a rail that never was (15 s), two
+/// attempts of 1 s + 2 s, the time until an end is noticed (6 s).
 pub(super) const HEALED_WITHIN: Duration = Duration::from_s(30);
 /// Nothing happens in this time after that.
 pub(super) const QUIET: Duration = Duration::from_s(30);

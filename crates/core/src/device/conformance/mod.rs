@@ -1,14 +1,16 @@
 //! A test that any device can run: does it keep what [`Device`] promises?
 //!
-//! Owns the checks, one a promise, and what drives devices through them. Does not own the world: whoever has a device says
-//! how to make some that are connected, and how time passes there ([`World`]). A failure names the promise.
+//! Owns the checks, one a promise, and what drives devices through them. Does not own the world: whoever has
+//! a device says how to make some that are connected, and how time passes there ([`World`]). A failure names
+//! the promise.
 //!
 //! ```text
 //!   make() ──► World (N devices, connected) ──► one check ──► dropped; a fresh one for the next check
 //! ```
 //!
-//! A check that does not apply (the device has no put, its rails do not break, the world cannot cut them) is skipped and
-//! listed with the reason in the [`Report`], so that a device's test says which ones it expects to run:
+//! A check that does not apply (the device has no put, its rails do not break, the world cannot cut them) is
+//! skipped and listed with the reason in the [`Report`], so that a device's test says which ones it expects
+//! to run:
 //!
 //! ```
 //! # use ayatori_core::device::conformance::{Report, World, check};
@@ -18,8 +20,9 @@
 //! # }
 //! ```
 //!
-//! `examples/write_a_device.rs` of `ayatori-devices` is a whole device with its world. The suite takes no virtual payload:
-//! simulated devices carry real bytes, too. It moves no message to the sender itself: a process needs no device for that.
+//! `examples/write_a_device.rs` of `ayatori-devices` is a whole device with its world. The suite takes no
+//! virtual payload: simulated devices carry real bytes, too. It moves no message to the sender itself: a
+//! process needs no device for that.
 
 mod breaks;
 mod fronts;
@@ -44,21 +47,24 @@ pub trait World {
     /// Runs `f` with the device of the process at a place.
     fn with(&mut self, at: usize, f: &mut dyn FnMut(&mut dyn Device));
 
-    /// Lets time pass, a little, so that what is under way goes on. `false`: waiting is of no use any more, for nothing is under
-    /// way (a simulated world), or for the world's patience is over (a real one: minutes, a limit for what hangs).
+    /// Lets time pass, a little, so that what is under way goes on. `false`: waiting is of no use any more,
+    /// for nothing is under way (a simulated world), or for the world's patience is over (a real one:
+    /// minutes, a limit for what hangs).
     fn advance(&mut self) -> bool;
 
-    /// Sleeps at a device that has answered [`Armed`](super::Armed::Armed) until it is woken. `false`: nobody woke it within the
-    /// world's patience.
+    /// Sleeps at a device that has answered [`Armed`](super::Armed::Armed) until it is woken. `false`: nobody
+    /// woke it within the world's patience.
     fn sleep(&mut self, at: usize) -> bool;
 
-    /// Breaks the connection of a rail, as a pulled cable or a reset does; it works again soon. `false`: this world cannot.
+    /// Breaks the connection of a rail, as a pulled cable or a reset does; it works again soon. `false`: this
+    /// world cannot.
     fn cut(&mut self, at: usize, rail: Rail, peer: ProcessId) -> bool {
         let _ = (at, rail, peer);
         false
     }
 
-    /// Ends a process without a goodbye, so that the devices of the others learn of it. `false`: this world cannot.
+    /// Ends a process without a goodbye, so that the devices of the others learn of it. `false`: this world
+    /// cannot.
     fn kill(&mut self, at: usize) -> bool {
         let _ = at;
         false

@@ -23,9 +23,9 @@ use alloc::vec::Vec;
 
 /// Windows.
 impl Process {
-    /// A window of the members of a communicator that nothing else uses. Nobody may access it before all have added it.
-    /// The contract of [`Buffer::from_raw_parts`] holds for its memory until it is removed, with the accesses of the
-    /// program excepted that MPI-5.0 §12.7 allows.
+    /// A window of the members of a communicator that nothing else uses. Nobody may access it before all have
+    /// added it. The contract of [`Buffer::from_raw_parts`] holds for its memory until it is removed, with
+    /// the accesses of the program excepted that MPI-5.0 §12.7 allows.
     pub fn add_window(&mut self, comm: CommId, memory: Memory) -> Result<WindowId, Error> {
         let communicator = self.comm(comm)?;
         let (context, group, rank) =
@@ -63,7 +63,8 @@ impl Process {
         Ok(())
     }
 
-    /// Adds memory to a dynamic window, or takes that out again which begins there (`is_attached`: whether it is added).
+    /// Adds memory to a dynamic window, or takes that out again which begins there (`is_attached`: whether it
+    /// is added).
     pub fn change_window(
         &mut self,
         window: WindowId,
@@ -94,7 +95,8 @@ fn length_of(data: &Data, place: &Place) -> Result<usize, Error> {
 
 /// Operations. Each has `wants_request`: whether its user waits for it alone.
 impl Process {
-    /// Writes to a window (`MPI_Put`, `MPI_Rput`). The request, if wanted, is over when the source may be changed.
+    /// Writes to a window (`MPI_Put`, `MPI_Rput`). The request, if wanted, is over when the source may be
+    /// changed.
     pub fn window_put<D: Device>(
         &mut self,
         device: &mut D,
@@ -156,7 +158,8 @@ impl Process {
     }
 
     /// Reduces into a window, and fetches the elements from before if `fetched` is given (`MPI_Accumulate`,
-    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op` and their request forms). Without a source the operation reads nothing.
+    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op` and their request forms). Without a source the operation
+    /// reads nothing.
     pub fn window_accumulate<D: Device>(
         &mut self,
         device: &mut D,
@@ -250,7 +253,8 @@ impl Process {
 
 /// Synchronization.
 impl Process {
-    /// Waits until operations on a target, or on all, are over: here, or at the target too (`MPI_Win_flush` and its kin).
+    /// Waits until operations on a target, or on all, are over: here, or at the target too (`MPI_Win_flush`
+    /// and its kin).
     pub fn window_flush<D: Device>(
         &mut self,
         device: &mut D,
@@ -431,7 +435,8 @@ impl Process {
         if let Some((data, offset, len)) = data {
             data.copy_out(offset, buffer.part(head.len(), len));
         }
-        // The memory of long ones is waited for as if it were the user's: what a program has under way stays bounded.
+        // The memory of long ones is waited for as if it were the user's: what a program has under way stays
+        // bounded.
         let what = if len > 2 * INLINE_BYTES_MAX { What::Leaving } else { What::Post };
         self.send_data(device, (window, rank, ACTIVE_TAG), buffer.into(), what, (Some((scratch, len)), None))
     }

@@ -25,8 +25,8 @@ const MALFORMED: Blame = Blame("a message of a window that is no correct one");
 
 /// What has arrived.
 impl Process {
-    /// The window whose active message a message is, and its sender's rank there. `None`: it is an ordinary message, or it waits
-    /// behind a long active message.
+    /// The window whose active message a message is, and its sender's rank there. `None`: it is an ordinary
+    /// message, or it waits behind a long active message.
     #[inline]
     fn active_to(&self, index: LinkIndex, envelope: &Envelope) -> Result<Option<u32>, Blame> {
         if !self.rma.has_windows() || envelope.tag != ACTIVE_TAG {
@@ -95,8 +95,8 @@ impl Process {
         self.adopt_child(posted, child);
     }
 
-    /// Handles the active messages that wait behind one that has come, up to the next long one. Until none waits any more, others
-    /// that come go behind them.
+    /// Handles the active messages that wait behind one that has come, up to the next long one. Until none
+    /// waits any more, others that come go behind them.
     fn next_active(&mut self, at: u32, rank: Rank) -> Result<(), Blame> {
         loop {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };

@@ -198,7 +198,8 @@ fn communicators_of_groups_are_made_by_all_or_by_members_alone() {
     }
 }
 
-/// Each group's rank 0 sends the context: named by rank, two leaders looked alike, and 2 took the second one's.
+/// Each group's rank 0 sends the context: named by rank, two leaders looked alike, and 2 took the second
+/// one's.
 #[test]
 fn overlapping_groups_with_one_tag_make_their_own_comms() {
     let mut net = Net::of_short_packets(3, 0);
@@ -285,7 +286,8 @@ fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
     assert_eq!(receive, Err(Error::ProcessAborted(ProcessId(1))));
 }
 
-/// Found by fault runs, seed 11: members that did exchange something with it had given up, and were waited for.
+/// Found by fault runs, seed 11: members that did exchange something with it had given up, and were waited
+/// for.
 #[test]
 fn a_collective_ends_when_a_member_dies_with_which_nothing_is_exchanged() {
     let mut net = Net::of_short_packets(3, 0);

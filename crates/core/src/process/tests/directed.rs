@@ -216,7 +216,8 @@ fn unmatched_sends_are_cancelled_and_matched_ones_are_not() {
     }
 }
 
-/// Found by fault runs, seed 31: it completed as cancelled, and the receive had its length and none of its bytes.
+/// Found by fault runs, seed 31: it completed as cancelled, and the receive had its length and none of its
+/// bytes.
 #[test]
 fn a_send_to_oneself_that_a_matched_probe_holds_is_not_cancelled() {
     let mut net = Net::new(1, 1, getting());
@@ -234,8 +235,8 @@ fn a_send_to_oneself_that_a_matched_probe_holds_is_not_cancelled() {
     assert_eq!(process.take(send), Ok(Some(Completion::EMPTY)));
 }
 
-/// Found by fault runs, seed 1420: the message went another way at once, both sides completed and deregistered, and the
-/// gets (or puts) still in flight reached memory that had been given back.
+/// Found by fault runs, seed 1420: the message went another way at once, both sides completed and
+/// deregistered, and the gets (or puts) still in flight reached memory that had been given back.
 #[test]
 fn gets_and_puts_in_flight_are_waited_for_when_the_next_is_refused() {
     for (rail, registered_at) in [(getting(), 0), (putting(), 1)] {

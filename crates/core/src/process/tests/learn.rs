@@ -16,7 +16,8 @@ fn two() -> Net {
     Net::new(2, 1, rail)
 }
 
-/// A get costs as much as packets at the crossover: they cost 2 ps a byte, it costs 1 ps and `crossover` to begin.
+/// A get costs as much as packets at the crossover: they cost 2 ps a byte, it costs 1 ps and `crossover` to
+/// begin.
 fn set_crossover(net: &mut Net, crossover_bytes: u64) {
     let clock = Clock {
         now: Instant(1),

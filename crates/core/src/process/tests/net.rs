@@ -297,7 +297,8 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// Packets are short, so that most messages are long ones; by seed they are got, put or sent, and devices are full at times.
+    /// Packets are short, so that most messages are long ones; by seed they are got, put or sent, and devices
+    /// are full at times.
     pub(super) fn of_short_packets(count: usize, seed: u64) -> Self {
         let rail = RailCapabilities {
             packet_bytes_max: 160,

@@ -1,5 +1,5 @@
-//! Partitioned messages: the two ends cut the stream differently, parts become ready in any order, packets arrive in any
-//! order, and requests with the same tag match in the order they were made.
+//! Partitioned messages: the two ends cut the stream differently, parts become ready in any order, packets
+//! arrive in any order, and requests with the same tag match in the order they were made.
 
 use super::net::{Net, Random};
 use crate::buffer::{Buffer, Piece};

@@ -36,7 +36,8 @@ struct World {
     expected: Vec<(Region, Vec<u8>)>,
     /// What fetches brought, by target.
     fetched: Vec<Vec<Buffer>>,
-    /// Bytes of each part that are written already, by origin and target: two writes of a place have no order.
+    /// Bytes of each part that are written already, by origin and target: two writes of a place have no
+    /// order.
     written: Vec<Vec<usize>>,
 }
 

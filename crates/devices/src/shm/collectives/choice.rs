@@ -1,5 +1,5 @@
-//! Which collective operations run in a room, and what schedules cost in shared memory. One place for the library
-//! and for `ayatori info --explain`.
+//! Which collective operations run in a room, and what schedules cost in shared memory. One place for the
+//! library and for `ayatori info --explain`.
 
 use super::super::ring::LINE_BYTES;
 use super::room::{RoomLayout, line_multiple};
@@ -7,9 +7,10 @@ use ayatori_core::coll::select::Question;
 use ayatori_core::coll::{Collective, Fabric};
 use std::ops::Range;
 
-/// Longest data that goes through a room where each rank has a CPU, in bytes: longer ones gain from the kernel's
-/// copy, a message at a time. With more ranks than CPUs each message costs a turn on a CPU, and there is no limit
-/// (measured with 4 and 8 ranks on 2 CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300 against 2600 µs).
+/// Longest data that goes through a room where each rank has a CPU, in bytes: longer ones gain from the
+/// kernel's copy, a message at a time. With more ranks than CPUs each message costs a turn on a CPU, and
+/// there is no limit (measured with 4 and 8 ranks on 2 CPUs, allreduce of 1 MiB: 450 against 1150 µs, 1300
+/// against 2600 µs).
 const BYTES_MAX: usize = 256 << 10;
 
 /// The job's ranks on this host, as all of them know it alike.
@@ -28,8 +29,9 @@ impl Crowd {
     }
 }
 
-/// Whether a blocking operation with equal blocks runs directly in the room of its communicator, if that has one. A
-/// function of what all members know alike: they all get the same answer. Lengths are as in [`Question`].
+/// Whether a blocking operation with equal blocks runs directly in the room of its communicator, if that has
+/// one. A function of what all members know alike: they all get the same answer. Lengths are as in
+/// [`Question`].
 pub fn is_direct(question: &Question, crowd: Crowd) -> bool {
     let Question { collective, bytes, size, commutative } = *question;
     let area_bytes = RoomLayout::new(crowd.ranks_count).area_bytes;
@@ -58,11 +60,12 @@ pub fn is_direct(question: &Question, crowd: Crowd) -> bool {
     fits && (crowd.is_crowded() || bytes <= BYTES_MAX || collective == Collective::Bcast)
 }
 
-/// Lengths of broadcasts that the kernel copies straight from the root's memory (`lend.rs`), among `size` members.
+/// Lengths of broadcasts that the kernel copies straight from the root's memory (`lend.rs`), among `size`
+/// members.
 ///
-/// Measured, 64 KiB, lent / through the room in µs: 2 ranks on 2 CPUs 5 / 12, 4 ranks 12 / 18, 7 ranks 30 / 29; 1 MiB:
-/// 70 / 150, 250 / 210, 520 / 350. Where ranks share CPUs much, what one has read from the room is in the next one's
-/// cache.
+/// Measured, 64 KiB, lent / through the room in µs: 2 ranks on 2 CPUs 5 / 12, 4 ranks 12 / 18, 7 ranks 30 /
+/// 29; 1 MiB: 70 / 150, 250 / 210, 520 / 350. Where ranks share CPUs much, what one has read from the room is
+/// in the next one's cache.
 pub(super) fn lent_lengths(size: u32, crowd: Crowd) -> Range<usize> {
     if !crowd.is_crowded() {
         8 << 10..usize::MAX
@@ -73,8 +76,8 @@ pub(super) fn lent_lengths(size: u32, crowd: Crowd) -> Range<usize> {
     }
 }
 
-/// What schedules cost in shared memory, measured through the library on a machine of 2026 (2 ranks; 4 to 32 ranks
-/// on 2 CPUs).
+/// What schedules cost in shared memory, measured through the library on a machine of 2026 (2 ranks; 4 to 32
+/// ranks on 2 CPUs).
 pub fn fabric(crowd: Crowd) -> Fabric {
     Fabric {
         latency_ps: 500_000,

@@ -55,9 +55,16 @@ api! {
         group.set("group", handle)
     }
 
-    /// The arguments from `peer_comm` to `tag` mean something at the leaders only. What a leader gives wrongly it is told, and
-    /// its group hears of it.
-    fn MPI_Intercomm_create(local_comm: MPI_Comm, local_leader: c_int, peer_comm: MPI_Comm, remote_leader: c_int, tag: c_int, newintercomm: Out<MPI_Comm>) on local_comm {
+    /// The arguments from `peer_comm` to `tag` mean something at the leaders only. What a leader gives
+    /// wrongly it is told, and its group hears of it.
+    fn MPI_Intercomm_create(
+        local_comm: MPI_Comm,
+        local_leader: c_int,
+        peer_comm: MPI_Comm,
+        remote_leader: c_int,
+        tag: c_int,
+        newintercomm: Out<MPI_Comm>,
+    ) on local_comm {
         let (id, leader, is_leader) = local_group(local_comm, local_leader)?;
         // A leader without another makes its group fail, too.
         let (other, wrong) = match is_leader.then(|| other_leader(peer_comm, remote_leader, tag)) {
@@ -74,8 +81,8 @@ api! {
         wrong.map_or(made, Err).and_then(|made| newintercomm.set("newintercomm", made))
     }
 
-    /// The group that gives `high` comes second. If both give the same, the one whose leader has the lower rank in
-    /// `MPI_COMM_WORLD` comes first.
+    /// The group that gives `high` comes second. If both give the same, the one whose leader has the lower
+    /// rank in `MPI_COMM_WORLD` comes first.
     fn MPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: Out<MPI_Comm>) on intercomm {
         let (id, posted) = {
             let mut process = process()?;

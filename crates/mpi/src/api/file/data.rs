@@ -1,4 +1,5 @@
-//! The data access routines (MPI-5.0 §14.4). Each line of a table is a routine in its two forms, with `int` and `MPI_Count`.
+//! The data access routines (MPI-5.0 §14.4). Each line of a table is a routine in its two forms, with `int`
+//! and `MPI_Count`.
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -12,12 +13,24 @@ macro_rules! at_pointers {
     ($($way:ident $start:ident $method:ident $buf:ty, $name:ident $large:ident;)*) => {$(
         api! {
             /// MPI-5.0 §14.4
-            fn $name(fh: MPI_File, buf: $buf, count: c_int, datatype: MPI_Datatype, status: Out<MPI_Status>) on fh {
+            fn $name(
+                fh: MPI_File,
+                buf: $buf,
+                count: c_int,
+                datatype: MPI_Datatype,
+                status: Out<MPI_Status>,
+            ) on fh {
                 let memory = Memory { buf, count: count.into(), datatype };
                 give(&get(fh)?.$method(Way::$way, Start::$start, memory)?, status)
             }
             /// MPI-5.0 §14.4
-            fn $large(fh: MPI_File, buf: $buf, count: MPI_Count, datatype: MPI_Datatype, status: Out<MPI_Status>) on fh {
+            fn $large(
+                fh: MPI_File,
+                buf: $buf,
+                count: MPI_Count,
+                datatype: MPI_Datatype,
+                status: Out<MPI_Status>,
+            ) on fh {
                 let memory = Memory { buf, count, datatype };
                 give(&get(fh)?.$method(Way::$way, Start::$start, memory)?, status)
             }
@@ -41,12 +54,26 @@ macro_rules! at_offsets {
     ($($way:ident $method:ident $buf:ty, $name:ident $large:ident;)*) => {$(
         api! {
             /// MPI-5.0 §14.4.2
-            fn $name(fh: MPI_File, offset: MPI_Offset, buf: $buf, count: c_int, datatype: MPI_Datatype, status: Out<MPI_Status>) on fh {
+            fn $name(
+                fh: MPI_File,
+                offset: MPI_Offset,
+                buf: $buf,
+                count: c_int,
+                datatype: MPI_Datatype,
+                status: Out<MPI_Status>,
+            ) on fh {
                 let memory = Memory { buf, count: count.into(), datatype };
                 give(&get(fh)?.$method(Way::$way, Start::At(offset), memory)?, status)
             }
             /// MPI-5.0 §14.4.2
-            fn $large(fh: MPI_File, offset: MPI_Offset, buf: $buf, count: MPI_Count, datatype: MPI_Datatype, status: Out<MPI_Status>) on fh {
+            fn $large(
+                fh: MPI_File,
+                offset: MPI_Offset,
+                buf: $buf,
+                count: MPI_Count,
+                datatype: MPI_Datatype,
+                status: Out<MPI_Status>,
+            ) on fh {
                 let memory = Memory { buf, count, datatype };
                 give(&get(fh)?.$method(Way::$way, Start::At(offset), memory)?, status)
             }
@@ -61,17 +88,30 @@ at_offsets! {
     Write transfer_all *const c_void, MPI_File_write_at_all MPI_File_write_at_all_c;
 }
 
-/// Routines that give a request, at a file pointer. The collective ones go on without the others: none has to wait.
+/// Routines that give a request, at a file pointer. The collective ones go on without the others: none has to
+/// wait.
 macro_rules! later_at_pointers {
     ($($way:ident $start:ident $buf:ty, $name:ident $large:ident;)*) => {$(
         api! {
             /// MPI-5.0 §14.4
-            fn $name(fh: MPI_File, buf: $buf, count: c_int, datatype: MPI_Datatype, request: Out<MPI_Request>) on fh {
+            fn $name(
+                fh: MPI_File,
+                buf: $buf,
+                count: c_int,
+                datatype: MPI_Datatype,
+                request: Out<MPI_Request>,
+            ) on fh {
                 let memory = Memory { buf, count: count.into(), datatype };
                 request.set("request", get(fh)?.transfer_later(fh, Way::$way, Start::$start, memory)?)
             }
             /// MPI-5.0 §14.4
-            fn $large(fh: MPI_File, buf: $buf, count: MPI_Count, datatype: MPI_Datatype, request: Out<MPI_Request>) on fh {
+            fn $large(
+                fh: MPI_File,
+                buf: $buf,
+                count: MPI_Count,
+                datatype: MPI_Datatype,
+                request: Out<MPI_Request>,
+            ) on fh {
                 let memory = Memory { buf, count, datatype };
                 request.set("request", get(fh)?.transfer_later(fh, Way::$way, Start::$start, memory)?)
             }
@@ -93,12 +133,26 @@ macro_rules! later_at_offsets {
     ($($way:ident $buf:ty, $name:ident $large:ident;)*) => {$(
         api! {
             /// MPI-5.0 §14.4.2
-            fn $name(fh: MPI_File, offset: MPI_Offset, buf: $buf, count: c_int, datatype: MPI_Datatype, request: Out<MPI_Request>) on fh {
+            fn $name(
+                fh: MPI_File,
+                offset: MPI_Offset,
+                buf: $buf,
+                count: c_int,
+                datatype: MPI_Datatype,
+                request: Out<MPI_Request>,
+            ) on fh {
                 let memory = Memory { buf, count: count.into(), datatype };
                 request.set("request", get(fh)?.transfer_later(fh, Way::$way, Start::At(offset), memory)?)
             }
             /// MPI-5.0 §14.4.2
-            fn $large(fh: MPI_File, offset: MPI_Offset, buf: $buf, count: MPI_Count, datatype: MPI_Datatype, request: Out<MPI_Request>) on fh {
+            fn $large(
+                fh: MPI_File,
+                offset: MPI_Offset,
+                buf: $buf,
+                count: MPI_Count,
+                datatype: MPI_Datatype,
+                request: Out<MPI_Request>,
+            ) on fh {
                 let memory = Memory { buf, count, datatype };
                 request.set("request", get(fh)?.transfer_later(fh, Way::$way, Start::At(offset), memory)?)
             }
@@ -113,7 +167,8 @@ later_at_offsets! {
     Write *const c_void, MPI_File_iwrite_at_all MPI_File_iwrite_at_all_c;
 }
 
-/// Split collective routines (MPI-5.0 §14.4.5), at a file pointer: the beginning in its two forms, and the end.
+/// Split collective routines (MPI-5.0 §14.4.5), at a file pointer: the beginning in its two forms, and the
+/// end.
 macro_rules! splits_at_pointers {
     ($($way:ident $start:ident $kind:ident $buf:ty, $begin:ident $large:ident $end:ident;)*) => {$(
         api! {
@@ -148,12 +203,24 @@ macro_rules! splits_at_offsets {
     ($($way:ident $kind:ident $buf:ty, $begin:ident $large:ident $end:ident;)*) => {$(
         api! {
             /// MPI-5.0 §14.4.5
-            fn $begin(fh: MPI_File, offset: MPI_Offset, buf: $buf, count: c_int, datatype: MPI_Datatype) on fh {
+            fn $begin(
+                fh: MPI_File,
+                offset: MPI_Offset,
+                buf: $buf,
+                count: c_int,
+                datatype: MPI_Datatype,
+            ) on fh {
                 let memory = Memory { buf, count: count.into(), datatype };
                 get(fh)?.begin_all(SplitKind::$kind, Way::$way, Start::At(offset), memory)
             }
             /// MPI-5.0 §14.4.5
-            fn $large(fh: MPI_File, offset: MPI_Offset, buf: $buf, count: MPI_Count, datatype: MPI_Datatype) on fh {
+            fn $large(
+                fh: MPI_File,
+                offset: MPI_Offset,
+                buf: $buf,
+                count: MPI_Count,
+                datatype: MPI_Datatype,
+            ) on fh {
                 let memory = Memory { buf, count, datatype };
                 get(fh)?.begin_all(SplitKind::$kind, Way::$way, Start::At(offset), memory)
             }

@@ -49,7 +49,8 @@ fn ranks(group: MPI_Group, win: MPI_Win) -> Result<Vec<Rank>, Fault> {
     with(win, |win| win.ranks_of(&group))
 }
 
-/// What other processes have done to shared memory before they synchronized is seen after this, and the reverse.
+/// What other processes have done to shared memory before they synchronized is seen after this, and the
+/// reverse.
 fn order_memory() {
     fence(Ordering::SeqCst);
 }
@@ -94,7 +95,8 @@ const FENCE: c_int = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MP
 const POST: c_int = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
 
 api! {
-    /// MPI-5.0 §12.5.1. Also a barrier, whatever is asserted: what others do must not come before this process is ready.
+    /// MPI-5.0 §12.5.1. Also a barrier, whatever is asserted: what others do must not come before this
+    /// process is ready.
     fn MPI_Win_fence(assert: c_int, win: MPI_Win) on win {
         let (id, ()) = epochs(win, (assert, FENCE), |epochs, _| epochs.check_fence())?;
         let comm = with(win, |win| Ok(win.comm))?;

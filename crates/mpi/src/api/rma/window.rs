@@ -1,7 +1,7 @@
 //! Windows: making them, their memory, and what hangs on them (MPI-5.0 §12.2).
 //!
-//! Each has a communicator of its own, a duplicate that no handle names. Making one is a duplication, an exchange of
-//! lengths, and a barrier after which all know of the window.
+//! Each has a communicator of its own, a duplicate that no handle names. Making one is a duplication, an
+//! exchange of lengths, and a barrier after which all know of the window.
 
 use crate::abi::*;
 use crate::api::comm::{object_name, with_room};
@@ -279,7 +279,8 @@ fn address_of(buffer: &Buffer) -> *mut c_void {
     buffer.as_ptr().map_or(null_mut(), <*mut u8>::cast)
 }
 
-/// `MPI_Win_shared_query`: the address, length and unit of a member's memory. Without a rank, the first that has any.
+/// `MPI_Win_shared_query`: the address, length and unit of a member's memory. Without a rank, the first that
+/// has any.
 fn query(win: MPI_Win, rank: c_int) -> Result<(MPI_Aint, usize, *mut c_void), Fault> {
     let mut table = win::table()?;
     let win = table.get_mut(win, "win")?;
@@ -315,37 +316,85 @@ fn overlap((base, len): (usize, usize), (other, other_len): (usize, usize)) -> b
 
 api! {
     /// MPI-5.0 §12.2.1
-    fn MPI_Win_create(base: *mut c_void, size: MPI_Aint, disp_unit: c_int, info: MPI_Info, comm: MPI_Comm, win: Out<MPI_Win>) on comm {
+    fn MPI_Win_create(
+        base: *mut c_void,
+        size: MPI_Aint,
+        disp_unit: c_int,
+        info: MPI_Info,
+        comm: MPI_Comm,
+        win: Out<MPI_Win>,
+    ) on comm {
         create(base, (size, disp_unit as MPI_Aint), info, comm, win)
     }
 
     /// MPI-5.0 §12.2.1
-    fn MPI_Win_create_c(base: *mut c_void, size: MPI_Aint, disp_unit: MPI_Aint, info: MPI_Info, comm: MPI_Comm, win: Out<MPI_Win>) on comm {
+    fn MPI_Win_create_c(
+        base: *mut c_void,
+        size: MPI_Aint,
+        disp_unit: MPI_Aint,
+        info: MPI_Info,
+        comm: MPI_Comm,
+        win: Out<MPI_Win>,
+    ) on comm {
         create(base, (size, disp_unit), info, comm, win)
     }
 
     /// MPI-5.0 §12.2.2
-    fn MPI_Win_allocate(size: MPI_Aint, disp_unit: c_int, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void, win: Out<MPI_Win>) on comm {
+    fn MPI_Win_allocate(
+        size: MPI_Aint,
+        disp_unit: c_int,
+        info: MPI_Info,
+        comm: MPI_Comm,
+        baseptr: *mut c_void,
+        win: Out<MPI_Win>,
+    ) on comm {
         allocate(MPI_WIN_FLAVOR_ALLOCATE, (size, disp_unit as MPI_Aint), (info, comm), baseptr, win)
     }
 
     /// MPI-5.0 §12.2.2
-    fn MPI_Win_allocate_c(size: MPI_Aint, disp_unit: MPI_Aint, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void, win: Out<MPI_Win>) on comm {
+    fn MPI_Win_allocate_c(
+        size: MPI_Aint,
+        disp_unit: MPI_Aint,
+        info: MPI_Info,
+        comm: MPI_Comm,
+        baseptr: *mut c_void,
+        win: Out<MPI_Win>,
+    ) on comm {
         allocate(MPI_WIN_FLAVOR_ALLOCATE, (size, disp_unit), (info, comm), baseptr, win)
     }
 
     /// MPI-5.0 §12.2.3
-    fn MPI_Win_allocate_shared(size: MPI_Aint, disp_unit: c_int, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void, win: Out<MPI_Win>) on comm {
+    fn MPI_Win_allocate_shared(
+        size: MPI_Aint,
+        disp_unit: c_int,
+        info: MPI_Info,
+        comm: MPI_Comm,
+        baseptr: *mut c_void,
+        win: Out<MPI_Win>,
+    ) on comm {
         allocate(MPI_WIN_FLAVOR_SHARED, (size, disp_unit as MPI_Aint), (info, comm), baseptr, win)
     }
 
     /// MPI-5.0 §12.2.3
-    fn MPI_Win_allocate_shared_c(size: MPI_Aint, disp_unit: MPI_Aint, info: MPI_Info, comm: MPI_Comm, baseptr: *mut c_void, win: Out<MPI_Win>) on comm {
+    fn MPI_Win_allocate_shared_c(
+        size: MPI_Aint,
+        disp_unit: MPI_Aint,
+        info: MPI_Info,
+        comm: MPI_Comm,
+        baseptr: *mut c_void,
+        win: Out<MPI_Win>,
+    ) on comm {
         allocate(MPI_WIN_FLAVOR_SHARED, (size, disp_unit), (info, comm), baseptr, win)
     }
 
     /// MPI-5.0 §12.2.3
-    fn MPI_Win_shared_query(win: MPI_Win, rank: c_int, size: Out<MPI_Aint>, disp_unit: Out<c_int>, baseptr: *mut c_void) on win {
+    fn MPI_Win_shared_query(
+        win: MPI_Win,
+        rank: c_int,
+        size: Out<MPI_Aint>,
+        disp_unit: Out<c_int>,
+        baseptr: *mut c_void,
+    ) on win {
         let (bytes, unit, base) = query(win, rank)?;
         size.set("size", bytes)?;
         disp_unit.set("disp_unit", c_int::try_from(unit).unwrap_or(c_int::MAX))?;
@@ -353,7 +402,13 @@ api! {
     }
 
     /// MPI-5.0 §12.2.3
-    fn MPI_Win_shared_query_c(win: MPI_Win, rank: c_int, size: Out<MPI_Aint>, disp_unit: Out<MPI_Aint>, baseptr: *mut c_void) on win {
+    fn MPI_Win_shared_query_c(
+        win: MPI_Win,
+        rank: c_int,
+        size: Out<MPI_Aint>,
+        disp_unit: Out<MPI_Aint>,
+        baseptr: *mut c_void,
+    ) on win {
         let (bytes, unit, base) = query(win, rank)?;
         size.set("size", bytes)?;
         disp_unit.set("disp_unit", unit as MPI_Aint)?;
@@ -366,7 +421,13 @@ api! {
         hints(info)?;
         let members = duplicate(comm)?;
         let parts = vec![Part { bytes: 0, unit: 1, shared_at: 0 }; members.group.size() as usize];
-        let made = Made { flavor: MPI_WIN_FLAVOR_DYNAMIC, memory: Memory::Dynamic(Vec::new()), base: null_mut(), parts, shared: None };
+        let made = Made {
+            flavor: MPI_WIN_FLAVOR_DYNAMIC,
+            memory: Memory::Dynamic(Vec::new()),
+            base: null_mut(),
+            parts,
+            shared: None,
+        };
         finish(&members, made, info, win)
     }
 

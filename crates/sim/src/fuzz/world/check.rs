@@ -214,7 +214,8 @@ impl World<'_> {
     pub(super) fn check_end(&mut self) -> Outcome {
         self.check_ended()?;
         self.free_all()?;
-        // Those whose collective operations hang: they were told nothing, and a program would have to tell them.
+        // Those whose collective operations hang: they were told nothing, and a program would have to tell
+        // them.
         let hung: Vec<u32> = self.running.iter().map(|running| running.at).collect();
         for at in (0..self.count() as u32).filter(|&at| self.is_alive(at) && !hung.contains(&at)) {
             self.check_left(at)?;
@@ -266,14 +267,15 @@ impl World<'_> {
             if detached != self.habits.attached_bytes {
                 return Err(format!("process {at} gets an attached buffer of {detached} B back"));
             }
-            // Registrations that are kept for messages to come go with their memory, also what the engine had of the heap.
+            // Registrations that are kept for messages to come go with their memory, also what the engine had
+            // of the heap.
             process.invalidate_memory(port, 0, usize::MAX);
         }
         Ok(())
     }
 
-    /// Nothing is left at a process. A collective operation that failed leaves messages to members who have given up too:
-    /// unmatched there, and holding credit.
+    /// Nothing is left at a process. A collective operation that failed leaves messages to members who have
+    /// given up too: unmatched there, and holding credit.
     fn check_left(&self, at: u32) -> Outcome {
         let (process, _) = &self.nodes[at as usize];
         let counts = process.counts();

@@ -1,7 +1,7 @@
 //! A device in memory that keeps every promise, and can be told to break one.
 //!
-//! Rail 0 is as shared memory: it does not break, and puts and gets. Rail 1 is as a socket: it has connections that break.
-//! Long packets show their fronts first, on both.
+//! Rail 0 is as shared memory: it does not break, and puts and gets. Rail 1 is as a socket: it has
+//! connections that break. Long packets show their fronts first, on both.
 
 use super::super::World;
 use crate::buffer::{Buffer, Payload, Piece};
