@@ -2,7 +2,8 @@
 //!
 //! It owns simulated time, the packet network ([`network`]: routers, links, credits, NICs), hosts with their software
 //! costs and memories, and a cluster of [`Process`](ayatori_core::Process)es on them ([`cluster`]); built-in workloads
-//! ([`workloads`], [`traffic`]) and GOAL files ([`goal`]); traces and reports; and fault runs ([`fuzz`]), which put the
+//! ([`workloads`], [`traffic`]) and GOAL files ([`goal`]); a workload on a machine from options to an outcome
+//! ([`simulation`]); traces and reports; and fault runs ([`fuzz`]), which put the
 //! same processes into random worlds where rails break and processes die.
 //!
 //! It does not own the protocols: they are `ayatori-core`'s, and a rank here makes the calls that `MPI_Send` and
@@ -35,6 +36,7 @@ pub mod network;
 mod queue;
 pub mod random;
 pub mod report;
+pub mod simulation;
 mod slab;
 pub mod trace;
 pub mod traffic;

@@ -16,6 +16,7 @@ use ayatori_launch::environment::{self, Launch};
 use ayatori_launch::machine::hostname;
 use ayatori_launch::placement::{allowed_cpus, cores_by_node, format_cpus};
 use ayatori_launch::spawn::ranks_max;
+use ayatori_sim::simulation::parse_bytes;
 use rustix::process::{Resource, getrlimit};
 use std::fmt::Write as _;
 use std::fs;
@@ -230,7 +231,7 @@ fn one_copy(facts: &PtraceFacts) -> (bool, String) {
 }
 
 fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
-    let bytes = parse_bytes(bytes)?;
+    let bytes = parse_bytes(bytes).map_err(Coded::usage)?;
     let mut rail = shm_rail().context("the shared-memory device")?;
     let (is_one_copy, _) = one_copy(&ptrace_facts());
     (rail.get, rail.put) = (rail.get && is_one_copy, rail.put && is_one_copy);
@@ -310,34 +311,9 @@ fn pace(gap: Gap, rails: &[RailCapabilities]) -> String {
     format!("{gap} packet times: {}", rails.iter().map(rate).collect::<Vec<_>>().join(", "))
 }
 
-/// `65536`, `64K`, `64KiB`, `1M` …
-pub(super) fn parse_bytes(text: &str) -> anyhow::Result<usize> {
-    let bad = || {
-        Coded::usage(format!("'{text}' is no length: a number of bytes, or like 64K, 4M, 1G (times 1024)"))
-    };
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        _ => return Err(bad()),
-    };
-    let number: usize = digits.parse().map_err(|_| bad())?;
-    number.checked_mul(1 << shift).filter(|&bytes| bytes < 1 << 50).ok_or_else(bad)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lengths_are_read_with_and_without_units() {
-        let read = |text| parse_bytes(text).ok();
-        assert_eq!((read("8"), read("64K"), read("1MiB")), (Some(8), Some(64 << 10), Some(1 << 20)));
-        assert_eq!((read("K"), read("-1"), read("4T"), read("99999999999G")), (None, None, None, None));
-    }
 
     #[test]
     fn what_forbids_the_single_copy_is_named() {

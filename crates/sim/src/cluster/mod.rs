@@ -40,6 +40,8 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use ayatori_core::buffer::Buffer;
@@ -212,6 +214,8 @@ pub enum ClusterError {
         /// The rank.
         rank: u32,
     },
+    /// It was told to stop ([`Cluster::stop_on`]).
+    Stopped,
     /// Ranks wait, and nothing is under way.
     Stuck {
         /// When the last thing happened, ps.
@@ -229,6 +233,7 @@ impl fmt::Display for ClusterError {
             ClusterError::Config(problem) => write!(f, "cluster: {problem}"),
             ClusterError::Workload { rank, error } => write!(f, "rank {rank}: {error}"),
             ClusterError::Deadlock(deadlock) => deadlock.fmt(f),
+            ClusterError::Stopped => f.write_str("stopped"),
             ClusterError::TooLong { rank } => {
                 let days = fabric::TIME_MAX_PS / 1_000_000_000_000 / 86_400;
                 write!(f, "rank {rank} computes for longer than the {days} days that can be simulated")
@@ -294,6 +299,7 @@ type Task = Pin<Box<dyn Future<Output = Result<(), Error>>>>;
 pub struct Cluster {
     world: Rc<RefCell<World>>,
     process_count: u32,
+    stop: Arc<AtomicBool>,
 }
 
 impl Cluster {
@@ -336,7 +342,14 @@ impl Cluster {
                 memory: Memory::default(),
             })),
             process_count,
+            stop: Arc::default(),
         })
+    }
+
+    /// Another thread may set this: a run then ends with [`ClusterError::Stopped`] before the next step of a
+    /// rank.
+    pub fn stop_on(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
     }
 
     /// Runs a workload on every rank to its end. A cluster may run several, one after the other; after a failed run it
@@ -360,6 +373,7 @@ impl Cluster {
                 .collect(),
             unfinished_count: self.process_count as usize,
             finished_ps: vec![0; self.process_count as usize],
+            stop: self.stop.clone(),
         };
         {
             let mut world = self.world.borrow_mut();
@@ -377,7 +391,7 @@ impl Cluster {
     }
 
     /// From now on the network publishes how far it is, for another thread to show.
-    pub fn watch(&mut self) -> std::sync::Arc<Watch> {
+    pub fn watch(&mut self) -> Arc<Watch> {
         self.world.borrow_mut().fabric.network.watch()
     }
 
@@ -412,11 +426,15 @@ struct Run {
     tasks: Vec<Option<Task>>,
     unfinished_count: usize,
     finished_ps: Vec<u64>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Run {
     fn finish(&mut self) -> Result<(), ClusterError> {
         while self.unfinished_count > 0 {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(ClusterError::Stopped);
+            }
             let next = self.world.borrow_mut().fabric.next_runnable().map_err(ClusterError::Deadlock)?;
             match next {
                 Some(rank) => self.step(rank)?,

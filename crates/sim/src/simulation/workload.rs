@@ -1,0 +1,225 @@
+//! Workloads by their names.
+
+use std::path::{MAIN_SEPARATOR, Path};
+use std::rc::Rc;
+
+use ayatori_core::coll::Collective;
+
+use super::{Options, SimulationError, usage};
+use crate::cluster::{Cluster, ClusterError, ClusterReport};
+use crate::goal::{self, Schedule};
+use crate::workloads::{self, HaloGrid, RingOrder};
+
+/// The workloads that are no collective operation.
+const NAMES: [&str; 6] = ["ping-pong", "random-ring", "pairwise-exchange", "halo-2d", "halo-3d", "halo"];
+
+/// What the ranks do.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    PointToPoint,
+    Collective(Collective),
+    Goal(Rc<Schedule>),
+    /// The caller brings it ([`super::Simulation::run_with`]).
+    Own,
+}
+
+impl Workload {
+    /// A built-in workload, a collective operation, or a GOAL file. No workload has a dot or a slash in its
+    /// name; files have.
+    ///
+    /// # Errors
+    /// No such workload; a GOAL file that is wrong.
+    pub fn named(name: &str) -> Result<Workload, SimulationError> {
+        let kind = if name.contains(['.', MAIN_SEPARATOR]) {
+            Kind::Goal(Rc::new(Schedule::load(Path::new(name))?))
+        } else if NAMES.contains(&name) {
+            Kind::PointToPoint
+        } else if let Some(operation) = Collective::by_name(name) {
+            Kind::Collective(operation)
+        } else {
+            let operations: Vec<&str> = Collective::ALL.iter().map(|operation| operation.name()).collect();
+            return usage(format!(
+                "no workload '{name}': {}, a collective operation ({}) or a GOAL file (a name with a dot \
+                 or a slash)",
+                NAMES.join(", "),
+                operations.join(", ")
+            ));
+        };
+        Ok(Workload { name: name.into(), kind })
+    }
+
+    /// A workload that the caller gives to [`super::Simulation::run_with`]; `name` stands in the outcome.
+    pub fn own(name: &str) -> Workload {
+        Workload { name: name.into(), kind: Kind::Own }
+    }
+
+    /// Its name or file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of all workloads that need no file: first those that are no collective operation.
+    pub fn names() -> Vec<&'static str> {
+        NAMES.into_iter().chain(Collective::ALL.iter().map(|operation| operation.name())).collect()
+    }
+
+    /// The number of ranks, if the workload gives it.
+    pub(super) fn rank_count(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Goal(schedule) => Some(schedule.ranks.len() as u64),
+            _ => None,
+        }
+    }
+
+    /// What can be known to be wrong before anything runs.
+    pub(super) fn check(&self, options: &Options, process_count: u32) -> Result<(), SimulationError> {
+        if self.name == "ping-pong" && process_count < 2 {
+            return usage("ping-pong needs two processes: --nodes 2 or --per-host 2".into());
+        }
+        let Some(algorithm) = &options.algorithm else { return Ok(()) };
+        let Kind::Collective(operation) = self.kind else {
+            return usage("--algorithm is for collective operations".into());
+        };
+        let names: Vec<&str> = operation.algorithms().iter().map(|algorithm| algorithm.name()).collect();
+        if !names.contains(&algorithm.as_str()) {
+            let (operation, names) = (operation.name(), names.join(", "));
+            return usage(format!("--algorithm {algorithm}: {operation} has {names}"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn run(
+        &self,
+        cluster: &mut Cluster,
+        options: &Options,
+        process_count: u32,
+    ) -> Result<ClusterReport, ClusterError> {
+        let (bytes, rounds) = (options.bytes, options.rounds);
+        match &self.kind {
+            Kind::Goal(schedule) => cluster.run(|mpi| {
+                let schedule = schedule.clone();
+                async move {
+                    for _ in 0..rounds {
+                        goal::run_rank(mpi.clone(), schedule.clone()).await?;
+                    }
+                    Ok(())
+                }
+            }),
+            Kind::Collective(operation) => cluster.run(|mpi| {
+                let (operation, algorithm) = (*operation, options.algorithm.clone());
+                async move {
+                    for _ in 0..rounds {
+                        mpi.collective(operation, bytes, algorithm.as_deref()).await?;
+                    }
+                    Ok(())
+                }
+            }),
+            Kind::PointToPoint => self.run_point_to_point(cluster, options, process_count),
+            Kind::Own => Err(ClusterError::Config(format!("{} is run by its caller", self.name))),
+        }
+    }
+
+    fn run_point_to_point(
+        &self,
+        cluster: &mut Cluster,
+        options: &Options,
+        process_count: u32,
+    ) -> Result<ClusterReport, ClusterError> {
+        let (bytes, rounds) = (options.bytes, options.rounds);
+        match self.name.as_str() {
+            "ping-pong" => cluster.run(|mpi| workloads::ping_pong(mpi, process_count - 1, bytes, rounds)),
+            "random-ring" => {
+                let order = RingOrder::new(process_count, options.seed);
+                cluster.run(|mpi| {
+                    let (left, right) = order.neighbours(mpi.rank());
+                    workloads::random_ring(mpi, left, right, bytes, rounds)
+                })
+            }
+            "pairwise-exchange" => cluster.run(|mpi| async move {
+                for _ in 0..rounds {
+                    workloads::pairwise_exchange(mpi.clone(), bytes).await?;
+                }
+                Ok(())
+            }),
+            halo => {
+                let extents: Vec<u32> = match halo {
+                    "halo-2d" => near_square(process_count).into(),
+                    _ => near_cube(process_count).into(),
+                };
+                let grid = HaloGrid { face_bytes: vec![bytes; extents.len()], extents };
+                cluster.run(|mpi| workloads::halo_exchange(mpi, grid.clone(), 0, rounds))
+            }
+        }
+    }
+}
+
+/// A length: `65536`, `64K`, `64KiB`, `1M` … (times 1024), below 2^50.
+///
+/// # Errors
+/// Says what may be written.
+pub fn parse_bytes(text: &str) -> Result<usize, SimulationError> {
+    let bad = || {
+        SimulationError::Usage(format!(
+            "'{text}' is no length: a number of bytes, or like 64K, 4M, 1G (times 1024)"
+        ))
+    };
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        _ => return Err(bad()),
+    };
+    let number: usize = digits.parse().map_err(|_| bad())?;
+    number.checked_mul(1 << shift).filter(|&bytes| bytes < 1 << 50).ok_or_else(bad)
+}
+
+/// The largest factor of `count` that is at most `limit`.
+fn largest_factor(count: u32, limit: f64) -> u32 {
+    (1..=limit as u32).rev().find(|&factor| count.is_multiple_of(factor)).unwrap_or(1)
+}
+
+/// Two factors of `count`, as near each other as can be, the larger first.
+fn near_square(count: u32) -> [u32; 2] {
+    let smaller = largest_factor(count, f64::from(count).sqrt().floor());
+    [count / smaller, smaller]
+}
+
+/// Three factors of `count`, near each other.
+fn near_cube(count: u32) -> [u32; 3] {
+    let first = largest_factor(count, f64::from(count).cbrt().round());
+    let [third, second] = near_square(count / first);
+    [third, second, first]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_read_with_and_without_units() {
+        let read = |text| parse_bytes(text).ok();
+        assert_eq!((read("8"), read("64K"), read("1MiB")), (Some(8), Some(64 << 10), Some(1 << 20)));
+        assert_eq!((read("K"), read("-1"), read("4T"), read("99999999999G")), (None, None, None, None));
+    }
+
+    #[test]
+    fn three_factors_are_near_each_other_and_multiply_to_the_count() {
+        for (count, extents) in [(64, [4, 4, 4]), (12, [3, 2, 2]), (7, [7, 1, 1]), (1, [1, 1, 1])] {
+            assert_eq!(near_cube(count), extents);
+        }
+        assert_eq!([12, 7, 16].map(near_square), [[4, 3], [7, 1], [4, 4]]);
+        for count in 1..500 {
+            assert_eq!(near_cube(count).iter().product::<u32>(), count);
+            assert_eq!(near_square(count).iter().product::<u32>(), count);
+        }
+    }
+}
