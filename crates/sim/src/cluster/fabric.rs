@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ayatori_core::buffer::Buffer;
-use ayatori_core::device::{Pacing, RailCapabilities, RemoteRegion, Token, profiles};
+use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, RemoteRegion, Token, profiles};
 
 use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
@@ -39,8 +39,8 @@ pub(super) enum Cargo {
     GetData(Access),
     /// The data to be written.
     PutData(Access),
-    /// That it is written.
-    PutDone(Access),
+    /// That it is written, or that no such memory is registered.
+    PutDone(Access, Result<(), RailBroken>),
 }
 
 /// A put or get.
@@ -58,6 +58,8 @@ pub(super) struct Flight {
     pub(super) rail: u8,
     /// Not before the sender's software has got so far.
     ready_ps: u64,
+    /// The connection it belongs to, of a rail that can break; what an earlier one carried is lost.
+    epoch: u32,
     pub(super) cargo: Cargo,
 }
 
@@ -67,7 +69,7 @@ impl Flight {
         match &self.cargo {
             Cargo::Packet { bytes, virtual_bytes, .. } => (bytes.len() + virtual_bytes) as u64,
             Cargo::GetData(access) | Cargo::PutData(access) => access.local.len() as u64,
-            Cargo::GetRequest(_) | Cargo::PutDone(_) => 0,
+            Cargo::GetRequest(_) | Cargo::PutDone(..) => 0,
         }
     }
 }
@@ -76,7 +78,16 @@ impl Flight {
 #[derive(Debug)]
 pub(super) enum Arrived {
     Packet(u32),
-    Completion(Token),
+    Completion(Token, Result<(), RailBroken>),
+    RailDown(u8, u32),
+    RailUp(u8, u32),
+}
+
+/// Registered memory. A key names place and serial number, so a key that is over names nothing.
+#[derive(Debug, Clone, Copy)]
+struct Registration {
+    buffer: Buffer,
+    serial: u64,
 }
 
 /// A process' side of the fabric.
@@ -118,8 +129,13 @@ pub(super) struct Fabric {
     memory_free_ps: Vec<u64>,
     memory_busy_ps: Vec<u64>,
     pub(super) flights: Slab<Flight>,
-    pub(super) registered: Slab<Option<Buffer>>,
+    registered: Slab<Option<Registration>>,
     registered_count: usize,
+    /// Registrations so far.
+    serial: u64,
+    /// How many connections two processes (the lower first) have had over a rail that can break. The first
+    /// one is made when somebody sends, and takes no time.
+    epochs: BTreeMap<(u32, u32, u8), u32>,
     runnable: VecDeque<u32>,
 }
 
@@ -183,6 +199,8 @@ impl Fabric {
             flights: Slab::default(),
             registered: Slab::default(),
             registered_count: 0,
+            serial: 0,
+            epochs: BTreeMap::new(),
             runnable: VecDeque::new(),
             gaps: BTreeMap::new(),
             rails,
@@ -198,6 +216,50 @@ impl Fabric {
         let is_full = queue_bytes > 0 && outbox.bytes >= queue_bytes;
         outbox.is_awaited |= is_full;
         is_full
+    }
+
+    /// Whether there is such a process.
+    pub(super) fn is_known(&self, rank: u32) -> bool {
+        (rank as usize) < self.seats.len()
+    }
+
+    fn epoch(&self, a: u32, b: u32, rail: u8) -> u32 {
+        if !self.rails[usize::from(rail)].may_break {
+            return 0;
+        }
+        self.epochs.get(&(a.min(b), a.max(b), rail)).copied().unwrap_or(0)
+    }
+
+    /// Whether the rail between two processes has a connection. Where it has not, one is made, and both are
+    /// told.
+    pub(super) fn connect(&mut self, from: u32, to: u32, rail: u8) -> bool {
+        if !self.rails[usize::from(rail)].may_break || self.epoch(from, to, rail) > 0 {
+            return true;
+        }
+        self.begin_epoch(from, to, rail);
+        false
+    }
+
+    fn begin_epoch(&mut self, a: u32, b: u32, rail: u8) {
+        *self.epochs.entry((a.min(b), a.max(b), rail)).or_insert(0) += 1;
+        self.hand_over(a, Arrived::RailUp(rail, b));
+        self.hand_over(b, Arrived::RailUp(rail, a));
+    }
+
+    /// `by` drops its connection to `peer`, and what is under way on it is lost. The next one is made at
+    /// once.
+    pub(super) fn reset(&mut self, by: u32, peer: u32, rail: u8) {
+        if self.epoch(by, peer, rail) > 0 {
+            self.hand_over(peer, Arrived::RailDown(rail, by));
+            self.begin_epoch(by, peer, rail);
+        }
+    }
+
+    /// The connection breaks, and both are told.
+    #[cfg(test)]
+    pub(super) fn cut(&mut self, a: u32, b: u32, rail: u8) {
+        self.hand_over(a, Arrived::RailDown(rail, b));
+        self.reset(a, b, rail);
     }
 
     pub(super) fn host_of(&self, rank: u32) -> u32 {
@@ -264,7 +326,30 @@ impl Fabric {
     }
 
     pub(super) fn take_arrived(&mut self, rank: u32) -> Option<Arrived> {
-        self.seats[rank as usize].inbox.pop_front()
+        loop {
+            match self.seats[rank as usize].inbox.pop_front()? {
+                Arrived::Packet(handle) if self.is_stale(handle) => self.forget(handle),
+                arrived => return Some(arrived),
+            }
+        }
+    }
+
+    pub(super) fn has_arrived(&self, rank: u32) -> bool {
+        !self.seats[rank as usize].inbox.is_empty()
+    }
+
+    /// Whether the connection that a packet was sent over has ended.
+    fn is_stale(&self, handle: u32) -> bool {
+        let Flight { from, to, rail, epoch, .. } = self.flights[handle];
+        epoch != self.epoch(from, to, rail)
+    }
+
+    /// Nobody wants a packet any more.
+    pub(super) fn forget(&mut self, handle: u32) {
+        if let Cargo::Packet { bytes, .. } = &mut self.flights[handle].cargo {
+            *bytes = Vec::new();
+        }
+        self.flights.remove(handle);
     }
 
     /// Runs the network until a process has something to do. `None`: nothing is under way.
@@ -322,7 +407,8 @@ impl Fabric {
         let command_ps = if rail == MEMORY_RAIL { 0 } else { self.config.command_ps };
         let ready_ps = self.clock_ps(by) + command_ps;
         let is_packet = matches!(cargo, Cargo::Packet { .. });
-        let flight = self.flights.insert(Flight { from, to, rail, ready_ps, cargo });
+        let epoch = self.epoch(from, to, rail);
+        let flight = self.flights.insert(Flight { from, to, rail, ready_ps, epoch, cargo });
         if is_packet {
             let outbox = from as usize * self.rails.len() + usize::from(rail);
             self.outboxes[outbox].flights.push_back(flight);
@@ -420,37 +506,34 @@ impl Fabric {
     /// Something has arrived: a packet at a process, or a step of a put or get at a NIC, which goes on by
     /// itself.
     fn arrive(&mut self, handle: u32) {
-        let flight = &mut self.flights[handle];
+        let flight = &self.flights[handle];
         let (from, to) = (flight.from, flight.to);
-        match &mut flight.cargo {
+        debug_assert!(from != to, "a process talks to itself without a device");
+        match flight.cargo {
             Cargo::Packet { .. } => self.hand_over(to, Arrived::Packet(handle)),
-            Cargo::GetRequest(access) => {
-                let access = *access;
-                self.turn_back(handle, Cargo::GetData(access));
-            }
+            Cargo::GetRequest(access) => self.turn_back(handle, Cargo::GetData(access)),
             Cargo::PutData(access) => {
-                let access = *access;
-                if let Some(memory) = self.memory(access.remote) {
-                    memory.copy_from(access.remote.offset as usize, &access.local, 0, access.local.len());
+                let memory = self.memory(access.remote, access.local.len());
+                if let Some(memory) = memory {
+                    memory.copy_from(0, &access.local, 0, access.local.len());
                 }
-                self.turn_back(handle, Cargo::PutDone(access));
+                let result = memory.map(|_| ()).ok_or(RailBroken);
+                self.turn_back(handle, Cargo::PutDone(access, result));
             }
             Cargo::GetData(access) => {
-                let access = *access;
-                if let Some(memory) = self.memory(access.remote) {
-                    let offset = access.remote.offset as usize;
-                    access.local.copy_from(0, &memory, offset, access.local.len());
+                let memory = self.memory(access.remote, access.local.len());
+                if let Some(memory) = memory {
+                    access.local.copy_from(0, &memory, 0, access.local.len());
                 }
                 self.flights.remove(handle);
-                self.hand_over(to, Arrived::Completion(access.token));
+                let result = memory.map(|_| ()).ok_or(RailBroken);
+                self.hand_over(to, Arrived::Completion(access.token, result));
             }
-            Cargo::PutDone(access) => {
-                let token = access.token;
+            Cargo::PutDone(access, result) => {
                 self.flights.remove(handle);
-                self.hand_over(to, Arrived::Completion(token));
+                self.hand_over(to, Arrived::Completion(access.token, result));
             }
         }
-        debug_assert!(from != to, "a process talks to itself without a device");
     }
 
     /// The NIC that was reached answers.
@@ -467,18 +550,26 @@ impl Fabric {
         self.notify(rank);
     }
 
-    fn memory(&self, region: RemoteRegion) -> Option<Buffer> {
-        self.registered[region.key.words[0] as u32]
+    /// So many bytes of registered memory, where all of them are inside.
+    fn memory(&self, region: RemoteRegion, len: usize) -> Option<Buffer> {
+        let [handle, serial] = region.key.words;
+        let registration = (*self.registered.get(u32::try_from(handle).ok()?)?)?;
+        let offset = usize::try_from(region.offset).ok()?;
+        let is_inside = offset.checked_add(len).is_some_and(|end| end <= registration.buffer.len());
+        (is_inside && registration.serial == serial).then(|| registration.buffer.part(offset, len))
     }
 
-    pub(super) fn register(&mut self, buffer: Buffer) -> u32 {
+    pub(super) fn register(&mut self, buffer: Buffer) -> RemoteKey {
         self.registered_count += 1;
-        self.registered.insert(Some(buffer))
+        self.serial += 1;
+        let handle = self.registered.insert(Some(Registration { buffer, serial: self.serial }));
+        RemoteKey { words: [handle.into(), self.serial] }
     }
 
-    pub(super) fn deregister(&mut self, handle: u32) {
+    pub(super) fn deregister(&mut self, key: RemoteKey) {
+        let handle = key.words[0] as u32;
         let taken = self.registered[handle].take();
-        assert!(taken.is_some(), "memory is deregistered twice");
+        assert!(taken.is_some_and(|memory| memory.serial == key.words[1]), "memory is deregistered twice");
         self.registered_count -= 1;
         self.registered.remove(handle);
     }

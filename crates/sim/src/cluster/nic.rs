@@ -38,6 +38,9 @@ impl Device for Nic<'_> {
     }
 
     fn rails_to(&self, peer: ProcessId) -> RailSet {
+        if !self.fabric.is_known(peer.0) {
+            return RailSet::default();
+        }
         if self.fabric.host_of(peer.0) == self.fabric.host_of(self.me) {
             return RailSet::one(Rail(MEMORY_RAIL));
         }
@@ -46,7 +49,7 @@ impl Device for Nic<'_> {
     }
 
     fn send(&mut self, rail: Rail, to: ProcessId, header: &[u8], payload: Payload<'_>) -> Result<(), Full> {
-        if self.fabric.is_full(self.me, rail.0) {
+        if !self.fabric.connect(self.me, to.0, rail.0) || self.fabric.is_full(self.me, rail.0) {
             return Err(Full);
         }
         let copy_ps = self.fabric.copy_ps(payload_len(&payload));
@@ -68,7 +71,10 @@ impl Device for Nic<'_> {
         let arrived = self.fabric.take_arrived(self.me)?;
         let mut cost_ps = self.fabric.config.receive_ps;
         let event = match arrived {
-            Arrived::Completion(token) => Event::Completion(token, Ok(())),
+            Arrived::Completion(token, result) => Event::Completion(token, result),
+            // The process is told of it by the way: no call of the system, no packet.
+            Arrived::RailDown(rail, peer) => return Some(Event::RailDown(Rail(rail), ProcessId(peer))),
+            Arrived::RailUp(rail, peer) => return Some(Event::RailUp(Rail(rail), ProcessId(peer))),
             Arrived::Packet(handle) => {
                 let flight = &self.fabric.flights[handle];
                 let Cargo::Packet { bytes, header_bytes, virtual_bytes } = &flight.cargo else {
@@ -95,20 +101,15 @@ impl Device for Nic<'_> {
     }
 
     fn release(&mut self, incoming: Incoming) {
-        let handle = incoming.slot as u32;
-        if let Cargo::Packet { bytes, .. } = &mut self.fabric.flights[handle].cargo {
-            *bytes = Vec::new();
-        }
-        self.fabric.flights.remove(handle);
+        self.fabric.forget(incoming.slot as u32);
     }
 
-    fn register(&mut self, rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
-        let handle = self.fabric.register(buffer);
-        Some(RemoteKey { words: [handle.into(), rail.0.into()] })
+    fn register(&mut self, _rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        Some(self.fabric.register(buffer))
     }
 
     fn deregister(&mut self, _rail: Rail, key: RemoteKey) {
-        self.fabric.deregister(key.words[0] as u32);
+        self.fabric.deregister(key);
     }
 
     fn put(
@@ -141,7 +142,14 @@ impl Device for Nic<'_> {
         self.fabric.hop_count(self.me, peer.0)
     }
 
+    fn reset(&mut self, rail: Rail, peer: ProcessId) {
+        self.fabric.reset(self.me, peer.0, rail.0);
+    }
+
     fn arm(&mut self) -> Armed {
-        Armed::Armed
+        if self.fabric.has_arrived(self.me) { Armed::NotYet } else { Armed::Armed }
     }
 }
+
+#[cfg(test)]
+mod tests;
