@@ -6,7 +6,6 @@
 
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::dialect;
-use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::vlan;
 
 const TORUS: &str = r#"
@@ -37,8 +36,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for check in &plan.verdicts.checks {
         println!("  {:10} {:?}: {}", check.name, check.status, check.detail);
     }
-    let (from, to) = (SwitchId(0), SwitchId(10));
-    let route = plan.route(from, to).ok_or("no route")?;
+    // Two hosts at each switch.
+    let [sender, receiver] = [0, 20].map(|host: usize| &plan.hosts[host].attachments[0]);
+    let (from, to) = (sender.switch, receiver.switch);
+    let route = plan.route(sender, receiver).ok_or("no route")?;
     let hops: Vec<&str> = route.hops.iter().map(|hop| plan.switch(hop.to).name.as_str()).collect();
     println!(
         "{} to {} on VLAN {}: {}",

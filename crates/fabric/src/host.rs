@@ -142,7 +142,7 @@ fn write_routes(script: &mut String, plan: &Plan, own: &Attachment) {
     for host in &plan.hosts {
         let peers = host.attachments.iter().filter(|peer| peer.rail == own.rail && peer.number != own.number);
         for peer in peers {
-            let Some(vid) = plan.vlan_between(own.switch, peer.switch) else { continue };
+            let Some(vid) = plan.vlan_between(own, peer) else { continue };
             let _ = writeln!(
                 script,
                 "route replace {}/32 dev {}.{vid} src {}",

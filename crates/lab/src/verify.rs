@@ -78,9 +78,8 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         const NAME: &str = "flooding before priming";
         let plan = self.lab.plan().clone();
         let pairs = switch_pairs(&plan);
-        let two_vlans = |&&(a, b): &&(&Attachment, &Attachment)| {
-            plan.vlan_between(a.switch, b.switch) != plan.vlan_between(b.switch, a.switch)
-        };
+        let two_vlans =
+            |&&(a, b): &&(&Attachment, &Attachment)| plan.vlan_between(a, b) != plan.vlan_between(b, a);
         let Some(&(a, b)) = pairs.iter().find(two_vlans) else {
             self.say(NAME, true, "no occasion: both directions of every pair share a VLAN".into());
             return Ok(());
@@ -172,7 +171,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         what: &str,
         wrong: &mut Vec<String>,
     ) {
-        let Some(route) = plan.route(a.switch, b.switch) else {
+        let Some(route) = plan.route(a, b) else {
             wrong.push(format!("{what}: no route is planned"));
             return;
         };
@@ -204,7 +203,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
     fn broadcast(&mut self) -> anyhow::Result<()> {
         let plan = self.lab.plan().clone();
         let Some(own) = plan.hosts.first().and_then(|host| host.attachments.first()) else { return Ok(()) };
-        let vlan = plan.vlan_between(own.switch, own.switch).and_then(|vid| plan.vlan(vid));
+        let vlan = plan.vlan_between(own, own).and_then(|vid| plan.vlan(vid));
         let before = self.lab.counters()?;
         let heard = match plan.tagging {
             Tagging::Switch => self.lab.broadcast(0, None, BROADCAST_COUNT)?,
@@ -409,7 +408,7 @@ fn spare_link(machine: &Machine, plan: &Plan) -> anyhow::Result<Option<(LinkId, 
             continue;
         }
         let healed = plan_without(machine, &[Failure::Link(link.id)])?;
-        let is_whole = switch_pairs(plan).iter().all(|(a, b)| healed.route(a.switch, b.switch).is_some());
+        let is_whole = switch_pairs(plan).iter().all(|(a, b)| healed.route(a, b).is_some());
         if is_whole {
             return Ok(Some((link.id, healed)));
         }

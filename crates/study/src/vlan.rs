@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use ayatori_fabric::description::Machine;
-use ayatori_fabric::plan::{Plan, PortRole, VlanPlan};
+use ayatori_fabric::plan::{Plan, PortRole, VlanId, VlanPlan};
 use ayatori_fabric::vlan::plan;
 
 /// The paper's tables, planned.
@@ -281,16 +281,20 @@ fn figure_2(text: &mut String, torus: &Plan) -> bool {
     let _ = writeln!(text, "Figure 2: torus 4x2, switch-tagged");
     let mut found = Vec::new();
     for switch in &torus.switches {
-        let hosts: Vec<u32> = switch
+        let host_ports: Vec<(u32, Option<VlanId>)> = switch
             .ports
             .iter()
             .filter_map(|port| match port.role {
-                PortRole::Host { host, .. } => Some(host.0 + 1),
+                PortRole::Host { host, .. } => Some((host.0 + 1, port.membership.pvid)),
                 _ => None,
             })
             .collect();
-        let vid = torus.vlan_between(switch.id, switch.id).map_or(0, |vid| vid.get());
-        let (first, last) = (hosts.first().copied().unwrap_or(0), hosts.last().copied().unwrap_or(0));
+        // The paper's hosts of one switch are on one VLAN.
+        let mut vids: Vec<u16> = host_ports.iter().map(|(_, vid)| vid.map_or(0, VlanId::get)).collect();
+        vids.dedup();
+        let vid = if let [vid] = vids[..] { vid } else { 0 };
+        let host = |at: Option<&(u32, Option<VlanId>)>| at.map_or(0, |port| port.0);
+        let (first, last) = (host(host_ports.first()), host(host_ports.last()));
         let _ = writeln!(
             text,
             "  switch {} ({})  hosts {first:3} to {last:3}  PVID {vid}",

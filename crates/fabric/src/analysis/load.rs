@@ -57,7 +57,7 @@ impl LinkLoads {
         plan: &Plan,
         traffic: impl IntoIterator<Item = (HostId, HostId, u64)>,
     ) -> Result<LinkLoads, TrafficError> {
-        // Bytes between switches first, so that each route is looked up once.
+        // Bytes between switches on each VLAN first, so that each route is looked up once.
         let mut between = std::collections::BTreeMap::new();
         for (from, to, bytes) in traffic {
             for host in [from, to] {
@@ -66,13 +66,14 @@ impl LinkLoads {
                     return Err(TrafficError::NoSuchHost { host: host.0, last });
                 }
             }
-            let [a, b] = [from, to].map(|host| plan.host(host).attachments[0].switch);
-            let sum = &mut between.entry((a, b)).or_insert((from, to, 0_u64)).2;
+            let [a, b] = [from, to].map(|host| &plan.host(host).attachments[0]);
+            let key = (a.switch, b.switch, plan.vlan_between(a, b));
+            let sum = &mut between.entry(key).or_insert((from, to, 0_u64)).2;
             *sum = sum.saturating_add(bytes);
         }
         let mut channel_bytes = vec![0_u64; 2 * plan.links.len()];
-        for ((a, b), (from, to, bytes)) in between {
-            let route = plan.route(a, b).ok_or_else(|| {
+        for ((a, b, vid), (from, to, bytes)) in between {
+            let route = vid.and_then(|vid| plan.route_on(vid, a, b)).ok_or_else(|| {
                 let [from, to] = [from, to].map(|host| plan.host(host).name.clone());
                 TrafficError::NoRoute { from, to }
             })?;

@@ -82,8 +82,8 @@ pub(super) fn aging_time_s(switch: &SwitchPlan) -> u32 {
 
 /// The VLANs of the bridge's own interface, where the switch is a bridge inside a host: like a host port's.
 pub(super) fn own_membership(plan: &Plan, switch: &SwitchPlan) -> Option<Membership> {
-    switch.inside_host?;
-    let pvid = plan.vlan_between(switch.id, switch.id);
+    let own = plan.host(switch.inside_host?).attachments.iter().find(|own| own.switch == switch.id)?;
+    let pvid = plan.vlan_between(own, own);
     Some(match plan.tagging {
         Tagging::Switch => Membership { pvid, untagged: plan.vlan_set(), tagged: VlanSet::new() },
         Tagging::Host => Membership { pvid: None, untagged: VlanSet::new(), tagged: plan.vlan_set() },

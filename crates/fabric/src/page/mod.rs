@@ -22,7 +22,8 @@ struct Data<'a> {
     switches: Vec<Switch<'a>>,
     links: Vec<Link>,
     vlans: Vec<Vlan>,
-    hosts: Vec<(&'a str, u32)>,
+    /// Name, switch, and with a VLAN by source its index.
+    hosts: Vec<(&'a str, u32, Option<usize>)>,
     choice: Choice<'a>,
     checks: &'a [Check],
     cycle: Vec<String>,
@@ -71,7 +72,7 @@ pub fn html(plan: &Plan, graph: &Graph, traffic: Option<(&str, &LinkLoads)>) -> 
     let places = places(plan, graph);
     let name_of = |id: crate::graph::SwitchId| plan.switch(id).name.as_str();
     let choice = match &plan.choice {
-        VlanChoice::BySource(vlans) => Choice { by: "source", vlans },
+        VlanChoice::BySource(_) => Choice { by: "source", vlans: &[] },
         VlanChoice::ByPair { vlans, .. } => Choice { by: "pair", vlans },
     };
     let data = Data {
@@ -103,7 +104,14 @@ pub fn html(plan: &Plan, graph: &Graph, traffic: Option<(&str, &LinkLoads)>) -> 
         hosts: plan
             .hosts
             .iter()
-            .filter_map(|host| Some((host.name.as_str(), host.attachments.first()?.switch.0)))
+            .filter_map(|host| {
+                let own = host.attachments.first()?;
+                let vlan = match plan.choice {
+                    VlanChoice::BySource(_) => plan.choice.vlan_index(own, own),
+                    VlanChoice::ByPair { .. } => None,
+                };
+                Some((host.name.as_str(), own.switch.0, vlan))
+            })
             .collect(),
         choice,
         checks: &plan.verdicts.checks,

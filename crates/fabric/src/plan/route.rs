@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use crate::graph::{LinkId, SwitchId};
 
-use super::{Plan, VlanId};
+use super::{Attachment, Plan, VlanId};
 
-/// Which VLAN frames from one switch's hosts to another's take.
+/// Which VLAN a frame takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VlanChoice {
-    /// By source switch ([`super::Tagging::Switch`]): `Some(index into plan.vlans)` for a switch with hosts.
+    /// By the switch port of the sender ([`super::Tagging::Switch`]): `Some(index into plan.vlans)` by
+    /// [`Attachment::number`]; `None` for a host that is cut off. Hosts of one switch may send on different
+    /// VLANs.
     BySource(Vec<Option<u16>>),
     /// By unordered pair of switches ([`super::Tagging::Host`]): both directions of a connection share a VLAN,
     /// because an answer comes from the address, hence the VLAN, that was asked.
@@ -23,13 +25,14 @@ pub enum VlanChoice {
 
 impl VlanChoice {
     /// Index into the plan's VLANs for frames from `from` to `to`.
-    pub fn vlan_index(&self, from: SwitchId, to: SwitchId) -> Option<usize> {
-        match self {
-            VlanChoice::BySource(vlans) => vlans.get(from.index()).copied().flatten().map(usize::from),
+    pub fn vlan_index(&self, from: &Attachment, to: &Attachment) -> Option<usize> {
+        let vlan = match self {
+            VlanChoice::BySource(vlans) => vlans.get(from.number as usize),
             VlanChoice::ByPair { switch_count, vlans } => {
-                vlans.get(from.index() * switch_count + to.index()).copied().flatten().map(usize::from)
+                vlans.get(from.switch.index() * switch_count + to.switch.index())
             }
-        }
+        };
+        vlan.copied().flatten().map(usize::from)
     }
 }
 
@@ -61,17 +64,27 @@ impl Route {
 }
 
 impl Plan {
-    /// The VLAN of frames from hosts of one switch to hosts of another; `None` if one of them has no hosts.
-    pub fn vlan_between(&self, from: SwitchId, to: SwitchId) -> Option<VlanId> {
+    /// The VLAN of frames from one host interface to another; `None` if the sender is cut off. With
+    /// [`super::Tagging::Switch`] it is the PVID of the sender's switch port, whoever receives.
+    pub fn vlan_between(&self, from: &Attachment, to: &Attachment) -> Option<VlanId> {
         self.choice.vlan_index(from, to).map(|index| self.vlans[index].vid)
     }
 
-    /// The way from one switch to another along the VLAN's tree. Takes time in the size of the tree: the planner's
-    /// own statistics do not come this way.
-    pub fn route(&self, from: SwitchId, to: SwitchId) -> Option<Route> {
-        let index = self.choice.vlan_index(from, to)?;
-        let hops = self.tree_path(&self.vlans[index].tree, from, to)?;
-        Some(Route { vid: self.vlans[index].vid, from, hops })
+    /// The way from one host interface to another. Takes time in the size of the tree: the planner's own
+    /// statistics do not come this way.
+    pub fn route(&self, from: &Attachment, to: &Attachment) -> Option<Route> {
+        self.route_on(self.vlan_between(from, to)?, from.switch, to.switch)
+    }
+
+    /// The way from one switch to another on a VLAN, whether or not a host's frames take it.
+    pub fn route_on(&self, vid: VlanId, from: SwitchId, to: SwitchId) -> Option<Route> {
+        let hops = self.tree_path(&self.vlan(vid)?.tree, from, to)?;
+        Some(Route { vid, from, hops })
+    }
+
+    /// All host interfaces, by [`Attachment::number`].
+    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        self.hosts.iter().flat_map(|host| &host.attachments)
     }
 
     fn tree_path(&self, tree: &[LinkId], from: SwitchId, to: SwitchId) -> Option<Vec<Hop>> {
@@ -112,12 +125,13 @@ mod tests {
     #[test]
     fn there_and_back_take_each_sources_vlan() {
         let plan = two_switches_and_four_hosts();
-        let (left, right) = (SwitchId(0), SwitchId(1));
-        let there = plan.route(left, right).unwrap();
-        let back = plan.route(right, left).unwrap();
+        let right = SwitchId(1);
+        let [one, other] = [0, 2].map(|host: usize| &plan.hosts[host].attachments[0]);
+        let there = plan.route(one, other).unwrap();
+        let back = plan.route(other, one).unwrap();
         assert_eq!((there.vid.get(), there.switch_count()), (101, 2));
         assert_eq!((back.vid.get(), back.switch_count()), (102, 2));
         assert_eq!(there.hops, [Hop { link: LinkId(0), to: right }]);
-        assert_eq!(plan.route(left, left).unwrap().hops, []);
+        assert_eq!(plan.route(one, one).unwrap().hops, []);
     }
 }

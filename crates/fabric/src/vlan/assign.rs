@@ -27,8 +27,8 @@ pub(super) fn assign(
     };
     let attachment_count = machine.hosts.iter().map(|host| host.attachments.len() as u64).sum();
     let subnets = vlan_subnets(machine, &vids, attachment_count);
-    let choice = plan_choice(network, judged);
     let hosts = hosts(machine);
+    let choice = plan_choice(network, judged, &hosts);
     let mut plan = Plan {
         machine: machine.name.clone(),
         tagging,
@@ -109,10 +109,20 @@ fn check_vlan_limits(machine: &Machine, chosen: &Chosen, plan: &Plan) -> Result<
     Ok(())
 }
 
-fn plan_choice(network: &Network, judged: &Judged) -> VlanChoice {
+fn plan_choice(network: &Network, judged: &Judged, hosts: &[HostPlan]) -> VlanChoice {
     let narrow = |vlans: &[u32]| vlans.iter().map(|&v| (v != NONE).then_some(v as u16)).collect();
     match &judged.solution.choice {
-        Choice::BySource(vlans) => VlanChoice::BySource(narrow(vlans)),
+        Choice::BySource(senders) => {
+            // Dealt to a switch's host interfaces in their order.
+            let mut dealt = senders.clone();
+            let mut deal = |attachment: &Attachment| {
+                let own = dealt[attachment.switch.index()].iter_mut().find(|own| own.hosts > 0)?;
+                own.hosts -= 1;
+                Some(own.vlan as u16)
+            };
+            let attachments = hosts.iter().flat_map(|host| &host.attachments);
+            VlanChoice::BySource(attachments.map(&mut deal).collect())
+        }
         Choice::ByPair(vlans) => {
             VlanChoice::ByPair { switch_count: network.switch_count(), vlans: narrow(vlans) }
         }
@@ -123,7 +133,10 @@ fn vlans(network: &Network, judged: &Judged, vids: &[VlanId], subnets: &[Subnet]
     let mut sources: Vec<Vec<SwitchId>> = vec![Vec::new(); vids.len()];
     for source in network.sources() {
         match &judged.solution.choice {
-            Choice::BySource(vlans) => sources[vlans[source as usize] as usize].push(SwitchId(source)),
+            Choice::BySource(senders) => {
+                let own = senders[source as usize].iter();
+                own.for_each(|senders| sources[senders.vlan as usize].push(SwitchId(source)));
+            }
             Choice::ByPair(vlans) => {
                 let row = &vlans[source as usize * network.switch_count()..][..network.switch_count()];
                 let used: VlanIndices = row.iter().filter(|&&vlan| vlan != NONE).copied().collect();
@@ -295,7 +308,7 @@ fn host_membership(plan: &Plan, attachment: &Attachment, all: &VlanSet) -> Membe
     match plan.tagging {
         Tagging::Host => Membership { tagged: all.clone(), ..Membership::default() },
         Tagging::Switch => Membership {
-            pvid: plan.vlan_between(attachment.switch, attachment.switch),
+            pvid: plan.vlan_between(attachment, attachment),
             untagged: all.clone(),
             tagged: VlanSet::new(),
         },
@@ -446,7 +459,7 @@ fn routes_check(network: &Network, plan: &Plan, judged: &Judged) -> Check {
         evaluation.stretch()
     );
     let status =
-        if evaluation.routed_pairs == network.shortest().pairs { Status::Holds } else { Status::Fails };
+        if evaluation.routed_flows == network.shortest().flow_count { Status::Holds } else { Status::Fails };
     check("routes", status, detail, None)
 }
 

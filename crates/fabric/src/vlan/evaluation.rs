@@ -6,7 +6,7 @@ use crate::deadlock::{Dependencies, Lane};
 use crate::graph::{ChannelId, LinkId, SwitchId};
 
 use super::network::{NONE, Network};
-use super::solution::{Choice, Solution};
+use super::solution::{Choice, Senders, Solution};
 use super::tree::{RootedTree, adjacency};
 
 /// Figures of a solution. Flows: one from each host interface to each other one at another switch.
@@ -18,8 +18,8 @@ pub(crate) struct Evaluation {
     pub(crate) dependency_count: usize,
     /// Flows on every channel between switches.
     pub(crate) flows: Vec<u64>,
-    /// Ordered pairs of switches with hosts that have a route.
-    pub(crate) routed_pairs: u64,
+    /// Flows between switches that have a route.
+    pub(crate) routed_flows: u64,
     /// Most switches on a route, both ends counted; 1 if all hosts are at one switch.
     pub(crate) diameter_switches: u32,
     /// Links crossed by all flows together; by shortest paths.
@@ -73,14 +73,14 @@ pub(crate) fn evaluate(network: &Network, solution: &Solution) -> Evaluation {
         is_free: true,
         dependency_count: 0,
         flows: vec![0; 2 * network.link_count()],
-        routed_pairs: 0,
+        routed_flows: 0,
         diameter_switches: u32::from(network.sources().next().is_some()),
         hops: 0,
         hops_min: network.shortest().hops,
     };
     let mut depend = |held, wanted| add(&mut dependencies, held, wanted);
-    walks(network, solution, |tree, needed| {
-        tally(network, &mut evaluation, tree, needed);
+    walks(network, solution, |senders, tree, needed| {
+        tally(network, &mut evaluation, tree, senders, needed);
         chain(network, tree, needed, |held, wanted, _| depend(held, wanted));
     });
     pair_paths(network, solution, |route| {
@@ -118,11 +118,11 @@ pub(crate) struct Share {
     waits: Vec<(ChannelId, ChannelId)>,
 }
 
-/// The share of a VLAN with these links, used by these source switches.
-pub(crate) fn share(network: &Network, links: &[u32], users: &[u32]) -> Share {
+/// The share of a VLAN with these links and these users.
+pub(crate) fn share(network: &Network, links: &[u32], users: &[User]) -> Share {
     let mut share = Share { flows: vec![0; 2 * network.link_count()], hops: 0, waits: Vec::new() };
-    walk(network, links, users, |tree, needed| {
-        let hosts = u64::from(network.weight(tree.root()));
+    walk(network, links, users, |user, tree, needed| {
+        let hosts = u64::from(user.hosts);
         for &switch in &tree.order[1..] {
             let parent = tree.parents[switch as usize];
             // Each flow crosses a link once, so the links crossed are the flows on all of them.
@@ -142,30 +142,50 @@ pub(crate) fn are_free<'a>(network: &Network, shares: impl Iterator<Item = &'a S
     dependencies.is_free()
 }
 
-/// The source switches that use each VLAN, with a VLAN by source.
-pub(crate) fn users(network: &Network, solution: &Solution) -> Vec<Vec<u32>> {
-    let mut users: Vec<Vec<u32>> = vec![Vec::new(); solution.trees.len()];
-    if let Choice::BySource(vlans) = &solution.choice {
-        network.sources().for_each(|source| users[vlans[source as usize] as usize].push(source));
+/// Hosts of a switch that send on a VLAN.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct User {
+    switch: u32,
+    hosts: u32,
+}
+
+/// The users of each VLAN, with a VLAN by source.
+pub(crate) fn users(network: &Network, solution: &Solution) -> Vec<Vec<User>> {
+    let mut users: Vec<Vec<User>> = vec![Vec::new(); solution.trees.len()];
+    if let Choice::BySource(senders) = &solution.choice {
+        for switch in network.sources() {
+            for &Senders { vlan, hosts } in &senders[switch as usize] {
+                users[vlan as usize].push(User { switch, hosts });
+            }
+        }
     }
     users
 }
 
-/// With a VLAN by source: calls `visit` with every source's tree, and for each switch the hosts reached there and below.
-fn walks(network: &Network, solution: &Solution, mut visit: impl FnMut(&RootedTree, &[Needed])) {
-    for (links, users) in solution.trees.iter().zip(&users(network, solution)) {
-        walk(network, links, users, &mut visit);
+/// With a VLAN by source: calls `visit` with the VLAN and number of each source's hosts that share one,
+/// their tree, and for each switch the hosts reached there and below.
+fn walks(network: &Network, solution: &Solution, mut visit: impl FnMut(Senders, &RootedTree, &[Needed])) {
+    for (vlan, (links, users)) in solution.trees.iter().zip(&users(network, solution)).enumerate() {
+        walk(network, links, users, |user, tree, needed| {
+            visit(Senders { vlan: vlan as u32, hosts: user.hosts }, tree, needed);
+        });
     }
 }
 
 /// [`walks`] for one VLAN.
-fn walk(network: &Network, links: &[u32], users: &[u32], mut visit: impl FnMut(&RootedTree, &[Needed])) {
+fn walk(
+    network: &Network,
+    links: &[u32],
+    users: &[User],
+    mut visit: impl FnMut(User, &RootedTree, &[Needed]),
+) {
     if users.is_empty() {
         return;
     }
     let adjacency = adjacency(network, links);
     let mut needed = Vec::new();
-    for &source in users {
+    for &user in users {
+        let source = user.switch;
         let tree = RootedTree::from_links(&adjacency, source);
         needed.clear();
         needed.resize(network.switch_count(), Needed { here: 0, below: 0, example: NONE });
@@ -181,7 +201,7 @@ fn walk(network: &Network, links: &[u32], users: &[u32], mut visit: impl FnMut(&
                 needed[parent].example = below.example;
             }
         }
-        visit(&tree, &needed);
+        visit(user, &tree, &needed);
     }
 }
 
@@ -242,8 +262,14 @@ fn pair_paths(network: &Network, solution: &Solution, mut visit: impl FnMut(&Pai
     }
 }
 
-fn tally(network: &Network, evaluation: &mut Evaluation, tree: &RootedTree, needed: &[Needed]) {
-    let hosts = u64::from(network.weight(tree.root()));
+fn tally(
+    network: &Network,
+    evaluation: &mut Evaluation,
+    tree: &RootedTree,
+    senders: Senders,
+    needed: &[Needed],
+) {
+    let hosts = u64::from(senders.hosts);
     let depths = tree.depths();
     for &switch in &tree.order[1..] {
         let Needed { here, below, .. } = needed[switch as usize];
@@ -251,7 +277,7 @@ fn tally(network: &Network, evaluation: &mut Evaluation, tree: &RootedTree, need
         evaluation.flows[network.channel(parent.link, parent.to).index()] += hosts * below;
         if here > 0 {
             let depth = depths[switch as usize];
-            evaluation.routed_pairs += 1;
+            evaluation.routed_flows += hosts * here;
             evaluation.hops += hosts * here * u64::from(depth);
             evaluation.diameter_switches = evaluation.diameter_switches.max(u32::from(depth) + 1);
         }
@@ -261,7 +287,7 @@ fn tally(network: &Network, evaluation: &mut Evaluation, tree: &RootedTree, need
 fn tally_path(network: &Network, evaluation: &mut Evaluation, route: &PairPath<'_>) {
     let flows = u64::from(network.weight(route.from)) * u64::from(network.weight(route.to));
     route.channels.iter().for_each(|channel| evaluation.flows[channel.index()] += flows);
-    evaluation.routed_pairs += 1;
+    evaluation.routed_flows += flows;
     evaluation.hops += flows * route.channels.len() as u64;
     evaluation.diameter_switches = evaluation.diameter_switches.max(route.channels.len() as u32 + 1);
 }
@@ -292,11 +318,9 @@ fn chains(
     solution: &Solution,
     mut visit: impl FnMut(ChannelId, ChannelId, (u32, u32, u32)),
 ) {
-    walks(network, solution, |tree, needed| {
-        let Choice::BySource(vlans) = &solution.choice else { return };
-        let source = tree.root();
+    walks(network, solution, |senders, tree, needed| {
         chain(network, tree, needed, |held, wanted, destination| {
-            visit(held, wanted, (vlans[source as usize], source, destination));
+            visit(held, wanted, (senders.vlan, tree.root(), destination));
         });
     });
     pair_paths(network, solution, |route| {

@@ -3,7 +3,7 @@
 
 use super::choose::Judged;
 use super::evaluation::{Share, are_free, evaluate, pressure, share, users};
-use super::network::{NONE, Network};
+use super::network::Network;
 use super::solution::{Choice, Solution};
 use super::tree::{Adjacency, Parts, RootedTree, adjacency};
 
@@ -14,7 +14,7 @@ const ROUNDS_MAX: usize = 4;
 
 /// `whole` on what is left of its network, or `None` where it cannot be repaired (hosts that tag, large networks).
 pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
-    let Choice::BySource(vlans) = &whole.choice else { return None };
+    let Choice::BySource(senders) = &whole.choice else { return None };
     if network.switch_count() > SWITCHES_MAX {
         return None;
     }
@@ -22,7 +22,8 @@ pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
     let mut solution = whole.clone();
     // Whoever lost all hosts or the network sends nothing any more.
     let is_source = |switch: usize| network.weight(switch as u32) > 0;
-    let left = vlans.iter().enumerate().map(|(switch, &vlan)| if is_source(switch) { vlan } else { NONE });
+    let left = senders.iter().enumerate();
+    let left = left.map(|(switch, own)| if is_source(switch) { own.clone() } else { Vec::new() });
     solution.choice = Choice::BySource(left.collect());
     solution.is_repaired = true;
     let mut joints: Vec<(usize, u32)> = Vec::new();

@@ -23,33 +23,65 @@ pub(crate) struct Solution {
     pub(crate) vlan_count_min: usize,
 }
 
-/// Which VLAN, as an index into [`Solution::trees`]; [`NONE`] for switches without hosts.
+/// Which VLAN, as an index into [`Solution::trees`].
 #[derive(Debug, Clone)]
 pub(crate) enum Choice {
-    /// By source switch.
-    BySource(Vec<u32>),
-    /// By unordered pair of switches, at `a * switch_count + b`; symmetric.
+    /// By host port: for each switch the VLANs that its hosts send on, in the order in which they are dealt
+    /// to them; together as many hosts as the switch has.
+    BySource(Vec<Vec<Senders>>),
+    /// By unordered pair of switches, at `a * switch_count + b`; symmetric; [`NONE`] where one has no hosts.
     ByPair(Vec<u32>),
+}
+
+/// Hosts of one switch that send on one VLAN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Senders {
+    pub(crate) vlan: u32,
+    /// How many of the switch's host interfaces.
+    pub(crate) hosts: u32,
+}
+
+/// A tree and how many of its root's host interfaces send along it.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceTree {
+    pub(crate) tree: RootedTree,
+    pub(crate) hosts: u32,
 }
 
 /// One VLAN a source; sources whose trees together are a tree share it (the paper, after its reference 12).
 pub(crate) fn by_source(network: &Network, paths: Paths) -> Solution {
-    let mut vlans = vec![NONE; network.switch_count()];
+    let all = |tree: RootedTree| SourceTree { hosts: network.weight(tree.root()), tree };
+    let trees: Vec<SourceTree> = paths.trees.into_iter().map(all).collect();
+    let method = format!("{}, one VLAN per source switch", paths.method);
+    by_host_port(network, method, paths.settings, &trees)
+}
+
+/// One VLAN a tree; trees that together are a tree share it.
+pub(crate) fn by_host_port(
+    network: &Network,
+    method: String,
+    settings: Vec<String>,
+    trees: &[SourceTree],
+) -> Solution {
+    let mut senders: Vec<Vec<Senders>> = vec![Vec::new(); network.switch_count()];
     let mut same: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
     let mut shared = Shared::new(network);
-    for tree in &paths.trees {
-        let links = tree.links();
-        let vlan = *same.entry(links).or_insert_with_key(|links| shared.place(network, links));
-        vlans[tree.root() as usize] = vlan;
+    for SourceTree { tree, hosts } in trees {
+        let vlan = *same.entry(tree.links()).or_insert_with_key(|links| shared.place(network, links));
+        let own = &mut senders[tree.root() as usize];
+        match own.iter_mut().find(|senders| senders.vlan == vlan) {
+            Some(senders) => senders.hosts += hosts,
+            None => own.push(Senders { vlan, hosts: *hosts }),
+        }
     }
     // Spanning trees share only by being the same, and those do; pruned ones might be put together better.
     let vlan_count_min = if shared.may_complete { 1 } else { shared.trees.len() };
     Solution {
-        method: format!("{}, one VLAN per source switch", paths.method),
-        settings: paths.settings,
+        method,
+        settings,
         is_repaired: false,
         trees: shared.trees,
-        choice: Choice::BySource(vlans),
+        choice: Choice::BySource(senders),
         vlan_count_min,
     }
 }

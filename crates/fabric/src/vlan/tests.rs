@@ -22,6 +22,11 @@ fn supernova(topology: &str, options: &str) -> Plan {
     plan(&variant("supernova.toml", &sections)).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The first host interface at a switch.
+fn at(plan: &Plan, switch: SwitchId) -> &crate::plan::Attachment {
+    plan.attachments().find(|own| own.switch == switch).unwrap()
+}
+
 fn summary(plan: &Plan) -> (u32, u64, usize) {
     (plan.figures.diameter_switches, plan.figures.bisection.bits_per_s / 1_000_000_000, plan.vlans.len())
 }
@@ -85,8 +90,8 @@ fn supernova_torus_is_planned_as_in_figure_2() {
 fn way_there_and_way_back_differ_in_the_torus() {
     let plan = plan(&variant("supernova.toml", "")).unwrap();
     let (a, b) = (SwitchId(0), SwitchId(5));
-    let there = plan.route(a, b).unwrap();
-    let back = plan.route(b, a).unwrap();
+    let there = plan.route(at(&plan, a), at(&plan, b)).unwrap();
+    let back = plan.route(at(&plan, b), at(&plan, a)).unwrap();
     assert_eq!((there.vid.get(), back.vid.get()), (101, 102));
     assert_eq!((there.switch_count(), back.switch_count()), (3, 3));
     // There: the column first (switch 4), then the row; back: the column first (switch 1).
@@ -156,8 +161,7 @@ fn minimal_rings_of_five_and_more_can_deadlock_and_the_cycle_is_shown_with_a_way
             let next = &cycle[(index + 1) % cycle.len()];
             // Each step's route holds its channel and then takes the next.
             assert_eq!(step.to, next.from);
-            let route = plan.route(step.source, step.destination).unwrap();
-            assert_eq!(route.vid, step.vid);
+            let route = plan.route_on(step.vid, step.source, step.destination).unwrap();
             let at = route.hops.iter().position(|hop| hop.link == step.link).unwrap();
             assert_eq!(route.hops[at + 1].link, next.link);
         }
@@ -201,8 +205,8 @@ fn host_tagged_plans_need_fewer_vlans_and_go_back_the_way_they_came() {
         assert!(plan.vlans.len() <= vlans_max, "{topology}: {}", plan.vlans.len());
         assert!(plan.verdicts.are_good(), "{topology}: {:?}", plan.verdicts.checks);
         let last = SwitchId(plan.switches.len() as u32 - 1);
-        let there = plan.route(SwitchId(0), last).unwrap();
-        let back = plan.route(last, SwitchId(0)).unwrap();
+        let there = plan.route(at(&plan, SwitchId(0)), at(&plan, last)).unwrap();
+        let back = plan.route(at(&plan, last), at(&plan, SwitchId(0))).unwrap();
         assert_eq!(there.vid, back.vid);
         let there: Vec<_> = there.hops.iter().map(|hop| hop.link).collect();
         let back: Vec<_> = back.hops.iter().rev().map(|hop| hop.link).collect();

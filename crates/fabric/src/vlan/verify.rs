@@ -1,7 +1,7 @@
 //! Checks a finished [`Plan`] from its own data alone, not from what the search believed.
 
 use crate::graph::SwitchId;
-use crate::plan::{Plan, VlanPlan};
+use crate::plan::{Attachment, Plan, VlanPlan};
 
 use super::network::Network;
 use super::tree::Parts;
@@ -24,11 +24,15 @@ pub(super) fn tree_fault(plan: &Plan, network: &Network, vlan: &VlanPlan) -> Opt
     Some(format!("VLAN {} does not join {a} and {b}", vlan.vid))
 }
 
-/// A pair of switches with hosts that has no VLAN, if there is one.
+/// The switches of two host interfaces between which frames have no VLAN, if there are such.
 pub(super) fn unrouted(plan: &Plan, network: &Network) -> Option<(SwitchId, SwitchId)> {
-    let sources: Vec<SwitchId> = network.sources().map(SwitchId).collect();
-    sources.iter().find_map(|&from| {
-        let to = sources.iter().find(|&&to| plan.vlan_between(from, to).is_none())?;
-        Some((from, *to))
+    let is_reached = |own: &&Attachment| network.weight(own.switch.0) > 0;
+    // Whom a frame is for matters by switch only.
+    let mut receivers: Vec<&Attachment> = plan.attachments().filter(is_reached).collect();
+    receivers.sort_by_key(|own| own.switch);
+    receivers.dedup_by_key(|own| own.switch);
+    plan.attachments().filter(is_reached).find_map(|from| {
+        let to = receivers.iter().find(|to| plan.vlan_between(from, to).is_none())?;
+        Some((from.switch, to.switch))
     })
 }

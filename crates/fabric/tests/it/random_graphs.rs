@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::{LinkId, SwitchId};
-use ayatori_fabric::plan::{Plan, PortRole, Status, Tagging, VlanId};
+use ayatori_fabric::plan::{Attachment, Plan, PortRole, Status, Tagging, VlanId};
 use ayatori_fabric::vlan::{Failure, plan, plan_without};
 
 /// SplitMix64: the test's own, so that it depends on nothing of the planner's.
@@ -100,16 +100,13 @@ fn wired(plan: &Plan, vid: VlanId) -> Vec<Vec<(usize, LinkId)>> {
 /// Everything that must hold of a plan.
 fn check(plan: &Plan) {
     assert_eq!(plan.check_invariants(), Vec::<String>::new());
-    let reached: Vec<usize> = plan
-        .hosts
-        .iter()
-        .flat_map(|host| &host.attachments)
-        .map(|attachment| attachment.switch.index())
-        .filter(|&switch| plan.vlan_between(SwitchId(switch as u32), SwitchId(switch as u32)).is_some())
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
+    let reached_ports: Vec<&Attachment> =
+        plan.attachments().filter(|own| plan.vlan_between(own, own).is_some()).collect();
+    let mut ports_of: BTreeMap<usize, Vec<&Attachment>> = BTreeMap::new();
+    reached_ports.iter().for_each(|own| ports_of.entry(own.switch.index()).or_default().push(own));
+    let reached: Vec<usize> = ports_of.keys().copied().collect();
     let mut waits = Waits::new(plan);
+    let mut flows = vec![0_u64; 2 * plan.links.len()];
     let mut routed = 0;
     let mut way = Vec::new();
     for vlan in &plan.vlans {
@@ -123,22 +120,27 @@ fn check(plan: &Plan) {
                 vlan.vid
             );
             for &to in reached.iter().filter(|&&to| to != source) {
-                let [from_id, to_id] = [source, to].map(|switch| SwitchId(switch as u32));
-                if plan.vlan_between(from_id, to_id) == Some(vlan.vid) {
-                    routed += 1;
+                let receiver = ports_of[&to][0];
+                let sends = |own: &&&Attachment| plan.vlan_between(own, receiver) == Some(vlan.vid);
+                let senders = ports_of[&source].iter().filter(sends).count();
+                if senders > 0 {
+                    routed += senders;
                     way.clear();
                     let mut at = to;
                     while let Some((before, link)) = came[at] {
                         way.push(waits.channel(plan, before, link));
                         at = before;
                     }
+                    way.iter().for_each(|&channel| flows[channel] += (senders * ports_of[&to].len()) as u64);
                     // From the last channel to the first.
                     way.windows(2).for_each(|two| waits.add(two[1], two[0]));
                 }
             }
         }
     }
-    assert_eq!(routed, reached.len() * (reached.len().max(1) - 1), "ordered pairs with exactly one VLAN");
+    let wanted = reached_ports.len() * (reached.len().max(1) - 1);
+    assert_eq!(routed, wanted, "host ports and other switches with exactly one VLAN");
+    assert_eq!(plan.figures.channel_flows, flows, "flows on every channel");
     assert_eq!(plan.verdicts.deadlock.is_free(), !waits.has_cycle(), "deadlock verdict");
     check_witness(plan, &waits);
     check_hosts_and_limits(plan, &reached);
@@ -209,7 +211,11 @@ fn check_witness(plan: &Plan, waits: &Waits) {
         let next = &cycle[(index + 1) % cycle.len()];
         let [held, wanted] = [step, next].map(|step| waits.channel(plan, step.from.index(), step.link));
         assert!(waits.has(held, wanted), "a step of the cycle is no dependency");
-        let route = plan.route(step.source, step.destination).expect("the witness is a route");
+        let sends = |own: &&Attachment| own.switch == step.source;
+        let receiver = plan.attachments().find(|own| own.switch == step.destination).expect("it has hosts");
+        let on_it = |own: &&Attachment| plan.vlan_between(own, receiver) == Some(step.vid);
+        let sender = plan.attachments().filter(sends).find(on_it).expect("a host sends on the VLAN");
+        let route = plan.route(sender, receiver).expect("the witness is a route");
         let at = route.hops.iter().position(|hop| hop.link == step.link).expect("it holds the channel");
         assert_eq!((route.vid, route.hops[at + 1].link), (step.vid, next.link));
     }
@@ -234,7 +240,9 @@ fn check_hosts_and_limits(plan: &Plan, reached: &[usize]) {
                 }
                 (PortRole::Host { .. }, Tagging::Switch) => {
                     assert_eq!((&membership.untagged, membership.tagged.is_empty()), (&all, true));
-                    assert_eq!(membership.pvid, plan.vlan_between(switch.id, switch.id));
+                    let PortRole::Host { host, attachment } = port.role else { unreachable!() };
+                    let own = &plan.host(host).attachments[attachment];
+                    assert_eq!(membership.pvid, plan.vlan_between(own, own));
                 }
                 (PortRole::Host { .. }, Tagging::Host) => {
                     assert_eq!((&membership.tagged, membership.pvid), (&all, None));
