@@ -132,3 +132,61 @@ fn files_of_a_repaired_plan_differ_only_for_the_switches_that_change() {
     // Four of twelve links cross the middle; one of them is gone.
     assert_eq!(failures[0]["bisection"]["bits_per_s"], 3_000_000_000_u64);
 }
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_silence_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    put("s0.0.vlan.json", "not json");
+    put("s0.1.vlan.json", r#"[{"ifname":"swp1","vlans":[{"vlan":7,"flags":["PVID","Egress Untagged"]}]}]"#);
+    let output = ayatori(&["plan", "check", &torus(), "--from", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let lines = text(&output.stdout);
+    assert!(
+        lines.contains("s0.0: its state cannot be read: ") && lines.contains("s0.0.vlan.json"),
+        "{lines}"
+    );
+    assert!(lines.contains("s0.1 swp1: carries VLAN 7, not planned here"), "{lines}");
+}
+
+#[test]
+fn files_of_an_earlier_plan_are_named_and_pruned_and_nothing_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let plan = |file: &str, more: &[&str]| {
+        let output = ayatori(&[&["plan", file, "--out", out.to_str().unwrap()], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert!(!plan(&torus(), &[]).contains("earlier"));
+    std::fs::write(out.join("notes.txt"), "mine").unwrap();
+    std::fs::write(out.join("older.cfg"), "! Written by `ayatori plan` (some method).").unwrap();
+    let complete = machine("lab-complete.toml").to_str().unwrap().to_owned();
+    for _ in 0..2 {
+        let told = plan(&complete, &[]);
+        assert!(told.contains("not of this one: ") && told.contains("--prune removes them"), "{told}");
+        assert!(told.contains(" older.cfg") && told.contains(" s0.0.sh"), "{told}");
+    }
+    assert!(out.join("s0.0.sh").exists());
+    let told = plan(&complete, &["--prune"]);
+    assert!(told.contains("removed, of an earlier plan: "), "{told}");
+    assert!(!out.join("s0.0.sh").exists() && !out.join("older.cfg").exists());
+    assert!(out.join("notes.txt").exists() && out.join("hosts/ayatori-prime").exists());
+    assert!(!plan(&complete, &[]).contains("earlier"));
+}
+
+#[test]
+fn two_files_with_one_name_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let text_of = "name = \"m\"\n[switch_models.s]\nports = 4\nrate_gbps = 1\n[host_models.h]\n\
+        nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[[switch]]\nname = \"plan\"\nmodel = \"s\"\nhosts = 2\n\
+        [hosts]\nmodel = \"h\"\ncount = 2\n";
+    std::fs::write(&file, text_of).unwrap();
+    let out = folder.path().join("out");
+    let output = ayatori(&["plan", file.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let errors = text(&output.stderr);
+    assert!(errors.contains("two files would be called plan.json and plan.json"), "{errors}");
+    assert!(!out.exists(), "nothing is written then");
+}

@@ -37,18 +37,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         );
     }
     let mut observed = BTreeMap::new();
+    let mut unread = BTreeMap::new();
     for switch in &plan.switches {
-        if let Some(state) = check::read(&args.from, switch)? {
-            observed.insert(switch.name.clone(), state);
+        match check::read(&args.from, switch) {
+            Ok(Some(state)) => _ = observed.insert(switch.name.clone(), state),
+            Ok(None) => {}
+            // The others are compared nevertheless.
+            Err(error) => _ = unread.insert(switch.name.as_str(), error.to_string()),
         }
     }
-    if observed.is_empty() {
+    if observed.is_empty() && unread.is_empty() {
         let name = plan.switches.first().map_or("NAME", |switch| switch.name.as_str());
         return Err(anyhow::anyhow!("no file such as {name}.cfg or {name}.vlan.json")).with_context(|| {
             format!("{} has no state of any switch of {}", args.from.display(), plan.machine)
         });
     }
-    let differences = check::compare(&plan, &observed);
+    let mut differences = check::compare(&plan, &observed);
+    for difference in &mut differences {
+        if let Some(problem) = unread.get(difference.switch.as_str()) {
+            difference.what = format!("its state cannot be read: {problem}");
+        }
+    }
     let mut out = std::io::stdout().lock();
     for difference in &differences {
         writeln!(out, "{difference}")?;

@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Write the configuration even if a check fails
     #[arg(long, requires = "out")]
     force: bool,
+    /// Remove the files that an earlier plan left in the folder and this one does not have
+    #[arg(long, requires = "out")]
+    prune: bool,
     /// Print the plan as JSON instead of the summary
     #[arg(long)]
     json: bool,
@@ -82,10 +85,30 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
                 folder.display()
             );
         }
-        let count = files::write(&plan, folder)?;
-        eprintln!("{count} files in {}", folder.display());
+        tell_written(&files::write(&plan, folder, args.prune)?, folder, args.prune);
     }
     Ok(if is_good { Exit::Success } else { Exit::Code(FAILURE) })
+}
+
+/// Left-over files listed before the rest is only counted.
+const LEFT_OVER_LISTED_MAX: usize = 20;
+
+fn tell_written(written: &files::Written, folder: &std::path::Path, prune: bool) {
+    eprintln!("{} files in {}", written.count, folder.display());
+    let names = &written.left_over;
+    if names.is_empty() {
+        return;
+    }
+    let listed = names.iter().take(LEFT_OVER_LISTED_MAX).map(String::as_str).collect::<Vec<_>>().join(" ");
+    let more = names.len().saturating_sub(LEFT_OVER_LISTED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    if prune {
+        eprintln!("removed, of an earlier plan: {listed}{more}");
+    } else {
+        eprintln!(
+            "of an earlier plan, not of this one: {listed}{more}; do not apply them, --prune removes them"
+        );
+    }
 }
 
 /// The plan as JSON; with a traffic, its loads under `traffic`; what failures do under `failures`.
