@@ -18,6 +18,8 @@ const PRIMING_PORT: u16 = 9;
 
 /// Where the priming script is to be installed on hosts.
 const PRIME_PATH: &str = "/usr/local/sbin/ayatori-prime";
+/// Where a host's own script is to be installed.
+const HOST_PATH: &str = "/usr/local/sbin/ayatori-host";
 /// Time after a host's start until it primes: its links and LAGs are up by then, s.
 const PRIME_AFTER_BOOT_S: u32 = 30;
 /// Where addresses never age, a daily round still repairs what a restarted switch has forgotten, s.
@@ -69,6 +71,24 @@ pub fn prime(address: Ipv4Addr) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What runs a host's script at each start, the same for every host.
+pub fn boot_unit(plan: &Plan) -> ConfigFile {
+    let text = format!(
+        "# Written by `ayatori plan` for the hosts of machine {}. Install the host's script as {HOST_PATH} \
+        and this\n\
+         # file as /etc/systemd/system/ayatori-host.service; then: systemctl enable \
+         ayatori-host.service\n[Unit]\n\
+         Description=Interfaces, addresses and routes of the plan\nWants=network-pre.target\n\
+         After=network-pre.target systemd-udevd.service\nBefore=network-online.target \
+         ayatori-prime.service\n\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart={HOST_PATH}\n\
+         Restart=on-failure\nRestartSec=5\n\n\
+         [Install]\nWantedBy=multi-user.target\n",
+        plan.machine
+    );
+    ConfigFile { name: "hosts/ayatori-host.service".into(), text, executable: false }
+}
+
 /// One line a host: its address and name, for `/etc/hosts`.
 pub fn names(plan: &Plan) -> ConfigFile {
     let mut text =
@@ -106,12 +126,21 @@ fn write_attachment(script: &mut String, plan: &Plan, attachment: &Attachment) {
         *script += &flow_control("nic", &nics.join(" "));
     }
     let _ = writeln!(script, "{{");
-    let _ = writeln!(script, "echo link set dev {interface} up");
+    let mtu_bytes = attachment.mtu_bytes;
+    if nics.len() > 1 {
+        let _ = writeln!(
+            script,
+            "for nic in {}; do echo link set dev $nic mtu {mtu_bytes}; done",
+            nics.join(" ")
+        );
+    }
+    let _ = writeln!(script, "echo link set dev {interface} mtu {mtu_bytes} up");
     let _ = writeln!(script, "echo address replace {address}/{prefix_bits} brd + dev {interface}");
 }
 
 fn write_vlan_interfaces(script: &mut String, plan: &Plan, attachment: &Attachment) {
     let interface = &attachment.interface;
+    let prefix = attachment.vlan_interface_prefix();
     let why = match plan.tagging {
         Tagging::Switch => "to teach the switches where we are on every VLAN; no traffic uses them",
         Tagging::Host => "one for each VLAN",
@@ -121,7 +150,7 @@ fn write_vlan_interfaces(script: &mut String, plan: &Plan, attachment: &Attachme
     let _ = writeln!(script, "for vid in {}; do", vids.join(" "));
     let _ = writeln!(
         script,
-        "\texists {interface}.$vid || echo link add link {interface} name {interface}.$vid type vlan id $vid\ndone"
+        "\texists {prefix}.$vid || echo link add link {interface} name {prefix}.$vid type vlan id $vid\ndone"
     );
     *script += "cat <<'ADDRESSES'\n";
     for VlanInterface { name, address, subnet, .. } in plan.vlan_interfaces(attachment) {
@@ -130,7 +159,7 @@ fn write_vlan_interfaces(script: &mut String, plan: &Plan, attachment: &Attachme
             let _ =
                 writeln!(script, "address replace {address}/{prefix} brd {} dev {name}", subnet.broadcast());
         }
-        let _ = writeln!(script, "link set dev {name} up");
+        let _ = writeln!(script, "link set dev {name} mtu {} up", attachment.mtu_bytes);
     }
     *script += "ADDRESSES\n} | ip -batch -\n";
 }
@@ -146,7 +175,9 @@ fn write_routes(script: &mut String, plan: &Plan, own: &Attachment) {
             let _ = writeln!(
                 script,
                 "route replace {}/32 dev {}.{vid} src {}",
-                peer.address, own.interface, own.address
+                peer.address,
+                own.vlan_interface_prefix(),
+                own.address
             );
         }
     }
@@ -241,7 +272,8 @@ fi
 fn prime_service() -> String {
     format!(
         "# Written by `ayatori plan`. Started by ayatori-prime.timer.\n[Unit]\n\
-         Description=Teach switches where this host is on every VLAN\nAfter=network-online.target\n\
+         Description=Teach switches where this host is on every VLAN\nAfter=network-online.target \
+         ayatori-host.service\n\
          Wants=network-online.target\n\n[Service]\nType=oneshot\nExecStart={PRIME_PATH}\n"
     )
 }

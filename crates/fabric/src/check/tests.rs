@@ -68,6 +68,41 @@ fn a_link_that_carries_nothing_is_written_and_read_back() {
     }
 }
 
+/// What stood on every port before, then what the dialect writes: nothing of the old may be left.
+#[test]
+fn a_vlan_of_an_earlier_configuration_is_taken_off_every_planned_port() {
+    let with_commands = with_running_config()
+        .filter(|dialect| !["json", "sonic", "systemd-networkd"].contains(&dialect.name()))
+        .map(|dialect| (dialect, None));
+    for (dialect, port_name) in with_commands.chain([(by_name("dell-os6").unwrap(), Some("Gi1/0/{port}"))]) {
+        let plan = example(dialect, port_name);
+        let mut old = plan.clone();
+        let stray: VlanSet = [7, 777, 4000].into_iter().filter_map(VlanId::new).collect();
+        for switch in &mut old.switches {
+            let lags = switch.lags.iter_mut().map(|lag| &mut lag.membership);
+            for membership in switch.ports.iter_mut().map(|port| &mut port.membership).chain(lags) {
+                let untagged = !membership.untagged.is_empty();
+                let set = if untagged { &mut membership.untagged } else { &mut membership.tagged };
+                stray.iter().for_each(|vlan| set.insert(vlan));
+            }
+        }
+        let folder = collected(dialect, &plan);
+        for switch in &plan.switches {
+            let before = dialect.emit(&old, switch.id).unwrap().files.remove(0).text;
+            let path = folder.path().join(format!("{}.cfg", switch.name));
+            let after = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, &before).unwrap();
+            let state =
+                BTreeMap::from([(switch.name.clone(), read(folder.path(), switch).unwrap().unwrap())]);
+            let found = words(&compare(&plan, &state)).join("\n");
+            assert!(found.contains("carries VLAN 7,777,4000"), "the test is blind: {found}");
+            std::fs::write(&path, before + &after).unwrap();
+        }
+        let differences = compare(&plan, &read_all(folder.path(), &plan));
+        assert_eq!(words(&differences), Vec::<String>::new(), "{}", dialect.name());
+    }
+}
+
 #[test]
 fn the_newer_dells_configuration_is_read_back_too() {
     let dialect = by_name("dell-os6").unwrap();

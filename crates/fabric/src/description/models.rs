@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::dialect::{Capabilities, KNOWN, capabilities_of};
-use crate::plan::PortNumber;
+use crate::plan::{INTERFACE_NAME_BYTES_MAX, PortNumber};
 use crate::routing::Dateline;
 
 use super::error::suggest;
@@ -268,7 +268,7 @@ pub(super) fn switch_model(name: &Located<String>, section: Section<'_>) -> Resu
         many_untagged_vlans_per_port: untagged(s, &able, &dialect)?,
         aging_time_max_s: aging_time_max(s, &able)?,
         aging_can_be_off: able.aging_can_be_off,
-        pause: s.flag("pause")?.unwrap_or(able.sends_pause),
+        pause: pause(s, &able, &dialect)?,
         switching: switching(s)?,
         buffer_bytes: s.count("buffer_bytes", 64..=1 << 40)?,
         pause_on_bytes,
@@ -300,6 +300,16 @@ fn untagged(s: &Section<'_>, able: &Capabilities, dialect: &str) -> Result<bool>
         return Err(s.error("untagged_vlans_per_port", problem, remedy));
     }
     Ok(many)
+}
+
+/// A bridge in software may be on NICs that pause; where the switch cannot, the description cannot either.
+fn pause(s: &Section<'_>, able: &Capabilities, dialect: &str) -> Result<bool> {
+    let given = s.flag("pause")?;
+    if given == Some(true) && !able.sends_pause && !able.many_untagged_vlans_per_port {
+        let problem = able.without_pause.to_owned();
+        return Err(s.error("pause", problem, format!("leave it out: dialect {dialect} cannot say it")));
+    }
+    Ok(given.unwrap_or(able.sends_pause))
 }
 
 fn aging_time_max(s: &Section<'_>, able: &Capabilities) -> Result<Option<u32>> {
@@ -482,10 +492,9 @@ fn nic(section: Section<'_>, numa_node_count: u32) -> Result<NicModel> {
     let s = &section;
     let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
     let name = s.name("name", "\"eth0\"")?;
-    // "eth0.4094" has to fit into the 15 characters Linux gives an interface's name.
-    if name.value.len() > 10 || check_name(&name.value).is_err() {
-        let problem = format!("{:?} leaves no room for `.4094` in an interface name of 15", name.value);
-        return Err(s.error_at("name", &name, problem, "use at most 10 characters"));
+    if name.value.len() > INTERFACE_NAME_BYTES_MAX || check_name(&name.value).is_err() {
+        let problem = format!("{:?} cannot be the name of a Linux network interface", name.value);
+        return Err(s.error_at("name", &name, problem, "use at most 15 letters, digits, `.`, `_` and `-`"));
     }
     let numa_node = s.count("numa_node", 0..=255)?.unwrap_or(0) as u32;
     if numa_node >= numa_node_count {

@@ -281,7 +281,10 @@ const BAD: &[Bad] = &[
     listed("numa_node = 1", "numa_node = 2", "host_models.dual.nic[1].numa_node", "numa_node = 2", "no NUMA node 2"),
     listed("name = \"eth1\", rate_gbps = 1", "name = \"eth1\", rate_gbps = 10", "host_models.dual.nics_as", "bond", "unequal rates"),
     listed("nic = [{ name = \"eth0\", rate_gbps = 1 }]", "nic = []", "host_models.node", "[host_models.node]", "has no NIC"),
-    listed("{ name = \"eth0\", rate_gbps = 1 }]", "{ name = \"enp129s0f1np1\", rate_gbps = 1 }]", "host_models.node.nic[0].name", "enp129", "leaves no room"),
+    listed(
+        "{ name = \"eth0\", rate_gbps = 1 }]", "{ name = \"enp129s0f1np1xyz\", rate_gbps = 1 }]",
+        "host_models.node.nic[0].name", "enp129", "cannot be the name",
+    ),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 1024, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32 }", "switch_models.eight.router.virtual_channel_buffer_bytes", "", "no packet of 2048 bytes fits"),
     listed("vlans_max = 64", "pause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "but not when it begins"),
     listed("vlans_max = 64", "pause_on_bytes = 2000\npause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "more than `pause_on_bytes`"),

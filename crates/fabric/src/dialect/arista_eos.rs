@@ -34,7 +34,8 @@ impl Words for AristaEos {
     const AFTER_VLANS: &'static [&'static str] = &["spanning-tree bpdufilter enable"];
     const MEMBERS: Members = Members::Bare;
 
-    fn write_globals(out: &mut String, switch: &SwitchPlan) {
+    fn write_globals(out: &mut String, switch: &SwitchPlan, _mtu_bytes: Option<u32>) {
+        // Switched ports pass payloads of up to 9,192 bytes without being told.
         write_vlans(out, switch, "");
         if let Some(aging_time_s) = switch.aging_time_s {
             *out += "!\n! Keep learned addresses as long as can be: priming, not traffic, teaches them.\n";
@@ -57,6 +58,10 @@ impl Words for AristaEos {
         let Interface::Port(_) = interface else { return Vec::new() };
         let state = if is_on { "on" } else { "off" };
         vec![format!("flowcontrol send {state}"), format!("flowcontrol receive {state}")]
+    }
+
+    fn save() -> &'static str {
+        "write memory"
     }
 
     fn no_spanning_tree(_carried: &VlanSet) -> Option<String> {

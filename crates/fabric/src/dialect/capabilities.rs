@@ -8,6 +8,10 @@ pub struct Capabilities {
     pub many_untagged_vlans_per_port: bool,
     /// Flow control in both directions (IEEE 802.3x); `false` where the switch only obeys pause frames.
     pub sends_pause: bool,
+    /// Why frames are lost although pause is on, where that is so: after the model's name and a colon.
+    pub without_pause: &'static str,
+    /// Longest payload of a frame that its words can ask for, bytes.
+    pub mtu_max_bytes: u32,
     /// Longest aging time of learned addresses, s.
     pub aging_time_max_s: Option<u32>,
     /// Whether learned addresses can be kept for ever.
@@ -21,11 +25,17 @@ pub struct Capabilities {
 const SWITCH_TAGGED: Capabilities = Capabilities {
     many_untagged_vlans_per_port: true,
     sends_pause: true,
+    without_pause: "",
+    mtu_max_bytes: 65_535,
     aging_time_max_s: Some(1_000_000),
     aging_can_be_off: false,
     port_name: "{port}",
     statement: "",
 };
+
+/// What a NIC's pause frames protect is its ring, which a bridge empties whatever its output queues hold.
+const LINUX_WITHOUT_PAUSE: &str =
+    "a Linux bridge forwards in software and drops what its output queues cannot hold";
 
 const HOST_TAGGED: Capabilities = Capabilities { many_untagged_vlans_per_port: false, ..SWITCH_TAGGED };
 
@@ -36,6 +46,8 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
         Capabilities {
             // "Aging Time … 100000" is the most a PowerConnect 6248 takes (the paper, section 3.2).
             aging_time_max_s: Some(100_000),
+            // Frames of 9,216 bytes with header, tag and checksum.
+            mtu_max_bytes: 9_194,
             port_name: "1/g{port}",
             statement: "Dell PowerConnect and OS6: general mode puts several untagged VLANs on a port. 100 static MAC \
                         entries: addresses are learned.",
@@ -45,6 +57,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "comware",
         Capabilities {
+            mtu_max_bytes: 9_194,
             port_name: "GigabitEthernet1/0/{port}",
             statement: "HPE and H3C Comware: hybrid ports put several untagged VLANs on a port.",
             ..SWITCH_TAGGED
@@ -53,24 +66,29 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "linux-bridge",
         Capabilities {
+            sends_pause: false,
+            without_pause: LINUX_WITHOUT_PAUSE,
             aging_can_be_off: true,
             port_name: "swp{port}",
-            statement: "Linux bridge by iproute2: several untagged VLANs on a port; pause needs a NIC that has it.",
+            statement: "Linux bridge by iproute2: several untagged VLANs on a port; drops frames under load.",
             ..SWITCH_TAGGED
         },
     ),
     (
         "systemd-networkd",
         Capabilities {
+            sends_pause: false,
+            without_pause: LINUX_WITHOUT_PAUSE,
             aging_can_be_off: true,
             port_name: "swp{port}",
-            statement: "Linux bridge by systemd-networkd: several untagged VLANs on a port.",
+            statement: "Linux bridge by systemd-networkd: as linux-bridge.",
             ..SWITCH_TAGGED
         },
     ),
     (
         "arista-eos",
         Capabilities {
+            mtu_max_bytes: 9_192,
             port_name: "Ethernet{port}",
             statement: "Arista EOS: a trunk has one native VLAN, so hosts must tag.",
             ..HOST_TAGGED
@@ -80,6 +98,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
         "cisco-nxos",
         Capabilities {
             aging_time_max_s: Some(918_000),
+            mtu_max_bytes: 9_216,
             port_name: "Ethernet1/{port}",
             statement: "Cisco NX-OS: a trunk has one native VLAN, so hosts must tag; pause and PFC exclude each other.",
             ..HOST_TAGGED
@@ -89,6 +108,8 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
         "cisco-ios",
         Capabilities {
             sends_pause: false,
+            without_pause: "Cisco IOS obeys pause frames and sends none",
+            mtu_max_bytes: 9_198,
             aging_can_be_off: true,
             port_name: "GigabitEthernet1/0/{port}",
             statement: "Cisco IOS: a trunk has one native VLAN, so hosts must tag; pause frames are obeyed, not sent.",
@@ -98,6 +119,9 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "sonic",
         Capabilities {
+            sends_pause: false,
+            without_pause: "SONiC has priority flow control and sends no pause frames",
+            mtu_max_bytes: 9_216,
             port_name: "Ethernet{port0}",
             statement: "SONiC: a port cannot have more than one untagged VLAN, so hosts must tag; PFC instead of pause.",
             ..HOST_TAGGED

@@ -33,13 +33,17 @@ impl Words for CiscoIos {
     const AFTER_VLANS: &'static [&'static str] = &[];
     const MEMBERS: Members = Members::WithVlans;
 
-    fn write_globals(out: &mut String, switch: &SwitchPlan) {
+    fn write_globals(out: &mut String, switch: &SwitchPlan, mtu_bytes: Option<u32>) {
         line(
             out,
             "! Models that also know ISL want `switchport trunk encapsulation dot1q` before each `mode trunk`.",
         );
         write_vlans(out, switch, "\n exit");
         write_aging(out, switch);
+        if let Some(mtu_bytes) = mtu_bytes {
+            *out += "!\n! Longer frames, after the next start. 2960 and 3750 want `system mtu jumbo`.\n";
+            line(out, format_args!("system mtu {mtu_bytes}"));
+        }
         write_hashing(out, switch, "port-channel load-balance src-dst-mixed-ip-port");
     }
 
@@ -53,6 +57,10 @@ impl Words for CiscoIos {
     fn pause(interface: Interface<'_>, is_on: bool) -> Vec<String> {
         let Interface::Port(_) = interface else { return Vec::new() };
         vec![format!("flowcontrol receive {}", if is_on { "on" } else { "off" })]
+    }
+
+    fn save() -> &'static str {
+        "write memory"
     }
 
     fn no_spanning_tree(carried: &VlanSet) -> Option<String> {

@@ -11,6 +11,9 @@ use super::ios_family::{self, Members, Words, write_aging, write_hashing, write_
 use super::text::Interface;
 use super::{Config, Dialect, Refusal};
 
+/// `system jumbomtu` as shipped, and the most there is.
+const JUMBO_BYTES: u32 = 9216;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct CiscoNxos;
@@ -33,7 +36,7 @@ impl Words for CiscoNxos {
     const AFTER_VLANS: &'static [&'static str] = &[];
     const MEMBERS: Members = Members::WithVlans;
 
-    fn write_globals(out: &mut String, switch: &SwitchPlan) {
+    fn write_globals(out: &mut String, switch: &SwitchPlan, _mtu_bytes: Option<u32>) {
         if switch.lags.iter().any(|lag| lag.lacp) {
             *out += "!\nfeature lacp\n";
         }
@@ -52,6 +55,15 @@ impl Words for CiscoNxos {
     fn pause(_interface: Interface<'_>, is_on: bool) -> Vec<String> {
         let state = if is_on { "on" } else { "off" };
         vec![format!("flowcontrol receive {state}"), format!("flowcontrol send {state}")]
+    }
+
+    fn long_frames(_interface: Interface<'_>, _mtu_bytes: u32) -> Vec<String> {
+        // A port between switches knows two sizes: 1,500 and the system's jumbo size.
+        vec![format!("mtu {JUMBO_BYTES}")]
+    }
+
+    fn save() -> &'static str {
+        "copy running-config startup-config"
     }
 
     fn no_spanning_tree(carried: &VlanSet) -> Option<String> {

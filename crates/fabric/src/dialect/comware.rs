@@ -5,7 +5,7 @@
 //! Written from the manuals; not tried on the hardware.
 
 use crate::graph::SwitchId;
-use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanSet};
+use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId, VlanSet};
 
 use super::text::{self, Interface, line};
 use super::{Config, ConfigFile, Dialect, Refusal};
@@ -24,6 +24,7 @@ impl Dialect for Comware {
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
         let switch = plan.switch(switch);
+        let mtu_bytes = text::long_frames(self, plan, switch)?;
         let mut out = text::header(plan, switch, "#", "HPE/H3C Comware. Enter in user view.");
         line(&mut out, "system-view");
         write_globals(&mut out, switch);
@@ -45,14 +46,15 @@ impl Dialect for Comware {
                 line(&mut out, format_args!(" description {}", text::reason(plan, port.role)));
                 line(&mut out, format_args!(" port link-aggregation group {}", lag.number));
                 write_pause(&mut out, plan);
+                write_long_frames(&mut out, mtu_bytes);
                 out += " undo shutdown\n quit\n";
             }
         }
         for interface in text::interfaces(switch) {
-            write_interface(&mut out, plan, interface);
+            write_interface(&mut out, plan, interface, mtu_bytes);
         }
         out += &text::spanning_tree_last("#");
-        out += "undo stp global enable\nreturn\n";
+        out += "undo stp global enable\nreturn\n#\n# For the next start, too.\nsave force\n";
         let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
         Ok(Config { files: vec![file] })
     }
@@ -74,7 +76,15 @@ fn write_globals(out: &mut String, switch: &SwitchPlan) {
     }
 }
 
-fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>) {
+fn write_long_frames(out: &mut String, mtu_bytes: Option<u32>) {
+    if let Some(mtu_bytes) = mtu_bytes {
+        // 1,536 is the least it takes.
+        let frame_bytes = (mtu_bytes + text::FRAME_OVERHEAD_BYTES).max(1_536);
+        line(out, format_args!(" jumboframe enable {frame_bytes}"));
+    }
+}
+
+fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>, mtu_bytes: Option<u32>) {
     match interface {
         Interface::Lag(lag) => line(out, format_args!("#\ninterface Bridge-Aggregation{}", lag.number)),
         Interface::Port(port) => {
@@ -83,7 +93,7 @@ fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>) {
         }
     }
     let membership = interface.membership();
-    let remove = text::superfluous(plan, membership);
+    let remove = text::superfluous(membership, VlanId::MAX);
     let is_trunk = matches!(interface.role(), PortRole::Link { .. })
         && membership.untagged.is_empty()
         && membership.pvid.is_none();
@@ -96,6 +106,7 @@ fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>) {
     }
     if let Interface::Port(_) = interface {
         write_pause(out, plan);
+        write_long_frames(out, mtu_bytes);
     }
     *out += " undo shutdown\n quit\n";
 }
@@ -133,7 +144,6 @@ fn lists(set: &VlanSet) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::VlanId;
 
     #[test]
     fn a_long_list_comes_in_lines_of_ten_ranges() {

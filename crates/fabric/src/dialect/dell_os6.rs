@@ -17,6 +17,8 @@ pub struct DellOs6;
 
 /// 4094 is reserved in both generations.
 const VLAN_MAX: u16 = 4093;
+/// Ranges in one command: lines stay below 128 characters.
+const RANGES_MAX: usize = 8;
 
 impl Dialect for DellOs6 {
     fn name(&self) -> &'static str {
@@ -34,10 +36,15 @@ impl Dialect for DellOs6 {
                 remedy: "lower first_vlan under [plan]".into(),
             });
         }
+        let mtu_bytes = text::long_frames(self, plan, switch)?;
         let is_powerconnect = switch.ports.iter().all(|port| !port.name.contains(char::is_uppercase));
         let mut out = text::header(plan, switch, "!", "Dell PowerConnect / OS6. Enter in privileged mode.");
         line(&mut out, "configure");
         write_globals(&mut out, plan, switch, &carried, is_powerconnect);
+        if let Some(mtu_bytes) = mtu_bytes.filter(|_| !is_powerconnect) {
+            line(&mut out, format_args!("system jumbo mtu {}", mtu_bytes + text::FRAME_OVERHEAD_BYTES));
+        }
+        let frame_bytes = mtu_bytes.filter(|_| is_powerconnect).map(|mtu| mtu + text::FRAME_OVERHEAD_BYTES);
         for port in text::unused_ports(switch) {
             line(&mut out, format_args!("!\n{}", interface_line(is_powerconnect, &port.name)));
             out += "description \"unused\"\nshutdown\nexit\n";
@@ -52,6 +59,7 @@ impl Dialect for DellOs6 {
             line(&mut out, format_args!("!\n{}", interface_line(is_powerconnect, &port.name)));
             line(&mut out, format_args!("description \"{}\"", text::reason(plan, port.role)));
             line(&mut out, format_args!("channel-group {} mode {mode}", port.lag.unwrap_or_default()));
+            write_long_frames(&mut out, frame_bytes);
             out += "no shutdown\nexit\n";
         }
         for interface in text::interfaces(switch) {
@@ -60,10 +68,12 @@ impl Dialect for DellOs6 {
                 Interface::Port(port) => interface_line(is_powerconnect, &port.name),
             };
             line(&mut out, format_args!("!\n{heading}"));
-            write_interface(&mut out, plan, interface, is_powerconnect);
+            write_interface(&mut out, plan, interface, is_powerconnect, frame_bytes);
         }
         out += &text::spanning_tree_last("!");
         out += "no spanning-tree\nexit\n";
+        // It asks whether to.
+        out += "!\n! For the next start, too.\ncopy running-config startup-config\ny\n";
         let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
         Ok(Config { files: vec![file] })
     }
@@ -93,15 +103,28 @@ fn write_globals(
     line(out, if plan.pause { "flowcontrol" } else { "no flowcontrol" });
 }
 
-fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>, is_powerconnect: bool) {
+fn write_long_frames(out: &mut String, frame_bytes: Option<u32>) {
+    if let Some(frame_bytes) = frame_bytes {
+        line(out, format_args!("mtu {frame_bytes}"));
+    }
+}
+
+fn write_interface(
+    out: &mut String,
+    plan: &Plan,
+    interface: Interface<'_>,
+    is_powerconnect: bool,
+    frame_bytes: Option<u32>,
+) {
     line(out, format_args!("description \"{}\"", text::reason(plan, interface.role())));
     if let Interface::Lag(_) = interface {
         // Mode 6: source and destination address and TCP/UDP port.
         *out += "hashing-mode 6\n";
     }
+    write_long_frames(out, frame_bytes);
     *out += "no shutdown\n";
     let membership = interface.membership();
-    let remove = text::superfluous(plan, membership);
+    let remove = text::superfluous(membership, VLAN_MAX);
     if let PortRole::Link { .. } = interface.role()
         && membership.untagged.is_empty()
         && membership.pvid.is_none()
@@ -117,7 +140,7 @@ fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>, is_p
 /// A trunk of a PowerConnect begins in no VLAN, one of OS6 in all: there the list is replaced.
 fn write_trunk(out: &mut String, tagged: &VlanSet, remove: &VlanSet, is_powerconnect: bool) {
     match (is_powerconnect, tagged.is_empty()) {
-        (true, _) => line(out, format_args!("switchport trunk allowed vlan remove {remove}")),
+        (true, _) => write_remove(out, "trunk", remove),
         (false, true) => line(out, format_args!("switchport trunk allowed vlan remove 1-{VLAN_MAX}")),
         (false, false) => line(out, format_args!("switchport trunk allowed vlan {tagged}")),
     }
@@ -138,5 +161,11 @@ fn write_general(out: &mut String, membership: &Membership, remove: &VlanSet) {
             line(out, format_args!("switchport general allowed vlan add {set} {how}"));
         }
     }
-    line(out, format_args!("switchport general allowed vlan remove {remove}"));
+    write_remove(out, "general", remove);
+}
+
+fn write_remove(out: &mut String, mode: &str, remove: &VlanSet) {
+    for list in text::in_lists(remove, RANGES_MAX) {
+        line(out, format_args!("switchport {mode} allowed vlan remove {list}"));
+    }
 }

@@ -82,6 +82,7 @@ fn golden_hosts_get_interfaces_addresses_and_a_timer() {
         let plan = example(super::by_name(dialect).unwrap(), None);
         let mut files = vec![crate::host::interfaces(&plan, &plan.hosts[0]), crate::host::names(&plan)];
         files.extend(crate::host::priming(&plan));
+        files.push(crate::host::boot_unit(&plan));
         compare(&golden_folder(name), &files);
     }
 }
@@ -137,4 +138,66 @@ fn ios_drops_untagged_frames_on_every_model() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn long_frames_reach_every_file_or_are_refused() {
+    for dialect in ALL {
+        let usual = dialect.emit(&example(*dialect, None), SwitchId(0)).unwrap();
+        let mut plan = example(*dialect, None);
+        plan.mtu_bytes = 9_000;
+        plan.hosts.iter_mut().for_each(|host| host.attachments[0].mtu_bytes = 9_000);
+        let long = dialect.emit(&plan, SwitchId(0)).unwrap();
+        // EOS and SONiC pass them as shipped; `json` says it to whoever reads it.
+        let is_shipped_so = ["arista-eos", "sonic"].contains(&dialect.name());
+        assert!(is_shipped_so || usual != long, "{}", dialect.name());
+        plan.mtu_bytes = 60_000;
+        match dialect.emit(&plan, SwitchId(0)) {
+            Ok(_) => assert_eq!(dialect.capabilities().mtu_max_bytes, 65_535, "{}", dialect.name()),
+            Err(refusal) => assert!(refusal.to_string().contains("60000 bytes"), "{refusal}"),
+        }
+    }
+}
+
+#[test]
+fn every_file_of_commands_saves_itself_for_the_next_start() {
+    let saves = [
+        ("dell-os6", "copy running-config startup-config"),
+        ("comware", "save force"),
+        ("arista-eos", "write memory"),
+        ("cisco-nxos", "copy running-config startup-config"),
+        ("cisco-ios", "write memory"),
+        ("linux-bridge", "WantedBy=multi-user.target"),
+        ("sonic", "config save -y"),
+    ];
+    for (name, command) in saves {
+        let dialect = super::by_name(name).unwrap();
+        let files = dialect.emit(&example(dialect, None), SwitchId(0)).unwrap().files;
+        assert!(files.iter().any(|file| file.text.contains(command)), "{name} does not save");
+    }
+}
+
+/// The script against a database in a file, and a `config` that writes down what it is asked.
+#[test]
+fn sonics_script_removes_what_the_plan_does_not_have_on_its_ports() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dialect = super::by_name("sonic").unwrap();
+    let files = dialect.emit(&example(dialect, None), SwitchId(0)).unwrap().files;
+    let script = files.iter().find(|file| file.name == "left.remove.sh").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tool = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let keys = ["Vlan101|Ethernet0", "Vlan7|Ethernet0", "Vlan1|PortChannel0001", "Vlan7|Ethernet40"];
+    let lines: Vec<String> = keys.iter().map(|key| format!("echo 'VLAN_MEMBER|{key}'")).collect();
+    tool("sonic-db-cli", &lines.join("\n"));
+    tool("config", "echo \"$@\"\n");
+    tool("script", script.text.strip_prefix("#!/bin/sh\n").unwrap());
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let output = std::process::Command::new(folder.path().join("script")).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let asked = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(asked, "vlan member del 7 Ethernet0\nvlan member del 1 PortChannel0001\n");
 }

@@ -33,14 +33,23 @@ pub(super) trait Words: Dialect {
     /// When ports join LAGs.
     const MEMBERS: Members;
 
-    /// What comes before the interfaces: VLANs, aging, hashing.
-    fn write_globals(out: &mut String, switch: &SwitchPlan);
+    /// What comes before the interfaces: VLANs, aging, hashing; payloads if they are longer than usual.
+    fn write_globals(out: &mut String, switch: &SwitchPlan, mtu_bytes: Option<u32>);
 
     /// Lines for a trunk's one untagged VLAN, or for none. `members` are all VLANs of the trunk.
     fn native(vlan: Option<VlanId>, members: &VlanSet) -> Vec<String>;
 
     /// Lines that turn pause on or off.
     fn pause(interface: Interface<'_>, is_on: bool) -> Vec<String>;
+
+    /// Lines of an interface for payloads that are longer than usual; none where the switch is told once, or
+    /// needs no word.
+    fn long_frames(_interface: Interface<'_>, _mtu_bytes: u32) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Commands that make the running configuration the one of the next start, after `end`.
+    fn save() -> &'static str;
 
     /// The command that turns the spanning tree off on these VLANs; `None` where there is nothing to turn off.
     fn no_spanning_tree(carried: &VlanSet) -> Option<String>;
@@ -53,7 +62,8 @@ pub(super) trait Words: Dialect {
 pub(super) fn emit<W: Words>(words: &W, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
     let switch = plan.switch(switch);
     let mut out = text::header(plan, switch, "!", W::OPENING);
-    W::write_globals(&mut out, switch);
+    let mtu_bytes = text::long_frames(words, plan, switch)?;
+    W::write_globals(&mut out, switch, mtu_bytes);
     for port in text::unused_ports(switch) {
         begin::<W>(&mut out, &port.name, "unused");
         write_lines::<W>(&mut out, ["shutdown"]);
@@ -63,6 +73,7 @@ pub(super) fn emit<W: Words>(words: &W, plan: &Plan, switch: SwitchId) -> Result
         for port in members() {
             begin::<W>(&mut out, &port.name, &text::reason(plan, port.role));
             write_lines::<W>(&mut out, [channel_group(switch, port)]);
+            write_lines::<W>(&mut out, long_frames::<W>(Interface::Port(port), mtu_bytes));
             write_lines::<W>(&mut out, W::pause(Interface::Port(port), plan.pause));
             write_lines::<W>(&mut out, ["no shutdown"]);
         }
@@ -80,7 +91,8 @@ pub(super) fn emit<W: Words>(words: &W, plan: &Plan, switch: SwitchId) -> Result
         out += &text::spanning_tree_last("!");
         line(&mut out, command);
     }
-    out += "end\n";
+    out += "end\n!\n! For the next start, too.\n";
+    line(&mut out, W::save());
     let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
     Ok(Config { files: vec![file] })
 }
@@ -106,9 +118,15 @@ fn write_trunk<W: Words>(
     let list = if members.is_empty() { "none".to_owned() } else { members.to_string() };
     write_lines::<W>(out, [format!("switchport trunk allowed vlan {list}")]);
     write_lines::<W>(out, W::AFTER_VLANS);
+    let mtu_bytes = text::long_frames(words, plan, switch)?;
+    write_lines::<W>(out, long_frames::<W>(interface, mtu_bytes));
     write_lines::<W>(out, W::pause(interface, plan.pause));
     write_lines::<W>(out, ["no shutdown"]);
     Ok(())
+}
+
+fn long_frames<W: Words>(interface: Interface<'_>, mtu_bytes: Option<u32>) -> Vec<String> {
+    mtu_bytes.map(|mtu_bytes| W::long_frames(interface, mtu_bytes)).unwrap_or_default()
 }
 
 fn begin<W: Words>(out: &mut String, interface: &str, why: &str) {

@@ -30,6 +30,7 @@ impl Dialect for Json {
             "machine": plan.machine,
             "method": plan.method,
             "pause": plan.pause,
+            "mtu_bytes": plan.mtu_bytes,
             "tagging": plan.tagging,
             "vlans": plan.vlans,
             "switch": switch,

@@ -8,7 +8,9 @@
 use std::fmt::Write as _;
 
 use crate::graph::SwitchId;
-use crate::plan::{Membership, Plan, PortRole, SwitchPlan, Tagging, VlanId, VlanSet};
+use crate::plan::{
+    INTERFACE_NAME_BYTES_MAX, Membership, Plan, PortRole, SwitchPlan, Tagging, VlanId, VlanSet,
+};
 
 use super::text::{self, Interface};
 use super::{Config, ConfigFile, Dialect, Refusal};
@@ -19,8 +21,6 @@ pub struct LinuxBridge;
 
 /// Longest aging time, s: the kernel takes hundredths in 32 bits.
 const AGING_TIME_MAX_S: u32 = u32::MAX / 100;
-/// Longest name of a network interface (IFNAMSIZ less its NUL).
-const INTERFACE_NAME_BYTES_MAX: usize = 15;
 
 impl Dialect for LinuxBridge {
     fn name(&self) -> &'static str {
@@ -41,8 +41,24 @@ impl Dialect for LinuxBridge {
         write_vlans(&mut script, plan, switch, &bridge);
         write_start(&mut script, plan, switch, &bridge);
         let file = ConfigFile { name: format!("{}.sh", switch.name), text: script, executable: true };
-        Ok(Config { files: vec![file] })
+        Ok(Config { files: vec![file, boot_unit(plan, switch)] })
     }
+}
+
+/// Runs the script at each start, and again until the ports that it names are there.
+fn boot_unit(plan: &Plan, switch: &SwitchPlan) -> ConfigFile {
+    let text = format!(
+        "# Written by `ayatori plan`. Install {name}.sh as /usr/local/sbin/ayatori-switch and this file as\n\
+         # /etc/systemd/system/ayatori-switch.service; then: systemctl enable \
+         ayatori-switch.service\n[Unit]\n\
+         Description=VLANs of switch {name} of machine {machine}\nWants=network-pre.target\n\
+         After=network-pre.target systemd-udevd.service\nBefore=network.target\n\n[Service]\nType=oneshot\n\
+         RemainAfterExit=yes\nExecStart=/usr/local/sbin/ayatori-switch\nRestart=on-failure\nRestartSec=5\n\n\
+         [Install]\nWantedBy=multi-user.target\n",
+        name = switch.name,
+        machine = plan.machine
+    );
+    ConfigFile { name: format!("{}.service", switch.name), text, executable: false }
 }
 
 const PREAMBLE: &str = r#"set -eu
@@ -223,7 +239,7 @@ fn write_start(script: &mut String, plan: &Plan, switch: &SwitchPlan, bridge: &s
         wired.iter().map(|name| (*name).to_owned()).chain(lags).chain([bridge.to_owned()]).collect();
     *script += "ip -batch - <<'UP'\n";
     for device in up {
-        let _ = writeln!(script, "link set dev {device} up");
+        let _ = writeln!(script, "link set dev {device} mtu {} up", plan.mtu_bytes);
     }
     let _ = writeln!(script, "link set dev {bridge} type bridge fdb_flush\nUP");
 }

@@ -3,9 +3,10 @@
 //! Can: trunks with any list of VLANs, LACP LAGs hashed over addresses and ports, any aging time. Cannot: more than one
 //! untagged VLAN on a port, so the hosts must tag (writing the database directly gets past the check, and the last
 //! member written then decides the PVID: refused); static LAGs; pause frames: it has priority flow control, which is set
-//! up with the switch's buffers and left to you. `config load` adds and changes but takes nothing away: the `.md` file
-//! beside lists what to remove, and `ayatori plan check` names what is left. JSON has no comments; the reasons stand in
-//! that file too. Written from the documentation; not tried on a switch.
+//! up with the switch's buffers and left to you. `config load` adds and changes but takes nothing away: a
+//! script beside removes what the plan does not have, and `ayatori plan check` names what is left. JSON has
+//! no comments; the reasons stand in the `.md` file beside. Written from the documentation; not tried on a
+//! switch.
 
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -15,6 +16,9 @@ use crate::plan::{Plan, PortRole, SwitchPlan};
 
 use super::text::{self, Interface};
 use super::{Config, ConfigFile, Dialect, Refusal};
+
+/// What ports are shipped with; less would serve nothing.
+const MTU_AS_SHIPPED_BYTES: u32 = 9100;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -35,6 +39,7 @@ impl Dialect for Sonic {
                 remedy: "let the link use LACP".into(),
             });
         }
+        text::long_frames(self, plan, switch)?;
         let database = self.database(plan, switch)?;
         let mut text = serde_json::to_string_pretty(&database).expect("a map of strings can be written");
         text.push('\n');
@@ -45,6 +50,11 @@ impl Dialect for Sonic {
                     name: format!("{}.md", switch.name),
                     text: notes(plan, switch),
                     executable: false,
+                },
+                ConfigFile {
+                    name: format!("{}.remove.sh", switch.name),
+                    text: removal(plan, switch),
+                    executable: true,
                 },
             ],
         })
@@ -58,17 +68,22 @@ impl Sonic {
             let table = tables.entry(table).or_insert_with(|| json!({}));
             table[key] = value;
         };
+        let mtu = plan.mtu_bytes.max(MTU_AS_SHIPPED_BYTES).to_string();
         for vlan in text::carried(switch).iter() {
             put("VLAN", format!("Vlan{vlan}"), json!({ "vlanid": vlan.to_string() }));
         }
         for port in &switch.ports {
             let status = if port.role == PortRole::Unused { "down" } else { "up" };
             let reason = text::reason(plan, port.role);
-            put("PORT", port.name.clone(), json!({ "admin_status": status, "description": reason }));
+            put(
+                "PORT",
+                port.name.clone(),
+                json!({ "admin_status": status, "description": reason, "mtu": mtu }),
+            );
         }
         for lag in &switch.lags {
             let name = lag_name(lag.number);
-            put("PORTCHANNEL", name.clone(), json!({ "admin_status": "up", "lacp_key": "auto" }));
+            put("PORTCHANNEL", name.clone(), json!({ "admin_status": "up", "lacp_key": "auto", "mtu": mtu }));
             for port in lag.members.iter().filter_map(|&number| text::port(switch, number)) {
                 put("PORTCHANNEL_MEMBER", format!("{name}|{}", port.name), json!({}));
             }
@@ -105,18 +120,40 @@ fn interface_name(interface: Interface<'_>) -> String {
     }
 }
 
+/// Takes the VLANs off the plan's ports that the plan does not have there: `config load` adds only.
+fn removal(plan: &Plan, switch: &SwitchPlan) -> String {
+    let what = "SONiC. Run on the switch as root before `config load`, any number of times.";
+    let mut script = String::from("#!/bin/sh\n") + &text::header(plan, switch, "#", what);
+    script += "set -eu\n\n# INTERFACE VLANS: what each of the plan's ports keeps.\nplanned='\n";
+    for interface in text::interfaces(switch) {
+        let vlans = text::members(interface.membership());
+        let list: Vec<String> = vlans.iter().map(|vlan| vlan.to_string()).collect();
+        let _ = writeln!(script, "{} {}", interface_name(interface), list.join(" "));
+    }
+    script += r#"'
+sonic-db-cli CONFIG_DB KEYS 'VLAN_MEMBER|*' | while IFS='|' read -r _ vlan port; do
+	vid=${vlan#Vlan}
+	echo "$planned" | while read -r name vlans; do
+		[ "$name" = "$port" ] || continue
+		case " $vlans " in *" $vid "*) ;; *) config vlan member del "$vid" "$port" </dev/null ;; esac
+	done
+done
+"#;
+    script
+}
+
 fn notes(plan: &Plan, switch: &SwitchPlan) -> String {
     let mut text =
         text::header(plan, switch, "-", "SONiC. Load the file beside: config load -y, then config save -y.");
-    text += "\nBefore loading, once: take the ports out of the factory's VLAN and IP interfaces\n\n";
-    for interface in text::interfaces(switch) {
-        let name = interface_name(interface);
-        let _ = writeln!(
-            text,
-            "    config vlan member del 1 {name}    # {}",
-            text::reason(plan, interface.role())
-        );
-    }
+    let _ = write!(
+        text,
+        "\nFirst `sh {name}.remove.sh` on the switch: it takes every VLAN off the plan's ports that the \
+        file does not have\n\
+         there, which `config load` does not. IP addresses on these ports: remove them yourself (`config \
+         interface ip\n\
+         remove`). `ayatori plan check` names what is left.\n",
+        name = switch.name
+    );
     text += "\nSpanning tree must be off (it is unless you enabled PVST: `config spanning-tree disable pvst`). Pause: set up\n\
              priority flow control for the class your traffic uses; SONiC sends no 802.3x pause.\n";
     text

@@ -51,7 +51,10 @@ fn file(switch: &SwitchPlan, name: &str, text: String) -> ConfigFile {
 }
 
 fn bridge_netdev(plan: &Plan, switch: &SwitchPlan, bridge: &str) -> ConfigFile {
-    let what = "systemd-networkd: copy this folder's files to /etc/systemd/network, then networkctl reload.";
+    let what = "systemd-networkd: copy this folder's files to /etc/systemd/network, then networkctl reload. \
+    A VLAN that \
+                a port\n# already has and these files do not name goes at the next start: `ayatori plan \
+                check` names it.";
     let mut text = text::header(plan, switch, "#", what);
     let _ = write!(
         text,
@@ -88,8 +91,10 @@ fn lag_netdev(plan: &Plan, switch: &SwitchPlan, lag: &crate::plan::LagPlan) -> C
 fn member_network(plan: &Plan, switch: &SwitchPlan, interface: Interface<'_>, bridge: &str) -> ConfigFile {
     let name = interface_name(interface);
     let mut text = format!(
-        "# {}\n[Match]\nName={name}\n\n[Network]\nBridge={bridge}\nLinkLocalAddressing=no\n",
-        text::reason(plan, interface.role())
+        "# {}\n[Match]\nName={name}\n\n[Link]\nMTUBytes={}\n\n\
+         [Network]\nBridge={bridge}\nLinkLocalAddressing=no\n",
+        text::reason(plan, interface.role()),
+        plan.mtu_bytes
     );
     text.push('\n');
     write_membership(&mut text, interface.membership());
@@ -100,7 +105,12 @@ fn port_network(plan: &Plan, switch: &SwitchPlan, port: &PortPlan) -> ConfigFile
     let reason = text::reason(plan, port.role);
     let text = match port.lag {
         Some(number) => {
-            format!("# {reason}\n[Match]\nName={}\n\n[Network]\nBond={}\n", port.name, lag_name(number))
+            format!(
+                "# {reason}\n[Match]\nName={}\n\n[Link]\nMTUBytes={}\n\n[Network]\nBond={}\n",
+                port.name,
+                plan.mtu_bytes,
+                lag_name(number)
+            )
         }
         None => format!(
             "# {reason}: on no VLAN\n[Match]\nName={}\n\n[Link]\nActivationPolicy=always-down\nRequiredForOnline=no\n",

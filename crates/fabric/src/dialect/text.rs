@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::plan::{LagPlan, Membership, Plan, PortNumber, PortPlan, PortRole, SwitchPlan, VlanId, VlanSet};
 
-use super::Refusal;
+use super::{Dialect, Refusal};
 
 /// The comment a file opens with; `mark` starts each line, `what` says what the file is and how to apply it.
 pub(super) fn header(plan: &Plan, switch: &SwitchPlan, mark: &str, what: &str) -> String {
@@ -106,10 +106,49 @@ pub(super) fn carried(switch: &SwitchPlan) -> VlanSet {
     memberships.flat_map(|membership| membership.untagged.iter().chain(membership.tagged.iter())).collect()
 }
 
-/// The factory's VLAN 1 and every VLAN of the plan that the interface is not in: what has to be taken off it.
-pub(super) fn superfluous(plan: &Plan, membership: &Membership) -> VlanSet {
-    let all: VlanSet = plan.vlan_set().iter().chain(VlanId::new(1)).collect();
+/// Every VLAN up to `last` that the interface is not in, known to the plan or not: what has to be taken off
+/// it. With spanning tree off, a VLAN that an earlier configuration left on a ring is a storm.
+pub(super) fn superfluous(membership: &Membership, last: u16) -> VlanSet {
+    let all: VlanSet = (1..=last).filter_map(VlanId::new).collect();
     all.difference(&membership.untagged).difference(&membership.tagged)
+}
+
+/// A set as lists of at most `ranges_max` ranges: what switches take in one command.
+pub(super) fn in_lists(set: &VlanSet, ranges_max: usize) -> Vec<String> {
+    let ranges: Vec<String> = set
+        .ranges()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    ranges.chunks(ranges_max).map(|chunk| chunk.join(",")).collect()
+}
+
+/// Longest payload before anything has to be said about it, bytes: every switch passes that.
+pub(super) const MTU_ALWAYS_BYTES: u32 = 1500;
+/// What an Ethernet frame has around its payload: addresses, tag, type and checksum, bytes.
+pub(super) const FRAME_OVERHEAD_BYTES: u32 = 12 + 4 + 2 + 4;
+
+/// The longest payload, if something has to be said about it.
+///
+/// # Errors
+/// A [`Refusal`] if it is longer than the dialect can say.
+pub(super) fn long_frames(
+    dialect: &dyn Dialect,
+    plan: &Plan,
+    switch: &SwitchPlan,
+) -> Result<Option<u32>, Refusal> {
+    let limit = dialect.capabilities().mtu_max_bytes;
+    if plan.mtu_bytes > limit {
+        return Err(Refusal {
+            switch: switch.name.clone(),
+            dialect: dialect.name(),
+            problem: format!(
+                "frames of {} bytes (`mtu_bytes` of a NIC) are longer than its {limit}",
+                plan.mtu_bytes
+            ),
+            remedy: format!("set `mtu_bytes` of the NICs to at most {limit}"),
+        });
+    }
+    Ok(Some(plan.mtu_bytes).filter(|&mtu_bytes| mtu_bytes > MTU_ALWAYS_BYTES))
 }
 
 /// For switches with one untagged VLAN a port: that VLAN, if any.

@@ -43,6 +43,8 @@ pub struct Plan {
     pub is_repaired: bool,
     /// Whether IEEE 802.3x flow control (pause) is to be on.
     pub pause: bool,
+    /// Largest payload of a frame that a host sends, bytes: every port between hosts has to take it.
+    pub mtu_bytes: u32,
     /// All VLANs, by ascending identifier.
     pub vlans: Vec<VlanPlan>,
     /// Links between switches; those between hosts and switches are the attachments.
@@ -257,6 +259,8 @@ pub struct Attachment {
     pub interface: String,
     /// The NICs of a bond, in the order of `ports`; one entry, the interface itself, without a bond.
     pub nics: Vec<String>,
+    /// Largest payload of its frames, bytes.
+    pub mtu_bytes: u32,
     /// The interface's MAC address, where the description gives one.
     pub mac: Option<MacAddr>,
     /// The switch.
@@ -267,6 +271,21 @@ pub struct Attachment {
     pub address: Ipv4Addr,
     /// Length of its prefix, bits.
     pub prefix_bits: u8,
+}
+
+/// Longest name of a network interface (Linux: IFNAMSIZ less its NUL), bytes.
+pub const INTERFACE_NAME_BYTES_MAX: usize = 15;
+
+impl Attachment {
+    /// What the names of its VLAN interfaces begin with, up to the dot. The interface's own name, if `.4094`
+    /// fits behind it; else `ay` and the number of the rail: `ay0.101` on `enp129s0f1np1`.
+    pub fn vlan_interface_prefix(&self) -> String {
+        if self.interface.len() + ".4094".len() <= INTERFACE_NAME_BYTES_MAX {
+            self.interface.clone()
+        } else {
+            format!("ay{}", self.rail)
+        }
+    }
 }
 
 /// A MAC address.
@@ -477,7 +496,7 @@ impl Plan {
     ) -> impl Iterator<Item = VlanInterface> + 'a {
         self.vlans.iter().map(move |vlan| VlanInterface {
             vid: vlan.vid,
-            name: format!("{}.{}", attachment.interface, vlan.vid),
+            name: format!("{}.{}", attachment.vlan_interface_prefix(), vlan.vid),
             address: vlan.subnet.host_address(attachment.number),
             subnet: vlan.subnet,
         })

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use crate::analysis::bisection::bisection;
 use crate::description::{DescriptionError, Machine};
+use crate::dialect::capabilities_of;
 use crate::graph::{HostId, LinkId, SwitchId};
 use crate::plan::*;
 
@@ -35,6 +36,7 @@ pub(super) fn assign(
         method: judged.solution.method.clone(),
         is_repaired: judged.solution.is_repaired,
         pause: machine.options.pause,
+        mtu_bytes: mtu_bytes(machine),
         vlans: vlans(network, judged, &vids, &subnets),
         links: links(machine),
         switches: Vec::new(),
@@ -195,11 +197,16 @@ fn hosts(machine: &Machine) -> Vec<HostPlan> {
             let [nics, ports] = &machine.link_ports[link.link.index()];
             let subnet = rails.get(rail).copied().unwrap_or(machine.options.host_subnet);
             let names = interface_names(machine, id, nics);
+            let own_nics = machine.host_model(id).nics.iter();
+            // A bridge inside the host has all its NICs as ports.
+            let mtus = own_nics.filter(|nic| nics.is_empty() || names.1.contains(&nic.name));
+            let mtu_bytes = mtus.map(|nic| nic.mtu_bytes).min().unwrap_or(1500);
             attachments.push(Attachment {
                 number,
                 rail: rail as u8,
                 interface: names.0,
                 nics: names.1,
+                mtu_bytes,
                 mac: nics.first().and_then(|&nic| host.macs[usize::from(nic)]),
                 switch: link.switch,
                 ports: ports.clone(),
@@ -211,6 +218,12 @@ fn hosts(machine: &Machine) -> Vec<HostPlan> {
         plans.push(HostPlan { id, name: machine.graph.name(id.into()).to_owned(), attachments });
     }
     plans
+}
+
+/// The largest payload that a NIC of any host sends.
+fn mtu_bytes(machine: &Machine) -> u32 {
+    let nics = (0..machine.hosts.len() as u32).flat_map(|host| &machine.host_model(HostId(host)).nics);
+    nics.map(|nic| nic.mtu_bytes).max().unwrap_or(1500)
 }
 
 fn interface_names(machine: &Machine, host: HostId, nics: &[PortNumber]) -> (String, Vec<String>) {
@@ -411,6 +424,7 @@ fn verdicts(
         mac_check(machine, plan),
         address_check(machine, plan),
         pause_check(machine),
+        mtu_check(plan),
     ];
     if !failures.is_empty() {
         checks.push(loss_check(machine, network, failures));
@@ -549,14 +563,34 @@ fn address_check(machine: &Machine, plan: &Plan) -> Check {
 }
 
 fn pause_check(machine: &Machine) -> Check {
-    let deaf = machine.switch_models.iter().find(|model| !model.pause);
+    let ids = (0..machine.switches.len() as u32).map(crate::graph::SwitchId);
+    let deaf = ids.map(|id| machine.switch_model(id)).find(|model| !model.pause);
     match (machine.options.pause, deaf) {
         (true, Some(model)) => {
-            let detail = format!("{} does not send pause frames: it drops what it cannot hold", model.name);
+            let why = capabilities_of(&model.dialect).map_or("", |able| able.without_pause);
+            let why = if why.is_empty() { "sends no pause frames, as described" } else { why };
+            let detail = format!("{}: {why}; what it cannot hold is lost", model.name);
             check("pause", Status::Warning, detail, Some("expect TCP to repeat frames under load".into()))
         }
         (true, None) => check("pause", Status::Holds, "on at every port: no frame is dropped".into(), None),
         (false, _) => check("pause", Status::Holds, "off, as asked: full buffers drop frames".into(), None),
+    }
+}
+
+/// Hosts on one VLAN have to take each other's longest frames: nothing between them can say that one is too
+/// long.
+fn mtu_check(plan: &Plan) -> Check {
+    let all = || plan.hosts.iter().flat_map(|host| host.attachments.iter().map(move |a| (host, a)));
+    let shortest = all().min_by_key(|(_, attachment)| attachment.mtu_bytes);
+    match shortest {
+        Some((host, short)) if short.mtu_bytes < plan.mtu_bytes => {
+            let detail = format!(
+                "{} {} takes frames of {} bytes, others send {}: only TCP avoids longer ones",
+                host.name, short.interface, short.mtu_bytes, plan.mtu_bytes
+            );
+            check("mtu", Status::Warning, detail, Some("give all NICs one `mtu_bytes`".into()))
+        }
+        _ => check("mtu", Status::Holds, format!("{} bytes at every host and switch", plan.mtu_bytes), None),
     }
 }
 

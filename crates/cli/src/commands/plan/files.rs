@@ -1,7 +1,7 @@
 //! Writes a plan's files: one a switch or several, one a host, and what all hosts share.
 //!
-//! `plan.files` in the folder lists what was written. What an earlier plan wrote and this one does not is left over:
-//! named, and removed with `--prune`.
+//! `plan.files` in the folder lists what was written. What an earlier plan wrote and this one does not is
+//! left over: named, and removed with `--prune`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,8 +26,8 @@ pub(super) struct Written {
     pub(super) left_over: Vec<String>,
 }
 
-/// Writes all files, and removes those of an earlier plan if `prune`. Switches that cannot be configured in their
-/// dialect are all named in the error; nothing is written then.
+/// Writes all files, and removes those of an earlier plan if `prune`. Switches that cannot be configured in
+/// their dialect are all named in the error; nothing is written then.
 pub(super) fn write(plan: &Plan, folder: &Path, prune: bool) -> anyhow::Result<Written> {
     let mut files = all(plan)?;
     check_names(&files)?;

@@ -76,11 +76,11 @@ fi
 
 # 6. Up. What was learned before may point along links a VLAN no longer uses: forget it, and prime from the hosts.
 ip -batch - <<'UP'
-link set dev swp1 up
-link set dev swp2 up
-link set dev swp7 up
-link set dev swp8 up
-link set dev bond1 up
-link set dev br0 up
+link set dev swp1 mtu 1500 up
+link set dev swp2 mtu 1500 up
+link set dev swp7 mtu 1500 up
+link set dev swp8 mtu 1500 up
+link set dev bond1 mtu 1500 up
+link set dev br0 mtu 1500 up
 link set dev br0 type bridge fdb_flush
 UP

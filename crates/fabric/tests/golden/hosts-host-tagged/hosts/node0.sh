@@ -17,7 +17,7 @@ else
 	echo "$0: flow control not changed: ethtool is not installed" >&2
 fi
 {
-echo link set dev eth0 up
+echo link set dev eth0 mtu 1500 up
 echo address replace 192.168.0.1/24 brd + dev eth0
 
 # Interfaces on the VLANs: one for each VLAN.
@@ -26,9 +26,9 @@ for vid in 101 102; do
 done
 cat <<'ADDRESSES'
 address replace 10.0.0.1/24 brd 10.0.0.255 dev eth0.101
-link set dev eth0.101 up
+link set dev eth0.101 mtu 1500 up
 address replace 10.0.1.1/24 brd 10.0.1.255 dev eth0.102
-link set dev eth0.102 up
+link set dev eth0.102 mtu 1500 up
 ADDRESSES
 } | ip -batch -
 
