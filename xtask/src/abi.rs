@@ -25,6 +25,14 @@ pub(crate) fn tables() -> Result<(Vec<table::Function>, Vec<table::Item>)> {
     Ok((table::functions(&read("functions.txt")?), table::constants(&read("constants.txt")?)))
 }
 
+/// The names of the functions that are written.
+pub(crate) fn implemented() -> Result<std::collections::BTreeSet<String>> {
+    let mpi = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/mpi");
+    let (functions, _) = tables()?;
+    let names = table::implemented_in(&mpi, &functions).context("cannot read crates/mpi/src/api")?;
+    Ok(names.into_iter().map(|name| name.to_string()).collect())
+}
+
 /// Writes both files.
 pub(crate) fn run() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");

@@ -48,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     steps.step("conformance", || programs()?.run(&c_programs))?;
     let offloaded = CommonOptions { progress: Some("offload".to_owned()), ..CommonOptions::ours(vec![2]) };
     steps.step("conformance, progress mode offload", || programs()?.run(&offloaded))?;
+    steps.step("wrong arguments", || conformance::errors::run(&CommonOptions::ours(Vec::new())))?;
     let skipped = skips::close(options.strict);
     steps.close().and(skipped)
 }

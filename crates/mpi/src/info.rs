@@ -138,6 +138,11 @@ pub(crate) fn change(
     change(infos().get_mut(info, "info")?)
 }
 
+/// Checks an info object of which no hint means anything; null is allowed.
+pub(crate) fn check(info: MPI_Info) -> Result<(), Fault> {
+    if info == MPI_INFO_NULL { Ok(()) } else { with(info, |_| Ok(())) }
+}
+
 /// `MPI_INFO_ENV` cannot be changed.
 pub(crate) fn check_not_environment(info: MPI_Info) -> Result<(), Fault> {
     if info == MPI_INFO_ENV {

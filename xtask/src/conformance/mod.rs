@@ -5,6 +5,7 @@
 //! the library's `mpicc` and run; what is counted is runs.
 
 mod abi;
+pub(crate) mod errors;
 mod imb;
 mod mpich;
 mod osu;
@@ -31,6 +32,8 @@ pub(crate) struct Options {
 enum Suite {
     /// Our own C programs, conformance/c/*.c.
     C(CommonOptions),
+    /// Every function of the ABI with one wrong argument at a time, judged against conformance/errors.toml.
+    Errors(CommonOptions),
     /// Intel MPI Benchmarks with data checks: IMB-MPI1, IMB-NBC, IMB-P2P.
     Imb(ForeignOptions<Imb>),
     /// OSU point-to-point and collective programs.
@@ -233,6 +236,7 @@ impl Tally {
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.suite {
         Suite::C(common) => programs::compile(common)?.run(common),
+        Suite::Errors(common) => errors::run(common),
         Suite::Imb(options) => imb::run(options),
         Suite::Osu(options) => osu::run(options),
         Suite::Mpich(options) => mpich::run(options),

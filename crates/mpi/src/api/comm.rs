@@ -316,6 +316,7 @@ api! {
         info: MPI_Info,
         newcomm: Out<MPI_Comm>,
     ) on comm {
+        crate::info::check(info)?;
         let color = match split_type {
             MPI_COMM_TYPE_SHARED => Some(color_of_host(comm)?),
             MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED if asks_for_shared_memory(info)? => {

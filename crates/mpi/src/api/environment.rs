@@ -3,7 +3,7 @@
 use crate::abi::*;
 use crate::arguments::*;
 use crate::boundary::describe;
-use crate::fault::fault;
+use crate::fault::{Fault, fault};
 use crate::host::host_name;
 use crate::phase::{self, Phase};
 use crate::runtime::exit::abort;
@@ -25,11 +25,15 @@ fn monotonic_seconds() -> f64 {
 const ALIGNMENT_BYTES: usize = 64;
 
 /// The alignment an info object asks for by `mpi_minimum_memory_alignment`.
-fn alignment_bytes(info: MPI_Info) -> usize {
+fn alignment_bytes(info: MPI_Info) -> Result<usize, Fault> {
+    if info == MPI_INFO_NULL {
+        return Ok(ALIGNMENT_BYTES);
+    }
     let asked =
-        crate::info::with(info, |info| Ok(info.get(b"mpi_minimum_memory_alignment").map(<[u8]>::to_vec)));
-    let asked = asked.ok().flatten().and_then(|text| String::from_utf8(text).ok()?.parse::<usize>().ok());
-    asked.filter(|bytes| bytes.is_power_of_two()).map_or(ALIGNMENT_BYTES, |bytes| bytes.max(ALIGNMENT_BYTES))
+        crate::info::with(info, |info| Ok(info.get(b"mpi_minimum_memory_alignment").map(<[u8]>::to_vec)))?;
+    let asked = asked.and_then(|text| String::from_utf8(text).ok()?.parse::<usize>().ok());
+    let asked = asked.filter(|bytes| bytes.is_power_of_two());
+    Ok(asked.map_or(ALIGNMENT_BYTES, |bytes| bytes.max(ALIGNMENT_BYTES)))
 }
 
 api! {
@@ -114,10 +118,11 @@ api! {
     fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) {
         let bytes = usize::try_from(size)
             .map_err(|_| fault(MPI_ERR_ARG, format_args!("argument size is negative ({size})")))?;
+        let alignment_bytes = alignment_bytes(info)?;
         let mut memory = ptr::null_mut();
         // SAFETY: the alignment is a power of two and a multiple of a pointer's size; `memory` takes the
         // address.
-        let failed = unsafe { libc::posix_memalign(&mut memory, alignment_bytes(info), bytes.max(1)) } != 0;
+        let failed = unsafe { libc::posix_memalign(&mut memory, alignment_bytes, bytes.max(1)) } != 0;
         if failed {
             return Err(fault(MPI_ERR_NO_MEM, format_args!("there are no {bytes} bytes of memory")));
         }

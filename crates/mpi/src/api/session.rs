@@ -125,8 +125,8 @@ api! {
 
     /// MPI-5.0 §11.3.2. No hint chooses among the process sets.
     fn MPI_Session_get_num_psets(session: MPI_Session, info: MPI_Info, npset_names: Out<c_int>) on session {
-        let _ = info;
         check(session)?;
+        crate::info::check(info)?;
         npset_names.set("npset_names", SETS.len() as c_int)
     }
 
@@ -138,8 +138,8 @@ api! {
         pset_len: InOut<c_int>,
         pset_name: OutText,
     ) on session {
-        let _ = info;
         check(session)?;
+        crate::info::check(info)?;
         let Some(name) = usize::try_from(n).ok().and_then(|n| SETS.get(n)) else {
             return Err(fault(MPI_ERR_ARG, format_args!("argument n ({n}) is not below {}", SETS.len())));
         };

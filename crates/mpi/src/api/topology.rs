@@ -241,11 +241,6 @@ fn given_edges(
     Ok(both.map(|((from, to), weight)| (from, to, weight)).collect())
 }
 
-/// Checks an info object; no hint for graphs means anything here.
-fn check_info(info: MPI_Info) -> Result<(), Fault> {
-    if info == MPI_INFO_NULL { Ok(()) } else { crate::info::with(info, |_| Ok(())) }
-}
-
 /// An edge on its way to the processes that it touches: the other end, the weight, 1 where it ends at the
 /// receiver.
 type Touching = [c_int; 3];
@@ -470,10 +465,15 @@ api! {
     ) on comm {
         let place = Place::of(comm)?;
         let graph = place.graph()?;
-        let first = |max: c_int, count: usize| usize::try_from(max).unwrap_or(0).min(count);
+        let first = |name: &str, max: c_int, count: usize| {
+            usize::try_from(max)
+                .map(|max| max.min(count))
+                .map_err(|_| fault(MPI_ERR_ARG, format_args!("argument {name} ({max}) is negative")))
+        };
         let ends: Vec<c_int> = graph.ends.iter().map(|end| *end as c_int).collect();
-        indx.set_all("indx", &ends[..first(maxindex, ends.len())])?;
-        edges.set_all("edges", &integers(&graph.edges[..first(maxedges, graph.edges.len())]))
+        indx.set_all("indx", &ends[..first("maxindex", maxindex, ends.len())?])?;
+        let count = first("maxedges", maxedges, graph.edges.len())?;
+        edges.set_all("edges", &integers(&graph.edges[..count]))
     }
 
     /// MPI-5.0 §8.5.5
@@ -522,7 +522,7 @@ api! {
     ) on comm_old {
         let _ = reorder;
         let (group, _) = members(comm_old)?;
-        check_info(info)?;
+        crate::info::check(info)?;
         let is_unweighted = [sourceweights, destweights].map(|weights| weights.address() == MPI_UNWEIGHTED);
         if is_unweighted[0] != is_unweighted[1] {
             return Err(fault(
@@ -553,7 +553,7 @@ api! {
     ) on comm_old {
         let _ = reorder;
         let (group, _) = members(comm_old)?;
-        check_info(info)?;
+        crate::info::check(info)?;
         let given = given_edges((n, sources, degrees, destinations), weights, group.size())?;
         let is_weighted = weights.address() != MPI_UNWEIGHTED;
         let graph = DistGraph { is_weighted, ..touching(comm_old, group.size(), &given)? };
