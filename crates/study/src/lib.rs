@@ -1,7 +1,7 @@
 //! Experiments of papers, run again: what to run, what the paper found, and a report that compares.
 //!
 //! **Owns** one module a paper: the grid of cases, the experiment that runs one, the store of finished runs, the findings
-//! with their computed verdicts, the page and its figures.
+//! with their computed verdicts, the page and its figures. [`sweep`] runs many simulations on all cores.
 //!
 //! **Does not own** the planner (`ayatori-fabric`) and the simulator (`ayatori-sim`), which it only calls. It prints
 //! nothing and draws no progress bar: the command does. It fits no parameter to the paper's results.
@@ -19,4 +19,5 @@
 #![forbid(unsafe_code)]
 
 pub mod pacing;
+pub mod sweep;
 pub mod vlan;

@@ -31,6 +31,7 @@
 
 mod assembly;
 mod cables;
+mod change;
 mod error;
 mod machine;
 mod models;
