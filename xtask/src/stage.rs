@@ -7,6 +7,7 @@
 //! bin/      ayatori, mpiexec, mpirun (both the same program), mpicc, mpicxx, mpicc_abi, mpicxx_abi
 //! include/  mpi.h, mpi-ext.h
 //! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc
+//! share/    completions of bash, zsh and fish, manual pages
 //! ```
 //!
 //! Where there is a Fortran compiler, also what `fortran` makes.
@@ -19,6 +20,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -90,7 +92,28 @@ fn lay_out(prefix: &Path) -> Result<()> {
         link(wrapper, &bin.join(format!("{wrapper}_abi")))?;
     }
     pkg_config(prefix, &crate_dir.join("wrappers/ayatori.pc.in"), &lib.join("pkgconfig/ayatori.pc"))?;
+    manners(prefix)?;
     fortran::lay_out(prefix)
+}
+
+/// Completions and manual pages, which the command makes.
+fn manners(prefix: &Path) -> Result<()> {
+    let ayatori = prefix.join("bin/ayatori");
+    for (shell, at) in [
+        ("bash", "share/bash-completion/completions/ayatori"),
+        ("zsh", "share/zsh/site-functions/_ayatori"),
+        ("fish", "share/fish/vendor_completions.d/ayatori.fish"),
+    ] {
+        let mut command = Command::new(&ayatori);
+        let made = process::capture(command.args(["completions", shell]), Duration::from_secs(60))?;
+        if !made.success() {
+            bail!("`ayatori completions {shell}` {}", made.reason());
+        }
+        let at = prefix.join(at);
+        fs::create_dir_all(at.parent().expect("a folder inside the prefix"))?;
+        fs::write(&at, made.stdout).with_context(|| format!("cannot write {}", at.display()))?;
+    }
+    process::show(Command::new(&ayatori).args(["man", "--out"]).arg(prefix.join("share/man/man1")))
 }
 
 /// Copies a program or a library without its debugging information.

@@ -1,14 +1,17 @@
 //! What the process answers to the shell: the one place where exit codes are decided.
 //!
-//! | code    | meaning                                                                       |
-//! |---------|-------------------------------------------------------------------------------|
-//! | 0       | done                                                                          |
-//! | 1       | failed; the message on standard error says why                                |
-//! | 2       | the command line is wrong                                                     |
-//! | 3       | `why`: ranks of the job can never go on                                       |
-//! | 124     | `run --timeout` ran out (as timeout(1) answers)                               |
-//! | 126,127 | `run`: the program cannot be executed, is not found (as the shell answers)    |
-//! | other   | `run`: the code of the rank that ended the job; 128 + N where signal N did it |
+//! docs/exit-codes.md has this table too; a test compares them.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | failed: standard error says why; or `plan`, `plan check`, `doctor`: something is wrong |
+//! | 2 | the command line is wrong |
+//! | 3 | `why`: ranks of the job can never go on |
+//! | 124 | `run --timeout` ran out (as timeout(1) answers) |
+//! | 126 | `run`: the program cannot be executed (as the shell answers) |
+//! | 127 | `run`: the program is not found (as the shell answers) |
+//! | other | `run`: the code of the rank that ended the job; 128 + N where signal N did it |
 
 use std::fmt;
 use std::process::ExitCode;
@@ -85,4 +88,23 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|e| e.downcast_ref::<std::io::Error>())
         .any(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    /// Lines of a table.
+    fn rows<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
+        text.lines()
+            .filter_map(|line| line.strip_prefix(prefix))
+            .filter(|line| line.starts_with("| "))
+            .collect()
+    }
+
+    #[test]
+    fn the_page_of_exit_codes_is_this_table() {
+        let (ours, page) =
+            (rows(include_str!("exit.rs"), "//! "), include_str!("../../../docs/exit-codes.md"));
+        assert!(ours.len() >= 9, "{ours:?}");
+        assert_eq!(ours, rows(page, ""));
+    }
 }

@@ -1,15 +1,16 @@
 //! The `ayatori` command.
 //!
 //! One file a subcommand in `commands/`; each has an `Args` (what may be typed) and a `run` that answers an
-//! [`exit::Exit`] or an error. What the process answers to the shell is decided in `exit.rs` and nowhere else.
-//! To add a subcommand: a file in `commands/`, a line in [`Command`], a line in [`dispatch`].
+//! [`exit::Exit`] or an error. What the process answers to the shell is decided in `exit.rs` and nowhere
+//! else. To add a subcommand: a file in `commands/`, a line in [`Command`], a line in [`dispatch`].
 #![forbid(unsafe_code)]
 
 mod commands;
 mod exit;
+mod style;
 
 use ayatori_launch::watchdog;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,6 +25,9 @@ use std::process::ExitCode;
     arg_required_else_help = true
 )]
 struct Cli {
+    /// Colour in what is printed
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    color: style::Choice,
     #[command(subcommand)]
     command: Command,
 }
@@ -37,6 +41,8 @@ enum Command {
     Agent(commands::run::AgentArgs),
     /// Show the version, this machine's devices and limits, and why a protocol is chosen
     Info(commands::info::Args),
+    /// Look for settings of this machine that stop or slow MPI jobs, and say what to change
+    Doctor(commands::doctor::Args),
     /// Say what the ranks of a running job wait for, and whether it is a deadlock
     Why(commands::why::Args),
     /// Plan VLANs for a cluster of cheap switches, and write the switches' and hosts' configuration
@@ -47,6 +53,10 @@ enum Command {
     Sim(commands::sim::Args),
     /// Compute a paper's figures and print them beside the paper's own
     Study(commands::study::Args),
+    /// Print the completions of a shell: bash, zsh, fish
+    Completions(commands::completions::Args),
+    /// Print the manual page, or write those of all subcommands
+    Man(commands::completions::ManArgs),
 }
 
 fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
@@ -54,11 +64,14 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
         Command::Run(args) => commands::run::run(args),
         Command::Agent(args) => commands::run::run_agent(args),
         Command::Info(args) => commands::info::run(args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Why(args) => commands::why::run(args),
         Command::Plan(args) => commands::plan::run(args),
         Command::Lab(args) => commands::lab::run(args),
         Command::Sim(args) => commands::sim::run(args),
         Command::Study(args) => commands::study::run(args),
+        Command::Completions(args) => commands::completions::run(&args, Cli::command()),
+        Command::Man(args) => commands::completions::run_man(&args, Cli::command()),
     }
 }
 
@@ -68,7 +81,10 @@ fn main() -> ExitCode {
     }
     let args = arguments(std::env::args_os());
     match Cli::try_parse_from(args) {
-        Ok(cli) => exit::report(dispatch(cli.command)),
+        Ok(cli) => {
+            style::choose(cli.color);
+            exit::report(dispatch(cli.command))
+        }
         Err(error) => exit::report_usage(&error),
     }
 }
@@ -81,11 +97,21 @@ fn arguments(raw: impl Iterator<Item = OsString>) -> Vec<OsString> {
         args[0] = "ayatori".into();
         args.insert(1, "run".into());
     }
-    if args.get(1).is_some_and(|subcommand| subcommand == "run") {
-        let rest = args.split_off(2);
+    let at = subcommand_at(&args);
+    if args.get(at).is_some_and(|subcommand| subcommand == "run") {
+        let rest = args.split_off(at + 1);
         args.extend(commands::run::normalise(rest));
     }
     args
+}
+
+/// Where the subcommand stands: behind `--color`, if that comes first.
+fn subcommand_at(args: &[OsString]) -> usize {
+    match args.get(1).and_then(|first| first.to_str()) {
+        Some("--color") => 3,
+        Some(option) if option.starts_with("--color=") => 2,
+        _ => 1,
+    }
 }
 
 fn is_launcher_name(argv0: &OsString) -> bool {
@@ -96,7 +122,6 @@ fn is_launcher_name(argv0: &OsString) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_definition_is_consistent() {
@@ -137,5 +162,10 @@ mod tests {
     fn called_as_mpiexec_it_runs() {
         let args = arguments(["/usr/bin/mpiexec", "-n", "2", "true"].map(OsString::from).into_iter());
         assert_eq!(args, ["ayatori", "run", "-n", "2", "true"]);
+        for color in [&["--color", "never"][..], &["--color=never"]] {
+            let args = [&["ayatori"], color, &["run", "-np", "2", "true"]].concat();
+            let args = arguments(args.into_iter().map(OsString::from));
+            assert_eq!(args[1 + color.len()..], ["run", "--np", "2", "true"]);
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! server ([`pmi`]), what happens in a rank between fork and exec ([`child`]). With the feature `controller`,
 //! which the MPI library does not turn on: the host loop that serves the ranks of one host, the controller
 //! that runs a job over host loops, the agent that is a host loop elsewhere, and `why`, which says what a
-//! hanging job waits for.
+//! hanging job waits for, and `doctor`, which says what of a machine's settings is in a job's way.
 //!
 //! **Does not own**: moving messages of the program (`ayatori-devices`), the command line and its words
 //! (`ayatori`), the machine description. It starts nothing but the ranks, their agents, and one watchdog a
@@ -42,6 +42,8 @@ mod cause;
 mod channel;
 #[cfg(feature = "controller")]
 pub mod controller;
+#[cfg(feature = "controller")]
+pub mod doctor;
 #[cfg(feature = "controller")]
 pub mod error;
 #[cfg(feature = "controller")]

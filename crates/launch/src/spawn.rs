@@ -195,7 +195,7 @@ pub fn ranks_max() -> Option<u64> {
 /// # Errors
 /// This machine does not allow so many processes, or open files.
 pub(crate) fn check_count(ranks_count: usize) -> anyhow::Result<()> {
-    let needed = descriptors(ranks_count);
+    let needed = descriptors(ranks_count as u64);
     let limit = getrlimit(Resource::Nofile);
     let hard = limit.maximum.unwrap_or(u64::MAX);
     let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|n| n.trim().parse::<u64>().ok());
@@ -221,15 +221,15 @@ pub(crate) fn check_count(ranks_count: usize) -> anyhow::Result<()> {
 }
 
 /// Open files of the launcher for so many ranks.
-fn descriptors(ranks_count: usize) -> u64 {
-    (ranks_count as u64).saturating_mul(FDS_PER_RANK).saturating_add(FDS_OWN)
+pub(crate) fn descriptors(ranks_count: u64) -> u64 {
+    ranks_count.saturating_mul(FDS_PER_RANK).saturating_add(FDS_OWN)
 }
 
 /// Makes room for the descriptors of so many ranks; answers the limits that the programs are to have when
 /// ours had to be changed.
 fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
     check_count(ranks_count)?;
-    let needed = descriptors(ranks_count);
+    let needed = descriptors(ranks_count as u64);
     let limit = getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
     if needed <= soft {

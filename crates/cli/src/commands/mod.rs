@@ -1,5 +1,7 @@
 //! The subcommands: one file (or folder) each.
 
+pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod lab;
 pub(crate) mod plan;

@@ -3,6 +3,7 @@
 mod hosts;
 mod info;
 mod inputs;
+mod manners;
 mod run;
 mod sim;
 mod why;

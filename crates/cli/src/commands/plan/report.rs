@@ -7,6 +7,8 @@ use ayatori_fabric::description::Machine;
 use ayatori_fabric::plan::{Plan, Status, Tagging};
 use ayatori_fabric::vlan::Degraded;
 
+use crate::style;
+
 /// VLANs and switches listed before the rest is only counted.
 const LISTED_MAX: usize = 32;
 
@@ -121,9 +123,9 @@ fn vlans(text: &mut String, plan: &Plan) -> std::fmt::Result {
 fn checks(text: &mut String, plan: &Plan) -> std::fmt::Result {
     for check in &plan.verdicts.checks {
         let word = match check.status {
-            Status::Holds => "ok     ",
-            Status::Warning => "warning",
-            Status::Fails => "FAILS  ",
+            Status::Holds => style::good("ok     "),
+            Status::Warning => style::warning("warning"),
+            Status::Fails => style::bad("FAILS  "),
         };
         writeln!(text, "  {word}  {:10}  {}", check.name, check.detail)?;
         // The alternative stands below, with its lines and figures.
