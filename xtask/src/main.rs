@@ -28,6 +28,7 @@ mod skips;
 mod stage;
 mod test;
 mod tidy;
+mod translate;
 mod why_test;
 
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ enum Command {
     Install(stage::InstallOptions),
     /// Make the Fortran binding of an installation anew.
     Fortran(fortran::Options),
+    /// Make the translators for programs of MPICH and Open MPI of an installation anew.
+    Translate(translate::Options),
     /// Build the pages of docs/ as a book with a search (mdBook).
     Docs,
     /// Build, then run two MPI programs: a heat equation on 4 ranks and a ping-pong on 2.
@@ -105,6 +108,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Abi => abi::run(),
         Command::Install(options) => stage::install(options),
         Command::Fortran(options) => fortran::run(options),
+        Command::Translate(options) => translate::run(options),
         Command::Docs => docs::run(),
         Command::Run => run::run(),
         Command::Test(options) => test::run(options),

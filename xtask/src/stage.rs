@@ -6,7 +6,8 @@
 //! ```text
 //! bin/      ayatori, mpiexec, mpirun (both the same program), mpicc, mpicxx, mpicc_abi, mpicxx_abi
 //! include/  mpi.h, mpi-ext.h
-//! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc
+//! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc,
+//!           ayatori/mpich/libmpi.so.12, ayatori/openmpi/libmpi.so.40
 //! share/    completions of bash, zsh and fish, manual pages
 //! ```
 //!
@@ -25,7 +26,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use crate::{abi, fortran, paths, process};
+use crate::{abi, fortran, paths, process, translate};
 
 /// The version of what is staged.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -93,6 +94,7 @@ fn lay_out(prefix: &Path) -> Result<()> {
     }
     pkg_config(prefix, &crate_dir.join("wrappers/ayatori.pc.in"), &lib.join("pkgconfig/ayatori.pc"))?;
     manners(prefix)?;
+    translate::lay_out(prefix)?;
     fortran::lay_out(prefix)
 }
 
