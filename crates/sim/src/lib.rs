@@ -33,6 +33,7 @@ pub mod fuzz;
 pub mod goal;
 pub mod machine;
 pub mod network;
+mod planned;
 mod queue;
 pub mod random;
 pub mod report;

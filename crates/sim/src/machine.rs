@@ -16,6 +16,8 @@ use crate::network::{
     Arbitration, BuildError, Config, CrossbarInputs, LagHash, Network, NicOrder, Probe, Queueing,
     SharedBuffer, Switching,
 };
+pub use crate::planned::PlanError;
+use crate::planned::Planned;
 
 /// Preamble 8, header 14, checksum 4, gap 12: what a frame takes on the wire beside its payload, bytes.
 const ETHERNET_OVERHEAD_BYTES: u32 = 38;
@@ -45,6 +47,9 @@ pub enum MachineError {
     /// Different kinds of switches with credits.
     #[error("switches {0} and {1} differ in their router: the simulator needs all routers alike")]
     MixedRouters(String, String),
+    /// The machine's plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// A number too large.
     #[error("{0} is too large for the simulator: {1}")]
     TooLarge(&'static str, u64),
@@ -66,7 +71,13 @@ pub fn simulate<P: Probe>(machine: &Machine, probe: P) -> Result<Simulated<P>, M
         Some(router) => router_config(router, first)?,
         None => ethernet_config(machine, first, &mut notes)?,
     };
-    let routing = routing(machine, &mut notes)?;
+    let (routing, vlan_of) = match &first.router {
+        Some(_) => (routing(machine, &mut notes)?, None),
+        None => {
+            let Planned { routing, vlan_of } = Planned::of(machine, &mut notes)?;
+            (routing, Some(vlan_of))
+        }
+    };
     let as_simulated = |model: &SwitchModel| {
         (
             switching(model),
@@ -84,10 +95,14 @@ pub fn simulate<P: Probe>(machine: &Machine, probe: P) -> Result<Simulated<P>, M
     }
     match first.router {
         Some(_) => note_router(machine, first, &mut notes),
-        None => note_ethernet(machine, first, &routing, &mut notes),
+        None => note_ethernet(machine, first, &mut notes),
     }
     let config = Config { vc_count: config.vc_count.max(routing.vc_count()), ..config };
     let network = Network::with_probe(machine.graph.clone(), routing, config, probe)?;
+    let network = match vlan_of {
+        Some(vlan_of) => network.with_vlans(vlan_of),
+        None => network,
+    };
     Ok(Simulated { network, notes })
 }
 
@@ -108,19 +123,7 @@ fn note_router(machine: &Machine, model: &SwitchModel, notes: &mut Vec<String>) 
 }
 
 /// What is given for Ethernet switches and not modelled.
-fn note_ethernet(machine: &Machine, model: &SwitchModel, routing: &Routing, notes: &mut Vec<String>) {
-    let way = match routing {
-        Routing::DimensionOrder(_) | Routing::HyperX(_) => "dimension order",
-        Routing::Tree(_) | Routing::FatTree(_) => "the common ancestor",
-        Routing::Dragonfly(_) => "one global link at most",
-        Routing::Table(_) => "table",
-    };
-    if machine.graph.switch_count() > 1 {
-        notes.push(format!(
-            "VLANs are not simulated: frames are routed by {way}, one path from each switch to each other, which need not \
-             be the plan's"
-        ));
-    }
+fn note_ethernet(machine: &Machine, model: &SwitchModel, notes: &mut Vec<String>) {
     if let Some(count) = model.mac_table_max {
         notes.push(format!(
             "address tables ({count} in '{}') are not simulated: switches know all hosts and never flood",
@@ -243,6 +246,7 @@ fn shared_buffer(
     })
 }
 
+/// The routes of routers with credits. Ethernet switches have those of the machine's plan ([`Planned`]).
 fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, MachineError> {
     let asked = machine.options.routing;
     let graph = &machine.graph;
@@ -250,10 +254,11 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
         notes.push("switches listed one by one are routed up*/down*".into());
         return Ok(Routing::Table(Table::up_down(graph, None)?));
     };
-    // With credits a dateline costs nothing; Ethernet has one lane only.
-    let routers = || machine.graph.switches().map(|switch| machine.switch_model(switch).router.as_ref());
-    let several = routers().all(|router| router.is_some_and(|router| router.virtual_channel_count > 1));
-    let asked_for = routers().flatten().map(|router| router.dateline).next().unwrap_or_default();
+    // With credits a dateline costs nothing.
+    let routers =
+        || machine.graph.switches().filter_map(|switch| machine.switch_model(switch).router.as_ref());
+    let several = routers().all(|router| router.virtual_channel_count > 1);
+    let asked_for = routers().map(|router| router.dateline).next().unwrap_or_default();
     let dateline = if several { asked_for } else { Dateline::Off };
     if let (Some(grid), Asked::Auto | Asked::DimensionOrder | Asked::NoWrapTransit) = (topology.grid(), asked)
     {
@@ -261,12 +266,12 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
         let complete = given.len() == grid.dimensions.len();
         let order = if complete { given.clone() } else { (0..grid.dimensions.len()).collect() };
         if asked == Asked::NoWrapTransit {
-            notes.push("no-wrap-transit is simulated as plain dimension order".into());
+            notes.push("no-wrap-transit is simulated as plain dimension order on routers".into());
         }
         let routing = DimensionOrder::with_order(&grid, &order, dateline, TieRule::Balanced);
         // With ties at half the ring shared out, one of four has no circle yet.
         let rings = grid.dimensions.iter().any(|dimension| dimension.wraps && dimension.extent > 4);
-        if !several && rings && routers().all(|router| router.is_some()) {
+        if !several && rings {
             notes.push("with one virtual channel there is no dateline: rings can deadlock".into());
         }
         return Ok(Routing::DimensionOrder(routing));
@@ -275,7 +280,7 @@ fn routing(machine: &Machine, notes: &mut Vec<String>) -> Result<Routing, Machin
         Asked::Minimal => Method::Minimal,
         Asked::UpDown => Method::UpDown { root: None },
         Asked::SpanningTree => {
-            notes.push("spanning-tree routes are simulated as up*/down*".into());
+            notes.push("spanning-tree routes are simulated as up*/down* on routers".into());
             Method::UpDown { root: None }
         }
         Asked::Auto | Asked::DimensionOrder | Asked::NoWrapTransit => Method::usual_for(topology),
@@ -394,14 +399,14 @@ mod tests {
         let fx10 = include_str!("../../../machines/fx10.toml");
         assert_eq!(notes(fx10, "FX10", "FX10"), "");
         for (text, from, to, expected) in [
-            (
-                supernova,
-                "SuperNova",
-                "SuperNova",
-                "VLANs are not simulated: frames are routed by dimension order",
-            ),
             (supernova, "SuperNova", "SuperNova", "address tables (8000 in 'powerconnect-6248')"),
             (supernova, "price = 2000", "pause = false", "though the description has it off"),
+            (
+                supernova,
+                "mac_table_max = 8000",
+                "mac_table_max = 80",
+                "the plan fails its check \"mac table\"",
+            ),
             (supernova, "price = 2000", "pause_on_bytes = 100000", "pause above 100000 B"),
             (supernova, "sockets = 2", "sockets = 1", "2 processes on hosts of 1 cores"),
             (supernova, "rate_gbps = 1 }", "rate_gbps = 1, bus_gbytes_per_s = 1 }", "bus rates of NICs"),

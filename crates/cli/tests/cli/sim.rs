@@ -176,10 +176,10 @@ fn what_is_not_simulated_is_a_note_or_under_strict_an_error() {
     let supernova = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/supernova.toml");
     let args = ["run", supernova, "barrier", "--nodes", "2"];
     let (code, _, err) = sim(&args);
-    assert!(code == Some(0) && err.contains("note: VLANs are not simulated"), "{err}");
+    assert!(code == Some(0) && err.contains("note: address tables (8000 in "), "{err}");
     let (code, out, err) = sim(&[&args[..], &["--strict"]].concat());
     assert!(
-        code == Some(1) && out.is_empty() && err.contains("(--strict):\n  VLANs are not simulated"),
+        code == Some(1) && out.is_empty() && err.contains("(--strict):\n  address tables (8000 in "),
         "{err}"
     );
     assert_eq!(sim(&["run", &fx10(), "barrier", "--strict"]).0, Some(0));

@@ -31,6 +31,7 @@ mod fat_tree;
 mod hyperx;
 mod table;
 mod tree;
+mod vlan;
 
 use crate::graph::{Graph, Lane, Node, Port, SwitchId};
 use crate::topology::Topology;
@@ -41,6 +42,7 @@ pub use fat_tree::DModK;
 pub use hyperx::HyperXDimensionOrder;
 pub use table::Table;
 pub use tree::TreePath;
+pub use vlan::VlanForwarding;
 
 /// A port and a virtual channel. Leaving a switch: the output port, and the channel whose buffer at the far
 /// end the packet takes. Arriving: the input port and the channel it was buffered in.
@@ -120,6 +122,12 @@ pub enum RoutingError {
         /// The largest number.
         max: usize,
     },
+    /// A VLAN whose links have a loop or do not hang together.
+    #[error("the links of VLAN {vlan} (counted from 0) are no tree")]
+    NoTree {
+        /// Its index.
+        vlan: usize,
+    },
     /// A root that is not in the graph.
     #[error("up*/down* cannot have switch {root} as its root: there are {switch_count} switches")]
     NoSuchRoot {
@@ -145,6 +153,8 @@ pub enum Routing {
     Dragonfly(DragonflyMinimal),
     /// See [`Method::Minimal`] and [`Method::UpDown`].
     Table(Table),
+    /// The trees of a VLAN plan; the flow is the index of a packet's VLAN.
+    Vlan(VlanForwarding),
 }
 
 impl Method {
@@ -213,6 +223,7 @@ impl Routing {
             Routing::FatTree(r) => r.next_hop(at, to, flow),
             Routing::Dragonfly(r) => r.next_hop(at, arrived, to, flow),
             Routing::Table(r) => r.next_hop(at, to),
+            Routing::Vlan(r) => r.next_hop(at, to, flow),
         }
     }
 
@@ -232,7 +243,11 @@ impl Routing {
         match self {
             Routing::DimensionOrder(r) => r.vc_count(),
             Routing::Dragonfly(_) => 2,
-            Routing::HyperX(_) | Routing::Tree(_) | Routing::FatTree(_) | Routing::Table(_) => 1,
+            Routing::HyperX(_)
+            | Routing::Tree(_)
+            | Routing::FatTree(_)
+            | Routing::Table(_)
+            | Routing::Vlan(_) => 1,
         }
     }
 
@@ -241,6 +256,7 @@ impl Routing {
         match self {
             Routing::FatTree(r) => r.flow_count(),
             Routing::Dragonfly(r) => r.flow_count(),
+            Routing::Vlan(r) => r.vlan_count(),
             _ => 1,
         }
     }

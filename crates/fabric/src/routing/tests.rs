@@ -317,3 +317,28 @@ fn a_route_on_the_wrong_graph_is_an_error_and_not_a_panic() {
     let error = routing.path(&mesh, SwitchId(3), SwitchId(0), 0).unwrap_err();
     assert!(matches!(error, RoutingError::Broken { port: 0, .. }), "{error}");
 }
+
+#[test]
+fn frames_follow_the_tree_of_their_vlan() {
+    // A ring of four: VLAN 0 leaves out one link, VLAN 1 another.
+    let topology = Topology::Ring(Ring { switch_count: 4 });
+    let graph = topology.build(LINK).unwrap();
+    let all: Vec<crate::graph::LinkId> = graph.links().map(|(id, _)| id).collect();
+    let trees: Vec<Vec<_>> =
+        [0, 2].map(|left_out| all.iter().copied().filter(|link| link.index() != left_out).collect()).into();
+    let forwarding = VlanForwarding::new(&graph, trees.iter().map(|tree| &**tree)).unwrap();
+    let routing = Routing::Vlan(forwarding);
+    assert_eq!((routing.flow_count(), routing.vc_count()), (2, 1));
+    for (vlan, tree) in trees.iter().enumerate() {
+        for (from, to) in graph.switches().flat_map(|a| graph.switches().map(move |b| (a, b))) {
+            let way = routing.path(&graph, from, to, vlan as u32).unwrap();
+            assert!(way.iter().all(|lane| tree.contains(&lane.channel.link())), "{from:?} {to:?}");
+            // Both ends of the link that is left out are the tree's.
+            assert!(way.len() <= 3);
+        }
+    }
+    let loops = VlanForwarding::new(&graph, [&all[..]]);
+    assert_eq!(loops, Err(RoutingError::NoTree { vlan: 0 }));
+    let apart = VlanForwarding::new(&graph, [&all[1..], &[all[0], all[2]][..]]);
+    assert_eq!(apart, Err(RoutingError::NoTree { vlan: 1 }));
+}

@@ -481,8 +481,8 @@ impl Fabric {
         if self.host_of(from) == self.host_of(to) {
             return 0;
         }
-        let [from, to] = [from, to].map(|rank| self.network.switch_of(self.nic_of(rank, 0)));
-        let path = self.network.routing().path(self.network.graph(), from, to, 0);
+        let [from, to] = [from, to].map(|rank| self.nic_of(rank, 0));
+        let path = self.network.path(from, to);
         path.map_or(0, |path| path.len() as u32)
     }
 

@@ -90,6 +90,7 @@ impl<P: Probe> Network<P> {
             config,
             graph,
             routing,
+            vlan_of: None,
         })
     }
 }

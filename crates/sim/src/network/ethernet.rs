@@ -83,6 +83,8 @@ pub(super) struct Frame {
     pub(super) next: u32,
     message: u32,
     to_nic: u32,
+    /// For the routing: its VLAN, where there are VLANs.
+    flow: u32,
     bytes: u32,
     hash: u32,
     /// The cable's end by which it came into the switch where it is.
@@ -345,6 +347,7 @@ impl<P: Probe> Network<P> {
             next: NONE,
             message: handle,
             to_nic: state.message.to.0,
+            flow: self.flow(state.message.from, state.message.to),
             bytes,
             hash,
             input: NONE,
@@ -449,7 +452,7 @@ impl<P: Probe> Network<P> {
         } else {
             let from_nic = self.ethernet.cables[far as usize].switch == NONE;
             let arrived = (!from_nic).then_some(Hop { port, vc: 0 });
-            let hop = self.routing.next_hop(SwitchId(switch), arrived, SwitchId(to.switch), frame.to_nic);
+            let hop = self.routing.next_hop(SwitchId(switch), arrived, SwitchId(to.switch), frame.flow);
             self.switch_firsts[switch as usize] + u32::from(hop.port)
         };
         let Group { first, count } = self.ethernet.groups[out_port as usize];

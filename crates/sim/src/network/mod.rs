@@ -54,6 +54,7 @@ mod config;
 mod ethernet;
 mod inject;
 mod standstill;
+mod vlan;
 mod watch;
 
 use ayatori_fabric::graph::{ChannelId, Graph, HostId, Port, SwitchId};
@@ -63,6 +64,7 @@ use ethernet::Ethernet;
 pub use config::{Arbitration, Config, CrossbarInputs, LagHash, NicOrder, Queueing, SharedBuffer, Switching};
 pub use ethernet::{cable_of, flow_of};
 pub use standstill::Deadlock;
+pub use vlan::VlanOf;
 pub use watch::{Glimpse, Watch};
 
 use crate::queue::{Class, Queue};
@@ -390,6 +392,8 @@ pub struct Network<P: Probe = NoProbe> {
     config: Config,
     graph: Graph,
     routing: Routing,
+    /// Which VLAN frames are on.
+    vlan_of: Option<VlanOf>,
     pipeline_ps: u64,
     /// Virtual channels of each class of the routing.
     vcs_per_class: u8,

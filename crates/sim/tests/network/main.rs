@@ -5,6 +5,7 @@ mod deadlock;
 mod digest;
 mod ethernet;
 mod invariants;
+mod plans;
 mod saturation;
 mod throughput;
 mod worlds;
