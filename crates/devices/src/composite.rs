@@ -122,6 +122,11 @@ impl Composite {
         self.shm.detach();
     }
 
+    /// As [`Tcp::failure_notice`]. Shared memory sees the end of a process of this host by itself.
+    pub fn failure_notice(&self) -> impl Fn(ProcessId) + Send + use<> {
+        self.tcp.failure_notice()
+    }
+
     /// The part for this host.
     pub fn shm(&self) -> &Shm {
         &self.shm

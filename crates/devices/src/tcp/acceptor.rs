@@ -140,7 +140,7 @@ impl Shared {
         std::mem::take(&mut news)
     }
 
-    fn tell(&self, news: News) {
+    pub(super) fn tell(&self, news: News) {
         lock(&self.news).push_back(news);
         self.has_news.store(true, Ordering::Relaxed);
         signal(&self.news_event);
