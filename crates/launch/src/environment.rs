@@ -17,7 +17,7 @@
 //! | `AYATORI_BOUND`       | `1` where each rank has a core for itself |
 //!
 //! Only the first two rows are there under every PMI-1 launcher. More ranks than CPUs on this host
-//! ([`Pmi1::is_oversubscribed`]) means: do not spin.
+//! ([`Host::is_oversubscribed`]) means: do not spin.
 //!
 //! # The shared segment
 //!
@@ -33,14 +33,14 @@
 //! 3. After `ftruncate` a rank may add `F_SEAL_SHRINK | F_SEAL_GROW` (idempotent too, and `EPERM` from a rank
 //!    that comes later with the same length does not happen: an equal length is no change). From then on
 //!    nobody can cut the segment under a peer's feet (no `SIGBUS`).
-//! 4. Take it with [`Pmi1::shared_segment`]: the inherited number becomes close-on-exec, the answer is a
+//! 4. Take it with [`Host::shared_segment`]: the inherited number becomes close-on-exec, the answer is a
 //!    duplicate.
-//! 5. Under a foreign launcher there is no such descriptor. The shm device then creates a named file in
-//!    `/dev/shm`, publishes the name through PMI `put`/`barrier`/`get`, and unlinks it as soon as all have
-//!    attached.
+//! 5. Under a foreign launcher there is no such descriptor. The first rank of each host then makes one and publishes
+//!    it as `/proc/PID/fd/N` by the launcher's `put`, `fence` and `get`; it keeps it open until all have attached.
 //!
-//! Not here: PMIx and PMI-2, which are recognised and refused with a message; and starting processes.
+//! Not here: PMI-2, which is recognised and refused with a message; and starting processes.
 
+use crate::pmix;
 use crate::sys::{adopt, is_open};
 use ayatori_core::process::GapRule;
 use std::ffi::OsString;
@@ -103,6 +103,8 @@ pub enum Launch {
     Singleton,
     /// By a launcher that speaks PMI-1.
     Pmi1(Pmi1),
+    /// By a launcher that speaks PMIx.
+    Pmix(pmix::Environment),
     /// By a launcher that we cannot talk to, or whose environment is broken. Going on alone would give N jobs
     /// of one rank that all compute the same: fail with this text instead.
     Unusable {
@@ -138,9 +140,16 @@ pub struct Pmi1 {
     pub size: Option<u32>,
     /// Whether `MPI_Comm_spawn` started us.
     pub is_spawned: bool,
-    /// Rank among the job's ranks on this host, where the launcher says it.
+    /// What it says of this host.
+    pub host: Host,
+}
+
+/// What a launcher's environment says of this host. Nothing of it need be said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Rank among the job's ranks on this host.
     pub local_rank: Option<u32>,
-    /// The job's ranks on this host, where the launcher says it.
+    /// The job's ranks on this host.
     pub local_size: Option<u32>,
     /// The job's id; only from `ayatori run`.
     pub job: Option<String>,
@@ -154,7 +163,7 @@ pub struct Pmi1 {
     pub is_bound: bool,
 }
 
-impl Pmi1 {
+impl Host {
     /// Whether the ranks on this host outnumber its CPUs, as far as the launcher says. `None`: it does not
     /// say; compare the local size with [`std::thread::available_parallelism`].
     pub fn is_oversubscribed(&self) -> Option<bool> {
@@ -170,20 +179,17 @@ impl Pmi1 {
     }
 }
 
-/// What launchers that do not speak PMI-1 leave in the environment. A count: unusable where above 1.
+/// What launchers that speak neither PMI-1 nor PMIx leave in the environment. A count: unusable where above 1.
 /// (variable, is a count, launcher, what to do)
-const FOREIGN: [(&str, bool, &str, &str); 8] = [
-    ("PMIX_RANK", false, "a PMIx launcher (PRRTE, Open MPI's mpirun, srun --mpi=pmix)", OTHER_LAUNCHER),
-    ("PMIX_NAMESPACE", false, "a PMIx launcher (PRRTE, Open MPI's mpirun, srun --mpi=pmix)", OTHER_LAUNCHER),
+const FOREIGN: [(&str, bool, &str, &str); 6] = [
     ("OMPI_COMM_WORLD_SIZE", true, "Open MPI's mpirun", OTHER_LAUNCHER),
-    ("SLURM_STEP_NUM_TASKS", true, "srun without PMI-1", "use `srun --mpi=pmi2`"),
+    ("SLURM_STEP_NUM_TASKS", true, "srun without PMI", "use `srun --mpi=pmix` or `srun --mpi=pmi2`"),
     ("PALS_RANKID", false, "Cray PALS", OTHER_LAUNCHER),
     ("ALPS_APP_PE", false, "Cray ALPS", OTHER_LAUNCHER),
     ("JSM_NAMESPACE_SIZE", true, "IBM's jsrun", OTHER_LAUNCHER),
     ("PMI_SIZE", true, "a PMI launcher that gave neither PMI_FD nor PMI_PORT", OTHER_LAUNCHER),
 ];
-const OTHER_LAUNCHER: &str =
-    "this library speaks PMI-1: use `ayatori run`, MPICH's mpiexec or `srun --mpi=pmi2`";
+const OTHER_LAUNCHER: &str = "this library speaks PMI-1 and PMIx: use `ayatori run`, MPICH's or Open MPI's mpiexec, or `srun --mpi=pmix`";
 
 impl Launch {
     /// Reads this process's environment.
@@ -254,6 +260,9 @@ impl<L: Fn(&str) -> Option<OsString>> Environment<L> {
             }
             return self.pmi1(Connection::Port { address, id }).map(Launch::Pmi1);
         }
+        if let Some(pmix) = self.pmix()? {
+            return Ok(Launch::Pmix(pmix));
+        }
         for (name, is_count, launcher, advice) in FOREIGN {
             let Some(value) = self.text(name)? else { continue };
             if !is_count || value.trim().parse::<u32>() != Ok(1) {
@@ -263,6 +272,21 @@ impl<L: Fn(&str) -> Option<OsString>> Environment<L> {
             }
         }
         Ok(Launch::Singleton)
+    }
+
+    fn pmix(&self) -> Result<Option<pmix::Environment>, Unusable> {
+        let namespace = self.text("PMIX_NAMESPACE")?.filter(|namespace| !namespace.is_empty());
+        let rank = self.number("PMIX_RANK")?;
+        match (namespace, rank) {
+            (None, None) => Ok(None),
+            (Some(namespace), Some(rank)) => Ok(Some(pmix::Environment { namespace, rank })),
+            (Some(namespace), None) => {
+                Err((format!("PMIX_NAMESPACE={namespace}"), "PMIX_RANK is missing beside it".to_owned()))
+            }
+            (None, Some(rank)) => {
+                Err((format!("PMIX_RANK={rank}"), "PMIX_NAMESPACE is missing beside it".to_owned()))
+            }
+        }
     }
 
     fn inherited_socket(&self, fd: u32, is_open: impl Fn(RawFd) -> bool) -> Result<Pmi1, Unusable> {
@@ -283,26 +307,22 @@ impl<L: Fn(&str) -> Option<OsString>> Environment<L> {
         pmi.rank = Some(rank);
         pmi.size = Some(size);
         // A variable that outlived its descriptor is no segment; without one the device makes its own.
-        pmi.shm_fd = pmi.shm_fd.filter(|&fd| is_open(fd));
+        pmi.host.shm_fd = pmi.host.shm_fd.filter(|&fd| is_open(fd));
         Ok(pmi)
     }
 
     fn pmi1(&self, connection: Connection) -> Result<Pmi1, Unusable> {
-        let local_rank = self.number(ENV_LOCAL_RANK)?;
-        let local_size = self.number(ENV_LOCAL_SIZE)?;
-        Ok(Pmi1 {
-            connection,
-            rank: None,
-            size: None,
-            is_spawned: self.number("PMI_SPAWNED")?.unwrap_or(0) != 0,
-            local_rank,
-            local_size,
+        let host = Host {
+            local_rank: self.number(ENV_LOCAL_RANK)?,
+            local_size: self.number(ENV_LOCAL_SIZE)?,
             job: self.text(ENV_JOB)?.filter(|job| !job.is_empty()),
             node: self.number(ENV_NODE)?,
             shm_fd: self.number(ENV_SHM_FD)?.map(u32::cast_signed),
             cpus_count: self.number(ENV_CPUS)?,
             is_bound: self.number(ENV_BOUND)?.unwrap_or(0) != 0,
-        })
+        };
+        let is_spawned = self.number("PMI_SPAWNED")?.unwrap_or(0) != 0;
+        Ok(Pmi1 { connection, rank: None, size: None, is_spawned, host })
     }
 }
 
@@ -344,7 +364,7 @@ mod tests {
             panic!("not PMI-1")
         };
         assert_eq!((pmi.connection.clone(), pmi.rank, pmi.size), (Connection::Fd(7), Some(1), Some(4)));
-        assert_eq!((pmi.is_oversubscribed(), pmi.shm_fd), (Some(true), Some(8)));
+        assert_eq!((pmi.host.is_oversubscribed(), pmi.host.shm_fd), (Some(true), Some(8)));
     }
 
     #[test]
@@ -360,14 +380,22 @@ mod tests {
 
     #[test]
     fn a_launcher_we_cannot_talk_to_is_an_error_and_no_singleton() {
-        assert!(unusable(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x")]).contains("PMIx"));
-        assert!(unusable(&[("SLURM_STEP_NUM_TASKS", "4")]).contains("srun --mpi=pmi2"));
+        assert!(unusable(&[("PMIX_RANK", "0")]).contains("PMIX_NAMESPACE is missing"));
+        assert!(unusable(&[("PMIX_NAMESPACE", "x")]).contains("PMIX_RANK is missing"));
+        assert!(unusable(&[("SLURM_STEP_NUM_TASKS", "4")]).contains("srun --mpi=pmix"));
         assert!(unusable(&[("OMPI_COMM_WORLD_SIZE", "2")]).contains("Open MPI"));
         assert!(unusable(&[("PMI_SIZE", "2"), ("PMI_RANK", "0")]).contains("neither PMI_FD nor PMI_PORT"));
         assert!(unusable(&[("PMI_FD", "77"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")]).contains("not open"));
         assert!(unusable(&[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "2")]).contains("not below"));
         assert!(unusable(&[("PMI_FD", "-1")]).contains("no number"));
         assert!(unusable(&[("AYATORI_LAUNCH", "alone")]).contains("singleton"));
+    }
+
+    #[test]
+    fn a_pmix_launcher_is_told_by_namespace_and_rank() {
+        let slurm = [("SLURM_STEP_NUM_TASKS", "4"), ("PMIX_RANK", "3"), ("PMIX_NAMESPACE", "slurm.pmix.9.0")];
+        let expected = pmix::Environment { namespace: "slurm.pmix.9.0".to_owned(), rank: 3 };
+        assert_eq!(detect(&slurm), Launch::Pmix(expected));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Starting MPI jobs, from both sides: what a launcher tells its ranks, and the launcher.
 //!
-//! **Owns**: the contract between launcher and library ([`environment`]), the PMI-1 wire with its client and
-//! server ([`pmi`]), what happens in a rank between fork and exec ([`child`]). With the feature `controller`,
+//! **Owns**: the contract between launcher and library ([`environment`]), what a rank asks of any launcher
+//! ([`launcher`]), the PMI-1 wire with its client and server ([`pmi`]), PMIx ([`pmix`]), what happens in a rank between fork and exec ([`child`]). With the feature `controller`,
 //! which the MPI library does not turn on: the host loop that serves the ranks of one host, the controller
 //! that runs a job over host loops, the agent that is a host loop elsewhere, and `why`, which says what a
 //! hanging job waits for, and `doctor`, which says what of a machine's settings is in a job's way.
@@ -26,12 +26,14 @@
 //! let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
 //! let lookup = |name: &str| find(name).map(|(_, value)| value.into());
 //! let Launch::Pmi1(launch) = Launch::from_environment(lookup, |_descriptor| true) else { panic!() };
-//! assert_eq!((launch.rank, launch.size, launch.node), (Some(1), Some(4), Some(0)));
+//! assert_eq!((launch.rank, launch.size, launch.host.node), (Some(1), Some(4), Some(0)));
 //! ```
 
 pub mod child;
 pub mod environment;
+pub mod launcher;
 pub mod pmi;
+pub mod pmix;
 mod sys;
 
 #[cfg(feature = "controller")]

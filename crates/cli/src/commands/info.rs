@@ -144,6 +144,7 @@ fn launcher() -> String {
     match Launch::detect() {
         Launch::Singleton => "none: an MPI program started from here is one process".to_owned(),
         Launch::Pmi1(pmi) => format!("PMI-1, {:?}", pmi.connection),
+        Launch::Pmix(pmix) => format!("PMIx, process {} of {}", pmix.rank, pmix.namespace),
         Launch::Unusable { what, why } => format!("{what}: not usable: {why}"),
     }
 }

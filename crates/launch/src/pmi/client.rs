@@ -110,6 +110,8 @@ pub struct Client {
     size: u32,
     kvsname: String,
     maxes: Maxes,
+    /// The launcher is `ayatori run`.
+    is_ours: bool,
 }
 
 impl Client {
@@ -142,6 +144,7 @@ impl Client {
             size: launch.size.unwrap_or(1),
             kvsname: String::new(),
             maxes: Maxes { kvsname_bytes: 0, key_bytes: 0, value_bytes: 0 },
+            is_ours: launch.host.job.is_some(),
         };
         if let Some(id) = id {
             client.introduce(id)?;
@@ -222,18 +225,20 @@ impl Client {
         result
     }
 
-    /// Fetches a value for each key, in their order, `None` where nobody has stored one: many requests on
-    /// their way at a time, so that it takes the launcher's time and not as many round trips.
+    /// Fetches a value for each key, in their order, `None` where nobody has stored one: under `ayatori run` many
+    /// requests on their way at a time, so that it takes the launcher's time and not as many round trips. Other
+    /// launchers need not take a request before the one before it is answered: Slurm 22.05 loses the second.
     ///
     /// # Errors
     /// As for every request.
     pub fn get_all(&mut self, keys: &[String]) -> Result<Vec<Option<String>>, Error> {
         /// Requests of about 100 bytes each: all fit the socket while nobody reads the answers.
         const UNANSWERED_MAX: usize = 32;
+        let at_once = if self.is_ours { UNANSWERED_MAX } else { 1 };
         let doing = "fetching values";
         let mut values = Vec::with_capacity(keys.len());
         let kvsname = self.kvsname.clone();
-        for keys in keys.chunks(UNANSWERED_MAX) {
+        for keys in keys.chunks(at_once) {
             let mut lines = Vec::with_capacity(128 * keys.len());
             for key in keys {
                 let request = Request::Get { kvsname: Some(&kvsname), key };

@@ -28,6 +28,7 @@
 //! a peer sends can panic either side; what `emit` writes `parse` reads back.
 
 pub mod client;
+mod launcher;
 pub mod mapping;
 #[cfg(feature = "controller")]
 pub(crate) mod server;

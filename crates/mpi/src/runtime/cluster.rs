@@ -16,8 +16,8 @@ use ayatori_core::ids::ProcessId;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source};
 use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
-use ayatori_launch::environment::{KEY_OF_JOB, Pmi1};
-use ayatori_launch::pmi::{Client, mapping};
+use ayatori_launch::environment::{Host, KEY_OF_JOB};
+use ayatori_launch::launcher::{Launcher, Name};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Where each process is, and what it offers.
@@ -64,27 +64,30 @@ pub(super) struct Joined {
     pub(super) fabric: Fabric,
 }
 
-/// Joins the job.
-pub(super) fn join(pmi: &Pmi1, client: &mut Client) -> Result<Joined, Fault> {
-    let (rank, count) = (client.rank(), client.size());
+/// Joins the job, whose processes are on these nodes, where the launcher says it.
+pub(super) fn join(
+    host: &Host,
+    nodes: Option<Vec<u32>>,
+    launcher: &mut dyn Launcher,
+) -> Result<Joined, Fault> {
+    let (rank, count) = (launcher.rank(), launcher.size());
     let settings = Settings::from_environment()
         .map_err(|error| fault(MPI_ERR_OTHER, format_args!("cannot use the network: {error}")))?;
     let wireup = Wireup::listen(settings).map_err(failed("use the network"))?;
-    let node = pmi.node.map_or_else(|| node(client, rank, count), |node| Ok(node.into()))?;
-    let card = wireup.card(node, pmi.cpus_count.unwrap_or_else(online_cpus_count));
-    publish(client, rank, &card)?;
-    let is_ours = pmi.job.is_some();
-    if !is_ours && rank == 0 {
+    let node = nodes.map_or_else(node_by_kernel, |nodes| nodes[rank as usize].into());
+    let card = wireup.card(node, host.cpus_count.unwrap_or_else(online_cpus_count));
+    publish(launcher, &card)?;
+    if host.job.is_none() && rank == 0 {
         let key = Key::random().map_err(failed("draw the job's key"))?;
-        client.put(KEY_OF_JOB, &key.to_hex()).map_err(failed("publish the job's key"))?;
+        launcher.put(KEY_OF_JOB, &key.to_hex()).map_err(failed("publish the job's key"))?;
     }
-    client.barrier().map_err(failed("wait for the other processes"))?;
-    let key = client.get(KEY_OF_JOB).map_err(failed("ask for the job's key"))?;
+    launcher.fence().map_err(failed("wait for the other processes"))?;
+    let key = launcher.get(0, KEY_OF_JOB).map_err(failed("ask for the job's key"))?;
     let key = key.as_deref().and_then(Key::from_hex).ok_or_else(|| {
         fault(MPI_ERR_OTHER, format_args!("the launcher has no key for connections of this job"))
     })?;
-    let world = World { cards: cards(client, count)?, me: rank as usize };
-    let shm = attach(pmi, client, &world)?;
+    let world = World { cards: cards(launcher, count)?, me: rank as usize };
+    let shm = attach(host, launcher, &world)?;
     let local = world.local();
     let fabric = world.fabric();
     let cpus_count = world.cards[world.me].cpus_count;
@@ -103,27 +106,22 @@ fn is_in(local: &[ProcessId], id: usize) -> bool {
     local.binary_search(&ProcessId(id as u32)).is_ok()
 }
 
-/// A number for our host under a launcher that is not `ayatori run`: the launcher's, or else one made of what two processes
-/// that can share memory have in common.
-fn node(client: &mut Client, rank: u32, count: u32) -> Result<u64, Fault> {
-    let text = client.get("PMI_process_mapping").map_err(failed("ask where the processes are"))?;
-    if let Some(nodes) = text.and_then(|text| mapping::nodes(&text, count)) {
-        return Ok(u64::from(nodes[rank as usize]));
-    }
+/// A number for our host under a launcher that gives none: made of what two processes that can share memory have in common.
+fn node_by_kernel() -> u64 {
     let mut hasher = DefaultHasher::new();
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
     for space in ["pid", "user"] {
         std::fs::read_link(format!("/proc/self/ns/{space}")).unwrap_or_default().hash(&mut hasher);
     }
-    Ok(hasher.finish())
+    hasher.finish()
 }
 
 fn card_key(rank: u32) -> String {
     format!("ayatori-card-{rank}")
 }
 
-fn publish(client: &mut Client, rank: u32, card: &Card) -> Result<(), Fault> {
-    let most = client.maxes().value_bytes;
+fn publish(launcher: &mut dyn Launcher, card: &Card) -> Result<(), Fault> {
+    let most = launcher.value_bytes_max();
     let text = card.emit(most).ok_or_else(|| {
         fault(
             MPI_ERR_OTHER,
@@ -132,12 +130,12 @@ fn publish(client: &mut Client, rank: u32, card: &Card) -> Result<(), Fault> {
             ),
         )
     })?;
-    client.put(&card_key(rank), &text).map_err(failed("publish this process's addresses"))
+    launcher.put(&card_key(launcher.rank()), &text).map_err(failed("publish this process's addresses"))
 }
 
-fn cards(client: &mut Client, count: u32) -> Result<Vec<Card>, Fault> {
-    let keys: Vec<String> = (0..count).map(card_key).collect();
-    let texts = client.get_all(&keys).map_err(failed("ask for the others' addresses"))?;
+fn cards(launcher: &mut dyn Launcher, count: u32) -> Result<Vec<Card>, Fault> {
+    let names: Vec<Name> = (0..count).map(|rank| Name { rank, key: card_key(rank) }).collect();
+    let texts = launcher.get_all(&names).map_err(failed("ask for the others' addresses"))?;
     let card = |(rank, text): (usize, Option<String>)| {
         let text = text.ok_or_else(|| {
             fault(MPI_ERR_OTHER, format_args!("rank {rank} published no address: does it use this library?"))
@@ -150,14 +148,14 @@ fn cards(client: &mut Client, count: u32) -> Result<Vec<Card>, Fault> {
 }
 
 /// Attaches to our host's segment.
-fn attach(pmi: &Pmi1, client: &mut Client, world: &World) -> Result<Shm, Fault> {
+fn attach(host: &Host, launcher: &mut dyn Launcher, world: &World) -> Result<Shm, Fault> {
     let local = world.local();
     let me = ProcessId(world.me as u32);
     let local_rank = local.iter().position(|&id| id == me).unwrap_or(0) as u32;
     let mut config = ShmConfig::new(local_rank, local.clone());
     config.cpus_count = world.cards[world.me].cpus_count;
     let doing = "attach to this host's shared memory";
-    if let Some(fd) = pmi.shared_segment().map_err(failed("take the launcher's shared segment"))? {
+    if let Some(fd) = host.shared_segment().map_err(failed("take the launcher's shared segment"))? {
         return Shm::attach(&Source::File(fd), &config).map_err(failed(doing));
     }
     let key = format!("ayatori-shm-{:x}", world.cards[world.me].node);
@@ -166,18 +164,18 @@ fn attach(pmi: &Pmi1, client: &mut Client, world: &World) -> Result<Shm, Fault> 
         _ => None,
     };
     if let Some(address) = own.as_ref().and_then(Source::address) {
-        client.put(&key, &address).map_err(failed("publish the shared segment"))?;
+        launcher.put(&key, &address).map_err(failed("publish the shared segment"))?;
     }
-    client.barrier().map_err(failed("wait for the other processes"))?;
+    launcher.fence().map_err(failed("wait for the other processes"))?;
     let source = match own {
         Some(source) => source,
-        None => match client.get(&key).map_err(failed("ask for the shared segment"))? {
+        None => match launcher.get(local[0].0, &key).map_err(failed("ask for the shared segment"))? {
             Some(address) => Source::Address(address),
             None => return Err(fault(MPI_ERR_OTHER, format_args!("no shared segment on this host"))),
         },
     };
     let shm = Shm::attach(&source, &config).map_err(failed(doing))?;
     // Its maker keeps it open until all have it.
-    client.barrier().map_err(failed("wait for the other processes"))?;
+    launcher.fence().map_err(failed("wait for the other processes"))?;
     Ok(shm)
 }

@@ -2,15 +2,15 @@
 
 use crate::abi::MPI_ERR_INTERN;
 use crate::lock::locked;
-use ayatori_launch::pmi::Client;
+use ayatori_launch::launcher::Launcher;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard};
 
 /// The launcher, while MPI runs. A lock of its own: an abort may come while any other is held.
-static LAUNCHER: Mutex<Option<Client>> = Mutex::new(None);
+static LAUNCHER: Mutex<Option<Box<dyn Launcher>>> = Mutex::new(None);
 
-pub(super) fn launcher() -> MutexGuard<'static, Option<Client>> {
+pub(super) fn launcher() -> MutexGuard<'static, Option<Box<dyn Launcher>>> {
     locked(&LAUNCHER)
 }
 
@@ -19,11 +19,16 @@ pub(crate) fn abort(code: c_int, message: &str) -> ! {
     eprintln!("ayatori: {message}");
     // Whoever holds it is aborting too, or waits for the others.
     if let Ok(mut launcher) = LAUNCHER.try_lock()
-        && let Some(client) = launcher.as_mut()
+        && let Some(launcher) = launcher.as_mut()
     {
         // Gone or not, this process ends now.
-        let _ = client.abort(code, message.lines().next());
+        let _ = launcher.abort(code, message.lines().next());
     }
+    exit_silently(code)
+}
+
+/// Ends this process, where another says why.
+pub(super) fn exit_silently(code: c_int) -> ! {
     // An exit code is 8 bits and 0 would look like success.
     let code = if code & 0xff == 0 { 1 } else { code & 0xff };
     // SAFETY: _exit has no preconditions. Not exit: handlers of the program may wait for what will not come.

@@ -1,6 +1,7 @@
-//! How a process finds its job: nobody started it, or a launcher that speaks PMI-1 did.
+//! How a process finds its job: nobody started it, or a launcher that speaks PMI-1 or PMIx did.
 
-use crate::abi::MPI_ERR_OTHER;
+use crate::abi::{MPI_ERR_OTHER, MPI_ERRORS_ARE_FATAL};
+use crate::errhandler;
 use crate::fault::{Fault, failed, fault};
 use crate::host::online_cpus_count;
 use crate::node::Node;
@@ -9,10 +10,12 @@ use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::{Config, GapRule};
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
-use ayatori_launch::environment::{Launch, Pmi1};
-use ayatori_launch::pmi::Client;
+use ayatori_launch::environment::{Host, Launch};
+use ayatori_launch::launcher::Launcher;
+use ayatori_launch::{pmi, pmix};
 
 use super::cluster;
+use super::exit::exit_silently;
 use super::machine::{Clock, Machine};
 use super::net::Net;
 
@@ -21,7 +24,7 @@ pub(crate) struct Job {
     /// What moves messages.
     pub(crate) machine: Machine,
     /// The launcher, until the end.
-    pub(crate) launcher: Option<Client>,
+    pub(crate) launcher: Option<Box<dyn Launcher>>,
     /// This process.
     pub(crate) id: ProcessId,
     /// How many processes.
@@ -36,7 +39,21 @@ pub(crate) struct Job {
 pub(crate) fn join() -> Result<Job, Fault> {
     match Launch::detect() {
         Launch::Singleton => alone(),
-        Launch::Pmi1(pmi) => by_pmi(&pmi),
+        Launch::Pmi1(pmi1) => {
+            let client = pmi::Client::connect(&pmi1).map_err(failed("reach the launcher"))?;
+            by_launcher(&pmi1.host, Box::new(client))
+        }
+        Launch::Pmix(environment) => match pmix::connect(&environment) {
+            Ok(client) => by_launcher(&Host::default(), Box::new(client)),
+            // The same would be said by each process of this host.
+            Err(_)
+                if errhandler::handlers().initial == MPI_ERRORS_ARE_FATAL
+                    && !pmix::is_first_to_complain(&environment) =>
+            {
+                exit_silently(MPI_ERR_OTHER)
+            }
+            Err(error) => Err(fault(MPI_ERR_OTHER, format_args!("cannot join the job: {error}"))),
+        },
         Launch::Unusable { what, why } => {
             Err(fault(MPI_ERR_OTHER, format_args!("cannot join the job: found {what}: {why}")))
         }
@@ -58,32 +75,43 @@ fn alone() -> Result<Job, Fault> {
     })
 }
 
-fn by_pmi(pmi: &Pmi1) -> Result<Job, Fault> {
+fn by_launcher(host: &Host, mut launcher: Box<dyn Launcher>) -> Result<Job, Fault> {
     let gap = gap_rule()?;
-    let mut client = Client::connect(pmi).map_err(failed("reach the launcher"))?;
-    let (rank, count) = (client.rank(), client.size());
+    let (rank, count) = (launcher.rank(), launcher.size());
     let id = ProcessId(rank);
-    let (device, crowd, fabric) = if pmi.local_size.is_some_and(|local| local != count) {
-        let cluster::Joined { device, crowd, fabric } = cluster::join(pmi, &mut client)?;
-        (Net::Composite(Box::new(device)), crowd, fabric)
-    } else {
-        // The same at all processes, whatever CPUs each is bound to.
-        let cpus_count = pmi.cpus_count.unwrap_or_else(online_cpus_count);
-        let crowd = Crowd { ranks_count: count, cpus_count };
-        (Net::Shm(one_host(pmi, &mut client)?), crowd, fabric(crowd))
-    };
-    let appnum = client.appnum().ok().filter(|&number| number >= 0);
-    let universe_size = client.universe_size().ok().filter(|&size| size > 0);
+    let nodes = nodes(host, &mut *launcher)?;
+    let (device, crowd, fabric) =
+        if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
+            // The same at all processes, whatever CPUs each is bound to.
+            let cpus_count = host.cpus_count.unwrap_or_else(online_cpus_count);
+            let crowd = Crowd { ranks_count: count, cpus_count };
+            (Net::Shm(one_host(host, &mut *launcher)?), crowd, fabric(crowd))
+        } else {
+            let cluster::Joined { device, crowd, fabric } = cluster::join(host, nodes, &mut *launcher)?;
+            let failed = device.failure_notice();
+            launcher.on_failure(Box::new(move |rank| failed(ProcessId(rank))));
+            (Net::Composite(Box::new(device)), crowd, fabric)
+        };
+    let (appnum, universe_size) = (launcher.appnum(), launcher.universe_size());
     let machine = machine(id, count, device, crowd, fabric, gap);
-    Ok(Job { machine, launcher: Some(client), id, count, appnum, universe_size })
+    Ok(Job { machine, launcher: Some(launcher), id, count, appnum, universe_size })
+}
+
+/// The host of each process, as the launcher tells. `None`: it does not.
+fn nodes(host: &Host, launcher: &mut dyn Launcher) -> Result<Option<Vec<u32>>, Fault> {
+    let count = launcher.size();
+    if count == 1 || host.local_size == Some(count) {
+        return Ok(Some(vec![0; count as usize]));
+    }
+    launcher.nodes().map_err(failed("ask where the processes are"))
 }
 
 /// All processes are here.
-fn one_host(pmi: &Pmi1, client: &mut Client) -> Result<Shm, Fault> {
-    let (rank, count) = (client.rank(), client.size());
-    let source = segment(pmi, client)?;
+fn one_host(host: &Host, launcher: &mut dyn Launcher) -> Result<Shm, Fault> {
+    let (rank, count) = (launcher.rank(), launcher.size());
+    let source = segment(host, launcher)?;
     let mut config = ShmConfig::new(rank, (0..count).map(ProcessId).collect());
-    config.cpus_count = match pmi.cpus_count {
+    config.cpus_count = match host.cpus_count {
         Some(cpus) => cpus,
         // Bound to one CPU by a launcher that does not say what the others have: then each has its own.
         None if config.cpus_count == 1 => online_cpus_count(),
@@ -91,29 +119,29 @@ fn one_host(pmi: &Pmi1, client: &mut Client) -> Result<Shm, Fault> {
     };
     let device = Shm::attach(&source, &config).map_err(failed("attach to the job's shared memory"))?;
     // A launcher without a segment of its own: the first rank keeps it open until all have it.
-    if pmi.shm_fd.is_none() {
-        client.barrier().map_err(failed("wait for the other processes"))?;
+    if host.shm_fd.is_none() {
+        launcher.fence().map_err(failed("wait for the other processes"))?;
     }
     Ok(device)
 }
 
 /// The job's segment: from the launcher, or made by rank 0 and published.
-fn segment(pmi: &Pmi1, client: &mut Client) -> Result<Source, Fault> {
-    if let Some(fd) = pmi.shared_segment().map_err(failed("take the launcher's shared segment"))? {
+fn segment(host: &Host, launcher: &mut dyn Launcher) -> Result<Source, Fault> {
+    if let Some(fd) = host.shared_segment().map_err(failed("take the launcher's shared segment"))? {
         return Ok(Source::File(fd));
     }
     const KEY: &str = "ayatori-shm";
-    let own = match client.rank() {
+    let own = match launcher.rank() {
         0 => Some(Source::create().map_err(failed("make the job's shared segment"))?),
         _ => None,
     };
     if let Some(address) = own.as_ref().and_then(Source::address) {
-        client.put(KEY, &address).map_err(failed("publish the shared segment"))?;
+        launcher.put(KEY, &address).map_err(failed("publish the shared segment"))?;
     }
-    client.barrier().map_err(failed("wait for the other processes"))?;
+    launcher.fence().map_err(failed("wait for the other processes"))?;
     match own {
         Some(source) => Ok(source),
-        None => match client.get(KEY).map_err(failed("ask for the shared segment"))? {
+        None => match launcher.get(0, KEY).map_err(failed("ask for the shared segment"))? {
             Some(address) => Ok(Source::Address(address)),
             None => Err(fault(MPI_ERR_OTHER, format_args!("rank 0 published no shared segment"))),
         },

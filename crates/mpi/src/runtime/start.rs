@@ -12,6 +12,7 @@ use crate::{attribute, calls, datatype, errhandler};
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use std::ffi::c_int;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 
@@ -132,18 +133,6 @@ const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 /// How often it looks for what others send meanwhile.
 const ANSWER_INTERVAL: std::time::Duration = std::time::Duration::from_micros(500);
 
-/// Why the last barrier ended early.
-enum Leaving {
-    Fault(Fault),
-    Launcher(ayatori_launch::pmi::Error),
-}
-
-impl From<ayatori_launch::pmi::Error> for Leaving {
-    fn from(error: ayatori_launch::pmi::Error) -> Self {
-        Self::Launcher(error)
-    }
-}
-
 /// `MPI_Finalize`
 pub(crate) fn finish() -> Result<(), Fault> {
     let _alone = locked(&BOUNDS);
@@ -184,22 +173,27 @@ fn end() -> Result<(), Fault> {
         let is_settled = engine.core.is_quiet() && engine.device.is_flushed();
         Ok((is_settled || std::time::Instant::now() > settled).then_some(()))
     })?;
-    if let Some(mut client) = launcher().take() {
+    let taken = launcher().take();
+    if let Some(mut client) = taken {
         let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
+        let mut failed = None;
         // Others may still wait for acknowledgements of what they sent last.
-        let answer = || -> Result<(), Leaving> {
-            let mut process = state::process().map_err(Leaving::Fault)?;
-            process.progress();
-            why::answer_if_asked(&mut process, Waits::Other("the others, in MPI_Finalize"), None);
-            Ok(())
+        let mut answer = || match state::process() {
+            Ok(mut process) => {
+                process.progress();
+                why::answer_if_asked(&mut process, Waits::Other("the others, in MPI_Finalize"), None);
+                ControlFlow::Continue(())
+            }
+            Err(fault) => {
+                failed = Some(fault);
+                ControlFlow::Break(())
+            }
         };
-        if let Err(leaving) = client.barrier_while(ANSWER_INTERVAL, answer) {
+        let left = client.fence_while(ANSWER_INTERVAL, &mut answer).map_err(unreachable);
+        if let Some(fault) = left.err().or(failed) {
             // The error may end the job: the launcher is to hear why.
             *launcher() = Some(client);
-            return Err(match leaving {
-                Leaving::Fault(fault) => fault,
-                Leaving::Launcher(error) => unreachable(error),
-            });
+            return Err(fault);
         }
         client.finalize().map_err(unreachable)?;
     }

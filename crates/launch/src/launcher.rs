@@ -1,0 +1,163 @@
+//! What a process asks of the launcher that has started it, whichever that is.
+//!
+//! One trait for `ayatori run`, the launchers that speak PMI-1 ([`crate::pmi`]) and those that speak PMIx
+//! ([`crate::pmix`]). The runtime of the library knows nothing else of launchers.
+//!
+//! ```text
+//!   put … ─► fence ─► get of what others have put ─► … ─► fence_while ─► finalize
+//! ```
+//!
+//! Each process puts values under keys of its own: a key is fetched with the rank that has put it, because PMIx asks
+//! that process's host for it. What was put before a fence can be fetched after it, then or much later.
+
+use crate::{pmi, pmix};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Why talking to the launcher failed.
+#[derive(Debug)]
+pub enum Error {
+    /// Over PMI-1.
+    Pmi(pmi::Error),
+    /// Over PMIx.
+    Pmix(pmix::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pmi(error) => error.fmt(f),
+            Self::Pmix(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Pmi(error) => error.source(),
+            Self::Pmix(error) => error.source(),
+        }
+    }
+}
+
+impl From<pmi::Error> for Error {
+    fn from(error: pmi::Error) -> Self {
+        Self::Pmi(error)
+    }
+}
+
+impl From<pmix::Error> for Error {
+    fn from(error: pmix::Error) -> Self {
+        Self::Pmix(error)
+    }
+}
+
+/// A value that a process has put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    /// Who has put it.
+    pub rank: u32,
+    /// Under which key.
+    pub key: String,
+}
+
+/// The launcher of this process. Dropping it without [`finalize`](Launcher::finalize) tells it that the process has
+/// failed.
+///
+/// Every method fails where the launcher is gone, refuses, or answers nonsense.
+pub trait Launcher: Send + fmt::Debug {
+    /// Rank in the job.
+    fn rank(&self) -> u32;
+
+    /// Processes of the job.
+    fn size(&self) -> u32;
+
+    /// A number for the host of each process, by rank; processes with the same number share a host. `None`: the
+    /// launcher does not say.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn nodes(&mut self) -> Result<Option<Vec<u32>>, Error>;
+
+    /// Which part of a `prog1 : prog2` command line this process belongs to (`MPI_APPNUM`), where known.
+    fn appnum(&mut self) -> Option<i32>;
+
+    /// How many processes the job could have (`MPI_UNIVERSE_SIZE`), where known.
+    fn universe_size(&mut self) -> Option<i32>;
+
+    /// Longest value it takes, in bytes.
+    fn value_bytes_max(&self) -> usize;
+
+    /// Stores a value, which others see after the next fence.
+    ///
+    /// # Errors
+    /// As for every request; a key or value that is too long or holds a space or newline.
+    fn put(&mut self, key: &str, value: &str) -> Result<(), Error>;
+
+    /// Waits until every process of the job is here. Then all that was put can be fetched.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn fence(&mut self) -> Result<(), Error>;
+
+    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are here, or
+    /// until it breaks, which it does where going on is useless. Fetches nothing.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn fence_while(
+        &mut self,
+        interval: Duration,
+        meanwhile: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<(), Error>;
+
+    /// Fetches a value; `None` where that process has stored none under this key.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, Error>;
+
+    /// Fetches many, in their order.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn get_all(&mut self, names: &[Name]) -> Result<Vec<Option<String>>, Error> {
+        names.iter().map(|name| self.get(name.rank, &name.key)).collect()
+    }
+
+    /// Publishes where a service is (`MPI_Publish_name`).
+    ///
+    /// # Errors
+    /// As for every request; the name is taken.
+    fn publish(&mut self, service: &str, port: &str) -> Result<(), Error>;
+
+    /// Takes a published name back (`MPI_Unpublish_name`).
+    ///
+    /// # Errors
+    /// As for every request; the name was not published.
+    fn unpublish(&mut self, service: &str) -> Result<(), Error>;
+
+    /// Where a service is (`MPI_Lookup_name`); `None` where nobody has published it.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn lookup(&mut self, service: &str) -> Result<Option<String>, Error>;
+
+    /// Has a function called with the rank of each process of the job that the launcher reports as failed, from a
+    /// thread of the launcher's. Launchers that report none take it and call it never.
+    fn on_failure(&mut self, notify: Box<dyn Fn(u32) + Send>);
+
+    /// Says that this process needs the launcher no more and may exit.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn finalize(self: Box<Self>) -> Result<(), Error>;
+
+    /// Asks the launcher to end the job. This process exits next, or is ended.
+    ///
+    /// # Errors
+    /// The launcher is gone.
+    fn abort(&mut self, exitcode: i32, message: Option<&str>) -> Result<(), Error>;
+}

@@ -1,0 +1,96 @@
+//! The PMI-1 client as a [`Launcher`].
+
+use super::{Client, Error, mapping};
+use crate::launcher::{self, Launcher, Name};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+impl Launcher for Client {
+    fn rank(&self) -> u32 {
+        Client::rank(self)
+    }
+
+    fn size(&self) -> u32 {
+        Client::size(self)
+    }
+
+    fn nodes(&mut self) -> Result<Option<Vec<u32>>, launcher::Error> {
+        let text = Client::get(self, "PMI_process_mapping")?;
+        let count = Client::size(self);
+        Ok(text.and_then(|text| mapping::nodes(&text, count)))
+    }
+
+    fn appnum(&mut self) -> Option<i32> {
+        Client::appnum(self).ok().filter(|&number| number >= 0)
+    }
+
+    fn universe_size(&mut self) -> Option<i32> {
+        Client::universe_size(self).ok().filter(|&size| size > 0)
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        self.maxes().value_bytes
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<(), launcher::Error> {
+        Ok(Client::put(self, key, value)?)
+    }
+
+    fn fence(&mut self) -> Result<(), launcher::Error> {
+        Ok(self.barrier()?)
+    }
+
+    fn fence_while(
+        &mut self,
+        interval: Duration,
+        meanwhile: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<(), launcher::Error> {
+        /// Why the barrier was left.
+        enum Left {
+            Asked,
+            Failed(Error),
+        }
+        impl From<Error> for Left {
+            fn from(error: Error) -> Self {
+                Left::Failed(error)
+            }
+        }
+        let over = || if meanwhile().is_break() { Err(Left::Asked) } else { Ok(()) };
+        match self.barrier_while(interval, over) {
+            Ok(()) | Err(Left::Asked) => Ok(()),
+            Err(Left::Failed(error)) => Err(error.into()),
+        }
+    }
+
+    fn get(&mut self, _rank: u32, key: &str) -> Result<Option<String>, launcher::Error> {
+        Ok(Client::get(self, key)?)
+    }
+
+    fn get_all(&mut self, names: &[Name]) -> Result<Vec<Option<String>>, launcher::Error> {
+        let keys: Vec<String> = names.iter().map(|name| name.key.clone()).collect();
+        Ok(Client::get_all(self, &keys)?)
+    }
+
+    fn publish(&mut self, service: &str, port: &str) -> Result<(), launcher::Error> {
+        Ok(Client::publish(self, service, port)?)
+    }
+
+    fn unpublish(&mut self, service: &str) -> Result<(), launcher::Error> {
+        Ok(Client::unpublish(self, service)?)
+    }
+
+    fn lookup(&mut self, service: &str) -> Result<Option<String>, launcher::Error> {
+        Ok(Client::lookup(self, service)?)
+    }
+
+    /// PMI-1 reports no failures.
+    fn on_failure(&mut self, _notify: Box<dyn Fn(u32) + Send>) {}
+
+    fn finalize(self: Box<Self>) -> Result<(), launcher::Error> {
+        Ok(Client::finalize(*self)?)
+    }
+
+    fn abort(&mut self, exitcode: i32, message: Option<&str>) -> Result<(), launcher::Error> {
+        Ok(Client::abort(self, exitcode, message)?)
+    }
+}
