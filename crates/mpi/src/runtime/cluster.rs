@@ -74,7 +74,7 @@ pub(super) fn join(
     let settings = Settings::from_environment()
         .map_err(|error| fault(MPI_ERR_OTHER, format_args!("cannot use the network: {error}")))?;
     let wireup = Wireup::listen(settings).map_err(failed("use the network"))?;
-    let node = nodes.map_or_else(node_by_kernel, |nodes| nodes[rank as usize].into());
+    let node = host.node.or(nodes.map(|nodes| nodes[rank as usize])).map_or_else(node_by_kernel, u64::from);
     let card = wireup.card(node, host.cpus_count.unwrap_or_else(online_cpus_count));
     publish(launcher, &card)?;
     if host.job.is_none() && rank == 0 {
