@@ -24,14 +24,14 @@ fn greet(client: &mut Client) -> Result<(), Box<dyn Error>> {
 
 /// The segment is one file for all: each writes its byte and, after the barrier, reads them all.
 fn share(launch: &Pmi1, client: &mut Client) -> Result<(), Box<dyn Error>> {
-    let segment = std::fs::File::from(launch.shared_segment()?.ok_or("no segment")?);
+    let segment = std::fs::File::from(launch.host.shared_segment()?.ok_or("no segment")?);
     let rank = client.rank();
     segment.write_all_at(&[u8::try_from(rank)? + 1], rank.into())?;
     client.barrier()?;
     let mut bytes = vec![0; client.size() as usize];
     segment.read_exact_at(&mut bytes, 0)?;
-    let (local_rank, local_size) = (launch.local_rank, launch.local_size);
-    let is_oversubscribed = launch.is_oversubscribed();
+    let (local_rank, local_size) = (launch.host.local_rank, launch.host.local_size);
+    let is_oversubscribed = launch.host.is_oversubscribed();
     println!("segment {bytes:?} local {local_rank:?} of {local_size:?} oversubscribed {is_oversubscribed:?}");
     Ok(())
 }
@@ -78,6 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let argument = |index: usize| args.get(index).map_or("", String::as_str);
     let launch = match Launch::detect() {
         Launch::Pmi1(launch) => launch,
+        Launch::Pmix(_) => return Err("this program speaks PMI-1 alone".into()),
         Launch::Singleton => return Err("no launcher".into()),
         Launch::Unusable { what, why } => return Err(format!("{what}: {why}").into()),
     };

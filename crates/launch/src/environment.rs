@@ -35,8 +35,9 @@
 //!    nobody can cut the segment under a peer's feet (no `SIGBUS`).
 //! 4. Take it with [`Host::shared_segment`]: the inherited number becomes close-on-exec, the answer is a
 //!    duplicate.
-//! 5. Under a foreign launcher there is no such descriptor. The first rank of each host then makes one and publishes
-//!    it as `/proc/PID/fd/N` by the launcher's `put`, `fence` and `get`; it keeps it open until all have attached.
+//! 5. Under a foreign launcher there is no such descriptor. The first rank of each host then makes one and
+//!    publishes it as `/proc/PID/fd/N` by the launcher's `put`, `fence` and `get`; it keeps it open until all
+//!    have attached.
 //!
 //! Not here: PMI-2, which is recognised and refused with a message; and starting processes.
 
@@ -179,8 +180,8 @@ impl Host {
     }
 }
 
-/// What launchers that speak neither PMI-1 nor PMIx leave in the environment. A count: unusable where above 1.
-/// (variable, is a count, launcher, what to do)
+/// What launchers that speak neither PMI-1 nor PMIx leave in the environment. A count: unusable where above
+/// 1. (variable, is a count, launcher, what to do)
 const FOREIGN: [(&str, bool, &str, &str); 6] = [
     ("OMPI_COMM_WORLD_SIZE", true, "Open MPI's mpirun", OTHER_LAUNCHER),
     ("SLURM_STEP_NUM_TASKS", true, "srun without PMI", "use `srun --mpi=pmix` or `srun --mpi=pmi2`"),
@@ -189,7 +190,8 @@ const FOREIGN: [(&str, bool, &str, &str); 6] = [
     ("JSM_NAMESPACE_SIZE", true, "IBM's jsrun", OTHER_LAUNCHER),
     ("PMI_SIZE", true, "a PMI launcher that gave neither PMI_FD nor PMI_PORT", OTHER_LAUNCHER),
 ];
-const OTHER_LAUNCHER: &str = "this library speaks PMI-1 and PMIx: use `ayatori run`, MPICH's or Open MPI's mpiexec, or `srun --mpi=pmix`";
+const OTHER_LAUNCHER: &str = "this library speaks PMI-1 and PMIx: use `ayatori run`, MPICH's or Open MPI's \
+     mpiexec, or `srun --mpi=pmix`";
 
 impl Launch {
     /// Reads this process's environment.

@@ -7,8 +7,9 @@
 //!   put … ─► fence ─► get of what others have put ─► … ─► fence_while ─► finalize
 //! ```
 //!
-//! Each process puts values under keys of its own: a key is fetched with the rank that has put it, because PMIx asks
-//! that process's host for it. What was put before a fence can be fetched after it, then or much later.
+//! Each process puts values under keys of its own: a key is fetched with the rank that has put it, because
+//! PMIx asks that process's host for it. What was put before a fence can be fetched after it, then or much
+//! later.
 
 use crate::{pmi, pmix};
 use std::fmt;
@@ -63,8 +64,8 @@ pub struct Name {
     pub key: String,
 }
 
-/// The launcher of this process. Dropping it without [`finalize`](Launcher::finalize) tells it that the process has
-/// failed.
+/// The launcher of this process. Dropping it without [`finalize`](Launcher::finalize) tells it that the
+/// process has failed.
 ///
 /// Every method fails where the launcher is gone, refuses, or answers nonsense.
 pub trait Launcher: Send + fmt::Debug {
@@ -74,8 +75,8 @@ pub trait Launcher: Send + fmt::Debug {
     /// Processes of the job.
     fn size(&self) -> u32;
 
-    /// A number for the host of each process, by rank; processes with the same number share a host. `None`: the
-    /// launcher does not say.
+    /// A number for the host of each process, by rank; processes with the same number share a host. `None`:
+    /// the launcher does not say.
     ///
     /// # Errors
     /// As for every request.
@@ -102,8 +103,8 @@ pub trait Launcher: Send + fmt::Debug {
     /// As for every request.
     fn fence(&mut self) -> Result<(), Error>;
 
-    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are here, or
-    /// until it breaks, which it does where going on is useless. Fetches nothing.
+    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are
+    /// here, or until it breaks, which it does where going on is useless. Fetches nothing.
     ///
     /// # Errors
     /// As for every request.
@@ -145,8 +146,8 @@ pub trait Launcher: Send + fmt::Debug {
     /// As for every request.
     fn lookup(&mut self, service: &str) -> Result<Option<String>, Error>;
 
-    /// Has a function called with the rank of each process of the job that the launcher reports as failed, from a
-    /// thread of the launcher's. Launchers that report none take it and call it never.
+    /// Has a function called with the rank of each process of the job that the launcher reports as failed,
+    /// from a thread of the launcher's. Launchers that report none take it and call it never.
     fn on_failure(&mut self, notify: Box<dyn Fn(u32) + Send>);
 
     /// Says that this process needs the launcher no more and may exit.

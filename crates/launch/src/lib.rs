@@ -1,10 +1,11 @@
 //! Starting MPI jobs, from both sides: what a launcher tells its ranks, and the launcher.
 //!
 //! **Owns**: the contract between launcher and library ([`environment`]), what a rank asks of any launcher
-//! ([`launcher`]), the PMI-1 wire with its client and server ([`pmi`]), PMIx ([`pmix`]), what happens in a rank between fork and exec ([`child`]). With the feature `controller`,
-//! which the MPI library does not turn on: the host loop that serves the ranks of one host, the controller
-//! that runs a job over host loops, the agent that is a host loop elsewhere, and `why`, which says what a
-//! hanging job waits for, and `doctor`, which says what of a machine's settings is in a job's way.
+//! ([`launcher`]), the PMI-1 wire with its client and server ([`pmi`]), PMIx ([`pmix`]), what happens in a
+//! rank between fork and exec ([`child`]). With the feature `controller`, which the MPI library does not turn
+//! on: the host loop that serves the ranks of one host, the controller that runs a job over host loops, the
+//! agent that is a host loop elsewhere, and `why`, which says what a hanging job waits for, and `doctor`,
+//! which says what of a machine's settings is in a job's way.
 //!
 //! **Does not own**: moving messages of the program (`ayatori-devices`), the command line and its words
 //! (`ayatori`), the machine description. It starts nothing but the ranks, their agents, and one watchdog a

@@ -183,8 +183,8 @@ impl Tcp {
         self.may_hold
     }
 
-    /// Tells the device, from any thread, that a process elsewhere has failed: whoever waits for it learns so at once and
-    /// not from its silence.
+    /// Tells the device, from any thread, that a process elsewhere has failed: whoever waits for it learns so
+    /// at once and not from its silence.
     pub fn failure_notice(&self) -> impl Fn(ProcessId) + Send + use<> {
         let shared = Arc::clone(&self.shared);
         move |process| shared.tell(acceptor::News::Gone(process))

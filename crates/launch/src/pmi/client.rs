@@ -225,9 +225,10 @@ impl Client {
         result
     }
 
-    /// Fetches a value for each key, in their order, `None` where nobody has stored one: under `ayatori run` many
-    /// requests on their way at a time, so that it takes the launcher's time and not as many round trips. Other
-    /// launchers need not take a request before the one before it is answered: Slurm 22.05 loses the second.
+    /// Fetches a value for each key, in their order, `None` where nobody has stored one: under `ayatori run`
+    /// many requests on their way at a time, so that it takes the launcher's time and not as many round
+    /// trips. Other launchers need not take a request before the one before it is answered: Slurm 22.05 loses
+    /// the second.
     ///
     /// # Errors
     /// As for every request.

@@ -1,9 +1,9 @@
 //! Where `libpmix.so.2` is looked for.
 //!
-//! The server's own is best. Client and server may be of different versions, for each server offers the older protocols
-//! too, but not always without complaint: the server of Open MPI 5.0.11 reports an unpacking error for each client that
-//! uses version 4.2.2. A launcher from a package of its own (a Python wheel, a module of a cluster) brings its library
-//! with it, outside of the linker's paths.
+//! The server's own is best. Client and server may be of different versions, for each server offers the older
+//! protocols too, but not always without complaint: the server of Open MPI 5.0.11 reports an unpacking error
+//! for each client that uses version 4.2.2. A launcher from a package of its own (a Python wheel, a module of
+//! a cluster) brings its library with it, outside of the linker's paths.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -31,8 +31,9 @@ impl Found {
     }
 }
 
-/// Where to try, in this order: what the user names, and nothing else then; the library that the server, an ancestor of
-/// this process, has loaded, where we may look; what the linker finds; those beside the launchers in `PATH`.
+/// Where to try, in this order: what the user names, and nothing else then; the library that the server, an
+/// ancestor of this process, has loaded, where we may look; what the linker finds; those beside the launchers
+/// in `PATH`.
 pub(super) fn candidates() -> Vec<Found> {
     if let Some(named) = std::env::var_os(ENV_PMIX_LIBRARY).filter(|named| !named.is_empty()) {
         return vec![Found(named)];

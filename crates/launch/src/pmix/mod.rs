@@ -1,9 +1,10 @@
 //! PMIx: launchers that are spoken to through a library of theirs.
 //!
-//! PMI-1 is bytes on a socket; PMIx is a C library, `libpmix.so.2`, that talks to a server of the launcher on this host
-//! (`prted`, `mpirun`, `slurmstepd`). It is loaded when a process finds itself under such a launcher, so nothing of it
-//! is needed to build this one. Versions 3, 4 and 5 are spoken to through what has not changed among them
-//! (`sys.rs`). Source: the PMIx Standard 4.1, chapters 5 (client), 6 (data), 7 (reserved keys), 9 (events) and 10 (names).
+//! PMI-1 is bytes on a socket; PMIx is a C library, `libpmix.so.2`, that talks to a server of the launcher on
+//! this host (`prted`, `mpirun`, `slurmstepd`). It is loaded when a process finds itself under such a
+//! launcher, so nothing of it is needed to build this one. Versions 3, 4 and 5 are spoken to through what has
+//! not changed among them (`sys.rs`). Source: the PMIx Standard 4.1, chapters 5 (client), 6 (data), 7
+//! (reserved keys), 9 (events) and 10 (names).
 //!
 //! ```text
 //! rank                              server on this host           servers elsewhere
@@ -14,8 +15,9 @@
 //!   abort, or finalize         ->
 //! ```
 //!
-//! **Lazy**: in a job of more than [`COLLECT_MAX`] processes a fence moves no data, and a value is fetched from the host
-//! of the process that has put it when it is asked for. In a smaller one the fence brings all values to all hosts.
+//! **Lazy**: in a job of more than [`COLLECT_MAX`] processes a fence moves no data, and a value is fetched
+//! from the host of the process that has put it when it is asked for. In a smaller one the fence brings all
+//! values to all hosts.
 //!
 //! **Never a hang**: every wait has a limit ([`LIMIT`], or `AYATORI_LAUNCH_TIMEOUT` in seconds).
 
@@ -73,16 +75,16 @@ impl fmt::Display for Error {
         match self {
             Self::Library { tried } => write!(
                 f,
-                "PMIx: the launcher speaks PMIx, and its library libpmix.so.2 cannot be loaded on this host ({}); \
-                 install it (Debian: libpmix2) or name it in {}",
+                "PMIx: the launcher speaks PMIx, and its library libpmix.so.2 cannot be loaded on \
+                 this host ({}); install it (Debian: libpmix2) or name it in {}",
                 tried.join("; "),
                 library::ENV_PMIX_LIBRARY
             ),
             Self::Server { why } => write!(
                 f,
-                "PMIx: the environment names a PMIx launcher, and its server on this host does not take this process \
-                 in: {why}; if these variables are left over, unset PMIX_NAMESPACE and PMIX_RANK, or set \
-                 AYATORI_LAUNCH=singleton to run this process alone on purpose"
+                "PMIx: the environment names a PMIx launcher, and its server on this host does not take \
+                 this process in: {why}; if these variables are left over, unset PMIX_NAMESPACE and \
+                 PMIX_RANK, or set AYATORI_LAUNCH=singleton to run this process alone on purpose"
             ),
             Self::Request { doing, status, why } => write!(f, "PMIx: {doing}: {why} ({status})"),
         }
@@ -174,7 +176,8 @@ fn is_spoken(version: &str) -> bool {
     number.is_some_and(|major: u32| VERSIONS.contains(&major))
 }
 
-/// `PMIx_Init` tries for minutes where a server takes connections and does not answer: it is given its time, in a thread.
+/// `PMIx_Init` tries for minutes where a server takes connections and does not answer: it is given its time,
+/// in a thread.
 fn init(library: &Arc<Library>, limit: Duration) -> Result<Proc, Error> {
     let (result_to, result) = mpsc::channel();
     let own = Arc::clone(library);
@@ -194,8 +197,9 @@ fn init(library: &Arc<Library>, limit: Duration) -> Result<Proc, Error> {
     }
 }
 
-/// Whether this process is the one of its host and job to say why none can start: the first to leave a mark in the
-/// directory that the launcher has made for the job, and removes after it. Without such a directory each process is.
+/// Whether this process is the one of its host and job to say why none can start: the first to leave a mark
+/// in the directory that the launcher has made for the job, and removes after it. Without such a directory
+/// each process is.
 pub fn is_first_to_complain(environment: &Environment) -> bool {
     let Some(directory) = std::env::var_os("PMIX_SERVER_TMPDIR").map(PathBuf::from) else { return true };
     let name: String = environment.namespace.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -204,8 +208,9 @@ pub fn is_first_to_complain(environment: &Environment) -> bool {
     !matches!(made, Err(error) if error.kind() == ErrorKind::AlreadyExists)
 }
 
-/// What tells that a process of the job has failed (PMIx Standard 4.1, section 9.1): it has asked for an abort, has ended
-/// without leaving, ended by a command, by a signal, with an exit code other than 0; and aborted, as version 3 says it.
+/// What tells that a process of the job has failed (PMIx Standard 4.1, section 9.1): it has asked for an
+/// abort, has ended without leaving, ended by a command, by a signal, with an exit code other than 0; and
+/// aborted, as version 3 says it.
 const FAILURES: [Status; 6] = [-8, -200, -400, -402, -404, -7];
 
 impl Client {

@@ -1,7 +1,7 @@
 //! From the hosts' lists of ranks to the host of each rank.
 
-/// The number of the host of each of `count` processes; `None` where some process is on no host, or on two. `ranks`
-/// gives those of a host by name.
+/// The number of the host of each of `count` processes; `None` where some process is on no host, or on two.
+/// `ranks` gives those of a host by name.
 pub(super) fn of_lists<'a>(
     names: impl Iterator<Item = &'a str>,
     count: u32,

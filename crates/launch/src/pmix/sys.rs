@@ -1,12 +1,12 @@
 //! `libpmix.so.2`, loaded while the program runs: its types, its functions, and a safe face of both.
 //!
-//! Layouts and numbers are those of the PMIx Standard's C interface (`pmix_common.h`, `pmix.h`), the same in the
-//! library's versions 3, 4 and 5: every struct here is one whose members have not changed since version 3, and unions
-//! are padded to their full size.
+//! Layouts and numbers are those of the PMIx Standard's C interface (`pmix_common.h`, `pmix.h`), the same in
+//! the library's versions 3, 4 and 5: every struct here is one whose members have not changed since version
+//! 3, and unions are padded to their full size.
 //!
-//! What can take long is asked for in the library's non-blocking form and awaited here with a limit, so that a server
-//! that does not answer is an error and no hang. An answer that comes after its limit finds its cell still alive: the
-//! library holds a count of it.
+//! What can take long is asked for in the library's non-blocking form and awaited here with a limit, so that
+//! a server that does not answer is an error and no hang. An answer that comes after its limit finds its cell
+//! still alive: the library holds a count of it.
 
 use super::library::Found;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -206,8 +206,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Opens the library, from where `found` says. Gives the linker's words where that fails.
 pub(super) fn open(found: &Found) -> Result<Library, String> {
     let name = CString::new(found.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
-    // SAFETY: a name that ends with a zero. The library's constructors run; they are those of a library that the
-    // launcher or the administrator has chosen, which is what loading is for.
+    // SAFETY: a name that ends with a zero. The library's constructors run; they are those of a library that
+    // the launcher or the administrator has chosen, which is what loading is for.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
         // SAFETY: dlerror gives null or a text that lives until this thread's next call of its family.
@@ -446,7 +446,8 @@ impl Library {
     pub(super) fn put(&self, key: &str, value: &str) -> Result<(), Status> {
         let (key, value) = (text(key), text(value));
         let mut value = text_value(&value);
-        // SAFETY: a key that ends with a zero and a value of text that outlives the call; the library copies it.
+        // SAFETY: a key that ends with a zero and a value of text that outlives the call; the library copies
+        // it.
         checked(unsafe { (self.functions.put)(SCOPE_GLOBAL, key.as_ptr(), &mut value) })
     }
 
@@ -456,7 +457,8 @@ impl Library {
         checked(unsafe { (self.functions.commit)() })
     }
 
-    /// `PMIx_Fence_nb` of the job, awaited; with `collects` what was committed comes to every host at once. Every
+    /// `PMIx_Fence_nb` of the job, awaited; with `collects` what was committed comes to every host at once.
+    /// Every
     /// `interval`, `meanwhile` is called; it says whether to go on.
     pub(super) fn fence(
         &self,
@@ -470,8 +472,8 @@ impl Library {
         let infos = [flag("pmix.collect")];
         let infos = if collects { &infos[..] } else { &[] };
         let given = Arc::into_raw(Arc::clone(&cell)).cast_mut().cast();
-        // SAFETY: one process that the cell keeps, infos that the library reads during the call, and a callback with
-        // a count of the cell that is its own.
+        // SAFETY: one process that the cell keeps, infos that the library reads during the call, and a
+        // callback with a count of the cell that is its own.
         let status = unsafe {
             let infos_at = if infos.is_empty() { null() } else { infos.as_ptr() };
             (self.functions.fence)(&cell._procs, 1, infos_at, infos.len(), Some(on_done), given)
@@ -495,8 +497,8 @@ impl Library {
         }
     }
 
-    /// `PMIx_Get_nb`, awaited; `None` where there is none. With `is_local` nobody is asked: what the server has told
-    /// this process at its start.
+    /// `PMIx_Get_nb`, awaited; `None` where there is none. With `is_local` nobody is asked: what the server
+    /// has told this process at its start.
     pub(super) fn get(
         &self,
         nspace: &str,
@@ -509,8 +511,8 @@ impl Library {
         let name = text(key);
         let infos = [if is_local { flag("pmix.optional") } else { seconds("pmix.timeout", limit) }];
         let given = Arc::into_raw(Arc::clone(&cell)).cast_mut().cast();
-        // SAFETY: a process that the cell keeps, a key that ends with a zero and an info, which the library copies,
-        // and a callback with a count of the cell that is its own.
+        // SAFETY: a process that the cell keeps, a key that ends with a zero and an info, which the library
+        // copies, and a callback with a count of the cell that is its own.
         let status = unsafe {
             (self.functions.get)(&cell._procs, name.as_ptr(), infos.as_ptr(), 1, Some(on_value), given)
         };
@@ -595,8 +597,8 @@ impl Library {
     pub(super) fn watch(&self, events: &[Status], handler: Handler) {
         *locked(&HANDLER) = Some(handler);
         let mut codes = events.to_vec();
-        // SAFETY: the codes are copied during the call. Where registering fails there are no events, and the devices
-        // find failures by themselves.
+        // SAFETY: the codes are copied during the call. Where registering fails there are no events, and the
+        // devices find failures by themselves.
         unsafe {
             (self.functions.register)(
                 codes.as_mut_ptr(),

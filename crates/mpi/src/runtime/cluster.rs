@@ -5,8 +5,8 @@
 //!          ─► the first process of each host makes its segment (unless the launcher did) ─► attach, open
 //! ```
 //!
-//! The key comes from `ayatori run` over the agents' own channels. Under a foreign launcher rank 0 draws it and the
-//! launcher's key-value store carries it: it is then as secret as that launcher's connections are.
+//! The key comes from `ayatori run` over the agents' own channels. Under a foreign launcher rank 0 draws it
+//! and the launcher's key-value store carries it: it is then as secret as that launcher's connections are.
 
 use crate::abi::MPI_ERR_OTHER;
 use crate::fault::{Fault, failed, fault};
@@ -106,7 +106,8 @@ fn is_in(local: &[ProcessId], id: usize) -> bool {
     local.binary_search(&ProcessId(id as u32)).is_ok()
 }
 
-/// A number for our host under a launcher that gives none: made of what two processes that can share memory have in common.
+/// A number for our host under a launcher that gives none: made of what two processes that can share memory
+/// have in common.
 fn node_by_kernel() -> u64 {
     let mut hasher = DefaultHasher::new();
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
