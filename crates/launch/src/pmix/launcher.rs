@@ -1,0 +1,124 @@
+//! The PMIx client as a [`Launcher`].
+
+use super::sys::{self, Status, Value, WILDCARD};
+use super::{Client, Error, nodes};
+use crate::launcher::{self, Launcher};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Largest job whose fences bring all values to all hosts: 256 values of some hundred bytes.
+const COLLECT_MAX: u32 = 256;
+/// Longest value. PMIx has no limit of its own; a card is no longer than that.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// What tells that a process of the job has failed (PMIx Standard 4.1, section 9.1): it has asked for an
+/// abort, has ended without leaving, ended by a command, by a signal, with an exit code other than 0; and
+/// aborted, as version 3 says it.
+const FAILURES: [Status; 6] = [-8, -200, -400, -402, -404, -7];
+
+impl Launcher for Client {
+    fn rank(&self) -> u32 {
+        self.proc.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn nodes(&mut self) -> Result<Option<Vec<u32>>, launcher::Error> {
+        let (library, nspace) = (&self.library, &self.proc.nspace);
+        if let Ok(names) = library.resolve_nodes(nspace)
+            && let Some(nodes) =
+                nodes::of_lists(names.split(','), self.size, |name| library.resolve_peers(nspace, name).ok())
+        {
+            return Ok(Some(nodes));
+        }
+        match self.of_job("pmix.anlmap", "asking where the processes are") {
+            Ok(Some(Value::Text(text))) => Ok(crate::pmi::mapping::nodes(&text, self.size)),
+            _ => Ok(None),
+        }
+    }
+
+    fn appnum(&mut self) -> Option<i32> {
+        match self.of_self("pmix.appnum")? {
+            Value::Number(number) => i32::try_from(number).ok(),
+            _ => None,
+        }
+    }
+
+    fn universe_size(&mut self) -> Option<i32> {
+        match self.of_job("pmix.univ.size", "asking for the universe size") {
+            Ok(Some(Value::Number(size))) if size > 0 => i32::try_from(size).ok(),
+            _ => None,
+        }
+    }
+
+    fn value_bytes_max(&self) -> usize {
+        VALUE_BYTES_MAX
+    }
+
+    fn put(&mut self, key: &str, value: &str) -> Result<(), launcher::Error> {
+        self.has_put = true;
+        Ok(self.library.put(key, value).map_err(self.error("storing a value"))?)
+    }
+
+    fn fence(&mut self) -> Result<(), launcher::Error> {
+        let collects = self.size <= COLLECT_MAX;
+        Ok(self.fence_on(collects, self.limit, &mut || true)?)
+    }
+
+    fn fence_while(
+        &mut self,
+        interval: Duration,
+        meanwhile: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<(), launcher::Error> {
+        Ok(self.fence_on(false, interval, &mut || meanwhile().is_continue())?)
+    }
+
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, launcher::Error> {
+        let found = self.library.get(&self.proc.nspace, rank, key, false, self.limit);
+        Ok(match found.map_err(self.error("fetching a value"))? {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        })
+    }
+
+    fn publish(&mut self, service: &str, port: &str) -> Result<(), launcher::Error> {
+        Ok(self.library.publish(service, port).map_err(|status| match status {
+            sys::ERR_EXISTS | sys::ERR_DUPLICATE_KEY => {
+                Error::Request { doing: "publishing a name", status, why: "the name is taken".to_owned() }
+            }
+            status => self.error("publishing a name")(status),
+        })?)
+    }
+
+    fn unpublish(&mut self, service: &str) -> Result<(), launcher::Error> {
+        Ok(self.library.unpublish(service).map_err(self.error("unpublishing a name"))?)
+    }
+
+    fn lookup(&mut self, service: &str) -> Result<Option<String>, launcher::Error> {
+        Ok(self.library.lookup(service).map_err(self.error("looking a name up"))?)
+    }
+
+    fn on_failure(&mut self, notify: Box<dyn Fn(u32) + Send>) {
+        let (nspace, own) = (self.proc.nspace.clone(), self.proc.rank);
+        self.library.watch(
+            &FAILURES,
+            Box::new(move |happened| {
+                let failed = happened.affected.filter(|proc| proc.nspace == nspace && proc.rank < WILDCARD);
+                if let Some(proc) = failed.filter(|proc| proc.rank != own) {
+                    notify(proc.rank);
+                }
+            }),
+        );
+    }
+
+    fn finalize(self: Box<Self>) -> Result<(), launcher::Error> {
+        Ok(self.library.finalize().map_err(self.error("leaving"))?)
+    }
+
+    fn abort(&mut self, exitcode: i32, message: Option<&str>) -> Result<(), launcher::Error> {
+        let asked = self.library.abort(exitcode, message.unwrap_or_default());
+        Ok(asked.map_err(self.error("aborting the job"))?)
+    }
+}
