@@ -23,10 +23,7 @@ impl HostSpec {
             Some((name, rest)) => (name, rest.strip_prefix(':')),
             None => text.split_once(':').map_or((text, None), |(name, slots)| (name, Some(slots))),
         };
-        if name.is_empty()
-            || name.starts_with('-')
-            || name.contains(|c: char| c.is_whitespace() || c.is_control())
-        {
+        if !is_name(name) {
             return Err(wrong("that is no host's name"));
         }
         let slots = match slots.map(str::parse::<usize>) {
@@ -35,6 +32,17 @@ impl HostSpec {
             Some(_) => return Err(wrong("the number of slots is no number above 0")),
         };
         Ok(Self { name: name.to_owned(), slots })
+    }
+
+    /// Hosts from `place`, those of a name as one.
+    ///
+    /// # Errors
+    /// There are none, or too many; a name is none.
+    pub(crate) fn checked(hosts: Vec<Self>, place: &str) -> anyhow::Result<Vec<Self>> {
+        if let Some(host) = hosts.iter().find(|host| !is_name(&host.name)) {
+            return Err(Error::usage(format!("{place}: '{}' is no host's name", host.name)));
+        }
+        check(hosts, place)
     }
 
     /// From `--hosts`: a comma-separated list.
@@ -69,6 +77,11 @@ impl HostSpec {
         let hosts = lines.filter(|line| !line.is_empty()).map(parse).collect::<anyhow::Result<Vec<_>>>()?;
         check(hosts, &path.display().to_string())
     }
+}
+
+fn is_name(text: &str) -> bool {
+    let is_part = |c: char| !c.is_whitespace() && !c.is_control();
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_part)
 }
 
 fn check(hosts: Vec<HostSpec>, place: &str) -> anyhow::Result<Vec<HostSpec>> {

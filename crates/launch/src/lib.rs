@@ -40,6 +40,8 @@ mod sys;
 #[cfg(feature = "controller")]
 pub mod agent;
 #[cfg(feature = "controller")]
+pub mod allocation;
+#[cfg(feature = "controller")]
 mod cause;
 #[cfg(feature = "controller")]
 mod channel;

@@ -58,7 +58,8 @@ pub enum Binding {
 pub struct Cluster {
     /// The hosts, in the order in which they get ranks.
     pub hosts: Vec<HostSpec>,
-    /// The words of the command that runs something on a host; `{host}` stands for its name.
+    /// The words of the command that runs something on a host; `{host}` stands for its name and
+    /// `{index}` for its number among the job's hosts.
     pub agent: Vec<String>,
     /// The interfaces and networks that may carry messages.
     pub rails: Option<String>,

@@ -27,12 +27,12 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts the agent of a host by the words of a command.
+    /// Starts the agent of a host, the `index`th of the job, by the words of a command.
     ///
     /// # Errors
     /// The command cannot be executed.
-    pub(crate) fn start(template: &[String], name: &str, now: Instant) -> anyhow::Result<Self> {
-        let mut command = agent_command(template, name)?;
+    pub(crate) fn start(template: &[String], index: usize, name: &str, now: Instant) -> anyhow::Result<Self> {
+        let mut command = agent_command(template, index, name)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         // What is typed at the terminal is for us; we tell the agents.
         command.process_group(0);
@@ -180,10 +180,12 @@ impl Agent {
     }
 }
 
-/// The command that starts an agent on a host.
-fn agent_command(template: &[String], host: &str) -> anyhow::Result<Command> {
+/// The command that starts an agent on a host, the `index`th of the job.
+pub(crate) fn agent_command(template: &[String], index: usize, host: &str) -> anyhow::Result<Command> {
     let own = std::env::current_exe().context("finding this program")?;
-    let mut words = template.iter().map(|word| OsString::from(word.replace("{host}", host)));
+    let mut words = template
+        .iter()
+        .map(|word| OsString::from(word.replace("{host}", host).replace("{index}", &index.to_string())));
     let program = words.next().ok_or_else(|| Error::usage("--agent: the command is empty"))?;
     // The shell behind ssh splits what it gets into words once more.
     let is_ssh = std::path::Path::new(&program).file_name().is_some_and(|name| name == "ssh");

@@ -15,7 +15,9 @@
 //! protects it. An agent that dies, closes, or is silent for [`crate::silence::SILENCE_MAX`] ends the job.
 
 mod agents;
+mod describe;
 mod inquiry;
 mod run;
 
+pub use describe::describe;
 pub use run::run;

@@ -109,7 +109,7 @@ fn job_id() -> anyhow::Result<String> {
 }
 
 /// The hosts that get ranks, and the number of each rank's host.
-fn place(spec: &JobSpec) -> anyhow::Result<(Vec<String>, Vec<usize>)> {
+pub(super) fn place(spec: &JobSpec) -> anyhow::Result<(Vec<String>, Vec<usize>)> {
     let count = spec.ranks_count();
     let Some(cluster) = &spec.cluster else {
         check_count(count)?;
@@ -189,7 +189,7 @@ impl<'s> Controller<'s> {
                     Way::Here(Box::new(host))
                 }
                 Some(cluster) => {
-                    let mut agent = Agent::start(&cluster.agent, &name, now)?;
+                    let mut agent = Agent::start(&cluster.agent, index, &name, now)?;
                     if let Some(channel) = agent.channel() {
                         watch(&epoll, channel.input.as_fd(), link_token(index))
                             .context("watching an agent")?;

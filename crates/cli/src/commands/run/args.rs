@@ -4,6 +4,7 @@ use super::coded;
 use crate::exit::Coded;
 use ayatori_core::device::{Gap, NotGap};
 use ayatori_devices::tcp::RailFilter;
+use ayatori_launch::allocation::Allocation;
 use ayatori_launch::environment;
 use ayatori_launch::hosts::HostSpec;
 use ayatori_launch::machine::hostname;
@@ -43,14 +44,18 @@ pub(crate) struct Args {
     /// Set a variable for the ranks of all programs
     #[arg(long, value_name = "NAME=VALUE")]
     genv: Vec<OsString>,
-    /// Start the ranks on these hosts, each with as many at a time as it has slots
+    /// Print what would be started where and by which commands, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Start the ranks on these hosts, each with as many at a time as it has slots [default: the hosts of the
+    /// batch system's allocation, if in one, else this machine]
     #[arg(long, value_name = "HOST[:SLOTS],…", aliases = ["host", "hostlist"])]
     hosts: Option<String>,
     /// The same from a file: a host a line
     #[arg(long, value_name = "FILE", alias = "machinefile", conflicts_with = "hosts")]
     hostfile: Option<PathBuf>,
-    /// The command that runs something on a host: '{host}' stands for its name [default: ssh without
-    /// questions]
+    /// The command that runs something on a host: '{host}' stands for its name, '{index}' for its number in
+    /// the job [default: the batch system's own, if in an allocation, else ssh without questions]
     #[arg(long, value_name = "COMMAND", env = "AYATORI_AGENT")]
     agent: Option<String>,
     /// The interfaces (eth1) and networks (10.1.0.0/16) that may carry messages between hosts [default: all
@@ -70,6 +75,13 @@ pub(crate) struct Args {
     allow_run_as_root: bool,
     #[command(flatten)]
     app: AppArgs,
+}
+
+impl Args {
+    /// Whether nothing is to be started.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
 }
 
 /// What is passed on to the library in each rank's environment.
@@ -130,7 +142,7 @@ fn gap(text: &str) -> Result<Gap, NotGap> {
 /// What each program of a job takes.
 #[derive(Debug, Default, clap::Args)]
 struct AppArgs {
-    /// Number of ranks to start [default: 1; with --hosts as many as there are slots]
+    /// Number of ranks to start [default: 1; with --hosts or in an allocation as many as there are slots]
     #[arg(short = 'n', long = "np", visible_alias = "ntasks", value_name = "N", value_parser = ranks)]
     ranks: Option<usize>,
     /// Set a variable for the ranks of this program; without a value, pass on the one there is
@@ -178,14 +190,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What is to be run.
+/// What is to be run. `allocation`: what the batch system says.
 ///
 /// # Errors
 /// The command line can be parsed and is wrong nevertheless.
-pub(super) fn job_spec(args: Args) -> anyhow::Result<JobSpec> {
-    let hosts = hosts(&args)?;
-    let slots_count = hosts.as_ref().map(|hosts| hosts.iter().map(|host| host.slots).sum());
-    let cluster = hosts.map_or(Ok(None), |hosts| cluster(&args, hosts))?;
+pub(super) fn job_spec(
+    args: Args,
+    allocation: anyhow::Result<Option<Allocation>>,
+) -> anyhow::Result<JobSpec> {
+    let place = place(&args, allocation)?;
+    let slots_count = place.as_ref().map(|place| place.hosts.iter().map(|host| host.slots).sum());
+    let cluster = place.map_or(Ok(None), |place| cluster(&args, place))?;
     let mut genv = args.library.environment();
     for pair in &args.genv {
         genv.push(variable(pair)?);
@@ -246,12 +261,37 @@ fn application(
     Ok(App { ranks_count, program })
 }
 
-/// The hosts that were named.
-fn hosts(args: &Args) -> anyhow::Result<Option<Vec<HostSpec>>> {
-    match (&args.hosts, &args.hostfile) {
-        (Some(list), _) => return HostSpec::list(list).map(Some).map_err(coded),
-        (None, Some(file)) => return HostSpec::file(file).map(Some).map_err(coded),
-        (None, None) => {}
+/// The hosts that the job is for, and how to reach them.
+struct Place {
+    hosts: Vec<HostSpec>,
+    /// How, if the batch system says it.
+    agent: Option<Vec<String>>,
+    /// What this host may be called.
+    own_name: Option<String>,
+}
+
+/// The hosts that were named, else those of the allocation; `None`: this machine.
+fn place(args: &Args, allocation: anyhow::Result<Option<Allocation>>) -> anyhow::Result<Option<Place>> {
+    let named = match (&args.hosts, &args.hostfile) {
+        (Some(list), _) => Some(HostSpec::list(list).map_err(coded)?),
+        (None, Some(file)) => Some(HostSpec::file(file).map_err(coded)?),
+        (None, None) => None,
+    };
+    // Hosts of the allocation that are named are reached as the others of it.
+    let allocation = match allocation {
+        Ok(allocation) => allocation,
+        Err(_) if named.is_some() => None,
+        Err(error) => return Err(coded(error)),
+    };
+    if let Some(hosts) = named {
+        let is_ours =
+            |names: &Allocation| hosts.iter().all(|host| names.hosts.iter().any(|own| own.name == host.name));
+        let allocation = allocation.filter(|allocation| is_ours(allocation) && !allocation.counts_hosts());
+        let (agent, own_name) = allocation.map_or((None, None), |own| (own.agent, own.own_name));
+        return Ok(Some(Place { hosts, agent, own_name }));
+    }
+    if let Some(Allocation { hosts, agent, own_name, .. }) = allocation {
+        return Ok(Some(Place { hosts, agent, own_name }));
     }
     let is_agent_typed = args.agent.is_some() && std::env::var_os("AYATORI_AGENT").is_none();
     for (is_typed, what) in [
@@ -267,16 +307,24 @@ fn hosts(args: &Args) -> anyhow::Result<Option<Vec<HostSpec>>> {
 }
 
 /// How to reach the hosts, if they are not this machine alone.
-fn cluster(args: &Args, hosts: Vec<HostSpec>) -> anyhow::Result<Option<Cluster>> {
+fn cluster(args: &Args, place: Place) -> anyhow::Result<Option<Cluster>> {
     for (option, text) in [("--rails", &args.rails), ("--no-rails", &args.no_rails)] {
         RailFilter::new(text.as_deref(), None).map_err(|error| Coded::usage(format!("{option}: {error}")))?;
     }
-    let is_here = |name: &str| matches!(name, "localhost" | "127.0.0.1" | "::1") || name == hostname();
+    let Place { hosts, agent, own_name } = place;
+    let is_here = |name: &str| {
+        matches!(name, "localhost" | "127.0.0.1" | "::1")
+            || name == hostname()
+            || own_name.as_deref() == Some(name)
+    };
     if args.agent.is_none() && hosts.iter().all(|host| is_here(&host.name)) {
         return Ok(None);
     }
-    let agent = split_words(args.agent.as_deref().unwrap_or(DEFAULT_AGENT))?;
-    if !agent.iter().any(|word| word.contains("{host}")) {
+    let agent = match (&args.agent, agent) {
+        (None, Some(agent)) => agent,
+        (typed, _) => split_words(typed.as_deref().unwrap_or(DEFAULT_AGENT))?,
+    };
+    if !agent.iter().any(|word| word.contains("{host}") || word.contains("{index}")) {
         return Err(Coded::usage(
             "--agent: the command has no {host} for the host's name, as in 'ssh {host}'",
         ));
@@ -390,7 +438,38 @@ mod tests {
     fn spec(line: &str) -> anyhow::Result<JobSpec> {
         let mut all = vec![OsString::from("run")];
         all.extend(normalise(words(line)));
-        job_spec(Run::try_parse_from(all)?.args)
+        job_spec(Run::try_parse_from(all)?.args, Ok(None))
+    }
+
+    fn in_allocation(line: &str) -> JobSpec {
+        let allocation = Allocation {
+            title: "Slurm job 7".to_owned(),
+            hosts: HostSpec::list("n1:4,n2:2").expect("hosts"),
+            agent: Some(vec!["srun".to_owned(), "{host}".to_owned()]),
+            own_name: Some("n1".to_owned()),
+        };
+        let mut all = vec![OsString::from("run")];
+        all.extend(normalise(words(line)));
+        job_spec(Run::try_parse_from(all).expect("options").args, Ok(Some(allocation))).expect("spec")
+    }
+
+    #[test]
+    fn an_allocation_gives_hosts_slots_and_the_way_to_them() {
+        let spec = in_allocation("true");
+        let cluster = spec.cluster.as_ref().expect("hosts");
+        assert_eq!((spec.ranks_count(), cluster.agent.join(" ")), (6, "srun {host}".to_owned()));
+        assert_eq!(in_allocation("-n 3 true").ranks_count(), 3);
+    }
+
+    #[test]
+    fn named_hosts_win_over_the_allocations() {
+        let agent = |line: &str| in_allocation(line).cluster.map(|cluster| cluster.agent.join(" "));
+        assert_eq!(agent("--hosts n2 true").as_deref(), Some("srun {host}"));
+        assert_eq!(agent("--hosts x true").as_deref(), Some(DEFAULT_AGENT));
+        assert_eq!(agent("--agent ssh{host} true").as_deref(), Some("ssh{host}"));
+        // This host by either of its names.
+        assert_eq!(agent("--hosts localhost:2 true"), None);
+        assert_eq!(agent("--hosts n1:2 true"), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod args;
 pub(crate) use args::{Args, normalise};
 
 use crate::exit::{Coded, Exit};
-use ayatori_launch::{agent, controller, error};
+use ayatori_launch::{agent, allocation, controller, error};
 
 /// What `ayatori agent` takes: nothing.
 #[derive(Debug, clap::Args)]
@@ -13,7 +13,12 @@ pub(crate) struct AgentArgs {}
 
 /// Starts the job and stays until it has ended.
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    let spec = args::job_spec(args)?;
+    let is_dry_run = args.is_dry_run();
+    let spec = args::job_spec(args, allocation::of_this_process())?;
+    if is_dry_run {
+        print!("{}", controller::describe(&spec).map_err(coded)?);
+        return Ok(Exit::Success);
+    }
     Ok(match controller::run(&spec).map_err(coded)? {
         0 => Exit::Success,
         code => Exit::Code(code),
