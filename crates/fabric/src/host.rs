@@ -10,6 +10,7 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
 
+use crate::broadcast::has_static_neighbours;
 use crate::dialect::{ConfigFile, flow_control};
 use crate::plan::{Attachment, HostPlan, Plan, Tagging, VlanInterface};
 
@@ -182,6 +183,26 @@ fn write_routes(script: &mut String, plan: &Plan, own: &Attachment) {
         }
     }
     *script += "ROUTES\n";
+    if has_static_neighbours(plan) {
+        write_neighbours(script, plan, own);
+    }
+}
+
+/// Nobody asks who has an address: where hosts tag, questions would take turns that no route takes, and so
+/// close circles.
+fn write_neighbours(script: &mut String, plan: &Plan, own: &Attachment) {
+    *script += "\n# The neighbours, so that no question (ARP) floods a tree.\nip -batch - <<'NEIGHBOURS'\n";
+    for peer in plan.attachments().filter(|peer| peer.rail == own.rail && peer.number != own.number) {
+        if let (Some(vid), Some(mac)) = (plan.vlan_between(own, peer), peer.mac) {
+            let prefix = own.vlan_interface_prefix();
+            let _ = writeln!(
+                script,
+                "neigh replace {} lladdr {mac} nud permanent dev {prefix}.{vid}",
+                peer.address
+            );
+        }
+    }
+    *script += "NEIGHBOURS\n";
 }
 
 /// Rails are in the same VLANs, so each hears the questions for the others' addresses.
@@ -208,6 +229,7 @@ fn prime_script(plan: &Plan) -> String {
         .replace("@MACHINE@", &plan.machine)
         .replace("@VLANS@", &vids.join(" "))
         .replace("@PORT@", &PRIMING_PORT.to_string())
+        .replace("@GAP@", &format!("{}.{:03}", plan.priming.gap_ms / 1_000, plan.priming.gap_ms % 1_000))
 }
 
 const PRIME_SCRIPT: &str = r#"#!/bin/sh
@@ -217,6 +239,8 @@ const PRIME_SCRIPT: &str = r#"#!/bin/sh
 # `ayatori plan prime` does the same.
 set -u
 vlans="@VLANS@"
+# Between two frames: by then every link has passed on one of each host, so switches need not pause for them.
+gap_s=@GAP@
 
 # The interfaces on these VLANs: name, address, broadcast address, a line each.
 interfaces() {
@@ -230,12 +254,14 @@ if [ -z "$list" ]; then
 	exit 1
 fi
 
-# Runs "$@ NAME ADDRESS BROADCAST" for all interfaces at once. 1 means that nobody answered, which is right.
+# Runs "$@ NAME ADDRESS BROADCAST" for all interfaces, one after the other begun. 1 means that nobody \
+answered, which is right.
 each() {
 	processes=
 	while read -r name address broadcast; do
 		"$@" "$name" "$address" "$broadcast" >/dev/null 2>&1 &
 		processes="$processes $!"
+		sleep $gap_s 2>/dev/null || sleep 1
 	done <<LIST
 $list
 LIST
@@ -252,13 +278,14 @@ by_arping() { busybox arping -q -U -c 1 -w 1 -I "$1" "$2"; }
 
 if command -v python3 >/dev/null 2>&1; then
 	# Frames to 255.255.255.255 leave by the interface that has the address, also where two are on one VLAN.
-	echo "$list" | python3 -I -S -c 'import socket, sys
+	echo "$list" | python3 -I -S -c 'import socket, sys, time
 for line in sys.stdin:
     _, address, _ = line.split()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
     s.bind((address, 0))
-    s.sendto(b"ayatori", ("255.255.255.255", @PORT@))'
+    s.sendto(b"ayatori", ("255.255.255.255", @PORT@))
+    time.sleep(@GAP@)'
 elif command -v ping >/dev/null 2>&1; then
 	each by_ping
 elif busybox arping --help >/dev/null 2>&1; then

@@ -33,7 +33,7 @@ pub fn two_switches_and_four_hosts() -> Plan {
         links: vec![LinkPlan { id: LinkId(0), ends: [end(0), end(1)], rate_bits_per_s: 1_000_000_000 }],
         switches: vec![switch(0, "left", vlans), switch(1, "right", vlans)],
         hosts: (0..4).map(host).collect(),
-        priming: Priming { period_s: Some(50_000) },
+        priming: Priming { period_s: Some(50_000), gap_ms: 10, link_frames_max: 4, at_once_frames_max: 4 },
         figures: Figures { diameter_switches: 2, stretch: 1.0, cable_count: 2, ..Figures::default() },
         verdicts: Verdicts::default(),
         choice: VlanChoice::BySource(vec![Some(0), Some(0), Some(1), Some(1)]),

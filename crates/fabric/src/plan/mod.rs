@@ -334,11 +334,17 @@ impl Serialize for MacAddr {
 
 /// The MAC learning procedure (the paper, section 3.2): every interface broadcasts one frame on every VLAN, so every
 /// switch knows every host on every VLAN; repeated before the entries age out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Priming {
     /// Time between two rounds, s: half the shortest aging time, so that one lost round does no harm. `None`: entries
     /// never age, prime once after each start of a switch.
     pub period_s: Option<u32>,
+    /// Time between a host's frames on two VLANs, ms.
+    pub gap_ms: u32,
+    /// Frames of one round on one direction of one link, at most.
+    pub link_frames_max: u64,
+    /// Of these at once, if all hosts begin in the same moment, at most.
+    pub at_once_frames_max: u64,
 }
 
 /// Figures of a plan. A *flow* goes from one host interface to another at another switch: one for every ordered pair.

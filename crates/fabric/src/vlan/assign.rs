@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::analysis::bisection::bisection;
+use crate::broadcast;
 use crate::description::{DescriptionError, Machine};
 use crate::dialect::capabilities_of;
 use crate::graph::{HostId, LinkId, SwitchId};
@@ -41,7 +42,7 @@ pub(super) fn assign(
         links: links(machine),
         switches: Vec::new(),
         hosts,
-        priming: Priming { period_s: None },
+        priming: Priming::default(),
         figures: figures(machine, network, judged),
         verdicts: Verdicts::default(),
         choice,
@@ -50,6 +51,10 @@ pub(super) fn assign(
     plan.switches = switches(machine, network, &plan);
     plan.priming.period_s =
         plan.switches.iter().filter_map(|switch| switch.aging_time_s).min().map(|s| s / 2);
+    let load = broadcast::priming_load(&plan);
+    plan.priming.gap_ms = load.gap_ms;
+    plan.priming.link_frames_max = load.link_frames_max;
+    plan.priming.at_once_frames_max = load.at_once_frames_max;
     check_vlan_limits(machine, chosen, &plan)?;
     plan.verdicts = verdicts(machine, network, chosen, failures, &plan);
     Ok(plan)
@@ -425,6 +430,7 @@ fn verdicts(
         address_check(machine, plan),
         pause_check(machine),
         mtu_check(plan),
+        broadcast_check(machine, plan),
     ];
     if !failures.is_empty() {
         checks.push(loss_check(machine, network, failures));
@@ -592,6 +598,56 @@ fn mtu_check(plan: &Plan) -> Check {
         }
         _ => check("mtu", Status::Holds, format!("{} bytes at every host and switch", plan.mtu_bytes), None),
     }
+}
+
+/// Broadcasts take turns that routes do not take: they are judged beside them, and what they put on a link
+/// is said.
+fn broadcast_check(machine: &Machine, plan: &Plan) -> Check {
+    let Priming { link_frames_max: frames, at_once_frames_max: at_once, gap_ms, .. } = plan.priming;
+    let bytes = at_once * broadcast::PRIMING_FRAME_BYTES;
+    let load = format!(
+        "priming puts {frames} frames of {} bytes on a link at most, {at_once} ({bytes} bytes) at once, \
+        {gap_ms} ms \
+         apart",
+        broadcast::PRIMING_FRAME_BYTES
+    );
+    if !machine.options.pause {
+        return check("broadcasts", Status::Holds, format!("without pause nothing waits; {load}"), None);
+    }
+    let turns = broadcast::turns(plan);
+    let is_asking = !broadcast::has_static_neighbours(plan);
+    if !turns.arp_cycle.is_empty() && is_asking {
+        let count = turns.arp_cycle.len();
+        let detail = format!("the questions of ARP close a circle of {count} links under load; {load}");
+        let remedy = match plan.tagging {
+            Tagging::Host => "give every host its `macs`: scripts then name all neighbours and nobody asks",
+            Tagging::Switch => "another `routing`, such as \"up-down\"",
+        };
+        return check("broadcasts", Status::Warning, detail, Some(remedy.into()));
+    }
+    if turns.priming_cycle.is_empty() {
+        let detail = format!("with ARP and priming no cycle either; {load}");
+        return check("broadcasts", Status::Holds, detail, None);
+    }
+    let ids = (0..machine.switches.len() as u32).map(SwitchId);
+    let threshold = ids.filter_map(|id| machine.switch_model(id).pause_on_bytes).min();
+    let alone = match threshold {
+        Some(threshold) if bytes < threshold => {
+            format!("alone it stays below the pause threshold, {threshold} bytes")
+        }
+        Some(threshold) => format!("it can pass the pause threshold, {threshold} bytes, by itself"),
+        None => "the description gives no pause threshold (`pause_on_bytes`)".into(),
+    };
+    let detail = format!(
+        "ARP closes no circle, priming one of {} links where they are full already; {load}: {alone}",
+        turns.priming_cycle.len()
+    );
+    check(
+        "broadcasts",
+        Status::Warning,
+        detail,
+        Some("prime while the network is not under full load".into()),
+    )
 }
 
 fn loss_check(machine: &Machine, network: &Network, failures: &[Failure]) -> Check {

@@ -48,6 +48,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                     writeln!(out, "{}: {address} to everybody", interface.name)?;
                     continue;
                 }
+                if sent_count > 0 {
+                    std::thread::sleep(Duration::from_millis(u64::from(plan.priming.gap_ms)));
+                }
                 send_from(host, &interface, address)?;
                 sent_count += 1;
             }

@@ -38,3 +38,10 @@ route replace 192.168.0.2/32 dev eth0.101 src 192.168.0.1
 route replace 192.168.0.3/32 dev eth0.102 src 192.168.0.1
 route replace 192.168.0.4/32 dev eth0.102 src 192.168.0.1
 ROUTES
+
+# The neighbours, so that no question (ARP) floods a tree.
+ip -batch - <<'NEIGHBOURS'
+neigh replace 192.168.0.2 lladdr 02:00:00:00:00:01 nud permanent dev eth0.101
+neigh replace 192.168.0.3 lladdr 02:00:00:00:00:02 nud permanent dev eth0.102
+neigh replace 192.168.0.4 lladdr 02:00:00:00:00:03 nud permanent dev eth0.102
+NEIGHBOURS
