@@ -1,10 +1,11 @@
-//! What broadcasts add to a plan: the turns that they take beside the routes, and how much the learning procedure can
-//! put on one link.
+//! What broadcasts add to a plan: the turns that they take beside the routes, and how much the learning
+//! procedure can put on one link.
 //!
-//! A broadcast follows the whole tree of its VLAN. With [`Tagging::Switch`] a host's own (ARP) go out on the VLAN of
-//! its port, so along its routes and on to where the tree ends; the learning procedure (the paper, section 3.2)
-//! broadcasts from every host on *every* VLAN, and so takes turns that no route takes. With [`Tagging::Host`] a host
-//! asks on the VLAN of each pair. 802.3x pauses a link whatever is on it, so all of these turns count for deadlock.
+//! A broadcast follows the whole tree of its VLAN. With [`Tagging::Switch`] a host's own (ARP) go out on the
+//! VLAN of its port, so along its routes and on to where the tree ends; the learning procedure (the paper,
+//! section 3.2) broadcasts from every host on *every* VLAN, and so takes turns that no route takes. With
+//! [`Tagging::Host`] a host asks on the VLAN of each pair. 802.3x pauses a link whatever is on it, so all of
+//! these turns count for deadlock.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +77,7 @@ impl Flood {
                 }
             }
         }
-        let mut below: Vec<u64> = (0..count).map(|switch| sources(switch)).collect();
+        let mut below: Vec<u64> = (0..count).map(sources).collect();
         let total = order.iter().map(|&switch| below[switch]).sum();
         for &switch in order.iter().skip(1).rev() {
             let parent = up[switch].and_then(|channel| out[switch].iter().find(|(out, _)| *out == channel));
@@ -182,7 +183,8 @@ pub fn priming_load(plan: &Plan) -> PrimingLoad {
             }
         }
     }
-    // Hosts that began at different times are at different VLANs: one frame of each host at most, whatever its VLAN.
+    // Hosts that began at different times are at different VLANs: one frame of each host at most, whatever
+    // its VLAN.
     let host_count: u64 = hosts.iter().sum();
     let link_frames_max = frames.into_iter().max().unwrap_or(0);
     let at_once = if plan.vlans.len() > 1 { host_count.min(link_frames_max) } else { at_once };
@@ -195,8 +197,8 @@ pub fn priming_load(plan: &Plan) -> PrimingLoad {
     }
 }
 
-/// Whether the hosts' scripts name every peer's MAC address, so that nobody asks (ARP). Only where hosts tag: there ARP
-/// takes turns that no route takes.
+/// Whether the hosts' scripts name every peer's MAC address, so that nobody asks (ARP). Only where hosts
+/// tag: there ARP takes turns that no route takes.
 pub fn has_static_neighbours(plan: &Plan) -> bool {
     plan.tagging == Tagging::Host && plan.attachments().all(|attachment| attachment.mac.is_some())
 }

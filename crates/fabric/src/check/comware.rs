@@ -1,4 +1,5 @@
-//! Running configurations of Comware (`display current-configuration`).
+//! Running configurations of Comware and of Huawei's VRP (`display current-configuration`), which share most
+//! words.
 
 use crate::plan::{Membership, VlanId, VlanSet};
 
@@ -41,6 +42,11 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
                 is_inside = true;
             }
             ["quit" | "return" | "#"] => is_inside = false,
+            ["vlan", "batch", list @ ..] if !is_inside => {
+                observed
+                    .declare(&vlan_set(list).map_err(|problem| format!("line {}: {problem}", index + 1))?);
+            }
+            ["mac-address", "aging-time", seconds] => observed.aging_time_s = seconds.parse().ok(),
             ["undo", "stp", "global", "enable"] | ["undo", "stp", "enable"] if !is_inside => {
                 observed.without_spanning_tree = Some(every_vlan());
             }
@@ -78,7 +84,9 @@ impl Section {
             ["undo", "shutdown"] => self.is_shut = false,
             ["flow-control"] => self.pause = true,
             ["undo", "flow-control"] => self.pause = false,
-            ["port", "link-aggregation", "group", number, ..] => self.lag = number.parse().ok(),
+            ["port", "link-aggregation", "group", number, ..] | ["eth-trunk", number] => {
+                self.lag = number.parse().ok();
+            }
             ["port", "link-type", kind] => {
                 self.link_type = match *kind {
                     "trunk" => LinkType::Trunk,
@@ -88,10 +96,14 @@ impl Section {
             }
             ["port", "access", "vlan", vlan] => self.access = Some(vlan_id(vlan)?),
             ["port", "trunk" | "hybrid", "pvid", "vlan", vlan] => self.pvid = Some(vlan_id(vlan)?),
-            ["port", "trunk", "permit", "vlan", list @ ..] => {
+            ["port", "trunk", "permit" | "allow-pass", "vlan", list @ ..]
+            | ["port", "hybrid", "tagged", "vlan", list @ ..] => {
                 vlan_set(list)?.iter().for_each(|vlan| self.tagged.insert(vlan));
             }
-            ["undo", "port", "trunk", "permit", "vlan", list @ ..]
+            ["port", "hybrid", "untagged", "vlan", list @ ..] => {
+                vlan_set(list)?.iter().for_each(|vlan| self.untagged.insert(vlan));
+            }
+            ["undo", "port", "trunk", "permit" | "allow-pass", "vlan", list @ ..]
             | ["undo", "port", "hybrid", "vlan", list @ ..] => {
                 self.remove(&vlan_set(list)?);
             }
@@ -140,7 +152,8 @@ impl Section {
 }
 
 fn interface_name(name: &str) -> InterfaceName {
-    let number = name.strip_prefix("Bridge-Aggregation").and_then(|number| number.parse().ok());
+    let number = name.strip_prefix("Bridge-Aggregation").or_else(|| name.strip_prefix("Eth-Trunk"));
+    let number = number.and_then(|number| number.parse().ok());
     number.map_or_else(|| InterfaceName::Port(name.to_owned()), InterfaceName::Lag)
 }
 

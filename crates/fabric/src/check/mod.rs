@@ -4,20 +4,27 @@
 //! differs from the plan, each [`Difference`] naming switch and port. Deliberately absent: collecting (that is `ssh`,
 //! `scp` or the lab) and repairing (that is applying the emitted configuration again).
 
+mod aruba_os_s;
 mod bridge_json;
 mod comware;
 mod difference;
+mod edgeswitch;
 mod file;
 mod ios_like;
+mod junos;
 mod learned;
 mod networkd;
+mod nvue;
 mod observed;
+mod os10;
 mod plan_json;
+mod routeros;
 #[cfg(test)]
 mod running_tests;
 mod sonic;
 #[cfg(test)]
 mod tests;
+mod uci;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,8 +41,9 @@ pub use observed::{InterfaceName, Observed, ObservedInterface, TableEntry};
 ///
 /// A file's name is the switch's name and what it holds: `left.vlan.json` (`bridge -j vlan show`), and beside it
 /// `left.link.json` (`ip -j -d link show`) and `left.fdb.json` (`bridge -j fdb show`); a folder `left` (systemd-networkd's
-/// files); `left.config_db.json` (SONiC), `left.json` (the `json` dialect), and for all others `left.cfg`, `left.conf` or
-/// `left.txt` (the running configuration, read by the switch's dialect).
+/// files); `left.config_db.json` (SONiC), `left.json` (the `json` dialect), `left.network` (OpenWrt),
+/// `left.rsc` (RouterOS), `left.set` (Junos), `left.nvue` (Cumulus), and for all others `left.cfg`,
+/// `left.conf` or `left.txt` (the running configuration, read by the switch's dialect).
 ///
 /// # Errors
 /// A file that cannot be read or understood.
@@ -52,7 +60,7 @@ pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, Read
     } else if let Some((file, text)) = load(named("json"))? {
         observed = Some(plan_json::read(&text).map_err(|problem| ReadError { file, problem })?);
     } else {
-        for kind in ["cfg", "conf", "txt"] {
+        for kind in RUNNING_KINDS {
             let Some((file, text)) = load(named(kind))? else { continue };
             let state = running_config(&text, switch).map_err(|problem| ReadError { file, problem })?;
             observed = Some(state);
@@ -77,9 +85,19 @@ pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, Read
     Ok(observed)
 }
 
+/// What the names of files end with that a switch prints as commands.
+const RUNNING_KINDS: [&str; 8] = ["cfg", "conf", "txt", "rsc", "set", "network", "nvue", "nvue.sh"];
+
 fn running_config(text: &str, switch: &SwitchPlan) -> Result<Observed, String> {
     match switch.dialect.as_str() {
-        "comware" => comware::read(text),
+        "comware" | "huawei-vrp" => comware::read(text),
+        "routeros" => routeros::read(text),
+        "cumulus-nvue" => nvue::read(text),
+        "openwrt" => uci::read(text, switch),
+        "aruba-os-s" => aruba_os_s::read(text, switch),
+        "junos-els" => junos::read(text),
+        "dell-os10" => os10::read(text),
+        "edgeswitch" => edgeswitch::read(text),
         // What the makers ship their ports with; Dell's and IOS' differ by model.
         "arista-eos" | "cisco-nxos" => ios_like::read(text, Some(false)),
         "dell-os6" | "cisco-ios" => ios_like::read(text, None),

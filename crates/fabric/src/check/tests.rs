@@ -47,9 +47,10 @@ fn what_a_dialect_writes_is_read_back_as_the_plan() {
 /// As after a failure: no tree leads over the only link any more.
 #[test]
 fn a_link_that_carries_nothing_is_written_and_read_back() {
-    for (dialect, port_name) in with_running_config()
-        .map(|dialect| (dialect, None))
-        .chain([(by_name("dell-os6").unwrap(), Some("Gi1/0/{port}"))])
+    // ArubaOS-Switch refuses: a port has to be in a VLAN.
+    let able = with_running_config().filter(|dialect| dialect.name() != "aruba-os-s");
+    for (dialect, port_name) in
+        able.map(|dialect| (dialect, None)).chain([(by_name("dell-os6").unwrap(), Some("Gi1/0/{port}"))])
     {
         let mut plan = example(dialect, port_name);
         for switch in &mut plan.switches {
@@ -62,7 +63,10 @@ fn a_link_that_carries_nothing_is_written_and_read_back() {
         assert_eq!(words(&differences), Vec::<String>::new(), "{}", dialect.name());
         // Nor is there a command that lacks its list.
         for file in dialect.emit(&plan, SwitchId(0)).unwrap().files {
-            let is_cut = |line: &str| line.trim_end().ends_with("vlan") || line.trim_end().ends_with("add");
+            let is_cut = |line: &str| {
+                let is_whole = line.starts_with("nv unset") || line.trim() == "no switchport access vlan";
+                !is_whole && (line.trim_end().ends_with("vlan") || line.trim_end().ends_with("add"))
+            };
             assert!(!file.text.lines().any(is_cut), "{}:\n{}", dialect.name(), file.text);
         }
     }
@@ -72,7 +76,10 @@ fn a_link_that_carries_nothing_is_written_and_read_back() {
 #[test]
 fn a_vlan_of_an_earlier_configuration_is_taken_off_every_planned_port() {
     let with_commands = with_running_config()
-        .filter(|dialect| !["json", "sonic", "systemd-networkd"].contains(&dialect.name()))
+        // OpenWrt's and SONiC's scripts remove what stood there; ArubaOS-Switch says that it cannot.
+        .filter(|dialect| {
+            !["json", "sonic", "systemd-networkd", "openwrt", "aruba-os-s"].contains(&dialect.name())
+        })
         .map(|dialect| (dialect, None));
     for (dialect, port_name) in with_commands.chain([(by_name("dell-os6").unwrap(), Some("Gi1/0/{port}"))]) {
         let plan = example(dialect, port_name);
@@ -88,8 +95,9 @@ fn a_vlan_of_an_earlier_configuration_is_taken_off_every_planned_port() {
         }
         let folder = collected(dialect, &plan);
         for switch in &plan.switches {
-            let before = dialect.emit(&old, switch.id).unwrap().files.remove(0).text;
-            let path = folder.path().join(format!("{}.cfg", switch.name));
+            let before = dialect.emit(&old, switch.id).unwrap().files.remove(0);
+            let path = folder.path().join(before.name);
+            let before = before.text;
             let after = std::fs::read_to_string(&path).unwrap();
             std::fs::write(&path, &before).unwrap();
             let state =
@@ -135,7 +143,8 @@ fn a_change_of_any_membership_is_named_with_switch_port_and_vlan() {
 #[test]
 fn a_vlan_that_does_not_exist_on_the_switch_is_named() {
     // Linux bridges and `json` have no list of VLANs beside the ports'.
-    let has_list = |dialect: &&dyn Dialect| !["json", "systemd-networkd"].contains(&dialect.name());
+    let has_list =
+        |dialect: &&dyn Dialect| !["json", "systemd-networkd", "openwrt"].contains(&dialect.name());
     for dialect in with_running_config().filter(has_list) {
         let plan = example(dialect, None);
         let folder = collected(dialect, &plan);
@@ -413,4 +422,26 @@ fn files_that_are_something_else_are_refused_by_name() {
         .unwrap();
     let error = read(folder.path(), dell).unwrap_err().to_string();
     assert!(error.contains("line 2: \"5000\" is no VLAN"), "{error}");
+}
+
+/// What stands on an OpenWrt switch goes in the script that merges the plan's sections.
+#[test]
+fn openwrts_script_deletes_every_vlan_before_it_merges() {
+    let dialect = by_name("openwrt").unwrap();
+    let files = dialect.emit(&example(dialect, None), SwitchId(0)).unwrap().files;
+    let script = &files.iter().find(|file| file.name == "left.uci.sh").unwrap().text;
+    let [delete, merge] = ["uci -q delete network.@bridge-vlan[0]", "uci -m import network"]
+        .map(|part| script.find(part).unwrap());
+    assert!(delete < merge, "{script}");
+}
+
+#[test]
+fn arubas_file_says_that_it_leaves_vlans_and_refuses_a_port_without_any() {
+    let dialect = by_name("aruba-os-s").unwrap();
+    let mut plan = example(dialect, None);
+    let text = dialect.emit(&plan, SwitchId(0)).unwrap().files.remove(0).text;
+    assert!(text.contains("is not removed by these commands"), "{text}");
+    plan.switches[0].lags[0].membership = Membership::default();
+    let refusal = dialect.emit(&plan, SwitchId(0)).unwrap_err().to_string();
+    assert!(refusal.contains("Trk1 would be in no VLAN"), "{refusal}");
 }

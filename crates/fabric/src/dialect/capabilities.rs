@@ -128,6 +128,82 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
         },
     ),
     (
+        "routeros",
+        Capabilities {
+            mtu_max_bytes: 9_196,
+            port_name: "ether{port}",
+            statement: "MikroTik RouterOS 7: bridge VLAN filtering puts several untagged VLANs on a port.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
+        "cumulus-nvue",
+        Capabilities {
+            mtu_max_bytes: 9_216,
+            port_name: "swp{port}",
+            statement: "Cumulus Linux 5 by NVUE: a port has one untagged VLAN, so hosts must tag.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "openwrt",
+        Capabilities {
+            sends_pause: false,
+            without_pause: "whether OpenWrt's switch chip sends pause frames depends on its driver",
+            aging_can_be_off: true,
+            port_name: "lan{port}",
+            statement: "OpenWrt with DSA: several untagged VLANs on a port.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
+        "huawei-vrp",
+        Capabilities {
+            aging_can_be_off: true,
+            mtu_max_bytes: 9_194,
+            port_name: "GigabitEthernet0/0/{port}",
+            statement: "Huawei VRP: hybrid ports put several untagged VLANs on a port.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
+        "aruba-os-s",
+        Capabilities {
+            aging_time_max_s: Some(999_960),
+            mtu_max_bytes: 9_194,
+            statement: "ArubaOS-Switch (ProCurve): a port has one untagged VLAN, so hosts must tag.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "junos-els",
+        Capabilities {
+            mtu_max_bytes: 9_198,
+            port_name: "ge-0/0/{port0}",
+            statement: "Juniper Junos with ELS: a trunk has one native VLAN, so hosts must tag.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "dell-os10",
+        Capabilities {
+            aging_can_be_off: true,
+            mtu_max_bytes: 9_194,
+            port_name: "ethernet1/1/{port}",
+            statement: "Dell OS10: a trunk has one untagged VLAN, so hosts must tag.",
+            ..HOST_TAGGED
+        },
+    ),
+    (
+        "edgeswitch",
+        Capabilities {
+            mtu_max_bytes: 9_194,
+            port_name: "0/{port}",
+            statement: "Ubiquiti EdgeSwitch: several untagged VLANs on a port.",
+            ..SWITCH_TAGGED
+        },
+    ),
+    (
         "json",
         Capabilities {
             aging_can_be_off: true,

@@ -133,7 +133,7 @@ fn write_lists(out: &mut String, command: &str, set: &VlanSet, how: &str) {
 }
 
 /// `101 to 104 110`, at most [`RANGES_MAX`] ranges each.
-fn lists(set: &VlanSet) -> Vec<String> {
+pub(super) fn lists(set: &VlanSet) -> Vec<String> {
     let ranges: Vec<String> = set
         .ranges()
         .map(|(first, last)| if first == last { first.to_string() } else { format!("{first} to {last}") })

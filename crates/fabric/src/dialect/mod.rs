@@ -5,16 +5,24 @@
 //! to change; it never writes something near to it.
 
 mod arista_eos;
+mod aruba_os_s;
 mod capabilities;
 mod cisco_ios;
 mod cisco_nxos;
 mod comware;
+mod cumulus_nvue;
+mod dell_os10;
 mod dell_os6;
+mod edgeswitch;
 #[cfg(test)]
 pub(crate) mod golden_tests;
+mod huawei_vrp;
 mod ios_family;
 mod json;
+mod junos_els;
 mod linux_bridge;
+mod openwrt;
+mod routeros;
 mod sonic;
 mod systemd_networkd;
 mod text;
@@ -22,13 +30,21 @@ mod text;
 pub(crate) use text::flow_control;
 
 pub use arista_eos::AristaEos;
+pub use aruba_os_s::ArubaOsS;
 pub use capabilities::{Capabilities, KNOWN, capabilities_of};
 pub use cisco_ios::CiscoIos;
 pub use cisco_nxos::CiscoNxos;
 pub use comware::Comware;
+pub use cumulus_nvue::CumulusNvue;
 pub use dell_os6::DellOs6;
+pub use dell_os10::DellOs10;
+pub use edgeswitch::EdgeSwitch;
+pub use huawei_vrp::HuaweiVrp;
 pub use json::Json;
+pub use junos_els::JunosEls;
 pub use linux_bridge::{LinuxBridge, bridge_name, lag_name};
+pub use openwrt::OpenWrt;
+pub use routeros::RouterOs;
 pub use sonic::Sonic;
 pub use systemd_networkd::SystemdNetworkd;
 
@@ -86,8 +102,25 @@ pub struct Refusal {
 }
 
 /// All dialects.
-pub const ALL: &[&dyn Dialect] =
-    &[&DellOs6, &Comware, &LinuxBridge, &SystemdNetworkd, &AristaEos, &CiscoNxos, &CiscoIos, &Sonic, &Json];
+pub const ALL: &[&dyn Dialect] = &[
+    &DellOs6,
+    &Comware,
+    &LinuxBridge,
+    &SystemdNetworkd,
+    &AristaEos,
+    &CiscoNxos,
+    &CiscoIos,
+    &Sonic,
+    &RouterOs,
+    &CumulusNvue,
+    &OpenWrt,
+    &HuaweiVrp,
+    &ArubaOsS,
+    &JunosEls,
+    &DellOs10,
+    &EdgeSwitch,
+    &Json,
+];
 
 /// A dialect by its name.
 pub fn by_name(name: &str) -> Option<&'static dyn Dialect> {

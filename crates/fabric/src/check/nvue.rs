@@ -1,0 +1,112 @@
+//! Cumulus Linux: NVUE commands, as `nv config show -o commands` prints them or as they were entered.
+
+use crate::plan::{VlanId, VlanSet};
+
+use super::ios_like::vlan_set;
+use super::observed::{InterfaceName, Observed, ObservedInterface, every_vlan};
+
+pub(super) fn read(text: &str) -> Result<Observed, String> {
+    let mut observed = Observed { knows_lags: true, ..Observed::default() };
+    observed.without_spanning_tree = Some(VlanSet::new());
+    let mut count = 0;
+    for (index, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = |problem: String| format!("line {}: {problem}", index + 1);
+        count += usize::from(words.first() == Some(&"nv"));
+        match words.as_slice() {
+            ["nv", "set", "bridge", "domain", _, rest @ ..] => domain(&mut observed, rest).map_err(at)?,
+            ["nv", "unset", "bridge", "domain", _, "vlan"] => observed.vlans = Some(VlanSet::new()),
+            ["nv", "unset", "interface", names, "bridge", ..] => {
+                for name in expanded(names) {
+                    interface(&mut observed, &name).membership = Default::default();
+                }
+            }
+            ["nv", "set", "interface", names, rest @ ..] => {
+                for name in expanded(names) {
+                    setting(&mut observed, &name, rest).map_err(at)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    if count == 0 {
+        return Err("has no `nv` command: collect `nv config show -o commands`".into());
+    }
+    for found in observed.interfaces.values_mut() {
+        // What leaves untagged is in the list of VLANs, too.
+        found.membership.tagged = found.membership.tagged.difference(&found.membership.untagged);
+        found.pause.get_or_insert(false);
+    }
+    Ok(observed)
+}
+
+fn domain(observed: &mut Observed, words: &[&str]) -> Result<(), String> {
+    match words {
+        ["vlan", list] => observed.declare(&vlan_set(list)?),
+        ["ageing", seconds] => observed.aging_time_s = seconds.parse().ok(),
+        ["stp", "state", state] => {
+            let off = if *state == "down" { every_vlan() } else { VlanSet::new() };
+            observed.without_spanning_tree = Some(off);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn setting(observed: &mut Observed, name: &str, words: &[&str]) -> Result<(), String> {
+    let id =
+        |word: &str| word.parse().ok().and_then(VlanId::new).ok_or_else(|| format!("{word:?} is no VLAN"));
+    match words {
+        ["bond", "member", members] => {
+            let InterfaceName::Lag(number) = interface_name(name) else { return Ok(()) };
+            for member in expanded(members) {
+                interface(observed, &member).lag = Some(number);
+            }
+        }
+        ["link", "state", state] => interface(observed, name).is_shut = *state == "down",
+        ["qos", "link-pause", "profile", ..] => interface(observed, name).pause = Some(true),
+        ["bridge", "domain", _, "untagged", "none"] => {
+            let membership = &mut interface(observed, name).membership;
+            membership.pvid = None;
+            membership.untagged = VlanSet::new();
+        }
+        ["bridge", "domain", _, "untagged" | "access", vlan] => {
+            let vlan = id(vlan)?;
+            let membership = &mut interface(observed, name).membership;
+            membership.pvid = Some(vlan);
+            membership.untagged = [vlan].into_iter().collect();
+        }
+        ["bridge", "domain", _, "vlan", list] => {
+            let set = vlan_set(list)?;
+            let membership = &mut interface(observed, name).membership;
+            set.iter().for_each(|vlan| membership.tagged.insert(vlan));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn interface_name(name: &str) -> InterfaceName {
+    let number = name.strip_prefix("bond").and_then(|number| number.parse().ok());
+    number.map_or_else(|| InterfaceName::Port(name.to_owned()), InterfaceName::Lag)
+}
+
+fn interface<'a>(observed: &'a mut Observed, name: &str) -> &'a mut ObservedInterface {
+    observed.interfaces.entry(interface_name(name)).or_default()
+}
+
+/// `swp1-3,swp7` is swp1, swp2, swp3 and swp7.
+fn expanded(names: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for part in names.split(',') {
+        let digits_at = part.find(|letter: char| letter.is_ascii_digit()).unwrap_or(part.len());
+        let (letters, numbers) = part.split_at(digits_at);
+        match numbers.split_once('-').map(|(first, last)| (first.parse::<u16>(), last.parse::<u16>())) {
+            Some((Ok(first), Ok(last))) => {
+                all.extend((first..=last).map(|number| format!("{letters}{number}")))
+            }
+            _ => all.push(part.to_owned()),
+        }
+    }
+    all
+}
