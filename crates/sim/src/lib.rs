@@ -31,6 +31,7 @@
 pub mod cluster;
 pub mod fuzz;
 pub mod goal;
+pub mod host;
 pub mod machine;
 pub mod network;
 mod planned;

@@ -5,13 +5,17 @@
 //! shared out evenly over the cables that feed it. What of a description the simulator does not model is
 //! listed in [`Simulated::notes`], so that no number is silently without effect.
 
+use std::rc::Rc;
+
 use ayatori_fabric::description::{
-    LagHash as DescribedHash, Machine, RouterModel, Routing as Asked, SwitchModel, Switching as Described,
+    HostModel, LagHash as DescribedHash, Machine, NicModel, NicTransfer, RouterModel, Routing as Asked,
+    SwitchModel, Switching as Described, Waiting,
 };
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Dateline, DimensionOrder, Method, Routing, RoutingError, Table, TieRule};
 
 use crate::cluster;
+use crate::host::Model;
 use crate::network::{
     Arbitration, BuildError, Config, CrossbarInputs, LagHash, Network, NicOrder, Probe, Queueing,
     SharedBuffer, Switching,
@@ -318,6 +322,7 @@ pub fn tofu_torus<P: Probe>(extents: &[u32], nic_count: u16, probe: P) -> Result
 /// [`cluster::Config`]'s default. Adds to `notes` what is given and not modelled.
 pub fn cluster_config(
     machine: &Machine,
+    network: &Config,
     processes_per_host: u32,
     notes: &mut Vec<String>,
 ) -> cluster::Config {
@@ -328,29 +333,29 @@ pub fn cluster_config(
     set(&mut config.receive_ps, host.software.receive_ps);
     set(&mut config.copy_bytes_per_s, host.software.copy_bytes_per_s);
     set(&mut config.memory_bytes_per_s, host.memory_bytes_per_s);
+    config.software = cluster::Software::of(&host.software, host.cache_bytes.unwrap_or(0));
+    config.hardware = Model::of(host, network.payload_max_bytes()).map(Rc::new);
     if let Some(nic) = host.nics.first() {
-        let given = nic.command_ps.unwrap_or(0) + nic.dma_setup_ps.unwrap_or(0);
-        set(&mut config.command_ps, (given > 0).then_some(given));
+        let setup_ps = if config.hardware.is_some() { 0 } else { nic.dma_setup_ps.unwrap_or(0) };
+        let given = nic.command_ps.unwrap_or(0) + setup_ps;
+        let says_stages = !nic.send_stages.is_empty();
+        set(&mut config.command_ps, (given > 0 || says_stages).then_some(given));
         let mtu_bytes = nic.mtu_bytes;
         config.profile = nic.device.map(|device| cluster::Profile { device, mtu_bytes });
-        if host.nics.iter().any(|other| other.device != nic.device) {
-            notes.push(format!("all NICs are simulated as the device of {}", nic.name));
+        config.eager_bytes_max = nic.eager_bytes_max.map_or(config.eager_bytes_max, |bytes| bytes as usize);
+        config.packet_bytes_max = nic.packet_bytes_max.map(|bytes| bytes as usize);
+        config.transfer = match nic.transfer {
+            Some(NicTransfer::Put) => cluster::Transfer::Put,
+            Some(NicTransfer::Packets) => cluster::Transfer::Packets,
+            Some(NicTransfer::Get) | None => config.transfer,
+        };
+        let driven = |nic: &NicModel| {
+            (nic.device, nic.eager_bytes_max, nic.packet_bytes_max, nic.transfer, nic.command_ps)
+        };
+        if host.nics.iter().any(|other| driven(other) != driven(nic)) {
+            notes.push(format!("all NICs are simulated as driven like {}", nic.name));
         }
-        let unmodelled = [
-            ("bus rates of NICs", nic.bus_bytes_per_s),
-            ("packet times of NICs", nic.packet_ps),
-            (
-                "NUMA nodes of NICs",
-                host.nics.iter().map(|nic| u64::from(nic.numa_node)).find(|&node| node > 0),
-            ),
-            ("NUMA distances", host.numa_hop_ps.or(host.numa_link_bytes_per_s)),
-            ("system calls", host.software.system_call_ps),
-            ("interrupts", host.software.interrupt_ps),
-            ("context switches", host.software.context_switch_ps),
-            ("matching times", host.software.match_ps),
-        ];
-        let given = unmodelled.iter().filter(|(_, value)| value.is_some());
-        notes.extend(given.map(|(what, _)| format!("{what} are not simulated yet")));
+        note_host(host, &config, notes);
     }
     let core_count = host.socket_count * host.cores_per_socket_count;
     if processes_per_host > core_count {
@@ -363,6 +368,51 @@ pub fn cluster_config(
     }
     config
 }
+
+/// What is given for a host and has no effect.
+fn note_host(host: &HostModel, config: &cluster::Config, notes: &mut Vec<String>) {
+    let software = &host.software;
+    if config.hardware.is_none() {
+        let given =
+            [host.memory_ps, host.numa_hop_ps, host.numa_link_bytes_per_s].iter().any(Option::is_some);
+        let far = host.nics.iter().any(|nic| nic.numa_node > 0);
+        if given || far {
+            notes.push("NUMA distances are not simulated without buses or stages of NICs".into());
+        }
+        if host.nics.iter().any(|nic| nic.buffer_bytes.is_some()) {
+            notes.push("buffers of NICs are not simulated without buses or stages".into());
+        }
+    }
+    let calls = software.send_system_calls + software.receive_system_calls;
+    let unused = [
+        (
+            "system_call_ns",
+            software.system_call_ps.is_some() && calls == 0,
+            "system calls are counted nowhere",
+        ),
+        ("interrupt_ns", software.interrupt_ps.is_some() && software.waiting == Waiting::Poll, POLLS),
+        (
+            "context_switch_ns",
+            software.context_switch_ps.is_some() && software.waiting == Waiting::Poll,
+            POLLS,
+        ),
+        (
+            "thread_switch_ns",
+            software.thread_switch_ps.is_some() && software.waiting != Waiting::Thread,
+            NO_THREAD,
+        ),
+        (
+            "cache_mib",
+            host.cache_bytes.is_some() && software.hot_copy_bytes_per_s.is_none(),
+            "hot_copy_gbytes_per_s is not given",
+        ),
+    ];
+    let given = unused.iter().filter(|(_, is_unused, _)| *is_unused);
+    notes.extend(given.map(|(key, _, why)| format!("{key} has no effect: {why}")));
+}
+
+const POLLS: &str = "processes poll";
+const NO_THREAD: &str = "no thread waits for processes";
 
 #[cfg(test)]
 mod tests {
@@ -391,8 +441,8 @@ mod tests {
         let notes = |text: &str, from: &str, to: &str| {
             assert!(text.contains(from), "{from}");
             let machine = Machine::parse("test.toml", &text.replace(from, to)).unwrap();
-            let Simulated { mut notes, .. } = simulate(&machine, NoProbe).unwrap();
-            let _ = cluster_config(&machine, 2, &mut notes);
+            let Simulated { mut notes, network } = simulate(&machine, NoProbe).unwrap();
+            let _ = cluster_config(&machine, network.config(), 2, &mut notes);
             notes.join("; ")
         };
         let supernova = include_str!("../../../machines/supernova.toml");
@@ -409,7 +459,13 @@ mod tests {
             ),
             (supernova, "price = 2000", "pause_on_bytes = 100000", "pause above 100000 B"),
             (supernova, "sockets = 2", "sockets = 1", "2 processes on hosts of 1 cores"),
-            (supernova, "rate_gbps = 1 }", "rate_gbps = 1, bus_gbytes_per_s = 1 }", "bus rates of NICs"),
+            (supernova, "sockets = 2", "sockets = 2\nnuma_hop_ns = 50", "NUMA distances are not simulated"),
+            (
+                supernova,
+                "sockets = 2",
+                "sockets = 2\nsoftware = { interrupt_ns = 50 }",
+                "interrupt_ns has no",
+            ),
             (
                 fx10,
                 "pause = false  ",

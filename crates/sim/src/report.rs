@@ -78,7 +78,7 @@ pub struct HostReport {
 impl HostReport {
     /// Looks at a run of a cluster.
     pub fn of(report: &ClusterReport) -> HostReport {
-        let Usage { busy_ps, computing_ps, memory_busy_ps } = &report.usage;
+        let Usage { busy_ps, computing_ps, memory_busy_ps, .. } = &report.usage;
         let elapsed_ps = report.elapsed_ps.max(1) as f64;
         let most = |values: &[u64]| {
             let most = (0..values.len()).max_by_key(|&index| (values[index], std::cmp::Reverse(index)));

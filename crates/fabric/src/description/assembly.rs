@@ -5,8 +5,9 @@ use crate::plan::{MacAddr, PortNumber};
 use crate::topology::{Cable, Topology};
 
 use super::cables::Wiring;
+use super::hosts::{HostModel, host_model};
 use super::machine::{Host, Machine, Places, Switch};
-use super::models::{HostModel, SwitchModel, host_model, model_named, switch_model};
+use super::models::{SwitchModel, model_named, switch_model};
 use super::options::{PlanOptions, options};
 use super::reader::{Located, Result, Section, check_name};
 use super::shape;

@@ -6,8 +6,9 @@ use crate::graph::{Graph, HostId, LinkSpec, Node, SwitchId};
 use crate::plan::{MacAddr, PortNumber};
 
 use super::error::{DescriptionError, suggest};
+use super::hosts::{HostModel, NicsAs};
 use super::machine::{Host, HostLink, Switch};
-use super::models::{HostModel, LagHash, NicsAs, PortNames, SwitchModel, Switching};
+use super::models::{LagHash, PortNames, SwitchModel, Switching};
 use super::reader::{Located, Place, Result, Section};
 
 /// Problem and remedy, to be given a place by whoever knows it.

@@ -8,7 +8,8 @@ use crate::plan::{MacAddr, PortNumber};
 use crate::topology::Topology;
 
 use super::error::{DescriptionError, Source};
-use super::models::{HostModel, SwitchModel};
+use super::hosts::HostModel;
+use super::models::SwitchModel;
 use super::options::PlanOptions;
 
 /// A machine, checked. See the module's documentation.

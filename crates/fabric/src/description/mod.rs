@@ -33,6 +33,7 @@ mod assembly;
 mod cables;
 mod change;
 mod error;
+mod hosts;
 mod machine;
 mod models;
 mod options;
@@ -48,11 +49,12 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 pub use error::DescriptionError;
-pub use machine::{Host, HostLink, Machine, Switch};
-pub use models::{
-    FastPorts, HostModel, LagHash, NicDevice, NicModel, NicsAs, PortNames, RouterModel, SoftwareCosts,
-    SwitchModel, Switching,
+pub use hosts::{
+    Burst, BusKind, BusModel, HostModel, NicDevice, NicModel, NicTransfer, NicsAs, SoftwareCosts, StageModel,
+    Waiting,
 };
+pub use machine::{Host, HostLink, Machine, Switch};
+pub use models::{FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};
 pub use options::{Grouping, PlanOptions, Routing, TaggingOption};
 
 use error::Source;

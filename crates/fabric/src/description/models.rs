@@ -1,20 +1,20 @@
-//! Makes of switches and hosts: `[switch_models.NAME]` and `[host_models.NAME]`.
+//! Makes of switches: `[switch_models.NAME]`. Those of hosts are in `hosts`.
 
 use std::fmt::Write as _;
 
 use crate::dialect::{Capabilities, KNOWN, capabilities_of};
-use crate::plan::{INTERFACE_NAME_BYTES_MAX, PortNumber};
+use crate::plan::PortNumber;
 use crate::routing::Dateline;
 
 use super::error::suggest;
-use super::reader::{Located, Result, Section, check_name};
+use super::reader::{Located, Result, Section};
 
-const GIGA: f64 = 1e9;
-const PS_PER_NS: f64 = 1e3;
+pub(super) const GIGA: f64 = 1e9;
+pub(super) const PS_PER_NS: f64 = 1e3;
 /// 0.001 to 10,000 Gbit/s: outside it, somebody has mistaken the unit.
-const RATE_GBPS: (f64, f64) = (0.001, 10_000.0);
+pub(super) const RATE_GBPS: (f64, f64) = (0.001, 10_000.0);
 /// Up to one second.
-const TIME_NS: (f64, f64) = (0.0, 1e9);
+pub(super) const TIME_NS: (f64, f64) = (0.0, 1e9);
 
 /// A make of switch, or of the router inside a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,95 +158,6 @@ pub struct RouterModel {
     pub switch_allocation_ps: u64,
     /// Switch traversal (ST) of a flit, ps.
     pub switch_traversal_ps: u64,
-}
-
-/// A make of host.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HostModel {
-    /// Its name in the description.
-    pub name: String,
-    /// Processor sockets.
-    pub socket_count: u32,
-    /// Cores of a socket.
-    pub cores_per_socket_count: u32,
-    /// NUMA nodes, spread evenly over the sockets.
-    pub numa_node_count: u32,
-    /// Memory of the whole host, bytes.
-    pub memory_bytes: Option<u64>,
-    /// Memory bandwidth of one NUMA node, bytes/s.
-    pub memory_bytes_per_s: Option<u64>,
-    /// Added time of an access to another NUMA node, ps.
-    pub numa_hop_ps: Option<u64>,
-    /// Bandwidth to another NUMA node, bytes/s.
-    pub numa_link_bytes_per_s: Option<u64>,
-    /// Its NICs, at least one.
-    pub nics: Vec<NicModel>,
-    /// Whether several NICs are one bond (a LAG at the switch) or a rail each.
-    pub nics_as: NicsAs,
-    /// What communication costs its processors.
-    pub software: SoftwareCosts,
-}
-
-/// How a host uses several NICs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NicsAs {
-    /// Each with an address of its own.
-    Rails,
-    /// One interface, traffic spread by hash: what Misc's hosts did (the paper, section 4.2.1).
-    Bond,
-}
-
-/// A NIC.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NicModel {
-    /// The interface's name.
-    pub name: String,
-    /// Rate in each direction, bit/s.
-    pub rate_bits_per_s: u64,
-    /// The NUMA node it hangs on.
-    pub numa_node: u32,
-    /// Largest payload of a frame, bytes.
-    pub mtu_bytes: u32,
-    /// Rate of the bus to memory, bytes/s.
-    pub bus_bytes_per_s: Option<u64>,
-    /// Time for a DMA to be set up, ps.
-    pub dma_setup_ps: Option<u64>,
-    /// Time from a command written by the host until the NIC has seen it, ps.
-    pub command_ps: Option<u64>,
-    /// Fixed time for every packet, ps.
-    pub packet_ps: Option<u64>,
-    /// The device of the library that it is driven by, for the simulator.
-    pub device: Option<NicDevice>,
-}
-
-/// A device of the library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NicDevice {
-    /// `tcp`: packets over a connection that may break.
-    Tcp,
-    /// `shm`: packets through shared memory, and copies by the kernel.
-    Shm,
-    /// `rdma`: puts and gets by the NIC.
-    Rdma,
-}
-
-/// Host software costs; those not given are the simulator's defaults.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SoftwareCosts {
-    /// One system call, ps.
-    pub system_call_ps: Option<u64>,
-    /// One interrupt, ps.
-    pub interrupt_ps: Option<u64>,
-    /// One context switch, ps.
-    pub context_switch_ps: Option<u64>,
-    /// Copying, bytes/s.
-    pub copy_bytes_per_s: Option<u64>,
-    /// One message sent, whatever its length, ps.
-    pub send_ps: Option<u64>,
-    /// One message received, whatever its length, ps.
-    pub receive_ps: Option<u64>,
-    /// One step through a matching queue, ps.
-    pub match_ps: Option<u64>,
 }
 
 pub(super) fn switch_model(name: &Located<String>, section: Section<'_>) -> Result<SwitchModel> {
@@ -439,99 +350,6 @@ fn router(section: Section<'_>) -> Result<RouterModel> {
     }
     section.finish()?;
     Ok(model)
-}
-
-pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result<HostModel> {
-    let s = &section;
-    let socket_count = s.count("sockets", 1..=64)?.unwrap_or(1) as u32;
-    let numa_node_count = s.count("numa_nodes", 1..=256)?.unwrap_or(u64::from(socket_count)) as u32;
-    let nics: Result<Vec<NicModel>> =
-        s.sections("nic")?.into_iter().map(|nic_section| nic(nic_section, numa_node_count)).collect();
-    let nics = nics?;
-    if nics.is_empty() {
-        return Err(s.error_here("has no NIC", "add `nic = [{ name = \"eth0\", rate_gbps = 1 }]`"));
-    }
-    check_nics(s, &nics)?;
-    let nics_as = match s.choice("nics_as", &["rails", "bond"])? {
-        Some(1) => NicsAs::Bond,
-        _ => NicsAs::Rails,
-    };
-    if nics_as == NicsAs::Bond && nics.iter().any(|nic| nic.rate_bits_per_s != nics[0].rate_bits_per_s) {
-        let problem = "a bond of NICs with unequal rates would be as slow as the slowest";
-        return Err(s.error("nics_as", problem, "use \"rails\", or NICs of one rate"));
-    }
-    let per_s = |key| s.scaled(key, GIGA, 1e-3, 1e6);
-    let model = HostModel {
-        name: name.value.clone(),
-        socket_count,
-        cores_per_socket_count: s.count("cores_per_socket", 1..=4096)?.unwrap_or(1) as u32,
-        numa_node_count,
-        memory_bytes: s.scaled("memory_gib", (1_u64 << 30) as f64, 1e-3, 1e6)?,
-        memory_bytes_per_s: per_s("memory_gbytes_per_s")?,
-        numa_hop_ps: s.scaled("numa_hop_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
-        numa_link_bytes_per_s: per_s("numa_link_gbytes_per_s")?,
-        nics,
-        nics_as,
-        software: s.section("software")?.map(software).transpose()?.unwrap_or_default(),
-    };
-    section.finish()?;
-    Ok(model)
-}
-
-fn check_nics(s: &Section<'_>, nics: &[NicModel]) -> Result<()> {
-    for (index, nic) in nics.iter().enumerate() {
-        if nics[..index].iter().any(|earlier| earlier.name == nic.name) {
-            let problem = format!("two NICs are called {:?}", nic.name);
-            return Err(s.error("nic", problem, "give every NIC its own name"));
-        }
-    }
-    Ok(())
-}
-
-fn nic(section: Section<'_>, numa_node_count: u32) -> Result<NicModel> {
-    let s = &section;
-    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
-    let name = s.name("name", "\"eth0\"")?;
-    if name.value.len() > INTERFACE_NAME_BYTES_MAX || check_name(&name.value).is_err() {
-        let problem = format!("{:?} cannot be the name of a Linux network interface", name.value);
-        return Err(s.error_at("name", &name, problem, "use at most 15 letters, digits, `.`, `_` and `-`"));
-    }
-    let numa_node = s.count("numa_node", 0..=255)?.unwrap_or(0) as u32;
-    if numa_node >= numa_node_count {
-        let problem = format!("the host has no NUMA node {numa_node}");
-        return Err(s.error("numa_node", problem, format!("use 0 to {}", numa_node_count - 1)));
-    }
-    let model = NicModel {
-        name: name.value,
-        rate_bits_per_s: s.required_scaled("rate_gbps", GIGA, RATE_GBPS, "1")?,
-        numa_node,
-        mtu_bytes: s.count("mtu_bytes", 68..=65_535)?.unwrap_or(1500) as u32,
-        bus_bytes_per_s: s.scaled("bus_gbytes_per_s", GIGA, 1e-3, 1e6)?,
-        dma_setup_ps: time("dma_setup_ns")?,
-        command_ps: time("command_ns")?,
-        packet_ps: time("packet_ns")?,
-        device: s
-            .choice("device", &["tcp", "shm", "rdma"])?
-            .map(|choice| [NicDevice::Tcp, NicDevice::Shm, NicDevice::Rdma][choice]),
-    };
-    section.finish()?;
-    Ok(model)
-}
-
-fn software(section: Section<'_>) -> Result<SoftwareCosts> {
-    let s = &section;
-    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
-    let costs = SoftwareCosts {
-        system_call_ps: time("system_call_ns")?,
-        interrupt_ps: time("interrupt_ns")?,
-        context_switch_ps: time("context_switch_ns")?,
-        copy_bytes_per_s: s.scaled("copy_gbytes_per_s", GIGA, 1e-3, 1e6)?,
-        send_ps: time("send_ns")?,
-        receive_ps: time("receive_ns")?,
-        match_ps: time("match_ns")?,
-    };
-    section.finish()?;
-    Ok(costs)
 }
 
 /// The model a key names.

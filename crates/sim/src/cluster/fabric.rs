@@ -9,18 +9,26 @@ use std::collections::{BTreeMap, VecDeque};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, RemoteRegion, Token, profiles};
 
+use super::pipeline::{Hardware, SEGMENT};
 use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
 use crate::trace::{Activity, Trace};
 
-/// Timer tokens carry two bits of kind.
-pub(super) const PROCESS_COUNT_MAX: u64 = 1 << 30;
-const KIND_BITS: u32 = 30;
+/// Timer tokens carry three bits of kind.
+pub(super) const PROCESS_COUNT_MAX: u64 = 1 << 29;
+const KIND_BITS: u32 = 29;
 const WAKE: u32 = 0;
 const LAUNCH: u32 = 1;
 const ARRIVE: u32 = 2;
 const DUE: u32 = 3;
+pub(super) const STAGE: u32 = 4;
+pub(super) const FREE: u32 = 5;
+
+/// A timer's token.
+pub(super) fn token_of(kind: u32, index: u32) -> u32 {
+    kind << KIND_BITS | index
+}
 
 /// Clocks stop here, ps: 53 days. Whoever gets so far has computed for too long.
 pub(super) const TIME_MAX_PS: u64 = 1 << 62;
@@ -60,16 +68,31 @@ pub(super) struct Flight {
     ready_ps: u64,
     /// The connection it belongs to, of a rail that can break; what an earlier one carried is lost.
     epoch: u32,
+    /// What its NIC has not yet taken up, where NICs have stages.
+    pub(super) unsent_bytes: u64,
+    /// Segments that are not yet there.
+    pub(super) unfinished_count: u32,
     pub(super) cargo: Cargo,
 }
 
 impl Flight {
     /// What the network carries of it, beside its own headers.
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         match &self.cargo {
             Cargo::Packet { bytes, virtual_bytes, .. } => (bytes.len() + virtual_bytes) as u64,
             Cargo::GetData(access) | Cargo::PutData(access) => access.local.len() as u64,
             Cargo::GetRequest(_) | Cargo::PutDone(..) => 0,
+        }
+    }
+
+    /// The put or get that it is of.
+    pub(super) fn access(&self) -> Option<&Access> {
+        match &self.cargo {
+            Cargo::Packet { .. } => None,
+            Cargo::GetRequest(access)
+            | Cargo::GetData(access)
+            | Cargo::PutData(access)
+            | Cargo::PutDone(access, _) => Some(access),
         }
     }
 }
@@ -98,6 +121,10 @@ struct Seat {
     /// How long it was busy in all, and for how much of that it computed.
     busy_ps: u64,
     computing_ps: u64,
+    /// In the operating system: calls, interrupts, switches.
+    kernel_ps: u64,
+    /// What the workload goes through from one use of a buffer to the next.
+    working_set_bytes: u64,
     inbox: VecDeque<Arrived>,
     /// Whether it stands in the line of the runnable, or a timer will put it there.
     woken: bool,
@@ -137,6 +164,7 @@ pub(super) struct Fabric {
     /// one is made when somebody sends, and takes no time.
     epochs: BTreeMap<(u32, u32, u8), u32>,
     runnable: VecDeque<u32>,
+    pub(super) hardware: Option<Hardware>,
 }
 
 /// What a slot and the bulk lines of a shared memory ring hold by default, bytes.
@@ -158,7 +186,7 @@ fn rails(network: &Network<Option<Trace>>, config: &Config, nic_count: usize) ->
     }
     let memory = RailCapabilities {
         name: "memory",
-        packet_bytes_max: config.eager_bytes_max + 4_096,
+        packet_bytes_max: config.packet_bytes_max.unwrap_or(config.eager_bytes_max + 4_096),
         eager_bytes_max: config.eager_bytes_max,
         put: config.transfer == Transfer::Put,
         get: config.transfer == Transfer::Get,
@@ -168,8 +196,9 @@ fn rails(network: &Network<Option<Trace>>, config: &Config, nic_count: usize) ->
         latency_ps,
         ..RailCapabilities::default()
     };
-    let nic = |nic| RailCapabilities {
+    let nic = |nic: usize| RailCapabilities {
         name: "nic",
+        numa_node: config.hardware.as_ref().and_then(|model| Some(model.buses[model.nics.get(nic)?.bus].1)),
         bandwidth_bytes_per_s: rate(nic),
         // More than the memory's, so that processes of one host use that.
         latency_ps: config.memory_latency_ps + config.command_ps + 1,
@@ -186,7 +215,7 @@ impl Fabric {
         // Rails are the same for all: as many as every host has.
         let fewest_nics = nic_counts.min().unwrap_or(0);
         let nic_count = match config.nic_use {
-            NicUse::All => fewest_nics,
+            NicUse::All | NicUse::Only(_) => fewest_nics,
             NicUse::OneEach => fewest_nics.min(1),
         };
         let rails = rails(&network, &config, nic_count);
@@ -202,6 +231,7 @@ impl Fabric {
             serial: 0,
             epochs: BTreeMap::new(),
             runnable: VecDeque::new(),
+            hardware: Hardware::new(&config, host_count),
             gaps: BTreeMap::new(),
             rails,
             config,
@@ -269,7 +299,7 @@ impl Fabric {
     pub(super) fn nic_of(&self, rank: u32, nic: u16) -> NicId {
         let host = ayatori_fabric::graph::HostId(self.host_of(rank));
         let nic = match self.config.nic_use {
-            NicUse::All => nic,
+            NicUse::All | NicUse::Only(_) => nic,
             NicUse::OneEach => {
                 let nic_count = self.network.graph().port_count(host.into()) as u32;
                 (rank % self.config.processes_per_host % nic_count) as u16
@@ -310,12 +340,29 @@ impl Fabric {
         Usage {
             busy_ps: self.seats.iter().map(|seat| seat.busy_ps).collect(),
             computing_ps: self.seats.iter().map(|seat| seat.computing_ps).collect(),
+            kernel_ps: self.seats.iter().map(|seat| seat.kernel_ps).collect(),
+            units: self.hardware.as_ref().map(Hardware::usage).unwrap_or_default(),
             memory_busy_ps: self.memory_busy_ps.clone(),
         }
     }
 
-    pub(super) fn copy_ps(&self, bytes: usize) -> u64 {
-        (bytes as u128 * 1_000_000_000_000 / u128::from(self.config.copy_bytes_per_s)) as u64
+    /// The process is busy in the operating system for so long.
+    pub(super) fn spend_in_kernel(&mut self, rank: u32, time_ps: u64) {
+        if time_ps > 0 {
+            self.seats[rank as usize].kernel_ps += time_ps;
+            self.occupy(rank, time_ps, Activity::Library);
+        }
+    }
+
+    /// What a copy takes a process.
+    pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
+        let working_set_bytes = self.seats[rank as usize].working_set_bytes;
+        self.config.software.copy_ps(self.config.copy_bytes_per_s, bytes as u64, working_set_bytes)
+    }
+
+    /// See [`super::Mpi::goes_through`].
+    pub(super) fn set_working_set(&mut self, rank: u32, bytes: u64) {
+        self.seats[rank as usize].working_set_bytes = bytes;
     }
 
     /// Makes a process runnable at a time, for the first time.
@@ -361,6 +408,12 @@ impl Fabric {
             }
             match self.network.advance()? {
                 None => return Ok(None),
+                Some(Occurrence::Delivered { token, .. }) if token & SEGMENT != 0 => {
+                    self.on_segment_delivered(token & !SEGMENT);
+                }
+                Some(Occurrence::Injected { token }) if token & SEGMENT != 0 => {
+                    self.on_segment_injected(token & !SEGMENT);
+                }
                 Some(Occurrence::Delivered { token, .. }) => self.arrive(token),
                 Some(Occurrence::Injected { token }) => self.on_injected(token),
                 Some(Occurrence::Timer { token }) => {
@@ -369,6 +422,8 @@ impl Fabric {
                         WAKE => self.runnable.push_back(index),
                         LAUNCH => self.launch(index),
                         ARRIVE => self.arrive(index),
+                        STAGE => self.on_stage_done(index),
+                        FREE => self.on_unit_free(index),
                         _ => {
                             self.seats[index as usize].due_ps = None;
                             self.notify(index);
@@ -408,7 +463,8 @@ impl Fabric {
         let ready_ps = self.clock_ps(by) + command_ps;
         let is_packet = matches!(cargo, Cargo::Packet { .. });
         let epoch = self.epoch(from, to, rail);
-        let flight = self.flights.insert(Flight { from, to, rail, ready_ps, epoch, cargo });
+        let flight = Flight { from, to, rail, ready_ps, epoch, unsent_bytes: 0, unfinished_count: 0, cargo };
+        let flight = self.flights.insert(flight);
         if is_packet {
             let outbox = from as usize * self.rails.len() + usize::from(rail);
             self.outboxes[outbox].flights.push_back(flight);
@@ -457,14 +513,27 @@ impl Fabric {
             }
             return;
         }
-        // As the process said, or as a study of its own prescribes.
-        let gaps = self.config.gap_of_pair.as_deref().unwrap_or(&self.gaps);
-        let gap = gaps.get(&(from, to)).copied().unwrap_or_default();
+        if self.takes_stages(&self.flights[flight].cargo) {
+            self.queue_at_nic(flight);
+            return;
+        }
+        let gap = self.gap_of(from, to);
         let flow = flow_of(from, to);
         let [from, to] = [from, to].map(|rank| self.nic_of(rank, u16::from(rail) - 1));
         // Packets of the protocols are short and leave at once; gaps are for data.
         let gap = if is_packet { Gap::NONE } else { gap };
         self.network.send(Message { from, to, bytes, gap, flow, token: flight, notify_injected: is_packet });
+    }
+
+    /// The gap between packets of data: as the process said, or as a study of its own prescribes.
+    pub(super) fn gap_of(&self, from: u32, to: u32) -> Gap {
+        let gaps = self.config.gap_of_pair.as_deref().unwrap_or(&self.gaps);
+        gaps.get(&(from, to)).copied().unwrap_or_default()
+    }
+
+    /// The first NIC of a host.
+    pub(super) fn first_nic_of(&self, host: u32) -> u32 {
+        self.network.nic(ayatori_fabric::graph::HostId(host), 0).map_or(0, |nic| nic.0)
     }
 
     /// A process says how its data to another is to be paced.
@@ -491,7 +560,7 @@ impl Fabric {
         self.leave_outbox(from, rail);
     }
 
-    fn leave_outbox(&mut self, from: u32, rail: u8) {
+    pub(super) fn leave_outbox(&mut self, from: u32, rail: u8) {
         let outbox = from as usize * self.rails.len() + usize::from(rail);
         let sent = self.outboxes[outbox].flights.pop_front();
         self.outboxes[outbox].bytes -= sent.map_or(0, |flight| self.flights[flight].bytes());
@@ -505,7 +574,7 @@ impl Fabric {
 
     /// Something has arrived: a packet at a process, or a step of a put or get at a NIC, which goes on by
     /// itself.
-    fn arrive(&mut self, handle: u32) {
+    pub(super) fn arrive(&mut self, handle: u32) {
         let flight = &self.flights[handle];
         let (from, to) = (flight.from, flight.to);
         debug_assert!(from != to, "a process talks to itself without a device");
@@ -546,8 +615,22 @@ impl Fabric {
     }
 
     fn hand_over(&mut self, rank: u32, arrived: Arrived) {
-        self.seats[rank as usize].inbox.push_back(arrived);
+        let wake_ps = self.config.software.wake_ps;
+        let seat = &mut self.seats[rank as usize];
+        seat.inbox.push_back(arrived);
+        // One that is busy looks by itself when it is done.
+        let sleeps = !seat.woken && seat.clock_ps <= self.network.now_ps();
+        if sleeps {
+            self.spend_in_kernel(rank, wake_ps);
+        }
         self.notify(rank);
+    }
+
+    /// Length of registered memory, bytes.
+    pub(super) fn registered_len(&self, region: RemoteRegion) -> Option<usize> {
+        let [handle, serial] = region.key.words;
+        let registration = (*self.registered.get(u32::try_from(handle).ok()?)?)?;
+        (registration.serial == serial).then(|| registration.buffer.len())
     }
 
     /// So many bytes of registered memory, where all of them are inside.

@@ -33,6 +33,8 @@ mod collective;
 mod fabric;
 mod mpi;
 mod nic;
+mod pipeline;
+mod software;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -50,8 +52,10 @@ use ayatori_core::request::Completion;
 use ayatori_core::time::Instant;
 use ayatori_core::{Error, Process, process};
 
+pub use ayatori_core::link::Policy;
 pub use ayatori_fabric::description::NicDevice;
 
+use crate::host::Model;
 use crate::network::{Deadlock, Gap, Network, NicId, Watch};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -59,6 +63,7 @@ use crate::trace::Trace;
 use fabric::Fabric;
 pub use mpi::{Mpi, Request};
 pub use nic::Nic;
+pub use software::Software;
 
 /// How a rendezvous moves its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +93,8 @@ pub enum NicUse {
     All,
     /// One, dealt out in turn to the processes of a host: it is their one rail, also to processes that have another.
     OneEach,
+    /// Those whose bits are set, from NIC 0 on: each is a rail.
+    Only(u64),
 }
 
 /// What hosts, their software and their NICs are like.
@@ -109,8 +116,12 @@ pub struct Config {
     pub memory_latency_ps: u64,
     /// Rate of a host's memory for messages within the host, all its processes together, bytes/s.
     pub memory_bytes_per_s: u64,
+    /// What else software costs.
+    pub software: Software,
     /// Longest message that goes eagerly, bytes.
     pub eager_bytes_max: usize,
+    /// Longest packet of the protocols, header included, bytes; `None`: 4 KiB longer than an eager message.
+    pub packet_bytes_max: Option<usize>,
     /// How a rendezvous moves its data.
     pub transfer: Transfer,
     /// The device that NICs behave like, in place of `eager_bytes_max` and `transfer`; the memory of a host behaves like
@@ -126,6 +137,12 @@ pub struct Config {
     /// Where it is known who sends to whom: the gap of each message by sender and receiver, instead of all that. What is
     /// not in it has none.
     pub gap_of_pair: Option<Rc<BTreeMap<(u32, u32), Gap>>>,
+    /// How data is spread over NICs.
+    pub policy: Policy,
+    /// Memories, buses and the stages of NICs; `None`: data are at the NIC at once.
+    pub hardware: Option<Rc<Model>>,
+    /// By rank: the NUMA nodes that its messages' memory lies in, each message in as many equal parts; nothing: its own.
+    pub memory_nodes: Vec<Vec<u16>>,
     /// Which of its host's NICs a process uses.
     pub nic_use: NicUse,
     /// Processes start at times spread evenly over this, ps.
@@ -146,13 +163,18 @@ impl Default for Config {
             command_ps: 200_000,
             memory_latency_ps: 100_000,
             memory_bytes_per_s: 40_000_000_000,
+            software: Software::default(),
             eager_bytes_max: 16 << 10,
+            packet_bytes_max: None,
             transfer: Transfer::Get,
             profile: None,
             gap: Gap::NONE,
             gap_per_hop: Gap::NONE,
             gap_free_hop_count: 0,
             gap_of_pair: None,
+            policy: Policy::default(),
+            hardware: None,
+            memory_nodes: Vec::new(),
             nic_use: NicUse::All,
             start_spread_ps: 0,
             seed: 0,
@@ -178,8 +200,23 @@ pub struct Usage {
     pub busy_ps: Vec<u64>,
     /// By rank: computing.
     pub computing_ps: Vec<u64>,
+    /// By rank: in the operating system, for the library.
+    pub kernel_ps: Vec<u64>,
     /// By host: its memory, with messages within the host.
     pub memory_busy_ps: Vec<u64>,
+    /// The units of all NICs, host by host.
+    pub units: Vec<UnitUsage>,
+}
+
+/// How long the servers of a NIC's unit were busy in sum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitUsage {
+    /// Its host.
+    pub host: u32,
+    /// The unit's name in the description.
+    pub name: String,
+    /// ps.
+    pub busy_ps: u64,
 }
 
 impl Usage {
@@ -190,7 +227,9 @@ impl Usage {
         };
         subtract(&mut self.busy_ps, &before.busy_ps);
         subtract(&mut self.computing_ps, &before.computing_ps);
+        subtract(&mut self.kernel_ps, &before.kernel_ps);
         subtract(&mut self.memory_busy_ps, &before.memory_busy_ps);
+        self.units.iter_mut().zip(&before.units).for_each(|(now, before)| now.busy_ps -= before.busy_ps);
         self
     }
 }
@@ -330,7 +369,8 @@ impl Cluster {
             per_hop: config.gap_per_hop,
             free_hop_count: config.gap_free_hop_count,
         };
-        let settings = process::Config { gap, ..process::Config::default() };
+        let mut settings = process::Config { gap, ..process::Config::default() };
+        settings.trunk.policy = config.policy;
         let process = |me| Process::new(ProcessId(me), process_count, settings);
         let processes = (0..process_count).map(process).collect();
         let fabric = Fabric::new(network, config, process_count);

@@ -7,6 +7,7 @@ use ayatori_core::device::{
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 
+use super::NicUse;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL};
 
 /// One process' view of the simulated fabric, made anew for each call into its [`Process`](ayatori_core::Process).
@@ -17,9 +18,18 @@ pub struct Nic<'a> {
 }
 
 impl Nic<'_> {
+    /// The sender's software, for a packet with a payload or for a put or get.
+    fn spend_to_send(&mut self, payload_bytes: usize) {
+        let (config, software) = (&self.fabric.config, &self.fabric.config.software);
+        let copies_ps = u64::from(software.send_copies) * self.fabric.copy_ps(self.me, payload_bytes);
+        let own_ps = config.send_ps + copies_ps + software.checksum_ps(payload_bytes as u64);
+        let kernel_ps = software.send_kernel_ps;
+        self.fabric.spend(self.me, own_ps);
+        self.fabric.spend_in_kernel(self.me, kernel_ps);
+    }
+
     fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access, put: bool) -> Submitted {
-        let send_ps = self.fabric.config.send_ps;
-        self.fabric.spend(self.me, send_ps);
+        self.spend_to_send(0);
         if put {
             self.fabric.depart(self.me, self.me, peer.0, rail.0, Cargo::PutData(access));
         } else if rail.0 == MEMORY_RAIL {
@@ -44,7 +54,11 @@ impl Device for Nic<'_> {
         if self.fabric.host_of(peer.0) == self.fabric.host_of(self.me) {
             return RailSet::one(Rail(MEMORY_RAIL));
         }
-        let nics = 1..self.fabric.rails.len() as u32;
+        let used = match self.fabric.config.nic_use {
+            NicUse::Only(nics) => nics,
+            NicUse::All | NicUse::OneEach => u64::MAX,
+        };
+        let nics = (1..self.fabric.rails.len() as u32).filter(|nic| used >> (nic - 1) & 1 == 1);
         RailSet(nics.map(|rail| 1 << rail).sum())
     }
 
@@ -52,8 +66,7 @@ impl Device for Nic<'_> {
         if !self.fabric.connect(self.me, to.0, rail.0) || self.fabric.is_full(self.me, rail.0) {
             return Err(Full);
         }
-        let copy_ps = self.fabric.copy_ps(payload_len(&payload));
-        self.fabric.spend(self.me, self.fabric.config.send_ps + copy_ps);
+        self.spend_to_send(payload_len(&payload));
         let mut bytes = header.to_vec();
         let mut virtual_bytes = 0;
         for piece in payload {
@@ -69,6 +82,7 @@ impl Device for Nic<'_> {
 
     fn poll(&mut self) -> Option<Event> {
         let arrived = self.fabric.take_arrived(self.me)?;
+        let software = self.fabric.config.software;
         let mut cost_ps = self.fabric.config.receive_ps;
         let event = match arrived {
             Arrived::Completion(token, result) => Event::Completion(token, result),
@@ -80,12 +94,15 @@ impl Device for Nic<'_> {
                 let Cargo::Packet { bytes, header_bytes, virtual_bytes } = &flight.cargo else {
                     unreachable!("only packets are handed to processes")
                 };
-                cost_ps += self.fabric.copy_ps(bytes.len() - header_bytes + virtual_bytes);
+                let payload_bytes = bytes.len() - header_bytes + virtual_bytes;
+                cost_ps += u64::from(software.receive_copies) * self.fabric.copy_ps(self.me, payload_bytes)
+                    + software.checksum_ps(payload_bytes as u64);
                 let (rail, from) = (Rail(flight.rail), ProcessId(flight.from));
                 Event::Packet(Incoming { rail, from, slot: handle.into() })
             }
         };
         self.fabric.spend(self.me, cost_ps);
+        self.fabric.spend_in_kernel(self.me, software.receive_kernel_ps);
         Some(event)
     }
 
@@ -105,6 +122,8 @@ impl Device for Nic<'_> {
     }
 
     fn register(&mut self, _rail: Rail, buffer: Buffer) -> Option<RemoteKey> {
+        let cost_ps = self.fabric.config.software.registration_ps(buffer.len() as u64);
+        self.fabric.spend_in_kernel(self.me, cost_ps);
         Some(self.fabric.register(buffer))
     }
 

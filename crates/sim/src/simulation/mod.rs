@@ -170,7 +170,7 @@ impl Simulation {
             start_spread_ps: options.start_spread_ns * 1_000,
             seed: options.seed,
             process_count: Some(process_count),
-            ..machine::cluster_config(machine, options.per_host, &mut notes)
+            ..machine::cluster_config(machine, network.config(), options.per_host, &mut notes)
         };
         if options.strict && !notes.is_empty() {
             return Err(SimulationError::Strict { file: file.into(), notes });

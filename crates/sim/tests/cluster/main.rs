@@ -1,5 +1,6 @@
 //! Real processes on the simulated network.
 
+mod host;
 mod rails;
 
 use ayatori_core::Error;

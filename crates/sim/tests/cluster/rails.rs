@@ -24,7 +24,7 @@ fn two_hosts(gbit_per_s: &[f64]) -> Cluster {
     );
     let machine = Machine::parse("rails.toml", &text).unwrap_or_else(|error| panic!("{error}"));
     let simulated = simulate(&machine, None).unwrap();
-    let config = cluster_config(&machine, 1, &mut Vec::new());
+    let config = cluster_config(&machine, simulated.network.config(), 1, &mut Vec::new());
     Cluster::new(simulated.network, config).unwrap()
 }
 

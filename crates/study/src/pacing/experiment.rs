@@ -179,7 +179,7 @@ impl Experiment {
             gap_per_hop: paced.gap_per_hop,
             gap_free_hop_count: 1,
             gap_of_pair: paced.gap_of_pair,
-            ..cluster_config(&machine, processes_per_host, &mut Vec::new())
+            ..cluster_config(&machine, network.config(), processes_per_host, &mut Vec::new())
         };
         let mut cluster = Cluster::new(network, config)?;
         let report = plan.run(case, &mut cluster)?;

@@ -92,6 +92,19 @@ fn nic_of_profile_rdma_keeps_what_devices_promise() {
 }
 
 #[test]
+fn nic_of_several_stages_keeps_what_devices_promise() {
+    let text = include_str!("../../../../../machines/yampii-openib.toml");
+    let machine = ayatori_fabric::description::Machine::parse("yampii-openib.toml", text).unwrap();
+    let with = |transfer| {
+        let hardware = crate::host::Model::of(&machine.host_models[0], 1_920).map(std::rc::Rc::new);
+        Config { transfer, hardware, ..Config::default() }
+    };
+    assert_eq!(skipped(&with(Transfer::Get)), ["put", "breaks", "gone"]);
+    assert_eq!(skipped(&with(Transfer::Put)), ["get", "breaks", "gone"]);
+    assert_eq!(skipped(&with(Transfer::Packets)), ["put", "get", "outside", "breaks", "gone"]);
+}
+
+#[test]
 fn nic_without_a_profile_keeps_what_devices_promise() {
     let with = |transfer| Config { transfer, ..Config::default() };
     assert_eq!(skipped(&with(Transfer::Get)), ["put", "breaks", "gone"]);

@@ -1,0 +1,508 @@
+//! Makes of hosts: `[host_models.NAME]` with memories, buses, NICs as pipelines of stages, and software costs.
+
+use crate::plan::INTERFACE_NAME_BYTES_MAX;
+
+use super::error::suggest;
+use super::models::{GIGA, PS_PER_NS, RATE_GBPS, TIME_NS};
+use super::reader::{Located, Result, Section, check_name};
+
+/// A make of host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostModel {
+    /// Its name in the description.
+    pub name: String,
+    /// Processor sockets.
+    pub socket_count: u32,
+    /// Cores of a socket.
+    pub cores_per_socket_count: u32,
+    /// NUMA nodes, spread evenly over the sockets.
+    pub numa_node_count: u32,
+    /// Memory of the whole host, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Memory bandwidth of one NUMA node, bytes/s.
+    pub memory_bytes_per_s: Option<u64>,
+    /// Time of a memory access within a node, ps.
+    pub memory_ps: Option<u64>,
+    /// Cache in which copies of a core hit, bytes.
+    pub cache_bytes: Option<u64>,
+    /// One way between two NUMA nodes, ps.
+    pub numa_hop_ps: Option<u64>,
+    /// Bandwidth between two NUMA nodes in each direction, bytes/s.
+    pub numa_link_bytes_per_s: Option<u64>,
+    /// Its buses.
+    pub buses: Vec<BusModel>,
+    /// Its NICs, at least one.
+    pub nics: Vec<NicModel>,
+    /// Whether several NICs are one bond (a LAG at the switch) or a rail each.
+    pub nics_as: NicsAs,
+    /// What communication costs its processors.
+    pub software: SoftwareCosts,
+}
+
+/// How a host uses several NICs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicsAs {
+    /// Each with an address of its own.
+    Rails,
+    /// One interface, traffic spread by hash: what Misc's hosts did (the paper, section 4.2.1).
+    Bond,
+}
+
+/// A bus between NICs and memory. NICs that name the same bus share it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BusModel {
+    /// Its name.
+    pub name: String,
+    /// The NUMA node it hangs on.
+    pub numa_node: u32,
+    /// What it is.
+    pub kind: BusKind,
+}
+
+/// A kind of bus, with what limits it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BusKind {
+    /// PCI: one transfer at a time, in bursts.
+    Pci {
+        /// Width times clock, bytes/s.
+        bytes_per_s: u64,
+        /// To memory.
+        write: Burst,
+        /// From memory.
+        read: Burst,
+    },
+    /// PCI Express: packets, each direction by itself.
+    PciExpress {
+        /// Each direction, after line coding, bytes/s.
+        bytes_per_s: u64,
+        /// Payload of a packet at most, bytes.
+        payload_bytes: u64,
+        /// Header, framing and checksum of a packet, bytes.
+        header_bytes: u64,
+        /// Data of a packet that answers a read, at most, bytes.
+        completion_bytes: u64,
+        /// Header, framing and checksum of such a packet, bytes.
+        completion_header_bytes: u64,
+        /// What one read request asks for at most, bytes.
+        read_request_bytes: u64,
+        /// Read requests that may be outstanding; `None`: no limit.
+        reads_max: Option<u64>,
+        /// From a read request to its data, without the memory's own time, ps.
+        read_ps: u64,
+        /// Posted writes on their way to memory at most, bytes; `None`: no limit.
+        writes_max_bytes: Option<u64>,
+    },
+}
+
+/// What a burst on a bus moves, and what it costs beside its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Burst {
+    /// Data of one burst at most, bytes.
+    pub bytes: u64,
+    /// Arbitration, address, wait states and turn-around of a burst, ps.
+    pub overhead_ps: u64,
+}
+
+/// A NIC.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NicModel {
+    /// The interface's name.
+    pub name: String,
+    /// Rate in each direction, bit/s.
+    pub rate_bits_per_s: u64,
+    /// The NUMA node it hangs on.
+    pub numa_node: u32,
+    /// Largest payload of a frame, bytes.
+    pub mtu_bytes: u32,
+    /// Rate of the bus to memory, bytes/s, where the bus is not described further.
+    pub bus_bytes_per_s: Option<u64>,
+    /// Index of its bus in the host's buses.
+    pub bus: Option<usize>,
+    /// Time for a DMA to be set up, ps.
+    pub dma_setup_ps: Option<u64>,
+    /// Time from a command written by the host until the NIC has seen it, ps.
+    pub command_ps: Option<u64>,
+    /// Fixed time for every packet, ps.
+    pub packet_ps: Option<u64>,
+    /// Its memory for packets to be sent, bytes.
+    pub buffer_bytes: Option<u64>,
+    /// What a packet goes through from memory to the link.
+    pub send_stages: Vec<StageModel>,
+    /// What a packet goes through from the link to memory.
+    pub receive_stages: Vec<StageModel>,
+    /// The device of the library that it is driven by, for the simulator.
+    pub device: Option<NicDevice>,
+    /// Longest message that goes eagerly, bytes.
+    pub eager_bytes_max: Option<u64>,
+    /// Longest packet of the protocols, their header included, bytes.
+    pub packet_bytes_max: Option<u64>,
+    /// How long messages' data move.
+    pub transfer: Option<NicTransfer>,
+}
+
+/// How a NIC moves the data of long messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicTransfer {
+    /// The receiver's NIC reads the sender's memory.
+    Get,
+    /// The sender's NIC writes the receiver's memory.
+    Put,
+    /// Packets through the protocol engine.
+    Packets,
+}
+
+/// A stage of a NIC: every packet takes so long in it, on one of its unit's servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StageModel {
+    /// What is done.
+    pub name: String,
+    /// Who does it; stages of the same unit take turns.
+    pub unit: String,
+    /// How many the unit does at once.
+    pub servers: u32,
+    /// Once for every message, put or get, ps.
+    pub operation_ps: u64,
+    /// For every packet, ps.
+    pub packet_ps: u64,
+    /// For every byte: the rate; `None`: no time.
+    pub bytes_per_s: Option<u64>,
+    /// Whether the packet's data go over the bus in it: from memory when sending, to memory when receiving.
+    pub is_dma: bool,
+}
+
+/// A device of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NicDevice {
+    /// `tcp`: packets over a connection that may break.
+    Tcp,
+    /// `shm`: packets through shared memory, and copies by the kernel.
+    Shm,
+    /// `rdma`: puts and gets by the NIC.
+    Rdma,
+}
+
+/// How a process waits for what the network brings.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// It looks again and again, and uses its core.
+    #[default]
+    Poll,
+    /// It sleeps: an interrupt and a context switch wake it.
+    Block,
+    /// A thread of its own sleeps, and hands over to it.
+    Thread,
+}
+
+/// Host software costs; those not given are the simulator's defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SoftwareCosts {
+    /// One system call, ps.
+    pub system_call_ps: Option<u64>,
+    /// System calls for each packet or transfer sent.
+    pub send_system_calls: u32,
+    /// System calls for each packet or completion received.
+    pub receive_system_calls: u32,
+    /// One interrupt, ps.
+    pub interrupt_ps: Option<u64>,
+    /// One context switch, ps.
+    pub context_switch_ps: Option<u64>,
+    /// From one thread of a process to another, by the operating system's means, ps.
+    pub thread_switch_ps: Option<u64>,
+    /// How a process waits.
+    pub waiting: Waiting,
+    /// Copying from and to memory, bytes/s.
+    pub copy_bytes_per_s: Option<u64>,
+    /// Copying what is in the cache, bytes/s.
+    pub hot_copy_bytes_per_s: Option<u64>,
+    /// Copies of each packet's payload by its sender; `None`: one.
+    pub send_copies: Option<u32>,
+    /// Copies of each packet's payload by its receiver; `None`: one.
+    pub receive_copies: Option<u32>,
+    /// Checksums by software, on both sides, bytes/s.
+    pub checksum_bytes_per_s: Option<u64>,
+    /// One message sent, whatever its length, ps.
+    pub send_ps: Option<u64>,
+    /// One message received, whatever its length, ps.
+    pub receive_ps: Option<u64>,
+    /// Matching of one message with its receive, ps.
+    pub match_ps: Option<u64>,
+    /// Registration of memory, ps.
+    pub register_ps: Option<u64>,
+    /// Registration of each page of 4 KiB, ps.
+    pub register_page_ps: Option<u64>,
+}
+
+pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result<HostModel> {
+    let s = &section;
+    let socket_count = s.count("sockets", 1..=64)?.unwrap_or(1) as u32;
+    let numa_node_count = s.count("numa_nodes", 1..=256)?.unwrap_or(u64::from(socket_count)) as u32;
+    let buses: Result<Vec<BusModel>> =
+        s.sections("bus")?.into_iter().map(|section| bus(section, numa_node_count)).collect();
+    let buses = buses?;
+    check_names(s, "bus", buses.iter().map(|bus| bus.name.as_str()))?;
+    let nics: Result<Vec<NicModel>> =
+        s.sections("nic")?.into_iter().map(|section| nic(section, numa_node_count, &buses)).collect();
+    let nics = nics?;
+    if nics.is_empty() {
+        return Err(s.error_here("has no NIC", "add `nic = [{ name = \"eth0\", rate_gbps = 1 }]`"));
+    }
+    check_names(s, "nic", nics.iter().map(|nic| nic.name.as_str()))?;
+    let nics_as = match s.choice("nics_as", &["rails", "bond"])? {
+        Some(1) => NicsAs::Bond,
+        _ => NicsAs::Rails,
+    };
+    if nics_as == NicsAs::Bond && nics.iter().any(|nic| nic.rate_bits_per_s != nics[0].rate_bits_per_s) {
+        let problem = "a bond of NICs with unequal rates would be as slow as the slowest";
+        return Err(s.error("nics_as", problem, "use \"rails\", or NICs of one rate"));
+    }
+    let per_s = |key| s.scaled(key, GIGA, 1e-3, 1e6);
+    let model = HostModel {
+        name: name.value.clone(),
+        socket_count,
+        cores_per_socket_count: s.count("cores_per_socket", 1..=4096)?.unwrap_or(1) as u32,
+        numa_node_count,
+        memory_bytes: s.scaled("memory_gib", (1_u64 << 30) as f64, 1e-3, 1e6)?,
+        memory_bytes_per_s: per_s("memory_gbytes_per_s")?,
+        memory_ps: s.scaled("memory_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
+        cache_bytes: s.scaled("cache_mib", (1_u64 << 20) as f64, 1e-3, 1e6)?,
+        numa_hop_ps: s.scaled("numa_hop_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
+        numa_link_bytes_per_s: per_s("numa_link_gbytes_per_s")?,
+        buses,
+        nics,
+        nics_as,
+        software: s.section("software")?.map(software).transpose()?.unwrap_or_default(),
+    };
+    section.finish()?;
+    Ok(model)
+}
+
+fn check_names<'a>(s: &Section<'_>, key: &'static str, names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            let what = if key == "nic" { "NICs are" } else { "buses are" };
+            return Err(s.error(
+                key,
+                format!("two {what} called {name:?}"),
+                format!("give every {} its own name", if key == "nic" { "NIC" } else { "bus" }),
+            ));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+fn numa_node(s: &Section<'_>, numa_node_count: u32) -> Result<u32> {
+    let numa_node = s.count("numa_node", 0..=255)?.unwrap_or(0) as u32;
+    if numa_node >= numa_node_count {
+        let problem = format!("the host has no NUMA node {numa_node}");
+        return Err(s.error("numa_node", problem, format!("use 0 to {}", numa_node_count - 1)));
+    }
+    Ok(numa_node)
+}
+
+/// Rate of a lane in each direction after line coding, in bytes/s, by generation: 8b/10b of 2.5 and 5 GT/s, 128b/130b of 8,
+/// 16 and 32 GT/s, and 242 of 256 B of a flit at 64 GT/s (PCI Express Base Specification 6.0).
+const LANE_BYTES_PER_S: [u64; 6] =
+    [250_000_000, 500_000_000, 984_615_385, 1_969_230_769, 3_938_461_538, 7_562_500_000];
+
+fn bus(section: Section<'_>, numa_node_count: u32) -> Result<BusModel> {
+    let s = &section;
+    let name = s.name("name", "\"pci0\"")?.value;
+    let numa_node = numa_node(s, numa_node_count)?;
+    let kind = match s.choice("kind", &["pci", "pci-express"])? {
+        Some(0) => pci(s)?,
+        Some(_) => pci_express(s)?,
+        None => {
+            return Err(s.error("kind", "is missing", "add `kind = \"pci-express\"` or `kind = \"pci\"`"));
+        }
+    };
+    section.finish()?;
+    Ok(BusModel { name, numa_node, kind })
+}
+
+fn pci(s: &Section<'_>) -> Result<BusKind> {
+    let width_bits = s.required_count("width_bits", 8..=1024, "64")?;
+    let clock_khz = s.required_scaled("clock_mhz", 1e3, (1.0, 10_000.0), "33.33")?;
+    let clock_ps = 1e9 / clock_khz as f64;
+    let burst = |bytes, clocks| -> Result<Burst> {
+        Ok(Burst {
+            bytes: s.count(bytes, 4..=1 << 20)?.unwrap_or(4096),
+            overhead_ps: s.scaled(clocks, clock_ps, 0.0, 1e4)?.unwrap_or(0),
+        })
+    };
+    Ok(BusKind::Pci {
+        bytes_per_s: width_bits / 8 * clock_khz * 1_000,
+        write: burst("write_burst_bytes", "write_burst_clocks")?,
+        read: burst("read_burst_bytes", "read_burst_clocks")?,
+    })
+}
+
+fn pci_express(s: &Section<'_>) -> Result<BusKind> {
+    let lanes = s.required_count("lanes", 1..=32, "16")?;
+    let generation = s.required_count("generation", 1..=LANE_BYTES_PER_S.len() as u64, "5")?;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
+    let payload_bytes = s.count("payload_bytes", 64..=4096)?.unwrap_or(256);
+    Ok(BusKind::PciExpress {
+        bytes_per_s: lanes * LANE_BYTES_PER_S[generation as usize - 1],
+        payload_bytes,
+        header_bytes: s.count("header_bytes", 0..=256)?.unwrap_or(24),
+        completion_bytes: s.count("completion_bytes", 64..=4096)?.unwrap_or(payload_bytes),
+        // Three words of header where a write to 64-bit addresses has four.
+        completion_header_bytes: s.count("completion_header_bytes", 0..=256)?.unwrap_or(20),
+        read_request_bytes: s.count("read_request_bytes", 64..=4096)?.unwrap_or(512),
+        reads_max: s.count("reads_max", 1..=4096)?,
+        read_ps: time("read_ns")?.unwrap_or(0),
+        writes_max_bytes: s.count("writes_max_bytes", 64..=1 << 24)?,
+    })
+}
+
+fn nic(section: Section<'_>, numa_node_count: u32, buses: &[BusModel]) -> Result<NicModel> {
+    let s = &section;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
+    let name = s.name("name", "\"eth0\"")?;
+    if name.value.len() > INTERFACE_NAME_BYTES_MAX || check_name(&name.value).is_err() {
+        let problem = format!("{:?} cannot be the name of a Linux network interface", name.value);
+        return Err(s.error_at("name", &name, problem, "use at most 15 letters, digits, `.`, `_` and `-`"));
+    }
+    let own_node = numa_node(s, numa_node_count)?;
+    let bus_names: Vec<&str> = buses.iter().map(|bus| bus.name.as_str()).collect();
+    let bus = named_bus(s, &bus_names)?;
+    let bus_bytes_per_s = s.scaled("bus_gbytes_per_s", GIGA, 1e-3, 1e6)?;
+    if bus.is_some() && (bus_bytes_per_s.is_some() || s.has("numa_node")) {
+        let key = if bus_bytes_per_s.is_some() { "bus_gbytes_per_s" } else { "numa_node" };
+        return Err(s.error(key, "is said by the NIC's bus", "leave it out, or leave out `bus`"));
+    }
+    let stages = |key| -> Result<Vec<StageModel>> { s.sections(key)?.into_iter().map(stage).collect() };
+    let (send_stages, receive_stages) = (stages("send_stages")?, stages("receive_stages")?);
+    check_stages(s, &send_stages, &receive_stages)?;
+    let model = NicModel {
+        name: name.value,
+        rate_bits_per_s: s.required_scaled("rate_gbps", GIGA, RATE_GBPS, "1")?,
+        numa_node: bus.map_or(own_node, |bus| buses[bus].numa_node),
+        mtu_bytes: s.count("mtu_bytes", 68..=65_535)?.unwrap_or(1500) as u32,
+        bus_bytes_per_s,
+        bus,
+        dma_setup_ps: time("dma_setup_ns")?,
+        command_ps: time("command_ns")?,
+        packet_ps: time("packet_ns")?,
+        buffer_bytes: s.count("buffer_bytes", 64..=1 << 32)?,
+        send_stages,
+        receive_stages,
+        device: s
+            .choice("device", &["tcp", "shm", "rdma"])?
+            .map(|choice| [NicDevice::Tcp, NicDevice::Shm, NicDevice::Rdma][choice]),
+        eager_bytes_max: s.count("eager_bytes_max", 0..=1 << 24)?,
+        packet_bytes_max: s.count("packet_bytes_max", 192..=1 << 24)?,
+        transfer: s
+            .choice("transfer", &["get", "put", "packets"])?
+            .map(|choice| [NicTransfer::Get, NicTransfer::Put, NicTransfer::Packets][choice]),
+    };
+    let said = [model.eager_bytes_max.is_some(), model.packet_bytes_max.is_some(), model.transfer.is_some()];
+    if model.device.is_some() && said.contains(&true) {
+        let problem = "says itself how long packets are and how data move";
+        let remedy = "leave out `device`, or `eager_bytes_max`, `packet_bytes_max` and `transfer`";
+        return Err(s.error("device", problem, remedy));
+    }
+    if let (Some(eager), Some(packet)) = (model.eager_bytes_max, model.packet_bytes_max)
+        && eager + HEADER_ROOM_BYTES > packet
+    {
+        let problem = format!("an eager message of {eager} B and its header do not fit into a packet");
+        let remedy = format!("use at least {}", eager + HEADER_ROOM_BYTES);
+        return Err(s.error("packet_bytes_max", problem, remedy));
+    }
+    section.finish()?;
+    Ok(model)
+}
+
+/// A packet is longer than the payload that it carries by this at most, bytes: the protocols' headers.
+const HEADER_ROOM_BYTES: u64 = 64;
+
+fn named_bus(s: &Section<'_>, names: &[&str]) -> Result<Option<usize>> {
+    let Some(word) = s.text("bus")? else { return Ok(None) };
+    match names.iter().position(|name| *name == word.value) {
+        Some(index) => Ok(Some(index)),
+        None => {
+            let problem = format!("the host has no bus {:?}", word.value);
+            Err(s.error_at("bus", &word, problem, suggest(&word.value, names)))
+        }
+    }
+}
+
+fn stage(section: Section<'_>) -> Result<StageModel> {
+    let s = &section;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1).map(|time| time.unwrap_or(0));
+    let name = s.required_text("name", "\"DMA set-up\"")?.value;
+    let model = StageModel {
+        unit: s.text("unit")?.map_or_else(|| name.clone(), |unit| unit.value),
+        name,
+        servers: s.count("servers", 1..=64)?.unwrap_or(1) as u32,
+        operation_ps: time("operation_ns")?,
+        packet_ps: time("packet_ns")?,
+        bytes_per_s: s.scaled("gbytes_per_s", GIGA, 1e-6, 1e6)?,
+        is_dma: s.flag("dma")?.unwrap_or(false),
+    };
+    section.finish()?;
+    Ok(model)
+}
+
+fn check_stages(s: &Section<'_>, send: &[StageModel], receive: &[StageModel]) -> Result<()> {
+    if send.is_empty() != receive.is_empty() {
+        let (has, lacks) = if send.is_empty() {
+            ("receive_stages", "send_stages")
+        } else {
+            ("send_stages", "receive_stages")
+        };
+        return Err(s.error(has, format!("stands without `{lacks}`"), format!("add `{lacks}`")));
+    }
+    for (key, stages) in [("send_stages", send), ("receive_stages", receive)] {
+        if !stages.is_empty() && stages.iter().filter(|stage| stage.is_dma).count() != 1 {
+            let problem = "data cross the bus in one stage, no more and no fewer";
+            return Err(s.error(key, problem, "give one stage `dma = true`"));
+        }
+    }
+    let all: Vec<&StageModel> = send.iter().chain(receive).collect();
+    for stage in &all {
+        let other = all.iter().find(|other| other.unit == stage.unit && other.servers != stage.servers);
+        if let Some(other) = other {
+            let problem = format!(
+                "unit {:?} has {} servers in stage {:?} and {} in {:?}",
+                stage.unit, stage.servers, stage.name, other.servers, other.name
+            );
+            return Err(s.error("send_stages", problem, "give a unit the same `servers` everywhere"));
+        }
+    }
+    Ok(())
+}
+
+fn software(section: Section<'_>) -> Result<SoftwareCosts> {
+    let s = &section;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1);
+    let rate = |key| s.scaled(key, GIGA, 1e-3, 1e6);
+    let number = |key| Ok(s.count(key, 0..=16)?.map(|count| count as u32));
+    let costs = SoftwareCosts {
+        system_call_ps: time("system_call_ns")?,
+        send_system_calls: number("send_system_calls")?.unwrap_or(0),
+        receive_system_calls: number("receive_system_calls")?.unwrap_or(0),
+        interrupt_ps: time("interrupt_ns")?,
+        context_switch_ps: time("context_switch_ns")?,
+        thread_switch_ps: time("thread_switch_ns")?,
+        waiting: match s.choice("waiting", &["poll", "block", "thread"])? {
+            Some(1) => Waiting::Block,
+            Some(2) => Waiting::Thread,
+            _ => Waiting::Poll,
+        },
+        copy_bytes_per_s: rate("copy_gbytes_per_s")?,
+        hot_copy_bytes_per_s: rate("hot_copy_gbytes_per_s")?,
+        send_copies: number("send_copies")?,
+        receive_copies: number("receive_copies")?,
+        checksum_bytes_per_s: rate("checksum_gbytes_per_s")?,
+        send_ps: time("send_ns")?,
+        receive_ps: time("receive_ns")?,
+        match_ps: time("match_ns")?,
+        register_ps: time("register_ns")?,
+        register_page_ps: time("register_page_ns")?,
+    };
+    section.finish()?;
+    Ok(costs)
+}

@@ -1,0 +1,117 @@
+//! What software costs beside the engine's own calls: copies, checksums, the operating system.
+
+use ayatori_fabric::description::{SoftwareCosts, Waiting};
+
+/// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Software {
+    /// In the operating system, for each packet or transfer sent.
+    pub send_kernel_ps: u64,
+    /// In the operating system, for each packet or completion received.
+    pub receive_kernel_ps: u64,
+    /// From an arrival until a process that waited for it runs: interrupt and switches. 0: it polls.
+    pub wake_ps: u64,
+    /// Copies of each packet's payload by its sender.
+    pub send_copies: u32,
+    /// Copies of each packet's payload by its receiver.
+    pub receive_copies: u32,
+    /// Rate of copies of what is in the cache; `None`: as of what is not.
+    pub hot_copy_bytes_per_s: Option<u64>,
+    /// The cache, bytes.
+    pub cache_bytes: u64,
+    /// Checksums of payload, by both sides.
+    pub checksum_bytes_per_s: Option<u64>,
+    /// Matching of one message with its receive.
+    pub match_ps: u64,
+    /// Registration of memory, and of each page of 4 KiB.
+    pub register_ps: u64,
+    /// See `register_ps`.
+    pub register_page_ps: u64,
+}
+
+impl Default for Software {
+    /// One copy at either side, nothing else.
+    fn default() -> Software {
+        Software {
+            send_kernel_ps: 0,
+            receive_kernel_ps: 0,
+            wake_ps: 0,
+            send_copies: 1,
+            receive_copies: 1,
+            hot_copy_bytes_per_s: None,
+            cache_bytes: 0,
+            checksum_bytes_per_s: None,
+            match_ps: 0,
+            register_ps: 0,
+            register_page_ps: 0,
+        }
+    }
+}
+
+const PAGE_BYTES: u64 = 4_096;
+
+fn at_rate(bytes: u64, bytes_per_s: Option<u64>) -> u64 {
+    bytes_per_s.map_or(0, |rate| (u128::from(bytes) * 1_000_000_000_000 / u128::from(rate.max(1))) as u64)
+}
+
+impl Software {
+    /// The costs that a description gives. `cache_bytes`: in which copies hit.
+    pub fn of(costs: &SoftwareCosts, cache_bytes: u64) -> Software {
+        let time = |given: Option<u64>| given.unwrap_or(0);
+        let call_ps = time(costs.system_call_ps);
+        let block_ps = time(costs.interrupt_ps) + time(costs.context_switch_ps);
+        Software {
+            send_kernel_ps: u64::from(costs.send_system_calls) * call_ps,
+            receive_kernel_ps: u64::from(costs.receive_system_calls) * call_ps,
+            wake_ps: match costs.waiting {
+                Waiting::Poll => 0,
+                Waiting::Block => block_ps,
+                Waiting::Thread => block_ps + time(costs.thread_switch_ps),
+            },
+            send_copies: costs.send_copies.unwrap_or(1),
+            receive_copies: costs.receive_copies.unwrap_or(1),
+            hot_copy_bytes_per_s: costs.hot_copy_bytes_per_s,
+            cache_bytes,
+            checksum_bytes_per_s: costs.checksum_bytes_per_s,
+            match_ps: time(costs.match_ps),
+            register_ps: time(costs.register_ps),
+            register_page_ps: time(costs.register_page_ps),
+        }
+    }
+
+    /// One copy by a process that goes through `working_set_bytes` between two uses of a buffer (0: unknown).
+    ///
+    /// A cache that is as large as the working set holds all of it. Of a larger one, up to twice the cache, a direct-mapped
+    /// cache that is gone through in turn keeps the lines whose place nothing else takes: `(2 C - W) / W` of them.
+    pub(super) fn copy_ps(&self, cold_bytes_per_s: u64, bytes: u64, working_set_bytes: u64) -> u64 {
+        let Some(hot) = self.hot_copy_bytes_per_s.filter(|_| working_set_bytes > 0) else {
+            return at_rate(bytes, Some(cold_bytes_per_s));
+        };
+        let kept = (2 * self.cache_bytes).saturating_sub(working_set_bytes).min(working_set_bytes);
+        let hot_bytes = (u128::from(bytes) * u128::from(kept) / u128::from(working_set_bytes)) as u64;
+        at_rate(hot_bytes, Some(hot)) + at_rate(bytes - hot_bytes, Some(cold_bytes_per_s))
+    }
+
+    pub(super) fn checksum_ps(&self, bytes: u64) -> u64 {
+        at_rate(bytes, self.checksum_bytes_per_s)
+    }
+
+    pub(super) fn registration_ps(&self, bytes: u64) -> u64 {
+        self.register_ps + bytes.div_ceil(PAGE_BYTES) * self.register_page_ps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_hot_up_to_the_cache_and_cold_from_twice_that() {
+        let software = Software { hot_copy_bytes_per_s: Some(4), cache_bytes: 100, ..Software::default() };
+        let s = 1_000_000_000_000;
+        let time = |working_set| software.copy_ps(1, 40, working_set);
+        assert_eq!([0, 50, 100, 200, 500].map(time), [40 * s, 10 * s, 10 * s, 40 * s, 40 * s]);
+        // 60 of 140 bytes stay: 17 of 40.
+        assert_eq!(time(140), 17 * s / 4 + 23 * s);
+    }
+}

@@ -1,0 +1,233 @@
+//! Hosts with buses, memories and NICs of several stages: differences that can be added up by hand, and the machine of the trunking
+//! paper.
+
+use ayatori_core::Error;
+use ayatori_fabric::description::{BusKind, Machine, Waiting};
+use ayatori_sim::cluster::{Cluster, ClusterReport, Config, Mpi, NicUse, Policy};
+use ayatori_sim::host::Model;
+use ayatori_sim::machine::{cluster_config, simulate};
+use ayatori_sim::workloads;
+
+/// Two hosts whose NICs have these stages on this bus.
+fn two_hosts(bus: &str, send: &str, receive: &str) -> Machine {
+    let text = format!(
+        "name = \"two\"\n[switch_models.cable]\nports = 4\nrate_gbps = 80\nswitching = \"virtual-cut-through\"\n\
+         [switch_models.cable.router]\nvirtual_channels = 1\nvirtual_channel_buffer_bytes = 8192\nflit_bytes = 2\n\
+         packet_max_bytes = 1100\npacket_min_bytes = 16\nheader_bytes = 76\n\
+         [host_models.node]\nbus = [{{ name = \"bus\", {bus} }}]\n\
+         nic = [{{ name = \"nic\", rate_gbps = 80, bus = \"bus\", command_ns = 0, eager_bytes_max = 900, \
+         packet_bytes_max = 1024, transfer = \"packets\", send_stages = [{send}], receive_stages = [{receive}] }}]\n\
+         software = {{ send_ns = 0, receive_ns = 0, send_copies = 0, receive_copies = 0, system_call_ns = 700, \
+         send_system_calls = 1, interrupt_ns = 2000, context_switch_ns = 1000, waiting = \"block\" }}\n\
+         [topology]\nkind = \"star\"\nswitches = 1\nswitch_model = \"cable\"\n\
+         [hosts]\nmodel = \"node\"\nper_switch = 2\n"
+    );
+    Machine::parse("two.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+const EXPRESS: &str = "kind = \"pci-express\", lanes = 16, generation = 5";
+const PCI: &str = "kind = \"pci\", width_bits = 64, clock_mhz = 100, write_burst_bytes = 400, write_burst_clocks = 10, \
+                   read_burst_bytes = 40, read_burst_clocks = 5";
+
+fn cluster(machine: &Machine, change: impl FnOnce(Config) -> Config) -> Cluster {
+    let simulated = simulate(machine, None).unwrap();
+    let mut notes = simulated.notes;
+    let config = cluster_config(machine, simulated.network.config(), 1, &mut notes);
+    assert_eq!(notes, Vec::<String>::new());
+    Cluster::new(simulated.network, change(config)).unwrap()
+}
+
+fn half_round_trip_ps(machine: &Machine, bytes: u64) -> u64 {
+    let mut cluster = cluster(machine, |config| config);
+    cluster.run(|mpi| workloads::ping_pong(mpi, 1, bytes, 1)).unwrap();
+    let report = cluster.run(|mpi| workloads::ping_pong(mpi, 1, bytes, 10)).unwrap();
+    assert_eq!(cluster.leftovers(), None);
+    report.elapsed_ps / 20
+}
+
+/// Time of a message of `count` packets of 900 B, one after the other.
+fn stream_ps(machine: &Machine, count: u32) -> u64 {
+    let mut cluster = cluster(machine, |config| config);
+    let report = cluster
+        .run(|mpi| async move {
+            let mut requests = Vec::new();
+            for _ in 0..count {
+                requests.push(match mpi.rank() {
+                    0 => mpi.isend(1, 0, 900)?,
+                    _ => mpi.irecv(0, 0, 900)?,
+                });
+            }
+            mpi.wait_all(requests).await
+        })
+        .unwrap();
+    assert_eq!(cluster.leftovers(), None);
+    report.elapsed_ps
+}
+
+const READ: &str = "{ name = \"read\", dma = true }";
+const WRITE: &str = "{ name = \"write\", dma = true }";
+
+#[test]
+fn latency_is_the_sum_of_stages() {
+    let with = |set_up: u64, per_operation: u64, write: u64| {
+        let send =
+            format!("{{ name = \"set up\", packet_ns = {set_up}, operation_ns = {per_operation} }}, {READ}");
+        let receive = format!("{{ name = \"check\", packet_ns = {write} }}, {WRITE}");
+        half_round_trip_ps(&two_hosts(EXPRESS, &send, &receive), 8)
+    };
+    let base_ps = with(100, 0, 100);
+    assert_eq!(with(1_100, 0, 100), base_ps + 1_000_000);
+    assert_eq!(with(100, 1_000, 100), base_ps + 1_000_000);
+    assert_eq!(with(100, 0, 3_100), base_ps + 3_000_000);
+}
+
+#[test]
+fn the_slowest_unit_decides_the_rate() {
+    let count = 100;
+    let with = |set_up: &str, tell: &str| {
+        let send = format!(
+            "{{ name = \"set up\", unit = \"{set_up}\", packet_ns = 2000 }}, {READ}, \
+             {{ name = \"tell\", unit = \"{tell}\", packet_ns = 3000 }}"
+        );
+        stream_ps(
+            &two_hosts(EXPRESS, &send, &format!("{WRITE}, {{ name = \"done\", packet_ns = 1000 }}")),
+            count,
+        ) / u64::from(count)
+    };
+    let near = |time_ps: u64, expected_ps: u64| time_ps.abs_diff(expected_ps) < expected_ps / 20;
+    let (apart_ps, together_ps) = (with("a", "b"), with("a", "a"));
+    assert!(near(apart_ps, 3_000_000), "{apart_ps}");
+    assert!(near(together_ps, 5_000_000), "{together_ps}");
+}
+
+#[test]
+fn two_servers_of_a_unit_do_two_packets_at_once() {
+    let with = |servers: u32| {
+        let send = format!("{{ name = \"set up\", servers = {servers}, packet_ns = 4000 }}, {READ}");
+        stream_ps(&two_hosts(EXPRESS, &send, WRITE), 100)
+    };
+    let ratio = with(1) as f64 / with(2) as f64;
+    assert!((1.9..2.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_shared_bus_costs_its_bursts() {
+    let machine = two_hosts(PCI, READ, WRITE);
+    let model = Model::of(&machine.host_models[0], 1_024).unwrap();
+    // 800 MB/s and 10 ns a clock: 1,000 B take 1.25 us, 25 reads of 5 clocks more, 3 writes of 10 clocks more.
+    let [read_ps, write_ps] = model.dma_ps(0, 1_000, 0);
+    assert_eq!((read_ps, write_ps), (1_250_000 + 25 * 50_000, 1_250_000 + 3 * 100_000));
+}
+
+#[test]
+fn pci_express_costs_headers_and_outstanding_requests() {
+    let machine = two_hosts(
+        "kind = \"pci-express\", lanes = 4, generation = 1, payload_bytes = 128, header_bytes = 24, completion_bytes = 64, \
+         completion_header_bytes = 16, read_request_bytes = 256, read_ns = 1000",
+        READ,
+        WRITE,
+    );
+    let mut model = Model::of(&machine.host_models[0], 1_024).unwrap();
+    // 1 GB/s: 1,024 B are 8 writes of 152 B, or 16 answers of 80 B a microsecond after the request.
+    assert_eq!(model.dma_ps(0, 1_024, 0), [1_280_000 + 1_000_000, 1_216_000]);
+    if let BusKind::PciExpress { reads_max, .. } = &mut model.buses[0].0 {
+        *reads_max = Some(1);
+    }
+    // One request of 256 B at a time: four microseconds.
+    assert_eq!(model.dma_ps(0, 1_024, 0)[0], 4_000_000 + 1_000_000);
+}
+
+#[test]
+fn the_operating_system_is_paid_by_who_calls_and_who_sleeps() {
+    let mut machine = two_hosts(EXPRESS, READ, WRITE);
+    let blocked_ps = half_round_trip_ps(&machine, 8);
+    let mut cluster_of = cluster(&machine, |config| config);
+    let report = cluster_of.run(|mpi| workloads::ping_pong(mpi, 1, 8, 10)).unwrap();
+    // Each sends ten times and is woken ten times.
+    let each_ps = 10 * (700_000 + 3_000_000);
+    assert_eq!(report.usage.kernel_ps, [each_ps, each_ps]);
+    let software = &mut machine.host_models[0].software;
+    (software.waiting, software.interrupt_ps, software.context_switch_ps) = (Waiting::Poll, None, None);
+    assert_eq!(half_round_trip_ps(&machine, 8), blocked_ps - 3_000_000);
+}
+
+#[test]
+fn data_arrive_as_they_were_sent_through_all_stages() {
+    let send = format!("{{ name = \"set up\", servers = 3, packet_ns = 500 }}, {READ}");
+    let machine = two_hosts(EXPRESS, &send, WRITE);
+    let mut cluster = cluster(&machine, |config| config);
+    let data: Vec<u8> = (0..20_000u32).map(|index| (index * 7 % 251) as u8).collect();
+    let expected = data.clone();
+    let outcome = cluster.run(move |mpi| {
+        let data = data.clone();
+        async move {
+            for bytes in [1, 800, 20_000] {
+                if mpi.rank() == 0 {
+                    let request = mpi.isend_data(1, 0, &data[..bytes])?;
+                    mpi.wait(request).await?;
+                } else {
+                    let request = mpi.irecv_data(0, 0, bytes as u64)?;
+                    let came = mpi.wait_data(request).await?;
+                    assert_eq!(came, data[..bytes]);
+                }
+            }
+            Ok(())
+        }
+    });
+    assert!(outcome.is_ok() && expected.len() == 20_000, "{outcome:?}");
+    assert_eq!(cluster.leftovers(), None);
+}
+
+/// Messages of `bytes` from rank 0 to rank 1, one after the other, each answered by 4 B.
+async fn answered(mpi: Mpi, bytes: u64, count: u32) -> Result<(), Error> {
+    for _ in 0..count {
+        if mpi.rank() == 0 {
+            mpi.send(1, 0, bytes).await?;
+            mpi.recv(1, 1, 4).await?;
+        } else {
+            mpi.recv(0, 0, bytes).await?;
+            mpi.send(0, 1, 4).await?;
+        }
+    }
+    Ok(())
+}
+
+fn run(cluster: &mut Cluster, bytes: u64, count: u32) -> ClusterReport {
+    let report = cluster.run(|mpi| answered(mpi, bytes, count)).unwrap();
+    assert_eq!(cluster.leftovers(), None);
+    report
+}
+
+/// GB/s of the trunking paper's benchmark over these NICs, with the sender's and receiver's memory in these nodes.
+fn trunked(nics: &[u16], sender: &[u16], receiver: &[u16]) -> f64 {
+    let text = include_str!("../../../../machines/yampii-openib.toml");
+    let machine = Machine::parse("yampii-openib.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let nic_use = NicUse::Only(nics.iter().map(|nic| 1 << nic).sum());
+    let memory_nodes = vec![sender.to_vec(), receiver.to_vec()];
+    let change = |config| Config { policy: Policy::Even, memory_nodes, nic_use, ..config };
+    let mut cluster = cluster(&machine, change);
+    let bytes = 16 << 20;
+    let small_ps = run(&mut cluster, 4, 10).elapsed_ps as f64 / 20.0;
+    bytes as f64 / (run(&mut cluster, bytes, 2).elapsed_ps as f64 / 2.0 - small_ps) * 1e3
+}
+
+#[test]
+fn far_memory_costs_the_receiver_and_not_the_sender() {
+    let near = trunked(&[0], &[0], &[0]);
+    let sender_far = trunked(&[0], &[1], &[0]);
+    let receiver_far = trunked(&[0], &[0], &[1]);
+    assert!(sender_far > 0.97 * near && receiver_far < 0.75 * near, "{near} {sender_far} {receiver_far}");
+}
+
+#[test]
+fn links_carry_what_the_trunking_paper_measured() {
+    for (what, paper, part, ours) in [
+        ("one", 1.6, 0.05, trunked(&[0], &[0], &[0])),
+        ("two", 3.0, 0.05, trunked(&[0, 2], &[0, 1], &[0, 1])),
+        ("four", 6.17, 0.05, trunked(&[0, 1, 2, 3], &[0, 0, 1, 1], &[0, 0, 1, 1])),
+        ("two far", 2.1, 0.1, trunked(&[0, 2], &[1, 0], &[1, 0])),
+    ] {
+        println!("{what}: {ours:.3} GB/s, the paper {paper}");
+        assert!((ours / paper - 1.0).abs() < part, "{what}: {ours:.3} GB/s, the paper {paper}");
+    }
+}
