@@ -4,10 +4,12 @@
 //! with their computed verdicts, the page and its figures. [`sweep`] runs many simulations on all cores.
 //!
 //! **Does not own** the planner (`ayatori-fabric`) and the simulator (`ayatori-sim`), which it only calls. It prints
-//! nothing and draws no progress bar: the command does. It fits no parameter to the paper's results.
+//! nothing and draws no progress bar: the command does. Where a machine file has a parameter fitted to a figure of its paper, the
+//! report says which, and to what.
 //!
 //! **Data flow.** Cases → runs → results.csv → curves → findings → report.md and figures ([`pacing`]); topologies → plans →
-//! a table beside the paper's ([`vlan`]).
+//! a table beside the paper's ([`vlan`]); machine files → runs → a [`report::Report`] ([`trunking`], [`cenju3`], [`comet`]), and
+//! of all a page ([`all`]).
 //!
 //! **Begin** at [`vlan::run`], which is short, then `pacing/mod.rs` and `pacing/experiment.rs`.
 //!
@@ -18,6 +20,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod all;
+mod bench;
+pub mod cenju3;
+mod chart;
+pub mod comet;
 pub mod pacing;
+pub mod report;
 pub mod sweep;
+pub mod trunking;
 pub mod vlan;

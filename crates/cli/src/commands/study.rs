@@ -1,10 +1,12 @@
 //! `ayatori study`: a paper's experiments, run again, beside the paper's own results.
 
 use crate::exit::{Exit, FAILURE};
-use ayatori_study::{pacing, vlan};
+use anyhow::Context as _;
+use ayatori_study::report::Report;
+use ayatori_study::{all, cenju3, comet, pacing, trunking, vlan};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Computes a paper's figures and prints them beside the paper's own.
 #[derive(Debug, clap::Args)]
@@ -19,6 +21,32 @@ enum Study {
     Vlan(VlanArgs),
     /// Packet pacing on FX10: random ring and all-to-all over gap, and gaps that need no search (figures 1 to 3)
     Pacing(PacingArgs),
+    /// InfiniBand links in parallel on a NUMA host: bandwidth by links, distance and striping (YAMPII; figures 4 to 8)
+    Trunking(HostArgs),
+    /// MPI/DE on Cenju-3: latency by way of waiting, throughput with and without copies (figures 1 to 8)
+    Cenju3(HostArgs),
+    /// Comet: where a packet's time goes, DMA, bandwidth of applications, the prediction (table 2, figures 3 to 7)
+    Comet(HostArgs),
+    /// All of them on one page; packet pacing with the results that are in studies/pacing
+    All(AllArgs),
+}
+
+/// What the studies of hosts take.
+///
+/// Prints the paper's figures beside ours and writes report.md and charts. The exit code is 1 if a figure misses its bound.
+#[derive(Debug, clap::Args)]
+struct HostArgs {
+    /// Folder for the results [default: studies/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What `study all` takes.
+#[derive(Debug, clap::Args)]
+struct AllArgs {
+    /// Folder for index.html and the studies' folders
+    #[arg(long, value_name = "DIR", default_value = "studies")]
+    out: PathBuf,
 }
 
 /// Plans the paper's two clusters in all of its topologies.
@@ -68,7 +96,52 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
             Ok(if report.agrees { Exit::Success } else { Exit::Code(FAILURE) })
         }
         Study::Pacing(args) => run_pacing(args),
+        Study::Trunking(args) => run_host(args, "trunking", |progress| trunking::run(progress)),
+        Study::Cenju3(args) => run_host(args, "cenju3", |progress| cenju3::run(progress)),
+        Study::Comet(args) => run_host(args, "comet", |progress| comet::run(progress)),
+        Study::All(args) => run_all(&args.out),
     }
+}
+
+fn spinner() -> anyhow::Result<ProgressBar> {
+    Ok(ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {msg}, {elapsed}")?))
+}
+
+fn run_host(
+    args: HostArgs,
+    name: &str,
+    study: impl FnOnce(&mut dyn FnMut(&str)) -> anyhow::Result<Report>,
+) -> anyhow::Result<Exit> {
+    let out = args.out.unwrap_or_else(|| Path::new("studies").join(name));
+    let bar = spinner()?;
+    let report = study(&mut |what| bar.set_message(what.to_owned()));
+    bar.finish_and_clear();
+    let report = report?;
+    report.write(&out)?;
+    let mut stdout = std::io::stdout().lock();
+    write!(stdout, "{}", report.text())?;
+    writeln!(stdout, "The page is {}", out.join("report.md").display())?;
+    let (met, bound) = report.met();
+    Ok(if met == bound { Exit::Success } else { Exit::Code(FAILURE) })
+}
+
+fn run_all(out: &Path) -> anyhow::Result<Exit> {
+    let bar = spinner()?;
+    let page = all::run(&out.join("pacing"), |what| bar.set_message(what.to_owned()));
+    bar.finish_and_clear();
+    let page = page?;
+    for report in &page.reports {
+        report.write(&out.join(report.name))?;
+    }
+    let index = out.join("index.html");
+    std::fs::write(&index, &page.html).with_context(|| format!("cannot write {}", index.display()))?;
+    let mut stdout = std::io::stdout().lock();
+    for report in &page.reports {
+        let (met, bound) = report.met();
+        writeln!(stdout, "{}: {met} of {bound} bounds met", report.title)?;
+    }
+    writeln!(stdout, "The page is {}", index.display())?;
+    Ok(Exit::Success)
 }
 
 fn run_pacing(args: PacingArgs) -> anyhow::Result<Exit> {

@@ -103,3 +103,19 @@ fn a_given_traffic_is_shown_in_the_place_of_all_flows() {
     assert!(hint.as_str().unwrap().contains("1500000 bytes"), "{hint}");
     browser.screenshot(&picture("torus-traffic.png"));
 }
+
+#[test]
+fn all_studies_stand_on_one_page_with_their_charts() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let output = ayatori(&["study", "all", "--out", folder.path().to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut browser = Browser::open(program, &folder.path().join("index.html"));
+    let sections = "[...document.querySelectorAll('section')].map(section => section.id).join()";
+    assert_eq!(browser.value(sections), json!("trunking,cenju3,comet,vlan,pacing"));
+    // Each chart is drawn: it has a size and lines in it.
+    let drawn = "[...document.querySelectorAll('section svg')].filter(svg => svg.clientWidth > 100 && \
+                 svg.querySelectorAll('polyline').length > 2).length";
+    assert_eq!(browser.value(drawn), json!(9));
+    assert_eq!(browser.value("document.querySelectorAll('#trunking td').length > 50"), json!(true));
+}

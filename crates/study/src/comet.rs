@@ -1,0 +1,249 @@
+//! The Comet study (S. Kobayashi et al., IPSJ SIG 2001): where a packet's time goes, DMA over PCI, bandwidth of applications, the
+//! prediction for Comet-NP, and how much of the processor is left, on machines/comet-cp.toml and machines/comet-np.toml.
+
+use anyhow::Context as _;
+use ayatori_fabric::description::{BusKind, Machine, Waiting};
+use ayatori_sim::host::Model;
+
+use crate::bench::{cluster, machine, streamed};
+use crate::chart::{Axes, Line, lines};
+use crate::report::{Bound, Figure, Report, Table};
+
+const CP: (&str, &str) = ("machines/comet-cp.toml", include_str!("../../../machines/comet-cp.toml"));
+const NP: (&str, &str) = ("machines/comet-np.toml", include_str!("../../../machines/comet-np.toml"));
+
+/// 64 B of ICMP data with its header of 8 B and IP's of 20 B.
+const PING_BYTES: u64 = 92;
+const MTU_BYTES: u64 = 8_160;
+/// The protocols' header in a packet is at most this, bytes.
+const HEADER_BYTES: u64 = 64;
+
+/// A stream's rate, and the parts of the time that its two processors are busy.
+struct Streamed {
+    mb_per_s: f64,
+    sender: f64,
+    receiver: f64,
+}
+
+/// Messages of one packet of `packet_bytes` each, a few at a time.
+fn stream(machine: &Machine, packet_bytes: u64) -> anyhow::Result<Streamed> {
+    let bytes = packet_bytes.saturating_sub(HEADER_BYTES).max(8);
+    let count = 400;
+    let mut cluster = cluster(machine, 2, |config| config)?;
+    let report = streamed(&mut cluster, bytes, count, 16)?;
+    let part = |rank: usize| report.usage.busy_ps[rank] as f64 / report.elapsed_ps as f64;
+    let mb_per_s = (bytes * u64::from(count)) as f64 / (report.elapsed_ps as f64 / 1e6);
+    Ok(Streamed { mb_per_s, sender: part(0), receiver: part(1) })
+}
+
+/// The kernel's TCP/IP in place of PM: calls, interrupts, a copy and a checksum at either side. Costs as of
+/// machines/fast-ethernet.toml, which is the same host.
+fn with_tcp(mut machine: Machine) -> anyhow::Result<Machine> {
+    let text = include_str!("../../../machines/fast-ethernet.toml");
+    let kernel = Machine::parse("machines/fast-ethernet.toml", text)?;
+    machine.host_models[0].software = kernel.host_models[0].software;
+    Ok(machine)
+}
+
+fn model(machine: &Machine) -> anyhow::Result<Model> {
+    Model::of(&machine.host_models[0], MTU_BYTES as u32).context("the host has no bus")
+}
+
+/// Runs the paper's measurements and its prediction.
+///
+/// # Errors
+/// A run that does not end.
+pub fn run(mut progress: impl FnMut(&str)) -> anyhow::Result<Report> {
+    let (cp, np) = (machine(CP.0, CP.1)?, machine(NP.0, NP.1)?);
+    let (cp_model, np_model) = (model(&cp)?, model(&np)?);
+    progress("application bandwidth");
+    let (pm, tcp) = (stream(&cp, MTU_BYTES)?, stream(&with_tcp(cp.clone())?, MTU_BYTES)?);
+    let lengths: Vec<u64> =
+        (0..8).map(|power| 64 << power).chain([1_000, 2_000, 3_000, 6_000, MTU_BYTES]).collect();
+    let mut lengths = lengths;
+    lengths.sort_unstable();
+    let lengths: Vec<u64> = lengths.into_iter().filter(|&bytes| bytes <= MTU_BYTES).collect();
+    progress("Comet-NP");
+    let curve = |machine: &Machine| -> anyhow::Result<Vec<(f64, f64)>> {
+        lengths.iter().map(|&bytes| Ok((bytes as f64, stream(machine, bytes)?.mb_per_s))).collect()
+    };
+    let (cp_curve, np_curve) = (curve(&cp)?, curve(&np)?);
+    let dma = |model: &Model, way: usize| -> Vec<(f64, f64)> {
+        let rate =
+            |&bytes: &u64| (bytes as f64, bytes as f64 / (model.dma_ps(0, bytes, 0)[way] as f64 / 1e6));
+        lengths.iter().map(rate).collect()
+    };
+    let figures = figures(&cp_model, (&pm, &tcp), &np_curve, [dma(&cp_model, 0), dma(&cp_model, 1)]);
+    let axes = |title, is_logarithmic| Axes { title, x: "packet, bytes", y: "MB/s", is_logarithmic };
+    let named = |name: &str, points: Vec<(f64, f64)>| -> Line { (name.into(), points) };
+    let dma_lines = [
+        named("adapter to host (write)", dma(&cp_model, 1)),
+        named("host to adapter (read)", dma(&cp_model, 0)),
+    ];
+    let np_lines = [named("Comet-NP", np_curve), named("Comet-CP", cp_curve)];
+    let charts = vec![
+        (
+            "dma.svg".to_owned(),
+            lines(&axes("DMA over PCI 64/33, start-up included (figure 3)", false), &dma_lines)?,
+        ),
+        (
+            "prediction.svg".to_owned(),
+            lines(&axes("Bandwidth by packet length (figure 7)", false), &np_lines)?,
+        ),
+    ];
+    progress("what must improve");
+    Ok(Report {
+        name: "comet",
+        title: "Comet: protocols on the adapter".into(),
+        about: "Streams of one-packet messages between two real Ayatori processes on machines/comet-cp.toml and comet-np.toml. PM is \
+                user-level and copies nothing; TCP is the same adapter under a kernel that copies and checks sums."
+            .into(),
+        figures,
+        tables: vec![stages(&cp_model, &np_model), processors(&pm, &tcp, &stream(&np, MTU_BYTES)?), improve(&np)?],
+        charts,
+        remarks: remarks(),
+    })
+}
+
+fn figures(
+    cp: &Model,
+    (pm, tcp): (&Streamed, &Streamed),
+    np: &[(f64, f64)],
+    [read, write]: [Vec<(f64, f64)>; 2],
+) -> Vec<Figure> {
+    let most = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let times = cp.stage_times(0, PING_BYTES, 0);
+    let stage = |way: usize, index: usize| times[way][index].2 as f64 / 1e6;
+    let put_in = |what: &str, paper: f64, ours: f64| Figure::new(what, "us", (paper, ours), Bound::None);
+    let from_1000 = |points: &[(f64, f64)]| {
+        points.iter().filter(|point| point.0 >= 1_000.0).map(|point| point.1).fold(f64::INFINITY, f64::min)
+    };
+    vec![
+        put_in("64 B, send: host DMA", 2.23, stage(0, 1)),
+        put_in("64 B, send: NIC DMA", 7.36, stage(0, 4)),
+        put_in("64 B, receive: host DMA", 1.18, stage(1, 2)),
+        Figure::new("DMA adapter to host, highest", "MB/s", (267.0, most(&write)), Bound::Within(0.1)),
+        Figure::new("DMA host to adapter, highest", "MB/s", (128.0, most(&read)), Bound::AtMost)
+            .with("read_burst_clocks was fitted to this"),
+        Figure::new("application, PM", "MB/s", (114.0, pm.mb_per_s), Bound::Within(0.1)).with("predicted"),
+        Figure::new("application, TCP", "MB/s", (95.0, tcp.mb_per_s), Bound::Within(0.1)).with("predicted"),
+        Figure::new("Comet-NP, highest", "MB/s", (250.0, most(np)), Bound::Within(0.1))
+            .with("the paper's is a prediction too"),
+        Figure::new("Comet-NP, from 1000 B at least", "MB/s", (250.0, from_1000(np)), Bound::Within(0.2)),
+    ]
+}
+
+fn stages(cp: &Model, np: &Model) -> Table {
+    let head = ["way", "stage", "unit", "64 B of data", "8160 B", "Comet-NP, 8160 B"];
+    let mut table = Table::new("Stages of a packet, µs (table 2; the slowest unit decides the rate)", &head);
+    let (short, long, next) =
+        (cp.stage_times(0, PING_BYTES, 0), cp.stage_times(0, MTU_BYTES, 0), np.stage_times(0, MTU_BYTES, 0));
+    for (way, name) in ["send", "receive"].into_iter().enumerate() {
+        for ((stage, unit, time), (_, _, long)) in short[way].iter().zip(&long[way]) {
+            let us = |ps: u64| format!("{:.2}", ps as f64 / 1e6);
+            let same =
+                next[way].iter().find(|(other, ..)| other == stage).map_or("–".into(), |found| us(found.2));
+            table.rows.push(vec![name.into(), stage.clone(), unit.clone(), us(*time), us(*long), same]);
+        }
+    }
+    table
+}
+
+fn processors(pm: &Streamed, tcp: &Streamed, np: &Streamed) -> Table {
+    let head = ["", "MB/s", "sender's processor", "left to the application", "receiver's processor", "left"];
+    let mut table = Table::new("Processor time, if a process that waits does not use it", &head);
+    for (name, run) in [("Comet-CP, PM", pm), ("Comet-CP, TCP", tcp), ("Comet-NP", np)] {
+        let percent = |part: f64| format!("{:.0} %", 100.0 * part);
+        let cells = [run.sender, 1.0 - run.sender, run.receiver, 1.0 - run.receiver].map(percent);
+        let mut row = vec![name.to_owned(), format!("{:.0}", run.mb_per_s)];
+        row.extend(cells);
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Comet-NP with one part better at a time, and with several: which must improve to reach 500 MB/s.
+fn improve(np: &Machine) -> anyhow::Result<Table> {
+    let faster_arm = |machine: &mut Machine, times: u64| {
+        let nic = &mut machine.host_models[0].nics[0];
+        let stages = nic.send_stages.iter_mut().chain(&mut nic.receive_stages);
+        stages.filter(|stage| !stage.is_dma).for_each(|stage| stage.packet_ps /= times);
+    };
+    let faster_bus = |machine: &mut Machine, times: u64| {
+        let host = &mut machine.host_models[0];
+        for bus in &mut host.buses {
+            if let BusKind::Pci { bytes_per_s, read, write } = &mut bus.kind {
+                *bytes_per_s *= times;
+                [read, write].into_iter().for_each(|burst| burst.overhead_ps /= times);
+            }
+        }
+        let nic = &mut host.nics[0];
+        let stages = nic.send_stages.iter_mut().chain(&mut nic.receive_stages);
+        stages.filter(|stage| stage.is_dma).for_each(|stage| stage.packet_ps /= times);
+    };
+    let longer_reads = |machine: &mut Machine| {
+        for bus in &mut machine.host_models[0].buses {
+            if let BusKind::Pci { read, .. } = &mut bus.kind {
+                read.bytes = 512;
+            }
+        }
+    };
+    type Change<'a> = Box<dyn Fn(&mut Machine) + 'a>;
+    let changes: [(&str, Change<'_>); 7] = [
+        ("Comet-NP as predicted", Box::new(|_| {})),
+        ("control processor twice as fast", Box::new(|machine| faster_arm(machine, 2))),
+        ("bus of 133 MHz (PCI-X)", Box::new(|machine| faster_bus(machine, 2))),
+        ("reads in bursts of 512 B", Box::new(|machine| longer_reads(machine))),
+        (
+            "bus of 133 MHz, bursts of 512 B",
+            Box::new(|machine| {
+                faster_bus(machine, 2);
+                longer_reads(machine);
+            }),
+        ),
+        (
+            "bus of 133 MHz, control processor twice as fast",
+            Box::new(|machine| {
+                faster_bus(machine, 2);
+                faster_arm(machine, 2);
+            }),
+        ),
+        (
+            "all three",
+            Box::new(|machine| {
+                faster_bus(machine, 2);
+                longer_reads(machine);
+                faster_arm(machine, 2);
+            }),
+        ),
+    ];
+    let head = ["", "1000 B", "8160 B"];
+    let mut table = Table::new("Beyond the paper: what must improve to reach 500 MB/s", &head);
+    for (name, change) in changes {
+        let mut machine = np.clone();
+        change(&mut machine);
+        let rate = |bytes| Ok::<String, anyhow::Error>(format!("{:.0}", stream(&machine, bytes)?.mb_per_s));
+        table.rows.push(vec![name.into(), rate(1_000)?, rate(MTU_BYTES)?]);
+    }
+    debug_assert_eq!(
+        np.host_models[0].software.waiting,
+        Waiting::Poll,
+        "processors() counts waiting as free"
+    );
+    Ok(table)
+}
+
+fn remarks() -> Vec<String> {
+    [
+        "Put in, not predicted: the times of table 2. Fitted: read_burst_clocks, to figure 3's 128 MB/s. Assumed: the adapter's own bus, \
+         costs of PM's calls, and how the kernel's time splits into calls and copies; machine files say which.",
+        "Predicted: both bandwidths of applications, Comet-NP's curve, the processor's share.",
+        "TCP's window and acknowledgements are not modelled. Where TCP comes out too fast, that and the interrupts that each \
+         acknowledgement costs the control processor are missing.",
+        "NPB's speed-ups (table 4) are not run: the paper gives no times of its programs' computing.",
+        "PM's sustained rate is below the bus': the single host DMA of the adapter serves sending and receiving, and the control \
+         processor sets up one transfer at a time.",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
