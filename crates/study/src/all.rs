@@ -7,9 +7,12 @@ use anyhow::Context as _;
 use crate::report::{Report, escape};
 use crate::{cenju3, comet, trunking, vlan};
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#222}\
-table{border-collapse:collapse;margin:.5rem 0 1.5rem}td,th{border:1px solid #bbb;padding:.25rem .6rem;text-align:left}\
-th{background:#f2f2f2}figure{margin:1rem 0}svg{max-width:100%;height:auto}pre{overflow-x:auto;background:#f7f7f7;padding:1rem}";
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 \
+1rem;color:#222}\
+table{border-collapse:collapse;margin:.5rem 0 1.5rem}td,th{border:1px solid #bbb;padding:.25rem \
+.6rem;text-align:left}\
+th{background:#f2f2f2}figure{margin:1rem \
+0}svg{max-width:100%;height:auto}pre{overflow-x:auto;background:#f7f7f7;padding:1rem}";
 
 /// What the page was made of.
 #[derive(Debug)]
@@ -20,8 +23,8 @@ pub struct Page {
     pub reports: Vec<Report>,
 }
 
-/// Runs the studies that take less than a minute each, and makes one page of them and of the packet pacing study's results in
-/// `pacing`, if they are there.
+/// Runs the studies that take less than a minute each, and makes one page of them and of the packet pacing
+/// study's results in `pacing`, if they are there.
 ///
 /// # Errors
 /// A study that fails.
@@ -31,7 +34,8 @@ pub fn run(pacing: &Path, mut progress: impl FnMut(&str)) -> anyhow::Result<Page
     progress("VLAN routing");
     let vlan = vlan::run(None)?;
     let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Ayatori: five papers</title><style>{STYLE}</style>\
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Ayatori: five \
+        papers</title><style>{STYLE}</style>\
          </head><body>\n<h1>Five papers, run again</h1>\n<table><tr><th>study</th><th>bounds met</th></tr>\n"
     );
     for report in &reports {

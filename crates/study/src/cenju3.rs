@@ -1,5 +1,5 @@
-//! The MPI/DE study (K. Konishi et al., IPSJ SIG 1995): latency by way of waiting, throughput with and without copies, and collective
-//! operations on machines/cenju3.toml.
+//! The MPI/DE study (K. Konishi et al., IPSJ SIG 1995): latency by way of waiting, throughput with and
+//! without copies, and collective operations on machines/cenju3.toml.
 
 use ayatori_core::coll::Collective;
 use ayatori_fabric::description::{Machine, SoftwareCosts, Waiting};
@@ -110,8 +110,10 @@ pub fn run(mut progress: impl FnMut(&str)) -> anyhow::Result<Report> {
     Ok(Report {
         name: "cenju3",
         title: "MPI/DE on Cenju-3".into(),
-        about: "Real Ayatori processes on machines/cenju3.toml: messages below 128 B at once, longer ones by rendezvous in packets of \
-                8 KB through the library's buffers. Versions of the library differ in how they wait, whether a send is a kernel \
+        about: "Real Ayatori processes on machines/cenju3.toml: messages below 128 B at once, longer \
+        ones by rendezvous in packets of \
+                8 KB through the library's buffers. Versions of the library differ in how they wait, \
+                whether a send is a kernel \
                 call, and whether they copy."
             .into(),
         figures,
@@ -243,7 +245,8 @@ impl Collectives {
 fn today() -> anyhow::Result<Table> {
     let text = include_str!("../../../machines/node-2x200g-pcie5.toml");
     let mut table = Table::new(
-        "Today's costs in the same model: 8 B on machines/node-2x200g-pcie5.toml (costs assumed: call 0.15, interrupt 1, switch 1.5, hand-over 3 µs)",
+        "Today's costs in the same model: 8 B on machines/node-2x200g-pcie5.toml (costs assumed: call \
+        0.15, interrupt 1, switch 1.5, hand-over 3 µs)",
         &["waiting", "user-level, µs", "with a kernel call, µs"],
     );
     for (name, waiting) in
@@ -273,13 +276,18 @@ fn today() -> anyhow::Result<Table> {
 
 fn remarks() -> Vec<String> {
     [
-        "Fitted, each to one figure: the sum of send_ns, match_ns and receive_ns (40 µs); system_call_ns (90 - 70); interrupt_ns and \
-         context_switch_ns together (90 - 60); thread_switch_ns (140 - 90); the DMA's rate (35 MB/s); both copy rates (19 and 17 MB/s). \
+        "Fitted, each to one figure: the sum of send_ns, match_ns and receive_ns (40 µs); \
+        system_call_ns (90 - 70); interrupt_ns and \
+         context_switch_ns together (90 - 60); thread_switch_ns (140 - 90); the DMA's rate (35 MB/s); \
+         both copy rates (19 and 17 MB/s). \
          How sums are shared out is assumed and changes no figure of two PEs.",
-        "Predicted: 90 µs as the sum of three of them; the step at 128 B; where throughput is highest and that it falls beyond, from a \
-         direct-mapped cache of 1 MB and two buffers; that the way of waiting does not matter for long messages; how collective \
+        "Predicted: 90 µs as the sum of three of them; the step at 128 B; where throughput is highest \
+        and that it falls beyond, from a \
+         direct-mapped cache of 1 MB and two buffers; that the way of waiting does not matter for long \
+         messages; how collective \
          operations grow.",
-        "The network is a fat tree of the same switches, not the paper's one-way multistage network. 256 PEs were not measured in the paper.",
+        "The network is a fat tree of the same switches, not the paper's one-way multistage network. \
+        256 PEs were not measured in the paper.",
     ]
     .map(str::to_owned)
     .to_vec()

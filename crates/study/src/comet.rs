@@ -1,5 +1,6 @@
-//! The Comet study (S. Kobayashi et al., IPSJ SIG 2001): where a packet's time goes, DMA over PCI, bandwidth of applications, the
-//! prediction for Comet-NP, and how much of the processor is left, on machines/comet-cp.toml and machines/comet-np.toml.
+//! The Comet study (S. Kobayashi et al., IPSJ SIG 2001): where a packet's time goes, DMA over PCI, bandwidth
+//! of applications, the prediction for Comet-NP, and how much of the processor is left, on
+//! machines/comet-cp.toml and machines/comet-np.toml.
 
 use anyhow::Context as _;
 use ayatori_fabric::description::{BusKind, Machine, Waiting};
@@ -95,11 +96,17 @@ pub fn run(mut progress: impl FnMut(&str)) -> anyhow::Result<Report> {
     Ok(Report {
         name: "comet",
         title: "Comet: protocols on the adapter".into(),
-        about: "Streams of one-packet messages between two real Ayatori processes on machines/comet-cp.toml and comet-np.toml. PM is \
-                user-level and copies nothing; TCP is the same adapter under a kernel that copies and checks sums."
+        about: "Streams of one-packet messages between two real Ayatori processes on \
+        machines/comet-cp.toml and comet-np.toml. PM is \
+                user-level and copies nothing; TCP is the same adapter under a kernel that copies and \
+                checks sums."
             .into(),
         figures,
-        tables: vec![stages(&cp_model, &np_model), processors(&pm, &tcp, &stream(&np, MTU_BYTES)?), improve(&np)?],
+        tables: vec![
+            stages(&cp_model, &np_model),
+            processors(&pm, &tcp, &stream(&np, MTU_BYTES)?),
+            improve(&np)?,
+        ],
         charts,
         remarks: remarks(),
     })
@@ -235,13 +242,17 @@ fn improve(np: &Machine) -> anyhow::Result<Table> {
 
 fn remarks() -> Vec<String> {
     [
-        "Put in, not predicted: the times of table 2. Fitted: read_burst_clocks, to figure 3's 128 MB/s. Assumed: the adapter's own bus, \
-         costs of PM's calls, and how the kernel's time splits into calls and copies; machine files say which.",
+        "Put in, not predicted: the times of table 2. Fitted: read_burst_clocks, to figure 3's 128 \
+        MB/s. Assumed: the adapter's own bus, \
+         costs of PM's calls, and how the kernel's time splits into calls and copies; machine files say \
+         which.",
         "Predicted: both bandwidths of applications, Comet-NP's curve, the processor's share.",
-        "TCP's window and acknowledgements are not modelled. Where TCP comes out too fast, that and the interrupts that each \
+        "TCP's window and acknowledgements are not modelled. Where TCP comes out too fast, that and the \
+        interrupts that each \
          acknowledgement costs the control processor are missing.",
         "NPB's speed-ups (table 4) are not run: the paper gives no times of its programs' computing.",
-        "PM's sustained rate is below the bus': the single host DMA of the adapter serves sending and receiving, and the control \
+        "PM's sustained rate is below the bus': the single host DMA of the adapter serves sending and \
+        receiving, and the control \
          processor sets up one transfer at a time.",
     ]
     .map(str::to_owned)

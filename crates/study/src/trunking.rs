@@ -1,8 +1,8 @@
-//! The trunking study (H. Matsuba, Y. Ishikawa, IPSJ SIG HPC 2007; YAMPII over InfiniBand): bandwidth by number of links, by where
-//! memory lies, and by striping, on machines/yampii-openib.toml.
+//! The trunking study (H. Matsuba, Y. Ishikawa, IPSJ SIG HPC 2007; YAMPII over InfiniBand): bandwidth by
+//! number of links, by where memory lies, and by striping, on machines/yampii-openib.toml.
 //!
-//! The benchmark is the paper's (figure 3): a message, answered by 4 B; half the time of 4 B is taken off. Message memory is
-//! in as many parts as there are links, each in a NUMA node.
+//! The benchmark is the paper's (figure 3): a message, answered by 4 B; half the time of 4 B is taken off.
+//! Message memory is in as many parts as there are links, each in a NUMA node.
 
 use ayatori_fabric::description::Machine;
 use ayatori_sim::cluster::{Config, NicUse, Policy};
@@ -115,8 +115,10 @@ pub fn run(mut progress: impl FnMut(&str)) -> anyhow::Result<Report> {
     Ok(Report {
         name: "trunking",
         title: "Trunking of InfiniBand links on a NUMA host (YAMPII)".into(),
-        about: "Two real Ayatori processes on the two hosts of machines/yampii-openib.toml: messages by put, spread over the \
-                links by the shipping protocol, answered by 4 B. Bandwidths are the highest of 4 KiB to 16 MiB."
+        about: "Two real Ayatori processes on the two hosts of machines/yampii-openib.toml: messages by \
+        put, spread over the \
+                links by the shipping protocol, answered by 4 B. Bandwidths are the highest of 4 KiB to \
+                16 MiB."
             .into(),
         figures,
         tables: vec![placements],
@@ -190,16 +192,23 @@ fn placements(machine: &Machine, progress: &mut impl FnMut(&str)) -> anyhow::Res
 
 fn remarks() -> Vec<String> {
     [
-        "Fitted: numa_hop_ns, to two links with both sides far. Hypothesis: writes_max_bytes = 128, that is, one PCI Express packet \
-         of a NIC's port on its way to memory at a time. Everything else is from the paper, from data sheets or from McCalpin's \
+        "Fitted: numa_hop_ns, to two links with both sides far. Hypothesis: writes_max_bytes = 128, \
+        that is, one PCI Express packet \
+         of a NIC's port on its way to memory at a time. Everything else is from the paper, from data \
+         sheets or from McCalpin's \
          latencies, as the machine file says.",
-        "Why the receiver's distance decides: a write holds its place among the few posted writes until memory has answered, and \
-         the answer comes two hops later from the other socket; reads have 8 x 512 B outstanding, which covers the same two hops \
+        "Why the receiver's distance decides: a write holds its place among the few posted writes until \
+        memory has answered, and \
+         the answer comes two hops later from the other socket; reads have 8 x 512 B outstanding, which \
+         covers the same two hops \
          many times. The paper leaves the reason open.",
-        "The paper's older BIOS (2.1 GB/s over two links of the 3050) is not run: what it set otherwise is not said.",
-        "Four links with one far receiver: in the model the far link alone is slow and even shares wait for it. The paper's 3.7 GB/s, \
+        "The paper's older BIOS (2.1 GB/s over two links of the 3050) is not run: what it set otherwise \
+        is not said.",
+        "Four links with one far receiver: in the model the far link alone is slow and even shares wait \
+        for it. The paper's 3.7 GB/s, \
          unstable, is lower: something that four busy links do to each other is not in the model.",
-        "Adaptive striping gives pieces to the link that will be done first and does not look at where a piece lies, so links of one \
+        "Adaptive striping gives pieces to the link that will be done first and does not look at where \
+        a piece lies, so links of one \
          socket also carry pieces whose memory is at the other. Pieces chosen by node would avoid that.",
     ]
     .map(str::to_owned)

@@ -21,11 +21,13 @@ enum Study {
     Vlan(VlanArgs),
     /// Packet pacing on FX10: random ring and all-to-all over gap, and gaps that need no search (figures 1 to 3)
     Pacing(PacingArgs),
-    /// InfiniBand links in parallel on a NUMA host: bandwidth by links, distance and striping (YAMPII; figures 4 to 8)
+    /// InfiniBand links in parallel on a NUMA host: bandwidth by links, distance and striping (YAMPII;
+    /// figures 4 to 8)
     Trunking(HostArgs),
     /// MPI/DE on Cenju-3: latency by way of waiting, throughput with and without copies (figures 1 to 8)
     Cenju3(HostArgs),
-    /// Comet: where a packet's time goes, DMA, bandwidth of applications, the prediction (table 2, figures 3 to 7)
+    /// Comet: where a packet's time goes, DMA, bandwidth of applications, the prediction (table 2, figures 3
+    /// to 7)
     Comet(HostArgs),
     /// All of them on one page; packet pacing with the results that are in studies/pacing
     All(AllArgs),
@@ -33,7 +35,8 @@ enum Study {
 
 /// What the studies of hosts take.
 ///
-/// Prints the paper's figures beside ours and writes report.md and charts. The exit code is 1 if a figure misses its bound.
+/// Prints the paper's figures beside ours and writes report.md and charts. The exit code is 1 if a figure
+/// misses its bound.
 #[derive(Debug, clap::Args)]
 struct HostArgs {
     /// Folder for the results [default: studies/NAME]

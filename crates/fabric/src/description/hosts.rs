@@ -1,4 +1,5 @@
-//! Makes of hosts: `[host_models.NAME]` with memories, buses, NICs as pipelines of stages, and software costs.
+//! Makes of hosts: `[host_models.NAME]` with memories, buses, NICs as pipelines of stages, and software
+//! costs.
 
 use crate::plan::INTERFACE_NAME_BYTES_MAX;
 
@@ -301,8 +302,9 @@ fn numa_node(s: &Section<'_>, numa_node_count: u32) -> Result<u32> {
     Ok(numa_node)
 }
 
-/// Rate of a lane in each direction after line coding, in bytes/s, by generation: 8b/10b of 2.5 and 5 GT/s, 128b/130b of 8,
-/// 16 and 32 GT/s, and 242 of 256 B of a flit at 64 GT/s (PCI Express Base Specification 6.0).
+/// Rate of a lane in each direction after line coding, in bytes/s, by generation: 8b/10b of 2.5 and 5 GT/s,
+/// 128b/130b of 8, 16 and 32 GT/s, and 242 of 256 B of a flit at 64 GT/s (PCI Express Base Specification
+/// 6.0).
 const LANE_BYTES_PER_S: [u64; 6] =
     [250_000_000, 500_000_000, 984_615_385, 1_969_230_769, 3_938_461_538, 7_562_500_000];
 

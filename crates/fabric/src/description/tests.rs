@@ -204,6 +204,15 @@ const fn generated(
     Bad { base: GENERATED, from, to, key, excerpt, problem }
 }
 
+const fn nic_of_dual(
+    to: &'static str,
+    key: &'static str,
+    excerpt: &'static str,
+    problem: &'static str,
+) -> Bad {
+    listed("{ name = \"eth1\", rate_gbps = 1, numa_node = 1 }", to, key, excerpt, problem)
+}
+
 const SECOND_CABLE: &str = "to = \"left:1\"";
 
 #[rustfmt::skip]
@@ -245,12 +254,37 @@ const BAD: &[Bad] = &[
     listed("name = \"b\"", "name = \"a\"", "host[1].name", "\"a\"", "already is something called"),
     listed("{ name = \"eth1\"", "{ name = \"eth0\"", "host_models.dual.nic", "nic = [", "two NICs are called"),
     // Buses and stages of NICs.
-    listed("{ name = \"eth1\", rate_gbps = 1, numa_node = 1 }", "{ name = \"eth1\", rate_gbps = 1, bus = \"pci\" }", "host_models.dual.nic[1].bus", "\"pci\"", "the host has no bus"),
-    listed("{ name = \"eth1\", rate_gbps = 1, numa_node = 1 }", "{ name = \"eth1\", rate_gbps = 1, send_stages = [{ name = \"x\", dma = true }] }", "host_models.dual.nic[1].send_stages", "send_stages", "stands without `receive_stages`"),
-    listed("{ name = \"eth1\", rate_gbps = 1, numa_node = 1 }", "{ name = \"eth1\", rate_gbps = 1, send_stages = [{ name = \"x\" }], receive_stages = [{ name = \"y\", dma = true }] }", "host_models.dual.nic[1].send_stages", "send_stages", "cross the bus in one stage"),
-    listed("{ name = \"eth1\", rate_gbps = 1, numa_node = 1 }", "{ name = \"eth1\", rate_gbps = 1, send_stages = [{ name = \"x\", dma = true }], receive_stages = [{ name = \"x\", servers = 2, dma = true }] }", "host_models.dual.nic[1].send_stages", "send_stages", "1 servers in stage"),
-    listed("{ name = \"eth1\", rate_gbps = 1, numa_node = 1 }", "{ name = \"eth1\", rate_gbps = 1, device = \"tcp\", transfer = \"put\" }", "host_models.dual.nic[1].device", "\"tcp\"", "says itself how"),
-    listed("{ name = \"eth1\", rate_gbps = 1, numa_node = 1 }", "{ name = \"eth1\", rate_gbps = 1, eager_bytes_max = 4096, packet_bytes_max = 4100 }", "host_models.dual.nic[1].packet_bytes_max", "4100", "do not fit into a packet"),
+    nic_of_dual(
+        "{ name = \"eth1\", rate_gbps = 1, \
+         bus = \"pci\" }",
+        "host_models.dual.nic[1].bus", "\"pci\"", "the host has no bus",
+    ),
+    nic_of_dual(
+        "{ name = \"eth1\", rate_gbps = 1, \
+         send_stages = [{ name = \"x\", dma = true }] }",
+        "host_models.dual.nic[1].send_stages", "send_stages", "stands without `receive_stages`",
+    ),
+    nic_of_dual(
+        "{ name = \"eth1\", rate_gbps = 1, \
+         send_stages = [{ name = \"x\" }], receive_stages = [{ name = \"y\", dma = true }] }",
+        "host_models.dual.nic[1].send_stages", "send_stages", "cross the bus in one stage",
+    ),
+    nic_of_dual(
+        "{ name = \"eth1\", rate_gbps = 1, \
+         send_stages = [{ name = \"x\", dma = true }], \
+         receive_stages = [{ name = \"x\", servers = 2, dma = true }] }",
+        "host_models.dual.nic[1].send_stages", "send_stages", "1 servers in stage",
+    ),
+    nic_of_dual(
+        "{ name = \"eth1\", rate_gbps = 1, \
+         device = \"tcp\", transfer = \"put\" }",
+        "host_models.dual.nic[1].device", "\"tcp\"", "says itself how",
+    ),
+    nic_of_dual(
+        "{ name = \"eth1\", rate_gbps = 1, \
+         eager_bytes_max = 4096, packet_bytes_max = 4100 }",
+        "host_models.dual.nic[1].packet_bytes_max", "4100", "do not fit into a packet",
+    ),
     listed("model = \"dual\"", "model = \"dual\"\nmacs = [\"52:54:00:00:00:01\"]", "host[1].macs", "macs", "address of another NIC"),
     // Addresses.
     listed("52:54:00:00:00:01", "52:54:00:00:01", "host[0].macs", "52:54:00:00:01", "is no address"),

@@ -141,7 +141,8 @@ pub struct Config {
     pub policy: Policy,
     /// Memories, buses and the stages of NICs; `None`: data are at the NIC at once.
     pub hardware: Option<Rc<Model>>,
-    /// By rank: the NUMA nodes that its messages' memory lies in, each message in as many equal parts; nothing: its own.
+    /// By rank: the NUMA nodes that its messages' memory lies in, each message in as many equal parts;
+    /// nothing: its own.
     pub memory_nodes: Vec<Vec<u16>>,
     /// Which of its host's NICs a process uses.
     pub nic_use: NicUse,

@@ -70,8 +70,8 @@ impl Mpi {
         self.world.borrow_mut().fabric.compute(self.rank, time_ps);
     }
 
-    /// From now on this rank goes through so many bytes of memory from one use of a buffer to the next: what decides whether
-    /// copies find it in the cache. 0, at first: unknown, copies are from and to memory.
+    /// From now on this rank goes through so many bytes of memory from one use of a buffer to the next: what
+    /// decides whether copies find it in the cache. 0, at first: unknown, copies are from and to memory.
     pub fn goes_through(&self, bytes: u64) {
         self.world.borrow_mut().fabric.set_working_set(self.rank, bytes);
     }

@@ -1,8 +1,9 @@
 //! Packets on their way between memory and links, through the stages of NICs ([`crate::host`]).
 //!
-//! A flight is cut into *segments*, each the payload of one packet of the network. A NIC takes up the segments of what it has
-//! to send in turn, as far as its buffer has room, and the next one once the one before has begun its first stage. So there is
-//! one event for each stage that a packet takes, and one more where it had to wait.
+//! A flight is cut into *segments*, each the payload of one packet of the network. A NIC takes up the
+//! segments of what it has to send in turn, as far as its buffer has room, and the next one once the one
+//! before has begun its first stage. So there is one event for each stage that a packet takes, and one more
+//! where it had to wait.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -106,7 +107,8 @@ impl Fabric {
         host as usize * nic_count + nic as usize
     }
 
-    /// Takes up segments of what a NIC has to send, until one waits for the first stage or the buffer is full.
+    /// Takes up segments of what a NIC has to send, until one waits for the first stage or the buffer is
+    /// full.
     fn issue(&mut self, port: usize) {
         loop {
             let payload_max = u64::from(self.network.config().payload_max_bytes());

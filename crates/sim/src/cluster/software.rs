@@ -81,8 +81,9 @@ impl Software {
 
     /// One copy by a process that goes through `working_set_bytes` between two uses of a buffer (0: unknown).
     ///
-    /// A cache that is as large as the working set holds all of it. Of a larger one, up to twice the cache, a direct-mapped
-    /// cache that is gone through in turn keeps the lines whose place nothing else takes: `(2 C - W) / W` of them.
+    /// A cache that is as large as the working set holds all of it. Of a larger one, up to twice the cache, a
+    /// direct-mapped cache that is gone through in turn keeps the lines whose place nothing else takes: `(2 C
+    /// - W) / W` of them.
     pub(super) fn copy_ps(&self, cold_bytes_per_s: u64, bytes: u64, working_set_bytes: u64) -> u64 {
         let Some(hot) = self.hot_copy_bytes_per_s.filter(|_| working_set_bytes > 0) else {
             return at_rate(bytes, Some(cold_bytes_per_s));

@@ -1,30 +1,38 @@
 //! Hosts: NUMA memories, buses, and NICs as pipelines of stages.
 //!
-//! Owns: what a packet takes from memory to the link and from the link to memory ([`Model`]), and who is busy with it meanwhile
-//! (`Host`). Deliberately absent: what a packet is for, and what software costs (`cluster`).
+//! Owns: what a packet takes from memory to the link and from the link to memory ([`Model`]), and who is busy
+//! with it meanwhile (`Host`). Deliberately absent: what a packet is for, and what software costs
+//! (`cluster`).
 //!
 //! # Model
 //!
-//! A packet takes the stages of its NIC one after the other. Each is done by a *unit* (a processor of the adapter, a DMA engine)
-//! with one or more servers; stages of the same unit take turns, first come, first served. So the slowest unit decides the
-//! rate, and the sum of all stages the latency. In one stage data cross the bus (`dma`):
+//! A packet takes the stages of its NIC one after the other. Each is done by a *unit* (a processor of the
+//! adapter, a DMA engine) with one or more servers; stages of the same unit take turns, first come, first
+//! served. So the slowest unit decides the rate, and the sum of all stages the latency. In one stage data
+//! cross the bus (`dma`):
 //!
-//! - *PCI*: the bus does one thing at a time. A transfer is cut into bursts, each of which costs its overhead. A read waits for
-//!   memory in every burst, a write does not, so reads are slower by what the file says of both.
-//! - *PCI Express*: each direction has its rate; `n` bytes take `n + ceil(n / payload) * header` on it, and what answers a read
-//!   the same with the payload and header of a completion (often a cache line). Reads are split transactions: at most `reads_max` requests are outstanding, so a read goes no faster than `reads_max * request / L`, where
-//!   `L` is the time from a request to its data. Writes are posted: at most `writes_max_bytes` are on their way to memory, so a
-//!   write goes no faster than `writes_max_bytes / T`, where `T` is the time until a write is done in memory.
-//! - *Distance*: to another NUMA node a read or write passes the link between the sockets, in its direction, there and back:
-//!   `L` and `T` grow by two hops. A memory answers when it is done and the other socket has answered the probe for a copy in
-//!   its caches, whichever is later (broadcast probes as on Opteron).
+//! - *PCI*: the bus does one thing at a time. A transfer is cut into bursts, each of which costs its
+//!   overhead. A read waits for memory in every burst, a write does not, so reads are slower by what the file
+//!   says of both.
+//! - *PCI Express*: each direction has its rate; `n` bytes take `n + ceil(n / payload) * header` on it, and
+//!   what answers a read the same with the payload and header of a completion (often a cache line). Reads are
+//!   split transactions: at most `reads_max` requests are outstanding, so a read goes no faster than
+//!   `reads_max * request / L`, where `L` is the time from a request to its data. Writes are posted: at most
+//!   `writes_max_bytes` are on their way to memory, so a write goes no faster than `writes_max_bytes / T`,
+//!   where `T` is the time until a write is done in memory.
+//! - *Distance*: to another NUMA node a read or write passes the link between the sockets, in its direction,
+//!   there and back: `L` and `T` grow by two hops. A memory answers when it is done and the other socket has
+//!   answered the probe for a copy in its caches, whichever is later (broadcast probes as on Opteron).
 //!
-//! Reading far is nearly free where requests for a whole packet are outstanding; writing far costs as `T(near) / T(far)`
-//! where few writes are. Nothing says which of them is slower: it follows from how many are outstanding.
+//! Reading far is nearly free where requests for a whole packet are outstanding; writing far costs as
+//! `T(near) / T(far)` where few writes are. Nothing says which of them is slower: it follows from how many
+//! are outstanding.
 //!
-//! Every direction of a bus, every link between sockets, every memory serves its requests one after the other.
+//! Every direction of a bus, every link between sockets, every memory serves its requests one after the
+//! other.
 //!
-//! Not modelled: memory that processors use while adapters do, an adapter whose memory for received packets is full.
+//! Not modelled: memory that processors use while adapters do, an adapter whose memory for received packets
+//! is full.
 
 mod state;
 
@@ -68,8 +76,8 @@ pub struct Nic {
 const BUFFER_PACKETS: u64 = 16;
 
 impl Model {
-    /// The hardware that a description gives; `None` if it says nothing of buses and stages: data are then at the NIC at once.
-    /// `packet_bytes`: the longest packet of the network.
+    /// The hardware that a description gives; `None` if it says nothing of buses and stages: data are then at
+    /// the NIC at once. `packet_bytes`: the longest packet of the network.
     pub fn of(host: &HostModel, packet_bytes: u32) -> Option<Model> {
         let says_something = |nic: &NicModel| {
             nic.bus.is_some()
@@ -106,8 +114,8 @@ impl Model {
         })
     }
 
-    /// How long each stage of a NIC takes for one packet of `bytes` on an idle host with the data in node `node`, ps, with the
-    /// stage's name and unit: first when sending, then when receiving.
+    /// How long each stage of a NIC takes for one packet of `bytes` on an idle host with the data in node
+    /// `node`, ps, with the stage's name and unit: first when sending, then when receiving.
     pub fn stage_times(&self, nic: usize, bytes: u64, node: u16) -> [Vec<(String, String, u64)>; 2] {
         [Direction::Send, Direction::Receive].map(|direction| {
             let stages = self.stages(nic, direction);
@@ -121,8 +129,8 @@ impl Model {
         })
     }
 
-    /// What a DMA of `bytes` between a NIC and node `node` takes on an idle host, ps: read from memory, written to memory. With
-    /// what the stage costs beside it.
+    /// What a DMA of `bytes` between a NIC and node `node` takes on an idle host, ps: read from memory,
+    /// written to memory. With what the stage costs beside it.
     pub fn dma_ps(&self, nic: usize, bytes: u64, node: u16) -> [u64; 2] {
         let times = self.stage_times(nic, bytes, node);
         [Direction::Send, Direction::Receive].map(|direction| {

@@ -190,8 +190,8 @@ impl Host {
         }
     }
 
-    /// When the bus and what may be outstanding are done with these data, and what is to be added until the last of them is
-    /// there.
+    /// When the bus and what may be outstanding are done with these data, and what is to be added until the
+    /// last of them is there.
     fn express(
         &mut self,
         kind: BusKind,

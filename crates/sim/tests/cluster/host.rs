@@ -1,5 +1,5 @@
-//! Hosts with buses, memories and NICs of several stages: differences that can be added up by hand, and the machine of the trunking
-//! paper.
+//! Hosts with buses, memories and NICs of several stages: differences that can be added up by hand, and the
+//! machine of the trunking paper.
 
 use ayatori_core::Error;
 use ayatori_fabric::description::{BusKind, Machine, Waiting};
@@ -11,13 +11,17 @@ use ayatori_sim::workloads;
 /// Two hosts whose NICs have these stages on this bus.
 fn two_hosts(bus: &str, send: &str, receive: &str) -> Machine {
     let text = format!(
-        "name = \"two\"\n[switch_models.cable]\nports = 4\nrate_gbps = 80\nswitching = \"virtual-cut-through\"\n\
-         [switch_models.cable.router]\nvirtual_channels = 1\nvirtual_channel_buffer_bytes = 8192\nflit_bytes = 2\n\
+        "name = \"two\"\n[switch_models.cable]\nports = 4\nrate_gbps = 80\nswitching = \
+        \"virtual-cut-through\"\n\
+         [switch_models.cable.router]\nvirtual_channels = 1\nvirtual_channel_buffer_bytes = \
+         8192\nflit_bytes = 2\n\
          packet_max_bytes = 1100\npacket_min_bytes = 16\nheader_bytes = 76\n\
          [host_models.node]\nbus = [{{ name = \"bus\", {bus} }}]\n\
          nic = [{{ name = \"nic\", rate_gbps = 80, bus = \"bus\", command_ns = 0, eager_bytes_max = 900, \
-         packet_bytes_max = 1024, transfer = \"packets\", send_stages = [{send}], receive_stages = [{receive}] }}]\n\
-         software = {{ send_ns = 0, receive_ns = 0, send_copies = 0, receive_copies = 0, system_call_ns = 700, \
+         packet_bytes_max = 1024, transfer = \"packets\", send_stages = [{send}], receive_stages = \
+         [{receive}] }}]\n\
+         software = {{ send_ns = 0, receive_ns = 0, send_copies = 0, receive_copies = 0, system_call_ns \
+         = 700, \
          send_system_calls = 1, interrupt_ns = 2000, context_switch_ns = 1000, waiting = \"block\" }}\n\
          [topology]\nkind = \"star\"\nswitches = 1\nswitch_model = \"cable\"\n\
          [hosts]\nmodel = \"node\"\nper_switch = 2\n"
@@ -26,7 +30,8 @@ fn two_hosts(bus: &str, send: &str, receive: &str) -> Machine {
 }
 
 const EXPRESS: &str = "kind = \"pci-express\", lanes = 16, generation = 5";
-const PCI: &str = "kind = \"pci\", width_bits = 64, clock_mhz = 100, write_burst_bytes = 400, write_burst_clocks = 10, \
+const PCI: &str = "kind = \"pci\", width_bits = 64, clock_mhz = 100, write_burst_bytes = 400, \
+write_burst_clocks = 10, \
                    read_burst_bytes = 40, read_burst_clocks = 5";
 
 fn cluster(machine: &Machine, change: impl FnOnce(Config) -> Config) -> Cluster {
@@ -114,7 +119,8 @@ fn two_servers_of_a_unit_do_two_packets_at_once() {
 fn a_shared_bus_costs_its_bursts() {
     let machine = two_hosts(PCI, READ, WRITE);
     let model = Model::of(&machine.host_models[0], 1_024).unwrap();
-    // 800 MB/s and 10 ns a clock: 1,000 B take 1.25 us, 25 reads of 5 clocks more, 3 writes of 10 clocks more.
+    // 800 MB/s and 10 ns a clock: 1,000 B take 1.25 us, 25 reads of 5 clocks more, 3 writes of 10 clocks
+    // more.
     let [read_ps, write_ps] = model.dma_ps(0, 1_000, 0);
     assert_eq!((read_ps, write_ps), (1_250_000 + 25 * 50_000, 1_250_000 + 3 * 100_000));
 }
@@ -122,7 +128,8 @@ fn a_shared_bus_costs_its_bursts() {
 #[test]
 fn pci_express_costs_headers_and_outstanding_requests() {
     let machine = two_hosts(
-        "kind = \"pci-express\", lanes = 4, generation = 1, payload_bytes = 128, header_bytes = 24, completion_bytes = 64, \
+        "kind = \"pci-express\", lanes = 4, generation = 1, payload_bytes = 128, header_bytes = 24, \
+        completion_bytes = 64, \
          completion_header_bytes = 16, read_request_bytes = 256, read_ns = 1000",
         READ,
         WRITE,
@@ -198,7 +205,8 @@ fn run(cluster: &mut Cluster, bytes: u64, count: u32) -> ClusterReport {
     report
 }
 
-/// GB/s of the trunking paper's benchmark over these NICs, with the sender's and receiver's memory in these nodes.
+/// GB/s of the trunking paper's benchmark over these NICs, with the sender's and receiver's memory in these
+/// nodes.
 fn trunked(nics: &[u16], sender: &[u16], receiver: &[u16]) -> f64 {
     let text = include_str!("../../../../machines/yampii-openib.toml");
     let machine = Machine::parse("yampii-openib.toml", text).unwrap_or_else(|error| panic!("{error}"));
