@@ -42,6 +42,8 @@ pub mod agent;
 #[cfg(feature = "controller")]
 pub mod allocation;
 #[cfg(feature = "controller")]
+pub mod binary;
+#[cfg(feature = "controller")]
 mod cause;
 #[cfg(feature = "controller")]
 mod channel;

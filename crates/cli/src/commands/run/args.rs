@@ -5,6 +5,7 @@ use crate::exit::Coded;
 use ayatori_core::device::{Gap, NotGap};
 use ayatori_devices::tcp::RailFilter;
 use ayatori_launch::allocation::Allocation;
+use ayatori_launch::binary;
 use ayatori_launch::environment;
 use ayatori_launch::hosts::HostSpec;
 use ayatori_launch::machine::hostname;
@@ -67,6 +68,9 @@ pub(crate) struct Args {
     no_rails: Option<String>,
     #[command(flatten)]
     library: LibraryArgs,
+    /// The MPI that the programs were built for: what they ask for, or one whatever they ask for
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    abi: Abi,
     /// Accepted for Open MPI's scripts; more ranks than CPUs are always allowed
     #[arg(long, hide = true)]
     oversubscribe: bool,
@@ -182,6 +186,31 @@ impl From<Binding> for spec::Binding {
     }
 }
 
+/// The MPI that a program was built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Abi {
+    /// As the libraries that it needs say
+    Auto,
+    /// The ABI of MPI-5.0: libmpi_abi.so.1
+    Standard,
+    /// MPICH, Intel MPI and their like: libmpi.so.12
+    Mpich,
+    /// Open MPI 4 and 5: libmpi.so.40
+    Openmpi,
+}
+
+impl Abi {
+    /// The one that is forced.
+    fn forced(self) -> Option<binary::Abi> {
+        match self {
+            Self::Auto => None,
+            Self::Standard => Some(binary::Abi::Standard),
+            Self::Mpich => Some(binary::Abi::Mpich),
+            Self::Openmpi => Some(binary::Abi::OpenMpi),
+        }
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let value: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(value) {
@@ -223,7 +252,9 @@ pub(super) fn job_spec(
             return Err(Coded::usage("a program is missing beside ':'"));
         }
         let command = std::mem::take(&mut app.command);
-        apps.push(application(app, command, &genv, slots_count)?);
+        let mut app = application(app, command, &genv, slots_count)?;
+        binary::prepare(&mut app.program, args.abi.forced()).map_err(coded)?;
+        apps.push(app);
     }
     Ok(JobSpec {
         apps,
