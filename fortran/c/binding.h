@@ -6,6 +6,9 @@
  *
  * Files with a `symbols` in their names and special.c are compiled twice: for mpi_x_, which calls MPI_X, and with
  * AYATORI_PROFILING for pmpi_x_, which calls PMPI_X. So a tool that wraps the C functions sees Fortran programs, too.
+ *
+ * With AYATORI_FOREIGN the same is made for programs of another MPI: <mpi.h> is that one's, and translate/c/fortran.h has
+ * its handles and sentinels.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef AYATORI_FORTRAN_BINDING_H
 #define AYATORI_FORTRAN_BINDING_H
@@ -29,6 +32,13 @@
 #endif
 
 #define HIDDEN __attribute__((visibility("hidden")))
+
+#ifdef AYATORI_FOREIGN
+#include "fortran.h"
+#else
+
+/* The key of a predefined attribute in C. */
+#define KEYVAL_OF_C(keyval) (keyval)
 
 /* Handles. */
 #define HANDLE(type, name)                                                                    \
@@ -54,11 +64,15 @@ extern int ayatori_status_ignore_[8], ayatori_statuses_ignore_[8], ayatori_errco
 extern int ayatori_unweighted_[1], ayatori_weights_empty_[1];
 extern char ayatori_argv_null_[1], ayatori_argvs_null_[1];
 
+#endif
+
 static inline void *choice(const void *address)
 {
     if (address == &ayatori_bottom_) return MPI_BOTTOM;
     if (address == &ayatori_in_place_) return MPI_IN_PLACE;
+#ifndef AYATORI_FOREIGN
     if (address == &ayatori_buffer_automatic_) return MPI_BUFFER_AUTOMATIC;
+#endif
     return (void *)address;
 }
 

@@ -72,7 +72,7 @@ static MPI_Aint value_of(const void *found)
 
 MPI_Aint attribute_value(int keyval, void *found)
 {
-    switch (keyval) {
+    switch (KEYVAL_OF_C(keyval)) {
     case MPI_TAG_UB: case MPI_IO: case MPI_HOST: case MPI_WTIME_IS_GLOBAL: case MPI_APPNUM:
     case MPI_LASTUSEDCODE: case MPI_UNIVERSE_SIZE: case MPI_WIN_DISP_UNIT: case MPI_WIN_CREATE_FLAVOR:
     case MPI_WIN_MODEL:

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "binding.h"
 
+#ifndef AYATORI_FOREIGN
 /* As compilers align common blocks. */
 #define SENTINEL __attribute__((aligned(32)))
 SENTINEL int ayatori_bottom_, ayatori_in_place_, ayatori_buffer_automatic_;
@@ -13,6 +14,7 @@ SENTINEL char ayatori_argv_null_[1], ayatori_argvs_null_[1];
 MPI_Fint *MPI_F_STATUS_IGNORE = ayatori_status_ignore_, *MPI_F_STATUSES_IGNORE = ayatori_statuses_ignore_;
 MPI_F08_status *MPI_F08_STATUS_IGNORE = (MPI_F08_status *)ayatori_status_ignore_;
 MPI_F08_status *MPI_F08_STATUSES_IGNORE = (MPI_F08_status *)ayatori_statuses_ignore_;
+#endif
 
 char *text_in(char *few, size_t few_bytes, const char *text, size_t length, int strip)
 {

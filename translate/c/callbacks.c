@@ -14,16 +14,18 @@ typedef void (*procedure)(void);
  * kind. */
 #define PLACES 256
 
-/* The functions that have a place, in order. A place once given is never changed, so calls need no lock. */
+/* The functions that have a place, in order. A place once given is never changed, so calls need no lock. A
+ * procedure of Fortran gets the integer of a handle. */
 struct places {
     procedure functions[PLACES];
+    char is_fortran[PLACES];
     int count;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The place of a function; -1 when all are taken. */
-static int place_of(struct places *places, procedure function)
+static int place_of(struct places *places, procedure function, int is_fortran)
 {
     pthread_mutex_lock(&lock);
     int place = 0;
@@ -34,6 +36,7 @@ static int place_of(struct places *places, procedure function)
             place = -1;
         } else {
             places->functions[place] = function;
+            places->is_fortran[place] = (char)is_fortran;
             places->count++;
         }
     }
@@ -57,7 +60,9 @@ static int place_of(struct places *places, procedure function)
     static void sort##_call(int place, void *in, void *inout, Count *length, const a_handle *datatype) \
     { \
         MPI_Datatype of = out_MPI_Datatype(*datatype); \
-        ((Type *)sort##_places.functions[place])(in, inout, length, &of); \
+        int integer = sort##_places.is_fortran[place] ? integer_of_MPI_Datatype(of) : 0; \
+        void *argument = sort##_places.is_fortran[place] ? (void *)&integer : (void *)&of; \
+        ((Type *)sort##_places.functions[place])(in, inout, length, argument); \
     }
 OPERATION(op, int, MPI_User_function)
 OPERATION(op_c, MPI_Count, MPI_User_function_c)
@@ -81,21 +86,30 @@ static const procedure op_table[PLACES] = {EVERY(OP_ENTRY)};
 static const procedure op_c_table[PLACES] = {EVERY(OP_C_ENTRY)};
 
 #define OP_CREATE(name, sort, Type) \
-    int P##name(Type *user_fn, int commute, MPI_Op *op) \
+    static int sort##_new(Type *user_fn, int commute, MPI_Op *op, int is_fortran) \
     { \
-        int place = user_fn != NULL ? place_of(&sort##_places, (procedure)user_fn) : -2; \
-        if (place == -1) return refuse(#name ": another of more than 256 different functions"); \
+        int place = user_fn != NULL ? place_of(&sort##_places, (procedure)user_fn, is_fortran) : -2; \
+        if (place == -1) return refuse("MPI_" #name ": another of more than 256 different functions"); \
         void *function = place >= 0 ? (void *)sort##_table[place] : NULL; \
         a_handle a_op = 0; \
         int code = a_##sort##_create(function, commute, op != NULL ? &a_op : NULL); \
         if (code == 0) *op = out_MPI_Op(a_op); \
         return out_error(code); \
     } \
-    ALIAS(name)
+    int PMPI_##name(Type *user_fn, int commute, MPI_Op *op) \
+    { \
+        return sort##_new(user_fn, commute, op, 0); \
+    } \
+    extern int ayatori_fortran_##name(Type *, int, MPI_Op *); \
+    int ayatori_fortran_##name(Type *user_fn, int commute, MPI_Op *op) \
+    { \
+        return sort##_new(user_fn, commute, op, 1); \
+    } \
+    ALIAS(MPI_##name)
 #define a_op_create a_Op_create
 #define a_op_c_create a_Op_create_c
-OP_CREATE(MPI_Op_create, op, MPI_User_function)
-OP_CREATE(MPI_Op_create_c, op_c, MPI_User_function_c)
+OP_CREATE(Op_create, op, MPI_User_function)
+OP_CREATE(Op_create_c, op_c, MPI_User_function_c)
 
 /* Error handlers. What follows the code has no meaning in any library. */
 
@@ -105,14 +119,16 @@ OP_CREATE(MPI_Op_create_c, op_c, MPI_User_function_c)
     { \
         MPI_##Kind of = out_MPI_##Kind(*object); \
         int foreign = out_error(*code); \
-        ((MPI_##Kind##_errhandler_function *)sort##_places.functions[place])(&of, &foreign); \
+        int integer = sort##_places.is_fortran[place] ? integer_of_MPI_##Kind(of) : 0; \
+        void *argument = sort##_places.is_fortran[place] ? (void *)&integer : (void *)&of; \
+        ((MPI_##Kind##_errhandler_function *)sort##_places.functions[place])(argument, &foreign); \
     } \
     EVERY(sort##_ONE) \
     static const procedure sort##_table[PLACES] = {EVERY(sort##_ENTRY)}; \
-    int PMPI_##Kind##_create_errhandler(MPI_##Kind##_errhandler_function *function, \
-                                        MPI_Errhandler *errhandler) \
+    static int sort##_new(MPI_##Kind##_errhandler_function *function, MPI_Errhandler *errhandler, \
+                          int is_fortran) \
     { \
-        int place = function != NULL ? place_of(&sort##_places, (procedure)function) : -2; \
+        int place = function != NULL ? place_of(&sort##_places, (procedure)function, is_fortran) : -2; \
         if (place == -1) { \
             return refuse("MPI_" #Kind "_create_errhandler: another of more than 256 different functions"); \
         } \
@@ -121,6 +137,18 @@ OP_CREATE(MPI_Op_create_c, op_c, MPI_User_function_c)
         int code = a_##Kind##_create_errhandler(known, errhandler != NULL ? &a_errhandler : NULL); \
         if (code == 0) *errhandler = out_MPI_Errhandler(a_errhandler); \
         return out_error(code); \
+    } \
+    int PMPI_##Kind##_create_errhandler(MPI_##Kind##_errhandler_function *function, \
+                                        MPI_Errhandler *errhandler) \
+    { \
+        return sort##_new(function, errhandler, 0); \
+    } \
+    extern int ayatori_fortran_##Kind##_create_errhandler(MPI_##Kind##_errhandler_function *, \
+                                                          MPI_Errhandler *); \
+    int ayatori_fortran_##Kind##_create_errhandler(MPI_##Kind##_errhandler_function *function, \
+                                                   MPI_Errhandler *errhandler) \
+    { \
+        return sort##_new(function, errhandler, 1); \
     } \
     ALIAS(MPI_##Kind##_create_errhandler)
 #define comm_ONE(i) \

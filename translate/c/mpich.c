@@ -25,3 +25,7 @@ int is_null_delete(const void *function)
 {
     return function == NULL;
 }
+
+/* The library for Fortran sets them. */
+MPI_Fint *MPI_F_STATUS_IGNORE, *MPI_F_STATUSES_IGNORE;
+MPI_F08_status *MPI_F08_STATUS_IGNORE, *MPI_F08_STATUSES_IGNORE;

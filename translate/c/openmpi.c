@@ -46,3 +46,14 @@ int is_null_delete(const void *function)
     return function == NULL || IS(NULL_DELETE_FN) || IS(COMM_NULL_DELETE_FN) || IS(TYPE_NULL_DELETE_FN) ||
            IS(WIN_NULL_DELETE_FN);
 }
+
+/* The sentinels of Fortran: common blocks, which C knows by their addresses. */
+#define SENTINEL __attribute__((aligned(32)))
+SENTINEL int mpi_fortran_bottom_, mpi_fortran_in_place_, mpi_fortran_errcodes_ignore_;
+SENTINEL int mpi_fortran_unweighted_, mpi_fortran_weights_empty_;
+SENTINEL int mpi_fortran_status_ignore_[6], mpi_fortran_statuses_ignore_[6];
+SENTINEL char mpi_fortran_argv_null_, mpi_fortran_argvs_null_;
+MPI_Fint *MPI_F_STATUS_IGNORE = mpi_fortran_status_ignore_;
+MPI_Fint *MPI_F_STATUSES_IGNORE = mpi_fortran_statuses_ignore_;
+MPI_F08_status *MPI_F08_STATUS_IGNORE = (MPI_F08_status *)mpi_fortran_status_ignore_;
+MPI_F08_status *MPI_F08_STATUSES_IGNORE = (MPI_F08_status *)mpi_fortran_statuses_ignore_;

@@ -105,6 +105,16 @@ fn print(build: &Path) -> Result<Vec<Printed>> {
     Ok(printed)
 }
 
+/// The C side of the binding that is made by rule, and the names of its procedures without `mpi_`.
+///
+/// # Errors
+/// The tables of the ABI cannot be read.
+pub(crate) fn symbols() -> Result<(String, Vec<String>)> {
+    let procedures = prototype::procedures(&abi::tables()?.0)?;
+    let names = procedures.iter().map(|procedure| procedure.name.to_lowercase()).collect();
+    Ok((symbols::print(&procedures), names))
+}
+
 /// The sources in the repository.
 fn sources() -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();

@@ -8,11 +8,12 @@ use anyhow::{Context, Result, bail};
 use crate::abi::table::{Function, Item};
 
 /// One of the two ABIs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Abi {
     /// libmpi.so.12
     Mpich,
     /// libmpi.so.40
+    #[value(name = "openmpi")]
     OpenMpi,
 }
 
@@ -157,6 +158,11 @@ impl Foreign {
     /// What it has under a name.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
+    }
+
+    /// All constants, in the order of their names.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.values.iter()
     }
 
     fn has(&self, name: &str) -> bool {
@@ -341,6 +347,14 @@ fn number_group(out: &mut String, foreign: &Foreign, group: &str, members: &[&Ou
             seen.push(value);
             let (from, to) = if direction == "in" { ("", "A_") } else { ("A_", "") };
             let _ = writeln!(out, "    case {from}{name}: return {to}{name};");
+            // Fortran's keys of MPICH are C's plus one.
+            if direction == "in"
+                && group == "keyval"
+                && foreign.abi == Abi::Mpich
+                && name != "MPI_KEYVAL_INVALID"
+            {
+                let _ = writeln!(out, "    case {name} + 1: return A_{name};");
+            }
         }
         let _ = writeln!(out, "    default: return {other};\n    }}\n}}");
     }

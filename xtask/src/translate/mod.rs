@@ -8,6 +8,9 @@
 //! translate/c ----------------------------------------------------------------+
 //! ```
 //!
+//! The libraries for Fortran are our own binding (`fortran/c`) compiled against the foreign `mpi.h`: they
+//! call the foreign functions of C.
+//!
 //! Nothing that is printed is in the repository; `build/translate` has it. A translator is installed in a
 //! directory of its own, `lib/ayatori/mpich` or `lib/ayatori/openmpi`, which is on no search path: `ayatori
 //! run --abi` puts it there.
@@ -23,8 +26,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{abi, paths, process, stage};
-pub(crate) use constants::{Abi, Foreign};
+use crate::{abi, fortran, paths, process, stage};
+pub(crate) use constants::{Abi, Foreign, Value};
 
 /// Options of `cargo xtask translate`.
 #[derive(clap::Args)]
@@ -47,11 +50,25 @@ pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
     Abi::ALL.into_iter().try_for_each(|abi| translator(abi, prefix))
 }
 
-/// The name that programs ask for, and others: Debian's MPICH has its own, and mpi4py asks for `libmpi.so`.
-fn names(abi: Abi) -> (&'static str, &'static [&'static str]) {
+/// A library that programs load.
+struct Library {
+    name: &'static str,
+    /// Names that stand for it: of Debian's packages, of other libraries that ours contains, and the one by
+    /// which mpi4py finds out which MPI there is.
+    others: &'static [&'static str],
+}
+
+/// The libraries of an ABI: for C, and for Fortran.
+fn libraries(abi: Abi) -> [Library; 2] {
     match abi {
-        Abi::Mpich => ("libmpi.so.12", &["libmpich.so.12", "libmpi.so"]),
-        Abi::OpenMpi => ("libmpi.so.40", &["libmpi.so"]),
+        Abi::Mpich => [
+            Library { name: "libmpi.so.12", others: &["libmpich.so.12", "libmpi.so"] },
+            Library { name: "libmpifort.so.12", others: &["libmpichfort.so.12"] },
+        ],
+        Abi::OpenMpi => [
+            Library { name: "libmpi.so.40", others: &["libmpi.so"] },
+            Library { name: "libmpi_mpifh.so.40", others: &["libmpi_usempi_ignore_tkr.so.40"] },
+        ],
     }
 }
 
@@ -61,16 +78,26 @@ fn translator(abi: Abi, prefix: &Path) -> Result<()> {
     let printed = print(abi, &build)?;
     let mark = mark(abi, &printed)?;
     let stamp = build.join("stamp");
-    let (library, others) = names(abi);
+    let [c, fortran] = libraries(abi);
     if fs::read_to_string(&stamp).ok().as_deref() != Some(&mark) {
         // Without the stamp, what a failure leaves half made is made anew.
         let _ = fs::remove_file(&stamp);
-        compile(abi, &build, library)?;
+        compile(abi, &build, c.name)?;
+        compile_fortran(abi, &build, c.name, fortran.name)?;
         fs::write(&stamp, mark).context("cannot write a stamp of build/translate")?;
     }
     let to = prefix.join("lib/ayatori").join(abi.name());
-    stage::copy(&build.join(library), &to.join(library), 0o755)?;
-    others.iter().try_for_each(|name| stage::link(library, &to.join(name)))
+    for Library { name, others } in [c, fortran] {
+        stage::copy(&build.join(name), &to.join(name), 0o755)?;
+        others.iter().try_for_each(|other| stage::link(name, &to.join(other)))?;
+    }
+    Ok(())
+}
+
+/// The translator for C of an installation.
+pub(crate) fn installed(abi: Abi, prefix: &Path) -> PathBuf {
+    let [c, _] = libraries(abi);
+    prefix.join("lib/ayatori").join(abi.name()).join(c.name)
 }
 
 /// A foreign ABI's constants.
@@ -94,6 +121,9 @@ fn print(abi: Abi, build: &Path) -> Result<Vec<String>> {
         ("calls.h", functions::declarations(&functions)),
         ("calls.c", functions::definitions(&functions)),
         ("functions.c", functions::functions(&functions)?),
+        ("symbols.c", fortran::symbols()?.0),
+        // By the name under which the Fortran binding includes it.
+        ("mpi.h", "#include \"foreign.h\"\n".to_owned()),
     ];
     for (name, text) in &printed {
         let path = build.join(name);
@@ -107,12 +137,22 @@ fn sources() -> PathBuf {
     paths::root().join("translate/c")
 }
 
+/// The C side of the Fortran binding in the repository.
+fn binding() -> PathBuf {
+    paths::root().join("fortran/c")
+}
+
 /// Changes when what is compiled does.
 fn mark(abi: Abi, printed: &[String]) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     printed.hash(&mut hasher);
-    let entries = fs::read_dir(sources()).context("cannot read translate/c")?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let mut files = Vec::new();
+    for folder in [sources(), binding()] {
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        for entry in entries {
+            files.push(entry?.path());
+        }
+    }
     files.sort();
     for file in files {
         fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?.hash(&mut hasher);
@@ -121,13 +161,19 @@ fn mark(abi: Abi, printed: &[String]) -> Result<String> {
     Ok(format!("{} {:016x}\n", abi.name(), hasher.finish()))
 }
 
+/// The C compiler with what every library needs.
+fn cc(build: &Path) -> Command {
+    let mut cc = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+    cc.args(["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra"]);
+    cc.arg("-I").arg(build).arg("-I").arg(sources());
+    cc
+}
+
 fn compile(abi: Abi, build: &Path, library: &str) -> Result<()> {
-    let mut compile = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-    compile.args(["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra", "-shared", "-Wl,-z,now", "-Wl,-z,defs"]);
+    let mut compile = cc(build);
+    compile.args(["-shared", "-s", "-Wl,-z,now", "-Wl,-z,defs"]).arg(format!("-Wl,-soname,{library}"));
     // Two levels up from lib/ayatori/ABI is lib.
-    compile.arg(format!("-Wl,-soname,{library}")).arg("-Wl,-rpath,$ORIGIN/../..");
-    compile.arg(format!("-DTRANSLATOR=\"{library}\""));
-    compile.arg("-I").arg(build).arg("-I").arg(sources());
+    compile.arg("-Wl,-rpath,$ORIGIN/../..").arg(format!("-DTRANSLATOR=\"{library}\""));
     compile.arg("-o").arg(build.join(library));
     for name in ["functions.c", "calls.c", "tables.c"] {
         compile.arg(build.join(name));
@@ -136,5 +182,45 @@ fn compile(abi: Abi, build: &Path, library: &str) -> Result<()> {
     for name in ["library.c", "callbacks.c", "special.c", &own] {
         compile.arg(sources().join(name));
     }
-    process::show(compile.args(["-ldl", "-lpthread", "-s"]))
+    process::show(compile.args(["-ldl", "-lpthread"]))
+}
+
+/// Compiles the Fortran binding onto the translator; what calls `MPI_X` and `PMPI_X` alike once, the rest
+/// once for each.
+fn compile_fortran(abi: Abi, build: &Path, c_library: &str, library: &str) -> Result<()> {
+    let mut units: Vec<(PathBuf, bool)> = vec![
+        (binding().join("common.c"), false),
+        (binding().join("callbacks.c"), false),
+        (binding().join("special.c"), true),
+        (binding().join("removed.c"), true),
+        (build.join("symbols.c"), true),
+    ];
+    if abi == Abi::Mpich {
+        units.push((sources().join("mpich_fortran.c"), false));
+    }
+    let mut objects = Vec::new();
+    for (source, is_double) in units {
+        let stem = source.file_stem().context("a file name")?.to_string_lossy().into_owned();
+        for profiling in [false, true].into_iter().take(1 + usize::from(is_double)) {
+            let object = build.join(format!("{}{stem}.o", if profiling { "p" } else { "" }));
+            let mut compile = cc(build);
+            compile.arg("-I").arg(binding()).args(["-c", "-DAYATORI_FOREIGN"]);
+            compile.args((abi == Abi::Mpich).then_some("-DTRANSLATE_MPICH"));
+            compile.args(profiling.then_some("-DAYATORI_PROFILING"));
+            process::show(compile.arg("-o").arg(&object).arg(&source))?;
+            objects.push(object);
+        }
+    }
+    let mut link = cc(build);
+    link.args(["-shared", "-s", "-Wl,-z,defs", "-Wl,-rpath,$ORIGIN"]).arg(format!("-Wl,-soname,{library}"));
+    link.arg("-o").arg(build.join(library)).args(objects).arg(build.join(c_library));
+    if abi == Abi::OpenMpi {
+        // Open MPI's library for mpi_f08 calls these names.
+        let lines =
+            fortran::symbols()?.1.into_iter().map(|name| format!("--defsym=ompi_{name}_f=mpi_{name}_\n"));
+        let file = build.join("names");
+        fs::write(&file, lines.collect::<String>()).context("cannot write build/translate")?;
+        link.arg(format!("-Wl,@{}", file.display()));
+    }
+    process::show(link.arg("-lpthread"))
 }
