@@ -10,6 +10,7 @@ mod imb;
 mod mpich;
 mod osu;
 pub(crate) mod programs;
+mod translated;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::peers::Library;
 use crate::process::{self, Outcome};
+use crate::translate::Abi;
 use crate::{paths, skips, stage};
 
 /// Options of `cargo xtask conformance`.
@@ -31,7 +33,7 @@ pub(crate) struct Options {
 #[derive(clap::Subcommand)]
 enum Suite {
     /// Our own C programs, conformance/c/*.c.
-    C(CommonOptions),
+    C(COptions),
     /// Every function of the ABI with one wrong argument at a time, judged against conformance/errors.toml.
     Errors(CommonOptions),
     /// Intel MPI Benchmarks with data checks: IMB-MPI1, IMB-NBC, IMB-P2P.
@@ -42,6 +44,16 @@ enum Suite {
     Mpich(ForeignOptions<MpichSuite>),
     /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
     MpichAbi(CommonOptions),
+}
+
+/// What our own programs take.
+#[derive(clap::Args)]
+struct COptions {
+    /// Compile them against the header of another MPI and run them on the translator.
+    #[arg(long, conflicts_with = "library")]
+    abi: Option<Abi>,
+    #[command(flatten)]
+    common: CommonOptions,
 }
 
 /// What every suite takes.
@@ -235,7 +247,8 @@ impl Tally {
 /// `cargo xtask conformance`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.suite {
-        Suite::C(common) => programs::compile(common)?.run(common),
+        Suite::C(COptions { abi: Some(abi), common }) => translated::run(*abi, common),
+        Suite::C(COptions { common, .. }) => programs::compile(common)?.run(common),
         Suite::Errors(common) => errors::run(common),
         Suite::Imb(options) => imb::run(options),
         Suite::Osu(options) => osu::run(options),
