@@ -7,8 +7,8 @@
  * Files with a `symbols` in their names and special.c are compiled twice: for mpi_x_, which calls MPI_X, and with
  * AYATORI_PROFILING for pmpi_x_, which calls PMPI_X. So a tool that wraps the C functions sees Fortran programs, too.
  *
- * With AYATORI_FOREIGN the same is made for programs of another MPI: <mpi.h> is that one's, and translate/c/fortran.h has
- * its handles and sentinels.
+ * With AYATORI_FOREIGN the same is made for programs of another MPI: <mpi.h> is that one's, and
+ * translate/c/fortran.h has its handles and sentinels.
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef AYATORI_FORTRAN_BINDING_H
 #define AYATORI_FORTRAN_BINDING_H

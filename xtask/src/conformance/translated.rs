@@ -1,6 +1,6 @@
 //! Our C programs compiled against the headers of MPICH and of Open MPI, and run on the translators: the
-//! libraries that `ayatori run --abi` puts before theirs. And the constants of `mpich.txt` and `openmpi.txt` in
-//! crates/mpi/abi beside the header.
+//! libraries that `ayatori run --abi` puts before theirs. And the constants of `mpich.txt` and `openmpi.txt`
+//! beside the header.
 //!
 //! Headers come with the peers' packages; where these cannot be had, the suite is skipped.
 
