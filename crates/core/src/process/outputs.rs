@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::ids::ProcessId;
 use crate::link::{LinkIndex, Links};
 use crate::request::{Request, State};
+use crate::rma::Rma;
 use crate::slab::Slab;
 use crate::time::Instant;
 use alloc::vec::Vec;
@@ -21,8 +22,8 @@ impl Process {
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
         if self.links.is_check_due() {
-            let Self { links, requests, direct, .. } = self;
-            links.check(device, |links| awaited_links(links, requests, direct));
+            let Self { links, requests, direct, rma, .. } = self;
+            links.check(device, |links| awaited_links(links, requests, direct, rma));
             self.handle_events(device);
         }
         let mut worked = !self.woken.is_empty() && self.advance_woken(device);
@@ -43,8 +44,8 @@ impl Process {
     /// waits only because the device is full is not counted: the device wakes a sleeper when it can take
     /// more.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let is_awaited = self.links.want_time() && awaited(&self.requests, &self.direct).next().is_some();
-        self.links.deadline(is_awaited)
+        let is_awaited = || awaited(&self.requests, &self.direct).next().is_some() || self.rma.is_awaiting();
+        self.links.deadline(self.links.want_time() && is_awaited())
     }
 
     /// What happened that concerns no single request.
@@ -71,8 +72,8 @@ fn awaited<'a>(requests: &'a Slab<Request>, direct: &Direct) -> impl Iterator<It
     direct.wants().map(from).into_iter().chain(by_requests)
 }
 
-fn awaited_links(links: &Links, requests: &Slab<Request>, direct: &Direct) -> Vec<LinkIndex> {
-    let mut wanted = Vec::new();
+fn awaited_links(links: &Links, requests: &Slab<Request>, direct: &Direct, rma: &Rma) -> Vec<LinkIndex> {
+    let mut wanted: Vec<LinkIndex> = rma.awaited().filter_map(|peer| links.index_of(peer)).collect();
     for awaited in awaited(requests, direct) {
         match awaited {
             Awaited::Link(index) => wanted.push(index),

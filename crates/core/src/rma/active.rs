@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kind u8 | operation u8 | datatype u16 | number u32                                   8 bytes
-//! Lock, Granted, Flush, Flushed, Post, Complete: nothing more
+//! Lock, Granted, Withdraw, Flush, Flushed, Post, Complete: nothing more
 //! others: displacement u64 | offset u64 | length u64 | layout bytes u32 | flags u32    40
 //!         | layout | data
 //! ```
@@ -32,9 +32,16 @@ pub(crate) enum ActiveMessage {
     Lock {
         /// For itself alone.
         exclusive: bool,
+        /// Given back by the answer.
+        number: u32,
     },
     /// The lock is the receiver's.
-    Granted,
+    Granted {
+        /// Of its wish: one that it has withdrawn since is not meant.
+        number: u32,
+    },
+    /// The origin wants no lock any more, and gives back one that it has been granted.
+    Withdraw,
     /// Asks for an answer when all before it from this origin is done.
     Flush {
         /// Given back by the answer.
@@ -95,6 +102,7 @@ mod kind {
     pub(super) const FLUSHED: u8 = 8;
     pub(super) const POST: u8 = 9;
     pub(super) const COMPLETE: u8 = 10;
+    pub(super) const WITHDRAW: u8 = 11;
 }
 
 /// The operation's message has a tag: data follows, or a result is wanted.
@@ -115,8 +123,9 @@ impl ActiveMessage {
                 (kind::ACCUMULATE, code(op), index(of), tag.unwrap_or(0).cast_unsigned())
             }
             Self::CompareAndSwap(of, tag) => (kind::COMPARE_AND_SWAP, 0, index(of), tag.cast_unsigned()),
-            Self::Lock { exclusive } => (kind::LOCK, exclusive.into(), 0, 0),
-            Self::Granted => (kind::GRANTED, 0, 0, 0),
+            Self::Lock { exclusive, number } => (kind::LOCK, exclusive.into(), 0, number),
+            Self::Granted { number } => (kind::GRANTED, 0, 0, number),
+            Self::Withdraw => (kind::WITHDRAW, 0, 0, 0),
             Self::Flush { number, release } => (kind::FLUSH, release.into(), 0, number),
             Self::Flushed { number, refused } => (kind::FLUSHED, refused, 0, number),
             Self::Post => (kind::POST, 0, 0, 0),
@@ -161,8 +170,9 @@ impl ActiveMessage {
         let (kind, code, index, number) =
             (head as u8, (head >> 8) as u8, (head >> 16) as u16, (head >> 32) as u32);
         let control = match kind {
-            kind::LOCK => Some(Self::Lock { exclusive: code != 0 }),
-            kind::GRANTED => Some(Self::Granted),
+            kind::LOCK => Some(Self::Lock { exclusive: code != 0, number }),
+            kind::GRANTED => Some(Self::Granted { number }),
+            kind::WITHDRAW => Some(Self::Withdraw),
             kind::FLUSH => Some(Self::Flush { number, release: code != 0 }),
             kind::FLUSHED => Some(Self::Flushed { number, refused: code }),
             kind::POST => Some(Self::Post),
@@ -207,6 +217,7 @@ impl ActiveMessage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use proptest::prelude::*;
 
     fn messages() -> impl Strategy<Value = ActiveMessage> {
@@ -219,8 +230,10 @@ mod tests {
             (operations, types(), proptest::option::of(odd()))
                 .prop_map(|(op, of, tag)| ActiveMessage::Accumulate(op, of, tag)),
             (types(), odd()).prop_map(|(of, tag)| ActiveMessage::CompareAndSwap(of, tag)),
-            any::<bool>().prop_map(|exclusive| ActiveMessage::Lock { exclusive }),
-            Just(ActiveMessage::Granted),
+            (any::<bool>(), any::<u32>())
+                .prop_map(|(exclusive, number)| ActiveMessage::Lock { exclusive, number }),
+            any::<u32>().prop_map(|number| ActiveMessage::Granted { number }),
+            Just(ActiveMessage::Withdraw),
             (any::<u32>(), any::<bool>())
                 .prop_map(|(number, release)| ActiveMessage::Flush { number, release }),
             (any::<u32>(), any::<u8>())
@@ -266,7 +279,7 @@ mod tests {
         #[test]
         fn any_bytes_give_a_message_or_blame(
             bytes in proptest::collection::vec(any::<u8>(), 0..120),
-            kind in 0_u8..12,
+            kind in 0_u8..13,
         ) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {

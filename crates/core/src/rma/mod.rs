@@ -18,6 +18,7 @@
 //!   flush         active(number) ────────────────────────────────► when all from this origin is done:
 //!                 ◄──────────────────────────── active(number, error)
 //!   lock          active ────────► queue ─► active "granted"; unlock is a flush that also releases
+//!                 a request for several locks that fails withdraws all: it leaves none behind
 //!   post, start   "post" messages are counted; start waits for one of each member of its group
 //!   complete      active ────────► effective when all before it from this origin is done; wait counts these
 //! ```
@@ -240,6 +241,19 @@ impl Rma {
             self.windows.iter().flatten().flat_map(|window| window.waiters.iter().map(move |w| (window, w)));
         let found = waiters.into_iter().find(|(_, (waiter, _))| *waiter == id);
         found.map_or_else(|| "an operation on a window".into(), |(window, (_, wants))| window.need(wants))
+    }
+
+    /// Whether a request waits for what others do at windows.
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.windows.iter().flatten().any(|window| !window.waiters.is_empty())
+    }
+
+    /// For whom requests wait.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = ProcessId> {
+        self.windows.iter().flatten().flat_map(|window| {
+            let missing = window.waiters.iter().flat_map(|(_, wants)| window.missing(wants));
+            missing.filter_map(|rank| window.group.process(rank))
+        })
     }
 
     /// The windows that a process is a member of, with its rank.

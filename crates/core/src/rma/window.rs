@@ -42,6 +42,8 @@ pub(crate) struct Peer {
     pub(crate) flush_sent: u32,
     pub(crate) flush_done: u32,
     pub(crate) is_granted: bool,
+    /// Wishes for its lock, those that were withdrawn counted twice.
+    pub(crate) lock_number: u32,
     /// What an operation there came to.
     pub(crate) failure: Option<Error>,
     /// It can no longer be talked to.
@@ -55,6 +57,8 @@ pub(crate) struct Peer {
     pub(crate) flushes: Vec<(u32, bool)>,
     pub(crate) refused: Option<Error>,
     pub(crate) holds: Hold,
+    /// The number of its last wish for the lock.
+    pub(crate) wish: u32,
     /// Calls of "post" for us.
     pub(crate) posts: u32,
     /// Ends of its accesses; and one that waits until nothing is open.
@@ -172,7 +176,7 @@ impl Window {
         true
     }
 
-    /// A member is lost: it wants no lock any more and gives back what it has.
+    /// A member wants no lock any more and gives back what it has, or is lost.
     pub(crate) fn forget_locks_of(&mut self, rank: Rank, granted: &mut Vec<Rank>) {
         self.locks.queue.retain(|(of, _)| *of != rank);
         self.unlock(rank, granted);
@@ -246,30 +250,32 @@ impl Window {
 
     /// What a request waits for, in words.
     pub(crate) fn need(&self, wants: &Wants) -> String {
-        let missing = |ranks: &[Rank], has: fn(&Peer) -> bool| -> String {
-            let missing = ranks.iter().filter(|rank| !has(&self.peers[**rank as usize]));
-            let processes = missing.filter_map(|rank| self.group.process(*rank)).map(|process| process.0);
-            let mut list: Vec<String> =
-                processes.take(NAMED_MAX + 1).map(|process| format!("{process}")).collect();
-            if list.len() > NAMED_MAX {
-                list[NAMED_MAX] = "…".into();
-            }
-            list.join(", ")
-        };
-        let all = || (0..self.peers.len() as Rank).collect::<Vec<_>>();
-        match wants {
-            Wants::Local(_) | Wants::Done(_) => {
-                let is_over = |peer: &Peer| peer.pending == 0 && peer.flush_sent == peer.flush_done;
-                format!("its operations on the windows of ranks {}", missing(&all(), is_over))
-            }
-            Wants::Locks(ranks) => {
-                format!("the locks of the windows of ranks {}", missing(ranks, |peer| peer.is_granted))
-            }
-            Wants::Posts(ranks) => format!("MPI_Win_post of ranks {}", missing(ranks, |peer| peer.posts > 0)),
-            Wants::Completes(ranks) => {
-                format!("MPI_Win_complete of ranks {}", missing(ranks, |peer| peer.completes > 0))
-            }
+        let processes = self.missing(wants).filter_map(|rank| self.group.process(rank));
+        let mut list: Vec<String> =
+            processes.take(NAMED_MAX + 1).map(|process| format!("{}", process.0)).collect();
+        if list.len() > NAMED_MAX {
+            list[NAMED_MAX] = "…".into();
         }
+        let list = list.join(", ");
+        match wants {
+            Wants::Local(_) | Wants::Done(_) => format!("its operations on the windows of ranks {list}"),
+            Wants::Locks(_) => format!("the locks of the windows of ranks {list}"),
+            Wants::Posts(_) => format!("MPI_Win_post of ranks {list}"),
+            Wants::Completes(_) => format!("MPI_Win_complete of ranks {list}"),
+        }
+    }
+
+    /// The members that have not done what is waited for.
+    pub(crate) fn missing(&self, wants: &Wants) -> impl Iterator<Item = Rank> {
+        type Has = fn(&Peer) -> bool;
+        let is_over: Has = |peer| peer.pending == 0 && peer.flush_sent == peer.flush_done;
+        let (ranks, has): (Vec<Rank>, Has) = match wants {
+            Wants::Local(_) | Wants::Done(_) => ((0..self.peers.len() as Rank).collect(), is_over),
+            Wants::Locks(ranks) => (ranks.clone(), |peer| peer.is_granted),
+            Wants::Posts(ranks) => (ranks.clone(), |peer| peer.posts > 0),
+            Wants::Completes(ranks) => (ranks.clone(), |peer| peer.completes > 0),
+        };
+        ranks.into_iter().filter(move |rank| !has(&self.peers[*rank as usize]))
     }
 
     /// Whether all of them have what is waited for; an error if that cannot come any more.

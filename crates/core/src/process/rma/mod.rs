@@ -152,8 +152,8 @@ impl Process {
         let head = ActiveMessage::Get(tag).emit(Some(&operand))?;
         let operation = self.new_operation(wants_request);
         let what = What::Result(len as u64, None);
-        self.receive_data((window, rank, tag), data, what, (None, operation))?;
-        let sent = self.send_active(device, window, rank, &head, None);
+        let posted = self.receive_data((window, rank, tag), data, what, (None, operation));
+        let sent = posted.and_then(|()| self.send_active(device, window, rank, &head, None));
         self.begun(operation, sent)
     }
 
@@ -277,7 +277,7 @@ impl Process {
         self.wait_for(window, Wants::Done(rank))
     }
 
-    /// Asks for the locks of some targets; over when all are granted.
+    /// Asks for the locks of some targets; over when all are granted. If that fails, none is held.
     pub fn window_lock<D: Device>(
         &mut self,
         device: &mut D,
@@ -285,11 +285,37 @@ impl Process {
         ranks: Vec<Rank>,
         exclusive: bool,
     ) -> Result<Posted, Error> {
+        let mut result = Ok(());
+        let mut asked_count = 0;
         for &rank in &ranks {
-            self.rma.get_mut(window)?.peer(rank)?.is_granted = false;
-            self.send_control(device, window, rank, ActiveMessage::Lock { exclusive })?;
+            let peer = self.rma.get_mut(window)?.peer(rank)?;
+            peer.is_granted = false;
+            peer.lock_number = peer.lock_number.wrapping_add(1);
+            let number = peer.lock_number;
+            result = self.send_control(device, window, rank, ActiveMessage::Lock { exclusive, number });
+            if result.is_err() {
+                break;
+            }
+            asked_count += 1;
         }
-        self.wait_for(window, Wants::Locks(ranks))
+        let asked = ranks[..asked_count].to_vec();
+        let result = result.and_then(|()| self.wait_for(window, Wants::Locks(ranks)));
+        if result.is_err() {
+            self.withdraw_locks(window.0, &asked);
+        }
+        result
+    }
+
+    /// A request for these locks has failed.
+    fn withdraw_locks(&mut self, at: u32, ranks: &[Rank]) {
+        for &rank in ranks {
+            let Some(window) = self.rma.windows[at as usize].as_mut() else { return };
+            let peer = &mut window.peers[rank as usize];
+            peer.is_granted = false;
+            // What is granted from now on was granted to nobody.
+            peer.lock_number = peer.lock_number.wrapping_add(1);
+            self.push_todo(Todo::ActiveMessage(at, rank, ActiveMessage::Withdraw));
+        }
     }
 
     /// Ends all operations on some targets and, if they are locked, gives the locks back.
@@ -370,11 +396,14 @@ impl Process {
         let mut over = Vec::new();
         for (id, wants) in waiters {
             match window.settle(&wants) {
-                Some(result) => over.push((id, result)),
+                Some(result) => over.push((id, wants, result)),
                 None => window.waiters.push((id, wants)),
             }
         }
-        for (id, result) in over {
+        for (id, wants, result) in over {
+            if let (Wants::Locks(ranks), Err(_)) = (&wants, &result) {
+                self.withdraw_locks(at, ranks);
+            }
             let completion = result.map_or_else(Completion::failed, |()| Completion::EMPTY);
             self.complete(id, completion);
         }

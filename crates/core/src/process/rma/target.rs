@@ -1,6 +1,6 @@
 //! Windows: what others do to those of this process, without a call of its user.
 
-use super::super::{Body, Process};
+use super::super::{Arrival, Body, Process};
 use crate::buffer::{Payload, Piece, payload_len};
 use crate::coll::StepId;
 use crate::coll::running::Woken;
@@ -262,16 +262,19 @@ impl Process {
     fn on_control(&mut self, at: u32, rank: Rank, message: ActiveMessage) -> Result<(), Blame> {
         let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
         let mut granted = Vec::new();
+        let is_queued = window.is_queued(rank);
         let peer = &mut window.peers[rank as usize];
         match message {
-            ActiveMessage::Lock { exclusive } => {
-                if peer.holds != Hold::Nothing || window.is_queued(rank) {
+            ActiveMessage::Lock { exclusive, number } => {
+                if peer.holds != Hold::Nothing || is_queued {
                     return Err(Blame("a second lock of one window"));
                 }
                 let hold = if exclusive { Hold::Exclusive } else { Hold::Shared };
+                peer.wish = number;
                 window.lock(rank, hold, &mut granted);
             }
-            ActiveMessage::Granted => peer.is_granted = true,
+            ActiveMessage::Granted { number } => peer.is_granted |= number == peer.lock_number,
+            ActiveMessage::Withdraw => window.forget_locks_of(rank, &mut granted),
             ActiveMessage::Flush { number, release } => {
                 if release && peer.holds == Hold::Nothing {
                     return Err(Blame("a lock given back that was not granted"));
@@ -308,7 +311,9 @@ impl Process {
 
     fn tell_granted(&mut self, at: u32, granted: Vec<Rank>) {
         for rank in granted {
-            self.push_todo(Todo::ActiveMessage(at, rank, ActiveMessage::Granted));
+            let Some(window) = &self.rma.windows[at as usize] else { return };
+            let number = window.peers[rank as usize].wish;
+            self.push_todo(Todo::ActiveMessage(at, rank, ActiveMessage::Granted { number }));
         }
     }
 
@@ -347,7 +352,7 @@ impl Process {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { continue };
             let mut granted = Vec::new();
             window.forget_locks_of(rank, &mut granted);
-            let peer = &mut window.peers[rank as usize];
+            let (context, peer) = (window.context, &mut window.peers[rank as usize]);
             peer.lost = Some(error);
             let unflushed = peer.flush_sent.wrapping_sub(peer.flush_done);
             if unflushed > 0 || peer.is_dirty || peer.pending > 0 {
@@ -359,6 +364,10 @@ impl Process {
             window.unflushed_count = window.unflushed_count.saturating_sub(unflushed.into());
             self.tell_granted(at, granted);
             self.settle_waiters(at);
+            // What waits behind a message that does not come.
+            let is_its =
+                |arrival: &Arrival| (arrival.envelope.context, arrival.envelope.source) == (context, rank);
+            while self.drop_arrival(is_its).is_some() {}
         }
     }
 }

@@ -13,6 +13,7 @@ mod paced;
 mod partitioned;
 mod rma;
 mod rma_faults;
+mod rma_losses;
 mod trunk;
 mod trunk_faults;
 mod wire;

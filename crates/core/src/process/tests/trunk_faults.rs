@@ -5,11 +5,14 @@ use super::trunk::{exchange, mbit, ms};
 use super::wire::{Line, Mood, Wire, tcp};
 use crate::Error;
 use crate::buffer::Buffer;
+use crate::comm::Communicator;
 use crate::device::{Event, RailCapabilities};
-use crate::ids::{ProcessId, RequestId};
+use crate::group::Group;
+use crate::ids::{ContextId, ProcessId, RequestId};
 use crate::link::TrunkConfig;
 use crate::process::Config;
 use crate::request::Posted;
+use crate::rma::{Memory, WindowId};
 use crate::time::Duration;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -89,6 +92,30 @@ fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
     // It asks within half the time, believes the silence after another half, and then gives the peer up.
     wire.run_until(wire.now() + Duration::from_ms(2_000 / 2 + 2_000 / 2 + 2_000 + 200));
     let error = wire.take(1, received).expect("ended in time").error;
+    assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
+}
+
+#[test]
+fn a_wait_for_a_lock_finds_out_that_nothing_comes_any_more() {
+    let mut wire = acquainted(tcp());
+    for me in 0..2 {
+        let process = &mut wire.nodes[me].0;
+        let group = Group::world(2);
+        let made = Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32);
+        let comm = process.add_comm(made);
+        assert!(process.add_window(comm, Memory::Fixed(Buffer::virtual_of(8))).is_ok());
+    }
+    // The owner has the lock, and the other waits for it.
+    let [held, waiting] = [0, 1].map(|me| {
+        let (process, port) = &mut wire.nodes[me];
+        let locked = pending(process.window_lock(port, WindowId(0), vec![0], true).unwrap());
+        wire.run_until(wire.now() + Duration::from_ms(100));
+        locked
+    });
+    assert_eq!(wire.take(0, held).map(|completion| completion.error), Some(None));
+    set_all(&mut wire, Mood::Silent);
+    wire.run_until(wire.now() + Duration::from_ms(2_000 / 2 + 2_000 / 2 + 2_000 + 200));
+    let error = wire.take(1, waiting).expect("ended in time").error;
     assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
 }
 

@@ -1,0 +1,106 @@
+//! Windows whose members are lost: what fault runs have found.
+
+use super::net::{Net, memory};
+use crate::comm::Communicator;
+use crate::datatype::Predefined;
+use crate::error::Error;
+use crate::group::Group;
+use crate::ids::{ContextId, ProcessId, Rank, RequestId};
+use crate::layout::Layout;
+use crate::op::Operation;
+use crate::request::{Completion, Posted};
+use crate::rma::{Memory, Place, WindowId};
+use alloc::vec;
+
+const WINDOW: WindowId = WindowId(0);
+const BYTES: usize = 4_000;
+
+fn windows(count: usize) -> Net {
+    let mut net = Net::of_short_packets(count, 0);
+    for me in 0..count {
+        let process = &mut net.nodes[me].0;
+        let (context, group) = (ContextId::new(ProcessId(0), 9), Group::world(count as u32));
+        let comm = process.add_comm(Communicator::new(context, group, me as u32));
+        let (window, _) = memory(vec![0; BYTES]);
+        assert_eq!(process.add_window(comm, Memory::Fixed(window)), Ok(WINDOW));
+    }
+    net
+}
+
+fn lock(net: &mut Net, me: usize, ranks: &[Rank]) -> Option<RequestId> {
+    let (process, port) = &mut net.nodes[me];
+    match process.window_lock(port, WINDOW, ranks.into(), true) {
+        Ok(Posted::Pending(id)) => Some(id),
+        Ok(Posted::Done(_)) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn end_of(net: &mut Net, me: usize, id: Option<RequestId>) -> Completion {
+    net.settle();
+    id.map_or(Completion::EMPTY, |id| net.nodes[me].0.take(id).unwrap().expect("it is over"))
+}
+
+fn place(count: usize) -> Place {
+    Place { displacement: 0, layout: Layout::bytes(8), count }
+}
+
+#[test]
+fn a_request_for_locks_that_fails_leaves_none_held() {
+    let mut net = windows(4);
+    let held = lock(&mut net, 1, &[2]);
+    assert_eq!(end_of(&mut net, 1, held).error, None);
+    // The locks of 0 and 3 are granted; that of 2 will not be.
+    let several = lock(&mut net, 0, &[0, 3, 2]);
+    net.settle();
+    for me in [0, 1, 3] {
+        let (process, port) = &mut net.nodes[me];
+        process.handle_peer_gone(port, ProcessId(2));
+    }
+    assert_eq!(end_of(&mut net, 0, several).error, Some(Error::ProcessAborted(ProcessId(2))));
+    for target in [0, 3] {
+        let other = lock(&mut net, 1, &[target]);
+        assert_eq!(end_of(&mut net, 1, other).error, None, "the lock of {target}");
+        // Asked for again, while another has it.
+        let again = lock(&mut net, 0, &[target]);
+        net.settle();
+        assert!(again.is_some_and(|id| !net.nodes[0].0.is_complete(id)));
+        let (process, port) = &mut net.nodes[1];
+        assert!(process.window_unlock(port, WINDOW, vec![target], true).is_ok());
+        assert_eq!(end_of(&mut net, 0, again).error, None);
+        let (process, port) = &mut net.nodes[0];
+        assert!(process.window_unlock(port, WINDOW, vec![target], true).is_ok());
+        net.settle();
+    }
+}
+
+#[test]
+fn a_read_of_a_lost_window_leaves_no_request() {
+    let mut net = windows(2);
+    let (process, port) = &mut net.nodes[0];
+    process.handle_peer_gone(port, ProcessId(1));
+    let before = process.counts().requests;
+    let (result, _) = memory(vec![0; 8]);
+    let got = process.window_get(port, (WINDOW, 1, place(1)), result, true);
+    assert_eq!(got, Err(Error::ProcessAborted(ProcessId(1))));
+    assert_eq!(process.counts().requests, before);
+}
+
+#[test]
+fn operations_of_a_lost_origin_are_not_kept() {
+    let mut net = windows(2);
+    let what = (Operation::Sum, Predefined::Uint64);
+    // A long one, and one that waits behind it.
+    for count in [100, 1] {
+        let (source, _) = memory(vec![1; 8 * count]);
+        let (process, port) = &mut net.nodes[1];
+        let to = (WINDOW, 0, place(count));
+        let posted = process.window_accumulate(port, to, (Some(source.into()), None), what, false);
+        assert!(matches!(posted, Ok(Posted::Done(_))));
+    }
+    net.progress(0, 2);
+    assert_eq!(net.nodes[0].0.counts().unexpected, 1);
+    let (process, port) = &mut net.nodes[0];
+    process.handle_peer_gone(port, ProcessId(1));
+    assert_eq!(process.counts().unexpected, 0);
+}
