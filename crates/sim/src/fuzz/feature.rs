@@ -13,12 +13,18 @@ pub enum Feature {
     SendBuffered,
     /// A send with a gap of its own.
     SendPaced,
+    /// A send from memory with gaps.
+    SendInBlocks,
+    /// A receive into memory with gaps.
+    ReceiveInBlocks,
     /// A receive that its caller waited for.
     ReceiveDirect,
     /// A peer died, or could not be reached, while such a receive waited.
     LossDuringReceiveDirect,
     /// The request of a send under way was freed.
     FreeRequest,
+    /// Persistent collective operations, started in any order.
+    CollectivePersistent,
     /// A communicator was duplicated.
     Dup,
     /// A communicator was split.
@@ -27,26 +33,47 @@ pub enum Feature {
     Create,
     /// A communicator was made of a group, by its members.
     CreateGroup,
+    /// A communicator was made of a group, by its members, who share none.
+    OfGroup,
+    /// An inter-communicator was made, and merged.
+    Inter,
     /// A communicator was freed.
     FreeComm,
+    /// Operations on windows, and flushes.
+    WindowOperations,
+    /// A window was locked.
+    WindowLock,
+    /// A process let others access its window.
+    WindowPost,
+    /// A partitioned message.
+    Partitioned,
     /// A collective operation.
     Collective(Collective),
 }
 
 impl Feature {
-    const SIMPLE: [Feature; 12] = [
+    const SIMPLE: [Feature; 21] = [
         Feature::SendAtOnce,
         Feature::SendBlocks,
         Feature::SendBuffered,
         Feature::SendPaced,
+        Feature::SendInBlocks,
+        Feature::ReceiveInBlocks,
         Feature::ReceiveDirect,
         Feature::LossDuringReceiveDirect,
         Feature::FreeRequest,
+        Feature::CollectivePersistent,
         Feature::Dup,
         Feature::Split,
         Feature::Create,
         Feature::CreateGroup,
+        Feature::OfGroup,
+        Feature::Inter,
         Feature::FreeComm,
+        Feature::WindowOperations,
+        Feature::WindowLock,
+        Feature::WindowPost,
+        Feature::Partitioned,
     ];
 
     /// All of them.

@@ -3,8 +3,12 @@
 mod blocking;
 mod check;
 mod comms;
+mod inter;
+mod partitioned;
+mod spread;
 mod time;
 mod traffic;
+mod windows;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,6 +18,7 @@ use ayatori_core::bsend::BufferOwner;
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::device::RailCapabilities;
 use ayatori_core::ids::{CommId, ContextId, ProcessId, RailSet, RequestId, Tag};
+use ayatori_core::layout::Region;
 use ayatori_core::link::{Policy, TrunkConfig};
 use ayatori_core::process::{Config, MessageId};
 use ayatori_core::time::Duration;
@@ -30,6 +35,8 @@ use crate::network::{self, Network, NicId, NoProbe};
 use crate::random::Random;
 use blocking::Blocked;
 use comms::{Running, Sequence};
+use partitioned::Channel;
+use windows::Windows;
 
 type Outcome<T = ()> = Result<T, String>;
 
@@ -53,7 +60,9 @@ struct Receive {
     /// In the model.
     number: usize,
     request: Option<RequestId>,
+    /// With gaps, if there is a layout.
     buffer: Buffer,
+    layout: Option<Region>,
     persistent: Option<usize>,
 }
 
@@ -120,6 +129,10 @@ struct Habits {
     /// Some rails never work again.
     scars: bool,
     peer_timeout_ps: u64,
+    /// There is a window.
+    windows: bool,
+    /// There are partitioned messages.
+    partitions: bool,
 }
 
 struct World<'a> {
@@ -141,6 +154,8 @@ struct World<'a> {
     /// By communicator of the model.
     sequences: Vec<Sequence>,
     running: Vec<Running>,
+    windows: Option<Windows>,
+    channels: Vec<Channel>,
     given_back: Vec<GivenBack>,
     report: WorldReport,
     history: &'a mut Vec<String>,
@@ -151,6 +166,7 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
     let mut world = World::new(seed, bug, history)?;
     world.attach_buffers()?;
     world.split_world()?;
+    world.make_window()?;
     let step_count = 20 + world.random.below(140);
     for _ in 0..step_count {
         world.act()?;
@@ -301,6 +317,8 @@ impl<'a> World<'a> {
             blocked: vec![None; count as usize],
             sequences: vec![Sequence::new(count as usize)],
             running: Vec::new(),
+            windows: None,
+            channels: Vec::new(),
             given_back: Vec::new(),
             report: WorldReport { digest: 0xCBF2_9CE4_8422_2325, ..WorldReport::default() },
             history,
@@ -386,6 +404,8 @@ fn habits(
         aborts: random.below(2) == 0,
         scars: trunks && random.below(3) == 0,
         peer_timeout_ps,
+        windows: random.below(3) == 0,
+        partitions: random.below(3) == 0,
     }
 }
 

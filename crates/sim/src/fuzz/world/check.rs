@@ -11,7 +11,7 @@ use ayatori_core::request::{Completion, Origin};
 use super::blocking::Blocked;
 use super::comms::Step;
 use super::traffic::UNTOUCHED;
-use super::{GIVEN_BACK, GivenBack, Outcome, Running, World, content};
+use super::{GIVEN_BACK, GivenBack, Outcome, Receive, Running, World, content};
 use crate::fuzz::collectives::Joint;
 use crate::fuzz::model::{Expected, Members};
 
@@ -33,6 +33,8 @@ impl World<'_> {
         self.collect_direct()?;
         self.collect_receives()?;
         self.collect_sends()?;
+        self.advance_windows()?;
+        self.collect_channels()?;
         let mut index = 0;
         while index < self.running.len() {
             let Running { at, id, .. } = self.running[index];
@@ -63,8 +65,9 @@ impl World<'_> {
                 index += 1;
                 continue;
             };
-            let buffer = self.receives.swap_remove(index).buffer;
-            self.check_receive(at, number, &completion, &buffer)?;
+            let Receive { buffer, layout, .. } = self.receives.swap_remove(index);
+            let received = layout.map_or(Ok(buffer), |region| self.unspread(&region))?;
+            self.check_receive(at, number, &completion, &received)?;
             match persistent {
                 Some(persistent) => self.persistent[persistent].active = false,
                 None => self.give_back(at, buffer, "of receive", number),
@@ -178,6 +181,8 @@ impl World<'_> {
         let Running { at, comm, step, .. } = *running;
         let now_ps = self.wire.borrow().now_ps();
         self.digest([3, step as u64, now_ps]);
+        let is_making = matches!(self.sequences[comm].steps[step], Step::Making(_));
+        let is_told_loss = is_making && self.is_told_loss(completion);
         let sequence = &mut self.sequences[comm];
         let members = &self.model.comms[comm];
         let rank = members.rank_of(at).unwrap_or(0);
@@ -187,11 +192,17 @@ impl World<'_> {
                 sequence.broken[rank as usize] = true;
                 true
             }
+            // Of what another was told, who told it on.
+            Some(_) if is_told_loss => {
+                sequence.broken[rank as usize] = true;
+                true
+            }
             Some(error) => return Err(format!("step {step} of comm {comm} at {at}: {error}")),
         };
         match sequence.steps[step].clone() {
             Step::Making(making) => self.check_made(running, &making, has_failed),
-            Step::Joint(_) if has_failed => Ok(()),
+            Step::Joint(_) | Step::Persistent(_) if has_failed => Ok(()),
+            Step::Persistent(joints) => self.check_joint(running, rank, &joints[running.which]),
             Step::Joint(joint) => self.check_joint(running, rank, &joint),
         }
     }
@@ -252,6 +263,8 @@ impl World<'_> {
     /// What programs free before they end.
     fn free_all(&mut self) -> Outcome {
         self.free_persistent()?;
+        self.end_channels()?;
+        self.end_windows()?;
         for at in (0..self.count() as u32).filter(|&at| self.is_alive(at)).collect::<Vec<_>>() {
             for comm in 1..self.comm_ids.len() {
                 self.free_comm(comm, at)?;

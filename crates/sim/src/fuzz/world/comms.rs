@@ -10,6 +10,7 @@ use ayatori_core::coll::Context;
 use ayatori_core::device::Gap;
 use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, ProcessId, RequestId};
+use ayatori_core::process::CollectiveId;
 use ayatori_core::request::{Completion, Posted};
 
 use super::{Joint, Outcome, World};
@@ -46,6 +47,8 @@ impl Sequence {
 #[derive(Clone)]
 pub(super) enum Step {
     Joint(Joint),
+    /// Two persistent operations, each started once: a member may start the second first.
+    Persistent([Joint; 2]),
     Making(Making),
 }
 
@@ -59,11 +62,30 @@ pub(super) struct Making {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum How {
+pub(super) enum How {
     Dup,
     Split,
     Create,
     CreateGroup,
+    /// Of a group, whose members share nothing.
+    OfGroup,
+    /// By a split, an inter-communicator of its two parts, and their merging.
+    Inter,
+    /// The same without the split.
+    InterOfGroups,
+}
+
+impl Making {
+    pub(super) fn how(&self) -> How {
+        self.how
+    }
+}
+
+impl Running {
+    pub(super) fn new(at: u32, comm: usize, step: usize) -> Running {
+        let (send, recv) = (Buffer::EMPTY, Buffer::EMPTY);
+        Running { at, comm, step, which: 0, id: NO_REQUEST, send, recv, made: None, between: Vec::new() }
+    }
 }
 
 /// A step under way.
@@ -71,10 +93,14 @@ pub(super) struct Running {
     pub(super) at: u32,
     pub(super) comm: usize,
     pub(super) step: usize,
+    /// Of a step with several operations: which.
+    pub(super) which: usize,
     pub(super) id: RequestId,
     pub(super) send: Buffer,
     pub(super) recv: Buffer,
     pub(super) made: Option<CommId>,
+    /// What was made on the way.
+    pub(super) between: Vec<CommId>,
 }
 
 impl World<'_> {
@@ -93,6 +119,23 @@ impl World<'_> {
         self.collect()
     }
 
+    /// A communicator of everybody that has not been used.
+    pub(super) fn duplicate_world(&mut self) -> Outcome<usize> {
+        let of_rank = self.model.comms[0].of_rank.clone();
+        let into = vec![Some(self.add_comm(of_rank.clone())); of_rank.len()];
+        self.sequences[0].steps.push(Step::Making(Making { how: How::Dup, into, gap: None }));
+        while self.begin_remaining_steps()? {
+            let quota = self.random.below(3);
+            self.pump(quota)?;
+        }
+        self.settle()?;
+        self.collect()?;
+        let comm = self.model.comms.len() - 1;
+        // Its messages are none of the model's.
+        self.model.comms[comm].context = None;
+        Ok(comm)
+    }
+
     /// Whether nothing in this world can fail.
     fn is_calm(&self) -> bool {
         !self.habits.trunks && !self.habits.crashes
@@ -102,7 +145,9 @@ impl World<'_> {
     /// messages may come before their receiver has made it.
     pub(super) fn may_use(&self, comm: usize, at: u32) -> bool {
         let is_ready = |&member: &u32| self.has_comm(comm, member) || !self.is_alive(member);
-        self.has_comm(comm, at) && (self.is_calm() || self.model.comms[comm].of_rank.iter().all(is_ready))
+        self.has_comm(comm, at)
+            && !self.is_of_window(comm)
+            && (self.is_calm() || self.model.comms[comm].of_rank.iter().all(is_ready))
     }
 
     pub(super) fn has_comm(&self, comm: usize, at: u32) -> bool {
@@ -141,7 +186,18 @@ impl World<'_> {
 
     fn add_making(&mut self, comm: usize) {
         let old = self.model.comms[comm].of_rank.clone();
-        let how = [How::Dup, How::Split, How::Create, How::CreateGroup][self.random.below(4) as usize];
+        let hows = [
+            How::Dup,
+            How::Split,
+            How::Create,
+            How::CreateGroup,
+            How::OfGroup,
+            How::Inter,
+            How::InterOfGroups,
+        ];
+        // Two groups have two members at least.
+        let how_count = if old.len() < 2 { 5 } else { hows.len() };
+        let how = hows[self.random.below(how_count as u64) as usize];
         match how {
             How::Split => {
                 let color_count = 1 + self.random.below(3) as u32;
@@ -156,7 +212,11 @@ impl World<'_> {
                 let into = vec![Some(self.add_comm(old.clone())); old.len()];
                 self.sequences[comm].steps.push(Step::Making(Making { how, into, gap: None }));
             }
-            How::Create | How::CreateGroup => {
+            How::Inter | How::InterOfGroups => {
+                let into = vec![Some(self.add_comm(Self::merged(&old))); old.len()];
+                self.sequences[comm].steps.push(Step::Making(Making { how, into, gap: None }));
+            }
+            How::Create | How::CreateGroup | How::OfGroup => {
                 let mut of_rank: Vec<u32> =
                     old.iter().copied().filter(|_| self.random.below(2) == 0).collect();
                 self.random.shuffle(&mut of_rank);
@@ -175,12 +235,17 @@ impl World<'_> {
     pub(super) fn begin_some_step(&mut self) -> Outcome {
         let comm = self.random.below(self.sequences.len() as u64) as usize;
         let size = self.sequences[comm].next.len() as u32;
+        if self.is_of_window(comm) {
+            return Ok(());
+        }
         if self.sequences[comm].steps.len() < STEPS_MAX {
             if self.model.comms.len() < COMMS_MAX && self.one_in(4) {
                 self.add_making(comm);
             } else {
-                let joint = Joint::random(&mut self.random, size);
-                self.sequences[comm].steps.push(Step::Joint(joint));
+                let [first, second] = [0; 2].map(|_| Joint::random(&mut self.random, size));
+                let is_persistent = self.one_in(6);
+                let step = if is_persistent { Step::Persistent([first, second]) } else { Step::Joint(first) };
+                self.sequences[comm].steps.push(step);
             }
         }
         for _ in 0..1 + self.random.below(4) {
@@ -215,13 +280,43 @@ impl World<'_> {
         self.sequences[comm].next[rank] += 1;
         self.report.collective_count += 1;
         match step {
-            Step::Joint(joint) => self.begin_joint((comm, next), rank as u32, at, &joint)?,
+            Step::Joint(joint) => self.begin_joint((comm, next), rank as u32, at, (&joint, None))?,
+            Step::Persistent(joints) => self.begin_persistent((comm, next), rank as u32, at, joints)?,
             Step::Making(making) => self.begin_making((comm, next), rank as u32, at, &making)?,
         }
         Ok(true)
     }
 
-    fn begin_joint(&mut self, (comm, step): (usize, usize), rank: u32, at: u32, joint: &Joint) -> Outcome {
+    /// The members make their persistent operations in the same order, and start them in any.
+    fn begin_persistent(
+        &mut self,
+        (comm, step): (usize, usize),
+        rank: u32,
+        at: u32,
+        joints: [Joint; 2],
+    ) -> Outcome {
+        self.report.cover(Feature::CollectivePersistent);
+        let id = self.comm_id(comm, at);
+        let mut reserved = Vec::new();
+        for which in 0..2 {
+            let name = self.nodes[at as usize].0.reserve_collective(id);
+            reserved.push((which, name.map_err(|error| format!("reserving at {at}: {error}"))?));
+        }
+        if self.one_in(2) {
+            reserved.reverse();
+        }
+        let mut begin =
+            |of: (usize, CollectiveId)| self.begin_joint((comm, step), rank, at, (&joints[of.0], Some(of)));
+        reserved.into_iter().try_for_each(&mut begin)
+    }
+
+    fn begin_joint(
+        &mut self,
+        (comm, step): (usize, usize),
+        rank: u32,
+        at: u32,
+        (joint, reserved): (&Joint, Option<(usize, CollectiveId)>),
+    ) -> Outcome {
         let size = self.sequences[comm].next.len() as u32;
         let (given, before) = (joint.given(rank, size), joint.before(rank, size));
         let (Some(send), Some(recv)) = (self.memory(given.into_iter()), self.memory(before.into_iter()))
@@ -235,8 +330,12 @@ impl World<'_> {
         let context = Context { rank, size };
         let schedule = joint.schedule(process.schedule_pool(), context, send, recv);
         let schedule = schedule.map_err(|error| format!("{joint:?} at {at}: {error}"))?;
-        let posted = process.start_collective(port, id, schedule);
-        self.add_running(posted, Running { at, comm, step, id: NO_REQUEST, send, recv, made: None })
+        let posted = match reserved {
+            None => process.start_collective(port, id, schedule),
+            Some((_, name)) => process.start_reserved_collective(port, id, schedule, name),
+        };
+        let which = reserved.map_or(0, |(which, _)| which);
+        self.add_running(posted, Running { send, recv, which, ..Running::new(at, comm, step) })
     }
 
     fn begin_making(&mut self, (comm, step): (usize, usize), rank: u32, at: u32, making: &Making) -> Outcome {
@@ -247,6 +346,9 @@ impl World<'_> {
             How::Split => Feature::Split,
             How::Create => Feature::Create,
             How::CreateGroup => Feature::CreateGroup,
+            How::OfGroup => Feature::OfGroup,
+            // Covered when it is merged.
+            How::Inter | How::InterOfGroups => Feature::Split,
         });
         let id = self.comm_id(comm, at);
         let members = into.map(|new| self.model.comms[new].of_rank.clone()).unwrap_or_default();
@@ -271,7 +373,14 @@ impl World<'_> {
                     process.icomm_create(port, id, &group)
                 }
             },
-            How::CreateGroup if into.is_none() => return Ok(()),
+            How::CreateGroup | How::OfGroup if into.is_none() => return Ok(()),
+            How::OfGroup => {
+                let name = format!("comm {comm}, step {step}");
+                process.icomm_of_group(port, &group, name.as_bytes())
+            }
+            How::Inter | How::InterOfGroups => {
+                self.begin_inter((comm, step), rank, at, making.how)?.map(Some)
+            }
             How::CreateGroup => process.icomm_create_group(port, id, &group, step as i32),
         };
         let (made, posted) = match made {
@@ -284,15 +393,15 @@ impl World<'_> {
             self.nodes[at as usize].0.set_comm_gap_early(made, gap);
         }
         // Who leads the new communicator names it.
-        let leads = making.how != How::Split && members.first() == Some(&at);
+        let is_named_so = !matches!(making.how, How::Split | How::Inter | How::InterOfGroups);
+        let leads = is_named_so && members.first() == Some(&at);
         if let Some(new) = into.filter(|_| leads) {
             self.model.comms[new].context.get_or_insert(next_context);
         }
-        let (send, recv) = (Buffer::EMPTY, Buffer::EMPTY);
-        self.add_running(posted, Running { at, comm, step, id: NO_REQUEST, send, recv, made })
+        self.add_running(posted, Running { made, ..Running::new(at, comm, step) })
     }
 
-    fn add_running(&mut self, posted: Result<Posted, Error>, running: Running) -> Outcome {
+    pub(super) fn add_running(&mut self, posted: Result<Posted, Error>, running: Running) -> Outcome {
         match posted {
             Ok(Posted::Pending(id)) => {
                 self.running.push(Running { id, ..running });
@@ -307,6 +416,9 @@ impl World<'_> {
     pub(super) fn check_made(&mut self, running: &Running, making: &Making, failed: bool) -> Outcome {
         let Running { at, comm, made, .. } = *running;
         let rank = self.model.comms[comm].rank_of(at).unwrap_or(0);
+        if self.goes_on_making(running, making, failed)? {
+            return Ok(());
+        }
         let into = making.into[rank as usize];
         // An id of which nothing came may be another communicator's by now.
         let Some(new) = into else { return Ok(()) };
@@ -350,6 +462,8 @@ impl World<'_> {
             && sequence.next.iter().all(|&next| next == sequence.steps.len())
             && self.running.iter().all(|running| running.comm != comm)
             && self.persistent.iter().all(|persistent| persistent.plan.comm() != comm)
+            && !self.uses_comm_partitioned(comm)
+            && !self.is_of_window(comm)
             && self.held.iter().all(|&(_, _, number)| self.model.sent[number].comm != comm)
             && members.iter().all(is_waited_for)
             && self.model.is_idle(comm);
@@ -383,9 +497,20 @@ impl World<'_> {
         let sequence = &self.sequences[comm];
         let Step::Making(Making { into, .. }) = &sequence.steps[step] else { return sequence.severed };
         let own = self.model.comms[comm].rank_of(at).and_then(|rank| into[rank as usize]);
+        let is_merged = matches!(making_how(&sequence.steps[step]), Some(How::Inter | How::InterOfGroups));
+        if is_merged && own.is_some_and(|new| self.sequences[new].severed) {
+            return true;
+        }
         let is_absent =
             |rank: usize| into[rank] == own && sequence.broken[rank] && sequence.next[rank] <= step;
         sequence.severed || (0..into.len()).any(is_absent)
+    }
+}
+
+fn making_how(step: &Step) -> Option<How> {
+    match step {
+        Step::Making(making) => Some(making.how),
+        Step::Joint(_) | Step::Persistent(_) => None,
     }
 }
 

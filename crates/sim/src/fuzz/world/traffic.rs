@@ -4,9 +4,11 @@ use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Gap;
 use ayatori_core::explain::Need;
-use ayatori_core::ids::{RequestId, Source, Tag, TagSelector};
+use ayatori_core::ids::{self, RequestId, Tag, TagSelector};
+use ayatori_core::layout::Region;
 use ayatori_core::process::MessageId;
 use ayatori_core::request::{Completion, Posted, SendMode};
+use ayatori_core::transfer::{Sink, Source};
 
 use super::blocking::Blocked;
 use super::{Outcome, Persistent, Plan, Receive, Send, Wanted, World, content, fill};
@@ -21,7 +23,7 @@ impl World<'_> {
     /// One random call.
     pub(super) fn act(&mut self) -> Outcome {
         self.report.step_count += 1;
-        match self.random.below(20) {
+        match self.random.below(24) {
             0..=3 => self.send(),
             4..=5 if self.habits.flood => self.flood(),
             4..=7 => self.receive(),
@@ -41,12 +43,14 @@ impl World<'_> {
             15 => self.set_gap(),
             16 => self.free_some_comm(),
             17 => self.inspect(),
+            18..=19 if self.habits.partitions => self.act_partitioned(),
+            18..=21 if self.habits.windows => self.act_in_window(),
             _ => self.begin_some_step(),
         }
     }
 
     /// A process that lives and waits in no call. `None`: there is none.
-    fn pick_idle(&mut self) -> Option<u32> {
+    pub(super) fn pick_idle(&mut self) -> Option<u32> {
         let is_idle = |&at: &u32| self.is_alive(at) && !self.is_blocked(at);
         let idle: Vec<u32> = (0..self.count() as u32).filter(is_idle).collect();
         let which = self.random.below(idle.len().max(1) as u64) as usize;
@@ -54,7 +58,7 @@ impl World<'_> {
     }
 
     /// A communicator that a process may use.
-    fn pick_comm(&mut self, at: u32) -> usize {
+    pub(super) fn pick_comm(&mut self, at: u32) -> usize {
         loop {
             let comm = self.random.below(self.model.comms.len() as u64) as usize;
             if self.may_use(comm, at) {
@@ -63,7 +67,7 @@ impl World<'_> {
         }
     }
 
-    fn pick_member(&mut self, comm: usize) -> u32 {
+    pub(super) fn pick_member(&mut self, comm: usize) -> u32 {
         let size = self.model.comms[comm].of_rank.len() as u64;
         self.model.comms[comm].of_rank[self.random.below(size) as usize]
     }
@@ -121,6 +125,7 @@ impl World<'_> {
             1..=3 => Way::AtOnce,
             4 if self.habits.attached_bytes > 0 => Way::NotAwaited(SendMode::Buffered),
             5 => Way::Paced(Gap::packets([0.0, 0.5, 3.0][self.random.below(3) as usize])),
+            6 => Way::InBlocks(mode),
             _ => Way::NotAwaited(mode),
         };
         self.send_by(way, at, to, comm, tag)
@@ -134,28 +139,15 @@ impl World<'_> {
     fn send_by(&mut self, way: Way, at: u32, to: u32, comm: usize, tag: Tag) -> Outcome {
         let (number, length) = (self.model.sent.len(), self.pick_length());
         let Some(buffer) = self.memory((0..length).map(|i| content(number, i))) else { return Ok(()) };
-        let rank = self.model.comms[comm].rank_of(to).unwrap_or(0);
-        let id = self.comm_id(comm, at);
-        let (process, port) = &mut self.nodes[at as usize];
-        let (mode, posted) = match way {
-            Way::NotAwaited(mode) => (mode, process.isend(port, id, buffer, rank, tag, mode)),
-            Way::Paced(gap) => {
-                let mode = SendMode::Standard;
-                (mode, process.isend_paced(port, id, buffer, rank, tag, mode, gap))
-            }
-            // As `MPI_Send` and `MPI_Isend` do.
-            Way::AtOnce | Way::Awaited(SendMode::Standard)
-                if process.send_at_once(port, id, buffer, rank, tag) =>
-            {
-                self.report.cover(Feature::SendAtOnce);
-                (SendMode::Standard, Ok(Posted::Done(Completion::EMPTY)))
-            }
-            Way::AtOnce => {
-                let mode = SendMode::Standard;
-                (mode, process.isend(port, id, buffer, rank, tag, mode))
-            }
-            Way::Awaited(mode) => (mode, process.send(port, id, buffer, rank, tag, mode)),
-        };
+        // As it lies there, or in blocks; then the memory that is given back is theirs.
+        let region = if let Way::InBlocks(_) = way { self.untouched_blocks(length)? } else { None };
+        if let Some(region) = &region {
+            region.unpack(0, buffer);
+            self.report.cover(Feature::SendInBlocks);
+        }
+        let buffer = region.as_ref().map_or(buffer, Region::memory);
+        let region = region.map(Source::from);
+        let (mode, posted) = self.post_send(way, (at, to, comm, tag), buffer, region);
         self.model.sent.push(Sent::new(at, to, comm, tag, length, number));
         self.log(format!(
             "message {number}: {at} to {to}, comm {comm}, tag {tag}, {length} B, {mode:?}, {way:?}"
@@ -195,6 +187,41 @@ impl World<'_> {
         self.report.message_count += 1;
         self.model.send(number);
         Ok(())
+    }
+
+    /// The call that sends: the mode, and what it says.
+    fn post_send(
+        &mut self,
+        way: Way,
+        (at, to, comm, tag): (u32, u32, usize, Tag),
+        buffer: Buffer,
+        region: Option<Source>,
+    ) -> (SendMode, Result<Posted, Error>) {
+        let rank = self.model.comms[comm].rank_of(to).unwrap_or(0);
+        let id = self.comm_id(comm, at);
+        let (process, port) = &mut self.nodes[at as usize];
+        match way {
+            Way::InBlocks(mode) => {
+                (mode, process.isend(port, id, region.unwrap_or_else(|| buffer.into()), rank, tag, mode))
+            }
+            Way::NotAwaited(mode) => (mode, process.isend(port, id, buffer, rank, tag, mode)),
+            Way::Paced(gap) => {
+                let mode = SendMode::Standard;
+                (mode, process.isend_paced(port, id, buffer, rank, tag, mode, gap))
+            }
+            // As `MPI_Send` and `MPI_Isend` do.
+            Way::AtOnce | Way::Awaited(SendMode::Standard)
+                if process.send_at_once(port, id, buffer, rank, tag) =>
+            {
+                self.report.cover(Feature::SendAtOnce);
+                (SendMode::Standard, Ok(Posted::Done(Completion::EMPTY)))
+            }
+            Way::AtOnce => {
+                let mode = SendMode::Standard;
+                (mode, process.isend(port, id, buffer, rank, tag, mode))
+            }
+            Way::Awaited(mode) => (mode, process.send(port, id, buffer, rank, tag, mode)),
+        }
     }
 
     fn make_persistent_send(&mut self, at: u32, to: u32, comm: usize, tag: Tag, mode: SendMode) -> Outcome {
@@ -249,7 +276,9 @@ impl World<'_> {
         let told = process.explain();
         let counts = (told.posted.count as usize, told.unexpected.count as usize);
         let expected = self.model.waiting_counts(at);
-        if counts != expected {
+        // Windows and partitioned messages have some of their own.
+        let has_more = self.windows.is_some() || self.has_channels();
+        if counts != expected && !has_more || counts.0 < expected.0 || counts.1 < expected.1 {
             return Err(format!("process {at} tells of {counts:?} receives and messages, not {expected:?}"));
         }
         for Send { id, number, .. } in self.sends.iter().filter(|send| send.at == at) {
@@ -297,9 +326,9 @@ impl World<'_> {
         }
     }
 
-    pub(super) fn selectors(&self, wanted: &Wanted) -> (Source, TagSelector) {
+    pub(super) fn selectors(&self, wanted: &Wanted) -> (ids::Source, TagSelector) {
         let rank = |process| self.model.comms[wanted.comm].rank_of(process).unwrap_or(0);
-        let source = wanted.source.map_or(Source::Any, |process| Source::Rank(rank(process)));
+        let source = wanted.source.map_or(ids::Source::Any, |process| ids::Source::Rank(rank(process)));
         (source, wanted.tag.map_or(TagSelector::Any, TagSelector::Tag))
     }
 
@@ -333,19 +362,30 @@ impl World<'_> {
     }
 
     fn receive_wanted(&mut self, at: u32, wanted: Wanted) -> Outcome {
-        let Some(buffer) = self.untouched(wanted.capacity) else { return Ok(()) };
+        let layout = if self.one_in(4) { self.untouched_blocks(wanted.capacity)? } else { None };
+        let buffer = match &layout {
+            Some(region) => region.memory(),
+            None => match self.untouched(wanted.capacity) {
+                Some(buffer) => buffer,
+                None => return Ok(()),
+            },
+        };
+        let sink = || layout.clone().map_or_else(|| Sink::from(buffer), Sink::from);
         let (source, tag) = self.selectors(&wanted);
         let comm = self.comm_id(wanted.comm, at);
         let number = self.model.post(at, wanted);
-        self.log(format!("receive {number} at {at}: {wanted:?}"));
+        self.log(format!("receive {number} at {at}: {wanted:?}, with gaps: {}", layout.is_some()));
         let always_request = self.random.below(2) == 0;
         let (process, port) = &mut self.nodes[at as usize];
         let posted = if always_request {
-            process.irecv_request(port, comm, buffer, source, tag).map(Posted::Pending)
+            process.irecv_request(port, comm, sink(), source, tag).map(Posted::Pending)
         } else {
-            process.irecv(port, comm, buffer, source, tag)
+            process.irecv(port, comm, sink(), source, tag)
         };
-        self.add_receive(at, number, posted, buffer)
+        if layout.is_some() {
+            self.report.cover(Feature::ReceiveInBlocks);
+        }
+        self.add_receive(at, number, posted, (buffer, layout))
     }
 
     fn add_receive(
@@ -353,17 +393,19 @@ impl World<'_> {
         at: u32,
         number: usize,
         posted: Result<Posted, Error>,
-        buffer: Buffer,
+        (buffer, layout): (Buffer, Option<Region>),
     ) -> Outcome {
         match posted {
             Err(error) => self.check_receive_error(number, error),
             Ok(Posted::Done(completion)) => {
-                self.check_receive(at, number, &completion, &buffer)?;
+                let received = layout.map_or(Ok(buffer), |region| self.unspread(&region))?;
+                self.check_receive(at, number, &completion, &received)?;
                 self.give_back(at, buffer, "of receive", number);
                 Ok(())
             }
             Ok(Posted::Pending(id)) => {
-                self.receives.push(Receive { at, number, request: Some(id), buffer, persistent: None });
+                let (request, persistent) = (Some(id), None);
+                self.receives.push(Receive { at, number, request, buffer, layout, persistent });
                 Ok(())
             }
         }
@@ -412,7 +454,8 @@ impl World<'_> {
                     return self.check_receive_error(number, error);
                 }
                 let persistent = Some(index);
-                self.receives.push(Receive { at, number, request: Some(id), buffer, persistent });
+                let request = Some(id);
+                self.receives.push(Receive { at, number, request, buffer, layout: None, persistent });
             }
         }
         self.persistent[index].active = true;
@@ -479,7 +522,7 @@ impl World<'_> {
         if process.imrecv(port, message, Buffer::EMPTY).is_ok() {
             return Err(format!("message {number} is received twice"));
         }
-        self.add_receive(at, receive, posted, buffer)
+        self.add_receive(at, receive, posted, (buffer, None))
     }
 
     /// Receives the first message that waits unmatched. Whether there was one.
@@ -580,6 +623,8 @@ enum Way {
     AtOnce,
     /// With a request.
     NotAwaited(SendMode),
+    /// The same, from memory with gaps.
+    InBlocks(SendMode),
     /// As by `MPI_Send`.
     Awaited(SendMode),
     /// With a gap of its own.
