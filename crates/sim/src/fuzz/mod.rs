@@ -27,6 +27,7 @@
 
 mod bug;
 mod collectives;
+pub mod exhaustive;
 mod feature;
 mod model;
 mod port;
