@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz`: fault runs with the built `ayatori`; 2,000 worlds in CI.
+//! `cargo xtask fuzz`: fault runs with the built `ayatori`; 2,000 worlds in CI. Then every order of events of
+//! very small worlds: seconds.
 
 use std::process::Command;
 
@@ -22,6 +23,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut command = Command::new(stage::stage()?.join("bin/ayatori"));
     let (seeds, from) = (options.seeds.to_string(), options.from.to_string());
     command.args(["sim", "fuzz", "--seeds", &seeds, "--from", &from]);
+    println!("\n$ {}", process::line(&command));
+    process::show(&mut command)?;
+    let mut command = Command::new(stage::stage()?.join("bin/ayatori"));
+    command.args(["sim", "fuzz", "--exhaustive"]);
     println!("\n$ {}", process::line(&command));
     process::show(&mut command)
 }
