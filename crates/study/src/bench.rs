@@ -91,6 +91,49 @@ pub(crate) fn streamed(
     checked(cluster, report)
 }
 
+/// Messages from rank 0 to rank 1, of which so many may be without acknowledgement; every second one is
+/// acknowledged.
+async fn windowed(mpi: Mpi, bytes: u64, count: u32, window: u32) -> Result<(), Error> {
+    const ACKNOWLEDGEMENT_BYTES: u64 = 8;
+    let mut sent = Vec::new();
+    let mut unacknowledged = 0;
+    for index in 0..count {
+        if mpi.rank() == 0 {
+            if unacknowledged == window {
+                mpi.recv(1, 1, ACKNOWLEDGEMENT_BYTES).await?;
+                unacknowledged -= 2;
+            }
+            sent.push(mpi.isend(1, 0, bytes)?);
+            unacknowledged += 1;
+        } else {
+            mpi.recv(0, 0, bytes).await?;
+            if index % 2 == 1 {
+                mpi.send(0, 1, ACKNOWLEDGEMENT_BYTES).await?;
+            }
+        }
+    }
+    while unacknowledged > 1 {
+        mpi.recv(1, 1, ACKNOWLEDGEMENT_BYTES).await?;
+        unacknowledged -= 2;
+    }
+    mpi.wait_all(sent).await
+}
+
+/// As [`streamed`] under a window of so many messages, an even number, with an acknowledgement for every
+/// second one.
+pub(crate) fn windowed_stream(
+    cluster: &mut Cluster,
+    bytes: u64,
+    count: u32,
+    window: u32,
+) -> anyhow::Result<ClusterReport> {
+    ensure!(window > 0 && window.is_multiple_of(2) && count.is_multiple_of(2), "pairs are acknowledged");
+    let report = cluster.run(|mpi| async move {
+        if mpi.rank() < 2 { windowed(mpi, bytes, count, window).await } else { Ok(()) }
+    })?;
+    checked(cluster, report)
+}
+
 /// A collective operation, ps, mean of several.
 pub(crate) fn collective_ps(
     cluster: &mut Cluster,

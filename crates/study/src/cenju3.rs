@@ -158,8 +158,13 @@ fn figures(curves: &[(Version, Vec<(f64, f64)>)], collectives: &Collectives) -> 
             .with("log2 14 rounds for 1; predicted"),
         Figure::new("bcast of 14 PEs over 2 PEs", "", (4.0, collectives.growth(1)), Bound::Within(0.25))
             .with("predicted"),
-        Figure::new("scatter of 14 PEs over 2 PEs", "", (13.0, collectives.growth(2)), Bound::Within(0.25))
-            .with("13 messages for 1; predicted"),
+        Figure::new(
+            "scatter, 10 to 14 PEs over 6 to 10 PEs",
+            "",
+            (1.0, collectives.slope(2)),
+            Bound::Within(0.1),
+        )
+        .with("linear; predicted"),
     ]
 }
 
@@ -212,6 +217,14 @@ impl Collectives {
             Ok((count, [barrier, bcast, us(Collective::Scatter, 1_280, Some("linear"))?]))
         };
         Ok(Collectives { times: PE_COUNTS.iter().map(time).collect::<anyhow::Result<_>>()? })
+    }
+
+    /// What 10 to 14 PEs add over what 6 to 10 add.
+    fn slope(&self, operation: usize) -> f64 {
+        let of = |count: u32| {
+            self.times.iter().find(|time| time.0 == count).map_or(f64::NAN, |time| time.1[operation])
+        };
+        (of(14) - of(10)) / (of(10) - of(6))
     }
 
     /// Time of 14 PEs over that of 2.

@@ -25,6 +25,7 @@ mod bench;
 pub mod cenju3;
 mod chart;
 pub mod comet;
+pub mod grid;
 pub mod pacing;
 pub mod report;
 pub mod sweep;

@@ -21,6 +21,8 @@ pub(crate) struct Args {
 enum Command {
     /// Run a workload and say how long it took and what limited it
     Run(Box<RunArgs>),
+    /// Run all combinations of machines, workloads and options that a file lists
+    Sweep(super::sim_sweep::Args),
     /// Measure how fast the simulator is here
     Bench(super::sim_bench::Args),
     /// Run the library's protocols in random worlds with faults, and check every promise
@@ -88,6 +90,7 @@ struct RunArgs {
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.command {
         Command::Run(args) => run_workload(&args),
+        Command::Sweep(args) => super::sim_sweep::run(&args),
         Command::Bench(args) => super::sim_bench::run(&args),
         Command::Fuzz(args) => super::sim_fuzz::run(&args),
     }

@@ -76,15 +76,6 @@ impl Mpi {
         self.world.borrow_mut().fabric.set_working_set(self.rank, bytes);
     }
 
-    /// Matching one receive with its message.
-    fn spend_to_match(&self) {
-        let fabric = &mut self.world.borrow_mut().fabric;
-        let match_ps = fabric.config.software.match_ps;
-        if match_ps > 0 {
-            fabric.spend(self.rank, match_ps);
-        }
-    }
-
     /// Starts to send `bytes` bytes (`MPI_Isend`).
     ///
     /// # Errors
@@ -109,7 +100,6 @@ impl Mpi {
     /// # Errors
     /// As [`Mpi::isend`].
     pub fn irecv_any(&self, from: Source, tag: TagSelector, bytes: u64) -> Result<Request, Error> {
-        self.spend_to_match();
         let buffer = Buffer::virtual_of(bytes as usize);
         let request = self.call(|process, nic| process.irecv(nic, CommId::WORLD, buffer, from, tag))?;
         Ok(self.traced(request, Operation::Receive { from, bytes }))
@@ -134,7 +124,6 @@ impl Mpi {
     /// # Errors
     /// As [`Mpi::isend`].
     pub fn irecv_data(&self, from: u32, tag: i32, bytes: u64) -> Result<Request, Error> {
-        self.spend_to_match();
         let memory = self.lend(bytes as usize);
         let request = self.call_with(memory, |process, nic, buffer| {
             process.irecv(nic, CommId::WORLD, buffer, Source::Rank(from), TagSelector::Tag(tag))
@@ -242,7 +231,6 @@ impl Mpi {
             let request = self.irecv(from, tag, bytes)?;
             return self.wait(request).await;
         }
-        self.spend_to_match();
         let buffer = Buffer::virtual_of(bytes as usize);
         let mut begun = DirectReceive::Waiting;
         let request = self.call(|process, nic| {

@@ -6,6 +6,8 @@ use ayatori_core::device::{
     Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
+use ayatori_core::wire::{self, Header};
 
 use super::NicUse;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL};
@@ -40,6 +42,17 @@ impl Nic<'_> {
         }
         Submitted::Pending
     }
+}
+
+/// Whether a packet is a message, or announces one: it is matched with a receive.
+fn brings_envelope(header: &[u8]) -> bool {
+    let of_stream = match trunk::parse(header) {
+        Ok((TrunkHeader { body: Body::Stream, .. }, length)) => &header[length..],
+        Ok(_) => return false,
+        Err(_) => header,
+    };
+    let message = wire::parse(of_stream).map(|(_, message, _)| message);
+    matches!(message, Ok(Header::Eager(_) | Header::EagerSync(..) | Header::Rts { .. }))
 }
 
 impl Device for Nic<'_> {
@@ -97,6 +110,9 @@ impl Device for Nic<'_> {
                 let payload_bytes = bytes.len() - header_bytes + virtual_bytes;
                 cost_ps += u64::from(software.receive_copies) * self.fabric.copy_ps(self.me, payload_bytes)
                     + software.checksum_ps(payload_bytes as u64);
+                if software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]) {
+                    cost_ps += software.match_ps;
+                }
                 let (rail, from) = (Rail(flight.rail), ProcessId(flight.from));
                 Event::Packet(Incoming { rail, from, slot: handle.into() })
             }

@@ -1,0 +1,70 @@
+//! `ayatori sim sweep`: all combinations of machines, workloads and options, on all cores.
+
+use crate::exit::{Exit, FAILURE};
+use ayatori_study::grid::{self, Grid};
+use ayatori_study::sweep::Control;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Simulates all combinations that a file lists.
+///
+/// Results are a CSV file, written as points end: the same command goes on where it was stopped. They are the
+/// same, in the same order, whatever the number of cores.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A file:
+  machine = [\"machines/fx10.toml\"]      # sought from the file's folder
+  workload = [\"random-ring\", \"alltoall\"]
+  bytes = [\"64K\", \"1M\"]               # nodes, per_host, algorithm, gap, start_spread_ns, rounds too
+  seed = [1, 2, 3]
+  [change]                             # keys of the machine file, each with a list of what to try
+  \"topology.extents\" = [[4, 2, 8], [8, 6, 16]]")]
+pub(super) struct Args {
+    /// The sweep's file
+    file: PathBuf,
+    /// The results [default: the file's name with .csv]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Simulations at a time; as many as there are cores if not given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Discard results that are there
+    #[arg(long)]
+    fresh: bool,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let grid = Grid::load(&args.file)?;
+    let out = args.out.clone().unwrap_or_else(|| args.file.with_extension("csv"));
+    let core_count = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads_count = args.jobs.map_or_else(core_count, usize::from);
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len}, {elapsed}, {eta} left")?;
+    let bar = ProgressBar::new(grid.entries.len() as u64).with_style(style);
+    let control = Control::default();
+    let summary = std::thread::scope(|scope| {
+        let sweep = scope.spawn(|| grid::run(&grid, &out, (threads_count, args.fresh), &control));
+        while !sweep.is_finished() {
+            bar.set_position(control.done_count.load(Ordering::Relaxed) as u64);
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        sweep.join().expect("a sweep does not panic")
+    });
+    bar.finish_and_clear();
+    let summary = summary?;
+    for failure in &summary.failures {
+        eprintln!("failed: {failure}");
+    }
+    let run_count = summary.point_count - summary.kept_count - summary.failures.len();
+    writeln!(
+        std::io::stdout().lock(),
+        "{} points: {run_count} run, {} there before, {} failed; results are in {}",
+        summary.point_count,
+        summary.kept_count,
+        summary.failures.len(),
+        out.display()
+    )?;
+    Ok(if summary.failures.is_empty() { Exit::Success } else { Exit::Code(FAILURE) })
+}
