@@ -190,3 +190,48 @@ fn two_files_with_one_name_are_refused() {
     assert!(errors.contains("two files would be called plan.json and plan.json"), "{errors}");
     assert!(!out.exists(), "nothing is written then");
 }
+
+#[test]
+fn a_plan_is_continued_from_the_one_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    let old = folder.path().join("m.toml");
+    let description = |switches: &[&str], cables: &[&str]| {
+        let mut text = String::from(
+            "name = \"m\"\n[switch_models.s]\nports = 8\nrate_gbps = 1\ndialect = \"linux-bridge\"\n\
+             [host_models.h]\nnic = [{ name = \"eth0\", rate_gbps = 1 }]\n[hosts]\nmodel = \
+             \"h\"\nper_switch = 2\n",
+        );
+        for switch in switches {
+            text += &format!("[[switch]]\nname = \"{switch}\"\nmodel = \"s\"\n");
+        }
+        for cable in cables {
+            let (from, to) = cable.split_once(' ').unwrap();
+            text += &format!("[[cable]]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+        }
+        std::fs::write(&old, text).unwrap();
+    };
+    let plan = |more: &[&str]| {
+        let output = ayatori(&[&["plan", old.to_str().unwrap(), "--out", out], more].concat());
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout)
+    };
+    let script = |name: &str| std::fs::read_to_string(format!("{out}/{name}.sh")).unwrap();
+    let cables = ["a:8 b:8", "b:7 c:8", "c:7 a:7"];
+    description(&["a", "b", "c"], &cables);
+    plan(&[]);
+    let before = ["a", "b", "c"].map(script);
+    // A cable that no tree needs: nothing changes but the two switches that have it.
+    description(&["a", "b", "c"], &[&["a:6 b:6"], &cables[..]].concat());
+    let summary = plan(&["--from", out]);
+    assert!(summary.contains("repaired"), "{summary}");
+    let after = ["a", "b", "c"].map(script);
+    assert_eq!(before[2], after[2]);
+    assert_ne!(before[0], after[0]);
+    std::fs::write(folder.path().join("not.json"), "{}").unwrap();
+    let not = folder.path().join("not.json");
+    let output = ayatori(&["plan", old.to_str().unwrap(), "--from", not.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("is not a plan.json"), "{}", text(&output.stderr));
+}

@@ -18,9 +18,10 @@ pub(super) fn header(plan: &Plan, switch: &SwitchPlan, mark: &str, what: &str) -
         plan.method
     );
     let _ = writeln!(text, "{mark} change the machine description, plan again, and diff.");
-    for vlan in &plan.vlans {
-        let names: Vec<&str> = vlan.sources.iter().map(|&id| plan.switch(id).name.as_str()).collect();
-        let _ = writeln!(text, "{mark}   VLAN {}: frames from hosts of {}", vlan.vid, names.join(", "));
+    // Of this switch only: another one's hosts change no line here.
+    let own: VlanSet = switch.ports.iter().filter_map(|port| port.membership.pvid).collect();
+    if !own.is_empty() {
+        let _ = writeln!(text, "{mark} Its hosts send on VLAN {own}.");
     }
     text
 }
@@ -47,7 +48,8 @@ pub(super) fn reason(plan: &Plan, role: PortRole) -> String {
             let ports = end.map_or(&[][..], |end| &end.ports).iter();
             let names: Vec<&str> =
                 ports.filter_map(|&number| Some(port(peer, number)?.name.as_str())).collect();
-            format!("link {} to {} {}", link.0, peer.name, names.join(","))
+            // Without the link's number: another cable would change it.
+            format!("link to {} {}", peer.name, names.join(","))
         }
     }
 }

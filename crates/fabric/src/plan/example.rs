@@ -91,6 +91,7 @@ fn host(id: u32) -> HostPlan {
             ports: vec![(id % 2) as u16 + 1],
             address: Ipv4Addr::new(192, 168, 0, id as u8 + 1),
             prefix_bits: 24,
+            address_number: id,
         }],
     }
 }

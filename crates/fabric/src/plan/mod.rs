@@ -251,7 +251,7 @@ pub struct HostPlan {
 /// A host's interface (a NIC or a bond) and the switch ports it is cabled to.
 #[derive(Debug, Clone, Serialize)]
 pub struct Attachment {
-    /// Number among all attachments of the machine, from 0: gives its addresses.
+    /// Number among all attachments of the machine, from 0.
     pub number: u32,
     /// Which of the host's rails it is, from 0.
     pub rail: u8,
@@ -271,6 +271,8 @@ pub struct Attachment {
     pub address: Ipv4Addr,
     /// Length of its prefix, bits.
     pub prefix_bits: u8,
+    /// Which address of each VLAN's subnet is its own, from 0. It stays when hosts come and go.
+    pub address_number: u32,
 }
 
 /// Longest name of a network interface (Linux: IFNAMSIZ less its NUL), bytes.
@@ -503,7 +505,7 @@ impl Plan {
         self.vlans.iter().map(move |vlan| VlanInterface {
             vid: vlan.vid,
             name: format!("{}.{}", attachment.vlan_interface_prefix(), vlan.vid),
-            address: vlan.subnet.host_address(attachment.number),
+            address: vlan.subnet.host_address(attachment.address_number),
             subnet: vlan.subnet,
         })
     }

@@ -11,8 +11,9 @@ use crate::plan::*;
 
 use super::choose::{Chosen, Judged};
 use super::evaluation::{Witness, channel_switches, cycle};
+use super::in_use::InUse;
 use super::network::{Failure, NONE, Network};
-use super::solution::Choice;
+use super::solution::{Choice, Senders};
 use super::verify;
 
 pub(super) fn assign(
@@ -20,17 +21,18 @@ pub(super) fn assign(
     network: &Network,
     chosen: &Chosen,
     failures: &[Failure],
+    in_use: Option<&InUse>,
 ) -> Result<Plan, DescriptionError> {
     let judged = &chosen.best;
-    let vids = identifiers(machine, chosen)?;
+    let vids = identifiers(machine, chosen, in_use)?;
     let tagging = match judged.solution.choice {
         Choice::BySource(_) => Tagging::Switch,
         Choice::ByPair(_) => Tagging::Host,
     };
-    let attachment_count = machine.hosts.iter().map(|host| host.attachments.len() as u64).sum();
-    let subnets = vlan_subnets(machine, &vids, attachment_count);
-    let hosts = hosts(machine);
-    let choice = plan_choice(network, judged, &hosts);
+    let hosts = hosts(machine, in_use);
+    let numbers = hosts.iter().flat_map(|host| &host.attachments).map(|own| u64::from(own.address_number));
+    let subnets = vlan_subnets(machine, &vids, numbers.max().map_or(0, |last| last + 1));
+    let choice = plan_choice(machine, network, judged, &hosts, in_use);
     let mut plan = Plan {
         machine: machine.name.clone(),
         tagging,
@@ -47,8 +49,8 @@ pub(super) fn assign(
         verdicts: Verdicts::default(),
         choice,
     };
-    number_lags(&mut plan, machine);
-    plan.switches = switches(machine, network, &plan);
+    number_lags(&mut plan, machine, in_use);
+    plan.switches = switches(machine, network, &plan, in_use);
     plan.priming.period_s =
         plan.switches.iter().filter_map(|switch| switch.aging_time_s).min().map(|s| s / 2);
     let load = broadcast::priming_load(&plan);
@@ -61,8 +63,15 @@ pub(super) fn assign(
 }
 
 /// One identifier a VLAN, upwards from the first.
-fn identifiers(machine: &Machine, chosen: &Chosen) -> Result<Vec<VlanId>, DescriptionError> {
+fn identifiers(
+    machine: &Machine,
+    chosen: &Chosen,
+    in_use: Option<&InUse>,
+) -> Result<Vec<VlanId>, DescriptionError> {
     let count = chosen.best.solution.trees.len();
+    if let Some(in_use) = in_use {
+        return Ok(in_use.identifiers(count));
+    }
     let first = usize::from(machine.options.first_vlan.get());
     let vids: Option<Vec<VlanId>> =
         (first..first + count).map(|vid| u16::try_from(vid).ok().and_then(VlanId::new)).collect();
@@ -116,19 +125,34 @@ fn check_vlan_limits(machine: &Machine, chosen: &Chosen, plan: &Plan) -> Result<
     Ok(())
 }
 
-fn plan_choice(network: &Network, judged: &Judged, hosts: &[HostPlan]) -> VlanChoice {
+fn plan_choice(
+    machine: &Machine,
+    network: &Network,
+    judged: &Judged,
+    hosts: &[HostPlan],
+    in_use: Option<&InUse>,
+) -> VlanChoice {
     let narrow = |vlans: &[u32]| vlans.iter().map(|&v| (v != NONE).then_some(v as u16)).collect();
     match &judged.solution.choice {
         Choice::BySource(senders) => {
             // Dealt to a switch's host interfaces in their order.
             let mut dealt = senders.clone();
-            let mut deal = |attachment: &Attachment| {
-                let own = dealt[attachment.switch.index()].iter_mut().find(|own| own.hosts > 0)?;
+            let mut deal = |attachment: &Attachment, wanted: Option<u32>| {
+                let all = &mut dealt[attachment.switch.index()];
+                let fits = |own: &&mut Senders| own.hosts > 0 && wanted.is_none_or(|vlan| own.vlan == vlan);
+                let own = all.iter_mut().find(fits)?;
                 own.hosts -= 1;
                 Some(own.vlan as u16)
             };
-            let attachments = hosts.iter().flat_map(|host| &host.attachments);
-            VlanChoice::BySource(attachments.map(&mut deal).collect())
+            let all = || hosts.iter().flat_map(|host| host.attachments.iter().map(move |own| (host, own)));
+            // Those that keep theirs first.
+            let kept = all().map(|(host, own)| {
+                let switch = machine.graph.name(own.switch.into());
+                deal(own, Some(in_use?.vlan_of(&host.name, own, switch)?))
+            });
+            let kept: Vec<Option<u16>> = kept.collect();
+            let choices = all().zip(kept).map(|((_, own), kept)| kept.or_else(|| deal(own, None)));
+            VlanChoice::BySource(choices.collect())
         }
         Choice::ByPair(vlans) => {
             VlanChoice::ByPair { switch_count: network.switch_count(), vlans: narrow(vlans) }
@@ -178,19 +202,34 @@ fn links(machine: &Machine) -> Vec<LinkPlan> {
 }
 
 /// LAGs of each switch: links in order.
-fn number_lags(plan: &mut Plan, machine: &Machine) {
-    let mut next = vec![1_u16; machine.switches.len()];
-    for end in plan.links.iter_mut().flat_map(|link| &mut link.ends) {
-        if end.ports.len() > 1 {
-            let number = &mut next[end.switch.index()];
-            end.lag = Some(*number);
-            *number += 1;
-        }
+fn number_lags(plan: &mut Plan, machine: &Machine, in_use: Option<&InUse>) {
+    let name = |switch: SwitchId| machine.graph.name(switch.into());
+    let mut used: Vec<Vec<u16>> = vec![Vec::new(); machine.switches.len()];
+    let mut all: Vec<&mut LinkEnd> = plan.links.iter_mut().flat_map(|link| &mut link.ends).collect();
+    all.retain(|end| end.ports.len() > 1);
+    for end in &mut all {
+        end.lag = in_use.and_then(|in_use| in_use.lag(name(end.switch), &end.ports));
+        used[end.switch.index()].extend(end.lag);
+    }
+    for end in all.into_iter().filter(|end| end.lag.is_none()) {
+        let used = &mut used[end.switch.index()];
+        let number = free_lag(used);
+        end.lag = Some(number);
+        used.push(number);
     }
 }
 
+/// The lowest number of a LAG that is free.
+fn free_lag(used: &[u16]) -> u16 {
+    (1..=u16::MAX).find(|number| !used.contains(number)).unwrap_or(u16::MAX)
+}
+
 /// Attachments with their addresses. A host has the same number in the subnet of every rail.
-fn hosts(machine: &Machine) -> Vec<HostPlan> {
+pub(super) fn hosts(machine: &Machine, in_use: Option<&InUse>) -> Vec<HostPlan> {
+    let taken: Vec<(Ipv4Addr, u32)> = in_use.into_iter().flat_map(InUse::taken).collect();
+    let mut taken_numbers: VlanIndices = taken.iter().map(|&(_, number)| number).collect();
+    let mut taken_addresses: std::collections::BTreeSet<Ipv4Addr> =
+        taken.into_iter().map(|(a, _)| a).collect();
     let rail_count = machine.hosts.iter().map(|host| host.attachments.len()).max().unwrap_or(1);
     let rails = split(machine.options.host_subnet, rail_count as u64, machine.hosts.len() as u64);
     let mut number = 0;
@@ -202,6 +241,22 @@ fn hosts(machine: &Machine) -> Vec<HostPlan> {
             let [nics, ports] = &machine.link_ports[link.link.index()];
             let subnet = rails.get(rail).copied().unwrap_or(machine.options.host_subnet);
             let names = interface_names(machine, id, nics);
+            let name = machine.graph.name(id.into());
+            let kept = in_use.and_then(|in_use| in_use.attachment(name, &names.0));
+            let (address, prefix_bits, address_number) = match kept {
+                Some(kept) => (kept.address, kept.prefix_bits, kept.address_number),
+                None => {
+                    // The same number in the subnet of every rail, unless somebody has it.
+                    let free = |taken: &VlanIndices, from: u32| (from..).find(|n| !taken.contains(n));
+                    let address_number = free(&taken_numbers, number).unwrap_or(number);
+                    taken_numbers.insert(address_number);
+                    let mut addresses = (index as u32..).map_while(|n| subnet.host_address(n));
+                    let address = addresses.find(|address| !taken_addresses.contains(address));
+                    let address = address.unwrap_or(Ipv4Addr::UNSPECIFIED);
+                    taken_addresses.insert(address);
+                    (address, subnet.prefix_bits, address_number)
+                }
+            };
             let own_nics = machine.host_model(id).nics.iter();
             // A bridge inside the host has all its NICs as ports.
             let mtus = own_nics.filter(|nic| nics.is_empty() || names.1.contains(&nic.name));
@@ -215,8 +270,9 @@ fn hosts(machine: &Machine) -> Vec<HostPlan> {
                 mac: nics.first().and_then(|&nic| host.macs[usize::from(nic)]),
                 switch: link.switch,
                 ports: ports.clone(),
-                address: subnet.host_address(index as u32).unwrap_or(Ipv4Addr::UNSPECIFIED),
-                prefix_bits: subnet.prefix_bits,
+                address,
+                prefix_bits,
+                address_number,
             });
             number += 1;
         }
@@ -272,7 +328,7 @@ fn split(base: Subnet, part_count: u64, host_count: u64) -> Vec<Subnet> {
     (0..part_count).map(part).collect()
 }
 
-fn switches(machine: &Machine, network: &Network, plan: &Plan) -> Vec<SwitchPlan> {
+fn switches(machine: &Machine, network: &Network, plan: &Plan, in_use: Option<&InUse>) -> Vec<SwitchPlan> {
     let mut switches: Vec<SwitchPlan> = machine.graph.switches().map(|id| bare_switch(machine, id)).collect();
     let attachment_count: u64 = plan.hosts.iter().map(|host| host.attachments.len() as u64).sum();
     let mut tagged: Vec<VlanSet> = vec![VlanSet::new(); plan.links.len()];
@@ -310,11 +366,14 @@ fn switches(machine: &Machine, network: &Network, plan: &Plan) -> Vec<SwitchPlan
             let membership =
                 if is_cut_off { Membership::default() } else { host_membership(plan, attachment, &all) };
             let role = PortRole::Host { host: host.id, attachment: index };
-            let next = switch.lags.len() as u16 + 1;
-            let lag = (attachment.ports.len() > 1).then_some(next);
+            let used: Vec<u16> = switch.lags.iter().map(|lag| lag.number).collect();
+            let kept = in_use.and_then(|in_use| in_use.lag(&switch.name, &attachment.ports));
+            let kept = kept.filter(|number| !used.contains(number));
+            let lag = (attachment.ports.len() > 1).then(|| kept.unwrap_or_else(|| free_lag(&used)));
             plug(switch, &attachment.ports, lag, role, membership, machine.options.lacp);
         }
     }
+    switches.iter_mut().for_each(|switch| switch.lags.sort_by_key(|lag| lag.number));
     // One switch: no tree has links, but its hosts are in its table.
     if plan.links.is_empty() {
         switches.iter_mut().for_each(|s| s.mac_entries_count = attachment_count * plan.vlans.len() as u64);
@@ -545,8 +604,8 @@ fn address_check(machine: &Machine, plan: &Plan) -> Check {
         plan.hosts.iter().flat_map(|host| &host.attachments).all(|a| !a.address.is_unspecified());
     let overlaps = plan.vlans.windows(2).any(|pair| pair[0].subnet == pair[1].subnet);
     let count: usize = plan.hosts.iter().map(|host| host.attachments.len()).sum();
-    let has_room =
-        plan.vlans.iter().all(|vlan| vlan.subnet.host_address(count.saturating_sub(1) as u32).is_some());
+    let last = plan.attachments().map(|own| own.address_number).max().unwrap_or(0);
+    let has_room = plan.vlans.iter().all(|vlan| vlan.subnet.host_address(last).is_some());
     let fails = |key: &str, subnet: Subnet, what: String| {
         let remedy = format!("in [plan], give `{key}` a larger subnet");
         check("addresses", Status::Fails, format!("{subnet} has no room for {what}"), Some(remedy))

@@ -24,7 +24,9 @@
 
 mod assign;
 mod choose;
+mod continued;
 mod evaluation;
+mod in_use;
 mod network;
 mod paths;
 mod planner;
@@ -37,6 +39,8 @@ mod tests;
 mod tree;
 mod verify;
 
+pub use continued::plan_from;
+pub use in_use::{InUse, InUseError};
 pub use network::Failure;
 pub use planner::{SWITCH_COUNT_MAX, plan, plan_without};
 pub use replan::{Degraded, failures, single_failures};

@@ -39,7 +39,7 @@ pub fn plan_without(machine: &Machine, failures: &[Failure]) -> Result<Plan, Des
     if !failures.is_empty() {
         keep_what_is_in_use(machine, &network, &mut chosen);
     }
-    assign(machine, &network, &chosen, failures)
+    assign(machine, &network, &chosen, failures, None)
 }
 
 /// Takes the repaired plan of the whole machine in the place of a new one, where it is about as good.
@@ -55,7 +55,7 @@ fn keep_what_is_in_use(machine: &Machine, network: &Network, chosen: &mut Chosen
     }
 }
 
-fn chosen(machine: &Machine, network: &Network) -> Chosen {
+pub(super) fn chosen(machine: &Machine, network: &Network) -> Chosen {
     let grid = machine.topology.as_ref().and_then(Topology::grid);
     choose(network, grid.as_ref(), &machine.options, tagging(machine))
 }

@@ -8,13 +8,13 @@ mod show;
 mod tasks;
 mod traffic;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::{LinkId, Node, SwitchId};
 use ayatori_fabric::plan::Plan;
-use ayatori_fabric::vlan::{Degraded, Failure, failures, plan_without, single_failures};
+use ayatori_fabric::vlan::{Degraded, Failure, InUse, failures, plan_from, plan_without, single_failures};
 
 use crate::exit::{Exit, FAILURE};
 
@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// Print the plan as JSON instead of the summary
     #[arg(long)]
     json: bool,
+    /// Continue the plan in use: its plan.json, or the folder that --out wrote. Identifiers, trees,
+    /// addresses and numbers of LAGs stay where they can
+    #[arg(long, value_name = "OLD", conflicts_with_all = ["without_link", "without_switch", "failures"])]
+    from: Option<PathBuf>,
     /// Plan as if this link between two switches were gone; for all links between them
     #[arg(long, value_name = "SWITCH,SWITCH")]
     without_link: Vec<String>,
@@ -63,7 +67,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let machine = Machine::load(args.file.as_deref().context("no machine description")?)?;
     let lost = lost(&machine, &args)?;
-    let plan = plan_without(&machine, &lost)?;
+    let plan = match &args.from {
+        Some(old) => continued(&machine, old)?,
+        None => plan_without(&machine, &lost)?,
+    };
     let traffic = args.traffic.as_deref().map(|file| Traffic::read(&plan, file)).transpose()?;
     let degraded = if args.failures { Some(every_failure(&machine, &plan)?) } else { None };
     if args.json {
@@ -90,10 +97,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(if is_good { Exit::Success } else { Exit::Code(FAILURE) })
 }
 
+/// The plan of the machine as it is now, from the one in use.
+fn continued(machine: &Machine, old: &Path) -> anyhow::Result<Plan> {
+    let file = if old.is_dir() { old.join("plan.json") } else { old.to_owned() };
+    let text = std::fs::read_to_string(&file)
+        .with_context(|| format!("reading the plan in use, {}", file.display()))?;
+    let in_use = InUse::parse(&text).with_context(|| file.display().to_string())?;
+    let plan = plan_from(machine, &in_use)?;
+    if !plan.is_repaired {
+        eprintln!("planned anew: the plan in use cannot be continued, or would be much busier or not safe");
+    }
+    Ok(plan)
+}
+
 /// Left-over files listed before the rest is only counted.
 const LEFT_OVER_LISTED_MAX: usize = 20;
 
-fn tell_written(written: &files::Written, folder: &std::path::Path, prune: bool) {
+fn tell_written(written: &files::Written, folder: &Path, prune: bool) {
     eprintln!("{} files in {}", written.count, folder.display());
     let names = &written.left_over;
     if names.is_empty() {

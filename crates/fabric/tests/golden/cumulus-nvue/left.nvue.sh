@@ -3,8 +3,6 @@
 # Cumulus Linux, NVUE. Run on the switch, any number of times.
 # Written by `ayatori plan` (one VLAN per source switch). The same plan gives the same file:
 # change the machine description, plan again, and diff.
-#   VLAN 101: frames from hosts of left
-#   VLAN 102: frames from hosts of right
 set -eu
 
 # What stood there before: on ports between switches a VLAN left over is a loop.
@@ -27,7 +25,7 @@ nv set qos link-pause ayatori tx enable
 nv set interface bond1 bond mode lacp
 nv set interface bond1 bond member swp7,swp8
 
-# link 0 to right swp7,swp8
+# link to right swp7,swp8
 nv set interface bond1 bridge domain br_default untagged none
 nv set interface bond1 bridge domain br_default vlan 101-102
 

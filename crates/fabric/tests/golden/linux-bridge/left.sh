@@ -3,8 +3,7 @@
 # Run as root on the switch, any number of times; it changes only what differs.
 # Written by `ayatori plan` (one VLAN per source switch). The same plan gives the same file:
 # change the machine description, plan again, and diff.
-#   VLAN 101: frames from hosts of left
-#   VLAN 102: frames from hosts of right
+# Its hosts send on VLAN 101.
 set -eu
 
 # What is there now: `exists NAME`, `is_in NAME MASTER`. Changes are collected and made in one go, because a switch with
@@ -29,14 +28,14 @@ exists br0 || echo link add name br0 type bridge vlan_filtering 1 vlan_default_p
 echo link set dev br0 type bridge vlan_filtering 1 vlan_default_pvid 0 stp_state 0 ageing_time 10000000
 
 # 2. Link aggregation, hashed over addresses and ports so that several connections spread.
-# bond1: link 0 to right swp7,swp8
+# bond1: link to right swp7,swp8
 exists bond1 || echo link add name bond1 type bond mode 802.3ad lacp_rate fast miimon 100
 echo link set dev bond1 type bond xmit_hash_policy layer3+4
 join_lag swp7 bond1
 join_lag swp8 bond1
 
 # 3. Ports of the bridge. Unused ones are taken out and down.
-join bond1 br0 # link 0 to right swp7,swp8
+join bond1 br0 # link to right swp7,swp8
 join swp1 br0 # host node0 eth0
 join swp2 br0 # host node1 eth0
 for port in swp3 swp4 swp5 swp6; do
@@ -48,7 +47,7 @@ done
 #    came by; between switches they keep their tag. What is not listed is deleted first: with no spanning tree a
 #    leftover membership is a loop.
 bridge -batch - <<'VLANS'
-# link 0 to right swp7,swp8
+# link to right swp7,swp8
 vlan del vid 1-100 dev bond1
 vlan del vid 103-4094 dev bond1
 vlan add vid 101-102 dev bond1

@@ -3,8 +3,7 @@
 # OpenWrt. Run as root on the switch beside the .network file, any number of times.
 # Written by `ayatori plan` (one VLAN per source switch). The same plan gives the same file:
 # change the machine description, plan again, and diff.
-#   VLAN 101: frames from hosts of left
-#   VLAN 102: frames from hosts of right
+# Its hosts send on VLAN 101.
 set -eu
 
 # A VLAN that an earlier configuration left is a loop: all go. A port is in one bridge only.

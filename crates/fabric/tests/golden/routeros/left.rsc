@@ -2,15 +2,14 @@
 # MikroTik RouterOS. Upload, then: /import file-name=THIS.rsc
 # Written by `ayatori plan` (one VLAN per source switch). The same plan gives the same file:
 # change the machine description, plan again, and diff.
-#   VLAN 101: frames from hosts of left
-#   VLAN 102: frames from hosts of right
+# Its hosts send on VLAN 101.
 #
 # One bridge of the plan's own; each VLAN is a tree by plan, so no spanning tree. What is not listed is
 # on no port: ports leave every other bridge.
 /interface bridge remove [find name=ayatori]
 /interface bridge add name=ayatori protocol-mode=none vlan-filtering=no ageing-time=100000s
 #
-# link 0 to right ether7,ether8
+# link to right ether7,ether8
 /interface bridge port remove [find interface=bond1]
 /interface bonding remove [find name=bond1]
 /interface bonding add name=bond1 mode=802.3ad lacp-rate=1sec transmit-hash-policy=layer-3-and-4 slaves=ether7,ether8
@@ -22,7 +21,7 @@
 /interface bridge port remove [find interface=ether6]
 /interface bridge port remove [find interface=ether7]
 /interface bridge port remove [find interface=ether8]
-/interface bridge port add bridge=ayatori interface=bond1 frame-types=admit-only-vlan-tagged ingress-filtering=yes comment="link 0 to right ether7,ether8"
+/interface bridge port add bridge=ayatori interface=bond1 frame-types=admit-only-vlan-tagged ingress-filtering=yes comment="link to right ether7,ether8"
 /interface bridge port add bridge=ayatori interface=ether1 pvid=101 frame-types=admit-only-untagged-and-priority-tagged ingress-filtering=yes comment="host node0 eth0"
 /interface bridge port add bridge=ayatori interface=ether2 pvid=101 frame-types=admit-only-untagged-and-priority-tagged ingress-filtering=yes comment="host node1 eth0"
 #

@@ -3,8 +3,6 @@
 # SONiC. Run on the switch as root before `config load`, any number of times.
 # Written by `ayatori plan` (one VLAN per source switch). The same plan gives the same file:
 # change the machine description, plan again, and diff.
-#   VLAN 101: frames from hosts of left
-#   VLAN 102: frames from hosts of right
 set -eu
 
 # INTERFACE VLANS: what each of the plan's ports keeps.

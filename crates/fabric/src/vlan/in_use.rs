@@ -1,0 +1,310 @@
+//! The plan in use, as `plan.json` tells it: what a further plan of a changed machine keeps.
+//!
+//! Kept are VLANs with their identifiers and trees; the VLAN of each host port; the addresses of hosts; the
+//! numbers of LAGs. Switches, hosts and their interfaces are the same if their names are, links if their
+//! ports are, or else the switches at their ends. So a new cable, switch or host changes the files that it
+//! touches and few others.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use serde::Deserialize;
+
+use crate::description::Machine;
+use crate::graph::{Node, SwitchId};
+use crate::plan::{Attachment, HostPlan, PortNumber, VlanId};
+
+use super::network::Network;
+use super::solution::{Choice, Senders, Solution};
+
+/// A plan read back. See the module's documentation.
+#[derive(Debug, Clone)]
+pub struct InUse {
+    vlans: Vec<KeptVlan>,
+    links: Vec<KeptLink>,
+    /// By host and interface.
+    attachments: BTreeMap<(String, String), KeptAttachment>,
+    /// By switch and the LAG's lowest port.
+    lags: BTreeMap<(String, PortNumber), u16>,
+    method: String,
+}
+
+#[derive(Debug, Clone)]
+struct KeptVlan {
+    vid: VlanId,
+    /// Indices into the links.
+    tree: Vec<usize>,
+}
+
+#[derive(Debug, Clone)]
+struct KeptLink {
+    ends: [(String, Vec<PortNumber>); 2],
+}
+
+/// What a host's interface keeps.
+#[derive(Debug, Clone)]
+pub(super) struct KeptAttachment {
+    switch: String,
+    /// Index into the VLANs.
+    vlan: Option<u32>,
+    pub(super) address: Ipv4Addr,
+    pub(super) prefix_bits: u8,
+    pub(super) address_number: u32,
+}
+
+/// Why a file is not the plan in use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InUseError {
+    /// It is something else.
+    #[error("is not a plan.json: {0}")]
+    Syntax(String),
+    /// Its parts do not fit together.
+    #[error("is no plan that was written whole: {0}")]
+    Broken(String),
+    /// Plans of this kind are not continued.
+    #[error("has hosts that tag; only plans whose switches tag can be continued")]
+    HostTagging,
+}
+
+#[derive(Deserialize)]
+struct File {
+    tagging: String,
+    method: String,
+    vlans: Vec<FileVlan>,
+    links: Vec<FileLink>,
+    switches: Vec<FileSwitch>,
+    hosts: Vec<FileHost>,
+}
+
+#[derive(Deserialize)]
+struct FileVlan {
+    vid: u16,
+    tree: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct FileLink {
+    ends: [FileEnd; 2],
+}
+
+#[derive(Deserialize)]
+struct FileEnd {
+    switch: usize,
+    ports: Vec<PortNumber>,
+}
+
+#[derive(Deserialize)]
+struct FileSwitch {
+    name: String,
+    ports: Vec<FilePort>,
+    lags: Vec<FileLag>,
+}
+
+#[derive(Deserialize)]
+struct FilePort {
+    number: PortNumber,
+    membership: FileMembership,
+}
+
+#[derive(Deserialize)]
+struct FileMembership {
+    pvid: Option<u16>,
+}
+
+#[derive(Deserialize)]
+struct FileLag {
+    number: u16,
+    members: Vec<PortNumber>,
+}
+
+#[derive(Deserialize)]
+struct FileHost {
+    name: String,
+    attachments: Vec<FileAttachment>,
+}
+
+#[derive(Deserialize)]
+struct FileAttachment {
+    interface: String,
+    switch: usize,
+    ports: Vec<PortNumber>,
+    address: Ipv4Addr,
+    prefix_bits: u8,
+    address_number: u32,
+}
+
+impl InUse {
+    /// Reads the `plan.json` of `ayatori plan --out`.
+    ///
+    /// # Errors
+    /// If it is none, or of a plan whose hosts tag.
+    pub fn parse(text: &str) -> Result<InUse, InUseError> {
+        let file: File = serde_json::from_str(text).map_err(|error| InUseError::Syntax(error.to_string()))?;
+        if file.tagging != "switch" {
+            return Err(InUseError::HostTagging);
+        }
+        let broken = |what: &str| InUseError::Broken(what.to_owned());
+        let switch_name = |index: usize| {
+            let switch = file.switches.get(index);
+            switch.map(|switch| switch.name.clone()).ok_or_else(|| broken("a switch that it lacks"))
+        };
+        let mut vlans = Vec::with_capacity(file.vlans.len());
+        for vlan in &file.vlans {
+            let vid = VlanId::new(vlan.vid).ok_or_else(|| broken("a VLAN beyond 4094"))?;
+            let is_known = vlan.tree.iter().all(|&link| link < file.links.len());
+            if !is_known {
+                return Err(broken("a tree with a link that it lacks"));
+            }
+            vlans.push(KeptVlan { vid, tree: vlan.tree.clone() });
+        }
+        let mut links = Vec::with_capacity(file.links.len());
+        for link in &file.links {
+            let [a, b] = &link.ends;
+            let ends = [(switch_name(a.switch)?, a.ports.clone()), (switch_name(b.switch)?, b.ports.clone())];
+            links.push(KeptLink { ends });
+        }
+        let mut attachments = BTreeMap::new();
+        for host in &file.hosts {
+            for own in &host.attachments {
+                let switch = switch_name(own.switch)?;
+                let port = file.switches[own.switch]
+                    .ports
+                    .iter()
+                    .find(|port| own.ports.first() == Some(&port.number));
+                let pvid = port.and_then(|port| port.membership.pvid);
+                let vlan =
+                    vlans.iter().position(|vlan| Some(vlan.vid.get()) == pvid).map(|index| index as u32);
+                let kept = KeptAttachment {
+                    switch,
+                    vlan,
+                    address: own.address,
+                    prefix_bits: own.prefix_bits,
+                    address_number: own.address_number,
+                };
+                attachments.insert((host.name.clone(), own.interface.clone()), kept);
+            }
+        }
+        let lags = file.switches.iter().flat_map(|switch| {
+            let lags = switch.lags.iter();
+            lags.filter_map(|lag| Some(((switch.name.clone(), *lag.members.iter().min()?), lag.number)))
+        });
+        Ok(InUse { vlans, links, attachments, lags: lags.collect(), method: file.method.clone() })
+    }
+
+    /// The VLANs in use on the network as it is now: links that are gone are missing in their trees.
+    pub(super) fn solution(&self, machine: &Machine, network: &Network, hosts: &[HostPlan]) -> Solution {
+        let now = self.links_now(machine);
+        let trees: Vec<Vec<u32>> = self
+            .vlans
+            .iter()
+            .map(|vlan| {
+                let mut tree: Vec<u32> = vlan.tree.iter().filter_map(|&link| now[link]).collect();
+                tree.sort_unstable();
+                tree
+            })
+            .collect();
+        let mut senders: Vec<Vec<Senders>> = vec![Vec::new(); network.switch_count()];
+        for host in hosts {
+            for attachment in &host.attachments {
+                let switch = machine.graph.name(attachment.switch.into());
+                let vlan = self.vlan_of(&host.name, attachment, switch);
+                let vlan = vlan.unwrap_or_else(|| self.usual_vlan(switch));
+                let own = &mut senders[attachment.switch.index()];
+                match own.iter_mut().find(|senders| senders.vlan == vlan) {
+                    Some(senders) => senders.hosts += 1,
+                    None => own.push(Senders { vlan, hosts: 1 }),
+                }
+            }
+        }
+        Solution {
+            method: self.method.clone(),
+            settings: Vec::new(),
+            is_repaired: true,
+            vlan_count_min: 1,
+            trees,
+            choice: Choice::BySource(senders),
+        }
+    }
+
+    /// The VLAN that most hosts of a switch have; the first one at a switch without any.
+    fn usual_vlan(&self, switch: &str) -> u32 {
+        let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+        for kept in self.attachments.values().filter(|kept| kept.switch == switch) {
+            if let Some(vlan) = kept.vlan {
+                *counts.entry(vlan).or_default() += 1;
+            }
+        }
+        let most = counts.into_iter().max_by_key(|&(vlan, count)| (count, std::cmp::Reverse(vlan)));
+        most.map_or(0, |(vlan, _)| vlan)
+    }
+
+    /// Switches with hosts now and none in the plan in use: their VLAN is still to be chosen.
+    fn is_new(&self, switch: &str) -> bool {
+        !self.attachments.values().any(|kept| kept.switch == switch)
+    }
+
+    /// By link in use: the link now.
+    fn links_now(&self, machine: &Machine) -> Vec<Option<u32>> {
+        let mut by_ports: BTreeMap<[(String, Vec<PortNumber>); 2], u32> = BTreeMap::new();
+        let mut by_names: BTreeMap<[String; 2], Vec<u32>> = BTreeMap::new();
+        for (id, link) in machine.graph.links().take(machine.switch_link_count()) {
+            let names = link.ends.map(|end| match end.node {
+                Node::Switch(switch) => machine.graph.name(switch.into()).to_owned(),
+                Node::Host(_) => String::new(),
+            });
+            let ports = machine.link_ports[id.index()].clone();
+            let [a, b] = names.clone();
+            let [ports_a, ports_b] = ports;
+            by_ports.insert(sorted([(a, ports_a), (b, ports_b)]), id.0);
+            by_names.entry(sorted(names)).or_default().push(id.0);
+        }
+        let exact: Vec<Option<u32>> =
+            self.links.iter().map(|link| by_ports.get(&sorted(link.ends.clone())).copied()).collect();
+        let mut used: Vec<u32> = exact.iter().flatten().copied().collect();
+        let moved = exact.into_iter().zip(&self.links).map(|(found, link)| {
+            found.or_else(|| {
+                let names = link.ends.clone().map(|(name, _)| name);
+                let free = by_names.get(&sorted(names))?.iter().copied().find(|id| !used.contains(id))?;
+                used.push(free);
+                Some(free)
+            })
+        });
+        moved.collect()
+    }
+
+    /// The identifiers of the first so many VLANs: a continued plan has as many as the one in use.
+    pub(super) fn identifiers(&self, count: usize) -> Vec<VlanId> {
+        self.vlans.iter().map(|vlan| vlan.vid).take(count).collect()
+    }
+
+    /// What a host's interface keeps.
+    pub(super) fn attachment(&self, host: &str, interface: &str) -> Option<&KeptAttachment> {
+        self.attachments.get(&(host.to_owned(), interface.to_owned()))
+    }
+
+    /// The VLAN of a host's interface, if it is at the same switch still: index into the VLANs.
+    pub(super) fn vlan_of(&self, host: &str, attachment: &Attachment, switch: &str) -> Option<u32> {
+        self.attachment(host, &attachment.interface).filter(|kept| kept.switch == switch)?.vlan
+    }
+
+    /// All addresses of hosts, and their numbers in the VLANs' subnets.
+    pub(super) fn taken(&self) -> impl Iterator<Item = (Ipv4Addr, u32)> {
+        self.attachments.values().map(|kept| (kept.address, kept.address_number))
+    }
+
+    /// The number of the LAG with these ports.
+    pub(super) fn lag(&self, switch: &str, ports: &[PortNumber]) -> Option<u16> {
+        self.lags.get(&(switch.to_owned(), *ports.iter().min()?)).copied()
+    }
+
+    /// Names of the switches that have no VLAN of their own yet.
+    pub(super) fn new_switches(&self, machine: &Machine, network: &Network) -> Vec<SwitchId> {
+        let all = network.sources().map(SwitchId);
+        all.filter(|&switch| self.is_new(machine.graph.name(switch.into()))).collect()
+    }
+}
+
+fn sorted<T: Ord>(mut pair: [T; 2]) -> [T; 2] {
+    pair.sort();
+    pair
+}
