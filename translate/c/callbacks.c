@@ -184,12 +184,32 @@ ERRHANDLER(file, File)
 ERRHANDLER(win, Win)
 ERRHANDLER(session, Session)
 
-/* Attributes. The state of a key lives as long as the process: attributes outlive their key. */
+/* Attributes. The state of a key lives as long as the process, because attributes outlive their key: keys
+ * with the same functions and extra state share it. */
 
 struct keyval {
     procedure copy, del;
     void *extra;
+    struct keyval *next;
 };
+
+static struct keyval *keyvals;
+
+/* NULL without memory. */
+static struct keyval *keyval_of(procedure copy, procedure del, void *extra)
+{
+    pthread_mutex_lock(&lock);
+    struct keyval *found = keyvals;
+    while (found != NULL && (found->copy != copy || found->del != del || found->extra != extra)) {
+        found = found->next;
+    }
+    if (found == NULL && (found = malloc(sizeof *found)) != NULL) {
+        *found = (struct keyval){copy, del, extra, keyvals};
+        keyvals = found;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
 
 static int code_in(int code)
 {
@@ -212,9 +232,8 @@ static int code_in(int code)
     int PMPI_##Kind##_create_keyval(MPI_##Kind##_copy_attr_function *copy, \
                                     MPI_##Kind##_delete_attr_function *del, int *keyval, void *extra_state) \
     { \
-        struct keyval *user = malloc(sizeof *user); \
+        struct keyval *user = keyval_of((procedure)copy, (procedure)del, extra_state); \
         if (user == NULL) return MPI_ERR_NO_MEM; \
-        *user = (struct keyval){(procedure)copy, (procedure)del, extra_state}; \
         int is_dup = 0, a_keyval = 0; \
         int keeps_copy = is_predefined_copy((void *)copy, &is_dup); \
         void *a_copy = \
@@ -222,7 +241,6 @@ static int code_in(int code)
         void *a_del = is_null_delete((void *)del) ? A_MPI_COMM_NULL_DELETE_FN : (void *)Kind##_delete; \
         int code = a_##Kind##_create_keyval(a_copy, a_del, keyval != NULL ? &a_keyval : NULL, user); \
         if (code == 0) *keyval = out_keyval(a_keyval); \
-        if (code != 0) free(user); \
         return out_error(code); \
     } \
     ALIAS(MPI_##Kind##_create_keyval)

@@ -44,6 +44,13 @@ int refuse(const char *what)
 
 a_handle refuse_handle(const char *name, uintptr_t handle)
 {
+    /* Each name once; two threads at a time may say it twice. */
+    static const char *said[16];
+    size_t i = 0;
+    while (i < 16 && said[i] != NULL && said[i] != name)
+        i++;
+    if (i == 16 || said[i] == name) return A_BAD(handle);
+    said[i] = name;
     fprintf(stderr, "ayatori: %s has no translation from " TRANSLATOR " to the standard ABI of MPI\n", name);
     return A_BAD(handle);
 }

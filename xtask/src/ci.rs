@@ -11,13 +11,16 @@ use anyhow::{Context, Result, bail};
 use crate::{paths, skips};
 
 /// The steps: the README's test command, its run command, the count of the short path's
-/// instructions, then 2,000 worlds with faults, then jobs
+/// instructions, our programs built for MPICH and Open MPI where their packages can be had, then 2,000
+/// worlds with faults, then jobs
 /// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes
 /// minutes in an emulated machine and has a name of its own, `cargo xtask lab-test`.
-const STEPS: [(&str, &[&str]); 5] = [
+const STEPS: [(&str, &[&str]); 7] = [
     ("test", &["test", "--keep-going"]),
     ("run", &["run"]),
     ("instructions", &["instructions"]),
+    ("built-for-mpich", &["conformance", "c", "--abi", "mpich", "--ranks", "2"]),
+    ("built-for-openmpi", &["conformance", "c", "--abi", "openmpi", "--ranks", "2"]),
     ("fuzz", &["fuzz", "--seeds", "2000"]),
     ("net-test", &["net-test", "--if-possible"]),
 ];

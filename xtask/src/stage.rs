@@ -154,7 +154,7 @@ pub(crate) fn check(prefix: &Path) -> Result<()> {
         bail!("the installed library lacks {} of {} functions: {missing:?}", missing.len(), wanted.len());
     }
     println!("{} functions of the ABI, no debugging information", wanted.len());
-    Ok(())
+    translate::check(prefix)
 }
 
 fn debug_sections(bytes: &[u8]) -> Result<Vec<String>> {

@@ -42,6 +42,8 @@ pub(crate) struct Extra {
     pub(crate) of: String,
     pub(crate) name: String,
     pub(crate) value: Value,
+    /// One of ours that is the same under another name.
+    pub(crate) ours: Option<String>,
 }
 
 /// The constants of a foreign ABI.
@@ -137,10 +139,11 @@ impl Foreign {
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
-                ["extra", of, name, value] => extras.push(Extra {
+                ["extra", of, name, value, ..] => extras.push(Extra {
                     of: of.to_owned(),
                     name: name.to_owned(),
                     value: read_value(value, None),
+                    ours: words.get(4).map(|ours| (*ours).to_owned()),
                 }),
                 [name, value] => {
                     values.insert(name.to_owned(), read_value(value, None));
@@ -404,9 +407,11 @@ pub(super) fn tables(foreign: &Foreign, ours: &[Ours]) -> String {
         let (low, high) = range(&known);
         let _ = writeln!(out, "const {of} of_{of}[{}] = {{", high - low + 1);
         for value in low..=high {
-            // The first name is the right one: aliases come after.
-            let name = known.iter().find(|c| c.value == value).unwrap_or(&known[0]);
-            let _ = writeln!(out, "    {},", name.name);
+            // The first name is the right one: aliases come after. Of two foreign types that are one of ours
+            // the extra one comes back: C programs use it.
+            let name = &known.iter().find(|c| c.value == value).unwrap_or(&known[0]).name;
+            let extra = foreign.extras.iter().find(|extra| extra.ours.as_ref() == Some(name));
+            let _ = writeln!(out, "    {},", extra.map_or(name, |extra| &extra.name));
         }
         out.push_str("};\n");
     }
@@ -422,6 +427,11 @@ pub(super) fn tables(foreign: &Foreign, ours: &[Ours]) -> String {
             {
                 seen.push(*value);
                 let _ = writeln!(out, "    [{}] = {{{value:#x}, A_{}}},", value & 0xff, c.name);
+            }
+        }
+        for extra in &foreign.extras {
+            if let (Value::Number(value), Some(ours)) = (&extra.value, &extra.ours) {
+                let _ = writeln!(out, "    [{}] = {{{value:#x}, A_{ours}}},", value & 0xff);
             }
         }
         out.push_str("};\n");
@@ -458,12 +468,9 @@ fn objects(out: &mut String, foreign: &Foreign, ours: &[Ours]) {
     }
     for (i, extra) in foreign.extras.iter().enumerate() {
         if let Value::Symbol(symbol, _) = &extra.value {
-            let _ = writeln!(
-                out,
-                "uintptr_t {symbol}[{}] = {{{:#x}}};",
-                object_bytes(&extra.of) / 8,
-                EXTRA + i as i64
-            );
+            let refused = format!("{:#x}", EXTRA + i as i64);
+            let value = extra.ours.as_ref().map_or(refused, |ours| format!("A_{ours}"));
+            let _ = writeln!(out, "uintptr_t {symbol}[{}] = {{{value}}};", object_bytes(&extra.of) / 8);
         }
     }
     out.push_str("a_handle refuse_extra(a_handle a)\n{\n    switch (a) {\n");
@@ -551,7 +558,7 @@ fn mpich_predefined(out: &mut String, foreign: &Foreign, of: &str, known: &[&Our
         }
         seen.push(value);
     }
-    for extra in foreign.extras.iter().filter(|extra| extra.of == of) {
+    for extra in foreign.extras.iter().filter(|extra| extra.of == of && extra.ours.is_none()) {
         let name = &extra.name;
         let _ = writeln!(out, "    case {name}: return refuse_handle(\"{name}\", (uintptr_t)x);");
     }

@@ -19,12 +19,14 @@ mod constants;
 mod functions;
 mod kind;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use object::{Object, ObjectSymbol, ObjectSymbolTable};
 
 use crate::{abi, fortran, paths, process, stage};
 pub(crate) use constants::{Abi, Foreign, Value};
@@ -188,16 +190,14 @@ fn compile(abi: Abi, build: &Path, library: &str) -> Result<()> {
 /// Compiles the Fortran binding onto the translator; what calls `MPI_X` and `PMPI_X` alike once, the rest
 /// once for each.
 fn compile_fortran(abi: Abi, build: &Path, c_library: &str, library: &str) -> Result<()> {
-    let mut units: Vec<(PathBuf, bool)> = vec![
+    let mut units = vec![
         (binding().join("common.c"), false),
         (binding().join("callbacks.c"), false),
         (binding().join("special.c"), true),
         (binding().join("removed.c"), true),
         (build.join("symbols.c"), true),
     ];
-    if abi == Abi::Mpich {
-        units.push((sources().join("mpich_fortran.c"), false));
-    }
+    units.push((sources().join(format!("{}_fortran.c", abi.name())), false));
     let mut objects = Vec::new();
     for (source, is_double) in units {
         let stem = source.file_stem().context("a file name")?.to_string_lossy().into_owned();
@@ -223,4 +223,92 @@ fn compile_fortran(abi: Abi, build: &Path, c_library: &str, library: &str) -> Re
         link.arg(format!("-Wl,@{}", file.display()));
     }
     process::show(link.arg("-lpthread"))
+}
+
+/// What our library calls by name: from functions that MPI-3.0 removed. The translators never
+/// call those, so it may be the translator's.
+const CALLED_BY_NAME: [&str; 8] = [
+    "PMPI_Comm_create_errhandler",
+    "PMPI_Comm_get_errhandler",
+    "PMPI_Comm_set_errhandler",
+    "PMPI_Get_address",
+    "PMPI_Type_create_hindexed",
+    "PMPI_Type_create_hvector",
+    "PMPI_Type_create_struct",
+    "PMPI_Type_get_extent",
+];
+
+/// What is wrong with the installed translators: functions that one lacks, or calls of the library that a
+/// translator would catch.
+///
+/// # Errors
+/// Something is, or a library cannot be read.
+pub(crate) fn check(prefix: &Path) -> Result<()> {
+    let (functions, _) = abi::tables()?;
+    for abi in Abi::ALL {
+        let path = installed(abi, prefix);
+        let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
+        let file = object::File::parse(&*bytes)?;
+        let defined: BTreeSet<&str> = file
+            .dynamic_symbols()
+            .filter(|symbol| symbol.is_definition())
+            .filter_map(|symbol| symbol.name().ok())
+            .collect();
+        let wanted = functions.iter().flat_map(|f| [f.name.clone(), format!("P{}", f.name)]);
+        let missing: Vec<String> = wanted.filter(|name| !defined.contains(name.as_str())).collect();
+        if !missing.is_empty() {
+            bail!("{} lacks {missing:?}", path.display());
+        }
+    }
+    let bytes = fs::read(prefix.join("lib/libmpi_abi.so.1")).context("the library")?;
+    let file = object::File::parse(&*bytes)?;
+    let symbols = file.dynamic_symbol_table().context("a table of symbols")?;
+    for (_, relocation) in file.dynamic_relocations().into_iter().flatten() {
+        let object::RelocationTarget::Symbol(index) = relocation.target() else { continue };
+        let name = symbols.symbol_by_index(index)?.name()?.to_owned();
+        if (name.starts_with("PMPI_") || name.starts_with("MPI_")) && !CALLED_BY_NAME.contains(&&*name) {
+            bail!("libmpi_abi.so.1 calls {name} by its name, which a translator has, too");
+        }
+    }
+    println!("{} functions in each translator", functions.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_argument_of_every_function_follows_a_rule() {
+        let (functions, _) = abi::tables().unwrap();
+        let text = functions::functions(&functions).unwrap();
+        assert!(text.contains("int PMPI_Send(const void *buf, int count, MPI_Datatype datatype"));
+        assert!(text.contains("in_MPI_Datatype(datatype), in_rank(dest), in_tag(tag), in_MPI_Comm(comm)"));
+    }
+
+    #[test]
+    fn tables_name_only_constants_that_the_standard_has() {
+        let (_, items) = abi::tables().unwrap();
+        let ours = constants::ours(&items).unwrap();
+        for abi in Abi::ALL {
+            for (name, _) in foreign(abi).unwrap().all() {
+                assert!(ours.iter().any(|c| c.name == *name), "{name} of {}", abi.name());
+            }
+        }
+    }
+
+    #[test]
+    fn last_bytes_of_mpich_datatypes_are_unique() {
+        let mut known: BTreeMap<i64, i64> = BTreeMap::new();
+        let foreign = foreign(Abi::Mpich).unwrap();
+        let numbers = foreign.all().filter_map(|(_, value)| match value {
+            Value::Number(number) if number >> 24 == 0x4c => Some(*number),
+            _ => None,
+        });
+        for number in numbers {
+            assert_eq!(*known.entry(number & 0xff).or_insert(number), number);
+        }
+        assert!(known.len() > 60, "{}", known.len());
+    }
 }
