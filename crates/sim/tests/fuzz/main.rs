@@ -37,6 +37,20 @@ fn the_same_seed_gives_the_same_world() {
     }
 }
 
+/// The same in every build: `cargo xtask fuzz` compares a release build with it.
+#[test]
+fn worlds_give_the_committed_digest() {
+    let (count, digest) = include_str!("golden.txt").trim().split_once(" worlds from seed 0: ").unwrap();
+    let seeds = Seeds { first: 0, count: count.parse().unwrap() };
+    let report =
+        run_worlds(seeds, None, thread_count(), |_| {}).unwrap_or_else(|violation| panic!("{violation}"));
+    let now = format!("{:016x}", report.digest);
+    assert_eq!(
+        now, digest,
+        "what processes do in these worlds has changed; if that is meant, write {now} into golden.txt"
+    );
+}
+
 #[test]
 fn what_comes_of_worlds_does_not_depend_on_the_number_of_threads() {
     let seeds = Seeds { first: 100, count: 60 };
