@@ -86,6 +86,23 @@ def main():
         mine = [ours(options.ours, "uniform", name, "0.95", *more)[0] for more in (["per-port"], [], ["at-wrap"])]
         print(f"| {name} | {' | '.join(f'{load:.3f}' for load in theirs + mine)} |", flush=True)
 
+    print("\nuniform traffic on rings up to saturation: accepted load, latency in cycles\n")
+    print("| ring | offered | BookSim2 | ours |")
+    print("|---|---|---|---|")
+    for extent, loads in ((8, (0.2, 0.4, 0.5, 0.55, 0.6)), (12, (0.1, 0.2, 0.3, 0.35, 0.4)),
+                          (16, (0.1, 0.2, 0.25, 0.3, 0.32))):
+        for load in loads:
+            # So that as much is offered to others as ours offers.
+            rate = load * extent / (extent - 1)
+            more = f"traffic = uniform; routing_function = dim_order_bal; injection_rate = {rate}; " \
+                   "sim_type = latency; latency_thres = 1000000.0; sample_period = 20000; max_samples = 6;"
+            text = booksim(options.booksim, [extent], 2, more)
+            accepted = last(r"Accepted flit rate average\s*= ([\d.]+)", text) * (extent - 1) / extent
+            latency = last(r"Packet latency average = ([\d.]+)", text)
+            mine = ours(options.ours, "uniform", str(extent), str(load))
+            theirs = f"{accepted:.3f}, {latency:,.0f}"
+            print(f"| {extent} | {load} | {theirs} | {mine[0]:.3f}, {mine[1]:,.0f} |", flush=True)
+
 
 if __name__ == "__main__":
     main()
