@@ -2,7 +2,7 @@
 PREFIX ?= /usr/local
 export PREFIX
 
-.PHONY: run test bench bench-net bench-sim install docs nightly tidy ci
+.PHONY: run test bench bench-net bench-sim install docs wheel nightly tidy ci
 run:
 	cargo xtask run
 test:
@@ -17,6 +17,8 @@ install:
 	cargo xtask install
 docs:
 	cargo xtask docs
+wheel:
+	cargo xtask wheel
 nightly:
 	cargo xtask nightly
 tidy:

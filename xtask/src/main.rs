@@ -29,6 +29,7 @@ mod stage;
 mod test;
 mod tidy;
 mod translate;
+mod wheel;
 mod why_test;
 
 use std::process::ExitCode;
@@ -48,6 +49,8 @@ enum Command {
     Abi,
     /// Build and install the library, the headers, the wrappers and the command under a prefix.
     Install(stage::InstallOptions),
+    /// Build one wheel for pip: library, wrappers, command, Python module.
+    Wheel(wheel::Options),
     /// Make the Fortran binding of an installation anew.
     Fortran(fortran::Options),
     /// Make the translators for programs of MPICH and Open MPI of an installation anew.
@@ -107,6 +110,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Abi => abi::run(),
         Command::Install(options) => stage::install(options),
+        Command::Wheel(options) => wheel::run(options),
         Command::Fortran(options) => fortran::run(options),
         Command::Translate(options) => translate::run(options),
         Command::Docs => docs::run(),

@@ -76,7 +76,7 @@ pub(crate) fn cargo_build() -> Command {
     cargo
 }
 
-fn lay_out(prefix: &Path) -> Result<()> {
+pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
     let release = paths::target_dir().join("release");
     let crate_dir = paths::root().join("crates/mpi");
     let (bin, lib) = (prefix.join("bin"), prefix.join("lib"));
@@ -119,7 +119,7 @@ fn manners(prefix: &Path) -> Result<()> {
 }
 
 /// Copies a program or a library without its debugging information.
-fn install_stripped(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn install_stripped(from: &Path, to: &Path) -> Result<()> {
     let stripped = from.with_extension("stripped");
     let mut strip = Command::new("strip");
     strip.arg("--strip-debug").arg("-o").arg(&stripped).arg(from);

@@ -105,8 +105,7 @@ fn point<'py>(
     let workload = row[1].extract::<String>();
     let workload = workload.map_err(|_| wrong("workloads: names or GOAL files, one or several"))?;
     let parameters = PyDict::new(py);
-    let label = if lists[0].1.len() > 1 { &machine.file } else { &machine.description.name };
-    parameters.set_item("machine", label)?;
+    parameters.set_item("machine", &machine.description.name)?;
     parameters.set_item("workload", &workload)?;
     let mut options = Options::default();
     for ((name, _), value) in lists.iter().zip(row).skip(2) {

@@ -18,15 +18,16 @@ fn resolved(system: &System, path: &Path) -> Option<PathBuf> {
 pub(super) fn launcher(system: &System, findings: &mut Findings) {
     let path = system.variable("PATH").unwrap_or_default();
     let Some(prefix) = &system.prefix else { return };
-    let ours = resolved(system, &prefix.join("bin/ayatori"));
+    // A wheel has scripts there, an installation links.
+    let ours = resolved(system, &prefix.join("bin"));
     for name in ["mpiexec", "mpirun"] {
-        let first =
-            folders(path).map(|folder| Path::new(folder).join(name)).find(|file| system.path(file).is_file());
-        let Some(first) = first else { continue };
+        let mut files = folders(path).map(|folder| Path::new(folder).join(name));
+        let Some(first) = files.find(|file| system.path(file).is_file()) else { continue };
         let leads_to = resolved(system, &first);
+        let folder = leads_to.as_deref().and_then(Path::parent);
         // A copy under another prefix is ours too.
-        let is_ours =
-            leads_to == ours || leads_to.as_deref().and_then(Path::file_name) == Some("ayatori".as_ref());
+        let is_ours = folder == ours.as_deref()
+            || leads_to.as_deref().and_then(Path::file_name) == Some("ayatori".as_ref());
         if is_ours || !system.path(prefix.join("bin/mpiexec")).exists() {
             continue;
         }

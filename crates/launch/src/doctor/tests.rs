@@ -176,6 +176,12 @@ fn another_launcher_and_library_in_front_are_found() {
     let (checks, first) = after(set("PATH", "/usr/bin:/opt/ayatori/bin"));
     assert_eq!(checks, ["launcher"]);
     assert!(first.is_some_and(|finding| finding.problem.contains("/usr/bin/mpiexec")));
+    let script = |planted: &mut Planted| {
+        let mpiexec = planted.folder.path().join("opt/ayatori/bin/mpiexec");
+        fs::remove_file(&mpiexec).expect("a link");
+        fs::write(mpiexec, "#!/bin/sh").expect("a script, as a wheel has");
+    };
+    assert_eq!(after(script).0, [""; 0]);
     assert_eq!(after(set("LD_LIBRARY_PATH", "/opt/other/lib")).0, ["library"]);
     assert_eq!(after(set("LD_LIBRARY_PATH", "/opt/ayatori/lib:/opt/other/lib")).0, [""; 0]);
     assert_eq!(after(set("LD_PRELOAD", "/usr/lib/libmpich.so.12 libmpi.so.40")).0, ["library", "library"]);
