@@ -24,10 +24,20 @@ struct section {
 static const int one = 1;
 static const MPI_Count one_count = 1;
 
-/* Whether the elements lie one after another, so that the base address is all there is to say. */
+/* Whether the elements lie one after another, so that the base address is all there is to say.
+ * CFI_is_contiguous says the same, but is in the compiler's runtime library, which a wheel may not need. */
 static inline int is_plain(const CFI_cdesc_t *array)
 {
-    return array->rank == 0 || array->base_addr == NULL || CFI_is_contiguous(array);
+    CFI_index_t next = (CFI_index_t)array->elem_len;
+    if (array->base_addr == NULL) return 1;
+    for (int at = 0; at < array->rank; at++) {
+        const CFI_dim_t *dim = &array->dim[at];
+        if (dim->extent == 0) return 1;
+        /* One element may have any stride; the last extent of an assumed-size array is -1. */
+        if (dim->extent != 1 && dim->sm != next) return 0;
+        next *= dim->extent;
+    }
+    return 1;
 }
 
 /* The section as a datatype of `count` elements of `datatype`; where there is none, a copy if `can_copy`, which goes back

@@ -201,7 +201,15 @@ fn compile_modules(compiler: &Compiler, build: &Path) -> Result<Vec<PathBuf>> {
 
 fn link(compiler: &Compiler, objects: &[PathBuf], prefix: &Path, library: &Path) -> Result<()> {
     let mut link = compiler.command();
-    link.args(["-shared", "-Wl,-soname,libmpi_abi_fortran.so.1", "-Wl,-rpath,$ORIGIN", "-o"]).arg(library);
+    // The compiler's runtime library is named only if something asks for it: wheels may not need it.
+    link.args([
+        "-shared",
+        "-Wl,--as-needed",
+        "-Wl,-soname,libmpi_abi_fortran.so.1",
+        "-Wl,-rpath,$ORIGIN",
+        "-o",
+    ]);
+    link.arg(library);
     link.args(objects).arg(format!("-L{}", prefix.join("lib").display())).arg("-lmpi_abi");
     process::show(&mut link)
 }
