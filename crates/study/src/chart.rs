@@ -108,9 +108,9 @@ mod tests {
     #[test]
     fn a_chart_names_its_lines_and_is_the_same_again() {
         let axes = Axes { title: "T", x: "bytes", y: "GB/s", is_logarithmic: true };
-        let both = [("one".into(), vec![(8.0, 1.0), (4_096.0, 3.0)]), ("two".into(), vec![(8.0, 2.0)])];
+        let both = [("alpha".into(), vec![(8.0, 1.0), (4_096.0, 3.0)]), ("beta".into(), vec![(8.0, 2.0)])];
         let text = lines(&axes, &both).unwrap();
-        assert_eq!((text.matches("one").count(), text.matches("GB/s").count()), (1, 1));
+        assert_eq!((text.matches("alpha").count(), text.matches("GB/s").count()), (1, 1));
         assert!(!text.contains("NaN"));
         assert_eq!(text, lines(&axes, &both).unwrap());
     }

@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_figure_outside_its_bound_is_missed() {
         let met = |paper, ours, bound| Figure::new("x", "", (paper, ours), bound).is_met();
-        assert!(met(2.0, 2.1, Bound::Within(0.05)) && !met(2.0, 2.11, Bound::Within(0.05)));
+        assert!(met(2.0, 2.09, Bound::Within(0.05)) && !met(2.0, 2.11, Bound::Within(0.05)));
         assert!(met(2.0, 2.0, Bound::AtMost) && !met(2.0, 2.1, Bound::AtMost));
         assert!(met(2.0, 2.0, Bound::AtLeast) && !met(2.0, 1.9, Bound::AtLeast));
         let figures = vec![Figure::new("x", "us", (2.0, 3.0), Bound::AtMost), Figure::ours("y", "us", 1.0)];
