@@ -38,8 +38,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.test { test(&wheel) } else { Ok(()) }
 }
 
+/// What `cargo xtask test` does: a wheel in `build`, and its test.
+pub(crate) fn check() -> Result<()> {
+    if version(&python()).is_none() {
+        skips::note("wheel", "needs python3, 3.10 or later, with venv");
+        return Ok(());
+    }
+    test(&make(&paths::build_dir().join("wheel"))?)
+}
+
 fn python() -> PathBuf {
     std::env::var_os("PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
+}
+
+/// Its version, if it can make environments and is not too old.
+fn version(python: &Path) -> Option<String> {
+    let ask = "import sys, venv, ensurepip; assert sys.version_info >= (3, 10); print(sys.version)";
+    let outcome = process::capture(Command::new(python).args(["-c", ask]), LIMIT).ok()?;
+    outcome.success().then_some(outcome.stdout)
 }
 
 fn make(out: &Path) -> Result<PathBuf> {
