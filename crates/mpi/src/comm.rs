@@ -4,6 +4,7 @@
 use crate::abi::{MPI_ERR_COMM, MPI_Errhandler, MPI_INFO_NULL, MPI_Info};
 use crate::attribute::Attributes;
 use crate::fault::{Fault, fault};
+use crate::group::SessionNumber;
 use crate::info::Info;
 use crate::topology::Topology;
 use ayatori_core::comm::Communicator;
@@ -24,6 +25,8 @@ pub(crate) struct Comm {
     pub(crate) info: Info,
     /// Its virtual topology, which its duplicates share.
     pub(crate) topology: Option<Arc<Topology>>,
+    /// The session that it comes from.
+    pub(crate) session: Option<SessionNumber>,
     id: CommId,
     group: Group,
     rank: Rank,
@@ -53,7 +56,7 @@ impl Comm {
     pub(crate) fn shaped(id: CommId, shape: Shape, name: &str, errhandler: MPI_Errhandler) -> Self {
         let Shape { group, rank, remote } = shape;
         let (name, attributes, info) = (name.as_bytes().to_vec(), Attributes::default(), Info::default());
-        Self { name, errhandler, attributes, info, topology: None, id, group, rank, remote }
+        Self { name, errhandler, attributes, info, topology: None, session: None, id, group, rank, remote }
     }
 
     /// A communicator of `group` in which this process is `rank`.

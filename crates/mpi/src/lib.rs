@@ -41,6 +41,7 @@ mod error;
 mod fault;
 mod file;
 mod gate;
+mod group;
 mod handle;
 mod host;
 mod info;

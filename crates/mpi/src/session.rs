@@ -1,11 +1,13 @@
 //! Sessions (MPI-5.0 §11.3): what is behind a handle. A session gives access to process sets; what is made of
-//! their groups belongs to no session here, and lives until it is freed.
+//! their groups remembers its session for buffered messages alone, and lives until it is freed.
 
 use crate::abi::{MPI_Errhandler, MPI_Session};
 use crate::fault::Fault;
+use crate::group::SessionNumber;
 use crate::handle::Table;
 use crate::info::Info;
 use crate::lock::locked;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 static SESSIONS: Mutex<Table<MPI_Session, Session>> = Mutex::new(Table::new());
@@ -16,6 +18,20 @@ pub(crate) struct Session {
     pub(crate) errhandler: MPI_Errhandler,
     /// The hints in use.
     pub(crate) info: Info,
+    number: SessionNumber,
+}
+
+impl Session {
+    /// With a number that no other session of this process has had.
+    pub(crate) fn new(errhandler: MPI_Errhandler, info: Info) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self { errhandler, info, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// What the core calls it.
+    pub(crate) fn number(&self) -> SessionNumber {
+        self.number
+    }
 }
 
 /// The sessions, locked.
@@ -25,7 +41,12 @@ pub(crate) fn sessions() -> MutexGuard<'static, Table<MPI_Session, Session>> {
 
 /// The fault of a handle that is none of a session.
 pub(crate) fn check(session: MPI_Session) -> Result<(), Fault> {
-    sessions().get(session, "session").map(drop)
+    number(session).map(drop)
+}
+
+/// What the core calls a session.
+pub(crate) fn number(session: MPI_Session) -> Result<SessionNumber, Fault> {
+    sessions().get(session, "session").map(Session::number)
 }
 
 /// The error handler of a session, if there is one.

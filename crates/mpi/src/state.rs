@@ -8,6 +8,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::gate::{self, Gate};
+use crate::group::{DerivedGroup, SessionNumber};
 use crate::handle::Table;
 use crate::message::Message;
 use crate::operation::Operation;
@@ -16,7 +17,6 @@ use crate::runtime::engine::Engine;
 use crate::runtime::machine::Machine;
 use crate::runtime::offload::Post;
 use crate::{lock, phase};
-use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, ProcessId, RequestId};
 use ayatori_core::request::{Completion, Posted, Status};
 
@@ -26,7 +26,7 @@ pub(crate) struct Process {
     /// Communicators.
     pub(crate) comms: Table<MPI_Comm, Comm>,
     /// Groups.
-    pub(crate) groups: Table<MPI_Group, Group>,
+    pub(crate) groups: Table<MPI_Group, DerivedGroup>,
     /// Requests.
     pub(crate) requests: Requests,
     /// Messages held by matched probes.
@@ -82,6 +82,14 @@ impl Process {
     /// This process' index in the job.
     pub(crate) fn id(&self) -> ProcessId {
         self.id
+    }
+
+    /// A communicator comes from a session, whose buffer its buffered messages take.
+    pub(crate) fn set_session(&mut self, id: CommId, comm: &mut Comm, session: Option<SessionNumber>) {
+        comm.session = session;
+        if let Some(session) = session {
+            self.engine().core.set_comm_session(id, session);
+        }
     }
 
     /// The machine; there is one from start to end. Where it is with its thread it is borrowed until the

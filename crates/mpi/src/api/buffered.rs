@@ -1,8 +1,10 @@
-//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator or of the process. A
-//! message takes its communicator's buffer, if that has one. With `MPI_BUFFER_AUTOMATIC` the memory is ours,
+//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator, a session or the process. A
+//! message takes its communicator's buffer, if that has one, else that of the session that its communicator
+//! comes from, else that of the process. With `MPI_BUFFER_AUTOMATIC` the memory is ours,
 //! as much as there is need of.
 //!
-//! `MPI_Comm_free` detaches the communicator's buffer, once its messages have left.
+//! `MPI_Comm_free` detaches the communicator's buffer, and `MPI_Session_finalize` the session's, once its
+//! messages have left.
 
 use crate::abi::*;
 use crate::arguments::*;
@@ -18,6 +20,11 @@ use std::ffi::{c_int, c_void};
 /// The communicator as an owner of a buffer.
 fn owner(comm: MPI_Comm) -> Result<BufferOwner, Fault> {
     Ok(BufferOwner::Comm(process()?.comms.get(comm, "comm")?.id()))
+}
+
+/// The session as an owner of a buffer.
+fn owner_session(session: MPI_Session) -> Result<BufferOwner, Fault> {
+    Ok(BufferOwner::Session(crate::session::number(session)?))
 }
 
 fn attach(owner: BufferOwner, memory: *mut c_void, size: MPI_Count) -> Result<(), Fault> {
@@ -61,6 +68,11 @@ fn detach_from(owner: BufferOwner) -> Result<(*mut c_void, MPI_Count), Fault> {
 /// Takes the buffer of a communicator off that is being freed.
 pub(super) fn detach(comm: MPI_Comm) -> Result<(), Fault> {
     detach_from(owner(comm)?).map(|_| ())
+}
+
+/// Takes the buffer of a session off that ends.
+pub(super) fn detach_session(session: MPI_Session) -> Result<(), Fault> {
+    detach_from(owner_session(session)?).map(|_| ())
 }
 
 /// As the functions for detaching answer.
@@ -151,5 +163,43 @@ api! {
     /// As `MPI_Comm_flush_buffer`, without waiting.
     fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
         iflush(owner(comm)?, comm, request)
+    }
+
+    /// MPI-5.0 §3.6
+    fn MPI_Session_attach_buffer(session: MPI_Session, buffer: *mut c_void, size: c_int) on session {
+        attach(owner_session(session)?, buffer, size.into())
+    }
+
+    /// MPI-5.0 §3.6
+    fn MPI_Session_attach_buffer_c(session: MPI_Session, buffer: *mut c_void, size: MPI_Count) on session {
+        attach(owner_session(session)?, buffer, size)
+    }
+
+    /// Waits until the buffered messages of the session's communicators have left.
+    fn MPI_Session_detach_buffer(
+        session: MPI_Session,
+        buffer_addr: *mut c_void,
+        size: Out<c_int>,
+    ) on session {
+        give(detach_from(owner_session(session)?)?, buffer_addr, size)
+    }
+
+    /// Waits until the buffered messages of the session's communicators have left.
+    fn MPI_Session_detach_buffer_c(
+        session: MPI_Session,
+        buffer_addr: *mut c_void,
+        size: Out<MPI_Count>,
+    ) on session {
+        give_c(detach_from(owner_session(session)?)?, buffer_addr, size)
+    }
+
+    /// Waits until the buffered messages of the session's communicators have left; the buffer stays.
+    fn MPI_Session_flush_buffer(session: MPI_Session) on session {
+        flush(owner_session(session)?)
+    }
+
+    /// As `MPI_Session_flush_buffer`, without waiting. An error of the request is one of `MPI_COMM_SELF`.
+    fn MPI_Session_iflush_buffer(session: MPI_Session, request: Out<MPI_Request>) on session {
+        iflush(owner_session(session)?, MPI_COMM_SELF, request)
     }
 }

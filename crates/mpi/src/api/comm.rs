@@ -10,6 +10,7 @@ use crate::attribute::{Attributes, copy_all, delete_all};
 use crate::comm::{Comm, Hints, Shape, known_hints};
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
+use crate::group::{DerivedGroup, SessionNumber};
 use crate::handle::bad;
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait};
@@ -63,11 +64,13 @@ impl Heritage {
 
     /// The new communicator's handle.
     fn adopt(self, process: &mut Process, id: CommId, shape: Shape) -> Result<MPI_Comm, Fault> {
-        let handler = process.comms.get(self.parent, "comm")?.errhandler;
+        let parent = process.comms.get(self.parent, "comm")?;
+        let (handler, session) = (parent.errhandler, parent.session);
         let handler = handlers().retain(handler, Kind::Comm)?;
         let mut comm = Comm::shaped(id, shape, "", handler);
         comm.attributes = self.attributes;
         comm.topology = self.topology;
+        process.set_session(id, &mut comm, session);
         if let Some(gap) = self.hints.gap {
             process.engine().core.set_comm_gap_early(id, gap);
         }
@@ -77,7 +80,12 @@ impl Heritage {
 }
 
 /// The handle of a communicator that was made of groups alone.
-pub(super) fn adopt_alone(id: CommId, hints: Hints, errhandler: MPI_Errhandler) -> Result<MPI_Comm, Fault> {
+pub(super) fn adopt_alone(
+    id: CommId,
+    hints: Hints,
+    errhandler: MPI_Errhandler,
+    session: Option<SessionNumber>,
+) -> Result<MPI_Comm, Fault> {
     let mut process = process()?;
     let shape = Shape::from(process.engine().core.comm(id)?);
     let mut comm = Comm::shaped(id, shape, "", handlers().retain(errhandler, Kind::Comm)?);
@@ -85,6 +93,7 @@ pub(super) fn adopt_alone(id: CommId, hints: Hints, errhandler: MPI_Errhandler) 
         process.engine().core.set_comm_gap(id, Some(gap))?;
     }
     comm.take_hints(hints);
+    process.set_session(id, &mut comm, session);
     process.comms.insert(comm)
 }
 
@@ -280,7 +289,7 @@ api! {
 
     /// MPI-5.0 §7.4.2. Processes that are not in the group get `MPI_COMM_NULL`.
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
-        let group = process()?.groups.get(group, "group")?.clone();
+        let group = process()?.groups.get(group, "group")?.members.clone();
         newcomm.set("newcomm", create(comm, &group)?)
     }
 
@@ -292,7 +301,7 @@ api! {
             let parent = process.comms.get(comm, "comm")?;
             parent.check_intra("comm")?;
             let id = parent.id();
-            let group = process.groups.get(group, "group")?.clone();
+            let group = process.groups.get(group, "group")?.members.clone();
             let engine = process.engine();
             with_room(engine, &group, |engine| {
                 engine.core.icomm_create_group(&mut engine.device, id, &group, tag)
@@ -368,8 +377,9 @@ api! {
     /// The group is the caller's to free.
     fn MPI_Comm_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
         let mut process = process()?;
-        let members = process.comms.get(comm, "comm")?.group().clone();
-        let handle = process.groups.insert(members)?;
+        let of = process.comms.get(comm, "comm")?;
+        let group_of = DerivedGroup { members: of.group().clone(), session: of.session };
+        let handle = process.groups.insert(group_of)?;
         group.set("group", handle)
     }
 

@@ -101,7 +101,7 @@ api! {
     /// The group is the caller's to free.
     fn MPI_File_get_group(fh: MPI_File, group: Out<MPI_Group>) on fh {
         let members = get(fh)?.party.group.clone();
-        let handle = process()?.groups.insert(members)?;
+        let handle = process()?.groups.insert(members.into())?;
         group.set("group", handle)
     }
 

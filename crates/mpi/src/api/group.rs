@@ -4,12 +4,14 @@ use super::comm::comparison;
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
+use crate::group::DerivedGroup;
 use crate::state::process;
 use ayatori_core::group::Group;
 use std::ffi::c_int;
 
 /// Puts a group into the table, an empty one as the predefined handle, and its handle into `newgroup`.
-pub(crate) fn give(group: Group, newgroup: Out<MPI_Group>) -> Result<(), Fault> {
+pub(crate) fn give(group: impl Into<DerivedGroup>, newgroup: Out<MPI_Group>) -> Result<(), Fault> {
+    let group = group.into();
     let handle = match group.size() {
         0 => MPI_GROUP_EMPTY,
         _ => process()?.groups.insert(group)?,
@@ -25,7 +27,8 @@ fn combine(
 ) -> Result<(), Fault> {
     let group = {
         let process = process()?;
-        operation(process.groups.get(group1, "group1")?, process.groups.get(group2, "group2")?)
+        let (first, second) = (process.groups.get(group1, "group1")?, process.groups.get(group2, "group2")?);
+        DerivedGroup { members: operation(first, second), session: first.session.or(second.session) }
     };
     give(group, newgroup)
 }
@@ -35,7 +38,11 @@ fn select(
     newgroup: Out<MPI_Group>,
     selection: impl FnOnce(&Group) -> Result<Group, ayatori_core::Error>,
 ) -> Result<(), Fault> {
-    let selected = selection(process()?.groups.get(group, "group")?)?;
+    let selected = {
+        let process = process()?;
+        let group = process.groups.get(group, "group")?;
+        DerivedGroup { members: selection(group)?, session: group.session }
+    };
     give(selected, newgroup)
 }
 

@@ -10,10 +10,11 @@ use crate::arguments::*;
 use crate::comm::known_hints;
 use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
+use crate::group::DerivedGroup;
 use crate::info::Info;
 use crate::runtime::machine::Machine;
 use crate::runtime::start;
-use crate::session::{Session, check, sessions};
+use crate::session::{Session, check, number, sessions};
 use crate::state::process;
 use ayatori_core::device::Device;
 use ayatori_core::group::Group;
@@ -74,7 +75,7 @@ fn string_tag<'a>(tag: Text) -> Result<&'a [u8], Fault> {
 }
 
 /// A group of which this process is a member.
-fn own_group(group: MPI_Group, name: &str) -> Result<Group, Fault> {
+fn own_group(group: MPI_Group, name: &str) -> Result<DerivedGroup, Fault> {
     let process = process()?;
     let members = process.groups.get(group, name)?.clone();
     if members.rank_of(process.id()).is_none() {
@@ -103,7 +104,7 @@ api! {
         let level = LEVELS.iter().find(|(_, value)| *value == level).map_or("MPI_THREAD_SINGLE", |(name, _)| name);
         info.put("thread_level", level);
         info.put("mpi_memory_alloc_kinds", "system,mpi");
-        let handle = sessions().insert(Session { errhandler, info })?;
+        let handle = sessions().insert(Session::new(errhandler, info))?;
         session.set("session", handle)
     }
 
@@ -111,6 +112,7 @@ api! {
     /// one messages leave, and MPI ends with the program, so that another session may begin.
     fn MPI_Session_finalize(session: InOut<MPI_Session>) {
         let handle = session.get("session")?;
+        super::buffered::detach_session(handle)?;
         let ended = sessions().remove(handle, "session")?;
         handlers().release(ended.errhandler)?;
         session.set("session", MPI_SESSION_NULL)?;
@@ -164,9 +166,9 @@ api! {
         pset_name: Text,
         newgroup: Out<MPI_Group>,
     ) on session {
-        check(session)?;
+        let session = Some(number(session)?);
         let members = members(pset_name.get("pset_name")?)?;
-        let handle = process()?.groups.insert(members)?;
+        let handle = process()?.groups.insert(DerivedGroup { members, session })?;
         newgroup.set("newgroup", handle)
     }
 
@@ -182,7 +184,7 @@ api! {
         if process()?.groups.get(group, "group")?.size() == 0 {
             return newcomm.set("newcomm", MPI_COMM_NULL);
         }
-        let group = own_group(group, "group")?;
+        let DerivedGroup { members: group, session } = own_group(group, "group")?;
         let started = {
             let mut process = process()?;
             let engine = process.engine();
@@ -190,7 +192,7 @@ api! {
         };
         let Some((id, posted)) = started else { return newcomm.set("newcomm", MPI_COMM_NULL) };
         finish_making(posted, MPI_COMM_SELF)?;
-        newcomm.set("newcomm", adopt_alone(id, hints, errhandler)?)
+        newcomm.set("newcomm", adopt_alone(id, hints, errhandler, session)?)
     }
 
     /// Called by the members of both groups. The remote group and its leader mean something at the local
@@ -206,14 +208,14 @@ api! {
         newintercomm: Out<MPI_Comm>,
     ) {
         let (name, hints) = (string_tag(stringtag)?, known_hints(info)?);
-        let local = own_group(local_group, "local_group")?;
+        let DerivedGroup { members: local, session } = own_group(local_group, "local_group")?;
         let leader_rank = leader(local_leader, local.size(), "local_leader")?;
         let (id, posted) = {
             let mut process = process()?;
             let remote = match local.rank_of(process.id()) == Some(leader_rank) {
                 false => None,
                 true => {
-                    let remote = process.groups.get(remote_group, "remote_group")?.clone();
+                    let remote = process.groups.get(remote_group, "remote_group")?.members.clone();
                     let rank = leader(remote_leader, remote.size(), "remote_leader")?;
                     Some((remote, rank))
                 }
@@ -223,6 +225,6 @@ api! {
             engine.core.icomm_inter_of_groups(&mut engine.device, (&local, leader_rank), remote, name)?
         };
         finish_making(posted, MPI_COMM_SELF)?;
-        newintercomm.set("newintercomm", adopt_alone(id, hints, errhandler)?)
+        newintercomm.set("newintercomm", adopt_alone(id, hints, errhandler, session)?)
     }
 }

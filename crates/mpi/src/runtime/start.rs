@@ -116,7 +116,7 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     process
         .comms
         .insert_predefined(MPI_COMM_SELF, Comm::new(CommId::SELF, only, 0, "MPI_COMM_SELF", handler));
-    process.groups.insert_predefined(MPI_GROUP_EMPTY, Group::EMPTY);
+    process.groups.insert_predefined(MPI_GROUP_EMPTY, Group::EMPTY.into());
     drop(process);
     datatype::prepare();
     phase::set_thread_level(required);

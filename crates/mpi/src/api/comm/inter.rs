@@ -4,6 +4,7 @@ use super::{finish_making, finish_part, share_room};
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
+use crate::group::DerivedGroup;
 use crate::state::process;
 use ayatori_core::ids::{CommId, Rank};
 use ayatori_core::process::OtherLeader;
@@ -50,8 +51,9 @@ api! {
     /// The group is the caller's to free.
     fn MPI_Comm_remote_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
         let mut process = process()?;
-        let members = process.comms.get(comm, "comm")?.check_inter("comm")?.clone();
-        let handle = process.groups.insert(members)?;
+        let inter = process.comms.get(comm, "comm")?;
+        let (members, session) = (inter.check_inter("comm")?.clone(), inter.session);
+        let handle = process.groups.insert(DerivedGroup { members, session })?;
         group.set("group", handle)
     }
 

@@ -45,7 +45,7 @@ struct Win0 {
 fn ranks(group: MPI_Group, win: MPI_Win) -> Result<Vec<Rank>, Fault> {
     // The window first, so that a bad handle is what is told first.
     with(win, |_| Ok(()))?;
-    let group = process()?.groups.get(group, "group")?.clone();
+    let group = process()?.groups.get(group, "group")?.members.clone();
     with(win, |win| win.ranks_of(&group))
 }
 
