@@ -65,8 +65,8 @@ impl Across {
 
 impl Communicator {
     /// `MPI_COMM_WORLD`.
-    pub(crate) fn world(me: ProcessId, count: u32) -> Self {
-        Self::new(ContextId::WORLD, Group::world(count), me.0)
+    pub(crate) fn world(first: ProcessId, me: ProcessId, count: u32) -> Self {
+        Self::new(ContextId::new(first, 0), Group::consecutive(first, count), me.0 - first.0)
     }
 
     /// `MPI_COMM_SELF`.

@@ -127,6 +127,29 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
+impl Error {
+    /// The same with the process that it names under another number.
+    #[must_use]
+    pub fn with_process(self, number: impl FnOnce(ProcessId) -> ProcessId) -> Self {
+        match self {
+            Self::ProcessAborted(peer) => Self::ProcessAborted(number(peer)),
+            Self::Unreachable(peer) => Self::Unreachable(number(peer)),
+            Self::PeerMisbehaved { peer, what } => Self::PeerMisbehaved { peer: number(peer), what },
+            other => other,
+        }
+    }
+
+    /// The process that it names.
+    pub fn process(&self) -> Option<ProcessId> {
+        match *self {
+            Self::ProcessAborted(peer) | Self::Unreachable(peer) | Self::PeerMisbehaved { peer, .. } => {
+                Some(peer)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What a peer did that no correct peer does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Blame(pub(crate) &'static str);

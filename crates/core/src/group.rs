@@ -41,6 +41,11 @@ impl Group {
         Self(Repr::Range { first: 0, stride: 1, count })
     }
 
+    /// `count` processes from `first` on.
+    pub const fn consecutive(first: ProcessId, count: u32) -> Self {
+        Self(Repr::Range { first: first.0, stride: 1, count })
+    }
+
     /// One process.
     pub const fn single(process: ProcessId) -> Self {
         Self(Repr::Range { first: process.0, stride: 1, count: 1 })

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-/// A process of the job, by its index in the job: what a launcher calls the PMI rank and MPI the rank in
-/// `MPI_COMM_WORLD`. Never relative to a communicator; that is [`Rank`].
+/// A process, the same number at all processes that can talk to it. Those of a world (what one launcher
+/// started at once, `MPI_COMM_WORLD`) have consecutive numbers in the order of their ranks; where the first
+/// is 0, the number is the rank there. Never relative to a communicator; that is [`Rank`]. Below 2^31.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProcessId(pub u32);
 
@@ -91,8 +92,13 @@ impl RailSet {
 pub struct ContextId(pub u64);
 
 impl ContextId {
-    /// `MPI_COMM_WORLD`'s.
+    /// `MPI_COMM_WORLD`'s, of a world whose processes are numbered from 0.
     pub const WORLD: Self = Self(0);
+
+    /// Whether it is that of some world's `MPI_COMM_WORLD`.
+    pub const fn is_world(self) -> bool {
+        self.0 << 32 == 0
+    }
 
     /// The `counter`-th context that `leader` makes; counter 0 is `MPI_COMM_WORLD`'s, 1 `MPI_COMM_SELF`'s.
     pub const fn new(leader: ProcessId, counter: u32) -> Self {

@@ -43,6 +43,7 @@ pub mod error;
 pub mod explain;
 pub mod group;
 pub mod ids;
+pub mod introduction;
 pub mod layout;
 pub mod link;
 mod matching;

@@ -60,6 +60,7 @@ use crate::time::Instant;
 use crate::wire::trunk::TRUNK_PREFIX_BYTES;
 use crate::wire::{Envelope, Header, Prefix, eager_header};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use trunk::Trunk;
@@ -351,8 +352,12 @@ const fn eager_bytes_end(eager_bytes_max: usize) -> usize {
 /// All links, made when first needed.
 pub(crate) struct Links {
     links: Vec<Link>,
-    /// Link index by process, in pages: a process of a large job talks to few others.
+    /// The first process of this world.
+    first: ProcessId,
+    /// Link index by process, from the first one on, in pages: a process of a large job talks to few others.
     pages: Vec<Option<Box<[LinkIndex; PAGE]>>>,
+    /// The same of processes that are far from this world.
+    strangers: BTreeMap<ProcessId, LinkIndex>,
     /// Links that acknowledge.
     trunks: Vec<LinkIndex>,
     config: TrunkConfig,
@@ -369,13 +374,17 @@ pub(crate) struct Links {
 }
 
 const PAGE: usize = 64;
+/// Processes further than this from the first of their world are strangers: a page table of 2 MiB at most.
+const NEAR_MAX: usize = 1 << 24;
 const NO_LINK: LinkIndex = LinkIndex::MAX;
 
 impl Links {
-    pub(crate) const fn new(config: TrunkConfig, eager_bytes_max: Option<usize>) -> Self {
+    pub(crate) const fn new(first: ProcessId, config: TrunkConfig, eager_bytes_max: Option<usize>) -> Self {
         Self {
             links: Vec::new(),
+            first,
             pages: Vec::new(),
+            strangers: BTreeMap::new(),
             trunks: Vec::new(),
             config,
             eager_bytes_max,
@@ -389,9 +398,30 @@ impl Links {
 
     #[inline]
     pub(crate) fn index_of(&self, peer: ProcessId) -> Option<LinkIndex> {
-        let page = self.pages.get(peer.0 as usize / PAGE)?.as_ref()?;
-        let index = page[peer.0 as usize % PAGE];
-        (index != NO_LINK).then_some(index)
+        let place = peer.0.wrapping_sub(self.first.0) as usize;
+        match self.pages.get(place / PAGE) {
+            Some(page) => Some(page.as_ref()?[place % PAGE]).filter(|index| *index != NO_LINK),
+            None => self.index_of_stranger(peer),
+        }
+    }
+
+    #[cold]
+    fn index_of_stranger(&self, peer: ProcessId) -> Option<LinkIndex> {
+        self.strangers.get(&peer).copied()
+    }
+
+    /// Notes the link of a peer that has none.
+    fn note_index(&mut self, peer: ProcessId, index: LinkIndex) {
+        let place = peer.0.wrapping_sub(self.first.0) as usize;
+        if place >= NEAR_MAX {
+            self.strangers.insert(peer, index);
+            return;
+        }
+        let page = place / PAGE;
+        if self.pages.len() <= page {
+            self.pages.resize_with(page + 1, || None);
+        }
+        self.pages[page].get_or_insert_with(|| Box::new([NO_LINK; PAGE]))[place % PAGE] = index;
     }
 
     /// The link to a peer.
@@ -440,11 +470,7 @@ impl Links {
         if is_trunk {
             self.trunks.push(index);
         }
-        let page = peer.0 as usize / PAGE;
-        if self.pages.len() <= page {
-            self.pages.resize_with(page + 1, || None);
-        }
-        self.pages[page].get_or_insert_with(|| Box::new([NO_LINK; PAGE]))[peer.0 as usize % PAGE] = index;
+        self.note_index(peer, index);
         index
     }
 
@@ -601,5 +627,26 @@ impl Links {
     pub(crate) fn fail(&mut self, index: LinkIndex, error: Error) -> bool {
         self.have_failed = true;
         self.get_mut(index).fail(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_near_and_far_processes_are_found_and_no_others() {
+        let first = 1 << 20;
+        let mut links = Links::new(ProcessId(first), TrunkConfig::default(), None);
+        let peers = [first, first + 64, first + NEAR_MAX as u32, first - 1, 0, (1 << 31) - 1];
+        for (index, peer) in peers.into_iter().enumerate() {
+            assert_eq!(links.index_of(ProcessId(peer)), None);
+            links.note_index(ProcessId(peer), index as LinkIndex);
+        }
+        for (index, peer) in peers.into_iter().enumerate() {
+            assert_eq!(links.index_of(ProcessId(peer)), Some(index as LinkIndex));
+        }
+        assert_eq!(links.index_of(ProcessId(first + 1)), None);
+        assert_eq!(links.index_of(ProcessId(first - 2)), None);
     }
 }

@@ -17,12 +17,12 @@ use alloc::vec::Vec;
 impl Process {
     /// What this process has: for people, when something waits too long.
     pub fn explain(&self) -> Explanation {
-        let mut told = Explanation { process: self.me.0, ..Explanation::default() };
+        let mut told = Explanation { process: self.told(self.me).0, ..Explanation::default() };
         for slot in self.comms.iter().take(2 * LIST_MAX) {
             let CommSlot::Live(comm) = slot else { continue };
             told.comms.push(CommState {
                 context: comm.context(),
-                members: ranges(comm.members().iter().map(|process| process.0).collect()),
+                members: ranges(comm.members().iter().map(|process| self.told(process).0).collect()),
                 collectives_count: (u64::from(comm.collectives_count()), 0),
                 name: String::new(),
             });
@@ -31,7 +31,7 @@ impl Process {
             if let State::Posted { key, peer, .. } = &request.state
                 && !key.context().is_collective()
             {
-                told.posted.push(posted(key, *peer, request.length_bytes()));
+                told.posted.push(self.posted_receive(key, *peer, request.length_bytes()));
             }
         }
         if let Some(Need::Message(wanted)) = self.need_of_direct() {
@@ -56,7 +56,7 @@ impl Process {
 
     fn explain_links(&self) -> Vec<LinkState> {
         let state = |link: &crate::link::Link| LinkState {
-            peer: link.peer(),
+            peer: self.told(link.peer()),
             sent_count: link.counts().0,
             received_count: link.counts().1,
             queued_count: link.counts().2,
@@ -74,7 +74,7 @@ impl Process {
         };
         UnexpectedMessage {
             context: arrival.envelope.context,
-            source: arrival.link.map_or(self.me, |index| self.links.get(index).peer()),
+            source: self.told(arrival.link.map_or(self.me, |index| self.links.get(index).peer())),
             tag: arrival.envelope.tag,
             bytes: arrival.length(),
             sender,
@@ -87,14 +87,16 @@ impl Process {
             Direct::None => None,
             Direct::Done => Some(Need::Nothing),
             Direct::Moving(id) => Some(self.need(*id)),
-            Direct::Waiting { key, peer, buffer } => Some(Need::Message(posted(key, *peer, buffer.len()))),
+            Direct::Waiting { key, peer, buffer } => {
+                Some(Need::Message(self.posted_receive(key, *peer, buffer.len())))
+            }
         }
     }
 
     /// What a probe for a message needs.
     pub fn need_of_probe(&self, comm: CommId, source: Source, tag: TagSelector) -> Need {
         match self.receive_key(comm, source, tag) {
-            Ok(Some((key, peer))) => Need::Message(posted(&key, peer, 0)),
+            Ok(Some((key, peer))) => Need::Message(self.posted_receive(&key, peer, 0)),
             _ => Need::Nothing,
         }
     }
@@ -102,9 +104,11 @@ impl Process {
     /// What a request needs to end.
     pub fn need(&self, id: RequestId) -> Need {
         let Some(request) = self.requests.get(id) else { return Need::Nothing };
-        let peer = request.link.map_or(self.me, |index| self.links.get(index).peer());
+        let peer = self.told(request.link.map_or(self.me, |index| self.links.get(index).peer()));
         match &request.state {
-            State::Posted { key, peer, .. } => Need::Message(posted(key, *peer, request.length_bytes())),
+            State::Posted { key, peer, .. } => {
+                Need::Message(self.posted_receive(key, *peer, request.length_bytes()))
+            }
             State::AwaitMatch | State::Local => {
                 Need::Match { to: peer, request: id, bytes: request.length_bytes() as u64 }
             }
@@ -138,6 +142,14 @@ impl Process {
     }
 }
 
-fn posted(key: &Key, source: Option<ProcessId>, bytes: usize) -> PostedReceive {
-    PostedReceive { context: key.context(), source, tag: key.tag(), bytes: bytes as u64 }
+impl Process {
+    /// A process as it is told of: by its rank in this world. One of another world has a number that is none.
+    pub fn told(&self, process: ProcessId) -> ProcessId {
+        ProcessId(process.0.wrapping_sub(self.first.0))
+    }
+
+    fn posted_receive(&self, key: &Key, source: Option<ProcessId>, bytes: usize) -> PostedReceive {
+        let source = source.map(|source| self.told(source));
+        PostedReceive { context: key.context(), source, tag: key.tag(), bytes: bytes as u64 }
+    }
 }

@@ -141,6 +141,8 @@ impl Arrival {
 /// [`Posted::Done`]: crate::request::Posted::Done
 pub struct Process {
     me: ProcessId,
+    /// The first process of this one's world.
+    first: ProcessId,
     config: Config,
     links: Links,
     transfers: Transfers,
@@ -181,18 +183,29 @@ pub struct Process {
 impl Process {
     /// A process `me` of a job of `world_count`, knowing `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
     pub fn new(me: ProcessId, world_count: u32, config: Config) -> Self {
-        assert!(me.0 < world_count, "{me} of a job of {world_count}");
+        Self::of_world(ProcessId(0), me, world_count, config)
+    }
+
+    /// The same of a world of `world_count` processes whose first one is `first`: one of several worlds
+    /// whose processes may meet ([`icomm_inter_of_groups`](Self::icomm_inter_of_groups)), and so all have
+    /// different numbers.
+    pub fn of_world(first: ProcessId, me: ProcessId, world_count: u32, config: Config) -> Self {
+        assert!(me.0.checked_sub(first.0).is_some_and(|rank| rank < world_count), "{me} of {world_count}");
+        assert!(first.0.checked_add(world_count).is_some_and(|end| end <= 1 << 31), "numbers below 2^31");
         Self {
             me,
+            first,
             config,
-            links: Links::new(config.trunk, config.eager_bytes_max),
+            links: Links::new(first, config.trunk, config.eager_bytes_max),
             transfers: Transfers::new(config.registrations_count_max),
             requests: Slab::new(),
             posted: PostedReceives::new(),
             unexpected: Unexpected::new(),
             arrivals: Slab::new(),
             spare: Vec::new(),
-            comms: [Communicator::world(me, world_count), Communicator::only(me)].map(CommSlot::Live).into(),
+            comms: [Communicator::world(first, me, world_count), Communicator::only(me)]
+                .map(CommSlot::Live)
+                .into(),
             next_context: 2,
             direct: Direct::None,
             direct_completion: Completion::EMPTY,
@@ -246,6 +259,11 @@ impl Process {
     /// Which process this is.
     pub fn me(&self) -> ProcessId {
         self.me
+    }
+
+    /// The first process of its world.
+    pub fn first(&self) -> ProcessId {
+        self.first
     }
 
     /// A communicator this process is a member of.

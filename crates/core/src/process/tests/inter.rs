@@ -345,6 +345,9 @@ fn groups_without_communicators_meet_by_name() {
         let count = 2 + random.below(6) as usize;
         let mut net = Net::of_short_packets(count, seed);
         let cut = 1 + random.below(count as u64 - 1) as usize;
+        if seed % 4 >= 2 {
+            net.split_worlds(cut);
+        }
         let groups = [(0..cut).collect::<Vec<_>>(), (cut..count).collect()];
         let group = |side: usize| {
             let members = groups[side].iter().map(|&at| ProcessId(at as u32)).collect();

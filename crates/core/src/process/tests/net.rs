@@ -345,6 +345,16 @@ impl Net {
         Self { nodes, shared }
     }
 
+    /// The processes from `cut` on are a world of their own. Nobody has begun anything.
+    pub(super) fn split_worlds(&mut self, cut: usize) {
+        let count = self.nodes.len();
+        for (me, (process, _)) in self.nodes.iter_mut().enumerate() {
+            let (first, size) = if me < cut { (0, cut) } else { (cut, count - cut) };
+            let (first, me) = (ProcessId(first as u32), ProcessId(me as u32));
+            *process = Process::of_world(first, me, size as u32, Config::default());
+        }
+    }
+
     /// Lets one process make progress with at most `packets` arrivals.
     pub(super) fn progress(&mut self, node: usize, packets: u32) -> bool {
         let (process, port) = &mut self.nodes[node];
