@@ -5,7 +5,7 @@
 //! hangs too. A job on one host does not come here: it uses [`Shm`] itself.
 
 use crate::shm::{Shm, WaitPolicy};
-use crate::tcp::Tcp;
+use crate::tcp::{Card, Key, Tcp, TcpError};
 use crate::threads::Nap;
 use ayatori_core::buffer::{Buffer, Payload};
 use ayatori_core::device::{
@@ -53,6 +53,19 @@ impl Composite {
         };
         let has_local_peers = local_count > 1;
         Ok(Self { shm, tcp, rails, is_local_expected: false, has_local_peers, polls_count: 0, policy })
+    }
+
+    /// From now on a process of another world can be reached: [`Tcp::add_peer`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_peer(&mut self, process: ProcessId, card: Card, key: Key) -> Result<(), TcpError> {
+        self.tcp.add_peer(process, card, key)
+    }
+
+    /// What to tell others of this process.
+    pub fn card(&self, node: u64, cpus_count: u32) -> Card {
+        self.tcp.card(node, cpus_count)
     }
 
     /// How long to spin, to yield and to sleep while nothing arrives.

@@ -59,7 +59,11 @@ impl Signal {
 
 /// Where a thread sleeps until a device has news, without holding the device: after
 /// [`arm_aside`](crate::shm::Shm::arm_aside) of the device answered `Armed`, and after it was let go.
-pub struct Nap(Place);
+pub struct Nap {
+    place: Place,
+    /// Where the device wakes from some time on.
+    later: OnceLock<Place>,
+}
 
 enum Place {
     /// The device wakes by a futex.
@@ -69,20 +73,38 @@ enum Place {
 }
 
 impl Nap {
+    fn at(place: Place) -> Self {
+        Self { place, later: OnceLock::new() }
+    }
+
+    /// The device wakes elsewhere from now on; who sleeps here is woken, to sleep there. Works once.
+    pub fn move_to(&self, other: Self) {
+        if self.later.set(other.place).is_ok() {
+            match &self.place {
+                Place::Futex(sleep) => sleep.rouse(),
+                Place::Descriptors { bell, .. } => ring(bell),
+            }
+        }
+    }
+
+    fn place(&self) -> &Place {
+        self.later.get().unwrap_or(&self.place)
+    }
+
     pub(crate) fn at_futex(sleep: Sleep) -> Self {
-        Self(Place::Futex(sleep))
+        Self::at(Place::Futex(sleep))
     }
 
     /// # Errors
     /// No descriptors left.
     pub(crate) fn at_descriptor(ready: OwnedFd) -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(Place::Descriptors { ready, bell }))
+        Ok(Self::at(Place::Descriptors { ready, bell }))
     }
 
     /// Sleeps until the device has news or [`end`](Self::end) is called, at most `timeout`. May return early.
     pub fn sleep(&self, timeout: Duration) {
-        match &self.0 {
+        match self.place() {
             Place::Futex(sleep) => sleep.wait_aside(timeout),
             Place::Descriptors { ready, bell } => {
                 let most = Timespec {
@@ -99,7 +121,7 @@ impl Nap {
 
     /// Ends the sleep, also one that is about to begin.
     pub fn end(&self) {
-        match &self.0 {
+        match self.place() {
             Place::Futex(sleep) => sleep.end(),
             Place::Descriptors { bell, .. } => ring(bell),
         }
@@ -108,7 +130,7 @@ impl Nap {
     /// As [`end`](Self::end), also where others have used the device since the sleep began. Only one thread may sleep at
     /// the device then.
     pub fn rouse(&self) {
-        match &self.0 {
+        match self.place() {
             Place::Futex(sleep) => sleep.rouse(),
             Place::Descriptors { bell, .. } => ring(bell),
         }

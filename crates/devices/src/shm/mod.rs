@@ -60,6 +60,8 @@ pub struct ShmConfig {
     pub local_rank: u32,
     /// The processes of this host by local rank.
     pub processes: Vec<ProcessId>,
+    /// The first process of the world: onlookers are told of processes by their distance from it.
+    pub first: ProcessId,
     /// CPUs that these ranks may use together.
     pub cpus_count: u32,
     /// Whether to use the kernel's copy between processes where it is allowed.
@@ -76,7 +78,7 @@ impl ShmConfig {
         let own = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let cpus_count = own.max(sys::parent_cpus_count().unwrap_or(1));
         let kernel_copy = std::env::var_os("AYATORI_SHM_CMA").is_none_or(|value| value != "0");
-        Self { local_rank, processes, cpus_count, kernel_copy, ring: None }
+        Self { local_rank, processes, first: ProcessId(0), cpus_count, kernel_copy, ring: None }
     }
 }
 
@@ -144,7 +146,7 @@ impl Shm {
         }
         let sleeper = Sleeper::new(&segment, me, is_crowded);
         let control = &segment.controls()[me as usize];
-        control.told.introduce(config.processes[me as usize].0);
+        control.told.introduce(config.processes[me as usize].0.wrapping_sub(config.first.0));
         control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
         control.state.store(STATE_ATTACHED, Ordering::Release);
         segment.attached_count().fetch_add(1, Ordering::AcqRel);

@@ -66,6 +66,8 @@ fn core_duration(duration: Duration) -> core_time::Duration {
 /// What the device tells the acceptor.
 #[derive(Debug)]
 pub(super) enum Order {
+    /// This process may be talked to, and may call, from now on.
+    Know(ProcessId, Box<Acquaintance>),
     /// Somebody wants to talk to this peer.
     Want(ProcessId),
     /// A connection broke, or was found silent.
@@ -147,18 +149,26 @@ impl Shared {
     }
 }
 
+/// A process that may be talked to.
+#[derive(Debug)]
+pub(super) struct Acquaintance {
+    pub(super) card: Card,
+    /// Of the connections between it and us.
+    pub(super) key: Key,
+}
+
 /// What the acceptor needs to know.
 pub(super) struct Setup {
     pub(super) me: ProcessId,
     pub(super) first_rail: u8,
-    pub(super) key: Key,
+    pub(super) rails_count: usize,
     pub(super) settings: Settings,
     pub(super) interfaces: Vec<Interface>,
     pub(super) doors: Vec<Door>,
     /// Each with its interface's place.
     pub(super) listeners: Vec<(u8, OwnedFd)>,
-    /// Of the processes elsewhere, by id.
-    pub(super) cards: Vec<Option<Card>>,
+    /// The processes elsewhere.
+    pub(super) known: BTreeMap<ProcessId, Acquaintance>,
 }
 
 /// Starts the thread.
@@ -274,17 +284,25 @@ enum DialStage {
 /// A dial of ours.
 struct Dial {
     socket: OwnedFd,
+    key: Key,
     hello: [u8; HELLO_BYTES],
     stage: DialStage,
     inbox: Inbox,
+}
+
+/// What a caller has said and was answered.
+struct Asked {
+    hello: [u8; HELLO_BYTES],
+    challenge: [u8; CHALLENGE_BYTES],
+    key: Key,
 }
 
 /// A connection of somebody who has not proved anything.
 struct Pending {
     socket: OwnedFd,
     interface: u8,
-    /// Its hello and our challenge, once it has spoken.
-    asked: Option<([u8; HELLO_BYTES], [u8; CHALLENGE_BYTES])>,
+    /// Once it has spoken.
+    asked: Option<Asked>,
     inbox: Inbox,
 }
 
@@ -326,6 +344,10 @@ impl Acceptor {
             events.clear();
             // An interrupted or failed wait is as one without events; it cannot fail for good.
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref());
+            // A caller may be one whom an order has made known a moment ago.
+            if !self.take_orders() {
+                return;
+            }
             for event in &events {
                 match Token::decode(event.data) {
                     Token::Orders => clear(&self.shared.orders_event),
@@ -354,6 +376,7 @@ impl Acceptor {
         let orders = std::mem::take(&mut *lock(&self.shared.orders));
         for order in orders {
             match order {
+                Order::Know(peer, known) => drop(self.setup.known.insert(peer, *known)),
                 Order::Want(peer) => {
                     self.know(peer, core_time::Duration::ZERO);
                 }
@@ -367,10 +390,12 @@ impl Acceptor {
 
     /// Makes the peer known, with its rails, unless it is. Whether it is of this job and elsewhere.
     fn know(&mut self, id: ProcessId, delay: core_time::Duration) -> bool {
-        let Setup { first_rail, doors, cards, .. } = &self.setup;
-        let Some(card) = cards.get(id.0 as usize).and_then(Option::as_ref) else { return false };
+        let Setup { first_rail, rails_count, doors, known, .. } = &self.setup;
+        let Some(Acquaintance { card, .. }) = known.get(&id) else { return false };
         if !self.connections.knows(id) {
-            let (plans, candidates) = rail_plans(*first_rail, doors, card);
+            let (mut plans, mut candidates) = rail_plans(*first_rail, doors, card);
+            plans.truncate(*rails_count);
+            candidates.truncate(*rails_count);
             let uses_max = pairing::uses(card.doors.len(), doors.len());
             self.candidates.insert(id, candidates);
             self.connections.add_peer(id, plans, uses_max, delay, self.now());
@@ -431,7 +456,8 @@ impl Acceptor {
         epoll::add(&self.epoll, &socket, Token::Dial(dial.0).encode(), epoll::EventFlags::OUT)
             .map_err(|_| Failure::Other)?;
         let stage = DialStage::Connecting;
-        self.dials.insert(dial, Dial { socket, hello: hello.emit(), stage, inbox: Inbox::EMPTY });
+        let key = self.setup.known.get(&peer).ok_or(Failure::Other)?.key.clone();
+        self.dials.insert(dial, Dial { socket, key, hello: hello.emit(), stage, inbox: Inbox::EMPTY });
         Ok(())
     }
 
@@ -456,7 +482,6 @@ impl Acceptor {
 
     fn on_dial(&mut self, id: DialId) {
         let Some(dial) = self.dials.get_mut(&id) else { return };
-        let key = &self.setup.key;
         if let DialStage::Connecting = dial.stage {
             match sockopt::socket_error(&dial.socket) {
                 Ok(Ok(())) if send(&dial.socket, &dial.hello) => {
@@ -480,14 +505,14 @@ impl Acceptor {
             DialStage::Connecting => {}
             DialStage::Challenge => {
                 let challenge = dial.inbox.message();
-                let proof = handshake::prove(key, &dial.hello, &challenge);
+                let proof = handshake::prove(&dial.key, &dial.hello, &challenge);
                 dial.stage = DialStage::Verdict(challenge);
                 if !proof.is_some_and(|proof| send(&dial.socket, &proof)) {
                     self.fail(id, Failure::Other);
                 }
             }
             DialStage::Verdict(challenge) => {
-                match handshake::parse_verdict(key, &dial.inbox.message(), &dial.hello, &challenge) {
+                match handshake::parse_verdict(&dial.key, &dial.inbox.message(), &dial.hello, &challenge) {
                     Some((verdict, epoch)) => {
                         self.connections.on_verdict(id, verdict, epoch, self.now());
                         self.act();
@@ -560,11 +585,11 @@ impl Acceptor {
         let is_good = match pending.inbox.fill(&pending.socket, length) {
             Read::Part => return,
             Read::Ended => false,
-            Read::Whole => match pending.asked {
+            Read::Whole => match &pending.asked {
                 None => ask(&self.setup, pending),
-                Some((hello, challenge)) => {
+                Some(Asked { hello, challenge, key }) => {
                     let proof = pending.inbox.message();
-                    handshake::is_proven(&self.setup.key, &hello, &challenge, &proof)
+                    handshake::is_proven(key, hello, challenge, &proof)
                 }
             },
         };
@@ -579,9 +604,8 @@ impl Acceptor {
 
     /// A caller has proved itself: what it said is believed from here on. Whether it has its answer.
     fn answer(&mut self, id: PendingId) -> bool {
-        let Some((hello_bytes, challenge)) = self.pending.get(&id).and_then(|pending| pending.asked) else {
-            return false;
-        };
+        let asked = self.pending.get_mut(&id).and_then(|pending| pending.asked.take());
+        let Some(Asked { hello: hello_bytes, challenge, key }) = asked else { return false };
         let Ok(Hello { from, from_interface, to_interface, epoch, .. }) = Hello::parse(&hello_bytes) else {
             return false;
         };
@@ -591,7 +615,7 @@ impl Acceptor {
         let claim = Claim { from, from_interface, to_interface, epoch };
         let admission = self.connections.answer(&claim);
         let (verdict, epoch) = (admission.verdict, admission.epoch);
-        let answer = handshake::emit_verdict(&self.setup.key, verdict, epoch, &hello_bytes, &challenge);
+        let answer = handshake::emit_verdict(&key, verdict, epoch, &hello_bytes, &challenge);
         let is_sent = self.pending.get(&id).is_some_and(|pending| send(&pending.socket, &answer));
         if is_sent {
             self.connections.on_answered(id, &claim, admission);
@@ -604,15 +628,15 @@ impl Acceptor {
 fn ask(setup: &Setup, pending: &mut Pending) -> bool {
     let bytes = pending.inbox.message();
     let Ok(hello) = Hello::parse(&bytes) else { return false };
-    let card = setup.cards.get(hello.from.0 as usize).and_then(Option::as_ref);
-    let is_known = card.is_some_and(|card| usize::from(hello.from_interface) < card.doors.len());
-    if !is_known || hello.to != setup.me || hello.to_interface != pending.interface {
+    let Some(Acquaintance { card, key }) = setup.known.get(&hello.from) else { return false };
+    let is_one = usize::from(hello.from_interface) < card.doors.len();
+    if !is_one || hello.to != setup.me || hello.to_interface != pending.interface {
         return false;
     }
     let Ok(nonce) = handshake::random() else { return false };
     setup.settings.apply(&pending.socket);
-    let challenge = handshake::challenge(&setup.key, &bytes, nonce);
-    pending.asked = Some((bytes, challenge));
+    let challenge = handshake::challenge(key, &bytes, nonce);
+    pending.asked = Some(Asked { hello: bytes, challenge, key: key.clone() });
     send(&pending.socket, &challenge)
 }
 

@@ -48,6 +48,11 @@ impl Key {
         Self(bytes)
     }
 
+    /// The bytes, to be told to those who are to have it.
+    pub const fn to_bytes(&self) -> [u8; KEY_BYTES] {
+        self.0
+    }
+
     /// A new one from the system's generator.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ mod handshake;
 mod inflow;
 mod interfaces;
 mod pairing;
+mod peers;
+pub mod port;
 pub(crate) mod sys;
 mod wireup;
 
@@ -45,7 +47,7 @@ pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
 pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
 
-use acceptor::{News, Order, Shared};
+use acceptor::{Acquaintance, News, Order, Shared};
 use ayatori_core::buffer::{Buffer, Payload, Piece, payload_len};
 use ayatori_core::device::{
     Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, profiles,
@@ -54,6 +56,7 @@ use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::Duration as CoreDuration;
 use connection::Connection;
 use inflow::{Next, Read};
+use peers::Peers;
 use rustix::event::{Timespec, epoll};
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -82,8 +85,9 @@ const LOOK_AROUND: u32 = 8;
 pub struct Tcp {
     first_rail: u8,
     rails: Vec<RailCapabilities>,
-    /// By process id; `None`: not elsewhere.
-    peers: Vec<Option<Peer>>,
+    peers: Peers<Peer>,
+    /// Where we listen.
+    doors: Vec<Door>,
     connections: Vec<Option<Connection>>,
     epoll: OwnedFd,
     /// Connections that may have something to read.
@@ -155,6 +159,24 @@ impl Tcp {
         self.epoll.as_fd()
     }
 
+    /// From now on a process of another world can be reached: both sides know the key of the connections
+    /// between them. It must know this one before it is sent anything. Once more, with another card or key:
+    /// these hold for connections from now on.
+    ///
+    /// # Errors
+    /// No two interfaces of ours and its have addresses of the same kind.
+    pub fn add_peer(&mut self, process: ProcessId, card: Card, key: Key) -> Result<(), TcpError> {
+        let peer = wireup::peer(process, &card, &self.doors, self.first_rail, self.rails.len())?;
+        self.peers.add(process, peer);
+        self.shared.order(Order::Know(process, Box::new(Acquaintance { card, key })));
+        Ok(())
+    }
+
+    /// What to tell others, so that they can add this process.
+    pub fn card(&self, node: u64, cpus_count: u32) -> Card {
+        Card { node, cpus_count, doors: self.doors.clone() }
+    }
+
     /// Says goodbye to all and ends: what was sent leaves first, if that takes no longer than `patience`.
     pub fn detach(&mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
@@ -201,7 +223,7 @@ impl Tcp {
             let _ = thread.join();
         }
         self.connections.clear();
-        for peer in self.peers.iter_mut().flatten() {
+        for peer in self.peers.iter_mut() {
             peer.connections.fill(NONE);
             (peer.last, peer.is_over) = (NONE, true);
         }
@@ -211,11 +233,11 @@ impl Tcp {
 
     #[inline]
     fn peer(&self, process: ProcessId) -> Option<&Peer> {
-        self.peers.get(process.0 as usize)?.as_ref()
+        self.peers.get(process)
     }
 
     fn peer_mut(&mut self, process: ProcessId) -> Option<&mut Peer> {
-        self.peers.get_mut(process.0 as usize)?.as_mut()
+        self.peers.get_mut(process)
     }
 
     #[inline]
@@ -273,7 +295,7 @@ impl Tcp {
         });
         let token = epoll::EventData::new_u64(index as u64);
         let place = usize::from(rail.0 - self.first_rail);
-        let Some(peer) = self.peers.get_mut(process.0 as usize).and_then(Option::as_mut) else { return };
+        let Some(peer) = self.peers.get_mut(process) else { return };
         if peer.is_over || epoll::add(&self.epoll, &socket, token, watched()).is_err() {
             self.shared.order(Order::Broke(process, rail, epoch));
             return;

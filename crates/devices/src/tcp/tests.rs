@@ -46,8 +46,8 @@ fn pair_by(settings: Settings, rails: [u8; 2], keys: [Key; 2]) -> (Tcp, Tcp, Car
     let b = Wireup::listen_on(settings, interfaces(2, rails[1])).expect("listen");
     let (card_a, card_b) = (a.card(0, 1), b.card(1, 1));
     let [key_a, key_b] = keys;
-    let a = a.open(ProcessId(0), key_a, vec![None, Some(card_b.clone())], 1).expect("open");
-    let b = b.open(ProcessId(1), key_b, vec![Some(card_a), None], 1).expect("open");
+    let a = a.open((ProcessId(0), ProcessId(0)), key_a, vec![None, Some(card_b.clone())], 1).expect("open");
+    let b = b.open((ProcessId(0), ProcessId(1)), key_b, vec![Some(card_a), None], 1).expect("open");
     (a, b, card_b)
 }
 

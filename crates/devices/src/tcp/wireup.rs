@@ -1,9 +1,10 @@
 //! From nothing to a device: listen, tell the others where, learn where they are, open.
 
-use super::acceptor::{self, Setup, Timing, scoped, stream_socket};
+use super::acceptor::{self, Acquaintance, Setup, Timing, scoped, stream_socket};
 use super::card::{Card, Door};
 use super::handshake::Key;
 use super::interfaces::{Address, Interface, RailFilter, RailsError, await_rails};
+use super::peers::Peers;
 use super::{DOORBELL, NEWS, NONE, Peer, Tcp, capabilities, pairing, sys};
 use ayatori_core::device::profiles;
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
@@ -170,7 +171,17 @@ impl From<RailsError> for TcpError {
     }
 }
 
-fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> TcpError {
+/// The interfaces that can be rails now, or else the loopback.
+pub(super) fn usable_here(settings: &Settings) -> Result<Vec<Interface>, TcpError> {
+    let all = Interface::list().map_err(system("list the network interfaces"))?;
+    Ok(settings.filter.choose(&all).or_else(|error| {
+        let is_usable = |one: &Interface| one.is_loopback && one.is_up && !one.addresses.is_empty();
+        let loopback: Vec<Interface> = all.into_iter().filter(is_usable).collect();
+        if loopback.is_empty() { Err(error) } else { Ok(loopback) }
+    })?)
+}
+
+pub(super) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> TcpError {
     move |error| TcpError::System { what, error: error.into() }
 }
 
@@ -191,6 +202,16 @@ impl Wireup {
     pub fn listen(settings: Settings) -> Result<Self, TcpError> {
         let list = || Interface::list().map_err(system("list the network interfaces"));
         let interfaces = await_rails(&settings.filter, list, std::thread::sleep)?;
+        Self::listen_on(settings, interfaces)
+    }
+
+    /// As [`listen`](Self::listen), for a process whose peers may all be on this host: where no interface is
+    /// usable it listens on the loopback, and waits for none.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub fn listen_here(settings: Settings) -> Result<Self, TcpError> {
+        let interfaces = usable_here(&settings)?;
         Self::listen_on(settings, interfaces)
     }
 
@@ -226,21 +247,23 @@ impl Wireup {
         Card { node, cpus_count, doors: self.doors.clone() }
     }
 
-    /// Starts. `cards`: by process id, of the processes that are to be reached. Rails are numbered from
-    /// `first_rail`.
+    /// Starts. `cards`: by rank in our world, whose first process is `first`, of the processes that are to be
+    /// reached. Rails are numbered from `first_rail`.
     ///
     /// # Errors
     /// The system refuses; a process cannot be reached by any interface.
     pub fn open(
         self,
-        me: ProcessId,
+        (first, me): (ProcessId, ProcessId),
         key: Key,
         cards: Vec<Option<Card>>,
         first_rail: u8,
     ) -> Result<Tcp, TcpError> {
         let Self { settings, interfaces, doors, listeners } = self;
-        let peers = cards.iter().enumerate().map(|(id, card)| {
-            card.as_ref().map(|card| peer(ProcessId(id as u32), card, &doors, first_rail)).transpose()
+        let of_rank = |rank: usize| ProcessId(first.0 + rank as u32);
+        let peers = cards.iter().enumerate().map(|(rank, card)| {
+            let peer = |card| peer(of_rank(rank), card, &doors, first_rail, usize::MAX);
+            card.as_ref().map(peer).transpose()
         });
         let peers: Vec<Option<Peer>> = peers.collect::<Result<_, _>>()?;
         let most = peers.iter().flatten().map(|peer| peer.connections.len()).max().unwrap_or(0);
@@ -248,7 +271,13 @@ impl Wireup {
         let rails: Vec<_> = (0..rounds).flat_map(|_| interfaces.iter().map(capabilities)).collect();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
         let is_summed = !settings.is_unchecked;
-        let setup = Setup { me, first_rail, key, settings, interfaces, doors, listeners, cards };
+        let known = |(rank, card): (usize, Option<Card>)| {
+            Some((of_rank(rank), Acquaintance { card: card?, key: key.clone() }))
+        };
+        let known = cards.into_iter().enumerate().filter_map(known).collect();
+        let own_doors = doors.clone();
+        let rails_count = rails.len();
+        let setup = Setup { me, first_rail, rails_count, settings, interfaces, doors, listeners, known };
         let (shared, acceptor) = acceptor::start(setup).map_err(system("start the thread that accepts"))?;
         let token = epoll::EventData::new_u64(NEWS);
         epoll::add(&epoll, &shared.news_event, token, epoll::EventFlags::IN)
@@ -257,7 +286,8 @@ impl Wireup {
         Ok(Tcp {
             first_rail,
             rails,
-            peers,
+            peers: Peers::new(first, peers),
+            doors: own_doors,
             connections: Vec::new(),
             epoll,
             ready: VecDeque::with_capacity(64),
@@ -280,9 +310,15 @@ impl Wireup {
 }
 
 /// A process elsewhere, and the rails that may reach it.
-fn peer(id: ProcessId, card: &Card, doors: &[Door], first_rail: u8) -> Result<Peer, TcpError> {
+pub(super) fn peer(
+    id: ProcessId,
+    card: &Card,
+    doors: &[Door],
+    first_rail: u8,
+    rails_count: usize,
+) -> Result<Peer, TcpError> {
     let mut plan = pairing::plan(doors, &card.doors);
-    plan.truncate(RAILS_MAX - usize::from(first_rail));
+    plan.truncate(rails_count.min(RAILS_MAX - usize::from(first_rail)));
     let mut rails = RailSet::default();
     for place in plan.iter().enumerate().filter(|(_, partners)| !partners.is_empty()).map(|(place, _)| place)
     {
@@ -306,7 +342,11 @@ fn peer(id: ProcessId, card: &Card, doors: &[Door], first_rail: u8) -> Result<Pe
 }
 
 /// A listener at one address, and its port.
-fn listen_at(address: Address, interface: u32, range: Option<PortRange>) -> Result<(OwnedFd, u16), TcpError> {
+pub(super) fn listen_at(
+    address: Address,
+    interface: u32,
+    range: Option<PortRange>,
+) -> Result<(OwnedFd, u16), TcpError> {
     let family = if address.ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let ports = range.map_or(0..=0, |range| range.first..=range.last);
     for port in ports {

@@ -200,7 +200,7 @@ impl Shm {
         let locals = locals?;
         let rank = locals.iter().position(|&local| local == self.local_rank)? as u32;
         let rooms = self.segment.rooms();
-        if context == ContextId::WORLD {
+        if context.is_world() {
             rooms(0).claim(key_of(context));
         }
         let room = (0..ROOMS_COUNT).map(rooms).find(|room| room.is(key_of(context)))?;

@@ -1,0 +1,437 @@
+//! Ports: where the leader of one group waits for that of another which knows the port's name (MPI-5.0
+//! §11.9.2). What comes of it is a stream between two who have proved to each other that they know the name;
+//! what they say over it is core's `introduction`.
+//!
+//! A name has the addresses and a key, drawn for this port alone: `ayatori1;KEY;ADDRESS,PORT;ADDRESS,PORT…`.
+//! Who knows it may call, so it is as secret as a password. The handshake is that of the rails.
+//!
+//! Nothing here blocks: owners call again while they wait.
+
+use super::acceptor::{Timing, scoped, stream_socket};
+use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
+use super::interfaces::Interface;
+use super::wireup::{self, Settings, TcpError};
+use ayatori_core::connect::Verdict;
+use ayatori_core::ids::ProcessId;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, sockopt};
+use std::fmt::Write;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// Longest name in bytes: `MPI_MAX_PORT_NAME` of the ABI is 1024 with the end.
+pub const NAME_BYTES_MAX: usize = 1023;
+const MAGIC: &str = "ayatori1";
+/// Most addresses in a name.
+const ADDRESSES_MAX: usize = 16;
+/// Read at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Where a port is, and its key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortName {
+    key: Key,
+    addresses: Vec<SocketAddr>,
+}
+
+impl PortName {
+    /// Reads a name. `None`: it is none of ours.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split(';');
+        if text.len() > NAME_BYTES_MAX || fields.next() != Some(MAGIC) {
+            return None;
+        }
+        let key = Key::from_hex(fields.next()?)?;
+        let address = |field: &str| {
+            let (ip, port) = field.split_once(',')?;
+            let port = port.parse().ok().filter(|&port| port != 0)?;
+            Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, port))
+        };
+        let addresses = fields.map(address).collect::<Option<Vec<_>>>()?;
+        (1..=ADDRESSES_MAX).contains(&addresses.len()).then_some(Self { key, addresses })
+    }
+
+    /// The reverse, with as many addresses as there is room for.
+    pub fn emit(&self) -> String {
+        let mut text = format!("{MAGIC};{}", self.key.to_hex());
+        for address in self.addresses.iter().take(ADDRESSES_MAX) {
+            let length = text.len();
+            let _ = write!(text, ";{},{}", address.ip(), address.port());
+            if text.len() > NAME_BYTES_MAX {
+                text.truncate(length);
+            }
+        }
+        text
+    }
+}
+
+/// An open port.
+pub struct Port {
+    name: PortName,
+    listeners: Vec<OwnedFd>,
+    timing: Timing,
+    callers: Vec<Caller>,
+}
+
+/// Who has called and proved nothing yet.
+struct Caller {
+    socket: OwnedFd,
+    until: Instant,
+    inbox: Vec<u8>,
+    asked: Option<([u8; HELLO_BYTES], [u8; CHALLENGE_BYTES])>,
+}
+
+impl Port {
+    /// Listens on the interfaces that may be rails, or else on the loopback.
+    ///
+    /// # Errors
+    /// No interface can be used, no port is free, no random bytes.
+    pub fn open(settings: &Settings) -> Result<Self, TcpError> {
+        let interfaces = wireup::usable_here(settings)?;
+        let key = Key::random().map_err(wireup::system("draw a key"))?;
+        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        for Interface { addresses: its, index, .. } in &interfaces {
+            for &address in its.iter().filter(|address| !address.is_link_local()) {
+                let (listener, port) = wireup::listen_at(address, *index, settings.ports)?;
+                listeners.push(listener);
+                addresses.push(SocketAddr::new(address.ip, port));
+            }
+        }
+        addresses.truncate(ADDRESSES_MAX);
+        if addresses.is_empty() {
+            let error = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            return Err(wireup::system("find an address for a port")(error));
+        }
+        let name = PortName { key, addresses };
+        Ok(Self { name, listeners, timing: settings.timing, callers: Vec::new() })
+    }
+
+    /// What callers have to know.
+    pub fn name(&self) -> &PortName {
+        &self.name
+    }
+
+    /// A caller that has proved to know the name, if one is there now.
+    pub fn accept(&mut self) -> Option<Stream> {
+        let now = Instant::now();
+        for listener in &self.listeners {
+            while self.callers.len() < self.timing.pending_max {
+                match rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                    Ok(socket) => {
+                        let until = now + self.timing.handshake;
+                        self.callers.push(Caller { socket, until, inbox: Vec::new(), asked: None });
+                    }
+                    Err(Errno::INTR | Errno::CONNABORTED) => {}
+                    // Nobody; or no descriptors, and they wait in the kernel's queue.
+                    Err(_) => break,
+                }
+            }
+        }
+        let mut accepted = None;
+        let key = &self.name.key;
+        let callers = std::mem::take(&mut self.callers);
+        for mut caller in callers {
+            match caller.advance(key) {
+                _ if accepted.is_some() => self.callers.push(caller),
+                Ok(true) => accepted = Some(Stream::new(caller.socket)),
+                Ok(false) if now < caller.until => self.callers.push(caller),
+                Ok(false) | Err(Refused) => {}
+            }
+        }
+        accepted
+    }
+}
+
+/// Somebody is not who he should be, or is gone.
+struct Refused;
+
+/// Reads until there are `length` bytes, and no more.
+fn fill(socket: &OwnedFd, inbox: &mut Vec<u8>, length: usize) -> Result<bool, Refused> {
+    let mut bytes = [0; HELLO_BYTES];
+    while inbox.len() < length {
+        let wanted = length - inbox.len();
+        match rustix::net::recv(socket, &mut bytes[..wanted], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Err(Refused),
+            Ok((count, _)) => inbox.extend_from_slice(&bytes[..count]),
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Refused),
+        }
+    }
+    Ok(true)
+}
+
+fn take<const N: usize>(inbox: &mut Vec<u8>) -> Result<[u8; N], Refused> {
+    std::mem::take(inbox).try_into().map_err(|_| Refused)
+}
+
+/// Sends a message of the handshake; a fresh connection takes it whole.
+fn send(socket: &OwnedFd, message: &[u8]) -> Result<(), Refused> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    if rustix::net::send(socket, message, flags) == Ok(message.len()) { Ok(()) } else { Err(Refused) }
+}
+
+impl Caller {
+    /// Goes on with the handshake; `true`: it is over, and well.
+    fn advance(&mut self, key: &Key) -> Result<bool, Refused> {
+        if self.asked.is_none() {
+            if !fill(&self.socket, &mut self.inbox, HELLO_BYTES)? {
+                return Ok(false);
+            }
+            let hello = take(&mut self.inbox)?;
+            Hello::parse(&hello).map_err(|_| Refused)?;
+            let challenge = handshake::challenge(key, &hello, handshake::random().map_err(|_| Refused)?);
+            send(&self.socket, &challenge)?;
+            self.asked = Some((hello, challenge));
+        }
+        if !fill(&self.socket, &mut self.inbox, PROOF_BYTES)? {
+            return Ok(false);
+        }
+        let (hello, challenge) = self.asked.ok_or(Refused)?;
+        if !handshake::is_proven(key, &hello, &challenge, &take(&mut self.inbox)?) {
+            return Err(Refused);
+        }
+        send(&self.socket, &handshake::emit_verdict(key, Verdict::Welcome, 0, &hello, &challenge))?;
+        Ok(true)
+    }
+}
+
+/// A call to a port, on its way.
+pub struct Call {
+    name: PortName,
+    timing: Timing,
+    next: usize,
+    current: Option<Attempt>,
+}
+
+struct Attempt {
+    socket: OwnedFd,
+    stage: Stage,
+    until: Instant,
+    inbox: Vec<u8>,
+}
+
+enum Stage {
+    Connecting,
+    /// Until the port's owner accepts, which may take as long as it likes.
+    Challenge([u8; HELLO_BYTES]),
+    Verdict([u8; HELLO_BYTES], [u8; CHALLENGE_BYTES]),
+}
+
+/// Nobody at any address of the port has its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoSuchPort;
+
+impl Call {
+    /// Begins.
+    pub fn new(name: PortName, settings: &Settings) -> Self {
+        Self { name, timing: settings.timing, next: 0, current: None }
+    }
+
+    /// Goes on; the stream, once the port's owner has accepted.
+    ///
+    /// # Errors
+    /// The port is closed, or was another's.
+    pub fn poll(&mut self) -> Result<Option<Stream>, NoSuchPort> {
+        loop {
+            let Some(attempt) = &mut self.current else {
+                let Some(&address) = self.name.addresses.get(self.next) else { return Err(NoSuchPort) };
+                self.next += 1;
+                self.current = Attempt::begin(address, Instant::now() + self.timing.connect).ok();
+                continue;
+            };
+            match attempt.advance(&self.name.key) {
+                Ok(true) => return Ok(self.current.take().map(|attempt| Stream::new(attempt.socket))),
+                Ok(false) => return Ok(None),
+                Err(Refused) => self.current = None,
+            }
+        }
+    }
+}
+
+impl Attempt {
+    fn begin(address: SocketAddr, until: Instant) -> Result<Self, Errno> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = stream_socket(family)?;
+        match rustix::net::connect(&socket, &scoped(address.ip(), address.port(), 0)) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Self { socket, stage: Stage::Connecting, until, inbox: Vec::new() })
+    }
+
+    fn advance(&mut self, key: &Key) -> Result<bool, Refused> {
+        if let Stage::Connecting = self.stage {
+            match sockopt::socket_error(&self.socket) {
+                Ok(Ok(())) if rustix::net::getpeername(&self.socket).is_ok() => {}
+                Ok(Ok(())) if Instant::now() < self.until => return Ok(false),
+                _ => return Err(Refused),
+            }
+            let _ = sockopt::set_socket_keepalive(&self.socket, true);
+            let nonce = handshake::random().map_err(|_| Refused)?;
+            let (nobody, epoch) = (ProcessId(0), 0);
+            let hello =
+                Hello { from: nobody, to: nobody, from_interface: 0, to_interface: 0, epoch, nonce }.emit();
+            send(&self.socket, &hello)?;
+            self.stage = Stage::Challenge(hello);
+        }
+        if let Stage::Challenge(hello) = self.stage {
+            if !fill(&self.socket, &mut self.inbox, CHALLENGE_BYTES)? {
+                return Ok(false);
+            }
+            let challenge = take(&mut self.inbox)?;
+            send(&self.socket, &handshake::prove(key, &hello, &challenge).ok_or(Refused)?)?;
+            self.stage = Stage::Verdict(hello, challenge);
+        }
+        let Stage::Verdict(hello, challenge) = self.stage else { return Ok(false) };
+        if !fill(&self.socket, &mut self.inbox, VERDICT_BYTES)? {
+            return Ok(false);
+        }
+        let verdict = handshake::parse_verdict(key, &take(&mut self.inbox)?, &hello, &challenge);
+        verdict.map(|_| true).ok_or(Refused)
+    }
+}
+
+/// A stream between two who have proved themselves.
+pub struct Stream {
+    socket: OwnedFd,
+    unsent: Vec<u8>,
+    chunk: Vec<u8>,
+}
+
+impl Stream {
+    fn new(socket: OwnedFd) -> Self {
+        Self { socket, unsent: Vec::new(), chunk: vec![0; CHUNK_BYTES] }
+    }
+
+    /// A socket that somebody else has connected, of which the owner keeps a descriptor.
+    pub fn over(socket: OwnedFd) -> Self {
+        Self::new(socket)
+    }
+
+    /// Sends bytes, and what is left of those before: as many as there is room for. Whether all are on their
+    /// way.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        self.unsent.extend_from_slice(bytes);
+        while !self.unsent.is_empty() {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(&self.socket, &self.unsent, flags) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bytes that have come, none if none have.
+    ///
+    /// # Errors
+    /// The stream has ended.
+    pub fn receive(&mut self) -> io::Result<&[u8]> {
+        self.receive_at_most(CHUNK_BYTES)
+    }
+
+    /// As [`receive`](Self::receive), at most so many: what follows them is for others.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn receive_at_most(&mut self, bytes_max: usize) -> io::Result<&[u8]> {
+        let most = bytes_max.min(CHUNK_BYTES);
+        loop {
+            match rustix::net::recv(&self.socket, &mut self.chunk[..most], RecvFlags::DONTWAIT) {
+                Ok((0, _)) if most > 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok((count, _)) => return Ok(&self.chunk[..count]),
+                Err(Errno::AGAIN) => return Ok(&[]),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads::HANG_LIMIT;
+
+    fn settings() -> Settings {
+        let filter = super::super::RailFilter::new(Some("lo"), None).unwrap();
+        Settings { filter, ..Settings::default() }
+    }
+
+    /// Moves both sides on until something comes of it.
+    fn meet(port: &mut Port, call: &mut Call) -> (Option<Stream>, Result<Option<Stream>, NoSuchPort>) {
+        let (mut accepted, begin) = (None, Instant::now());
+        while begin.elapsed() < HANG_LIMIT {
+            accepted = accepted.or_else(|| port.accept());
+            match call.poll() {
+                Ok(None) => {}
+                over => return (accepted, over),
+            }
+        }
+        panic!("nothing comes of the call");
+    }
+
+    #[test]
+    fn who_knows_the_name_gets_through_and_bytes_follow() {
+        let mut port = Port::open(&settings()).unwrap();
+        let name = PortName::parse(&port.name().emit()).unwrap();
+        assert_eq!(&name, port.name());
+        let (accepted, called) = meet(&mut port, &mut Call::new(name, &settings()));
+        let (mut here, mut there) = (accepted.unwrap(), called.unwrap().unwrap());
+        there.send(b"word").unwrap();
+        let begin = Instant::now();
+        while begin.elapsed() < HANG_LIMIT {
+            let got = here.receive().unwrap();
+            if !got.is_empty() {
+                assert_eq!(got, b"word");
+                break;
+            }
+        }
+        drop(there);
+        while here.receive().is_ok() {
+            assert!(begin.elapsed() < HANG_LIMIT);
+        }
+    }
+
+    #[test]
+    fn another_key_and_a_closed_port_are_no_such_port() {
+        let mut port = Port::open(&settings()).unwrap();
+        let mut name = port.name().clone();
+        name.key = Key::new([1; 32]);
+        let (accepted, called) = meet(&mut port, &mut Call::new(name, &settings()));
+        assert!(accepted.is_none() && called.is_err());
+        let name = port.name().clone();
+        drop(port);
+        let mut call = Call::new(name, &settings());
+        let begin = Instant::now();
+        while let Ok(None) = call.poll() {
+            assert!(begin.elapsed() < HANG_LIMIT);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_name() {
+        let key = "0".repeat(64);
+        assert!(PortName::parse(&format!("ayatori1;{key};127.0.0.1,5;::1,6")).is_some());
+        for bad in [
+            String::new(),
+            "ayatori1".to_owned(),
+            format!("ayatori1;{key}"),
+            format!("ayatori1;{key};127.0.0.1"),
+            format!("ayatori1;{key};127.0.0.1,0"),
+            format!("ayatori2;{key};127.0.0.1,1"),
+            format!("ayatori1;{};127.0.0.1,1", &key[1..]),
+            format!("ayatori1;{key}{}", ";1.1.1.1,1".repeat(17)),
+        ] {
+            assert!(PortName::parse(&bad).is_none(), "{bad}");
+        }
+    }
+}
