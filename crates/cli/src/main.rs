@@ -9,7 +9,7 @@ mod commands;
 mod exit;
 mod style;
 
-use ayatori_launch::watchdog;
+use ayatori_launch::{controller, watchdog};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::Path;
@@ -78,6 +78,9 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
 fn main() -> ExitCode {
     if std::env::args_os().next().is_some_and(|name| name == watchdog::NAME) {
         return watchdog::main(&std::env::args().nth(1).unwrap_or_default());
+    }
+    if std::env::args_os().next().is_some_and(|name| name == controller::WORLD_NAME) {
+        return exit::report(commands::run::run_world(&std::env::args().nth(1).unwrap_or_default()));
     }
     let args = arguments(std::env::args_os());
     match Cli::try_parse_from(args) {

@@ -22,6 +22,8 @@ pub(crate) enum Cause {
     Violation { rank: usize, why: String },
     /// A host is lost, or its agent.
     Host { name: String, why: String },
+    /// A world that ranks have started has failed.
+    World { code: u8 },
     /// `--timeout` ran out.
     Timeout(Duration),
     /// The user wants it over.
@@ -58,7 +60,7 @@ impl Cause {
             | Cause::HungUp { rank }
             | Cause::Aborted { rank, .. }
             | Cause::Violation { rank, .. } => Some(rank),
-            Cause::Host { .. } | Cause::Timeout(_) | Cause::Interrupted { .. } => None,
+            Cause::Host { .. } | Cause::World { .. } | Cause::Timeout(_) | Cause::Interrupted { .. } => None,
         }
     }
 
@@ -79,6 +81,8 @@ impl Cause {
             // By us, perhaps: a job that ends gets this one.
             Cause::Ended { status: Status::Killed { signal: SIGTERM, .. }, .. } => Some(0),
             Cause::Ended { status: Status::Killed { .. }, .. } => Some(1),
+            // What a rank here says of a process there that is gone follows from it.
+            Cause::World { .. } => Some(1),
             Cause::Host { .. } => Some(2),
             _ => None,
         }
@@ -104,6 +108,7 @@ impl Cause {
             Cause::Ended { status: Status::Killed { signal, .. }, .. } | Cause::Interrupted { signal } => {
                 u8::try_from(signal.saturating_add(128)).unwrap_or(255)
             }
+            Cause::World { code } => *code,
             Cause::Timeout(_) => TIMED_OUT,
             _ => 1,
         }
@@ -134,6 +139,7 @@ impl Cause {
                 format!("{who} sent the launcher what is no PMI-1 request: {why}")
             }
             Cause::Host { name, why } => format!("host {name}: {why}"),
+            Cause::World { code } => format!("processes started by MPI_Comm_spawn ended with code {code}"),
             Cause::Timeout(limit) => format!("--timeout {} s has run out", limit.as_secs_f64()),
             Cause::Interrupted { signal } => format!("ended by {}", signal_name(*signal)),
         };

@@ -54,6 +54,8 @@ pub const ENV_LAUNCH: &str = "AYATORI_LAUNCH";
 /// Under this name the launcher's key-value store has the key of the job's connections, 64 hexadecimal
 /// digits.
 pub const KEY_OF_JOB: &str = "ayatori-key";
+/// Under this name a rank says that it is connected to its own world only.
+pub const KEY_OF_APART: &str = "ayatori-apart";
 /// The job's id.
 pub const ENV_JOB: &str = "AYATORI_JOB";
 /// The number of the rank's host among the job's hosts.

@@ -106,6 +106,8 @@ pub(crate) struct Host {
     /// The job is over: until when what still writes is read, and for how long after a pause.
     drain: Option<(Instant, Duration)>,
     scratch: Vec<u8>,
+    /// Children of this process that are none of the ranks'.
+    spared: Vec<Pid>,
 }
 
 impl Host {
@@ -128,7 +130,13 @@ impl Host {
             is_paused: [false; 2],
             drain: None,
             scratch: vec![0; CHUNK_BYTES],
+            spared: Vec::new(),
         })
+    }
+
+    /// A process that this one has started and that is no orphan of a rank.
+    pub(crate) fn spare(&mut self, pid: Pid) {
+        self.spared.push(pid);
     }
 
     /// Readable when there is something to do: [`handle_ready`](Self::handle_ready).
@@ -474,6 +482,6 @@ impl Host {
         let watchdog = self.watchdog.as_ref().and_then(Watchdog::pid);
         let is_known = |pid: &Pid| watchdog == Some(*pid) || self.ranks.iter().any(|rank| rank.pid == *pid);
         let pids = list.split_whitespace().filter_map(|pid| pid.parse().ok()).filter_map(Pid::from_raw);
-        pids.filter(|pid| !is_known(pid)).collect()
+        pids.filter(|pid| !is_known(pid) && !self.spared.contains(pid)).collect()
     }
 }

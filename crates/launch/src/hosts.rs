@@ -7,7 +7,7 @@ use std::path::Path;
 const HOSTS_MAX: usize = 4096;
 
 /// A host as typed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct HostSpec {
     /// Its name, as the agent's command wants it.
     pub name: String,

@@ -80,7 +80,7 @@ impl<'o> Spawner<'o> {
         let mut base_environment: Vec<(OsString, OsString)> = inherited.cloned().collect();
         let mut set = |name: &str, value: String| base_environment.push((name.into(), value.into()));
         set("PMI_SIZE", order.world_count.to_string());
-        set("PMI_SPAWNED", "0".to_owned());
+        set("PMI_SPAWNED", u8::from(order.is_spawned).to_string());
         set("PMI_HOSTNAME", hostname().to_owned());
         set(environment::ENV_LOCAL_SIZE, ranks_count.to_string());
         set(environment::ENV_NODE, order.host.to_string());

@@ -1,12 +1,13 @@
 //! What is to be run, where, and how: the controller's order, and the part of it that goes to each host.
 
 use crate::hosts::HostSpec;
+use ayatori_devices::tcp::{ENV_NO_RAILS, ENV_RAILS};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
 
 /// A job as the user wants it.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// The programs, in the order of their ranks.
     pub apps: Vec<App>,
@@ -20,10 +21,14 @@ pub struct JobSpec {
     pub is_verbose: bool,
     /// Where, if not on this host alone.
     pub cluster: Option<Cluster>,
+    /// What stands in the key-value space from the beginning.
+    pub values: Vec<(String, String)>,
+    /// Ranks of another job have started it (`MPI_Comm_spawn`).
+    pub is_spawned: bool,
 }
 
 /// A program and its number of ranks.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct App {
     /// How many ranks run it.
     pub ranks_count: usize,
@@ -54,7 +59,7 @@ pub enum Binding {
 }
 
 /// Hosts and how to reach them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The hosts, in the order in which they get ranks.
     pub hosts: Vec<HostSpec>,
@@ -81,6 +86,8 @@ pub(crate) struct Order {
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) directory: OsString,
     pub(crate) binding: Option<Binding>,
+    /// Ranks of another job have started it.
+    pub(crate) is_spawned: bool,
     /// Rank 0 reads what the controller sends; if not, what the launcher's own standard input is.
     pub(crate) is_input_forwarded: bool,
 }
@@ -98,6 +105,19 @@ impl JobSpec {
             words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         });
         commands.collect::<Vec<_>>().join(" : ")
+    }
+
+    /// The launcher's environment as the ranks get it.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let Some(cluster) = &self.cluster else { return environment };
+        for (name, value) in [(ENV_RAILS, &cluster.rails), (ENV_NO_RAILS, &cluster.no_rails)] {
+            if let Some(value) = value {
+                environment.retain(|(known, _)| known != name);
+                environment.push((name.into(), value.into()));
+            }
+        }
+        environment
     }
 
     /// The number of each rank's program.

@@ -15,7 +15,9 @@
 //! about to finalize get [`Limits::finalize`].
 
 use crate::cause::Cause;
+use crate::pmi::names::NameRequest;
 use crate::pmi::server::{Event, Phase, Server};
+use crate::pmi::spawn::Spawn;
 use crate::status::{Status, signal_name};
 use signal_hook::consts::{SIGCONT, SIGKILL, SIGTERM};
 use std::collections::VecDeque;
@@ -61,6 +63,12 @@ pub enum Action {
     Signal(i32),
     /// Send PMI replies to a rank.
     Pmi(usize, Vec<u8>),
+    /// A rank wants processes started.
+    Spawn(usize, Spawn),
+    /// A rank asks for names that another launcher keeps.
+    Name(usize, NameRequest),
+    /// No rank is connected to another world any more.
+    Apart,
     /// All ranks have ended, `true`: before their time. Take their last output and end what they have left
     /// behind.
     Finish(bool),
@@ -217,7 +225,36 @@ impl Supervisor {
                 self.end(Cause::Aborted { rank, exitcode, message }, now);
             }
             Some(Event::Violation(why)) => self.end(Cause::Violation { rank, why }, now),
+            Some(Event::Spawn(spawn)) => self.actions.push_back(Action::Spawn(rank, spawn)),
+            Some(Event::Name(request)) => self.actions.push_back(Action::Name(rank, request)),
+            Some(Event::Apart) => self.actions.push_back(Action::Apart),
             None => self.check_absent(now),
+        }
+    }
+
+    /// The PMI server, for what others than ranks answer.
+    pub(crate) fn server(&mut self) -> &mut Server {
+        &mut self.server
+    }
+
+    /// Whether all ranks have been started.
+    pub fn are_all_started(&self) -> bool {
+        self.ranks.iter().all(|rank| rank.pid.is_some())
+    }
+
+    /// Whether the job ends for a failure: not because all is done, or the user wants it.
+    pub fn has_failed(&self) -> bool {
+        !matches!(self.cause, None | Some(Cause::Interrupted { .. } | Cause::Timeout(_)))
+    }
+
+    /// A world that ranks have started has ended with this code, above 0. `is_apart`: nobody is connected to
+    /// it any more, and it is no concern of the ranks.
+    pub fn handle_world_failed(&mut self, code: u8, is_apart: bool, now: Instant) {
+        let cause = Cause::World { code };
+        if is_apart || self.running_count == 0 {
+            self.late.get_or_insert(cause);
+        } else {
+            self.end(cause, now);
         }
     }
 

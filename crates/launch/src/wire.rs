@@ -193,6 +193,7 @@ mod tests {
             environment: vec![("A".into(), "B\n".into())],
             directory: "/tmp".into(),
             binding: Some(Binding::None),
+            is_spawned: true,
             is_input_forwarded: true,
         };
         vec![

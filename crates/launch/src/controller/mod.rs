@@ -18,6 +18,9 @@ mod agents;
 mod describe;
 mod inquiry;
 mod run;
+mod worlds;
 
 pub use describe::describe;
 pub use run::run;
+pub use run::worlds::run_world;
+pub use worlds::NAME as WORLD_NAME;

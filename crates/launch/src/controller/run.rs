@@ -1,7 +1,10 @@
 //! The controller's loop: one thread, one epoll.
 
+pub(super) mod worlds;
+
 use super::agents::Agent;
 use super::inquiry::{Asker, Inquiries, add_ended, without_ranks};
+use super::worlds::{NameAsker, Wire, Word, World, universe_size};
 use crate::environment::KEY_OF_JOB;
 use crate::error::Error;
 use crate::host::Host;
@@ -13,7 +16,7 @@ use crate::pmi::{mapping, wire::VALUE_MAX_BYTES};
 use crate::signals::{Signals, is_ending};
 use crate::silence::{HEARTBEAT, heard_while_running};
 use crate::spawn::check_count;
-use crate::spec::{Cluster, JobSpec, Order};
+use crate::spec::{JobSpec, Order};
 use crate::supervisor::{Action, Limits, Member, Supervisor};
 use crate::why::listen::{Answer, Listener, Question, reply};
 use crate::why::printing::Printing;
@@ -21,11 +24,10 @@ use crate::why::report::HostReport;
 use crate::why::show::Heading;
 use crate::wire::{CHUNK_BYTES, Message};
 use anyhow::Context;
-use ayatori_devices::tcp::{ENV_NO_RAILS, ENV_RAILS, Key};
+use ayatori_devices::tcp::Key;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGTSTP, SIGUSR1};
-use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -38,7 +40,9 @@ const SIGNALS: u64 = 0;
 const OUR_OUTPUT: u64 = 1;
 const INPUT: u64 = 2;
 const LISTENER: u64 = 3;
-const FIRST_LINK: u64 = 4;
+const FIRST: u64 = 4;
+const FIRST_LINK: u64 = 5;
+const FIRST_WORLD: u64 = 1 << 40;
 
 /// A host, seen from here.
 struct Link {
@@ -58,6 +62,13 @@ enum Way {
 
 struct Controller<'s> {
     spec: &'s JobSpec,
+    /// Worlds that ranks have started.
+    worlds: Vec<World>,
+    /// The launcher that has started this one.
+    first: Option<Wire>,
+    is_start_told: bool,
+    /// Who has asked for names under which number.
+    name_askers: Vec<NameAsker>,
     job: String,
     epoll: OwnedFd,
     signals: Signals,
@@ -126,30 +137,18 @@ pub(super) fn place(spec: &JobSpec) -> anyhow::Result<(Vec<String>, Vec<usize>)>
 }
 
 /// What stands in the job's key-value store from the beginning.
-fn provided(spec: &JobSpec, host_of_rank: &[usize]) -> anyhow::Result<Vec<(&'static str, String)>> {
+fn provided<'s>(spec: &'s JobSpec, host_of_rank: &[usize]) -> anyhow::Result<Vec<(&'s str, String)>> {
     let nodes: Vec<u32> = host_of_rank.iter().map(|&host| host as u32).collect();
     let mapping = mapping::text(&nodes);
     // PMI-1 cannot say it then, and lets it be empty. Our library knows its host by `AYATORI_NODE`.
     let mapping = if mapping.len() <= VALUE_MAX_BYTES { mapping } else { String::new() };
     let mut values = vec![("PMI_process_mapping", mapping)];
+    values.extend(spec.values.iter().map(|(key, value)| (key.as_str(), value.clone())));
     if spec.cluster.is_some() {
         let key = Key::random().context("drawing the job's key")?;
         values.push((KEY_OF_JOB, key.to_hex()));
     }
     Ok(values)
-}
-
-/// The launcher's environment as the ranks get it.
-fn environment(cluster: Option<&Cluster>) -> Vec<(OsString, OsString)> {
-    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let Some(cluster) = cluster else { return environment };
-    for (name, value) in [(ENV_RAILS, &cluster.rails), (ENV_NO_RAILS, &cluster.no_rails)] {
-        if let Some(value) = value {
-            environment.retain(|(known, _)| known != name);
-            environment.push((name.into(), value.into()));
-        }
-    }
-    environment
 }
 
 impl<'s> Controller<'s> {
@@ -171,8 +170,9 @@ impl<'s> Controller<'s> {
         let hearsay = if is_cluster { Limits::default().hearsay } else { Duration::ZERO };
         let limits = Limits { job: spec.timeout, hearsay, ..Limits::default() };
         let values = provided(spec, host_of_rank)?;
-        let supervisor =
+        let mut supervisor =
             Supervisor::new(job, limits, (names.clone(), programs), &members, &values, spec.is_verbose, now);
+        supervisor.server().set_universe_size(universe_size(spec));
         let signals = Signals::new().context("catching signals")?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
         watch(&epoll, signals.fd(), SIGNALS).context("watching signals")?;
@@ -181,27 +181,17 @@ impl<'s> Controller<'s> {
         if let Some(fd) = inquiries.fd() {
             watch(&epoll, fd, LISTENER).context("listening for `ayatori why`")?;
         }
-        let link = |(index, name): (usize, String)| {
-            let way = match &spec.cluster {
-                None => {
-                    let host = Host::new()?;
-                    watch(&epoll, host.fd(), link_token(index)).context("watching the ranks")?;
-                    Way::Here(Box::new(host))
-                }
-                Some(cluster) => {
-                    let mut agent = Agent::start(&cluster.agent, index, &name, now)?;
-                    if let Some(channel) = agent.channel() {
-                        watch(&epoll, channel.input.as_fd(), link_token(index))
-                            .context("watching an agent")?;
-                    }
-                    Way::Agent(agent)
-                }
-            };
-            Ok(Link { name, way, is_finished: false, is_output_watched: false })
-        };
-        let links = names.into_iter().enumerate().map(link).collect::<anyhow::Result<Vec<Link>>>()?;
+        let links = names
+            .into_iter()
+            .enumerate()
+            .map(|(index, name)| Link::open(spec, &epoll, index, name, now))
+            .collect::<anyhow::Result<Vec<Link>>>()?;
         Ok(Controller {
             spec,
+            worlds: Vec::new(),
+            first: None,
+            is_start_told: false,
+            name_askers: Vec::new(),
             job: job.to_owned(),
             epoll,
             signals,
@@ -225,7 +215,7 @@ impl<'s> Controller<'s> {
 
     /// Sends each host its order.
     fn start(&mut self, host_of_rank: &[usize], now: Instant) {
-        let environment = environment(self.spec.cluster.as_ref());
+        let environment = self.spec.environment();
         // Where it has gone a program can still be started by its path.
         let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
         let programs: Vec<_> = self.spec.apps.iter().map(|app| app.program.clone()).collect();
@@ -241,6 +231,7 @@ impl<'s> Controller<'s> {
                 environment: environment.clone(),
                 directory: directory.clone().into(),
                 binding: self.spec.binding,
+                is_spawned: self.spec.is_spawned,
                 is_input_forwarded: self.input.is_forwarded(),
             };
             self.send(host, Message::Start(Box::new(order)), now);
@@ -269,6 +260,8 @@ impl<'s> Controller<'s> {
                     OUR_OUTPUT => self.outputs.flush(),
                     INPUT => self.read_input(now),
                     LISTENER => self.accept_inquiry(now),
+                    FIRST => self.hear_first(now),
+                    other if other >= FIRST_WORLD => self.hear_world((other - FIRST_WORLD) as usize, now),
                     other => self.handle_link(((other - FIRST_LINK) / 2) as usize, now),
                 }
             }
@@ -324,7 +317,9 @@ impl<'s> Controller<'s> {
                 link.is_finished |= matches!(link.way, Way::Agent(_));
             }
         }
-        if !self.is_concluded && self.links.iter().all(|link| link.is_finished) {
+        self.tell_start();
+        let are_worlds_over = self.worlds.iter().all(|world| world.status.is_some());
+        if !self.is_concluded && are_worlds_over && self.links.iter().all(|link| link.is_finished) {
             self.is_concluded = true;
             self.supervisor.conclude(now);
             self.collect(now);
@@ -354,7 +349,13 @@ impl<'s> Controller<'s> {
     fn act(&mut self, action: Action, now: Instant) {
         match action {
             Action::Say(line) => self.outputs.message(&line),
-            Action::Signal(signal) => self.send_all(&Message::Signal(signal), now),
+            Action::Signal(signal) => {
+                self.signal_worlds(signal);
+                self.send_all(&Message::Signal(signal), now);
+            }
+            Action::Spawn(rank, spawn) => self.spawn(rank, spawn),
+            Action::Name(rank, request) => self.ask_first(NameAsker::Rank(rank), request),
+            Action::Apart => self.say_to_first(&Word::Apart),
             Action::Pmi(rank, bytes) => {
                 if let Some(host) = self.supervisor.host_of(rank) {
                     self.send(host, Message::Pmi(rank, bytes), now);
@@ -451,7 +452,11 @@ impl<'s> Controller<'s> {
     fn handle_failed(&mut self, host: usize, code: u8, why: String, now: Instant) {
         let prefix = self.spec.cluster.as_ref().map(|_| format!("host {}: ", self.links[host].name));
         let failure = || Error::new(code, format!("{}{why}", prefix.unwrap_or_default()));
-        self.failure.get_or_insert_with(failure);
+        let failure = self.failure.get_or_insert_with(failure);
+        if self.first.is_some() && !std::mem::replace(&mut self.is_start_told, true) {
+            let word = Word::Failed(failure.to_string());
+            self.say_to_first(&word);
+        }
         self.supervisor.handle_start_failed(host, why, now);
     }
 
@@ -486,6 +491,7 @@ impl<'s> Controller<'s> {
             match signal {
                 SIGCHLD => {
                     self.reap();
+                    self.reap_worlds(now);
                     continue;
                 }
                 SIGUSR1 if !self.inquiries.is_printing() => {
@@ -695,6 +701,31 @@ impl<'s> Controller<'s> {
 }
 
 impl Link {
+    /// Makes the way to a host.
+    fn open(
+        spec: &JobSpec,
+        epoll: &OwnedFd,
+        index: usize,
+        name: String,
+        now: Instant,
+    ) -> anyhow::Result<Self> {
+        let way = match &spec.cluster {
+            None => {
+                let host = Host::new()?;
+                watch(epoll, host.fd(), link_token(index)).context("watching the ranks")?;
+                Way::Here(Box::new(host))
+            }
+            Some(cluster) => {
+                let mut agent = Agent::start(&cluster.agent, index, &name, now)?;
+                if let Some(channel) = agent.channel() {
+                    watch(epoll, channel.input.as_fd(), link_token(index)).context("watching an agent")?;
+                }
+                Way::Agent(agent)
+            }
+        };
+        Ok(Link { name, way, is_finished: false, is_output_watched: false })
+    }
+
     fn poll_message(&mut self) -> Option<Message> {
         match &mut self.way {
             Way::Here(host) => host.poll_message(),
@@ -717,7 +748,7 @@ mod tests {
     use super::*;
     use crate::hosts::HostSpec;
     use crate::pmi::wire::Reply;
-    use crate::spec::{App, Program};
+    use crate::spec::{App, Cluster, Program};
 
     fn spec(hosts: &str, ranks_count: usize) -> JobSpec {
         let program = Program { name: "p".into(), args: vec![], env: vec![], wdir: None };

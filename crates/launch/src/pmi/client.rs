@@ -1,5 +1,6 @@
 //! The blocking PMI-1 client: what a process does at `MPI_Init`, `MPI_Finalize` and `MPI_Abort`.
 
+use super::spawn::{self, Part};
 use super::wire::{self, Answer, LINE_MAX_BYTES, Line, Reply, Request, WireError};
 use crate::environment::{Connection, Pmi1};
 use crate::sys;
@@ -317,6 +318,23 @@ impl Client {
         match self.ask_any(Request::Lookup { service }, doing)? {
             Reply::Port(port) => Ok(Some(port.to_owned())),
             Reply::Failed { answer: Answer::Lookup, .. } => Ok(None),
+            other => Err(out_of_step(doing, other)),
+        }
+    }
+
+    /// Has the launcher start processes with these values in their key-value space (`MPI_Comm_spawn`); all or
+    /// none.
+    ///
+    /// # Errors
+    /// As for every request; the launcher cannot start processes, or not these.
+    pub fn spawn(&mut self, parts: &[Part], values: &[(&str, &str)]) -> Result<(), Error> {
+        let doing = "starting processes";
+        let lines = spawn::emit(parts, values).map_err(|source| Error::Wire { doing, source })?;
+        self.write(&lines, doing)?;
+        let range = self.receive(doing)?;
+        match Reply::parse(&self.received[range]).map_err(|source| Error::Wire { doing, source })? {
+            Reply::Done(Answer::Spawn) => Ok(()),
+            Reply::Failed { rc, msg, .. } => Err(Error::Refused { doing, rc, msg: msg.map(str::to_owned) }),
             other => Err(out_of_step(doing, other)),
         }
     }

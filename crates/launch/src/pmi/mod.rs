@@ -31,7 +31,10 @@ pub mod client;
 mod launcher;
 pub mod mapping;
 #[cfg(feature = "controller")]
+pub mod names;
+#[cfg(feature = "controller")]
 pub(crate) mod server;
+pub mod spawn;
 pub mod wire;
 
 pub use client::{Client, Error};

@@ -1,6 +1,9 @@
 //! The PMI-1 server: a state machine over bytes. It reads no socket: what ranks sent goes in by
 //! [`Server::handle_bytes`], what they are to get comes out by [`Server::poll_output`].
 
+use crate::environment::KEY_OF_APART;
+use crate::pmi::names::{NameReply, NameRequest, Names};
+use crate::pmi::spawn::{Message, Spawn};
 use crate::pmi::wire::{self, Answer, Reply, Request};
 use std::collections::HashMap;
 
@@ -25,6 +28,12 @@ pub(crate) enum Event {
     Abort { exitcode: i32, message: Option<String> },
     /// A rank sent what cannot be understood.
     Violation(String),
+    /// A rank wants processes started; [`Server::answer_spawn`] answers it.
+    Spawn(Spawn),
+    /// A rank asks for names, which another launcher keeps; [`Server::answer_name`] answers it.
+    Name(NameRequest),
+    /// The last rank that was connected to another world is not any more.
+    Apart,
 }
 
 #[derive(Debug)]
@@ -34,6 +43,7 @@ struct Peer {
     received: Vec<u8>,
     reply: Vec<u8>,
     is_in_barrier: bool,
+    is_apart: bool,
 }
 
 /// Serves all ranks of one job.
@@ -42,7 +52,13 @@ pub(crate) struct Server {
     kvsname: String,
     store: HashMap<String, String>,
     store_bytes: usize,
-    names: HashMap<String, String>,
+    /// `None`: another launcher keeps them.
+    names: Option<Names>,
+    /// Commands of requests of several that have come in part, by rank.
+    spawns: HashMap<usize, Spawn>,
+    /// What ranks have asked for names and were not answered.
+    asked: HashMap<usize, Answer>,
+    universe_size: i32,
     peers: Vec<Peer>,
     barrier_count: usize,
     /// Ranks that have output since the last poll.
@@ -58,6 +74,7 @@ impl Server {
             received: Vec::new(),
             reply: Vec::new(),
             is_in_barrier: false,
+            is_apart: false,
         };
         let peers: Vec<Peer> = appnums.map(peer).collect();
         // All ranks are on one node: block (first node 0, 1 node, N ranks each).
@@ -66,7 +83,10 @@ impl Server {
             kvsname: format!("kvs_{job}"),
             store: HashMap::from([("PMI_process_mapping".to_owned(), mapping)]),
             store_bytes: 0,
-            names: HashMap::new(),
+            names: Some(Names::default()),
+            spawns: HashMap::new(),
+            asked: HashMap::new(),
+            universe_size: i32::try_from(peers.len()).unwrap_or(i32::MAX),
             peers,
             barrier_count: 0,
             ready: Vec::new(),
@@ -76,6 +96,72 @@ impl Server {
     /// Puts a value into the store before anybody asks.
     pub(crate) fn provide(&mut self, key: &str, value: &str) {
         self.store.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// Another launcher keeps the names: what is asked comes as [`Event::Name`].
+    pub(crate) fn forward_names(&mut self) {
+        self.names = None;
+    }
+
+    /// So many processes could run at once (`MPI_UNIVERSE_SIZE`), at least those there are.
+    pub(crate) fn set_universe_size(&mut self, size: usize) {
+        self.universe_size = i32::try_from(size.max(self.peers.len())).unwrap_or(i32::MAX);
+    }
+
+    /// Answers what a job that this one has started asks of the names. `None`: another launcher keeps them.
+    pub(crate) fn serve_name(&mut self, request: &NameRequest) -> Option<NameReply> {
+        Some(self.names.as_mut()?.serve(request))
+    }
+
+    /// Answers a rank that wants processes started.
+    pub(crate) fn answer_spawn(&mut self, rank: usize, outcome: Result<(), &str>) {
+        match outcome {
+            Ok(()) => self.reply(rank, Reply::Done(Answer::Spawn)),
+            Err(why) => {
+                let why: String =
+                    why.chars().map(|c| if c.is_control() { ' ' } else { c }).take(400).collect();
+                self.reply(rank, Reply::Failed { answer: Answer::Spawn, rc: -1, msg: Some(why.trim()) });
+            }
+        }
+    }
+
+    /// Answers a rank that has asked for names.
+    pub(crate) fn answer_name(&mut self, rank: usize, reply: &NameReply) {
+        let Some(answer) = self.asked.remove(&rank) else { return };
+        match reply {
+            NameReply::Done => self.reply(rank, Reply::Done(answer)),
+            NameReply::Port(port) => self.reply(rank, Reply::Port(port)),
+            NameReply::Refused(why) => self.reply(rank, Reply::Failed { answer, rc: -1, msg: Some(why) }),
+        }
+    }
+
+    fn ask_names(&mut self, rank: usize, answer: Answer, request: NameRequest) -> Option<Event> {
+        self.asked.insert(rank, answer);
+        match self.serve_name(&request) {
+            Some(reply) => {
+                self.answer_name(rank, &reply);
+                None
+            }
+            None => Some(Event::Name(request)),
+        }
+    }
+
+    /// One command of a request to start processes; after the last of them the job must know.
+    fn add_spawn(&mut self, rank: usize, text: &str) -> Option<Event> {
+        let message = match Message::parse(text) {
+            Ok(message) => message,
+            Err(error) => return Some(Event::Violation(error.to_string())),
+        };
+        let spawn = self.spawns.entry(rank).or_default();
+        if spawn.parts.len() + 1 != message.so_far {
+            return Some(Event::Violation("the commands of a spawn do not come in their order".to_owned()));
+        }
+        spawn.parts.push(message.part);
+        if message.so_far == 1 {
+            spawn.values = message.values;
+        }
+        let is_whole = message.so_far == message.total;
+        is_whole.then(|| Event::Spawn(self.spawns.remove(&rank).unwrap_or_default()))
     }
 
     /// How far `rank` has come.
@@ -134,6 +220,24 @@ impl Server {
                 return Some(Event::Abort { exitcode, message: message.map(str::to_owned) });
             }
             Request::BarrierIn => self.enter_barrier(rank),
+            Request::Spawn(text) => return self.add_spawn(rank, text),
+            Request::Put { key: KEY_OF_APART, .. } => {
+                self.peers[rank].is_apart = true;
+                self.reply(rank, Reply::Done(Answer::Put));
+                return self.peers.iter().all(|peer| peer.is_apart).then_some(Event::Apart);
+            }
+            Request::Publish { service, port } => {
+                let request = NameRequest::Publish(service.to_owned(), port.to_owned());
+                return self.ask_names(rank, Answer::Publish, request);
+            }
+            Request::Unpublish { service } => {
+                let request = NameRequest::Unpublish(service.to_owned());
+                return self.ask_names(rank, Answer::Unpublish, request);
+            }
+            Request::Lookup { service } => {
+                let request = NameRequest::Lookup(service.to_owned());
+                return self.ask_names(rank, Answer::Lookup, request);
+            }
             request => self.answer(rank, request),
         }
         None
@@ -152,7 +256,6 @@ impl Server {
     }
 
     fn answer(&mut self, rank: usize, request: Request<'_>) {
-        let count = i32::try_from(self.peers.len()).unwrap_or(i32::MAX);
         match request {
             Request::Init { version: 1, .. } => {
                 self.peers[rank].phase = Phase::Initialised;
@@ -172,7 +275,7 @@ impl Server {
                 let appnum = i32::try_from(self.peers[rank].appnum).unwrap_or(i32::MAX);
                 self.reply(rank, Reply::Appnum(appnum));
             }
-            Request::GetUniverseSize => self.reply(rank, Reply::UniverseSize(count)),
+            Request::GetUniverseSize => self.reply(rank, Reply::UniverseSize(self.universe_size)),
             Request::GetKvsName => {
                 let name = self.kvsname.clone();
                 self.reply(rank, Reply::KvsName(&name));
@@ -185,32 +288,16 @@ impl Server {
                     None => self.refuse(rank, Answer::Get, "key_not_found"),
                 }
             }
-            Request::Publish { service, port } => {
-                if self.names.contains_key(service) || self.is_full(service, port) {
-                    self.refuse(rank, Answer::Publish, "the_name_is_taken_or_the_store_full");
-                } else {
-                    self.store_bytes += service.len() + port.len();
-                    self.names.insert(service.to_owned(), port.to_owned());
-                    self.reply(rank, Reply::Done(Answer::Publish));
-                }
-            }
-            Request::Unpublish { service } => match self.names.remove(service) {
-                Some(port) => {
-                    self.store_bytes -= service.len() + port.len();
-                    self.reply(rank, Reply::Done(Answer::Unpublish));
-                }
-                None => self.refuse(rank, Answer::Unpublish, "no_such_name"),
-            },
-            Request::Lookup { service } => match self.names.get(service).cloned() {
-                Some(port) => self.reply(rank, Reply::Port(&port)),
-                None => self.refuse(rank, Answer::Lookup, "no_such_name"),
-            },
-            Request::Spawn => self.refuse(rank, Answer::Spawn, "ayatori_run_cannot_start_more_processes"),
             Request::Finalize => {
                 self.peers[rank].phase = Phase::Finalised;
                 self.reply(rank, Reply::Done(Answer::Finalize));
             }
-            Request::BarrierIn | Request::Abort { .. } => unreachable!("handled by the caller"),
+            Request::BarrierIn
+            | Request::Abort { .. }
+            | Request::Spawn(_)
+            | Request::Publish { .. }
+            | Request::Unpublish { .. }
+            | Request::Lookup { .. } => unreachable!("handled by the caller"),
         }
     }
 
@@ -232,7 +319,7 @@ impl Server {
         self.store_bytes + key.len() + value.len() > STORE_MAX_BYTES
     }
 
-    fn refuse(&mut self, rank: usize, answer: Answer, msg: &'static str) {
+    fn refuse(&mut self, rank: usize, answer: Answer, msg: &str) {
         self.reply(rank, Reply::Failed { answer, rc: -1, msg: Some(msg) });
     }
 
@@ -314,10 +401,23 @@ mod tests {
     }
 
     #[test]
-    fn spawn_is_refused_in_words() {
+    fn a_spawn_of_two_commands_is_one_event_and_is_answered_in_words() {
         let mut server = server(1);
-        let reply = ask(&mut server, 0, "mcmd=spawn\nnprocs=1\nexecname=./a b\ntotspawns=1\nendcmd");
-        assert!(reply.starts_with("cmd=spawn_result rc=-1 msg="), "{reply}");
+        let part = |number: usize| {
+            format!(
+                "mcmd=spawn\nnprocs={number}\nexecname=./a b\ntotspawns=2\nspawnssofar={number}\nendcmd\n"
+            )
+        };
+        assert_eq!(server.handle_bytes(0, part(1).as_bytes()), None);
+        let Some(Event::Spawn(spawn)) = server.handle_bytes(0, part(2).as_bytes()) else {
+            panic!("no event")
+        };
+        let parts: Vec<(&str, u32)> = spawn.parts.iter().map(|part| (&*part.program, part.count)).collect();
+        assert_eq!(parts, [("./a b", 1), ("./a b", 2)]);
+        server.answer_spawn(0, Err("program not found:\n'./a b'"));
+        let reply = server.poll_output().map(|(_, bytes)| String::from_utf8(bytes).unwrap()).unwrap();
+        assert_eq!(reply, "cmd=spawn_result rc=-1 msg=program not found: './a b'\n");
+        assert!(matches!(server.handle_bytes(0, part(2).as_bytes()), Some(Event::Violation(_))));
         assert_eq!(ask(&mut server, 0, "cmd=get_appnum"), "cmd=appnum rc=0 appnum=0\n");
     }
 

@@ -260,8 +260,8 @@ pub enum Request<'a> {
         /// The service's name.
         service: &'a str,
     },
-    /// Start more processes (multi-line; its contents are not interpreted).
-    Spawn,
+    /// Start more processes: the lines of the message (what they mean: [`spawn`](super::spawn)).
+    Spawn(&'a str),
     /// This rank needs the launcher no more.
     Finalize,
     /// End the job.
@@ -282,7 +282,8 @@ impl<'a> Request<'a> {
         if let Some(multi) = message.strip_prefix(b"mcmd=") {
             let name = multi.split(|&b| b == b'\n').next().unwrap_or_default();
             return if name == b"spawn" {
-                Ok(Request::Spawn)
+                let text = std::str::from_utf8(message).map_err(|_| WireError::NotText)?;
+                Ok(Request::Spawn(text.strip_suffix('\n').unwrap_or(text)))
             } else {
                 Err(WireError::UnknownCommand(clip(&String::from_utf8_lossy(name))))
             };
@@ -353,7 +354,7 @@ impl<'a> Request<'a> {
                 w.cmd("unpublish_name").text("service", service, VALUE_MAX_BYTES)
             }
             Request::Lookup { service } => w.cmd("lookup_name").text("service", service, VALUE_MAX_BYTES),
-            Request::Spawn => w.raw("mcmd=spawn\nendcmd"),
+            Request::Spawn(text) => w.raw(text),
             Request::Finalize => w.cmd("finalize"),
             Request::Abort { exitcode, message } => {
                 w.cmd("abort").number("exitcode", exitcode).tail("message", message)

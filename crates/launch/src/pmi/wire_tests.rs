@@ -126,7 +126,7 @@ proptest! {
             9 => Request::Publish { service: &name, port: short },
             10 => Request::Unpublish { service: &name },
             11 => Request::Lookup { service: &name },
-            12 => Request::Spawn,
+            12 => Request::Spawn("mcmd=spawn\nendcmd"),
             13 => Request::Finalize,
             _ => Request::Abort { exitcode: number, message: message.as_deref() },
         };

@@ -263,6 +263,8 @@ pub(super) fn job_spec(
         timeout: args.timeout,
         is_verbose: args.verbose,
         cluster,
+        values: Vec::new(),
+        is_spawned: false,
     })
 }
 

@@ -25,6 +25,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     })
 }
 
+/// Runs a world that ranks of another job have started.
+pub(crate) fn run_world(descriptor: &str) -> anyhow::Result<Exit> {
+    Ok(match controller::run_world(descriptor).map_err(coded)? {
+        0 => Exit::Success,
+        code => Exit::Code(code),
+    })
+}
+
 /// Serves the ranks of this host for an `ayatori run` elsewhere.
 pub(crate) fn run_agent(_: AgentArgs) -> anyhow::Result<Exit> {
     agent::run().map_err(coded)?;
