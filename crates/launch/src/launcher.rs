@@ -11,6 +11,7 @@
 //! PMIx asks that process's host for it. What was put before a fence can be fetched after it, then or much
 //! later.
 
+use crate::pmi::spawn::Part;
 use crate::{pmi, pmix};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -145,6 +146,23 @@ pub trait Launcher: Send + fmt::Debug {
     /// # Errors
     /// As for every request.
     fn lookup(&mut self, service: &str) -> Result<Option<String>, Error>;
+
+    /// The name of the job, which no other job of this launcher has, nor one of another launcher: drawn at
+    /// random or made of its host and process.
+    fn job_name(&self) -> &str;
+
+    /// Has the launcher start processes with these values given to them (`MPI_Comm_spawn`); all or none.
+    ///
+    /// # Errors
+    /// As for every request; the launcher cannot start processes, or not these.
+    fn spawn(&mut self, parts: &[Part], values: &[(&str, &str)]) -> Result<(), Error>;
+
+    /// A value that those have given who have started this process with [`spawn`](Launcher::spawn). `None`:
+    /// nobody has.
+    ///
+    /// # Errors
+    /// As for every request.
+    fn given(&mut self, key: &str) -> Result<Option<String>, Error>;
 
     /// Has a function called with the rank of each process of the job that the launcher reports as failed,
     /// from a thread of the launcher's. Launchers that report none take it and call it never.

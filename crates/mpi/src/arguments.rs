@@ -47,6 +47,11 @@ impl<T> Out<T> {
 }
 
 impl<T: Copy> Out<T> {
+    /// Whether the caller does not want it.
+    pub(crate) fn is_unwanted(self) -> bool {
+        self.0.is_null()
+    }
+
     /// Stores `value`, unless a null pointer says that the caller does not want it.
     pub(crate) fn set_if_wanted(self, value: T) {
         if !self.0.is_null() {
@@ -147,6 +152,11 @@ impl<T: Copy> InOut<T> {
 }
 
 impl<T> In<T> {
+    /// An array of the caller's of which it gave the address in another one, with the same promise.
+    pub(crate) fn of(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+
     /// The address, to be compared with those that mean something of their own (`MPI_UNWEIGHTED`).
     pub(crate) fn address(self) -> usize {
         self.0.addr()
@@ -193,6 +203,11 @@ impl<T> From<InOut<T>> for In<T> {
 }
 
 impl Text {
+    /// A string of the caller's of which it gave the address in an array, with the same promise.
+    pub(crate) fn of(pointer: *mut c_char) -> Self {
+        Self(pointer)
+    }
+
     /// The bytes of the string without the terminating zero, in whatever encoding the caller uses; null is
     /// the caller's error in argument `name`. The borrow ends with the call: the caller owns the bytes.
     pub(crate) fn get<'a>(self, name: &str) -> Result<&'a [u8], Fault> {

@@ -1,8 +1,10 @@
 //! An error on its way to the error handler of its object.
 
 use crate::abi::*;
+use ayatori_core::ids::ProcessId;
 use std::ffi::c_int;
 use std::fmt::{self, Display};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An error on its way to its handler: the class, what was wrong in words, and whose handler it is for where
 /// that is not the object the function was called with. One word, so that the way without errors stays in a
@@ -25,6 +27,10 @@ pub(crate) fn fault(code: c_int, detail: fmt::Arguments<'_>) -> Fault {
 impl Fault {
     /// The function is in the ledger.
     #[cold]
+    #[allow(
+        dead_code,
+        reason = "called by the stubs that build.rs writes for functions that nobody wrote yet"
+    )]
     pub(crate) fn unsupported() -> Self {
         fault(
             MPI_ERR_UNSUPPORTED_OPERATION,
@@ -128,6 +134,14 @@ pub(crate) fn class_of_errno(errno: c_int) -> c_int {
     }
 }
 
+/// The first process of this world.
+static FIRST: AtomicU32 = AtomicU32::new(0);
+
+/// Messages name processes by their rank in this world, whose first process this is.
+pub(crate) fn set_first_process(first: ProcessId) {
+    FIRST.store(first.0, Ordering::Relaxed);
+}
+
 impl From<ayatori_core::Error> for Fault {
     /// The MPI class of an error of the core.
     #[cold]
@@ -156,6 +170,8 @@ impl From<ayatori_core::Error> for Fault {
             }
             _ => MPI_ERR_OTHER,
         };
-        fault(class, format_args!("{error}"))
+        let first = FIRST.load(Ordering::Relaxed);
+        let told = error.with_process(|process| ProcessId(process.0.wrapping_sub(first)));
+        fault(class, format_args!("{told}"))
     }
 }

@@ -36,6 +36,7 @@ mod calls;
 mod collective;
 mod comm;
 mod datatype;
+mod dynamic;
 mod errhandler;
 mod error;
 mod fault;

@@ -14,6 +14,7 @@ use crate::message::Message;
 use crate::operation::Operation;
 use crate::request::{Looked, Requests, Tested, What};
 use crate::runtime::engine::Engine;
+use crate::runtime::launch::WorldName;
 use crate::runtime::machine::Machine;
 use crate::runtime::offload::Post;
 use crate::{lock, phase};
@@ -34,6 +35,8 @@ pub(crate) struct Process {
     /// What moves messages.
     pub(crate) engine: Engine,
     id: ProcessId,
+    world: WorldName,
+    parent: Option<String>,
 }
 
 static PROCESS: Gate<Process> = Gate::new(Process {
@@ -43,6 +46,8 @@ static PROCESS: Gate<Process> = Gate::new(Process {
     messages: Table::new(),
     engine: Engine::new(),
     id: ProcessId(0),
+    world: WorldName::NONE,
+    parent: None,
 });
 
 /// The right of a call to the process.
@@ -73,13 +78,23 @@ pub(crate) fn set_concurrent(concurrent: bool) {
 
 impl Process {
     /// The process has joined its job.
-    pub(crate) fn join(&mut self, id: ProcessId, machine: Machine) {
-        self.id = id;
+    pub(crate) fn join(&mut self, id: ProcessId, world: WorldName, parent: Option<String>, machine: Machine) {
+        (self.id, self.world, self.parent) = (id, world, parent);
         self.engine.start(machine);
         self.requests.prepare();
     }
 
-    /// This process' index in the job.
+    /// What this world is called among others.
+    pub(crate) fn world(&self) -> WorldName {
+        self.world
+    }
+
+    /// The port of those who have started this process, once.
+    pub(crate) fn take_parent(&mut self) -> Option<String> {
+        self.parent.take()
+    }
+
+    /// This process' number.
     pub(crate) fn id(&self) -> ProcessId {
         self.id
     }

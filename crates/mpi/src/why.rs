@@ -200,7 +200,7 @@ fn need_of_node(engine: &mut Machine, comm: CommId) -> Option<Need> {
     let room = engine.node.opened(comm)?;
     let (number, label, awaited) = (room.calls_count().saturating_sub(1), room.label(), room.awaited());
     let group = engine.core.comm(comm).ok()?.group();
-    let awaited = awaited.and_then(|rank| group.process(rank));
+    let awaited = awaited.and_then(|rank| group.process(rank)).map(|process| engine.core.told(process));
     Some(Need::Node(NodeState { context, number, label, awaited }))
 }
 

@@ -110,6 +110,7 @@ pub struct Client {
     rank: u32,
     size: u32,
     kvsname: String,
+    is_spawned: bool,
     maxes: Maxes,
     /// The launcher is `ayatori run`.
     is_ours: bool,
@@ -145,6 +146,7 @@ impl Client {
             size: launch.size.unwrap_or(1),
             kvsname: String::new(),
             maxes: Maxes { kvsname_bytes: 0, key_bytes: 0, value_bytes: 0 },
+            is_spawned: launch.is_spawned,
             is_ours: launch.host.job.is_some(),
         };
         if let Some(id) = id {
@@ -167,6 +169,11 @@ impl Client {
     /// The name of the job's key-value space; the same in every process of the job and in no other job.
     pub fn kvsname(&self) -> &str {
         &self.kvsname
+    }
+
+    /// Whether processes of another job have started this one.
+    pub fn is_spawned(&self) -> bool {
+        self.is_spawned
     }
 
     /// What the launcher takes at most.

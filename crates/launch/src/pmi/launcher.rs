@@ -1,5 +1,6 @@
 //! The PMI-1 client as a [`Launcher`].
 
+use super::spawn::Part;
 use super::{Client, Error, mapping};
 use crate::launcher::{self, Launcher, Name};
 use std::ops::ControlFlow;
@@ -81,6 +82,18 @@ impl Launcher for Client {
 
     fn lookup(&mut self, service: &str) -> Result<Option<String>, launcher::Error> {
         Ok(Client::lookup(self, service)?)
+    }
+
+    fn job_name(&self) -> &str {
+        self.kvsname()
+    }
+
+    fn spawn(&mut self, parts: &[Part], values: &[(&str, &str)]) -> Result<(), launcher::Error> {
+        Ok(Client::spawn(self, parts, values)?)
+    }
+
+    fn given(&mut self, key: &str) -> Result<Option<String>, launcher::Error> {
+        if self.is_spawned() { Ok(Client::get(self, key)?) } else { Ok(None) }
     }
 
     /// PMI-1 reports no failures.

@@ -3,6 +3,7 @@
 use super::sys::{self, Status, Value, WILDCARD};
 use super::{Client, Error, nodes};
 use crate::launcher::{self, Launcher};
+use crate::pmi::spawn::Part;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -10,6 +11,9 @@ use std::time::Duration;
 const COLLECT_MAX: u32 = 256;
 /// Longest value. PMIx has no limit of its own; a card is no longer than that.
 const VALUE_BYTES_MAX: usize = 4096;
+
+/// `PMIX_ERR_NOT_SUPPORTED` (PMIx Standard 4.1, section 3.1.1).
+const NOT_SUPPORTED: Status = -47;
 
 /// What tells that a process of the job has failed (PMIx Standard 4.1, section 9.1): it has asked for an
 /// abort, has ended without leaving, ended by a command, by a signal, with an exit code other than 0; and
@@ -98,6 +102,20 @@ impl Launcher for Client {
 
     fn lookup(&mut self, service: &str) -> Result<Option<String>, launcher::Error> {
         Ok(self.library.lookup(service).map_err(self.error("looking a name up"))?)
+    }
+
+    fn job_name(&self) -> &str {
+        &self.proc.nspace
+    }
+
+    /// Not asked for: what `PMIx_Spawn` gives differs between launchers, and none was at hand to try.
+    fn spawn(&mut self, _: &[Part], _: &[(&str, &str)]) -> Result<(), launcher::Error> {
+        let why = "processes are started under `ayatori run` and PMI-1 launchers only".to_owned();
+        Err(Error::Request { doing: "starting processes", status: NOT_SUPPORTED, why }.into())
+    }
+
+    fn given(&mut self, _: &str) -> Result<Option<String>, launcher::Error> {
+        Ok(None)
     }
 
     fn on_failure(&mut self, notify: Box<dyn Fn(u32) + Send>) {

@@ -258,7 +258,8 @@ pub(super) fn free(handle: MPI_Comm) -> Result<(), Fault> {
     let Machine { core, device, node, .. } = process.engine();
     node.leave(core, device.shm(), freed.id());
     core.free_comm(freed.id())?;
-    Ok(())
+    drop(process);
+    crate::dynamic::forget(handle)
 }
 
 api! {

@@ -1,5 +1,6 @@
 //! Chapter "environment": version, time, memory, start and end (MPI-5.0 §9.1, §9.2, §9.6, §11).
 
+use super::dynamic::join_parent;
 use crate::abi::*;
 use crate::arguments::*;
 use crate::boundary::describe;
@@ -50,7 +51,8 @@ api! {
     /// MPI-5.0 §11.2.1. The arguments are the program's own and stay as they are.
     fn MPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) {
         let _ = (argc, argv);
-        start::start(MPI_THREAD_SINGLE).map(|_| ())
+        start::start(MPI_THREAD_SINGLE)?;
+        join_parent()
     }
 
     /// MPI-5.0 §11.2.1. The level asked for is the level given, or a higher one that a session asked for
@@ -58,6 +60,7 @@ api! {
     fn MPI_Init_thread(argc: *mut c_int, argv: *mut *mut *mut c_char, required: c_int, provided: Out<c_int>) {
         let _ = (argc, argv);
         let level = start::start(required)?;
+        join_parent()?;
         provided.set("provided", level)
     }
 

@@ -46,6 +46,7 @@ use shared::Pointer;
 use std::ffi::{CString, c_int};
 use std::sync::{Arc, Mutex, MutexGuard};
 use sys::Errno;
+pub(crate) use sys::Scratch;
 use view::View;
 
 static FILES: Mutex<Table<MPI_File, Arc<File>>> = Mutex::new(Table::new());

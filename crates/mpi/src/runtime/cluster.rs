@@ -22,6 +22,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Where each process is, and what it offers.
 struct World {
+    first: ProcessId,
     /// The others' cards; ours too.
     cards: Vec<Card>,
     me: usize,
@@ -32,7 +33,7 @@ impl World {
     fn local(&self) -> Vec<ProcessId> {
         let here = self.cards[self.me].node;
         let ids = self.cards.iter().enumerate().filter(|(_, card)| card.node == here).map(|(id, _)| id);
-        ids.map(|id| ProcessId(id as u32)).collect()
+        ids.map(|rank| ProcessId(self.first.0 + rank as u32)).collect()
     }
 
     /// Messages between hosts set the pace. Made of the cards only, so the same at all.
@@ -69,6 +70,7 @@ pub(super) fn join(
     host: &Host,
     nodes: Option<Vec<u32>>,
     launcher: &mut dyn Launcher,
+    first: ProcessId,
 ) -> Result<Joined, Fault> {
     let (rank, count) = (launcher.rank(), launcher.size());
     let settings = Settings::from_environment()
@@ -86,24 +88,24 @@ pub(super) fn join(
     let key = key.as_deref().and_then(Key::from_hex).ok_or_else(|| {
         fault(MPI_ERR_OTHER, format_args!("the launcher has no key for connections of this job"))
     })?;
-    let world = World { cards: cards(launcher, count)?, me: rank as usize };
+    let world = World { first, cards: cards(launcher, count)?, me: rank as usize };
     let shm = attach(host, launcher, &world)?;
     let local = world.local();
     let fabric = world.fabric();
     let cpus_count = world.cards[world.me].cpus_count;
     let crowd = Crowd { ranks_count: local.len() as u32, cpus_count };
     let elsewhere =
-        world.cards.into_iter().enumerate().map(|(id, card)| (!is_in(&local, id)).then_some(card));
+        world.cards.into_iter().enumerate().map(|(rank, card)| (!is_in(&local, first, rank)).then_some(card));
     let tcp = wireup
-        .open(ProcessId(rank), key, elsewhere.collect(), FIRST_TCP_RAIL)
+        .open((first, ProcessId(first.0 + rank)), key, elsewhere.collect(), FIRST_TCP_RAIL)
         .map_err(failed("reach the other hosts"))?;
     let device = Composite::new(shm, tcp, local.len() as u32, cpus_count)
         .map_err(failed("wait for shared memory and sockets at once"))?;
     Ok(Joined { device, crowd, fabric })
 }
 
-fn is_in(local: &[ProcessId], id: usize) -> bool {
-    local.binary_search(&ProcessId(id as u32)).is_ok()
+fn is_in(local: &[ProcessId], first: ProcessId, rank: usize) -> bool {
+    local.binary_search(&ProcessId(first.0 + rank as u32)).is_ok()
 }
 
 /// A number for our host under a launcher that gives none: made of what two processes that can share memory
@@ -151,9 +153,10 @@ fn cards(launcher: &mut dyn Launcher, count: u32) -> Result<Vec<Card>, Fault> {
 /// Attaches to our host's segment.
 fn attach(host: &Host, launcher: &mut dyn Launcher, world: &World) -> Result<Shm, Fault> {
     let local = world.local();
-    let me = ProcessId(world.me as u32);
+    let me = ProcessId(world.first.0 + world.me as u32);
     let local_rank = local.iter().position(|&id| id == me).unwrap_or(0) as u32;
     let mut config = ShmConfig::new(local_rank, local.clone());
+    config.first = world.first;
     config.cpus_count = world.cards[world.me].cpus_count;
     let doing = "attach to this host's shared memory";
     if let Some(fd) = host.shared_segment().map_err(failed("take the launcher's shared segment"))? {

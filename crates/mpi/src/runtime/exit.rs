@@ -14,6 +14,11 @@ pub(super) fn launcher() -> MutexGuard<'static, Option<Box<dyn Launcher>>> {
     locked(&LAUNCHER)
 }
 
+/// Asks the launcher something; `None`: there is none.
+pub(crate) fn with_launcher<R>(question: impl FnOnce(&mut dyn Launcher) -> R) -> Option<R> {
+    launcher().as_mut().map(|launcher| question(&mut **launcher))
+}
+
 /// Ends the job: `MPI_Abort`, a fatal error, or a bug. Says why on standard error.
 pub(crate) fn abort(code: c_int, message: &str) -> ! {
     eprintln!("ayatori: {message}");

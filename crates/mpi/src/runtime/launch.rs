@@ -18,6 +18,7 @@ use super::cluster;
 use super::exit::exit_silently;
 use super::machine::{Clock, Machine};
 use super::net::Net;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A process in its job.
 pub(crate) struct Job {
@@ -27,6 +28,10 @@ pub(crate) struct Job {
     pub(crate) launcher: Option<Box<dyn Launcher>>,
     /// This process.
     pub(crate) id: ProcessId,
+    /// What it is one of.
+    pub(crate) world: WorldName,
+    /// The port where those wait who have started it (`MPI_Comm_spawn`).
+    pub(crate) parent: Option<String>,
     /// How many processes.
     pub(crate) count: u32,
     /// `MPI_APPNUM`, where a launcher says it.
@@ -34,6 +39,36 @@ pub(crate) struct Job {
     /// `MPI_UNIVERSE_SIZE`, where known.
     pub(crate) universe_size: Option<i32>,
 }
+
+/// What a world is called among worlds that may meet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorldName {
+    /// Its first process. Numbers are drawn at random, so that worlds which meet have different ones; that
+    /// two of 1,000 processes each have not happens once in a million times, and is noticed.
+    pub(crate) first: ProcessId,
+    /// A random number.
+    pub(crate) token: u64,
+}
+
+/// Numbers below belong to no world of more than one process, and to none that a launcher has started.
+const FIRST_MIN: u32 = 1 << 20;
+
+impl WorldName {
+    /// Before there is one.
+    pub(crate) const NONE: Self = Self { first: ProcessId(0), token: 0 };
+
+    /// That of all processes with the same text, which no other world has.
+    fn of(text: &str, count: u32) -> Self {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let token = hasher.finish();
+        let room = u64::from((1u32 << 31) - FIRST_MIN - count);
+        Self { first: ProcessId(FIRST_MIN + (token % room) as u32), token }
+    }
+}
+
+/// Where a launcher has put the port of those who have started this world.
+pub(crate) const PARENT_KEY: &str = "ayatori-parent";
 
 /// Joins the job this process was started in.
 pub(crate) fn join() -> Result<Job, Fault> {
@@ -62,13 +97,18 @@ pub(crate) fn join() -> Result<Job, Fault> {
 
 /// One process, started by nobody.
 fn alone() -> Result<Job, Fault> {
-    let id = ProcessId(0);
+    let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let world = WorldName::of(&format!("{boot} {} {moment:?}", std::process::id()), 1);
+    let id = world.first;
     let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
     let crowd = Crowd { ranks_count: 1, cpus_count: online_cpus_count() };
     Ok(Job {
-        machine: machine(id, 1, Net::Shm(device), crowd, fabric(crowd), gap_rule()?),
+        machine: machine((world.first, id), 1, Net::Shm(device), crowd, fabric(crowd), gap_rule()?),
         launcher: None,
         id,
+        world,
+        parent: None,
         count: 1,
         appnum: None,
         universe_size: Some(1),
@@ -78,23 +118,26 @@ fn alone() -> Result<Job, Fault> {
 fn by_launcher(host: &Host, mut launcher: Box<dyn Launcher>) -> Result<Job, Fault> {
     let gap = gap_rule()?;
     let (rank, count) = (launcher.rank(), launcher.size());
-    let id = ProcessId(rank);
+    let world = WorldName::of(launcher.job_name(), count);
+    let id = ProcessId(world.first.0 + rank);
     let nodes = nodes(host, &mut *launcher)?;
     let (device, crowd, fabric) =
         if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
             // The same at all processes, whatever CPUs each is bound to.
             let cpus_count = host.cpus_count.unwrap_or_else(online_cpus_count);
             let crowd = Crowd { ranks_count: count, cpus_count };
-            (Net::Shm(one_host(host, &mut *launcher)?), crowd, fabric(crowd))
+            (Net::Shm(one_host(host, &mut *launcher, world.first)?), crowd, fabric(crowd))
         } else {
-            let cluster::Joined { device, crowd, fabric } = cluster::join(host, nodes, &mut *launcher)?;
+            let cluster::Joined { device, crowd, fabric } =
+                cluster::join(host, nodes, &mut *launcher, world.first)?;
             let failed = device.failure_notice();
-            launcher.on_failure(Box::new(move |rank| failed(ProcessId(rank))));
+            launcher.on_failure(Box::new(move |rank| failed(ProcessId(world.first.0 + rank))));
             (Net::Composite(Box::new(device)), crowd, fabric)
         };
     let (appnum, universe_size) = (launcher.appnum(), launcher.universe_size());
-    let machine = machine(id, count, device, crowd, fabric, gap);
-    Ok(Job { machine, launcher: Some(launcher), id, count, appnum, universe_size })
+    let parent = launcher.given(PARENT_KEY).map_err(failed("ask who has started this process"))?;
+    let machine = machine((world.first, id), count, device, crowd, fabric, gap);
+    Ok(Job { machine, launcher: Some(launcher), id, world, parent, count, appnum, universe_size })
 }
 
 /// The host of each process, as the launcher tells. `None`: it does not.
@@ -107,10 +150,11 @@ fn nodes(host: &Host, launcher: &mut dyn Launcher) -> Result<Option<Vec<u32>>, F
 }
 
 /// All processes are here.
-fn one_host(host: &Host, launcher: &mut dyn Launcher) -> Result<Shm, Fault> {
+fn one_host(host: &Host, launcher: &mut dyn Launcher, first: ProcessId) -> Result<Shm, Fault> {
     let (rank, count) = (launcher.rank(), launcher.size());
     let source = segment(host, launcher)?;
-    let mut config = ShmConfig::new(rank, (0..count).map(ProcessId).collect());
+    let mut config = ShmConfig::new(rank, (first.0..first.0 + count).map(ProcessId).collect());
+    config.first = first;
     config.cpus_count = match host.cpus_count {
         Some(cpus) => cpus,
         // Bound to one CPU by a launcher that does not say what the others have: then each has its own.
@@ -153,10 +197,17 @@ fn gap_rule() -> Result<GapRule, Fault> {
     ayatori_launch::environment::gap_rule().map_err(|error| fault(MPI_ERR_OTHER, format_args!("{error}")))
 }
 
-fn machine(id: ProcessId, count: u32, device: Net, crowd: Crowd, fabric: Fabric, gap: GapRule) -> Machine {
+fn machine(
+    (first, id): (ProcessId, ProcessId),
+    count: u32,
+    device: Net,
+    crowd: Crowd,
+    fabric: Fabric,
+    gap: GapRule,
+) -> Machine {
     Machine {
         node: Node::new(crowd),
-        core: ayatori_core::Process::new(id, count, Config { gap, ..Config::default() }),
+        core: ayatori_core::Process::of_world(first, id, count, Config { gap, ..Config::default() }),
         device,
         clock: Clock::start(),
         selectors: Selectors::new(fabric),

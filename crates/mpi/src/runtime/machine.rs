@@ -1,17 +1,20 @@
 //! The core's process and the device it talks through, with what belongs to both.
 
+use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER};
 use crate::calls;
-use crate::fault::Fault;
+use crate::fault::{Fault, failed, fault};
 use crate::node::Node;
 use crate::operation::{Operation, Selectors};
 use ayatori_core::coll;
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::explain::Label;
-use ayatori_core::ids::CommId;
+use ayatori_core::ids::{CommId, ProcessId};
 use ayatori_core::process::CollectiveId;
 use ayatori_core::request::Posted;
 use ayatori_core::time;
-use ayatori_devices::shm::{Wait, WaitStep};
+use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
+use ayatori_devices::shm::{Shm, Wait, WaitStep};
+use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
 use std::time::{Duration, Instant};
 
 use super::net::Net;
@@ -94,6 +97,50 @@ pub(super) enum Left {
     Links,
     /// Messages are under way.
     Work,
+}
+
+/// Processes of other worlds.
+impl Machine {
+    /// Makes this process one that others can reach over TCP; how, is on its card. What it does with those of
+    /// its own world stays as it is.
+    pub(crate) fn meet_others(&mut self, first: ProcessId) -> Result<Card, Fault> {
+        let crowd = self.node.crowd();
+        if let Net::Shm(_) = self.device {
+            let settings = Settings::from_environment()
+                .map_err(|error| fault(MPI_ERR_OTHER, format_args!("cannot use the network: {error}")))?;
+            let wireup = Wireup::listen_here(settings).map_err(failed("listen for other processes"))?;
+            let key = Key::random().map_err(failed("draw a key"))?;
+            let me = self.core.me();
+            let tcp = wireup
+                .open((first, me), key, Vec::new(), FIRST_TCP_RAIL)
+                .map_err(failed("listen for other processes"))?;
+            // For a moment there is another device in its place, which nobody uses.
+            let placeholder = Net::Shm(Shm::alone(me).map_err(failed("make room for another device"))?);
+            let Net::Shm(shm) = std::mem::replace(&mut self.device, placeholder) else {
+                unreachable!("looked at above, with the machine in hand")
+            };
+            let device = Composite::new(shm, tcp, crowd.ranks_count, crowd.cpus_count)
+                .map_err(failed("wait for shared memory and sockets at once"))?;
+            self.device = Net::Composite(Box::new(device));
+            if let (Some(nap), Ok(other)) = (sleepers::nap(), self.device.nap()) {
+                nap.move_to(other);
+            }
+        }
+        match &self.device {
+            Net::Composite(device) => Ok(device.card(u64::from(std::process::id()), crowd.cpus_count)),
+            Net::Shm(_) => unreachable!("made above"),
+        }
+    }
+
+    /// From now on a process of another world can be talked to.
+    pub(crate) fn add_peer(&mut self, process: ProcessId, card: Card, key: Key) -> Result<(), Fault> {
+        match &mut self.device {
+            Net::Composite(device) => {
+                device.add_peer(process, card, key).map_err(failed("reach another job"))
+            }
+            Net::Shm(_) => Err(fault(MPI_ERR_INTERN, format_args!("this process has no sockets for others"))),
+        }
+    }
 }
 
 impl Machine {

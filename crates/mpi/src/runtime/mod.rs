@@ -15,7 +15,7 @@ mod cluster;
 pub(crate) mod engine;
 pub(crate) mod exit;
 pub(crate) mod helper;
-mod launch;
+pub(crate) mod launch;
 pub(crate) mod machine;
 pub(crate) mod mode;
 pub(crate) mod net;

@@ -105,10 +105,11 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
     attribute::set_job(job.universe_size, job.appnum);
     let handler = errhandler::handlers().initial;
     let mut process = state::process_in_any_phase();
-    process.join(job.id, job.machine);
+    process.join(job.id, job.world, job.parent, job.machine);
     helper::prepare(&mut process, job.count == 1);
-    let (world, only) = (Group::world(job.count), Group::single(job.id));
-    let rank = job.id.0;
+    crate::fault::set_first_process(job.world.first);
+    let (world, only) = (Group::consecutive(job.world.first, job.count), Group::single(job.id));
+    let rank = job.id.0 - job.world.first.0;
     calls::begin(process.engine().device.shm(), job.count);
     process
         .comms

@@ -1,0 +1,96 @@
+//! Groups that meet: processes that MPI starts, and jobs that connect (MPI-5.0 §11.8 to §11.10).
+//!
+//! Whatever brings two groups together, a port does: `MPI_Comm_spawn` opens one, the launcher tells its name
+//! to those it starts, and `MPI_Init` there calls it. The leaders exchange what is to be known of the members
+//! (core's `introduction`), each tells its group, and when all know all they make an inter-communicator as any
+//! two groups do (core's `icomm_inter_of_groups`).
+//!
+//! Processes of different worlds talk over TCP, also on one host; inside each world nothing changes. A process
+//! that first meets others gets the sockets for that then, so that it costs those nothing who never do.
+//!
+//! While a leader waits for the other one it makes progress itself and looks at its sockets at intervals.
+
+pub(crate) mod meet;
+pub(crate) mod names;
+pub(crate) mod ports;
+pub(crate) mod spawn;
+
+use crate::abi::{MPI_COMM_NULL, MPI_Comm};
+use crate::comm::Comm;
+use crate::fault::Fault;
+use crate::runtime::exit::with_launcher;
+use crate::state::process;
+use crate::why::{self, Waits};
+use ayatori_core::group::Group;
+use ayatori_core::ids::CommId;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// The intercommunicator with those who have started this process; 0: none have, or it is gone.
+static PARENT: AtomicUsize = AtomicUsize::new(0);
+/// Others have started this process, and the launcher takes the two worlds for connected.
+static IS_CONNECTED: AtomicBool = AtomicBool::new(false);
+/// Under this name in its key-value space the launcher hears that a process is connected to its own world
+/// only.
+const APART_KEY: &str = ayatori_launch::environment::KEY_OF_APART;
+
+/// The intercommunicator with those who have started this process, or the null handle.
+pub(crate) fn parent() -> MPI_Comm {
+    match PARENT.load(Ordering::Acquire) {
+        0 => MPI_COMM_NULL,
+        handle => MPI_Comm(handle),
+    }
+}
+
+/// Those who have started this process are met.
+pub(crate) fn set_parent(comm: MPI_Comm) {
+    PARENT.store(comm.0, Ordering::Release);
+    IS_CONNECTED.store(true, Ordering::Release);
+}
+
+/// A communicator is gone. If it was the last one with a process of another world, the launcher is told: what
+/// ends the others does not end this world from now on (MPI-5.0 §11.10.4).
+pub(crate) fn forget(comm: MPI_Comm) -> Result<(), Fault> {
+    let _ = PARENT.compare_exchange(comm.0, 0, Ordering::AcqRel, Ordering::Relaxed);
+    if !IS_CONNECTED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let mut process = process()?;
+    let world = Group::clone(process.engine().core.comm(CommId::WORLD)?.group());
+    let is_stranger = |member| world.rank_of(member).is_none();
+    let has_stranger = |comm: &Comm| {
+        let shape = comm.shape();
+        shape.group.iter().chain(shape.remote.iter().flat_map(Group::iter)).any(is_stranger)
+    };
+    if !process.comms.iter().any(has_stranger) && IS_CONNECTED.swap(false, Ordering::AcqRel) {
+        drop(process);
+        // One that does not know this word goes on taking them for connected.
+        let _ = with_launcher(|client| client.put(APART_KEY, "1"));
+    }
+    Ok(())
+}
+
+/// How long a leader sleeps between two looks at its sockets: a sixteenth of what it has waited, within these.
+const LOOK_MIN: Duration = Duration::from_micros(50);
+const LOOK_MAX: Duration = Duration::from_millis(4);
+
+/// Looks until something comes of it, and makes progress meanwhile.
+fn poll_until<R>(
+    waits_for: &'static str,
+    mut look: impl FnMut() -> Result<Option<R>, Fault>,
+) -> Result<R, Fault> {
+    let begin = Instant::now();
+    let mut asleep = None;
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        {
+            let mut process = process()?;
+            process.progress();
+            why::answer_if_asked(&mut process, Waits::Other(waits_for), asleep);
+        }
+        asleep.get_or_insert_with(Instant::now);
+        std::thread::sleep((begin.elapsed() / 16).clamp(LOOK_MIN, LOOK_MAX));
+    }
+}
