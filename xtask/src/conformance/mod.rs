@@ -7,6 +7,7 @@
 mod abi;
 pub(crate) mod errors;
 mod imb;
+mod mpi4py;
 mod mpich;
 mod osu;
 pub(crate) mod programs;
@@ -42,6 +43,8 @@ enum Suite {
     Osu(ForeignOptions<Osu>),
     /// MPICH's own tests, test/mpi, judged against conformance/mpich.toml. --ranks: the most ranks a run may want.
     Mpich(ForeignOptions<MpichSuite>),
+    /// mpi4py's own tests, from the Python package index, judged against conformance/mpi4py.toml. --only: modules.
+    Mpi4py(CommonOptions),
     /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
     MpichAbi(CommonOptions),
 }
@@ -253,6 +256,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Suite::Imb(options) => imb::run(options),
         Suite::Osu(options) => osu::run(options),
         Suite::Mpich(options) => mpich::run(options),
+        Suite::Mpi4py(common) => mpi4py::run(common),
         Suite::MpichAbi(common) => abi::run(common),
     }
 }
