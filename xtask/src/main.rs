@@ -46,7 +46,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Write mpi.h and conformance/ledger from the tables in crates/mpi/abi.
-    Abi,
+    Abi(abi::Options),
     /// Build and install the library, the headers, the wrappers and the command under a prefix.
     Install(stage::InstallOptions),
     /// Build one wheel for pip: library, wrappers, command, Python module.
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
 
 fn run(command: &Command) -> anyhow::Result<()> {
     match command {
-        Command::Abi => abi::run(),
+        Command::Abi(options) => abi::run(options),
         Command::Install(options) => stage::install(options),
         Command::Wheel(options) => wheel::run(options),
         Command::Fortran(options) => fortran::run(options),
