@@ -12,7 +12,8 @@ static void use_inter(MPI_Comm inter, int local_size, int remote_size)
     OK(MPI_Comm_size(inter, &size));
     OK(MPI_Comm_remote_size(inter, &remote));
     OK(MPI_Comm_rank(inter, &rank));
-    CHECK(inter_flag && size == local_size && remote == remote_size, "an inter-communicator of %d and %d", size, remote);
+    CHECK(inter_flag, "an intra-communicator");
+    CHECK(size == local_size && remote == remote_size, "groups of %d and %d", size, remote);
     int sum = 0, one = 1;
     OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, inter));
     CHECK(sum == remote_size, "%d remote processes", sum);
@@ -79,14 +80,13 @@ static void wrong(void)
     FAILS(MPI_Comm_join(-1, &inter), MPI_ERR_ARG);
 }
 
-/* Two processes that have a socket: here a pair in each, of which one end goes to the other by a port's way. */
+/* A socket whose other end is closed: an error, and no hang. */
 static void join(void)
 {
     int pair[2];
     MPI_Comm inter;
     OK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
     close(pair[1]);
-    /* The other end is closed: an error, and no hang. */
     int code = MPI_Comm_join(pair[0], &inter);
     CHECK(code != MPI_SUCCESS, "joined to nobody");
     close(pair[0]);

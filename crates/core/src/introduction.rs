@@ -1,22 +1,22 @@
-//! How the members of two groups that cannot talk to each other learn of each other, so that they can (MPI-5.0
-//! §11.9): their leaders exchange what is to be known over a stream that somebody else has made.
+//! How the members of two groups that cannot talk to each other learn of each other (MPI-5.0 §11.9): their
+//! leaders exchange what is to be known over a stream that somebody else has made.
 //!
 //! ```text
-//!            open                  others' table            own group knows them       the others do, too
-//!   (begin) ──────► Telling ────────────────────► Judging ─────────────────────► Ready ──────────────────► Made
-//!                      └──────────── refused, closed, nonsense: Failed ───────────┘
+//!   Telling -- the others' table has come --> Judging -- our group knows them --> Ready -- they, too --> Made
+//!   all but Made -- refused, closed, nonsense --> Failed
 //! ```
 //!
 //! A machine without I/O, the same at both sides. Its owner moves bytes ([`Introduction::handle_bytes`],
-//! [`Introduction::poll_transmit`]) and makes the other group's members known in its own between `Judging` and
-//! `Ready`. A side that is [`Stage::Made`] knows that the members of *both* groups know each other; then they
-//! make their communicator as any two groups do ([`Process::icomm_inter_of_groups`]). If the stream breaks
-//! while the last word is under way, one side may be `Made` and the other `Failed`: its members then fail to
-//! meet, which the making of the communicator reports.
+//! [`Introduction::poll_transmit`]) and makes the other group's members known in its own while the stage is
+//! `Judging`. A side that is [`Stage::Made`] knows that the members of *both* groups know each other; then
+//! they make their communicator as any two groups do ([`Process::icomm_inter_of_groups`]). If the stream
+//! breaks while the last word is under way, one side may be `Made` and the other `Failed`: its members then
+//! fail to meet, which the making of the communicator reports.
 //!
 //! ```text
-//!   message:  length of the rest u32 | kind u8 | …
-//!     1 table:   token 32 bytes | leader u32 | count u32 | members: process u32 | world u64 | card length u16 | card
+//!   message:  length of the rest u32 | kind u8 | rest
+//!     1 table:   token 32 bytes | leader u32 | count u32 | members
+//!                member: process u32 | world u64 | length u16 | card
 //!     2 ready
 //!     3 refused: code u32
 //! ```

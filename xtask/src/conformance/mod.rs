@@ -43,7 +43,8 @@ enum Suite {
     Osu(ForeignOptions<Osu>),
     /// MPICH's own tests, test/mpi, judged against conformance/mpich.toml. --ranks: the most ranks a run may want.
     Mpich(ForeignOptions<MpichSuite>),
-    /// mpi4py's own tests, from the Python package index, judged against conformance/mpi4py.toml. --only: modules.
+    /// mpi4py's own tests, from the Python package index, judged against conformance/mpi4py.toml.
+    /// --only: its modules.
     Mpi4py(CommonOptions),
     /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
     MpichAbi(CommonOptions),

@@ -2,7 +2,7 @@
 //! §11.9.2). What comes of it is a stream between two who have proved to each other that they know the name;
 //! what they say over it is core's `introduction`.
 //!
-//! A name has the addresses and a key, drawn for this port alone: `ayatori1;KEY;ADDRESS,PORT;ADDRESS,PORT…`.
+//! A name has the addresses and a key, drawn for this port alone: `ayatori1;KEY;ADDRESS,PORT;...`.
 //! Who knows it may call, so it is as secret as a password. The handshake is that of the rails.
 //!
 //! Nothing here blocks: owners call again while they wait.

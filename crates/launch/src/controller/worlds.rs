@@ -2,10 +2,10 @@
 //! process that this launcher starts and that ends with it.
 //!
 //! ```text
-//!   rank ──mcmd=spawn──► launcher ──Spec──► launcher of the new world ──► its ranks
-//!                            ◄── Started, or Failed ──┘    prints for them, ends them
-//!                            ◄── Ask ──  Answer ──►        the names are the first launcher's
-//!                            ◄── Apart                     nobody there is connected to others any more
+//!   rank -- mcmd=spawn --> launcher -- Spec --> launcher of the new world --> its ranks
+//!                             <-- Started, or Failed --
+//!                             <-- Ask --  -- Answer -->    the names are the first launcher's
+//!                             <-- Apart --                 nobody there is connected to others any more
 //! ```
 //!
 //! A job is over when its worlds are. One that fails ends those that started it, and they end it, unless all

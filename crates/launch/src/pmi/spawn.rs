@@ -162,7 +162,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse_undoes_emit(parts in proptest::collection::vec(part(), 1..4), key in "[a-z]{1,9}", value in text()) {
+        fn parse_undoes_emit(
+            parts in proptest::collection::vec(part(), 1..4),
+            key in "[a-z]{1,9}",
+            value in text(),
+        ) {
             let bytes = emit(&parts, &[(&key, &value)]).unwrap();
             let mut rest = &bytes[..];
             for (at, part) in parts.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator, a session or the process.
-//! A message takes its communicator's buffer, if that has one, else that of the session that its communicator
+//! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator, a session or the
+//! process. A message takes its communicator's buffer, if that has one, else that of the session that its communicator
 //! comes from, else that of the process. With `MPI_BUFFER_AUTOMATIC` the memory is ours,
 //! as much as there is need of.
 //!

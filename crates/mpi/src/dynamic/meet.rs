@@ -1,9 +1,9 @@
 //! Two groups get to know each other. See the [folder's docs](super).
 //!
 //! ```text
-//!   members: card ──gather──► leader ══ introduction ══ leader of the others
-//!   members ◄──broadcast── the others' cards and a key;  ──gather──► all have them ══ ready ══
-//!   members ◄──broadcast── that the others have ours
+//!   members: card -- gather --> leader == introduction == leader of the others
+//!   members <-- broadcast -- the others' cards and a key;  -- gather --> all have them == ready ==
+//!   members <-- broadcast -- that the others have ours
 //! ```
 //!
 //! Whatever fails at a leader is broadcast, so that no member waits for it.

@@ -2,11 +2,12 @@
 //!
 //! Whatever brings two groups together, a port does: `MPI_Comm_spawn` opens one, the launcher tells its name
 //! to those it starts, and `MPI_Init` there calls it. The leaders exchange what is to be known of the members
-//! (core's `introduction`), each tells its group, and when all know all they make an inter-communicator as any
-//! two groups do (core's `icomm_inter_of_groups`).
+//! (core's `introduction`), each tells its group, and when all know all they make an inter-communicator as
+//! any two groups do (core's `icomm_inter_of_groups`).
 //!
-//! Processes of different worlds talk over TCP, also on one host; inside each world nothing changes. A process
-//! that first meets others gets the sockets for that then, so that it costs those nothing who never do.
+//! Processes of different worlds talk over TCP, also on one host; inside each world nothing changes. A
+//! process that first meets others gets the sockets for that then, so that it costs those nothing who never
+//! do.
 //!
 //! While a leader waits for the other one it makes progress itself and looks at its sockets at intervals.
 
@@ -70,7 +71,8 @@ pub(crate) fn forget(comm: MPI_Comm) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How long a leader sleeps between two looks at its sockets: a sixteenth of what it has waited, within these.
+/// How long a leader sleeps between two looks at its sockets: a sixteenth of what it has waited, within
+/// these.
 const LOOK_MIN: Duration = Duration::from_micros(50);
 const LOOK_MAX: Duration = Duration::from_millis(4);
 

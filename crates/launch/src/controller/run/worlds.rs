@@ -1,5 +1,5 @@
-//! What the controller does for worlds that ranks have started, and for the launcher that has started this one:
-//! see `controller/worlds.rs`.
+//! What the controller does for worlds that ranks have started, and for the launcher that has started this
+//! one: see `controller/worlds.rs`.
 
 use super::{Controller, FIRST, FIRST_WORLD, Way, job_id, place, watch};
 use crate::controller::worlds::{NameAsker, Word, World, spec_of, take_over};
@@ -12,7 +12,8 @@ use rustix::event::epoll;
 use signal_hook::consts::{SIGKILL, SIGTERM};
 use std::time::Instant;
 
-/// What this program does when it was started to run a world ([`WORLD_NAME`](super::WORLD_NAME)): runs it. The exit code.
+/// What this program does when it was started to run a world ([`NAME`](crate::controller::WORLD_NAME)):
+/// runs it. The exit code.
 ///
 /// # Errors
 /// As [`run`].
