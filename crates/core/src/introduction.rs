@@ -2,7 +2,7 @@
 //! leaders exchange what is to be known over a stream that somebody else has made.
 //!
 //! ```text
-//!   Telling -- the others' table has come --> Judging -- our group knows them --> Ready -- they, too --> Made
+//!   Telling -- the others' table comes --> Judging -- ours know them --> Ready -- they know ours --> Made
 //!   all but Made -- refused, closed, nonsense --> Failed
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! Chapter "buffered": memory for buffered sends (MPI-5.0 §3.6), of a communicator, a session or the
-//! process. A message takes its communicator's buffer, if that has one, else that of the session that its communicator
-//! comes from, else that of the process. With `MPI_BUFFER_AUTOMATIC` the memory is ours,
-//! as much as there is need of.
+//! process. A message takes its communicator's buffer, if that has one, else that of the session that its
+//! communicator comes from, else that of the process. With `MPI_BUFFER_AUTOMATIC` the memory is ours, as much
+//! as there is need of.
 //!
 //! `MPI_Comm_free` detaches the communicator's buffer, and `MPI_Session_finalize` the session's, once its
 //! messages have left.
