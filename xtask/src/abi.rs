@@ -62,9 +62,9 @@ fn page(root: &Path, functions: &[table::Function], implemented: &BTreeSet<&str>
     };
     let programs: Vec<_> = programs.into_iter().map(|(name, text)| (name, words_of(&text))).collect();
     let mut text = String::from(
-        "# Functions of MPI\n\nWritten by `cargo xtask abi --page`: every function of the ABI, and our own test \
-         programs in\n`conformance/` that call it (three at most). What other people's suites call is not \
-         listed.\n",
+        "# Functions of MPI\n\nWritten by `cargo xtask abi --page`: every function of the ABI, and our \
+         own test programs in\n`conformance/` that call it (three at most). What other people's suites call \
+         is not listed.\n",
     );
     let mut chapter = "";
     for function in functions {
