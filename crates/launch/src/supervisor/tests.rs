@@ -45,7 +45,7 @@ impl Job {
                 Action::Say(line) => self.said.push(line),
                 Action::Signal(signal) => self.signals.push(signal),
                 Action::Finish(is_early) => assert_eq!(self.finish.replace(is_early), None),
-                Action::Pmi(..) => {}
+                Action::Pmi(..) | Action::Spawn(..) | Action::Name(..) | Action::Apart => {}
             }
         }
     }

@@ -149,7 +149,7 @@ fn begin(side: Side, members: Vec<Member>, leader: Rank) -> Result<(Talk, Found)
     let token = Key::random().map_err(crate::fault::failed("draw a key"))?.to_bytes();
     let is_acceptor = matches!(side, Side::Accept(_));
     let mut stream = match side {
-        Side::Accept(port) => poll_until("another group at its port", || Ok(ports::look(&port)?))?,
+        Side::Accept(port) => poll_until("another group at its port", || ports::look(&port))?,
         Side::Connect(name) => {
             let settings = settings()?;
             let mut call = Call::new(name, &settings);
