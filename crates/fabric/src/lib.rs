@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod ansible;
 pub mod broadcast;
 pub mod check;
 pub mod deadlock;

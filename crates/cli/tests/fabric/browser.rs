@@ -32,7 +32,7 @@ pub(crate) fn installed() -> Option<&'static str> {
 }
 
 /// Says that a check is skipped; `cargo xtask test` lists it in its summary.
-fn skip(what: &str) {
+pub(super) fn skip(what: &str) {
     eprintln!("skipped: {what}");
     let Some(path) = std::env::var_os("AYATORI_SKIPS") else { return };
     let mut list =

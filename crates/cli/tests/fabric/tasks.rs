@@ -1,5 +1,6 @@
 //! What a person sees of `plan check`, `plan prime` and `lab` when something is missing or wrong.
 
+use super::browser::skip;
 use super::{ayatori, machine, text};
 use std::path::Path;
 
@@ -234,4 +235,19 @@ fn a_plan_is_continued_from_the_one_in_use() {
     let output = ayatori(&["plan", old.to_str().unwrap(), "--from", not.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("is not a plan.json"), "{}", text(&output.stderr));
+}
+
+/// Where `ansible-playbook` is installed, it reads what is written.
+#[test]
+fn ansible_takes_the_playbook() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().to_str().unwrap().to_owned();
+    assert!(ayatori(&["plan", &torus(), "--out", &out]).status.success());
+    let program = std::env::var("ANSIBLE_PLAYBOOK").unwrap_or_else(|_| "ansible-playbook".into());
+    let playbook = ["-i", "ansible/inventory.yml", "--syntax-check", "ansible/apply.yml"];
+    let mut command = std::process::Command::new(&program);
+    match command.args(playbook).current_dir(&out).env("HOME", &out).output() {
+        Ok(output) => assert!(output.status.success(), "{}", text(&output.stderr)),
+        Err(_) => skip("the playbook's syntax: no ansible-playbook (pip install ansible-core)"),
+    }
 }

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Component, Path};
 
 use anyhow::{Context as _, bail};
+use ayatori_fabric::ansible;
 use ayatori_fabric::dialect::{ConfigFile, by_name};
 use ayatori_fabric::host;
 use ayatori_fabric::plan::Plan;
@@ -70,6 +71,7 @@ fn all(plan: &Plan) -> anyhow::Result<Vec<ConfigFile>> {
     files.extend(host::priming(plan));
     files.push(host::boot_unit(plan));
     files.push(host::names(plan));
+    files.extend(ansible::files(plan));
     let plan_json = serde_json::to_string_pretty(plan).context("writing the plan as JSON")? + "\n";
     files.push(ConfigFile { name: "plan.json".into(), text: plan_json, executable: false });
     Ok(files)
