@@ -103,7 +103,10 @@ static int predefined(int keyval, void *value, void *result)
     static int flavors[] = {MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_DYNAMIC,
                             MPI_WIN_FLAVOR_SHARED};
     static int models[] = {MPI_WIN_UNIFIED, MPI_WIN_SEPARATE};
-    int number = *(int *)value, *found;
+    int *found;
+    /* The base of a window is an address, not one of a number. */
+    if (keyval == A_MPI_WIN_BASE) return 0;
+    int number = *(int *)value;
     switch (keyval) {
     case A_MPI_HOST:
         host = out_rank(number);
