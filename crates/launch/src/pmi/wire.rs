@@ -100,7 +100,8 @@ pub struct Line<'a> {
     rest: &'a str,
 }
 
-/// Fields that take the rest of the line, spaces included. They stand last.
+/// Fields that take the rest of the line, spaces included. They stand last, but in what Intel MPI's Hydra
+/// answers where all is well: `rc=0 msg=success value=…`.
 const TAIL_FIELDS: [&str; 2] = ["msg", "message"];
 
 impl<'a> Line<'a> {
@@ -141,6 +142,7 @@ impl<'a> Line<'a> {
 
     fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let mut rest = self.rest;
+        let is_success = rest.starts_with("rc=0 ");
         std::iter::from_fn(move || {
             rest = rest.trim_start_matches(' ');
             if rest.is_empty() {
@@ -149,7 +151,7 @@ impl<'a> Line<'a> {
             let is_tail =
                 TAIL_FIELDS.iter().any(|f| rest.strip_prefix(f).is_some_and(|r| r.starts_with('=')));
             let (word, after) = match rest.split_once(' ') {
-                Some(split) if !is_tail => split,
+                Some(split) if !is_tail || is_success => split,
                 _ => (rest, ""),
             };
             rest = after;

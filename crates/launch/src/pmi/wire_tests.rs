@@ -25,7 +25,7 @@ fn requests_are_the_bytes_mpich_sends() {
 
 #[test]
 fn replies_recorded_from_hydra_are_understood() {
-    let recorded: [(&[u8], Reply<'_>); 6] = [
+    let recorded: [(&[u8], Reply<'_>); 7] = [
         (
             b"cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=2\n",
             Reply::Init { version: 1, subversion: 2 },
@@ -35,6 +35,8 @@ fn replies_recorded_from_hydra_are_understood() {
             Reply::Maxes { kvsname_max: 256, keylen_max: 64, vallen_max: 1024 },
         ),
         (b"cmd=get_result rc=0 value=(vector,(0,1,2))\n", Reply::Value("(vector,(0,1,2))")),
+        // Intel MPI 2021.18.
+        (b"cmd=get_result rc=0 msg=success value=/proc/7/fd/13\n", Reply::Value("/proc/7/fd/13")),
         (b"cmd=get_result rc=1\n", Reply::Failed { answer: Answer::Get, rc: 1, msg: None }),
         (b"cmd=barrier_out tag=0\n", Reply::Done(Answer::Barrier)),
         (
