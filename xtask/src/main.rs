@@ -16,6 +16,7 @@ mod fuzz_decoders;
 mod instructions;
 mod killtest;
 mod lab_test;
+mod launchers;
 mod mutants;
 mod net_test;
 mod nightly;
@@ -73,6 +74,8 @@ enum Command {
     Killtest(killtest::Options),
     /// Start jobs that hang and check what `ayatori why` says of them.
     WhyTest(why_test::Options),
+    /// Run programs under Slurm, PRRTE, Open MPI's mpirun, Hydra and ours; writes conformance/launchers.md.
+    Launchers(launchers::Options),
     /// Run the protocol engine in random worlds with faults.
     Fuzz(fuzz::Options),
     /// libFuzzer on everything that reads bytes from outside (needs nightly).
@@ -122,6 +125,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Instructions(options) => instructions::run(options),
         Command::Killtest(options) => killtest::run(options),
         Command::WhyTest(options) => why_test::run(options),
+        Command::Launchers(options) => launchers::run(options),
         Command::Fuzz(options) => fuzz::run(options),
         Command::FuzzDecoders(options) => fuzz_decoders::run(options),
         Command::Mutants(options) => mutants::run(options),
