@@ -245,13 +245,14 @@ impl Rma {
 
     /// Whether a request waits for what others do at windows.
     pub(crate) fn is_awaiting(&self) -> bool {
-        self.windows.iter().flatten().any(|window| !window.waiters.is_empty())
+        self.windows.iter().flatten().any(|window| !window.waiters.is_empty() || window.tested.is_some())
     }
 
     /// For whom requests wait.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = ProcessId> {
         self.windows.iter().flatten().flat_map(|window| {
-            let missing = window.waiters.iter().flat_map(|(_, wants)| window.missing(wants));
+            let wants = window.waiters.iter().map(|(_, wants)| wants).chain(&window.tested);
+            let missing = wants.flat_map(|wants| window.missing(wants));
             missing.filter_map(|rank| window.group.process(rank))
         })
     }

@@ -25,6 +25,8 @@ pub(crate) struct Window {
     locks: Locks,
     /// Requests that wait for something to happen here.
     pub(crate) waiters: Vec<(RequestId, Wants)>,
+    /// What was tested for last, and has not come.
+    pub(crate) tested: Option<Wants>,
     /// The sums of the peers' counts.
     pub(crate) pending_count: u64,
     pub(crate) unflushed_count: u64,
@@ -108,6 +110,7 @@ impl Window {
             peers,
             locks: Locks::default(),
             waiters: Vec::new(),
+            tested: None,
             pending_count: 0,
             unflushed_count: 0,
         }

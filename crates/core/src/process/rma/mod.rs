@@ -372,7 +372,12 @@ impl Process {
 
     /// Whether all of these have ended their access; then that is used up (`MPI_Win_test`).
     pub fn window_test(&mut self, window: WindowId, ranks: Vec<Rank>) -> Result<bool, Error> {
-        self.rma.get_mut(window)?.settle(&Wants::Completes(ranks)).transpose().map(|over| over.is_some())
+        let of = self.rma.get_mut(window)?;
+        let wants = Wants::Completes(ranks);
+        let over = of.settle(&wants);
+        // Who asks again and again waits, too: a member that has given us up is to tell us so.
+        of.tested = over.is_none().then_some(wants);
+        over.transpose().map(|over| over.is_some())
     }
 
     /// A request that is over when `wants` has come.
