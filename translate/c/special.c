@@ -54,6 +54,27 @@ int PMPI_Open_port(MPI_Info info, char *port_name)
 }
 ALIAS(MPI_Open_port)
 
+/* A status of the caller's has the caller's layout: its fields are read and written as they are. */
+#define STATUS_FIELD(getter, setter, field, argument) \
+    int P##getter(const MPI_Status *status, int *argument) \
+    { \
+        if (!status || !argument) return MPI_ERR_ARG; \
+        *argument = status->field; \
+        return MPI_SUCCESS; \
+    } \
+    ALIAS(getter) \
+    int P##setter(MPI_Status *status, int argument) \
+    { \
+        if (!status) return MPI_ERR_ARG; \
+        status->field = argument; \
+        return MPI_SUCCESS; \
+    } \
+    ALIAS(setter)
+
+STATUS_FIELD(MPI_Status_get_error, MPI_Status_set_error, MPI_ERROR, error)
+STATUS_FIELD(MPI_Status_get_source, MPI_Status_set_source, MPI_SOURCE, source)
+STATUS_FIELD(MPI_Status_get_tag, MPI_Status_set_tag, MPI_TAG, tag)
+
 /* Sizes of arrays. */
 
 size_t peers_of(a_handle comm)
