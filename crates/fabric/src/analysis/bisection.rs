@@ -25,16 +25,18 @@ pub struct Bisection {
     pub is_exact: bool,
 }
 
-/// The bisection of a network's switches that take part.
-pub(crate) fn bisection(network: &Network) -> Bisection {
+/// The bisection of a network's switches that take part, and by switch whether it is on the one side of it.
+pub(crate) fn bisected(network: &Network) -> (Bisection, Vec<bool>) {
     let switches: Vec<u32> = network.alive().collect();
+    let mut is_right = vec![false; network.switch_count()];
     if network.sources().count() < 2 {
-        return Bisection { is_exact: true, ..Bisection::default() };
+        return (Bisection { is_exact: true, ..Bisection::default() }, is_right);
     }
     let cut = Cut::new(network, switches);
     let (side, is_exact) =
         if cut.switches.len() <= EXACT_SWITCHES_MAX { (cut.exact(), true) } else { (cut.improved(), false) };
-    Bisection { bits_per_s: cut.width(&side), link_count: cut.links(&side), is_exact }
+    cut.switches.iter().zip(&side).for_each(|(&switch, &side)| is_right[switch as usize] = side);
+    (Bisection { bits_per_s: cut.width(&side), link_count: cut.links(&side), is_exact }, is_right)
 }
 
 struct Cut<'a> {

@@ -54,6 +54,9 @@ pub enum Routing {
 /// How sources share VLANs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
+    /// One VLAN for every source switch, as the paper, and more by host port where that makes the busiest
+    /// link less busy. Says what its choice of routes is held against: a bound that no routes can pass.
+    Balanced,
     /// The paper's: one VLAN for every source switch; those whose trees are the same share it.
     PerSource,
     /// Choose among equally good trees so that as many sources as possible share.
@@ -91,7 +94,7 @@ impl Default for PlanOptions {
     fn default() -> PlanOptions {
         PlanOptions {
             routing: Routing::Auto,
-            grouping: Grouping::PerSource,
+            grouping: Grouping::Balanced,
             dimension_order: Vec::new(),
             tagging: TaggingOption::Auto,
             // VLAN 1 is every switch's default; the paper's figure 2 begins at 101.
@@ -117,9 +120,10 @@ pub(super) fn options(section: Section<'_>) -> Result<PlanOptions> {
     let first_vlan = s.count("first_vlan", 2..=u64::from(VlanId::MAX))?;
     let options = PlanOptions {
         routing: s.choice("routing", &names)?.map_or(default.routing, |index| ROUTINGS[index].1),
-        grouping: match s.choice("vlans", &["per-source", "fewest"])? {
-            Some(1) => Grouping::Fewest,
-            _ => Grouping::PerSource,
+        grouping: match s.choice("vlans", &["balanced", "per-source", "fewest"])? {
+            Some(1) => Grouping::PerSource,
+            Some(2) => Grouping::Fewest,
+            _ => Grouping::Balanced,
         },
         dimension_order: order.map_or(Vec::new(), |order| order.value.iter().map(|&d| d as usize).collect()),
         tagging: match s.choice("tagging", &["auto", "switch", "host"])? {

@@ -360,10 +360,17 @@ pub struct Figures {
     pub mean_switches: f64,
     /// Mean length of routes, in links, over that of shortest paths.
     pub stretch: f64,
-    /// Least bandwidth between two halves.
+    /// Least bandwidth between two halves: the cabling's own, whatever the routes.
     pub bisection: Bisection,
+    /// What crosses between the same halves in each direction, bit/s, when one flow from each host
+    /// interface to each other goes as fast as the busiest of the channels there allows: the routes' own.
+    pub bisection_routed_bits_per_s: u64,
+    /// Links that no flow crosses.
+    pub idle_link_count: usize,
     /// Flows on the busiest channel, for its rate.
     pub link_load_max: u64,
+    /// What no routes have less of there, by linear programming duality (`vlan/balance/bound.rs`).
+    pub link_load_least: f64,
     /// That channel; `None` without links.
     pub busiest: Option<BusiestLink>,
     /// Flows on a channel that is used at all, mean.

@@ -2,13 +2,14 @@
 
 use std::net::Ipv4Addr;
 
-use crate::analysis::bisection::bisection;
+use crate::analysis::bisection::bisected;
 use crate::broadcast;
 use crate::description::{DescriptionError, Machine};
 use crate::dialect::capabilities_of;
 use crate::graph::{HostId, LinkId, SwitchId};
 use crate::plan::*;
 
+use super::balance::{least_flows, least_pressure};
 use super::choose::{Chosen, Judged};
 use super::evaluation::{Witness, channel_switches, cycle};
 use super::in_use::InUse;
@@ -45,7 +46,7 @@ pub(super) fn assign(
         switches: Vec::new(),
         hosts,
         priming: Priming::default(),
-        figures: figures(machine, network, judged),
+        figures: figures(machine, network, judged, failures.is_empty()),
         verdicts: Verdicts::default(),
         choice,
     };
@@ -439,7 +440,7 @@ fn plug(
     }
 }
 
-fn figures(machine: &Machine, network: &Network, judged: &Judged) -> Figures {
+fn figures(machine: &Machine, network: &Network, judged: &Judged, is_whole: bool) -> Figures {
     let evaluation = &judged.evaluation;
     let busiest = evaluation.busiest(network);
     let flow_count = network.shortest().flow_count;
@@ -449,12 +450,22 @@ fn figures(machine: &Machine, network: &Network, judged: &Judged) -> Figures {
     let price = |model: Option<f64>| model.unwrap_or(0.0);
     let switches: f64 = machine.graph.switches().map(|id| price(machine.switch_model(id).price)).sum();
     let has_price = machine.cable_price.is_some() || machine.switch_models.iter().any(|m| m.price.is_some());
+    let (bisection, side) = bisected(network);
+    let least = busiest.map_or(0.0, |(channel, flows)| {
+        // One plan of many, for a failure: a quick bound will do.
+        let found = if is_whole { flows } else { 0 };
+        least_flows(network, least_pressure(network, found), network.rate(channel.link().0))
+    });
+    let is_idle = |link: &&LinkPlan| evaluation.flows[2 * link.id.index()..][..2] == [0, 0];
     Figures {
         vlan_count_min: judged.solution.vlan_count_min,
         diameter_switches: evaluation.diameter_switches,
         mean_switches: 1.0 + mean(evaluation.hops),
         stretch: evaluation.stretch(),
-        bisection: bisection(network),
+        bisection,
+        bisection_routed_bits_per_s: routed_across(network, &evaluation.flows, &side),
+        idle_link_count: links(machine).iter().filter(is_idle).count(),
+        link_load_least: least,
         link_load_max: busiest.map_or(0, |(_, flows)| flows),
         busiest: busiest.map(|(channel, _)| {
             let (link, from, to) = channel_switches(network, channel);
@@ -469,6 +480,26 @@ fn figures(machine: &Machine, network: &Network, judged: &Judged) -> Figures {
         cable_count,
         price: has_price.then(|| switches + cable_count as f64 * price(machine.cable_price)),
     }
+}
+
+/// What crosses from one side to the other in the direction that is worse off, bit/s, if all flows are as
+/// fast as the busiest channel on the way allows.
+fn routed_across(network: &Network, flows: &[u64], is_right: &[bool]) -> u64 {
+    let across = |right: bool| {
+        let crossing = (0..network.link_count() as u32).filter_map(|link| {
+            let [a, b] = network.ends(link);
+            let from = if is_right[a as usize] == right { a } else { b };
+            (is_right[a as usize] != is_right[b as usize])
+                .then(|| (flows[network.channel(link, from).index()], network.rate(link)))
+        });
+        let (mut sum, mut flow_rate) = (0, f64::INFINITY);
+        for (flows, rate) in crossing.filter(|(flows, _)| *flows > 0) {
+            sum += flows;
+            flow_rate = flow_rate.min(rate as f64 / flows as f64);
+        }
+        if sum == 0 { 0 } else { (sum as f64 * flow_rate).round() as u64 }
+    };
+    across(false).min(across(true))
 }
 
 fn verdicts(

@@ -5,14 +5,16 @@ use crate::description::{Grouping, PlanOptions, Routing};
 use crate::plan::Tagging;
 use crate::topology::grid::Grid;
 
+use super::balance::{Limits, balanced as balanced_trees, least_flows, least_pressure};
 use super::evaluation::{Evaluation, evaluate};
 use super::network::Network;
 use super::paths::Paths;
+use super::paths::by_host::by_host;
 use super::paths::grid::{WrapRule, dimension_order, orders, shortest_first};
 use super::paths::minimal::{Spread, balanced, fewest};
 use super::paths::spanning::spanning_tree;
 use super::paths::up_down::up_down;
-use super::solution::{Solution, by_pair, by_source};
+use super::solution::{Solution, SourceTree, all_hosts, by_host_port, by_pair, by_source};
 
 /// A solution and what it is worth.
 #[derive(Debug, Clone)]
@@ -31,13 +33,102 @@ pub(crate) struct Chosen {
 /// Paths, and how few VLANs they can do with if that is known.
 type Candidate = (Paths, Option<usize>);
 
+/// What a choice may cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// VLANs that all switches take.
+    pub(crate) vlans_max: usize,
+    /// Whether to search for less busy links.
+    pub(crate) balances: bool,
+}
+
+/// A search has to make the busiest link less busy by this part to be worth its VLANs: one in so many.
+const WORTHWHILE: u128 = 20;
+/// Solutions that a search begins with.
+const STARTS_MAX: usize = 2;
+
 /// Chooses by the options. `grid` is the one the network is, if it is.
 pub(crate) fn choose(
     network: &Network,
     grid: Option<&Grid>,
     options: &PlanOptions,
     tagging: Tagging,
+    effort: Effort,
 ) -> Chosen {
+    let chosen = as_asked(network, grid, options, tagging);
+    let may_change = options.grouping == Grouping::Balanced
+        && options.routing == Routing::Auto
+        && tagging == Tagging::Switch;
+    match may_change.then(|| less_busy(network, grid, options, effort, &chosen.best)).flatten() {
+        Some(best) => Chosen { best, alternative: None },
+        None => chosen,
+    }
+}
+
+/// Routes with a busiest link that is less busy than that of `best`, if there are such.
+fn less_busy(
+    network: &Network,
+    grid: Option<&Grid>,
+    options: &PlanOptions,
+    effort: Effort,
+    best: &Judged,
+) -> Option<Judged> {
+    let (channel, flows) = best.evaluation.busiest(network)?;
+    // Without a search there is nothing to stop, and any bound is good enough.
+    let least_pressure = least_pressure(network, if effort.balances { flows } else { 0 });
+    let least = least_flows(network, least_pressure, network.rate(channel.link().0));
+    if flows as f64 <= least {
+        return None;
+    }
+    let mut starts = starts(network, grid, options);
+    let limits = Limits {
+        trees_max: effort.vlans_max,
+        allows_cycles: !options.pause,
+        seed: options.seed,
+        least_pressure,
+    };
+    let found = if effort.balances { balanced_trees(network, &starts, limits) } else { None };
+    let trees = match found {
+        Some(trees) => trees,
+        None if starts.is_empty() => return None,
+        None => starts.swap_remove(0),
+    };
+    let solution = host_ports(network, &trees);
+    let evaluation = evaluate(network, &solution);
+    let is_sound = evaluation.is_free || !options.pause;
+    let before = best.evaluation.pressure(network);
+    let was_sound = best.evaluation.is_free || !options.pause;
+    let is_better = evaluation.pressure(network) < before - before / WORTHWHILE || !was_sound;
+    (is_sound && is_better && solution.trees.len() <= effort.vlans_max)
+        .then_some(Judged { solution, evaluation })
+}
+
+/// Trees that a search may begin with, those with the least busy busiest link first.
+fn starts(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Vec<SourceTree>> {
+    let mut candidates = [asked(network, grid, options), safe(network, grid, options)].concat();
+    candidates.extend(in_orders(network, grid, options, WrapRule::Staggered));
+    let candidates = candidates.into_iter().map(|(paths, _)| all_hosts(network, paths));
+    let judged = candidates.chain(by_host(network)).filter_map(|trees| {
+        let evaluation = evaluate(network, &host_ports(network, &trees));
+        let is_usable = evaluation.is_free || !options.pause;
+        is_usable.then(|| (evaluation.pressure(network), trees))
+    });
+    let mut starts: Vec<(u128, Vec<SourceTree>)> = judged.collect();
+    starts.sort_by_key(|(pressure, _)| *pressure);
+    starts.dedup_by(|a, b| {
+        a.0 == b.0 && a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(|(a, b)| a.tree == b.tree)
+    });
+    starts.truncate(STARTS_MAX);
+    starts.into_iter().map(|(_, trees)| trees).collect()
+}
+
+fn host_ports(network: &Network, trees: &[SourceTree]) -> Solution {
+    let settings = vec!["routing = \"auto\"".to_owned()];
+    by_host_port(network, "balanced routes, VLANs by host port".to_owned(), settings, trees)
+}
+
+/// Chooses among what is known to be good.
+fn as_asked(network: &Network, grid: Option<&Grid>, options: &PlanOptions, tagging: Tagging) -> Chosen {
     let judged = |candidate: Candidate| judge(network, options, tagging, candidate);
     let asked: Vec<Judged> = asked(network, grid, options).into_iter().map(judged).collect();
     let best = asked.into_iter().min_by_key(|judged| rank(network, options, judged));
@@ -130,7 +221,7 @@ fn safe(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Ca
 
 fn minimal(network: &Network, options: &PlanOptions) -> Vec<Candidate> {
     match options.grouping {
-        Grouping::PerSource => {
+        Grouping::PerSource | Grouping::Balanced => {
             [Spread::ByRank, Spread::ByLoad].map(|spread| (balanced(network, spread), None)).into()
         }
         Grouping::Fewest => {

@@ -23,7 +23,7 @@ use super::solution::Choice;
 /// As [`super::plan`].
 pub fn plan_from(machine: &Machine, in_use: &InUse) -> Result<Plan, DescriptionError> {
     let network = Network::of(machine, &[]);
-    let anew = chosen(machine, &network);
+    let anew = chosen(machine, &network, true);
     let hosts = hosts(machine, Some(in_use));
     let start = in_use.solution(machine, &network, &hosts);
     let has_vlans = !start.trees.is_empty();

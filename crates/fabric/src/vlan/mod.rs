@@ -23,6 +23,7 @@
 //! VLANs are taken together, and a cycle is shown with a route for each of its steps.
 
 mod assign;
+mod balance;
 mod choose;
 mod continued;
 mod evaluation;

@@ -51,6 +51,8 @@ pub(crate) struct Network {
     /// Switches that take part.
     alive: Vec<bool>,
     shortest: OnceLock<Shortest>,
+    /// The least that the busiest link carries, once it has been asked for.
+    pub(crate) least_pressure: OnceLock<f64>,
 }
 
 /// Flows by shortest paths: what every plan of a network is measured against. One flow goes from each host interface to
@@ -96,7 +98,8 @@ impl Network {
             offsets.push(arcs.len() as u32);
         }
         let alive = (0..graph.switch_count() as u32).map(switch_is_up).collect();
-        let mut network = Network { offsets, arcs, ends, rates, weights, alive, shortest: OnceLock::new() };
+        let (shortest, least_pressure) = (OnceLock::new(), OnceLock::new());
+        let mut network = Network { offsets, arcs, ends, rates, weights, alive, shortest, least_pressure };
         network.keep_largest_part();
         network
     }

@@ -1,11 +1,11 @@
 //! The steps of planning, one after the other.
 
 use crate::description::{DescriptionError, Machine, TaggingOption};
-use crate::plan::{Plan, Tagging};
+use crate::plan::{Plan, Tagging, VlanId};
 use crate::topology::Topology;
 
 use super::assign::assign;
-use super::choose::{Chosen, choose};
+use super::choose::{Chosen, Effort, choose};
 use super::network::{Failure, Network};
 use super::repair;
 
@@ -28,23 +28,39 @@ pub fn plan(machine: &Machine) -> Result<Plan, DescriptionError> {
 /// # Errors
 /// As [`plan`].
 pub fn plan_without(machine: &Machine, failures: &[Failure]) -> Result<Plan, DescriptionError> {
+    let in_use = (!failures.is_empty()).then(|| whole(machine));
+    plan_repaired(machine, failures, in_use.as_ref())
+}
+
+/// The routes of a whole machine's plan, from which repairs begin. `None` for machines too large.
+pub(super) fn whole(machine: &Machine) -> Option<Chosen> {
+    let is_plannable = machine.switches.len() <= SWITCH_COUNT_MAX;
+    is_plannable.then(|| chosen(machine, &Network::of(machine, &[]), true))
+}
+
+/// [`plan_without`], with what is in use if that is known.
+pub(super) fn plan_repaired(
+    machine: &Machine,
+    failures: &[Failure],
+    in_use: Option<&Option<Chosen>>,
+) -> Result<Plan, DescriptionError> {
     let switch_count = machine.switches.len();
     if switch_count > SWITCH_COUNT_MAX {
         let key = if machine.topology.is_some() { "topology" } else { "switch" };
         let problem = format!("{switch_count} switches, and the planner takes {SWITCH_COUNT_MAX}");
-        return Err(machine.error(key, problem, "plan a smaller part; `ayatori sim run` takes the whole"));
+        return Err(machine.error(key, problem, "plan a smaller part"));
     }
     let network = Network::of(machine, failures);
-    let mut chosen = chosen(machine, &network);
-    if !failures.is_empty() {
-        keep_what_is_in_use(machine, &network, &mut chosen);
+    // After a failure the plan in use is repaired; the one made anew is what that is held against.
+    let mut chosen = chosen(machine, &network, failures.is_empty());
+    if let Some(Some(in_use)) = in_use {
+        keep_what_is_in_use(machine, &network, in_use, &mut chosen);
     }
     assign(machine, &network, &chosen, failures, None)
 }
 
 /// Takes the repaired plan of the whole machine in the place of a new one, where it is about as good.
-fn keep_what_is_in_use(machine: &Machine, network: &Network, chosen: &mut Chosen) {
-    let in_use = self::chosen(machine, &Network::of(machine, &[]));
+fn keep_what_is_in_use(machine: &Machine, network: &Network, in_use: &Chosen, chosen: &mut Chosen) {
     let Some(repaired) = repair::repaired(network, &in_use.best.solution) else { return };
     let is_safe = repaired.evaluation.is_free || !machine.options.pause;
     let anew = &chosen.best;
@@ -55,9 +71,23 @@ fn keep_what_is_in_use(machine: &Machine, network: &Network, chosen: &mut Chosen
     }
 }
 
-pub(super) fn chosen(machine: &Machine, network: &Network) -> Chosen {
+pub(super) fn chosen(machine: &Machine, network: &Network, balances: bool) -> Chosen {
     let grid = machine.topology.as_ref().and_then(Topology::grid);
-    choose(network, grid.as_ref(), &machine.options, tagging(machine))
+    let effort = Effort { vlans_max: vlans_max(machine), balances };
+    choose(network, grid.as_ref(), &machine.options, tagging(machine), effort)
+}
+
+/// VLANs that every switch takes, with all hosts' addresses on each, and that there are identifiers for.
+fn vlans_max(machine: &Machine) -> usize {
+    let attachment_count: u64 = machine.hosts.iter().map(|host| host.attachments.len() as u64).sum();
+    let by_table = |max: u64| (max / attachment_count.max(1)) as usize;
+    let models = machine.graph.switches().map(|switch| machine.switch_model(switch));
+    let of_model = |model: &crate::description::SwitchModel| {
+        let by_count = model.vlans_max.map_or(usize::MAX, usize::from);
+        by_count.min(model.mac_table_max.map_or(usize::MAX, by_table))
+    };
+    let identifiers = usize::from(VlanId::MAX - machine.options.first_vlan.get()) + 1;
+    models.map(of_model).min().unwrap_or(usize::MAX).min(identifiers)
 }
 
 /// Who tags: the switches, unless one of them cannot or the hosts were asked to.

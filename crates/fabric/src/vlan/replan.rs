@@ -6,8 +6,9 @@ use crate::description::{DescriptionError, Machine};
 use crate::graph::{LinkId, SwitchId};
 use crate::plan::{Bisection, Plan, SwitchPlan};
 
+use super::choose::Chosen;
 use super::network::{Failure, Network};
-use super::planner::plan_without;
+use super::planner::{plan_repaired, whole as chosen_whole};
 
 /// The plan of a machine without one of its parts.
 #[derive(Debug, Clone, Serialize)]
@@ -53,11 +54,17 @@ pub fn failures(
     whole: &Plan,
     which: &[Failure],
 ) -> Result<Vec<Degraded>, DescriptionError> {
-    which.iter().map(|&failure| degraded(machine, whole, failure)).collect()
+    let in_use = chosen_whole(machine);
+    which.iter().map(|&failure| degraded(machine, whole, &in_use, failure)).collect()
 }
 
-fn degraded(machine: &Machine, whole: &Plan, failure: Failure) -> Result<Degraded, DescriptionError> {
-    let plan = plan_without(machine, &[failure])?;
+fn degraded(
+    machine: &Machine,
+    whole: &Plan,
+    chosen: &Option<Chosen>,
+    failure: Failure,
+) -> Result<Degraded, DescriptionError> {
+    let plan = plan_repaired(machine, &[failure], Some(chosen))?;
     let network = Network::of(machine, &[failure]);
     let is_lost = |host: &&crate::plan::HostPlan| {
         host.attachments.iter().all(|attachment| network.weight(attachment.switch.0) == 0)

@@ -50,10 +50,15 @@ pub(crate) struct SourceTree {
 
 /// One VLAN a source; sources whose trees together are a tree share it (the paper, after its reference 12).
 pub(crate) fn by_source(network: &Network, paths: Paths) -> Solution {
-    let all = |tree: RootedTree| SourceTree { hosts: network.weight(tree.root()), tree };
-    let trees: Vec<SourceTree> = paths.trees.into_iter().map(all).collect();
     let method = format!("{}, one VLAN per source switch", paths.method);
-    by_host_port(network, method, paths.settings, &trees)
+    let settings = paths.settings.clone();
+    by_host_port(network, method, settings, &all_hosts(network, paths))
+}
+
+/// All hosts of a source switch on its one tree.
+pub(crate) fn all_hosts(network: &Network, paths: Paths) -> Vec<SourceTree> {
+    let all = |tree: RootedTree| SourceTree { hosts: network.weight(tree.root()), tree };
+    paths.trees.into_iter().map(all).collect()
 }
 
 /// One VLAN a tree; trees that together are a tree share it.

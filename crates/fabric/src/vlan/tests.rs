@@ -218,9 +218,15 @@ fn host_tagged_plans_need_fewer_vlans_and_go_back_the_way_they_came() {
 
 #[test]
 fn fat_tree_sources_share_by_the_switch_they_climb_through() {
-    let plan = bare("kind = \"fat-tree\"\ndown = [8]\nup = [4]", "");
+    let topology = "kind = \"fat-tree\"\ndown = [8]\nup = [4]";
+    let plan = bare(topology, "vlans = \"per-source\"");
     assert_eq!(plan.vlans.len(), 4);
     assert_eq!((plan.figures.diameter_switches, plan.verdicts.are_good()), (3, true));
+    // A leaf with one host sends 7 flows over one of four uplinks; balanced, two at most over each.
+    assert_eq!((plan.figures.link_load_max, plan.figures.link_load_least), (7, 2.0));
+    let balanced = bare(topology, "");
+    assert_eq!((balanced.figures.link_load_max, balanced.figures.idle_link_count), (2, 0));
+    assert!(balanced.verdicts.are_good());
 }
 
 #[test]

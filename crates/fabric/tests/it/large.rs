@@ -69,6 +69,6 @@ fn a_thousand_switches_are_planned_within_ten_seconds_and_two_gibibytes() {
 
 #[test]
 fn a_hundred_switches_are_planned_in_the_ordinary_tests() {
-    let plan = plan(&machine("kind = \"torus\"\nextents = [10, 10]", "", 400)).unwrap();
+    let plan = plan(&machine("kind = \"torus\"\nextents = [10, 10]", "vlans = \"per-source\"", 400)).unwrap();
     assert!(plan.verdicts.are_good(), "{:?}", plan.verdicts.checks);
 }

@@ -63,16 +63,18 @@ fn figures(text: &mut String, plan: &Plan) -> std::fmt::Result {
     let about = if figures.bisection.is_exact { "" } else { "at most " };
     writeln!(
         text,
-        "  bisection           {about}{} Gbit/s over {} links",
+        "  bisection           {about}{} Gbit/s over {} links; the routes use {:.1}",
         gigabits(figures.bisection.bits_per_s),
-        figures.bisection.link_count
+        figures.bisection.link_count,
+        figures.bisection_routed_bits_per_s as f64 / 1e9
     )?;
     if let Some(busiest) = figures.busiest {
         let [from, to] = [busiest.from, busiest.to].map(|id| plan.switch(id).name.as_str());
         writeln!(
             text,
-            "  load, all to all    {} flows on the busiest link ({from} -> {to}), {:.0} on average",
-            figures.link_load_max, figures.link_load_mean
+            "  load, all to all    {} flows on the busiest link ({from} -> {to}), {:.0} on average; no \
+             routes have less than {:.0}; {} links idle",
+            figures.link_load_max, figures.link_load_mean, figures.link_load_least, figures.idle_link_count
         )?;
     }
     if let Some(price) = figures.price {

@@ -20,6 +20,9 @@ pub(crate) enum WrapRule {
     Shortest,
     /// Never through coordinate 0.
     NoTransit,
+    /// Never through one coordinate, which differs from ring to ring: channels that carry more for it lie
+    /// elsewhere in each.
+    Staggered,
 }
 
 /// Dimension order, correcting the dimensions in `order`.
@@ -34,6 +37,7 @@ pub(crate) fn dimension_order(
     let (words, name) = match rule {
         WrapRule::Shortest => ("dimension order", "dimension-order"),
         WrapRule::NoTransit => ("dimension order without transit through coordinate 0", "no-wrap-transit"),
+        WrapRule::Staggered => ("dimension order without transit through one coordinate", "auto"),
     };
     let mut settings = vec![format!("routing = \"{name}\"")];
     if order != shortest_first(grid) {
@@ -76,8 +80,14 @@ fn tree(network: &Network, grid: &Grid, order: &[usize], rule: WrapRule, source:
         let mut at = grid.coordinates(switch);
         let last = order.iter().rev().copied().find(|&d| at[d] != from[d])?;
         let dimension = grid.dimensions[last];
-        let up = goes_up(from[last], at[last], dimension.extent, dimension.wraps, rule);
         let extent = dimension.extent;
+        let broken = if rule == WrapRule::Staggered { broken_at(&at, last, extent) } else { 0 };
+        let [here, there] = [from[last], at[last]].map(|c| (c + extent - broken) % extent);
+        let up = if dimension.wraps {
+            goes_up(here, there, extent, true, rule)
+        } else {
+            goes_up(from[last], at[last], extent, false, rule)
+        };
         at[last] = if up { at[last] + extent - 1 } else { at[last] + 1 } % extent;
         let before = grid.switch_at(&at);
         parents[switch as usize] = *network.arcs(switch).iter().find(|arc| arc.to == before)?;
@@ -85,9 +95,16 @@ fn tree(network: &Network, grid: &Grid, order: &[usize], rule: WrapRule, source:
     Some(RootedTree::from_parents(source, parents).pruned(network))
 }
 
+/// The coordinate that no path passes through, in the ring through `at` along a dimension.
+fn broken_at(at: &[u32], along: usize, extent: u32) -> u32 {
+    // Neighbouring rings are broken far from each other.
+    let sum: u32 = (0..at.len()).filter(|&d| d != along).map(|d| at[d]).sum();
+    sum * (extent / 2 + 1) % extent
+}
+
 /// Whether the way from `from` to `to` goes towards higher coordinates.
 fn goes_up(from: u32, to: u32, extent: u32, wraps: bool, rule: WrapRule) -> bool {
-    if !wraps || (rule == WrapRule::NoTransit && from != 0 && to != 0) {
+    if !wraps || (rule != WrapRule::Shortest && from != 0 && to != 0) {
         return to > from;
     }
     let up = (to + extent - from) % extent;

@@ -4,6 +4,7 @@
 //! One file a method. Each answers `None` where the network does not have what it takes (a grid with a broken link has
 //! no dimension order).
 
+pub(super) mod by_host;
 pub(super) mod grid;
 pub(super) mod minimal;
 pub(super) mod spanning;

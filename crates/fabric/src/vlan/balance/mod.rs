@@ -1,0 +1,80 @@
+//! Balanced routes: the busiest link made as little busy as can be found, under the limit of VLANs and free
+//! of deadlock.
+//!
+//! Begins with routes that are free of deadlock, takes out one tree after the other and grows it again
+//! where the network is least busy (`search`), first with one tree for each source switch, then with one
+//! for every few of its hosts. What is found is held against a bound that no routes can pass (`bound`),
+//! which also says when to stop.
+
+mod bound;
+mod order;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use super::network::Network;
+use super::solution::SourceTree;
+use search::Search;
+
+pub(super) use bound::{least_flows, least_pressure};
+
+/// What a search may do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Trees, each a VLAN at worst.
+    pub(super) trees_max: usize,
+    /// Whether channels may wait for each other in a circle: nothing pauses.
+    pub(super) allows_cycles: bool,
+    pub(super) seed: u64,
+    /// What no routes can pass.
+    pub(super) least_pressure: f64,
+}
+
+/// Arcs looked at, over all rounds of one search: about a second.
+const STEPS_MAX: u64 = 30_000_000;
+const ROUNDS_MAX: usize = 60;
+/// Fewer rounds than this are not worth their time.
+const ROUNDS_MIN: usize = 3;
+/// This near to the bound is near enough.
+const ENOUGH: f64 = 1.000_001;
+
+/// Better trees than those of `starts`, each of which is free of deadlock or left out. `None` if there are
+/// none, or if the network is too large to search.
+pub(super) fn balanced(
+    network: &Network,
+    starts: &[Vec<SourceTree>],
+    limits: Limits,
+) -> Option<Vec<SourceTree>> {
+    let sources = network.sources().count() as u64;
+    // Each destination of each tree looks at the arcs and what follows each of them.
+    let arcs = network.arc_count() as u64;
+    let degree = arcs / (network.alive().count() as u64).max(1) + 1;
+    let round_steps = sources * sources.min(12) * arcs * degree + 1;
+    let rounds = ((STEPS_MAX / round_steps) as usize).min(ROUNDS_MAX);
+    if rounds < ROUNDS_MIN || limits.least_pressure <= 0.0 {
+        return None;
+    }
+    let mut best: Option<(f64, Search<'_>)> = None;
+    for start in starts.iter().filter(|start| start.len() <= limits.trees_max) {
+        let Some(mut search) =
+            Search::new(network, start, limits.least_pressure, limits.allows_cycles, limits.seed)
+        else {
+            continue;
+        };
+        let mut worst = search.improve(rounds, ENOUGH);
+        while worst > ENOUGH && search.tree_count() * 2 <= limits.trees_max.min(4 * sources as usize) {
+            if !search.split() {
+                break;
+            }
+            let rounds = (rounds * sources as usize / search.tree_count()).max(1);
+            worst = search.improve(rounds, ENOUGH);
+        }
+        if best.as_ref().is_none_or(|(least, _)| worst < *least) {
+            best = Some((worst, search));
+        }
+        if worst <= ENOUGH {
+            break;
+        }
+    }
+    best.map(|(_, search)| search.into_trees())
+}

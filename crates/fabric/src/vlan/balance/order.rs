@@ -1,0 +1,172 @@
+//! Which channels wait for which, kept free of circles while routes come and go.
+//!
+//! The channels stand in an order in which none waits for an earlier one. A new dependency that goes
+//! forwards costs nothing; one that goes backwards is looked into between its two ends only, and if it
+//! makes no circle the channels there are put in order again (D. Pearce and P. Kelly, ACM JEA 11, 2006).
+//! Channels are known by their place among the network's arcs.
+
+use super::super::network::Network;
+
+/// The dependencies of all routes, counted, with their order.
+#[derive(Debug, Clone)]
+pub(super) struct Order<'a> {
+    network: &'a Network,
+    /// By arc: where its dependencies begin, one for each arc that leaves the switch it leads to.
+    firsts: Vec<u32>,
+    counts: Vec<u32>,
+    /// By arc: the other direction of its link.
+    pub(super) reverse: Vec<u32>,
+    /// By arc: its rank.
+    ranks: Vec<u32>,
+    /// Whether circles matter.
+    is_free: bool,
+    seen: Vec<u32>,
+    round: u32,
+    /// By dependency: the last time that it closed a circle, as `refusal` then.
+    refused: Vec<u32>,
+    refusal: u32,
+}
+
+impl<'a> Order<'a> {
+    /// Without any dependency; `allows_cycles` where nothing pauses.
+    pub(super) fn new(network: &'a Network, allows_cycles: bool) -> Order<'a> {
+        let arc_count = network.arc_count();
+        let mut firsts = Vec::with_capacity(arc_count + 1);
+        let mut sum = 0;
+        for place in 0..arc_count {
+            firsts.push(sum);
+            sum += network.arc_range(network.arc(place).to).len() as u32;
+        }
+        firsts.push(sum);
+        let reverse = |place: usize| {
+            let arc = network.arc(place);
+            let back = |&other: &usize| network.arc(other).link == arc.link;
+            network.arc_range(arc.to).find(back).map_or(0, |other| other as u32)
+        };
+        Order {
+            network,
+            firsts,
+            counts: vec![0; sum as usize],
+            reverse: (0..arc_count).map(reverse).collect(),
+            ranks: (0..arc_count as u32).collect(),
+            is_free: allows_cycles,
+            seen: vec![0; arc_count],
+            round: 0,
+            refused: vec![0; sum as usize],
+            refusal: 1,
+        }
+    }
+
+    fn index(&self, held: u32, wanted: u32) -> usize {
+        let to = self.network.arc(held as usize).to;
+        self.firsts[held as usize] as usize + wanted as usize - self.network.arc_range(to).start
+    }
+
+    /// Arcs that `held` waits for.
+    fn wanted_by(&self, held: u32) -> impl Iterator<Item = u32> + '_ {
+        let first = self.firsts[held as usize] as usize;
+        let range = self.network.arc_range(self.network.arc(held as usize).to);
+        range
+            .clone()
+            .filter(move |wanted| self.counts[first + wanted - range.start] > 0)
+            .map(|arc| arc as u32)
+    }
+
+    /// Arcs that wait for `wanted`.
+    fn holding(&self, wanted: u32) -> impl Iterator<Item = u32> + '_ {
+        let from = self.network.arc(self.reverse[wanted as usize] as usize).to;
+        let into = self.network.arc_range(from).map(|leaving| self.reverse[leaving]);
+        into.filter(move |&held| self.counts[self.index(held, wanted)] > 0)
+    }
+
+    /// Whether one more dependency leaves them free of circles. What closes a circle is remembered until
+    /// [`Order::forget`]; what does not is put in order at once, so the next time it costs nothing.
+    pub(super) fn takes(&mut self, held: u32, wanted: u32) -> bool {
+        let index = self.index(held, wanted);
+        if self.is_free || self.counts[index] > 0 || self.ranks[held as usize] < self.ranks[wanted as usize] {
+            return true;
+        }
+        if self.refused[index] == self.refusal {
+            return false;
+        }
+        match self.ahead(held, wanted) {
+            Some(ahead) => self.reorder(held, wanted, ahead),
+            None => self.refused[index] = self.refusal,
+        }
+        self.refused[index] != self.refusal
+    }
+
+    /// Forgets what closed a circle: dependencies have been taken away since.
+    pub(super) fn forget(&mut self) {
+        self.refusal += 1;
+    }
+
+    /// Adds a dependency, or answers `false` if it would make a circle.
+    pub(super) fn add(&mut self, held: u32, wanted: u32) -> bool {
+        let index = self.index(held, wanted);
+        let known = self.is_free || self.counts[index] > 0;
+        if !known && self.ranks[held as usize] >= self.ranks[wanted as usize] {
+            let Some(ahead) = self.ahead(held, wanted) else { return false };
+            self.reorder(held, wanted, ahead);
+        }
+        self.counts[index] += 1;
+        true
+    }
+
+    /// Takes one away that was added.
+    pub(super) fn remove(&mut self, held: u32, wanted: u32) {
+        let index = self.index(held, wanted);
+        self.counts[index] -= 1;
+    }
+
+    /// What waits behind `wanted` up to the rank of `held`; `None` if `held` is among it.
+    fn ahead(&mut self, held: u32, wanted: u32) -> Option<Vec<u32>> {
+        let limit = self.ranks[held as usize];
+        if held == wanted {
+            return None;
+        }
+        self.round += 1;
+        self.seen[wanted as usize] = self.round;
+        let mut found = vec![wanted];
+        let mut at = 0;
+        while at < found.len() {
+            let waited: Vec<u32> = self.wanted_by(found[at]).collect();
+            for next in waited {
+                if next == held {
+                    return None;
+                }
+                if self.ranks[next as usize] < limit && self.seen[next as usize] != self.round {
+                    self.seen[next as usize] = self.round;
+                    found.push(next);
+                }
+            }
+            at += 1;
+        }
+        Some(found)
+    }
+
+    /// Puts what waits for `held` before what `wanted` waits for, within the ranks that both have now.
+    fn reorder(&mut self, held: u32, wanted: u32, mut ahead: Vec<u32>) {
+        let limit = self.ranks[wanted as usize];
+        self.round += 1;
+        self.seen[held as usize] = self.round;
+        let mut behind = vec![held];
+        let mut at = 0;
+        while at < behind.len() {
+            let holders: Vec<u32> = self.holding(behind[at]).collect();
+            for before in holders {
+                if self.ranks[before as usize] > limit && self.seen[before as usize] != self.round {
+                    self.seen[before as usize] = self.round;
+                    behind.push(before);
+                }
+            }
+            at += 1;
+        }
+        behind.sort_unstable_by_key(|&arc| self.ranks[arc as usize]);
+        ahead.sort_unstable_by_key(|&arc| self.ranks[arc as usize]);
+        behind.extend(ahead);
+        let mut free: Vec<u32> = behind.iter().map(|&arc| self.ranks[arc as usize]).collect();
+        free.sort_unstable();
+        behind.iter().zip(free).for_each(|(&arc, rank)| self.ranks[arc as usize] = rank);
+    }
+}

@@ -1,0 +1,466 @@
+//! Rerouting: one tree after the other is taken out and grown again over the channels that are least busy
+//! then, as long as no channels wait for each other in a circle.
+//!
+//! A destination after the other is joined to the tree by the cheapest way, where a channel costs the more
+//! the busier it is with that destination's flows, to a high power: so the busiest channels are avoided and
+//! the others hardly matter. The order of channels moves along with the routes ([`Order`]), so a search
+//! that begins with one set of turns can end with another.
+
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::super::network::{Arc, NONE, Network};
+use super::super::random::Random;
+use super::super::solution::SourceTree;
+use super::super::tree::RootedTree;
+use super::bound::Nearest;
+use super::order::Order;
+
+/// What a link costs beside its load, so that of equally busy ways the shorter is taken.
+const HOP_COST: f64 = 0.002;
+/// Groups of destinations of a tree between which the costs of channels are looked at anew.
+const CHUNK_COUNT: usize = 12;
+/// Ways to a destination that may turn out to close a circle before the tree is given up.
+const RETRIES_MAX: usize = 12;
+/// A little worse is taken too: the way to a better set of turns leads over it.
+const TOLERANCE: f64 = 1.02;
+/// Rounds without a better result before the search ends.
+const IDLE_ROUNDS_MAX: usize = 6;
+
+/// A tree and how many hosts send along it.
+#[derive(Debug, Clone)]
+struct Grown {
+    root: u32,
+    hosts: u32,
+    /// By switch: the arc by which it is reached; [`NONE`] outside the tree and at the root.
+    by: Vec<u32>,
+    /// Switches, the root first, each after the one before it.
+    order: Vec<u32>,
+}
+
+/// Trees, and what they put on the channels together.
+#[derive(Debug)]
+pub(super) struct Search<'a> {
+    network: &'a Network,
+    order: Order<'a>,
+    trees: Vec<Grown>,
+    /// By arc.
+    flows: Vec<u64>,
+    /// By arc: flows at which its load is 1.
+    full: Vec<f64>,
+    random: Random,
+}
+
+impl<'a> Search<'a> {
+    /// Begins with trees that have no circle, unless circles are allowed. `least_pressure` is what the
+    /// loads are held against. `None` if the trees have a circle.
+    pub(super) fn new(
+        network: &'a Network,
+        trees: &[SourceTree],
+        least_pressure: f64,
+        allows_cycles: bool,
+        seed: u64,
+    ) -> Option<Search<'a>> {
+        let full = |place: usize| (least_pressure * network.rate(network.arc(place).link) as f64).max(1.0);
+        let mut search = Search {
+            network,
+            order: Order::new(network, allows_cycles),
+            trees: Vec::new(),
+            flows: vec![0; network.arc_count()],
+            full: (0..network.arc_count()).map(full).collect(),
+            random: Random::new(seed),
+        };
+        for tree in trees {
+            let grown = search.grown(tree);
+            search.put(&grown).then_some(())?;
+            search.trees.push(grown);
+        }
+        Some(search)
+    }
+
+    fn grown(&self, SourceTree { tree, hosts }: &SourceTree) -> Grown {
+        let mut by = vec![NONE; self.network.switch_count()];
+        for &switch in &tree.order[1..] {
+            let Arc { to: before, link } = tree.parents[switch as usize];
+            let mut range = self.network.arc_range(before);
+            let arc = range.find(|&place| self.network.arc(place).link == link);
+            by[switch as usize] = arc.map_or(NONE, |place| place as u32);
+        }
+        Grown { root: tree.root(), hosts: *hosts, by, order: tree.order.clone() }
+    }
+
+    /// The switch an arc leaves.
+    fn from(&self, arc: u32) -> u32 {
+        self.network.arc(self.order.reverse[arc as usize] as usize).to
+    }
+
+    /// Adds what a tree puts on the channels; `false`, and nothing, if that makes a circle.
+    fn put(&mut self, tree: &Grown) -> bool {
+        for (index, &switch) in tree.order.iter().enumerate().skip(1) {
+            let arc = tree.by[switch as usize];
+            let before = tree.by[self.from(arc) as usize];
+            if before != NONE && !self.order.add(before, arc) {
+                self.remove_dependencies(tree, index);
+                return false;
+            }
+        }
+        self.load(tree, true);
+        true
+    }
+
+    fn take(&mut self, tree: &Grown) {
+        self.remove_dependencies(tree, tree.order.len());
+        self.load(tree, false);
+    }
+
+    fn remove_dependencies(&mut self, tree: &Grown, count: usize) {
+        for &switch in tree.order[..count].iter().skip(1) {
+            let arc = tree.by[switch as usize];
+            let before = tree.by[self.from(arc) as usize];
+            if before != NONE {
+                self.order.remove(before, arc);
+            }
+        }
+    }
+
+    fn load(&mut self, tree: &Grown, more: bool) {
+        let mut below = vec![0_u64; self.network.switch_count()];
+        for &switch in tree.order[1..].iter().rev() {
+            let arc = tree.by[switch as usize];
+            let here = below[switch as usize] + u64::from(self.network.weight(switch));
+            below[self.from(arc) as usize] += here;
+            let flows = here * u64::from(tree.hosts);
+            let sum = &mut self.flows[arc as usize];
+            *sum = if more { *sum + flows } else { *sum - flows };
+        }
+    }
+
+    /// The busiest channel's flows over the least possible.
+    pub(super) fn worst(&self) -> f64 {
+        self.flows.iter().zip(&self.full).map(|(&flows, full)| flows as f64 / full).fold(0.0, f64::max)
+    }
+
+    /// What is made small: loads to a high power, so that the busiest count most.
+    fn potential(&self) -> f64 {
+        self.flows.iter().zip(&self.full).map(|(&flows, full)| power(flows as f64 / full)).sum()
+    }
+
+    /// Every tree shared by several hosts becomes two.
+    pub(super) fn split(&mut self) -> bool {
+        let mut halves = Vec::new();
+        for tree in self.trees.iter_mut().filter(|tree| tree.hosts > 1) {
+            let mut half = tree.clone();
+            half.hosts = tree.hosts / 2;
+            tree.hosts -= half.hosts;
+            halves.push(half);
+        }
+        for half in &halves {
+            // The flows are those that the whole had.
+            let is_free = self.put_dependencies(half);
+            debug_assert!(is_free, "the same dependencies once more");
+        }
+        let any = !halves.is_empty();
+        self.trees.extend(halves);
+        any
+    }
+
+    fn put_dependencies(&mut self, tree: &Grown) -> bool {
+        tree.order.iter().skip(1).all(|&switch| {
+            let arc = tree.by[switch as usize];
+            let before = tree.by[self.from(arc) as usize];
+            before == NONE || self.order.add(before, arc)
+        })
+    }
+
+    pub(super) fn tree_count(&self) -> usize {
+        self.trees.len()
+    }
+
+    /// Reroutes every tree, round after round, until nothing gets better, `enough` is reached, or `rounds`
+    /// are over. Answers the best trees, and leaves them in place.
+    pub(super) fn improve(&mut self, rounds: usize, enough: f64) -> f64 {
+        let mut best = (self.worst(), self.potential(), self.trees.clone());
+        let mut idle = 0;
+        for _ in 0..rounds {
+            if best.0 <= enough || idle >= IDLE_ROUNDS_MAX {
+                break;
+            }
+            let mut turns: Vec<usize> = (0..self.trees.len()).collect();
+            self.random.shuffle(&mut turns);
+            for turn in turns {
+                self.reroute(turn);
+            }
+            let now = (self.worst(), self.potential());
+            if now.0 < best.0 - 1e-9 || (now.0 < best.0 + 1e-9 && now.1 < best.1 * 0.999) {
+                best = (now.0, now.1, self.trees.clone());
+                idle = 0;
+            } else {
+                idle += 1;
+            }
+        }
+        self.replace(best.2);
+        best.0
+    }
+
+    /// Puts other trees in the place of all.
+    fn replace(&mut self, trees: Vec<Grown>) {
+        for tree in std::mem::take(&mut self.trees) {
+            self.take(&tree);
+        }
+        for tree in &trees {
+            let is_free = self.put(tree);
+            debug_assert!(is_free, "these trees were together before");
+        }
+        self.trees = trees;
+    }
+
+    /// Grows a tree anew, unless that makes the whole worse.
+    fn reroute(&mut self, turn: usize) {
+        let old = self.trees[turn].clone();
+        let before = self.potential();
+        self.take(&old);
+        let Some(new) = self.grow(old.root, old.hosts) else {
+            self.put(&old);
+            return;
+        };
+        if self.potential() > before * TOLERANCE {
+            self.take(&new);
+            self.put(&old);
+            return;
+        }
+        self.trees[turn] = new;
+    }
+
+    /// A new tree, put in place.
+    fn grow(&mut self, root: u32, hosts: u32) -> Option<Grown> {
+        let mut tree = Grown { root, hosts, by: vec![NONE; self.network.switch_count()], order: vec![root] };
+        let mut is_in = vec![false; self.network.switch_count()];
+        is_in[root as usize] = true;
+        let mut targets: Vec<u32> = self.network.sources().filter(|&switch| switch != root).collect();
+        self.random.shuffle(&mut targets);
+        self.order.forget();
+        let mut banned = BTreeSet::new();
+        let chunk = targets.len().div_ceil(CHUNK_COUNT).max(1);
+        for first in (0..targets.len()).step_by(chunk) {
+            let last = (first + chunk).min(targets.len());
+            let ways = self.cheapest(&tree, &is_in, &targets[first..last], &banned);
+            for index in first..last {
+                let target = targets[index];
+                let is_there = is_in[target as usize]
+                    || ways[index - first]
+                        .as_ref()
+                        .is_some_and(|way| self.append(&mut tree, &mut is_in, way, &mut banned))
+                    || self.join(&mut tree, &mut is_in, target, &mut banned);
+                if !is_there {
+                    self.abandon(&tree, &targets[..index]);
+                    return None;
+                }
+                let flows = u64::from(hosts) * u64::from(self.network.weight(target));
+                self.charge(&tree, target, flows, true);
+            }
+        }
+        Some(tree)
+    }
+
+    /// Takes back a tree of which these destinations are charged.
+    fn abandon(&mut self, tree: &Grown, targets: &[u32]) {
+        self.remove_dependencies(tree, tree.order.len());
+        for &target in targets {
+            let flows = u64::from(tree.hosts) * u64::from(self.network.weight(target));
+            self.charge(tree, target, flows, false);
+        }
+    }
+
+    /// Adds a destination's flows to its way, or takes them off.
+    fn charge(&mut self, tree: &Grown, target: u32, flows: u64, more: bool) {
+        let mut at = target;
+        while at != tree.root {
+            let arc = tree.by[at as usize];
+            let sum = &mut self.flows[arc as usize];
+            *sum = if more { *sum + flows } else { *sum - flows };
+            at = self.from(arc);
+        }
+    }
+
+    /// Joins a destination to the tree by the cheapest way that closes no circle.
+    fn join(
+        &mut self,
+        tree: &mut Grown,
+        is_in: &mut [bool],
+        target: u32,
+        banned: &mut BTreeSet<(u32, u32)>,
+    ) -> bool {
+        for _ in 0..RETRIES_MAX {
+            let Some(way) = self.cheapest(tree, is_in, &[target], banned).remove(0) else { return false };
+            if self.append(tree, is_in, &way, banned) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Adds what of a way is not in the tree yet. If its dependencies would close a circle it adds nothing,
+    /// answers
+    /// `false`, and bans the one that did.
+    fn append(
+        &mut self,
+        tree: &mut Grown,
+        is_in: &mut [bool],
+        way: &[u32],
+        banned: &mut BTreeSet<(u32, u32)>,
+    ) -> bool {
+        let first = way.iter().rposition(|&arc| is_in[self.from(arc) as usize]).unwrap_or(0);
+        let way = &way[first..];
+        let start = tree.by[self.from(way[0]) as usize];
+        let mut held = start;
+        let mut added = 0;
+        for &arc in way {
+            if held != NONE && !self.order.add(held, arc) {
+                banned.insert((held, arc));
+                break;
+            }
+            (held, added) = (arc, added + 1);
+        }
+        if added == way.len() {
+            for &arc in way {
+                let to = self.network.arc(arc as usize).to;
+                tree.by[to as usize] = arc;
+                tree.order.push(to);
+                is_in[to as usize] = true;
+            }
+            return true;
+        }
+        let mut held = start;
+        for &arc in &way[..added] {
+            if held != NONE {
+                self.order.remove(held, arc);
+            }
+            held = arc;
+        }
+        false
+    }
+
+    fn cost(&self, arc: usize, more: u64) -> f64 {
+        HOP_COST + power((self.flows[arc] + more) as f64 / self.full[arc])
+    }
+
+    /// For each of some destinations the arcs from the tree to it over which flows cost least; `None` where
+    /// there is no way. Destinations in the tree have none either.
+    fn cheapest(
+        &mut self,
+        tree: &Grown,
+        is_in: &[bool],
+        targets: &[u32],
+        banned: &BTreeSet<(u32, u32)>,
+    ) -> Vec<Option<Vec<u32>>> {
+        let network = self.network;
+        let hosts = targets.first().map_or(1, |&target| network.weight(target));
+        let flows = u64::from(tree.hosts) * u64::from(hosts);
+        let mut labels = Labels::new(network);
+        let mut bases = vec![0.0; network.switch_count()];
+        for &at in &tree.order {
+            let held = tree.by[at as usize];
+            if held != NONE {
+                bases[at as usize] = bases[self.from(held) as usize] + self.cost(held as usize, flows);
+            }
+            self.relax((held, at, bases[at as usize]), flows, is_in, banned, &mut labels);
+        }
+        let mut left = targets.iter().filter(|&&target| !is_in[target as usize]).count();
+        let mut ways: Vec<Option<Vec<u32>>> = vec![None; targets.len()];
+        while let Some(Nearest { distance, item: arc }) = labels.heap.pop() {
+            if distance > labels.costs[arc as usize] {
+                continue;
+            }
+            let at = network.arc(arc as usize).to;
+            if let Some(index) = targets.iter().position(|&target| target == at)
+                && ways[index].is_none()
+            {
+                ways[index] = simple_way(arc, &labels.came, |arc| network.arc(arc as usize).to);
+                left -= usize::from(ways[index].is_some());
+                if left == 0 {
+                    break;
+                }
+            }
+            self.relax((arc, at, distance), flows, is_in, banned, &mut labels);
+        }
+        ways
+    }
+
+    /// Goes on from a switch that is reached by the arc `held`.
+    fn relax(
+        &mut self,
+        (held, at, base): (u32, u32, f64),
+        flows: u64,
+        is_in: &[bool],
+        banned: &BTreeSet<(u32, u32)>,
+        labels: &mut Labels,
+    ) {
+        for place in self.network.arc_range(at) {
+            let to = self.network.arc(place).to;
+            if is_in[to as usize] || (held != NONE && self.order.reverse[held as usize] == place as u32) {
+                continue;
+            }
+            let distance = base + self.cost(place, flows);
+            if distance >= labels.costs[place] {
+                continue;
+            }
+            let wanted = place as u32;
+            if held != NONE && (banned.contains(&(held, wanted)) || !self.order.takes(held, wanted)) {
+                continue;
+            }
+            labels.costs[place] = distance;
+            labels.came[place] = if is_in[at as usize] { NONE } else { held };
+            labels.heap.push(Nearest { distance, item: wanted });
+        }
+    }
+
+    /// The trees found.
+    pub(super) fn into_trees(self) -> Vec<SourceTree> {
+        let network = self.network;
+        let tree = |grown: &Grown| {
+            let mut parents = vec![Arc { to: NONE, link: NONE }; network.switch_count()];
+            for &switch in &grown.order[1..] {
+                let arc = grown.by[switch as usize];
+                let link = network.arc(arc as usize).link;
+                parents[switch as usize] = Arc { to: self.from(arc), link };
+            }
+            SourceTree {
+                tree: RootedTree::from_parents(grown.root, parents).pruned(network),
+                hosts: grown.hosts,
+            }
+        };
+        self.trees.iter().map(tree).collect()
+    }
+}
+
+/// What a search for cheapest ways knows of each arc.
+struct Labels {
+    costs: Vec<f64>,
+    /// The arc before it, [`NONE`] where it leaves the tree.
+    came: Vec<u32>,
+    heap: BinaryHeap<Nearest>,
+}
+
+impl Labels {
+    fn new(network: &Network) -> Labels {
+        let arc_count = network.arc_count();
+        Labels { costs: vec![f64::INFINITY; arc_count], came: vec![NONE; arc_count], heap: BinaryHeap::new() }
+    }
+}
+
+/// The eighth power: the busiest channels decide.
+fn power(load: f64) -> f64 {
+    let square = load * load;
+    let fourth = square * square;
+    fourth * fourth
+}
+
+/// The way that ends with an arc, from the tree on; `None` if it crosses a switch twice.
+fn simple_way(last: u32, came: &[u32], to: impl Fn(u32) -> u32) -> Option<Vec<u32>> {
+    let way = std::iter::successors(Some(last), |&arc| Some(came[arc as usize]).filter(|&arc| arc != NONE));
+    let mut way: Vec<u32> = way.collect();
+    way.reverse();
+    let mut switches: Vec<u32> = way.iter().map(|&arc| to(arc)).collect();
+    switches.sort_unstable();
+    switches.dedup();
+    (switches.len() == way.len()).then_some(way)
+}

@@ -1,0 +1,88 @@
+//! What the search finds on the machines that it was made for.
+
+use crate::description::Machine;
+use crate::plan::Plan;
+use crate::vlan::plan;
+
+fn planned(topology: &str, hosts_per_switch: u32, options: &str) -> Plan {
+    let text = format!(
+        "name = \"b\"\n[switch_models.s]\nports = 256\nrate_gbps = 1\n[host_models.h]\n\
+         nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+         [hosts]\nmodel = \"h\"\nper_switch = {hosts_per_switch}\n[plan]\n{options}\n"
+    );
+    let machine = Machine::parse("b.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    plan(&machine).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn ratio(plan: &Plan) -> f64 {
+    plan.figures.link_load_max as f64 / plan.figures.link_load_least
+}
+
+#[test]
+fn the_busiest_link_is_near_the_bound() {
+    let cases = [
+        // A leaf of four hosts has four uplinks: 4 x 28 flows over four.
+        ("kind = \"fat-tree\"\ndown = [8]\nup = [4]", 4, 1.0),
+        ("kind = \"fat-tree\"\ndown = [2, 4]\nup = [2, 2]", 2, 1.0),
+        ("kind = \"hyperx\"\nextents = [4, 4]", 4, 1.3),
+        ("kind = \"mesh\"\nextents = [4, 4]", 2, 1.1),
+        ("kind = \"hypercube\"\ndimensions = 4", 2, 1.0),
+        ("kind = \"torus\"\nextents = [4, 4]", 2, 1.0),
+        // No routes that are free of deadlock have less: see `a_ring_of_five_cannot_be_balanced_better`.
+        ("kind = \"ring\"\nswitches = 5", 2, 4.0 / 3.0),
+        // The first version had 1.62 and 4.1. The goal of 1.3 is not reached on these two.
+        ("kind = \"torus\"\nextents = [8, 8]", 2, 1.61),
+        ("kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", 2, 1.75),
+    ];
+    for (topology, hosts_per_switch, most) in cases {
+        let plan = planned(topology, hosts_per_switch, "");
+        assert!(plan.verdicts.are_good(), "{topology}: {:?}", plan.verdicts.checks);
+        println!("{:.3} {} VLANs, {}: {topology:?}", ratio(&plan), plan.vlans.len(), plan.method);
+        assert!(ratio(&plan) < most + 1e-9, "{topology}: {:.3}", ratio(&plan));
+    }
+}
+
+/// In each direction round a ring some switch may not be passed through, or the channels there wait in a
+/// circle. Of all choices of the two switches (and both ways for pairs that may go either) the busiest
+/// channel of the best has 4 of the 12 ordered pairs of neighbours' flows, where 3 would be the bound.
+#[test]
+fn a_ring_of_five_cannot_be_balanced_better() {
+    const N: usize = 5;
+    let mut best = usize::MAX;
+    for (up_broken, down_broken) in (0..N).flat_map(|a| (0..N).map(move |b| (a, b))) {
+        let ways = |from: usize, to: usize| -> Vec<Vec<(usize, bool)>> {
+            [true, false]
+                .into_iter()
+                .filter_map(|up| {
+                    let step = if up { 1 } else { N - 1 };
+                    let broken = if up { up_broken } else { down_broken };
+                    let mut way = vec![(from, up)];
+                    let mut at = (from + step) % N;
+                    while at != to {
+                        if at == broken {
+                            return None;
+                        }
+                        way.push((at, up));
+                        at = (at + step) % N;
+                    }
+                    Some(way)
+                })
+                .collect()
+        };
+        let pairs: Vec<Vec<Vec<(usize, bool)>>> = (0..N)
+            .flat_map(|a| (0..N).map(move |b| (a, b)))
+            .filter(|(a, b)| a != b)
+            .map(|(a, b)| ways(a, b))
+            .collect();
+        if pairs.iter().any(Vec::is_empty) {
+            continue;
+        }
+        // Flows that have no choice are enough to show it.
+        let mut load = [[0; 2]; N];
+        for way in pairs.iter().filter(|ways| ways.len() == 1).flat_map(|ways| &ways[0]) {
+            load[way.0][usize::from(way.1)] += 1;
+        }
+        best = best.min(load.into_iter().flatten().max().unwrap_or(0));
+    }
+    assert_eq!(best, 4);
+}

@@ -1,0 +1,78 @@
+//! Shortest paths for each host on its own, where there are several: as D-mod-k routes a fat tree (E.
+//! Zahavi, 2010), but by the number of the host that sends, because a VLAN is chosen where a frame comes
+//! in.
+//!
+//! Seen from a source, a switch may have several neighbours that are nearer. Which one is on the path is a
+//! digit of the host's number: the lowest digit for switches at the end of paths, higher ones for those
+//! before them. So the hosts of a leaf climb through all of its uplinks alike, those of a pod through all
+//! core switches alike, and hosts that climb through the same switches share a tree.
+
+use super::super::network::{Arc, NONE, Network};
+use super::super::solution::SourceTree;
+use super::super::tree::RootedTree;
+
+/// More trees than this are not made.
+const TREES_MAX: usize = 8192;
+
+/// A tree for each host; hosts of one switch with the same tree are together. `None` if they are too many.
+pub(crate) fn by_host(network: &Network) -> Option<Vec<SourceTree>> {
+    let host_count: usize = network.sources().map(|source| network.weight(source) as usize).sum();
+    if host_count > TREES_MAX {
+        return None;
+    }
+    let mut trees: Vec<SourceTree> = Vec::new();
+    let mut number = 0;
+    for source in network.sources() {
+        let ways = Ways::from(network, source);
+        let first = trees.len();
+        for _ in 0..network.weight(source) {
+            let tree = ways.tree(network, source, number);
+            number += 1;
+            match trees[first..].iter_mut().find(|other| other.tree == tree) {
+                Some(same) => same.hosts += 1,
+                None => trees.push(SourceTree { tree, hosts: 1 }),
+            }
+        }
+    }
+    Some(trees)
+}
+
+/// The shortest paths from a source.
+struct Ways {
+    /// By switch: the arcs to neighbours that are nearer.
+    nearer: Vec<Vec<Arc>>,
+    /// By switch: what a host's number is divided by for its digit there.
+    divisors: Vec<u64>,
+}
+
+impl Ways {
+    fn from(network: &Network, source: u32) -> Ways {
+        let distances = network.distances(source);
+        let mut nearer = vec![Vec::new(); network.switch_count()];
+        let mut order: Vec<u32> = network.alive().filter(|&switch| switch != source).collect();
+        for &switch in &order {
+            let is_nearer = |arc: &&Arc| distances[arc.to as usize] < distances[switch as usize];
+            nearer[switch as usize] = network.arcs(switch).iter().filter(is_nearer).copied().collect();
+        }
+        order.sort_by_key(|&switch| std::cmp::Reverse(distances[switch as usize]));
+        let mut divisors = vec![1_u64; network.switch_count()];
+        for &switch in &order {
+            let own = &nearer[switch as usize];
+            let above = divisors[switch as usize].saturating_mul(own.len() as u64);
+            for arc in own {
+                let divisor = &mut divisors[arc.to as usize];
+                *divisor = above.max(*divisor);
+            }
+        }
+        Ways { nearer, divisors }
+    }
+
+    fn tree(&self, network: &Network, source: u32, number: u64) -> RootedTree {
+        let mut parents = vec![Arc { to: NONE, link: NONE }; network.switch_count()];
+        for (switch, ways) in self.nearer.iter().enumerate().filter(|(_, ways)| !ways.is_empty()) {
+            let digit = number / self.divisors[switch] % ways.len() as u64;
+            parents[switch] = ways[digit as usize];
+        }
+        RootedTree::from_parents(source, parents).pruned(network)
+    }
+}
