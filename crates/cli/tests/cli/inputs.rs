@@ -44,7 +44,7 @@ const WRONG: &[(&str, i32, &str)] = &[
     ("plan empty.toml", 1, "empty.toml: name: is missing from the file"),
     ("plan @ --traffic nothing", 1, "cannot read nothing: No such file"),
     ("plan @ --traffic noise.toml", 1, "cannot read noise.toml: "),
-    ("plan @ --out bad.toml", 1, "the folder bad.toml: File exists"),
+    ("plan @ --out bad.toml", 1, "the folder bad.toml: Not a directory"),
     ("plan @ --without-link s0.0", 1, "--without-link s0.0: name two switches"),
     ("plan @ --without-switch s9.9", 1, "no switch \"s9.9\"; its first is \"s0.0\""),
     ("plan check @ --from nothing", 1, "nothing is not a folder"),

@@ -131,7 +131,9 @@ impl Browser {
 
     fn middle(&mut self, selector: &str) -> (f64, f64) {
         let script = format!(
-            "(() => {{ const box = document.querySelector('{selector}').getBoundingClientRect(); \
+            "(() => {{ const element = document.querySelector('{selector}'); \
+             element.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
+             const box = element.getBoundingClientRect(); \
              return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
         );
         let place = self.value(&script);

@@ -62,9 +62,6 @@ int main(void)
 
     /* The names of tools are the same functions. */
     CHECK(PMPI_Comm_rank == MPI_Comm_rank);
-    /* A function nobody wrote yet says so. */
-    char port[MPI_MAX_PORT_NAME];
-    FAILS(MPI_ERR_UNSUPPORTED_OPERATION, MPI_Open_port(MPI_INFO_NULL, port));
 
     OK(MPI_Finalize());
     OK(MPI_Finalized(&flag)); CHECK(flag);

@@ -9,8 +9,6 @@ int main(int argc, char **argv)
     MPI_Init(NULL, NULL);
     if (!strcmp(how, "argument")) MPI_Comm_rank(MPI_COMM_WORLD, NULL);
     if (!strcmp(how, "handle")) MPI_Comm_rank((MPI_Comm)0x1234, &rank);
-    char port[MPI_MAX_PORT_NAME];
-    if (!strcmp(how, "unwritten")) MPI_Open_port(MPI_INFO_NULL, port);
     if (!strcmp(how, "abort")) MPI_Abort(MPI_COMM_WORLD, 77);
     if (!strcmp(how, "raised")) MPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_TOPOLOGY);
     MPI_Finalize();

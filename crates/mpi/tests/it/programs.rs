@@ -105,7 +105,6 @@ fn a_fatal_error_names_function_class_argument_and_communicator() {
         ("handle", 5, &["MPI_Comm_rank", "MPI_ERR_COMM", "argument comm", "0x1234", "MPI_COMM_SELF"]),
         ("before", 16, &["MPI_Comm_rank", "before MPI_Init"]),
         ("after", 16, &["MPI_Comm_rank", "after MPI_Finalize"]),
-        ("unwritten", 55, &["MPI_Open_port", "MPI_ERR_UNSUPPORTED_OPERATION"]),
         ("abort", 77, &["MPI_Abort", "77", "MPI_COMM_WORLD"]),
         ("raised", 11, &["MPI_ERR_TOPOLOGY", "MPI_COMM_WORLD"]),
     ] {
