@@ -188,7 +188,8 @@ impl Window {
 
     /// In the order of asking, but a shared lock is granted at once while the lock is shared. Behind a wish
     /// for an exclusive lock it would wait for one who has it shared and may himself wait so at another
-    /// window: a deadlock of a correct program (`MPI_Win_lock_all` at two processes). MPI promises no fairness.
+    /// window: a deadlock of a correct program (two processes in `MPI_Win_lock_all`). MPI promises no
+    /// fairness.
     fn grant(&mut self, granted: &mut Vec<Rank>) {
         let Self { locks, peers, .. } = self;
         if locks.is_exclusive {
