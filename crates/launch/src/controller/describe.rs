@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Which ranks would be started where, of which program, and by which command, a line a host and program.
 ///
 /// # Errors
-/// As [`super::run`], where the job could not be placed.
+/// As [`super::run()`], where the job could not be placed.
 pub fn describe(spec: &JobSpec) -> anyhow::Result<String> {
     let (names, host_of_rank) = place(spec)?;
     let mut text = String::new();

@@ -16,7 +16,7 @@ use std::time::Instant;
 /// runs it. The exit code.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run()`](super::run()).
 pub fn run_world(descriptor: &str) -> anyhow::Result<u8> {
     let (mut wire, spec) = take_over(descriptor)?;
     let now = Instant::now();
