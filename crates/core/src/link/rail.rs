@@ -269,7 +269,7 @@ impl RailState {
             return;
         }
         if bytes > 0 {
-            self.rate.on_acknowledged(bytes, sent_at, now);
+            self.rate.on_operation_end(bytes, sent_at, self.operation_count == 0, now);
         }
         self.on_answer(now);
         if self.health == Health::Up {

@@ -12,6 +12,12 @@ const MEMORY: Duration = Duration::from_ms(40);
 /// Busy time from which on the quotient is believed.
 const BELIEVED: Duration = Duration::from_us(500);
 
+/// An operation of so many bytes takes much longer than its latency.
+const LONG_BYTES: u64 = 64 << 10;
+
+/// Operations end together when less than this part of an operation's time is between them.
+const TOGETHER: u64 = 64;
+
 /// The measurement of one rail.
 #[derive(Debug)]
 pub(super) struct RateMeter {
@@ -51,17 +57,38 @@ impl RateMeter {
         if sent_at < self.last_at {
             self.busy_bytes += bytes;
             self.busy = self.busy + now.since(self.last_at);
-            if self.busy > MEMORY {
-                let scaled = u128::from(self.busy_bytes) * u128::from(MEMORY.0) / u128::from(self.busy.0);
-                (self.busy_bytes, self.busy) = (scaled as u64, MEMORY);
-            }
-            // Here, not where it is asked for: that is once for every short message.
-            if self.is_measured() {
-                let rate = u128::from(self.busy_bytes) * 1_000_000_000_000 / u128::from(self.busy.0);
-                self.bytes_per_s = (rate as u64).max(1);
-            }
+            self.conclude();
         }
         self.last_at = now;
+    }
+
+    /// A put or get of so many bytes, begun at `sent_at`, has ended, and `is_last`: no other is under way.
+    /// A NIC may carry several side by side, so that all end together: without the time of the first, the
+    /// others would seem to take none; and nothing is concluded before all of them are counted.
+    pub(super) fn on_operation_end(&mut self, bytes: u64, sent_at: Instant, is_last: bool, now: Instant) {
+        if now.since(self.last_at).0 > now.since(sent_at).0 / TOGETHER {
+            self.conclude();
+        }
+        if sent_at < self.last_at || bytes >= LONG_BYTES {
+            self.busy_bytes += bytes;
+            self.busy = self.busy + now.since(self.last_at.max(sent_at));
+        }
+        self.last_at = now;
+        if is_last {
+            self.conclude();
+        }
+    }
+
+    /// Here, not where the rate is asked for: that is once for every short message.
+    fn conclude(&mut self) {
+        if self.busy > MEMORY {
+            let scaled = u128::from(self.busy_bytes) * u128::from(MEMORY.0) / u128::from(self.busy.0);
+            (self.busy_bytes, self.busy) = (scaled as u64, MEMORY);
+        }
+        if self.is_measured() {
+            let rate = u128::from(self.busy_bytes) * 1_000_000_000_000 / u128::from(self.busy.0);
+            self.bytes_per_s = (rate as u64).max(1);
+        }
     }
 
     /// A round trip without what the other side waited.
@@ -141,6 +168,25 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn operations_that_end_together_are_not_taken_for_fast() {
+        let (bytes, rate) = (512u64 << 10, 1_500_000_000);
+        for side_by_side in [1, 2, 20] {
+            let mut meter = RateMeter::new(2_000_000_000, 1_000_000);
+            let mut now = Instant(1_000_000_000);
+            for _ in 0..10 {
+                let begin = now;
+                meter.on_idle_end(begin);
+                now = begin + Duration(side_by_side * bytes * 1_000_000_000_000 / rate);
+                for index in (0..side_by_side).rev() {
+                    meter.on_operation_end(bytes, begin, index == 0, Instant(now.0 - index * 1_000_000));
+                }
+            }
+            let found = meter.bytes_per_s();
+            assert!(found.abs_diff(rate) * 20 < rate, "{found} with {side_by_side} side by side");
         }
     }
 

@@ -81,6 +81,18 @@ pub(super) fn finish_ps(latency: Duration, queue_bytes: u64, bytes_per_s: u64) -
 /// The rail for the next piece of `piece_bytes`, when `rest_bytes` (with the piece) are still to go. `None`: wait until
 /// something is acknowledged.
 pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail> {
+    choose_bounded(views, piece_bytes, rest_bytes, u64::MAX)
+}
+
+/// The rail for the next put, likewise. A rail has two puts under way at most: one behind the other. More
+/// that a NIC carries side by side would end together, too late for the rest to be spread by what became of
+/// them.
+pub fn choose_put(views: &[View], put_bytes: u64, rest_bytes: u64) -> Option<Rail> {
+    // And a little for packets.
+    choose_bounded(views, put_bytes, rest_bytes, put_bytes * 5 / 2)
+}
+
+fn choose_bounded(views: &[View], piece_bytes: u64, rest_bytes: u64, bytes_max: u64) -> Option<Rail> {
     let first = views.iter().filter(|view| view.up).min_by_key(|view| view.finish_ps(piece_bytes))?;
     let worth = |view: &&View| {
         view.rail == first.rail || view.finish_ps(piece_bytes) <= finish_without(views, view.rail, rest_bytes)
@@ -88,7 +100,8 @@ pub fn choose(views: &[View], piece_bytes: u64, rest_bytes: u64) -> Option<Rail>
     let up = || views.iter().filter(|view| view.up);
     let windows_bytes = up().fold(0u64, |sum, view| sum.saturating_add(view.window_bytes));
     let is_end = rest_bytes < windows_bytes;
-    let usable = up().filter(|view| view.has_room(piece_bytes, is_end)).filter(worth);
+    let is_below = |view: &&View| view.outstanding_bytes.saturating_add(piece_bytes) <= bytes_max;
+    let usable = up().filter(is_below).filter(|view| view.has_room(piece_bytes, is_end)).filter(worth);
     usable.min_by_key(|view| view.finish_ps(piece_bytes)).map(|view| view.rail)
 }
 

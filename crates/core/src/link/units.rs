@@ -51,6 +51,8 @@ pub(crate) struct Rest<'a> {
     pub(crate) total_bytes: u64,
     pub(crate) unsent_bytes: u64,
     pub(crate) unit_bytes: u32,
+    /// Whether they are put.
+    pub(crate) are_put: bool,
 }
 
 impl Rest<'_> {
@@ -148,7 +150,7 @@ impl Link {
         let Some(trunk) = &self.trunk else { return (most / unit).max(1) };
         let bytes = match rest.share_of(rail) {
             Some(left) if left > 0 => left,
-            _ => (rest.total_bytes / (trunk.current_views().len() as u64 * PUTS_A_RAIL)).max(PUT_BYTES_MIN),
+            _ => put_bytes(rest.total_bytes, trunk.current_views()),
         };
         (bytes.min(most) / unit).max(1)
     }
@@ -230,13 +232,22 @@ impl Links {
     }
 }
 
+/// What one put takes of a message that is given out put by put.
+fn put_bytes(total_bytes: u64, views: &[View]) -> u64 {
+    (total_bytes / (views.len() as u64 * PUTS_A_RAIL)).max(PUT_BYTES_MIN)
+}
+
 /// The rail for the next units, when `backlog_bytes` of all transfers are still to be sent.
 fn pick(rest: &Rest<'_>, views: &[View], backlog_bytes: u64) -> Option<Rail> {
     let unit = u64::from(rest.unit_bytes);
     let with_share = |view: &&View| view.up && rest.share_of(view.rail).is_some_and(|left| left > 0);
     let mut shared = views.iter().filter(with_share).peekable();
     if shared.peek().is_none() {
-        return stripe::choose(views, unit, backlog_bytes);
+        return if rest.are_put {
+            stripe::choose_put(views, put_bytes(rest.total_bytes, views), backlog_bytes)
+        } else {
+            stripe::choose(views, unit, backlog_bytes)
+        };
     }
     // Shares are fixed: each rail with something left gets it as soon as it has room.
     let room =

@@ -161,6 +161,7 @@ impl Transfers {
                 total_bytes: spread.total,
                 unsent_bytes: spread.unsent_bytes(),
                 unit_bytes: spread.unit_bytes,
+                are_put: !spread.is_again() && !spread.keys.is_empty(),
             };
             let rail = match link.pick(&rest) {
                 Pick::Rail(rail) => rail,
