@@ -13,7 +13,7 @@
 
 use crate::pmi::names::{NameReply, NameRequest};
 use crate::pmi::spawn::{Part, Spawn};
-use crate::spec::{App, JobSpec, Program};
+use crate::spec::{App, Binding, JobSpec, Program};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -201,7 +201,8 @@ pub(super) fn spec_of(own: &JobSpec, spawn: Spawn, hostname: &str) -> anyhow::Re
     let apps = spawn.parts.into_iter().map(app).collect();
     Ok(JobSpec {
         apps,
-        binding: own.binding,
+        // Cores of their own are taken by those that spawn.
+        binding: Some(Binding::None),
         is_tagged: own.is_tagged,
         timeout: None,
         is_verbose: own.is_verbose,

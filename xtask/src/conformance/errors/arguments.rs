@@ -179,6 +179,7 @@ fn right_number(function: &str, parameter: &str) -> &'static str {
         "p" | "r" => "4",
         "required" => "MPI_THREAD_SINGLE",
         "valuelen" | "outsize" | "insize" | "nnodes" | "extent" | "size" | "buflen" => "1",
+        "maxprocs" => "1",
         _ if is_count(parameter) => "1",
         "target_count" | "result_count" | "blocklength" | "stride" | "disp_unit" => "1",
         _ => "0",
@@ -196,7 +197,7 @@ fn right_array(function: &str, param: &Param) -> String {
     let ty = param.rust_type.trim_start_matches("*const ").trim_start_matches("c_");
     let value = match param.name.as_str() {
         name if name.ends_with("counts") || name.ends_with("blocklengths") || name.ends_with("sizes") => "1",
-        "dims" | "degrees" | "periods" | "array_of_gsizes" => "1",
+        "array_of_maxprocs" | "dims" | "degrees" | "periods" | "array_of_gsizes" => "1",
         "array_of_distribs" => "MPI_DISTRIBUTE_BLOCK",
         "array_of_dargs" => "MPI_DISTRIBUTE_DFLT_DARG",
         "indx" if function != "MPI_Graph_get" => "1",
