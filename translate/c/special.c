@@ -44,6 +44,7 @@ ALIAS(MPI_Pcontrol)
 int PMPI_Open_port(MPI_Info info, char *port_name)
 {
     char port[A_MPI_MAX_PORT_NAME + 1] = "";
+    if (!port_name) return out_error(a_Open_port(in_MPI_Info(info), NULL));
     int code = a_Open_port(in_MPI_Info(info), port);
     if (code == 0 && strlen(port) >= MPI_MAX_PORT_NAME) {
         a_Close_port(port);

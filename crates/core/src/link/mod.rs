@@ -63,6 +63,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use trunk::Trunk;
 
 /// Unit of eager credit in bytes: a cache line.
@@ -354,6 +355,8 @@ pub(crate) struct Links {
     links: Vec<Link>,
     /// The first process of this world.
     first: ProcessId,
+    /// The process whose link was looked up last, and its link.
+    recent: Cell<(ProcessId, LinkIndex)>,
     /// Link index by process, from the first one on, in pages: a process of a large job talks to few others.
     pages: Vec<Option<Box<[LinkIndex; PAGE]>>>,
     /// The same of processes that are far from this world.
@@ -377,12 +380,15 @@ const PAGE: usize = 64;
 /// Processes further than this from the first of their world are strangers: a page table of 2 MiB at most.
 const NEAR_MAX: usize = 1 << 24;
 const NO_LINK: LinkIndex = LinkIndex::MAX;
+/// No process: their numbers are below 2^31.
+const NOBODY: ProcessId = ProcessId(u32::MAX);
 
 impl Links {
     pub(crate) const fn new(first: ProcessId, config: TrunkConfig, eager_bytes_max: Option<usize>) -> Self {
         Self {
             links: Vec::new(),
             first,
+            recent: Cell::new((NOBODY, NO_LINK)),
             pages: Vec::new(),
             strangers: BTreeMap::new(),
             trunks: Vec::new(),
@@ -396,8 +402,21 @@ impl Links {
         }
     }
 
+    /// The link to a peer. The last one asked for is at hand: programs often send to one peer again.
     #[inline]
     pub(crate) fn index_of(&self, peer: ProcessId) -> Option<LinkIndex> {
+        let (recent, index) = self.recent.get();
+        if recent == peer { Some(index) } else { self.look_up(peer) }
+    }
+
+    #[inline(never)]
+    fn look_up(&self, peer: ProcessId) -> Option<LinkIndex> {
+        let index = self.index_in_pages(peer)?;
+        self.recent.set((peer, index));
+        Some(index)
+    }
+
+    fn index_in_pages(&self, peer: ProcessId) -> Option<LinkIndex> {
         let place = peer.0.wrapping_sub(self.first.0) as usize;
         match self.pages.get(place / PAGE) {
             Some(page) => Some(page.as_ref()?[place % PAGE]).filter(|index| *index != NO_LINK),

@@ -11,6 +11,7 @@
 //! A job is over when its worlds are. One that fails ends those that started it, and they end it, unless all
 //! of its ranks have disconnected. Words are lines of JSON over a socket.
 
+use crate::binary;
 use crate::pmi::names::{NameReply, NameRequest};
 use crate::pmi::spawn::{Part, Spawn};
 use crate::spec::{App, Binding, JobSpec, Program};
@@ -198,7 +199,7 @@ pub(super) fn spec_of(own: &JobSpec, spawn: Spawn, hostname: &str) -> anyhow::Re
             anyhow::bail!("host '{}' is not of this job", wanted.join(","));
         }
     }
-    let apps = spawn.parts.into_iter().map(app).collect();
+    let apps = spawn.parts.into_iter().map(app).collect::<anyhow::Result<_>>()?;
     Ok(JobSpec {
         apps,
         // Cores of their own are taken by those that spawn.
@@ -212,7 +213,8 @@ pub(super) fn spec_of(own: &JobSpec, spawn: Spawn, hostname: &str) -> anyhow::Re
     })
 }
 
-fn app(part: Part) -> App {
+/// A program is looked at for its ABI as those of the first world are.
+fn app(part: Part) -> anyhow::Result<App> {
     let directories = part.hint("path").unwrap_or_default();
     let is_bare = !part.program.contains('/');
     let found = directories
@@ -223,7 +225,9 @@ fn app(part: Part) -> App {
     let name = found.map_or_else(|| part.program.clone().into(), std::path::PathBuf::into_os_string);
     let wdir = part.hint("wdir").map(Into::into);
     let args = part.args.iter().map(Into::into).collect();
-    App { ranks_count: part.count as usize, program: Program { name, args, env: Vec::new(), wdir } }
+    let mut program = Program { name, args, env: Vec::new(), wdir };
+    binary::prepare(&mut program, None)?;
+    Ok(App { ranks_count: part.count as usize, program })
 }
 
 /// The new launcher's side: the wire, and what it is to run.
