@@ -142,6 +142,7 @@ pub(super) fn right(function: &Function, index: usize) -> String {
         "*mut c_int" if name.ends_with("_free_keyval") => {
             format!("&(int){{{}}}", keyval(&param.name))
         }
+        _ if param.name == "array_of_commands" => "(char *[]){\"key\"}".into(),
         _ if ty.starts_with('*') => format!("(void *)scratch[{index}]"),
         _ => "0".into(),
     }
