@@ -318,6 +318,12 @@ static void out_codes(int codes[], int count)
         codes[i] = out_error(codes[i]);
 }
 
+/* Whether a spawn that ended so has written a code for each process. */
+static int are_codes_told(int code)
+{
+    return code == 0 || code == A_MPI_ERR_SPAWN;
+}
+
 int PMPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info info, int root, MPI_Comm comm,
                     MPI_Comm *intercomm, int codes[])
 {
@@ -325,7 +331,7 @@ int PMPI_Comm_spawn(const char *command, char *argv[], int maxprocs, MPI_Info in
     a_handle a_info = is_root(a_comm, root) ? in_MPI_Info(info) : A_MPI_INFO_NULL;
     int code = a_Comm_spawn(command, argv, maxprocs, a_info, root, a_comm, &made, codes);
     if (code == 0) *intercomm = out_MPI_Comm(made);
-    if (code == 0) out_codes(codes, maxprocs);
+    if (are_codes_told(code)) out_codes(codes, maxprocs);
     return out_error(code);
 }
 ALIAS(MPI_Comm_spawn)
@@ -345,7 +351,7 @@ int PMPI_Comm_spawn_multiple(int count, char *commands[], char **argvs[], const 
     }
     int code = a_Comm_spawn_multiple(count, commands, argvs, maxprocs, a_infos, root, a_comm, &made, codes);
     if (code == 0) *intercomm = out_MPI_Comm(made);
-    if (code == 0) out_codes(codes, total);
+    if (are_codes_told(code)) out_codes(codes, total);
     free(a_infos);
     return out_error(code);
 }
