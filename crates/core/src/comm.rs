@@ -6,7 +6,8 @@
 
 use crate::error::Error;
 use crate::group::Group;
-use crate::ids::{ContextId, ProcessId, Rank, Tag};
+use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
+use alloc::vec::Vec;
 
 /// Tags of the collective context: collective operations have those from 0 up, the making of a communicator
 /// by a group's members alone -1 down to -2^30, the meeting of two leaders the next 2^29, persistent
@@ -182,5 +183,82 @@ impl Communicator {
     /// The tag of a communicator's making by the members of a group, where the user gave `tag`.
     pub(crate) fn create_group_tag(tag: Tag) -> Tag {
         -1 - (tag & GROUP_TAGS_MAX)
+    }
+}
+
+/// A place for a communicator.
+enum Slot {
+    Free,
+    /// Of a communicator being made.
+    Reserved,
+    Live(Communicator),
+}
+
+/// The communicators of a process, and the names of those that it will lead.
+pub(crate) struct Communicators {
+    me: ProcessId,
+    slots: Vec<Slot>,
+    next_context: u32,
+}
+
+impl Communicators {
+    /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+    pub(crate) fn new(first: ProcessId, me: ProcessId, world_count: u32) -> Self {
+        let predefined = [Communicator::world(first, me, world_count), Communicator::only(me)];
+        Self { me, slots: predefined.map(Slot::Live).into(), next_context: 2 }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, comm: CommId) -> Result<&Communicator, Error> {
+        match self.slots.get(comm.0 as usize) {
+            Some(Slot::Live(communicator)) => Ok(communicator),
+            _ => Err(Error::Comm),
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, comm: CommId) -> Result<&mut Communicator, Error> {
+        match self.slots.get_mut(comm.0 as usize) {
+            Some(Slot::Live(communicator)) => Ok(communicator),
+            _ => Err(Error::Comm),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Communicator> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Live(communicator) => Some(communicator),
+            _ => None,
+        })
+    }
+
+    /// An id for a communicator that is about to be made.
+    pub(crate) fn reserve(&mut self) -> CommId {
+        let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free));
+        let at = free.unwrap_or(self.slots.len());
+        if at == self.slots.len() {
+            self.slots.push(Slot::Free);
+        }
+        self.slots[at] = Slot::Reserved;
+        CommId(at as u32)
+    }
+
+    pub(crate) fn is_reserved(&self, comm: CommId) -> bool {
+        matches!(self.slots.get(comm.0 as usize), Some(Slot::Reserved))
+    }
+
+    /// Puts a communicator in its place, or leaves that free.
+    pub(crate) fn fill(&mut self, comm: CommId, communicator: Option<Communicator>) {
+        self.slots[comm.0 as usize] = communicator.map_or(Slot::Free, Slot::Live);
+    }
+
+    /// The context of the next communicator that this process names.
+    pub(crate) fn next_context(&self) -> ContextId {
+        ContextId::new(self.me, self.next_context)
+    }
+
+    /// Names a communicator that this process leads.
+    pub(crate) fn new_context(&mut self) -> ContextId {
+        let context = self.next_context();
+        self.next_context += 1;
+        context
     }
 }

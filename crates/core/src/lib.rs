@@ -48,7 +48,7 @@ pub mod layout;
 pub mod link;
 mod matching;
 pub mod op;
-mod partitioned;
+mod p2p;
 pub mod process;
 pub mod request;
 pub mod rma;

@@ -5,7 +5,7 @@ use crate::buffer::Scratch;
 use crate::comm::Communicator;
 use crate::error::Error;
 use crate::group::Group;
-use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Tag};
+use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
 use alloc::vec::Vec;
 
 /// Among whom a schedule runs, and how its messages are told from others.
@@ -63,13 +63,6 @@ impl Running {
     pub(crate) fn label(&self) -> Option<Label> {
         self.schedule.label()
     }
-}
-
-/// The end of one of its messages: whose, which step, how.
-pub(crate) struct Woken {
-    pub(crate) parent: RequestId,
-    pub(crate) step: StepId,
-    pub(crate) result: Result<(), Error>,
 }
 
 /// No step of a schedule: it is new, and to be begun.

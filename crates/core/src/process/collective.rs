@@ -10,14 +10,13 @@
 
 use super::Process;
 use crate::buffer::Buffer;
-use crate::coll::running::{BEGIN, Making, Naming, Running, Span, Woken};
+use crate::coll::running::{BEGIN, Making, Naming, Running, Span};
 use crate::coll::{self, Schedule, StepId, Transport};
 use crate::device::Device;
 use crate::error::Error;
-use crate::group::Group;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::matching::Key;
-use crate::request::{Completion, Posted, Request, SendMode, State};
+use crate::request::{Completion, Posted, Request, SendMode, State, Woken};
 use crate::wire::{Envelope, Header};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -48,7 +47,7 @@ impl Process {
     /// Names a persistent collective operation. Members make theirs in the same order and may start them in
     /// any (MPI-5.0 §6.13), so runs are told apart by this name and not by the order of starts.
     pub fn reserve_collective(&mut self, comm: CommId) -> Result<CollectiveId, Error> {
-        Ok(CollectiveId(self.comm_mut(comm)?.next_persistent_tag()))
+        Ok(CollectiveId(self.comms.get_mut(comm)?.next_persistent_tag()))
     }
 
     /// As [`start_collective`](Self::start_collective), for a run of a persistent operation.
@@ -65,7 +64,7 @@ impl Process {
 
     /// The span of a communicator's next collective operation.
     pub(super) fn next_span(&mut self, comm: CommId) -> Result<Span, Error> {
-        let tag = self.comm_mut(comm)?.next_collective_tag();
+        let tag = self.comms.get_mut(comm)?.next_collective_tag();
         self.span(comm, tag)
     }
 
@@ -83,15 +82,15 @@ impl Process {
         span: Span,
         making: Option<Making>,
     ) -> Posted {
-        let id = self.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
-        let status = match self.lost_member(&span.group) {
+        let id = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
+        let status = match self.messages.lost_member(&span.group) {
             Some(error) => coll::Status::Failed(error),
             None => schedule.start(&mut Carrier { process: self, device, span: &span, parent: id }),
         };
         let running = Box::new(Running { schedule, span, making, failure: None });
         match self.settle_collective(id, status, running) {
             Some(completion) => {
-                self.requests.remove(id);
+                self.messages.requests.remove(id);
                 Posted::Done(completion)
             }
             None => Posted::Pending(id),
@@ -112,7 +111,7 @@ impl Process {
             self.end_children(id);
         }
         if status == coll::Status::Running || running.schedule.in_flight_count() > 0 {
-            let request = self.requests.get_mut(id).expect("a running schedule has a request");
+            let request = self.messages.requests.get_mut(id).expect("a running schedule has a request");
             request.state = State::Collective(running);
             return None;
         }
@@ -126,9 +125,13 @@ impl Process {
             Ok(None) => Some(Completion::EMPTY),
             Err(error) => Some(Completion::failed(error)),
             Ok(Some(next)) => {
-                let request = self.requests.get_mut(id).expect("a running schedule has a request");
+                let request = self.messages.requests.get_mut(id).expect("a running schedule has a request");
                 request.state = State::Collective(next);
-                self.woken.push_back(Woken { parent: id, step: BEGIN, result: Ok(()) });
+                self.messages.woken.push_back(Woken {
+                    parent: id,
+                    step: BEGIN,
+                    completion: Completion::EMPTY,
+                });
                 None
             }
         }
@@ -138,14 +141,14 @@ impl Process {
     pub(super) fn advance_woken<D: Device>(&mut self, device: &mut D) -> bool {
         let mut worked = false;
         let mut put_off = Vec::new();
-        while let Some(woken) = self.woken.pop_front() {
-            let Woken { parent, step, result } = woken;
+        while let Some(woken) = self.messages.woken.pop_front() {
+            let Woken { parent, step, completion } = woken;
             if parent == crate::rma::PARENT {
                 worked = true;
-                self.on_woken_window(device, step, result);
+                self.on_woken_window(device, step, &completion);
                 continue;
             }
-            let Some(request) = self.requests.get_mut(parent) else { continue };
+            let Some(request) = self.messages.requests.get_mut(parent) else { continue };
             let running = match &request.state {
                 State::Collective(running) => running,
                 State::Partitioned(_) => {
@@ -165,7 +168,7 @@ impl Process {
                 unreachable!("just looked")
             };
             if step != BEGIN {
-                running.schedule.complete(step, result);
+                running.schedule.complete(step, completion.into());
             }
             let Running { schedule, span, failure, .. } = &mut *running;
             let status = match *failure {
@@ -173,10 +176,10 @@ impl Process {
                 None => schedule.advance(&mut Carrier { process: self, device, span, parent }),
             };
             if let Some(completion) = self.settle_collective(parent, status, running) {
-                self.complete(parent, completion);
+                self.messages.complete(parent, completion);
             }
         }
-        self.woken.extend(put_off);
+        self.messages.woken.extend(put_off);
         worked
     }
 
@@ -186,16 +189,12 @@ impl Process {
         self.puts_off_user_functions = are_put_off;
     }
 
-    /// Why collective operations among these cannot succeed any more, if so.
-    pub(super) fn lost_member(&self, group: &Group) -> Option<Error> {
-        self.lost.iter().find(|(peer, _)| group.rank_of(*peer).is_some()).map(|&(_, error)| error)
-    }
-
     /// Ends the collective operations that `peer` is a member of, also those that exchange nothing with it
     /// here: other members, which do, give up, and their messages would be waited for without end.
     #[cold]
     pub(super) fn fail_collectives(&mut self, peer: ProcessId, error: Error) {
         let concerned: Vec<RequestId> = self
+            .messages
             .requests
             .iter()
             .filter(|(_, request)| match &request.state {
@@ -205,12 +204,12 @@ impl Process {
             .map(|(id, _)| id)
             .collect();
         for id in concerned {
-            let request = self.requests.get_mut(id).expect("just listed");
+            let request = self.messages.requests.get_mut(id).expect("just listed");
             let State::Collective(running) = core::mem::replace(&mut request.state, State::Elsewhere) else {
                 unreachable!("just looked")
             };
             if let Some(completion) = self.settle_collective(id, coll::Status::Failed(error), running) {
-                self.complete(id, completion);
+                self.messages.complete(id, completion);
             }
         }
     }
@@ -220,10 +219,10 @@ impl Process {
     fn end_children(&mut self, parent: RequestId) {
         let is_child = |request: &Request| matches!(request.parent, Some((id, _)) if id == parent);
         let children: Vec<RequestId> =
-            self.requests.iter().filter(|(_, r)| is_child(r)).map(|(id, _)| id).collect();
+            self.messages.requests.iter().filter(|(_, r)| is_child(r)).map(|(id, _)| id).collect();
         for id in children {
-            if let Some(link) = self.cancel_locally(id) {
-                self.links.queue_control(link, Header::Cancel(id));
+            if let Some(link) = self.messages.cancel_locally(id) {
+                self.messages.links.queue_control(link, Header::Cancel(id));
             }
         }
     }
@@ -243,7 +242,7 @@ impl<D: Device> Carrier<'_, D> {
             Posted::Done(Completion { error: None, .. }) => Ok(coll::Posted::Done),
             Posted::Done(Completion { error: Some(error), .. }) => Err(error),
             Posted::Pending(id) => {
-                let request = self.process.requests.get_mut(id).expect("just made");
+                let request = self.process.messages.requests.get_mut(id).expect("just made");
                 debug_assert!(
                     !matches!(request.state, State::Complete(_)),
                     "data moves in poll_transmit only"
@@ -260,7 +259,7 @@ impl<D: Device> Transport for Carrier<'_, D> {
         let (_, source) = self.span.name_of(self.span.rank)?;
         let envelope = Envelope { context: self.span.context, source, tag: self.span.tag };
         let (peer, _) = self.span.name_of(to)?;
-        let posted = self.process.send_message(
+        let posted = self.process.messages.send_message(
             self.device,
             peer,
             envelope,
@@ -274,7 +273,7 @@ impl<D: Device> Transport for Carrier<'_, D> {
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
         let (peer, source) = self.span.name_of(from)?;
         let key = Key::new(self.span.context, Source::Rank(source), TagSelector::Tag(self.span.tag));
-        let posted = self.process.receive_message(key, Some(peer), buffer.into())?;
+        let posted = self.process.messages.receive_message(key, Some(peer), buffer.into())?;
         self.adopt(posted, step)
     }
 }

@@ -1,7 +1,6 @@
 //! What a process has and what its requests wait for, told as plain data. Looks and changes nothing.
 
-use super::direct::Direct;
-use super::{Arrival, Body, CommSlot, Process};
+use super::Process;
 use crate::coll::running::Running;
 use crate::explain::{
     CollectiveState, CommState, Explanation, LINKS_MAX, LIST_MAX, LinkState, Need, PostedReceive,
@@ -9,6 +8,7 @@ use crate::explain::{
 };
 use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
 use crate::matching::Key;
+use crate::p2p::{Arrival, Body, Direct};
 use crate::request::{Posted, Request, State};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,9 +17,8 @@ use alloc::vec::Vec;
 impl Process {
     /// What this process has: for people, when something waits too long.
     pub fn explain(&self) -> Explanation {
-        let mut told = Explanation { process: self.told(self.me).0, ..Explanation::default() };
-        for slot in self.comms.iter().take(2 * LIST_MAX) {
-            let CommSlot::Live(comm) = slot else { continue };
+        let mut told = Explanation { process: self.told(self.messages.me).0, ..Explanation::default() };
+        for comm in self.comms.iter().take(2 * LIST_MAX) {
             told.comms.push(CommState {
                 context: comm.context(),
                 members: ranges(comm.members().iter().map(|process| self.told(process).0).collect()),
@@ -27,7 +26,7 @@ impl Process {
                 name: String::new(),
             });
         }
-        for (_, request) in self.requests.iter() {
+        for (_, request) in self.messages.requests.iter() {
             if let State::Posted { key, peer, .. } = &request.state
                 && !key.context().is_collective()
             {
@@ -37,7 +36,7 @@ impl Process {
         if let Some(Need::Message(wanted)) = self.need_of_direct() {
             told.posted.push(wanted);
         }
-        for (_, arrival) in self.arrivals.iter() {
+        for (_, arrival) in self.messages.arrivals.iter() {
             if arrival.places.is_some() && !arrival.envelope.context.is_collective() {
                 told.unexpected.push(self.unexpected_message(arrival));
             }
@@ -48,7 +47,7 @@ impl Process {
 
     /// Packets sent to all peers, received from them, and queued for them.
     pub fn packet_counts(&self) -> [u64; 3] {
-        self.links.iter().fold([0; 3], |[sent, received, queued], link| {
+        self.messages.links.iter().fold([0; 3], |[sent, received, queued], link| {
             let counts = link.counts();
             [sent + u64::from(counts.0), received + u64::from(counts.1), queued + u64::from(counts.2)]
         })
@@ -63,7 +62,7 @@ impl Process {
             has_failed: link.failed().is_some(),
             rails: link.health().into_iter().map(|(rail, health)| (rail.0, health)).collect(),
         };
-        self.links.iter().take(LINKS_MAX).map(state).collect()
+        self.messages.links.iter().take(LINKS_MAX).map(state).collect()
     }
 
     fn unexpected_message(&self, arrival: &Arrival) -> UnexpectedMessage {
@@ -74,7 +73,8 @@ impl Process {
         };
         UnexpectedMessage {
             context: arrival.envelope.context,
-            source: self.told(arrival.link.map_or(self.me, |index| self.links.get(index).peer())),
+            source: self
+                .told(arrival.link.map_or(self.messages.me, |index| self.messages.links.get(index).peer())),
             tag: arrival.envelope.tag,
             bytes: arrival.length(),
             sender,
@@ -83,7 +83,7 @@ impl Process {
 
     /// What the receive that its caller waits for needs; `None`: there is none.
     pub fn need_of_direct(&self) -> Option<Need> {
-        match &self.direct {
+        match &self.messages.direct {
             Direct::None => None,
             Direct::Done => Some(Need::Nothing),
             Direct::Moving(id) => Some(self.need(*id)),
@@ -103,8 +103,9 @@ impl Process {
 
     /// What a request needs to end.
     pub fn need(&self, id: RequestId) -> Need {
-        let Some(request) = self.requests.get(id) else { return Need::Nothing };
-        let peer = self.told(request.link.map_or(self.me, |index| self.links.get(index).peer()));
+        let Some(request) = self.messages.requests.get(id) else { return Need::Nothing };
+        let peer =
+            self.told(request.link.map_or(self.messages.me, |index| self.messages.links.get(index).peer()));
         match &request.state {
             State::Posted { key, peer, .. } => {
                 Need::Message(self.posted_receive(key, *peer, request.length_bytes()))
@@ -112,8 +113,8 @@ impl Process {
             State::AwaitMatch | State::Local => {
                 Need::Match { to: peer, request: id, bytes: request.length_bytes() as u64 }
             }
-            State::Transfer(transfer) if self.transfers.is_offered(*transfer) => {
-                Need::Match { to: peer, request: id, bytes: self.transfers.length_bytes(*transfer) }
+            State::Transfer(transfer) if self.messages.transfers.is_offered(*transfer) => {
+                Need::Match { to: peer, request: id, bytes: self.messages.transfers.length_bytes(*transfer) }
             }
             State::Started(Posted::Pending(child)) => self.need(*child),
             State::Complete(_) | State::Inactive | State::Started(Posted::Done(_)) => Need::Nothing,
@@ -127,7 +128,7 @@ impl Process {
 
     fn explain_collective(&self, id: RequestId, running: &Running) -> CollectiveState {
         let is_child = |request: &Request| matches!(request.parent, Some((parent, _)) if parent == id);
-        let children = self.requests.iter().filter(|(_, request)| is_child(request));
+        let children = self.messages.requests.iter().filter(|(_, request)| is_child(request));
         CollectiveState {
             context: running.context().point_to_point(),
             number: i64::from(running.tag()),

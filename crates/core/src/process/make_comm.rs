@@ -2,7 +2,7 @@
 //! broadcast in the new group, or for a split one allgather of (color, key, context) in the old. Those of an
 //! inter-communicator go among the members of both groups. How one is made of two groups: `meet.rs`.
 
-use super::{CommSlot, Process};
+use super::Process;
 use crate::buffer::Scratch;
 use crate::coll;
 use crate::coll::running::{How, Making, Naming, Running, Span};
@@ -43,7 +43,7 @@ impl Process {
     ) -> Result<Option<(CommId, Posted)>, Error> {
         if self.comm(comm)?.is_inter() {
             check_subset(group, self.comm(comm)?.group())?;
-            let rank = group.rank_of(self.me);
+            let rank = group.rank_of(self.messages.me);
             let (color, key) = (rank.map(|_| 0), rank.unwrap_or_default() as i32);
             return self.icomm_split(device, comm, color, key).map(Some);
         }
@@ -96,7 +96,7 @@ impl Process {
         group: &Group,
     ) -> Result<Option<(CommId, Posted)>, Error> {
         check_subset(group, &parent.group)?;
-        let Some(rank) = group.rank_of(self.me) else { return Ok(None) };
+        let Some(rank) = group.rank_of(self.messages.me) else { return Ok(None) };
         let unnamed = Communicator::new(ContextId::WORLD, group.clone(), rank);
         self.make_named(device, Span { group: group.clone(), rank, ..parent }, unnamed).map(Some)
     }
@@ -111,14 +111,14 @@ impl Process {
         let mut memory = Scratch::new(CONTEXT_BYTES);
         let buffer = memory.buffer(CONTEXT_BYTES);
         if span.rank == 0 {
-            let name = self.new_context().0.to_le_bytes();
+            let name = self.comms.new_context().0.to_le_bytes();
             buffer.with_mut(|bytes| bytes.copy_from_slice(&name));
         }
         let context = coll::Context { rank: span.rank, size: span.group.size() };
         let choice = unsegmented(coll::Algorithm::Binomial);
         let schedule = coll::bcast(&mut self.pool, context, buffer, 0, choice)?;
         let how = How::Named(unnamed);
-        let into = self.reserve_comm();
+        let into = self.comms.reserve();
         let posted = self.start_schedule(device, schedule, span, Some(Making { into, how, memory }));
         Ok((into, posted))
     }
@@ -166,7 +166,7 @@ impl Process {
         let mut memory = Scratch::new(SPLIT_BYTES * size as usize);
         let all = memory.buffer(SPLIT_BYTES * size as usize);
         let mine = all.part(SPLIT_BYTES * span.rank as usize, SPLIT_BYTES);
-        let name = self.new_context();
+        let name = self.comms.new_context();
         mine.with_mut(|bytes| {
             bytes[..4].copy_from_slice(&color.to_le_bytes());
             bytes[4..8].copy_from_slice(&key.to_le_bytes());
@@ -176,23 +176,20 @@ impl Process {
         let choice = unsegmented(coll::Algorithm::Bruck);
         let blocks = coll::Blocks::Uniform(all);
         let schedule = coll::allgather(&mut self.pool, context, None, blocks, choice)?;
-        let into = self.reserve_comm();
+        let into = self.comms.reserve();
         let posted = self.start_schedule(device, schedule, span, Some(Making { into, how, memory }));
         Ok((into, posted))
     }
 
     /// Gives a communicator up. Messages under way on it still arrive.
     pub fn free_comm(&mut self, comm: CommId) -> Result<(), Error> {
-        self.comm(comm)?;
+        let context = self.comm(comm)?.context();
         if comm == CommId::WORLD || comm == CommId::SELF {
             return Err(Error::Comm);
         }
-        if let Ok(freed) = self.comm(comm) {
-            let context = freed.context();
-            self.forget_comm_gap(context);
-            self.buffered.forget_comm(comm);
-        }
-        self.comms[comm.0 as usize] = CommSlot::Free;
+        self.messages.gaps.set(context, None);
+        self.messages.buffered.forget_comm(comm);
+        self.comms.fill(comm, None);
         Ok(())
     }
 
@@ -218,11 +215,11 @@ impl Process {
             }
             (How::Split { parent, color }, None) => {
                 let all = memory.buffer(SPLIT_BYTES * parent.members().size() as usize);
-                all.with_mut(|all| split_off(self.me, parent, *color, all)).unwrap_or(Ok(None))
+                all.with_mut(|all| split_off(self.messages.me, parent, *color, all)).unwrap_or(Ok(None))
             }
             (How::Merge { parent }, None) => {
                 let all = memory.buffer(SPLIT_BYTES * parent.members().size() as usize);
-                all.with_mut(|all| merge(self.me, parent, all)).transpose()
+                all.with_mut(|all| merge(self.messages.me, parent, all)).transpose()
             }
             (How::Meeting(_), None) => unreachable!("looked at above"),
         };
@@ -239,40 +236,23 @@ impl Process {
             Ok(made) => (made, Ok(())),
             Err(error) => (None, Err(error)),
         };
-        self.comms[into.0 as usize] = made.map_or(CommSlot::Free, CommSlot::Live);
-        self.settle_early_gap(into);
+        self.messages.gaps.settle_early(into, made.as_ref().map(Communicator::context));
+        self.comms.fill(into, made);
         result
-    }
-
-    pub(super) fn reserve_comm(&mut self) -> CommId {
-        let free = self.comms.iter().position(|slot| matches!(slot, CommSlot::Free));
-        let at = free.unwrap_or(self.comms.len());
-        if at == self.comms.len() {
-            self.comms.push(CommSlot::Free);
-        }
-        self.comms[at] = CommSlot::Reserved;
-        CommId(at as u32)
     }
 
     /// Adds a communicator whose members have agreed on it.
     #[cfg(test)]
     pub(crate) fn add_comm(&mut self, comm: Communicator) -> CommId {
-        let id = self.reserve_comm();
-        self.comms[id.0 as usize] = CommSlot::Live(comm);
+        let id = self.comms.reserve();
+        self.comms.fill(id, Some(comm));
         id
     }
 
     /// The context of the next communicator that this process names as its rank 0: for what has to be in
     /// place before the others learn of it.
     pub fn next_context(&self) -> ContextId {
-        ContextId::new(self.me, self.next_context)
-    }
-
-    /// Names a new communicator that this process leads.
-    pub(super) fn new_context(&mut self) -> ContextId {
-        let context = self.next_context();
-        self.next_context += 1;
-        context
+        self.comms.next_context()
     }
 }
 

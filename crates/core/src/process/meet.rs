@@ -87,7 +87,7 @@ impl Process {
         remote: Option<(&Group, Rank)>,
         name: &[u8],
     ) -> Result<(CommId, Posted), Error> {
-        let rank = group.rank_of(self.me).ok_or(Error::Group)?;
+        let rank = group.rank_of(self.messages.me).ok_or(Error::Group)?;
         let own_leader = check_leader(leader, group)?;
         let pair = (rank == leader).then(|| {
             let (remote, remote_leader) = remote.ok_or(NO_LEADER)?;
@@ -111,9 +111,9 @@ impl Process {
     }
 
     fn pair(&self, other: ProcessId, context: ContextId, tag: Tag) -> Result<Span, Error> {
-        let (low, high) = (self.me.min(other), self.me.max(other));
+        let (low, high) = (self.messages.me.min(other), self.messages.me.max(other));
         let group = Group::from_members([low, high].into())?;
-        let rank = Rank::from(low != self.me);
+        let rank = Rank::from(low != self.messages.me);
         Ok(Span { group, rank, context, tag, naming: Naming::Process })
     }
 
@@ -129,8 +129,8 @@ impl Process {
         let pair = match pair {
             None => None,
             Some(pair) => {
-                found.failure = self.lost_member(&local.group);
-                found.context = self.new_context().0;
+                found.failure = self.messages.lost_member(&local.group);
+                found.context = self.comms.new_context().0;
                 let is_own = |span: &Span| span.group.iter().all(|p| local.group.rank_of(p).is_some());
                 match pair.and_then(|span| if is_own(&span) { Err(Error::Group) } else { Ok(span) }) {
                     Ok(span) => Some(span),
@@ -143,7 +143,7 @@ impl Process {
         };
         let stage = if pair.is_some() { Stage::Greeting } else { Stage::Telling };
         let meeting = Meeting { local, leader, pair, stage, found };
-        let into = self.reserve_comm();
+        let into = self.comms.reserve();
         let Running { schedule, span, making, .. } = *self.run_stage(into, meeting)?;
         let posted = self.start_schedule(device, schedule, span, making);
         Ok((into, posted))
@@ -207,7 +207,7 @@ impl Process {
             _ => meeting.local.clone(),
         };
         // Whoever is lost now is not heard of again.
-        let failure = self.lost_member(&span.group);
+        let failure = self.messages.lost_member(&span.group);
         let making = Some(Making { into, how: How::Meeting(meeting), memory });
         Ok(Box::new(Running { schedule, span, making, failure }))
     }

@@ -1,10 +1,10 @@
 //! Outputs: what waits to be sent and moved, when to call again, what happened.
 
-use super::direct::Direct;
 use super::{Process, ProcessEvent};
 use crate::device::Device;
 use crate::ids::ProcessId;
 use crate::link::{LinkIndex, Links};
+use crate::p2p::{Direct, Messages};
 use crate::request::{Request, State};
 use crate::rma::Rma;
 use crate::slab::Slab;
@@ -15,27 +15,26 @@ impl Process {
     /// Whether [`poll_transmit`](Self::poll_transmit) has anything to do.
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        // No short circuit: a branch each costs more than the loads.
-        self.links.has_output() | self.transfers.has_output() | !self.woken.is_empty()
+        self.messages.wants_transmit()
     }
 
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
-        if self.links.is_check_due() {
-            let Self { links, requests, direct, rma, .. } = self;
+        if self.messages.links.is_check_due() {
+            let Self { messages: Messages { links, requests, direct, .. }, rma, .. } = self;
             links.check(device, |links| awaited_links(links, requests, direct, rma));
             self.handle_events(device);
         }
-        let mut worked = !self.woken.is_empty() && self.advance_woken(device);
-        worked |= self.links.flush(device);
+        let mut worked = !self.messages.woken.is_empty() && self.advance_woken(device);
+        worked |= self.messages.links.flush(device);
         self.handle_events(device);
-        let (moved, goes_on) = self.transfers.advance(device, &mut self.links);
+        let (moved, goes_on) = self.messages.transfers.advance(device, &mut self.messages.links);
         self.handle_events(device);
         // Else the next round goes on with what this one has begun.
         if !goes_on {
             device.flush();
         }
-        self.transfers.clear_away(device);
+        self.messages.transfers.clear_away(device);
         worked | moved
     }
 
@@ -44,8 +43,10 @@ impl Process {
     /// waits only because the device is full is not counted: the device wakes a sleeper when it can take
     /// more.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let is_awaited = || awaited(&self.requests, &self.direct).next().is_some() || self.rma.is_awaiting();
-        self.links.deadline(self.links.want_time() && is_awaited())
+        let is_awaited = || {
+            awaited(&self.messages.requests, &self.messages.direct).next().is_some() || self.rma.is_awaiting()
+        };
+        self.messages.links.deadline(self.messages.links.want_time() && is_awaited())
     }
 
     /// What happened that concerns no single request.

@@ -1,5 +1,5 @@
 //! Partitioned messages: requests whose parts are messages of their own. How the ends agree stands in
-//! [`crate::partitioned`].
+//! [`crate::request::partitioned`].
 //!
 //! The messages of a request are requests with a parent, as those of collective operations are; so what a
 //! receiver has to do when the introduction comes is done in the next [`Process::poll_transmit`], whether its
@@ -8,15 +8,14 @@
 use super::Process;
 use crate::buffer::Buffer;
 use crate::coll::StepId;
-use crate::coll::running::Woken;
 use crate::data::{Data, Sink, Source};
 use crate::device::Device;
 use crate::error::Error;
 use crate::explain::Need;
 use crate::ids::{self, CommId, ContextId, ProcessId, Rank, RequestId, Tag, TagSelector};
 use crate::matching::Key;
-use crate::partitioned::{End, Flags, Introduction, Partitioned, Run, receive_end};
-use crate::request::{Completion, Origin, PROC_NULL, Posted, Request, SendMode, State, Status};
+use crate::request::partitioned::{End, Flags, Introduction, Partitioned, Run, receive_end};
+use crate::request::{PROC_NULL, Posted, Request, SendMode, State, Woken};
 use crate::wire::Envelope;
 use alloc::boxed::Box;
 
@@ -38,15 +37,16 @@ impl Process {
         (dest, tag): (Rank, Tag),
     ) -> Result<RequestId, Error> {
         let (peer, space, rank) = self.partner(comm, dest)?;
-        let context = self.new_context().collective();
+        let context = self.comms.new_context().collective();
         let end = End::Send { context, ready: Flags::default() };
         let mut request = Partitioned::new(peer, source.into().0, parts_count, end);
-        let id = self.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
+        let id = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         if let Some(peer) = peer {
             let memory = request.memory.buffer(Introduction::LEN);
             request.introduction(context).put(memory);
             let envelope = Envelope { context: space, source: rank, tag };
-            let sent = self.send_message(device, peer, envelope, memory.into(), SendMode::Standard, false);
+            let sent =
+                self.messages.send_message(device, peer, envelope, memory.into(), SendMode::Standard, false);
             request.is_introducing = self.adopt_introduction(id, sent)?.is_none();
         }
         self.put_partitioned(id, Box::new(request));
@@ -68,11 +68,11 @@ impl Process {
     ) -> Result<RequestId, Error> {
         let (peer, space, _) = self.partner(comm, source)?;
         let mut request = Partitioned::new(peer, sink.into().0, parts_count, receive_end(source, tag));
-        let id = self.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
+        let id = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         if peer.is_some() {
             let memory = request.memory.buffer(Introduction::LEN);
             let key = Key::new(space, ids::Source::Rank(source), TagSelector::Tag(tag));
-            let posted = self.receive_message(key, peer, memory.into());
+            let posted = self.messages.receive_message(key, peer, memory.into());
             match self.adopt_introduction(id, posted)? {
                 Some(result) => self.introduced(id, &mut request, result),
                 None => request.is_introducing = true,
@@ -103,7 +103,7 @@ impl Process {
     ) -> Result<Option<Result<(), Error>>, Error> {
         let adopted = self.adopt_part(id, INTRODUCTION, posted);
         if let Some(Err(error)) = adopted {
-            self.requests.remove(id);
+            self.messages.requests.remove(id);
             return Err(error);
         }
         Ok(adopted)
@@ -118,7 +118,7 @@ impl Process {
     ) -> Option<Result<(), Error>> {
         match posted {
             Ok(Posted::Pending(child)) => {
-                self.requests.get_mut(child).expect("just made").parent = Some((id, step));
+                self.messages.requests.get_mut(child).expect("just made").parent = Some((id, step));
                 None
             }
             Ok(Posted::Done(completion)) => Some(completion.into()),
@@ -128,7 +128,7 @@ impl Process {
 
     /// Takes a request's state out, to be put back by [`put_partitioned`](Self::put_partitioned).
     fn take_partitioned(&mut self, id: RequestId) -> Result<Box<Partitioned>, Error> {
-        let request = self.requests.get_mut(id).ok_or(Error::Request)?;
+        let request = self.messages.requests.get_mut(id).ok_or(Error::Request)?;
         match core::mem::replace(&mut request.state, State::Elsewhere) {
             State::Partitioned(partitioned) => Ok(partitioned),
             other => {
@@ -141,14 +141,14 @@ impl Process {
     /// Puts a request's state back; a freed request vanishes when nothing of it is under way.
     fn put_partitioned(&mut self, id: RequestId, partitioned: Box<Partitioned>) {
         let is_over = matches!(partitioned.run, Run::Over(_));
-        let request = self.requests.get_mut(id).expect("taken out of it before");
-        if request.detached && is_idle(&partitioned) {
-            self.requests.remove(id);
+        let request = self.messages.requests.get_mut(id).expect("taken out of it before");
+        if request.detached && partitioned.is_idle() {
+            self.messages.requests.remove(id);
             return;
         }
         request.state = State::Partitioned(partitioned);
         // Whoever waits is to look again.
-        self.completion_count += u64::from(is_over);
+        self.messages.completion_count += u64::from(is_over);
     }
 
     /// Starts a partitioned request (`MPI_Start`).
@@ -203,9 +203,9 @@ impl Process {
             let place = partitioned.place(&introduction, message);
             let key =
                 Key::new(introduction.context, ids::Source::Rank(peer.0), TagSelector::Tag(message as Tag));
-            let posted = self.receive_message(key, Some(peer), place);
+            let posted = self.messages.receive_message(key, Some(peer), place);
             if let Some(result) = self.adopt_part(id, StepId(message), posted) {
-                end_message(partitioned, message, result);
+                partitioned.end_message(message, result);
             }
         }
     }
@@ -247,9 +247,9 @@ impl Process {
             (Some(_), _) => part,
         };
         let data = if len == 0 { Data::EMPTY } else { partitioned.part(part) };
-        let envelope = Envelope { context, source: self.me.0, tag: message as Tag };
+        let envelope = Envelope { context, source: self.messages.me.0, tag: message as Tag };
         let peer = peer.expect("looked at above");
-        let sent = self.send_message(device, peer, envelope, data, SendMode::Standard, false);
+        let sent = self.messages.send_message(device, peer, envelope, data, SendMode::Standard, false);
         if let Some(result) = self.adopt_part(id, StepId(message), sent) {
             partitioned.end_one(result);
         }
@@ -261,7 +261,7 @@ impl Process {
     /// # Errors
     /// [`Error::Request`] unless it is a partitioned receive; [`Error::Argument`] for a part that is none.
     pub fn parrived(&self, id: RequestId, part: u32) -> Result<bool, Error> {
-        match self.requests.get(id).map(|request| &request.state) {
+        match self.messages.requests.get(id).map(|request| &request.state) {
             Some(State::Partitioned(partitioned)) if matches!(partitioned.end, End::Receive { .. }) => {
                 if part >= partitioned.parts_count {
                     return Err(Error::Argument("a partition that is none"));
@@ -286,11 +286,12 @@ impl Process {
 
     /// A message of a partitioned request has ended.
     pub(super) fn wake_partitioned(&mut self, woken: Woken) {
-        let Woken { parent, step, result } = woken;
+        let Woken { parent, step, completion } = woken;
+        let result = completion.into();
         let Ok(mut partitioned) = self.take_partitioned(parent) else { return };
         match step {
             INTRODUCTION => self.introduced(parent, &mut partitioned, result),
-            StepId(message) => end_message(&mut partitioned, message, result),
+            StepId(message) => partitioned.end_message(message, result),
         }
         self.put_partitioned(parent, partitioned);
     }
@@ -302,54 +303,9 @@ impl Process {
             return Need::Nothing;
         }
         let is_child = |request: &Request| matches!(request.parent, Some((parent, _)) if parent == id);
-        match self.requests.iter().find(|(_, request)| is_child(request)) {
+        match self.messages.requests.iter().find(|(_, request)| is_child(request)) {
             Some((child, _)) => self.need(child),
             None => Need::Other("a partition to be marked ready (MPI_Pready)".into()),
-        }
-    }
-}
-
-/// Whether nothing of it is under way.
-pub(super) fn is_idle(partitioned: &Partitioned) -> bool {
-    !partitioned.is_introducing && !matches!(partitioned.run, Run::Active { .. })
-}
-
-/// Ends a run that is over: what it came to; an inactive request has come to nothing.
-pub(super) fn take(partitioned: &mut Partitioned) -> Option<Completion> {
-    let completion = outcome(partitioned)?;
-    partitioned.run = Run::Inactive;
-    Some(completion)
-}
-
-/// A message of the run has ended.
-fn end_message(partitioned: &mut Partitioned, message: u32, result: Result<(), Error>) {
-    if result.is_ok() {
-        partitioned.unstage(message);
-    }
-    if let End::Receive { arrived, .. } = &mut partitioned.end {
-        arrived.set(message);
-    }
-    partitioned.end_one(result);
-}
-
-/// What a run came to, if it is over, or if there is none.
-pub(super) fn outcome(partitioned: &Partitioned) -> Option<Completion> {
-    match partitioned.run {
-        Run::Inactive => Some(Completion::EMPTY),
-        Run::Over(Some(error)) => Some(Completion::failed(error)),
-        Run::Over(None) => Some(Completion { status: status(partitioned), error: None }),
-        Run::Active { .. } => None,
-    }
-}
-
-/// The status of a run that has succeeded.
-fn status(partitioned: &Partitioned) -> Status {
-    match partitioned.end {
-        End::Send { .. } => Status::EMPTY,
-        End::Receive { .. } if partitioned.peer.is_none() => Status::PROC_NULL,
-        End::Receive { from: (source, tag), .. } => {
-            let bytes = partitioned.data.len() as u64;
-            Status { source: Origin::Rank(source), tag: Some(tag), bytes, cancelled: false }
         }
     }
 }

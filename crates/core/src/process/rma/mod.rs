@@ -36,7 +36,7 @@ impl Process {
             self.rma.windows.push(None);
         }
         let mut window = Window::new(context, group, rank, memory);
-        for (peer, error) in &self.lost {
+        for (peer, error) in &self.messages.lost {
             if let Some(rank) = window.group.rank_of(*peer) {
                 window.peers[rank as usize].lost = Some(*error);
             }
@@ -45,7 +45,8 @@ impl Process {
         self.rma.by_context.insert(context, at as u32);
         if self.rma.anchor.is_none() {
             let anchor = Request::new(State::Parts(1, None), Buffer::EMPTY, None);
-            self.rma.anchor = Some(self.requests.insert(anchor));
+            self.rma.anchor = Some(self.messages.requests.insert(anchor));
+            self.messages.endless_count += 1;
         }
         Ok(WindowId(at as u32))
     }
@@ -58,7 +59,8 @@ impl Process {
         if !self.rma.has_windows()
             && let Some(anchor) = self.rma.anchor.take()
         {
-            self.requests.remove(anchor);
+            self.messages.requests.remove(anchor);
+            self.messages.endless_count -= 1;
         }
         Ok(())
     }
@@ -109,7 +111,7 @@ impl Process {
         if len == 0 {
             return Ok(Posted::Done(Completion::EMPTY));
         }
-        if self.peer_of(window, rank)? == self.me {
+        if self.peer_of(window, rank)? == self.messages.me {
             let target = self.rma.get(window)?.find(&place)?;
             target.copy_from(&data, len);
             return Ok(Posted::Done(Completion::EMPTY));
@@ -142,7 +144,7 @@ impl Process {
         if len == 0 {
             return Ok(Posted::Done(Completion::EMPTY));
         }
-        if self.peer_of(window, rank)? == self.me {
+        if self.peer_of(window, rank)? == self.messages.me {
             let target = self.rma.get(window)?.find(&place)?;
             data.copy_from(&target, len);
             return Ok(Posted::Done(Completion::EMPTY));
@@ -180,7 +182,7 @@ impl Process {
         }
         let source = source.filter(|_| operation != Operation::NoOp).map(|source| source.0);
         let fetched = fetched.map(|sink| sink.0);
-        if self.peer_of(window, rank)? == self.me {
+        if self.peer_of(window, rank)? == self.messages.me {
             let target = self.rma.get(window)?.find(&place)?;
             rma::accumulate_here(&target, source.as_ref(), fetched.as_ref(), (operation, datatype))?;
             return Ok(Posted::Done(Completion::EMPTY));
@@ -233,7 +235,7 @@ impl Process {
         let mut both = vec![0; 2 * size];
         rma::read(&compare.into(), 0, &mut both[..size]);
         rma::read(&origin.into(), 0, &mut both[size..]);
-        if self.peer_of(window, rank)? == self.me {
+        if self.peer_of(window, rank)? == self.messages.me {
             let target = self.rma.get(window)?.find(&place)?;
             let mut old = vec![0; size];
             rma::compare_and_swap(&target, &both, &mut old);
@@ -386,7 +388,7 @@ impl Process {
         if let Some(result) = of.settle(&wants) {
             return result.map(|()| Posted::Done(Completion::EMPTY));
         }
-        let id = self.requests.insert(Request::new(State::Parts(1, None), Buffer::EMPTY, None));
+        let id = self.messages.requests.insert(Request::new(State::Parts(1, None), Buffer::EMPTY, None));
         of.waiters.push((id, wants));
         Ok(Posted::Pending(id))
     }
@@ -410,7 +412,7 @@ impl Process {
                 self.withdraw_locks(at, ranks);
             }
             let completion = result.map_or_else(Completion::failed, |()| Completion::EMPTY);
-            self.complete(id, completion);
+            self.messages.complete(id, completion);
         }
     }
 }
@@ -423,27 +425,27 @@ impl Process {
     }
 
     fn takes_eagerly(&self, window: WindowId, rank: Rank, len: usize) -> bool {
-        let index = self.peer_of(window, rank).ok().and_then(|peer| self.links.index_of(peer));
-        index.is_some_and(|index| self.links.get(index).allows_eager(len))
+        let index = self.peer_of(window, rank).ok().and_then(|peer| self.messages.links.index_of(peer));
+        index.is_some_and(|index| self.messages.links.get(index).allows_eager(len))
     }
 
     /// A request of the user's for one operation. The call that begins it counts as one part.
     fn new_operation(&mut self, is_wanted: bool) -> Option<RequestId> {
         let request = || Request::new(State::Parts(1, None), Buffer::EMPTY, None);
-        is_wanted.then(|| self.requests.insert(request()))
+        is_wanted.then(|| self.messages.requests.insert(request()))
     }
 
     /// The call that begins an operation has done its part.
     fn begun(&mut self, operation: Option<RequestId>, result: Result<(), Error>) -> Result<Posted, Error> {
         let Some(id) = operation else { return result.map(|()| Posted::Done(Completion::EMPTY)) };
-        let request = self.requests.get_mut(id).map(|request| &mut request.state);
+        let request = self.messages.requests.get_mut(id).map(|request| &mut request.state);
         let Some(State::Parts(left, error)) = request else { return Err(Error::Request) };
         *left -= 1;
         let (left, error) = (*left, *error);
         if left > 0 && result.is_ok() {
             return Ok(Posted::Pending(id));
         }
-        self.requests.remove(id);
+        self.messages.requests.remove(id);
         result.map(|()| Posted::Done(error.map_or(Completion::EMPTY, Completion::failed)))
     }
 
@@ -485,7 +487,7 @@ impl Process {
         (scratch, operation): (Option<(Scratch, usize)>, Option<RequestId>),
     ) -> Result<(), Error> {
         let (peer, envelope) = (self.peer_of(window, rank)?, self.envelope(window, tag)?);
-        let posted = self.send_message(device, peer, envelope, data, SendMode::Standard, false)?;
+        let posted = self.messages.send_message(device, peer, envelope, data, SendMode::Standard, false)?;
         self.adopt_child(posted, Child { window: window.0, rank, what, scratch, operation });
         Ok(())
     }
@@ -501,7 +503,7 @@ impl Process {
         let peer = self.peer_of(window, rank)?;
         let context = self.rma.get(window)?.context;
         let key = Key::new(context, crate::ids::Source::Rank(rank), TagSelector::Tag(tag));
-        let posted = self.receive_message(key, Some(peer), data)?;
+        let posted = self.messages.receive_message(key, Some(peer), data)?;
         self.adopt_child(posted, Child { window: window.0, rank, what, scratch, operation });
         Ok(())
     }
@@ -534,13 +536,12 @@ impl Process {
         let id = self.rma.children.insert(child);
         match posted {
             Posted::Pending(request) => {
-                if let Some(request) = self.requests.get_mut(request) {
+                if let Some(request) = self.messages.requests.get_mut(request) {
                     request.parent = Some((PARENT, StepId(id.index)));
                 }
             }
             Posted::Done(completion) => {
-                let result = self.rma.result_of(id.index, &completion);
-                self.end_child(id.index, result);
+                self.end_child(id.index, &completion);
             }
         }
     }
@@ -561,14 +562,15 @@ impl Process {
             What::ActiveMessage => peer.is_receiving = true,
             What::Post => {}
         }
-        let operation = child.operation.and_then(|id| self.requests.get_mut(id));
+        let operation = child.operation.and_then(|id| self.messages.requests.get_mut(id));
         if let Some(State::Parts(left, _)) = operation.map(|request| &mut request.state) {
             change(left);
         }
     }
 
     /// A message of a window is over.
-    pub(super) fn end_child(&mut self, step: u32, result: Result<(), Error>) {
+    pub(super) fn end_child(&mut self, step: u32, completion: &Completion) {
+        let result = self.rma.result_of(step, completion);
         let Some(id) = self.rma.children.id_at(step) else { return };
         let Some(mut child) = self.rma.children.remove(id) else { return };
         self.count_child(&child, false);
@@ -594,10 +596,10 @@ impl Process {
             self.note_failure(&child, error);
         }
         if let Some(id) = child.operation
-            && let Some(State::Parts(0, error)) = self.requests.get(id).map(|request| &request.state)
+            && let Some(State::Parts(0, error)) = self.messages.requests.get(id).map(|request| &request.state)
         {
             let completion = error.map_or(Completion::EMPTY, Completion::failed);
-            self.complete(id, completion);
+            self.messages.complete(id, completion);
         }
         match child.what {
             What::Coming | What::Reply => self.close_when_done(at, child.rank),
@@ -606,7 +608,7 @@ impl Process {
     }
 
     fn note_failure(&mut self, child: &Child, error: Error) {
-        let operation = child.operation.and_then(|id| self.requests.get_mut(id));
+        let operation = child.operation.and_then(|id| self.messages.requests.get_mut(id));
         if let Some(State::Parts(_, first)) = operation.map(|request| &mut request.state) {
             first.get_or_insert(error);
             return;

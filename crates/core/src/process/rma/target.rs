@@ -1,9 +1,8 @@
 //! Windows: what others do to those of this process, without a call of its user.
 
-use super::super::{Arrival, Body, Process};
+use super::super::Process;
 use crate::buffer::{Payload, Piece, payload_len};
 use crate::coll::StepId;
-use crate::coll::running::Woken;
 use crate::data::Data;
 use crate::datatype::Predefined;
 use crate::device::Device;
@@ -12,7 +11,8 @@ use crate::ids::{ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::link::LinkIndex;
 use crate::matching::Key;
 use crate::op::Operation;
-use crate::request::{Posted, Request, State};
+use crate::p2p::{Arrival, Body};
+use crate::request::{Completion, Posted, Request, State, Woken};
 use crate::rma::{
     self, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Hold, Operand, PARENT, TODO, Todo, What,
     WindowId,
@@ -34,7 +34,7 @@ impl Process {
         }
         let Some(at) = self.rma.window_of(envelope.context) else { return Ok(None) };
         let Some(window) = &self.rma.windows[at as usize] else { return Ok(None) };
-        if window.group.process(envelope.source) != Some(self.links.get(index).peer()) {
+        if window.group.process(envelope.source) != Some(self.messages.links.get(index).peer()) {
             return Err(MALFORMED);
         }
         let is_free = !window.peers[envelope.source as usize].is_receiving;
@@ -60,7 +60,7 @@ impl Process {
             }
             _ => return Err(MALFORMED),
         }
-        self.links.owe(index, payload_len(&payload));
+        self.messages.links.owe(index, payload_len(&payload));
         Ok(true)
     }
 
@@ -77,9 +77,10 @@ impl Process {
         }
         let mut scratch = self.rma.scratch(length as usize);
         let data = Data::Memory(scratch.buffer(length as usize));
-        let completion = super::super::commands::completion_of(envelope, length, length as usize);
-        let request = self.requests.insert(Request::new(State::Inactive, crate::buffer::Buffer::EMPTY, None));
-        self.begin_receive(request, data, (index, sender), (keys, false), completion);
+        let completion = crate::p2p::completion_of(envelope, length, length as usize);
+        let request =
+            self.messages.requests.insert(Request::new(State::Inactive, crate::buffer::Buffer::EMPTY, None));
+        self.messages.begin_receive(request, data, (index, sender), (keys, false), completion);
         self.adopt_active(Posted::Pending(request), (at, envelope.source), (scratch, length as usize));
         Ok(true)
     }
@@ -101,11 +102,11 @@ impl Process {
         loop {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
             let key = Key::new(window.context, Source::Rank(rank), TagSelector::Tag(ACTIVE_TAG));
-            let Some(slot) = self.unexpected.find(&key) else {
+            let Some(slot) = self.messages.unexpected.find(&key) else {
                 window.peers[rank as usize].is_receiving = false;
                 return Ok(());
             };
-            let Some((_, arrival)) = self.arrivals.at(slot) else { return Ok(()) };
+            let Some((_, arrival)) = self.messages.arrivals.at(slot) else { return Ok(()) };
             let (length, is_long) = (arrival.length(), matches!(arrival.body, Body::Rts { .. }));
             if length > ACTIVE_BYTES_MAX {
                 return Err(MALFORMED);
@@ -113,7 +114,7 @@ impl Process {
             let len = length as usize;
             let mut scratch = self.rma.scratch(len);
             let buffer = scratch.buffer(len);
-            let Some(posted) = self.take_unexpected(&key, &buffer.into()) else { return Ok(()) };
+            let Some(posted) = self.messages.take_unexpected(&key, &buffer.into()) else { return Ok(()) };
             if is_long {
                 self.adopt_active(posted, (at, rank), (scratch, len));
                 return Ok(());
@@ -133,7 +134,7 @@ impl Process {
     fn blame_member(&mut self, at: u32, rank: Rank, what: &'static str) {
         let peer = self.rma.windows[at as usize].as_ref().and_then(|window| window.group.process(rank));
         if let Some(peer) = peer
-            && let Some(index) = self.links.index_of(peer)
+            && let Some(index) = self.messages.links.index_of(peer)
         {
             self.fail_link(index, Error::PeerMisbehaved { peer, what });
         }
@@ -367,7 +368,7 @@ impl Process {
             // What waits behind a message that does not come.
             let is_its =
                 |arrival: &Arrival| (arrival.envelope.context, arrival.envelope.source) == (context, rank);
-            while self.drop_arrival(is_its).is_some() {}
+            while self.messages.drop_arrival(is_its).is_some() {}
         }
     }
 }
@@ -383,7 +384,11 @@ impl Process {
     fn wake(&mut self) {
         if !self.rma.is_woken {
             self.rma.is_woken = true;
-            self.woken.push_back(Woken { parent: PARENT, step: StepId(TODO), result: Ok(()) });
+            self.messages.woken.push_back(Woken {
+                parent: PARENT,
+                step: StepId(TODO),
+                completion: Completion::EMPTY,
+            });
         }
     }
 
@@ -392,10 +397,10 @@ impl Process {
         &mut self,
         device: &mut D,
         StepId(step): StepId,
-        result: Result<(), Error>,
+        completion: &Completion,
     ) {
         if step != TODO {
-            return self.end_child(step, result);
+            return self.end_child(step, completion);
         }
         self.rma.is_woken = false;
         while let Some(todo) = self.rma.todo.pop_front() {
@@ -431,7 +436,7 @@ impl Process {
         rank: Rank,
         message: ActiveMessage,
     ) -> Result<(), Error> {
-        if self.peer_of(window, rank)? == self.me {
+        if self.peer_of(window, rank)? == self.messages.me {
             return self.on_control(window.0, rank, message).map_err(|Blame(what)| Error::Argument(what));
         }
         let head = message.emit(None)?;

@@ -71,7 +71,7 @@ fn a_communicators_gap_is_its_collectives_as_well_and_no_others() {
     let mut wire = Wire::new(vec![Line::mbit(1000)], 1);
     let (process, port) = &mut wire.nodes[0];
     process.set_comm_gap(CommId::WORLD, Some(gap(7))).unwrap();
-    let of = |context| process.gap_of(port, ProcessId(1), context);
+    let of = |context| process.messages.gaps.of(port, ProcessId(1), context);
     assert_eq!(of(ContextId::WORLD.collective()), gap(7));
     assert_eq!(of(ContextId::new(ProcessId(0), 5)), Gap::NONE);
 }

@@ -473,7 +473,8 @@ fn send_raw<D: Device>(process: &mut Process, port: &mut D, bytes: &[u8]) {
         source: process.me().0,
         tag: crate::rma::ACTIVE_TAG,
     };
-    let sent = process.send_message(port, ProcessId(0), envelope, buffer.into(), SendMode::Standard, false);
+    let sent =
+        process.messages.send_message(port, ProcessId(0), envelope, buffer.into(), SendMode::Standard, false);
     assert!(sent.is_ok());
 }
 

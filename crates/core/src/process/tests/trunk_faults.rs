@@ -243,8 +243,8 @@ fn messages_behind_one_that_has_ended_go_on() {
     let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 1)));
     wire.run_until(ms(5));
     let process = &mut wire.nodes[0].0;
-    let index = process.links.index_of(ProcessId(1)).unwrap();
-    let link = process.links.get_mut(index);
+    let index = process.messages.links.index_of(ProcessId(1)).unwrap();
+    let link = process.messages.links.get_mut(index);
     assert_eq!(link.waiting_count(), 1, "it waits for room");
     // Transfers that waited in front of it, and whose units have come meanwhile.
     for ended in 0..10_000 {

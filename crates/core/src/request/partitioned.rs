@@ -19,6 +19,7 @@
 //!
 //! Here is what one end knows; `process/partitioned.rs` moves it.
 
+use super::{Completion, Origin, Status};
 use crate::buffer::{Buffer, Scratch};
 use crate::data::Data;
 use crate::error::Error;
@@ -262,6 +263,51 @@ impl Partitioned {
             self.run = Run::Over(failure);
         }
         matches!(self.run, Run::Over(_))
+    }
+
+    /// Whether nothing of it is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.is_introducing && !matches!(self.run, Run::Active { .. })
+    }
+
+    /// Ends a run that is over: what it came to; an inactive request has come to nothing.
+    pub(crate) fn take(&mut self) -> Option<Completion> {
+        let completion = self.outcome()?;
+        self.run = Run::Inactive;
+        Some(completion)
+    }
+
+    /// The message of this number has ended.
+    pub(crate) fn end_message(&mut self, message: u32, result: Result<(), Error>) {
+        if result.is_ok() {
+            self.unstage(message);
+        }
+        if let End::Receive { arrived, .. } = &mut self.end {
+            arrived.set(message);
+        }
+        self.end_one(result);
+    }
+
+    /// What a run came to, if it is over, or if there is none.
+    pub(crate) fn outcome(&self) -> Option<Completion> {
+        match self.run {
+            Run::Inactive => Some(Completion::EMPTY),
+            Run::Over(Some(error)) => Some(Completion::failed(error)),
+            Run::Over(None) => Some(Completion { status: self.status(), error: None }),
+            Run::Active { .. } => None,
+        }
+    }
+
+    /// The status of a run that has succeeded.
+    fn status(&self) -> Status {
+        match self.end {
+            End::Send { .. } => Status::EMPTY,
+            End::Receive { .. } if self.peer.is_none() => Status::PROC_NULL,
+            End::Receive { from: (source, tag), .. } => {
+                let bytes = self.data.len() as u64;
+                Status { source: Origin::Rank(source), tag: Some(tag), bytes, cancelled: false }
+            }
+        }
     }
 }
 

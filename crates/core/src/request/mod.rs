@@ -10,6 +10,8 @@
 //! What a long message goes through is in [`transfer`](crate::transfer). A complete request stays until its
 //! owner takes the completion. A persistent one becomes inactive then.
 
+pub(crate) mod partitioned;
+
 use crate::bsend::Place;
 use crate::buffer::Buffer;
 use crate::coll::StepId;
@@ -20,8 +22,8 @@ use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector, T
 use crate::layout::Region;
 use crate::link::LinkIndex;
 use crate::matching::Key;
-use crate::partitioned::Partitioned;
 use alloc::boxed::Box;
+use partitioned::Partitioned;
 
 /// `MPI_PROC_NULL` as a rank: a message to it is sent at once, one from it received at once and empty.
 pub const PROC_NULL: Rank = Rank::MAX;
@@ -199,4 +201,11 @@ impl Request {
     pub(crate) fn plan(&self) -> Option<Plan> {
         self.extra.as_ref()?.plan.clone()
     }
+}
+
+/// The end of a request that has a parent: whose, which step of it, how.
+pub(crate) struct Woken {
+    pub(crate) parent: RequestId,
+    pub(crate) step: StepId,
+    pub(crate) completion: Completion,
 }

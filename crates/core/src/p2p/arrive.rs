@@ -1,0 +1,262 @@
+//! What is done with packets of messages. Nothing a peer sends can panic.
+
+use super::receive::{completion_of, copy_in};
+use super::{Body, Messages};
+use crate::buffer::{Buffer, Payload, payload_len};
+use crate::data::Data;
+use crate::error::{Blame, Error};
+use crate::ids::{RequestId, TransferId};
+use crate::link::LinkIndex;
+use crate::request::{Completion, Request, State};
+use crate::wire::{Envelope, Header, Keys};
+use alloc::vec::Vec;
+
+impl Messages {
+    /// Handles a short message, if a receive has asked for it. `false`: none has.
+    #[inline(always)]
+    pub(crate) fn on_eager(
+        &mut self,
+        index: LinkIndex,
+        envelope: &Envelope,
+        payload: Payload<'_>,
+        sync: Option<RequestId>,
+    ) -> bool {
+        let is_delivered = self.deliver(envelope, payload);
+        if is_delivered {
+            self.links.owe(index, payload_len(&payload));
+            self.tell_matched(index, sync);
+        }
+        is_delivered
+    }
+
+    /// Keeps a short message that no receive has asked for.
+    pub(crate) fn keep_eager(
+        &mut self,
+        index: LinkIndex,
+        envelope: &Envelope,
+        payload: Payload<'_>,
+        sync: Option<RequestId>,
+    ) -> Result<(), Blame> {
+        self.links.get_mut(index).keep_unread(payload_len(&payload))?;
+        let data = self.store(payload);
+        self.add_arrival(*envelope, Some(index), Body::Eager { data, sync });
+        Ok(())
+    }
+
+    /// Copies a message into the receive that it matches. `false`: there is none.
+    #[inline(always)]
+    pub(super) fn deliver(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
+        if let Some(index) = self.posted.take_match(envelope) {
+            let (id, request) = self.requests.at_mut(index).expect("a posted receive is a request");
+            let state = core::cell::Cell::from_mut(&mut request.state);
+            copy_in(envelope, payload, (&request.buffer, &request.extra), |completion| {
+                let before = state.replace(State::Complete(completion));
+                // Nothing to drop, which the compiler cannot know.
+                debug_assert!(matches!(before, State::Posted { .. }), "posted, not complete");
+                core::mem::forget(before);
+            });
+            self.completion_count += 1;
+            if request.is_watched()
+                && let State::Complete(completion) = request.state
+            {
+                self.clear_away(id, &completion);
+            }
+            return true;
+        }
+        let takes = self.direct_takes(envelope);
+        if takes {
+            self.deliver_direct(envelope, payload);
+        }
+        takes
+    }
+
+    /// Handles the announcement of a long message, if a receive has asked for it. `false`: none has.
+    pub(crate) fn on_rts(
+        &mut self,
+        index: LinkIndex,
+        envelope: &Envelope,
+        sender: RequestId,
+        length: u64,
+        (keys, offers_packets): (Keys, bool),
+    ) -> bool {
+        let Some(id) = self.request_for(envelope) else { return false };
+        let data = self.requests.get(id).map_or(Data::EMPTY, Request::data);
+        let completion = completion_of(envelope, length, data.len());
+        self.begin_receive(id, data, (index, sender), (keys, offers_packets), completion);
+        true
+    }
+
+    /// Keeps the announcement of a long message that no receive has asked for.
+    pub(crate) fn keep_rts(
+        &mut self,
+        index: LinkIndex,
+        envelope: Envelope,
+        sender: RequestId,
+        length: u64,
+        (keys, offers_packets): (Keys, bool),
+    ) -> Result<(), Blame> {
+        self.links.keep_announcement(index)?;
+        self.add_arrival(envelope, Some(index), Body::Rts { sender, length, keys, offers_packets });
+        Ok(())
+    }
+
+    /// The request of the receive that a message matches.
+    fn request_for(&mut self, envelope: &Envelope) -> Option<RequestId> {
+        if let Some(index) = self.posted.take_match(envelope) {
+            return self.requests.id_at(index);
+        }
+        let buffer = self.direct_buffer().filter(|_| self.direct_takes(envelope))?;
+        let id = self.requests.insert(Request::new(State::Inactive, buffer, None));
+        self.direct_becomes_request(id);
+        Some(id)
+    }
+
+    pub(crate) fn on_matched(&mut self, index: LinkIndex, id: RequestId) -> Result<(), Blame> {
+        match self.own_request(index, id)?.state {
+            State::AwaitMatch => {
+                self.complete(id, Completion::EMPTY);
+                Ok(())
+            }
+            _ => Err(Blame("match reported for a request that waits for none")),
+        }
+    }
+
+    pub(crate) fn on_cancel(&mut self, index: LinkIndex, sender: RequestId) {
+        let dropped = self.drop_arrival(|arrival| {
+            arrival.link == Some(index)
+                && match arrival.body {
+                    Body::Rts { sender: by, .. } => by == sender,
+                    Body::Eager { sync, .. } => sync == Some(sender),
+                    Body::Local { .. } => false,
+                }
+        });
+        match dropped.as_ref().map(|arrival| &arrival.body) {
+            Some(Body::Eager { data, .. }) => self.links.owe_unread(index, data.piece().len()),
+            Some(Body::Rts { .. }) => self.links.forget_announcement(index),
+            _ => {}
+        }
+        self.links.queue_control(index, Header::CancelReply(sender, dropped.is_some()));
+    }
+
+    pub(crate) fn on_cancel_reply(
+        &mut self,
+        index: LinkIndex,
+        id: RequestId,
+        yes: bool,
+    ) -> Result<(), Blame> {
+        if !yes {
+            // It had been matched: the request completes, or has completed, as usual.
+            return Ok(());
+        }
+        let is_unmatched = match self.own_request(index, id)?.state {
+            State::AwaitMatch => true,
+            State::Transfer(transfer) => self.transfers.withdraw(&mut self.links, transfer),
+            _ => false,
+        };
+        if !is_unmatched {
+            return Err(Blame("cancellation confirmed for a message that was matched"));
+        }
+        self.complete_cancelled(id);
+        Ok(())
+    }
+
+    /// The transfer of a request that a peer names.
+    pub(crate) fn transfer_of(&mut self, index: LinkIndex, id: RequestId) -> Result<TransferId, Blame> {
+        match self.own_request(index, id)?.state {
+            State::Transfer(transfer) => Ok(transfer),
+            _ => Err(Blame("data, CTS or FIN for a request without a transfer")),
+        }
+    }
+
+    /// A request that a peer names: it must exist and be with that peer.
+    fn own_request(&mut self, index: LinkIndex, id: RequestId) -> Result<&mut Request, Blame> {
+        self.requests
+            .get_mut(id)
+            .filter(|request| request.link == Some(index))
+            .ok_or(Blame("a request that is not there"))
+    }
+
+    /// A packet of a long message.
+    #[inline(never)]
+    pub(crate) fn on_transfer_packet(
+        &mut self,
+        index: LinkIndex,
+        header: &Header,
+        payload: Payload<'_>,
+    ) -> Result<(), Blame> {
+        match *header {
+            Header::Cts { sender, receiver, length, keys } => {
+                let transfer = self.transfer_of(index, sender)?;
+                self.transfers.on_cts(&mut self.links, transfer, receiver, (length, keys))?;
+            }
+            Header::Data { receiver, offset } => {
+                let transfer = self.transfer_of(index, receiver)?;
+                self.transfers.on_data(transfer, offset, payload)?;
+            }
+            Header::Fin(request) => {
+                let transfer = self.transfer_of(index, request)?;
+                self.transfers.on_fin(&mut self.links, transfer)?;
+            }
+            _ => {}
+        }
+        self.complete_transfers();
+        Ok(())
+    }
+
+    /// Where the whole payload of a packet belongs, if that is known already.
+    pub(crate) fn place_of(
+        &mut self,
+        index: LinkIndex,
+        header: &Header,
+        payload_bytes: usize,
+    ) -> Option<Buffer> {
+        match *header {
+            Header::Eager(envelope) => {
+                // A receive from anybody may take another's message before all of this one has come, and a
+                // shorter one must leave the rest of its buffer as it was (MPI-5.0 §3.2.4).
+                let buffer = match self.posted.find_match(&envelope) {
+                    Some(slot) => {
+                        let request = self.requests.at(slot)?.1;
+                        let State::Posted { peer: Some(_), .. } = request.state else { return None };
+                        request.buffer
+                    }
+                    None => {
+                        let is_from_one = matches!(self.direct.wants(), Some(Some(_)));
+                        self.direct_buffer().filter(|_| is_from_one && self.direct_takes(&envelope))?
+                    }
+                };
+                (payload_bytes <= buffer.len()).then(|| buffer.part(0, payload_bytes))
+            }
+            Header::Data { receiver, offset } => {
+                let transfer = self.transfer_of(index, receiver).ok()?;
+                self.transfers.place_of_data(transfer, offset, payload_bytes)
+            }
+            _ => None,
+        }
+    }
+
+    /// A peer is lost: ends what needs it.
+    pub(crate) fn fail_link(&mut self, index: LinkIndex, error: Error) {
+        self.transfers.forget_link(index, matches!(error, Error::ProcessAborted(_)));
+        let peer = self.links.get(index).peer();
+        self.fail_direct(peer, error);
+        let concerned: Vec<RequestId> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| match &request.state {
+                State::Complete(_) => false,
+                // A receive from anybody might have been from this one: MPI cannot know, so it is told.
+                State::Posted { peer: from, .. } => from.is_none_or(|from| from == peer),
+                _ => request.link == Some(index),
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in concerned {
+            if let Some(&State::Posted { key, .. }) = self.requests.get(id).map(|request| &request.state) {
+                self.posted.withdraw(key, id.index);
+            }
+            self.complete(id, Completion::failed(error));
+        }
+        self.lost.push((peer, error));
+    }
+}
