@@ -1,10 +1,13 @@
 //! The graph of a fabric: switches, hosts, and the links between their ports.
 //!
-//! Owns: identifiers, names, coordinates, which port is cabled to which, and each link's rate, latency and number
-//! of parallel cables. Deliberately absent: how a graph comes about (`topology`, or the description file), where
+//! Owns: identifiers, names, coordinates, which port is cabled to which, and each link's rate, latency
+//! and number
+//! of parallel cables. Deliberately absent: how a graph comes about (`topology`, or the description
+//! file), where
 //! traffic goes (`routing`), and what a port is called on a given make of switch (the dialects).
 //!
-//! Invariants: a port carries at most one link; a link joins two different nodes; identifiers are dense from 0 in
+//! Invariants: a port carries at most one link; a link joins two different nodes; identifiers are dense
+//! from 0 in
 //! order of creation and never change. The same calls give the same graph, so everything derived from it is
 //! reproducible.
 //!
@@ -25,15 +28,15 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// A switch (or a router: the part of a node that forwards packets), numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SwitchId(pub u32);
 
 /// A host, numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct HostId(pub u32);
 
 /// A link: one or more parallel cables between two ports, used as one; numbered from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct LinkId(pub u32);
 
 /// One direction of a link. `ChannelId(2 * link)` leads from the link's first end to its second, and
@@ -50,7 +53,8 @@ pub struct Lane {
     pub vc: u8,
 }
 
-/// A port of a switch, or a NIC of a host. A port is logical: a link of several cables is one port at each end.
+/// A port of a switch, or a NIC of a host. A port is logical: a link of several cables is one port at
+/// each end.
 pub type Port = u16;
 
 macro_rules! dense_index {
@@ -241,7 +245,8 @@ impl Graph {
     /// Joins two ports. Ports come into being when first used.
     ///
     /// # Errors
-    /// If a port is in use, both ends are one node, a node does not exist, or the link has no rate or no cable; the
+    /// If a port is in use, both ends are one node, a node does not exist, or the link has no rate or
+    /// no cable; the
     /// graph is then unchanged.
     pub fn connect(
         &mut self,
@@ -279,7 +284,8 @@ impl Graph {
         Ok(link)
     }
 
-    /// Joins a host's next free NIC to a switch's next free port at or after `first_port`, and returns the link.
+    /// Joins a host's next free NIC to a switch's next free port at or after `first_port`, and returns
+    /// the link.
     ///
     /// # Errors
     /// As [`Graph::connect`].
@@ -355,7 +361,8 @@ impl Graph {
         &self.known(node).name
     }
 
-    /// A switch's coordinates in its topology; empty where the topology has none. Panics if there is no such switch.
+    /// A switch's coordinates in its topology; empty where the topology has none. Panics if there is no
+    /// such switch.
     pub fn coordinates(&self, switch: SwitchId) -> &[u32] {
         &self.switches[switch.index()].coordinates
     }
@@ -386,7 +393,8 @@ impl Graph {
         })
     }
 
-    /// The switch (and its port) that a host's NIC is cabled to; `None` for a free NIC or one cabled to a host.
+    /// The switch (and its port) that a host's NIC is cabled to; `None` for a free NIC or one cabled to
+    /// a host.
     pub fn switch_of(&self, host: HostId, nic: Port) -> Option<(SwitchId, Port)> {
         match self.neighbour(host.into(), nic)?.far {
             End { node: Node::Switch(switch), port } => Some((switch, port)),
@@ -406,7 +414,8 @@ impl Graph {
         format!("{}:{} -> {}:{}", self.name(from.node), from.port, self.name(to.node), to.port)
     }
 
-    /// Links to cross from `from` to every switch, by switch; `None` for one that cannot be reached. Hosts do not
+    /// Links to cross from `from` to every switch, by switch; `None` for one that cannot be reached.
+    /// Hosts do not
     /// forward.
     pub fn switch_distances(&self, from: SwitchId) -> Vec<Option<u32>> {
         let mut distances = vec![None; self.switches.len()];

@@ -108,7 +108,7 @@ impl Plan {
                 Status::Warning => "warning",
                 Status::Fails => "fails",
             };
-            (check.name, status, check.detail.as_ref(), check.remedy.as_deref())
+            (&*check.name, status, check.detail.as_ref(), check.remedy.as_deref())
         });
         row.collect()
     }

@@ -12,6 +12,7 @@ use ayatori_fabric::description::{
     SwitchModel, Switching as Described, Waiting,
 };
 use ayatori_fabric::graph::LinkSpec;
+use ayatori_fabric::plan::Plan;
 use ayatori_fabric::routing::{Dateline, DimensionOrder, Method, Routing, RoutingError, Table, TieRule};
 
 use crate::cluster;
@@ -64,6 +65,20 @@ pub enum MachineError {
 /// # Errors
 /// Says what does not fit.
 pub fn simulate<P: Probe>(machine: &Machine, probe: P) -> Result<Simulated<P>, MachineError> {
+    simulate_planned(machine, None, probe)
+}
+
+/// As [`simulate`], with the routes of a plan of an Ethernet machine in the place of one made now. The
+/// plan has to be
+/// the machine's ([`ayatori_fabric::vlan::written`] checks that).
+///
+/// # Errors
+/// As [`simulate`]; machines of routers have no plan.
+pub fn simulate_planned<P: Probe>(
+    machine: &Machine,
+    plan: Option<&Plan>,
+    probe: P,
+) -> Result<Simulated<P>, MachineError> {
     let mut notes = Vec::new();
     let models: Vec<&SwitchModel> =
         machine.graph.switches().map(|switch| machine.switch_model(switch)).collect();
@@ -76,9 +91,12 @@ pub fn simulate<P: Probe>(machine: &Machine, probe: P) -> Result<Simulated<P>, M
         None => ethernet_config(machine, first, &mut notes)?,
     };
     let (routing, vlan_of) = match &first.router {
+        Some(_) if plan.is_some() => {
+            return Err(PlanError::Unfit("its switches are routers, which have no VLAN plan").into());
+        }
         Some(_) => (routing(machine, &mut notes)?, None),
         None => {
-            let Planned { routing, vlan_of } = Planned::of(machine, &mut notes)?;
+            let Planned { routing, vlan_of } = Planned::of(machine, plan, &mut notes)?;
             (routing, Some(vlan_of))
         }
     };

@@ -4,6 +4,8 @@
 //! are on. The verdicts of the plan are not: whether frames wait for each other in a circle shows when they
 //! do.
 
+use std::borrow::Cow;
+
 use ayatori_fabric::description::{DescriptionError, Machine};
 use ayatori_fabric::graph::{LinkId, Node};
 use ayatori_fabric::plan::{Attachment, Plan, Status, VlanChoice};
@@ -30,12 +32,27 @@ pub enum PlanError {
     /// A host that the plan leaves out.
     #[error("the plan has no VLAN for host {0}: it is cut off")]
     CutOff(String),
+    /// A plan was given for a machine of routers, or one with other switches or hosts.
+    #[error("{0}")]
+    Unfit(&'static str),
 }
 
 impl Planned {
-    /// Plans a machine. Adds to `notes` what fails of the plan: it is simulated all the same.
-    pub(crate) fn of(machine: &Machine, notes: &mut Vec<String>) -> Result<Planned, PlanError> {
-        let plan = vlan::plan(machine).map_err(Box::new)?;
+    /// The routes of a machine's plan: the one given, or one made now. Adds to `notes` what fails of
+    /// the plan: it is
+    /// simulated all the same.
+    pub(crate) fn of(
+        machine: &Machine,
+        plan: Option<&Plan>,
+        notes: &mut Vec<String>,
+    ) -> Result<Planned, PlanError> {
+        let plan = match plan {
+            Some(plan) => Cow::Borrowed(plan),
+            None => Cow::Owned(vlan::plan(machine).map_err(Box::new)?),
+        };
+        if !is_of(&plan, machine) {
+            return Err(PlanError::Unfit("the plan is another machine's"));
+        }
         for check in plan.verdicts.checks.iter().filter(|check| check.status == Status::Fails) {
             notes.push(format!("the plan fails its check \"{}\": {}", check.name, check.detail));
         }
@@ -43,6 +60,15 @@ impl Planned {
         let routing = Routing::Vlan(VlanForwarding::new(&machine.graph, trees)?);
         Ok(Planned { routing, vlan_of: vlan_of(machine, &plan)? })
     }
+}
+
+/// Whether switches, links, hosts and their attachments are as many.
+fn is_of(plan: &Plan, machine: &Machine) -> bool {
+    let graph = &machine.graph;
+    let counts = (graph.switch_count(), graph.host_count(), machine.switch_link_count());
+    let mut hosts = plan.hosts.iter().zip(&machine.hosts);
+    counts == (plan.switches.len(), plan.hosts.len(), plan.links.len())
+        && hosts.all(|(planned, host)| planned.attachments.len() == host.attachments.len())
 }
 
 fn vlan_of(machine: &Machine, plan: &Plan) -> Result<VlanOf, PlanError> {

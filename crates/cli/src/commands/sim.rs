@@ -46,6 +46,11 @@ struct RunArgs {
     machine: PathBuf,
     /// What the ranks do: a name, or a GOAL file
     workload: String,
+    /// Routes of an Ethernet machine: the plan as it was written, its plan.json or the folder that
+    /// `ayatori plan --out`
+    /// wrote [default: the machine planned anew]
+    #[arg(long, value_name = "PLAN", conflicts_with = "extents")]
+    plan: Option<PathBuf>,
     /// Processes on the first so many hosts only
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     nodes: Option<u32>,
@@ -100,7 +105,14 @@ fn run_workload(args: &RunArgs) -> anyhow::Result<Exit> {
     let options = args.options()?;
     let (file, machine) = load_machine(args)?;
     let workload = Workload::named(&args.workload).map_err(coded)?;
-    let mut simulation = Simulation::new(&file, &machine, workload, options).map_err(coded)?;
+    let mut simulation = match &args.plan {
+        Some(plan) => {
+            let plan = super::plan::plan_of(&machine, Some(plan))?;
+            Simulation::planned(&file, &machine, &plan, workload, options)
+        }
+        None => Simulation::new(&file, &machine, workload, options),
+    }
+    .map_err(coded)?;
     // A name that cannot be written is told before the run, not after it.
     let trace_file = match &args.trace {
         Some(path) => Some(File::create(path).with_context(|| format!("cannot write {}", path.display()))?),

@@ -4,6 +4,7 @@
 mod browser;
 mod page;
 mod tasks;
+mod written;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

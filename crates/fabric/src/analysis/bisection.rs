@@ -1,11 +1,13 @@
 //! Bisection: the least bandwidth between two halves of the switches that have hosts.
 //!
-//! As the paper counts it (table 2): in links between switches, both halves with equally many switches with hosts (one
+//! As the paper counts it (table 2): in links between switches, both halves with equally many switches
+//! with hosts (one
 //! more in one of them if their number is odd); switches without hosts stand where they cost least. Up to
-//! [`EXACT_SWITCHES_MAX`] switches all divisions are tried; beyond, several divisions are improved by exchanges
+//! [`EXACT_SWITCHES_MAX`] switches all divisions are tried; beyond, several divisions are improved by
+//! exchanges
 //! (B. Kernighan and S. Lin, 1970), which gives an upper bound.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::vlan::{Network, Random};
 
@@ -15,7 +17,7 @@ const EXACT_SWITCHES_MAX: usize = 20;
 const STARTS: u64 = 12;
 
 /// The least bandwidth between two halves.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bisection {
     /// In each direction, all cables that cross together, bit/s.
     pub bits_per_s: u64,
@@ -102,7 +104,8 @@ impl<'a> Cut<'a> {
         self.neighbours[place].iter().map(cost).sum()
     }
 
-    /// All divisions, in Gray-code order: one switch changes sides from each to the next. The last switch stays.
+    /// All divisions, in Gray-code order: one switch changes sides from each to the next. The last
+    /// switch stays.
     fn exact(&self) -> Vec<bool> {
         let count = self.switches.len();
         let by_rate: Vec<Vec<(u32, i64)>> = (0..count).map(|place| self.neighbours_by_rate(place)).collect();

@@ -1,29 +1,42 @@
-//! A finished VLAN plan: what every switch port and every host interface is to be set to, and why that is right.
+//! A finished VLAN plan: what every switch port and every host interface is to be set to, and why that
+//! is right.
 //!
-//! Owns: the data that the dialects write out, that `plan check` compares against, that the page draws and the lab
-//! applies. Deliberately absent: how a plan is found (`vlan`), and the words of any make of switch (`dialect`).
+//! Owns: the data that the dialects write out, that `plan check` compares against, that the page draws
+//! and the lab
+//! applies. Deliberately absent: how a plan is found (`vlan`), and the words of any make of switch
+//! (`dialect`).
 //!
-//! How frames travel, in the paper's scheme ([`Tagging::Switch`]): a host sends untagged; its switch port's PVID
-//! decides the VLAN, and so the tree, for all destinations; between switches the frame is tagged and keeps its VLAN
-//! from the first switch to the last; the last switch's host port is an untagged member of every VLAN, so the frame
-//! leaves untagged. The way back is the other host's VLAN, usually another tree. With [`Tagging::Host`], for switches
+//! How frames travel, in the paper's scheme ([`Tagging::Switch`]): a host sends untagged; its switch
+//! port's PVID
+//! decides the VLAN, and so the tree, for all destinations; between switches the frame is tagged and
+//! keeps its VLAN
+//! from the first switch to the last; the last switch's host port is an untagged member of every VLAN,
+//! so the frame
+//! leaves untagged. The way back is the other host's VLAN, usually another tree. With
+//! [`Tagging::Host`], for switches
 //! whose ports take one untagged VLAN only, the host tags and the VLAN depends on both ends
 //! ([`Plan::vlan_between`] says which, in both schemes).
 //!
-//! Invariants, checked by [`Plan::check_invariants`]: `links[i].id == LinkId(i)`, `switches[i].id == SwitchId(i)`,
-//! `hosts[i].id == HostId(i)`; VLANs ascend; a port's membership is *complete* (a VLAN that is not listed, the
-//! switch's default VLAN 1 included, must be taken off the port: STP is off, and a leftover VLAN would be a loop);
+//! Invariants, checked by [`Plan::check_invariants`]: `links[i].id == LinkId(i)`, `switches[i].id ==
+//! SwitchId(i)`,
+//! `hosts[i].id == HostId(i)`; VLANs ascend; a port's membership is *complete* (a VLAN that is not
+//! listed, the
+//! switch's default VLAN 1 included, must be taken off the port: STP is off, and a leftover VLAN would
+//! be a loop);
 //! members of a LAG repeat the LAG's membership.
 
 mod example;
+mod read;
 mod route;
 mod vlan_set;
 
+use std::borrow::Cow;
 use std::net::Ipv4Addr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use example::two_switches_and_four_hosts;
+pub use read::PlanFileError;
 pub use route::{Hop, Route, VlanChoice};
 pub use vlan_set::{VlanId, VlanSet};
 
@@ -31,7 +44,7 @@ pub use crate::analysis::bisection::Bisection;
 use crate::graph::{HostId, LinkId, SwitchId};
 
 /// A complete plan. See the module's documentation.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     /// Name of the machine, from its description.
     pub machine: String,
@@ -60,22 +73,23 @@ pub struct Plan {
     /// What was proved about the plan, and what is wrong with it.
     pub verdicts: Verdicts,
     /// Which VLAN a frame takes.
-    #[serde(skip)]
+    #[serde(default)]
     pub choice: VlanChoice,
 }
 
 /// Who puts the VLAN tag on a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tagging {
-    /// The switch, by the PVID of the port the frame comes in at (the paper, section 3.1). Hosts know nothing.
+    /// The switch, by the PVID of the port the frame comes in at (the paper, section 3.1). Hosts know
+    /// nothing.
     Switch,
     /// The host, through one interface per VLAN; for switches with one untagged VLAN per port.
     Host,
 }
 
 /// One VLAN: a loop-free tree over the switches.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct VlanPlan {
     /// Its identifier.
     pub vid: VlanId,
@@ -88,7 +102,7 @@ pub struct VlanPlan {
 }
 
 /// An IPv4 subnet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subnet {
     /// Its first address.
     pub network: Ipv4Addr,
@@ -120,7 +134,7 @@ impl std::fmt::Display for Subnet {
 }
 
 /// A link between two switches: one cable, or several as one (link aggregation).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LinkPlan {
     /// Its number, also in the graph.
     pub id: LinkId,
@@ -138,7 +152,7 @@ impl LinkPlan {
 }
 
 /// One end of a link between switches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkEnd {
     /// The switch.
     pub switch: SwitchId,
@@ -152,7 +166,7 @@ pub struct LinkEnd {
 pub type PortNumber = u16;
 
 /// One switch.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SwitchPlan {
     /// Its number.
     pub id: SwitchId,
@@ -175,7 +189,7 @@ pub struct SwitchPlan {
 }
 
 /// One physical port.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PortPlan {
     /// Its number, from 1.
     pub number: PortNumber,
@@ -190,7 +204,7 @@ pub struct PortPlan {
 }
 
 /// A link aggregation group (IEEE 802.1AX).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LagPlan {
     /// Its number, from 1, within the switch.
     pub number: u16,
@@ -205,7 +219,7 @@ pub struct LagPlan {
 }
 
 /// What is plugged into a port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortRole {
     /// Nothing: no VLAN may be on it.
@@ -227,7 +241,7 @@ pub enum PortRole {
 }
 
 /// The VLANs of a port, complete.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     /// VLAN of untagged frames that come in; `None`: untagged frames are to be dropped.
     pub pvid: Option<VlanId>,
@@ -238,7 +252,7 @@ pub struct Membership {
 }
 
 /// One host.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HostPlan {
     /// Its number.
     pub id: HostId,
@@ -249,7 +263,7 @@ pub struct HostPlan {
 }
 
 /// A host's interface (a NIC or a bond) and the switch ports it is cabled to.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Attachment {
     /// Number among all attachments of the machine, from 0.
     pub number: u32,
@@ -328,17 +342,27 @@ impl std::fmt::Debug for MacAddr {
     }
 }
 
+impl<'de> Deserialize<'de> for MacAddr {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<MacAddr, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wrong = || serde::de::Error::custom(format!("{text:?} is no MAC address"));
+        MacAddr::parse(&text).ok_or_else(wrong)
+    }
+}
+
 impl Serialize for MacAddr {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// The MAC learning procedure (the paper, section 3.2): every interface broadcasts one frame on every VLAN, so every
+/// The MAC learning procedure (the paper, section 3.2): every interface broadcasts one frame on every
+/// VLAN, so every
 /// switch knows every host on every VLAN; repeated before the entries age out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Priming {
-    /// Time between two rounds, s: half the shortest aging time, so that one lost round does no harm. `None`: entries
+    /// Time between two rounds, s: half the shortest aging time, so that one lost round does no harm.
+    /// `None`: entries
     /// never age, prime once after each start of a switch.
     pub period_s: Option<u32>,
     /// Time between a host's frames on two VLANs, ms.
@@ -349,8 +373,9 @@ pub struct Priming {
     pub at_once_frames_max: u64,
 }
 
-/// Figures of a plan. A *flow* goes from one host interface to another at another switch: one for every ordered pair.
-#[derive(Debug, Clone, Default, Serialize)]
+/// Figures of a plan. A *flow* goes from one host interface to another at another switch: one for every
+/// ordered pair.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Figures {
     /// No fewer VLANs are possible with such paths, as far as the planner knows.
     pub vlan_count_min: usize,
@@ -384,7 +409,7 @@ pub struct Figures {
 }
 
 /// One direction of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusiestLink {
     /// The link.
     pub link: LinkId,
@@ -395,7 +420,7 @@ pub struct BusiestLink {
 }
 
 /// What was checked. `deadlock` and the list together are the whole verdict.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Verdicts {
     /// Each check, in order.
     pub checks: Vec<Check>,
@@ -413,10 +438,10 @@ impl Verdicts {
 }
 
 /// One check and its outcome.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// Short name: `trees`, `routes`, `vlan limit`, `mac table`, `deadlock` …
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Outcome.
     pub status: Status,
     /// The figures behind it.
@@ -426,7 +451,7 @@ pub struct Check {
 }
 
 /// Outcome of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// Proved.
@@ -437,11 +462,13 @@ pub enum Status {
     Fails,
 }
 
-/// Whether pause frames can lock the network up: a cycle in the channel-dependency graph over the union of VLANs.
+/// Whether pause frames can lock the network up: a cycle in the channel-dependency graph over the union
+/// of VLANs.
 /// 802.3x pauses a link and not a VLAN, so that each VLAN is a tree proves nothing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadlock {
-    /// The cycle, if there is one: each step holds its channel and waits for the next, the last for the first.
+    /// The cycle, if there is one: each step holds its channel and waits for the next, the last for the
+    /// first.
     pub cycle: Vec<CycleStep>,
 }
 
@@ -453,7 +480,7 @@ impl Deadlock {
 }
 
 /// One channel of a cycle, with a route that holds it and waits for the next.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CycleStep {
     /// The link.
     pub link: LinkId,
@@ -470,7 +497,7 @@ pub struct CycleStep {
 }
 
 /// A deadlock-free plan of the same machine, in short.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alternative {
     /// What to write into `[plan]`, lines of TOML: `routing = "up-down"`.
     pub settings: Vec<String>,
@@ -503,7 +530,8 @@ impl Plan {
         self.vlans.iter().map(|vlan| vlan.vid).collect()
     }
 
-    /// A host's VLAN interfaces of one attachment: VLAN, name (`eth0.101`), address. Made when asked for: a machine
+    /// A host's VLAN interfaces of one attachment: VLAN, name (`eth0.101`), address. Made when asked
+    /// for: a machine
     /// with 16,384 hosts and 1,000 VLANs has 16 million of them.
     pub fn vlan_interfaces<'a>(
         &'a self,

@@ -2,18 +2,22 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::graph::{LinkId, SwitchId};
 
 use super::{Attachment, Plan, VlanId};
 
 /// Which VLAN a frame takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum VlanChoice {
     /// By the switch port of the sender ([`super::Tagging::Switch`]): `Some(index into plan.vlans)` by
     /// [`Attachment::number`]; `None` for a host that is cut off. Hosts of one switch may send on different
     /// VLANs.
     BySource(Vec<Option<u16>>),
-    /// By unordered pair of switches ([`super::Tagging::Host`]): both directions of a connection share a VLAN,
+    /// By unordered pair of switches ([`super::Tagging::Host`]): both directions of a connection share
+    /// a VLAN,
     /// because an answer comes from the address, hence the VLAN, that was asked.
     ByPair {
         /// Number of switches.
@@ -21,6 +25,13 @@ pub enum VlanChoice {
         /// Index into `plan.vlans` at `a * switch_count + b`; symmetric. `None` where one has no hosts.
         vlans: Vec<Option<u16>>,
     },
+}
+
+impl Default for VlanChoice {
+    /// No host has a VLAN.
+    fn default() -> VlanChoice {
+        VlanChoice::BySource(Vec::new())
+    }
 }
 
 impl VlanChoice {

@@ -1,11 +1,14 @@
-//! VLAN identifiers and sets of them, kept as ranges because a plan for 16,384 ports repeats the same set on each.
+//! VLAN identifiers and sets of them, kept as ranges because a plan for 16,384 ports repeats the same
+//! set on each.
 
 use std::fmt;
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde::{Deserialize, Deserializer};
 
 /// An 802.1Q VLAN identifier, 1 to 4094.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, Deserialize)]
+#[serde(try_from = "u16")]
 pub struct VlanId(u16);
 
 impl VlanId {
@@ -20,6 +23,14 @@ impl VlanId {
     /// The number on the wire.
     pub fn get(self) -> u16 {
         self.0
+    }
+}
+
+impl TryFrom<u16> for VlanId {
+    type Error = String;
+
+    fn try_from(vid: u16) -> Result<VlanId, String> {
+        VlanId::new(vid).ok_or_else(|| format!("{vid} is no VLAN: they go from 1 to {}", VlanId::MAX))
     }
 }
 
@@ -123,6 +134,12 @@ impl Serialize for VlanSet {
             list.serialize_element(&vlan)?;
         }
         list.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for VlanSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<VlanSet, D::Error> {
+        Ok(Vec::<VlanId>::deserialize(deserializer)?.into_iter().collect())
     }
 }
 

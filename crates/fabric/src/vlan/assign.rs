@@ -187,7 +187,7 @@ fn vlans(network: &Network, judged: &Judged, vids: &[VlanId], subnets: &[Subnet]
 
 type VlanIndices = std::collections::BTreeSet<u32>;
 
-fn links(machine: &Machine) -> Vec<LinkPlan> {
+pub(super) fn links(machine: &Machine) -> Vec<LinkPlan> {
     let link = |(id, link): (LinkId, &crate::graph::Link)| {
         let end = |at: usize| LinkEnd {
             switch: match link.ends[at].node {
@@ -300,7 +300,8 @@ fn interface_names(machine: &Machine, host: HostId, nics: &[PortNumber]) -> (Str
     }
 }
 
-/// The subnet of each VLAN: the one with the VLAN's own number in it where there is room (10.0.101.0/24 for 101).
+/// The subnet of each VLAN: the one with the VLAN's own number in it where there is room (10.0.101.0/24
+/// for 101).
 fn vlan_subnets(machine: &Machine, vids: &[VlanId], attachment_count: u64) -> Vec<Subnet> {
     let base = machine.options.vlan_subnet;
     let last = vids.last().map_or(0, |vid| u64::from(vid.get()));
@@ -313,7 +314,8 @@ fn vlan_subnets(machine: &Machine, vids: &[VlanId], attachment_count: u64) -> Ve
     vids.iter().enumerate().map(|(index, _)| in_turn.get(index).copied().unwrap_or(base)).collect()
 }
 
-/// Parts of a subnet, each with room for so many hosts; of 256 addresses at least, where they fit. Empty if they do not.
+/// Parts of a subnet, each with room for so many hosts; of 256 addresses at least, where they fit.
+/// Empty if they do not.
 fn split(base: Subnet, part_count: u64, host_count: u64) -> Vec<Subnet> {
     // Network and broadcast addresses are taken.
     let needed_bits = 64 - (host_count + 1).leading_zeros();
@@ -540,7 +542,7 @@ fn verdicts(
 }
 
 fn check(name: &'static str, status: Status, detail: String, remedy: Option<String>) -> Check {
-    Check { name, status, detail, remedy }
+    Check { name: name.into(), status, detail, remedy }
 }
 
 fn trees_check(network: &Network, plan: &Plan) -> Check {

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use serde::Deserialize;
-
 use crate::description::Machine;
 use crate::graph::{Node, SwitchId};
-use crate::plan::{Attachment, HostPlan, PortNumber, VlanId};
+use crate::plan::{
+    Attachment, HostPlan, LinkPlan, Plan, PlanFileError, PortNumber, Tagging, VlanId, VlanPlan,
+};
 
 use super::network::Network;
 use super::solution::{Choice, Senders, Solution};
@@ -55,82 +55,12 @@ pub(super) struct KeptAttachment {
 /// Why a file is not the plan in use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InUseError {
-    /// It is something else.
-    #[error("is not a plan.json: {0}")]
-    Syntax(String),
-    /// Its parts do not fit together.
-    #[error("is no plan that was written whole: {0}")]
-    Broken(String),
+    /// It is no plan.
+    #[error(transparent)]
+    File(#[from] PlanFileError),
     /// Plans of this kind are not continued.
     #[error("has hosts that tag; only plans whose switches tag can be continued")]
     HostTagging,
-}
-
-#[derive(Deserialize)]
-struct File {
-    tagging: String,
-    method: String,
-    vlans: Vec<FileVlan>,
-    links: Vec<FileLink>,
-    switches: Vec<FileSwitch>,
-    hosts: Vec<FileHost>,
-}
-
-#[derive(Deserialize)]
-struct FileVlan {
-    vid: u16,
-    tree: Vec<usize>,
-}
-
-#[derive(Deserialize)]
-struct FileLink {
-    ends: [FileEnd; 2],
-}
-
-#[derive(Deserialize)]
-struct FileEnd {
-    switch: usize,
-    ports: Vec<PortNumber>,
-}
-
-#[derive(Deserialize)]
-struct FileSwitch {
-    name: String,
-    ports: Vec<FilePort>,
-    lags: Vec<FileLag>,
-}
-
-#[derive(Deserialize)]
-struct FilePort {
-    number: PortNumber,
-    membership: FileMembership,
-}
-
-#[derive(Deserialize)]
-struct FileMembership {
-    pvid: Option<u16>,
-}
-
-#[derive(Deserialize)]
-struct FileLag {
-    number: u16,
-    members: Vec<PortNumber>,
-}
-
-#[derive(Deserialize)]
-struct FileHost {
-    name: String,
-    attachments: Vec<FileAttachment>,
-}
-
-#[derive(Deserialize)]
-struct FileAttachment {
-    interface: String,
-    switch: usize,
-    ports: Vec<PortNumber>,
-    address: Ipv4Addr,
-    prefix_bits: u8,
-    address_number: u32,
 }
 
 impl InUse {
@@ -139,56 +69,49 @@ impl InUse {
     /// # Errors
     /// If it is none, or of a plan whose hosts tag.
     pub fn parse(text: &str) -> Result<InUse, InUseError> {
-        let file: File = serde_json::from_str(text).map_err(|error| InUseError::Syntax(error.to_string()))?;
-        if file.tagging != "switch" {
+        InUse::of(&Plan::parse(text)?)
+    }
+
+    /// What is kept of a plan.
+    ///
+    /// # Errors
+    /// If its hosts tag.
+    pub fn of(plan: &Plan) -> Result<InUse, InUseError> {
+        if plan.tagging == Tagging::Host {
             return Err(InUseError::HostTagging);
         }
-        let broken = |what: &str| InUseError::Broken(what.to_owned());
-        let switch_name = |index: usize| {
-            let switch = file.switches.get(index);
-            switch.map(|switch| switch.name.clone()).ok_or_else(|| broken("a switch that it lacks"))
+        let vlan = |vlan: &VlanPlan| KeptVlan {
+            vid: vlan.vid,
+            tree: vlan.tree.iter().map(|link| link.index()).collect(),
         };
-        let mut vlans = Vec::with_capacity(file.vlans.len());
-        for vlan in &file.vlans {
-            let vid = VlanId::new(vlan.vid).ok_or_else(|| broken("a VLAN beyond 4094"))?;
-            let is_known = vlan.tree.iter().all(|&link| link < file.links.len());
-            if !is_known {
-                return Err(broken("a tree with a link that it lacks"));
-            }
-            vlans.push(KeptVlan { vid, tree: vlan.tree.clone() });
-        }
-        let mut links = Vec::with_capacity(file.links.len());
-        for link in &file.links {
-            let [a, b] = &link.ends;
-            let ends = [(switch_name(a.switch)?, a.ports.clone()), (switch_name(b.switch)?, b.ports.clone())];
-            links.push(KeptLink { ends });
-        }
+        let name = |switch: SwitchId| plan.switch(switch).name.clone();
+        let link = |link: &LinkPlan| KeptLink {
+            ends: link.ends.each_ref().map(|end| (name(end.switch), end.ports.clone())),
+        };
         let mut attachments = BTreeMap::new();
-        for host in &file.hosts {
-            for own in &host.attachments {
-                let switch = switch_name(own.switch)?;
-                let port = file.switches[own.switch]
-                    .ports
-                    .iter()
-                    .find(|port| own.ports.first() == Some(&port.number));
-                let pvid = port.and_then(|port| port.membership.pvid);
-                let vlan =
-                    vlans.iter().position(|vlan| Some(vlan.vid.get()) == pvid).map(|index| index as u32);
-                let kept = KeptAttachment {
-                    switch,
-                    vlan,
-                    address: own.address,
-                    prefix_bits: own.prefix_bits,
-                    address_number: own.address_number,
-                };
-                attachments.insert((host.name.clone(), own.interface.clone()), kept);
-            }
+        for (host, own) in
+            plan.hosts.iter().flat_map(|host| host.attachments.iter().map(move |own| (host, own)))
+        {
+            let kept = KeptAttachment {
+                switch: name(own.switch),
+                vlan: plan.choice.vlan_index(own, own).map(|index| index as u32),
+                address: own.address,
+                prefix_bits: own.prefix_bits,
+                address_number: own.address_number,
+            };
+            attachments.insert((host.name.clone(), own.interface.clone()), kept);
         }
-        let lags = file.switches.iter().flat_map(|switch| {
+        let lags = plan.switches.iter().flat_map(|switch| {
             let lags = switch.lags.iter();
             lags.filter_map(|lag| Some(((switch.name.clone(), *lag.members.iter().min()?), lag.number)))
         });
-        Ok(InUse { vlans, links, attachments, lags: lags.collect(), method: file.method.clone() })
+        Ok(InUse {
+            vlans: plan.vlans.iter().map(vlan).collect(),
+            links: plan.links.iter().map(link).collect(),
+            attachments,
+            lags: lags.collect(),
+            method: plan.method.clone(),
+        })
     }
 
     /// The VLANs in use on the network as it is now: links that are gone are missing in their trees.

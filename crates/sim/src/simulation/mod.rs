@@ -32,6 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ayatori_fabric::description::{DescriptionError, Machine};
+use ayatori_fabric::plan::Plan;
 
 use crate::cluster::{Cluster, ClusterError, ClusterReport, Config, Mpi};
 use crate::goal::GoalError;
@@ -159,11 +160,36 @@ impl Simulation {
         workload: Workload,
         options: Options,
     ) -> Result<Simulation, SimulationError> {
+        Simulation::build(file, machine, None, workload, options)
+    }
+
+    /// As [`Simulation::new`], with the routes of a plan of an Ethernet machine as it was written
+    /// ([`ayatori_fabric::vlan::written`]), in the place of one made now.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`]; machines of routers have no plan.
+    pub fn planned(
+        file: &str,
+        machine: &Machine,
+        plan: &Plan,
+        workload: Workload,
+        options: Options,
+    ) -> Result<Simulation, SimulationError> {
+        Simulation::build(file, machine, Some(plan), workload, options)
+    }
+
+    fn build(
+        file: &str,
+        machine: &Machine,
+        plan: Option<&Plan>,
+        workload: Workload,
+        options: Options,
+    ) -> Result<Simulation, SimulationError> {
         check(&options)?;
         let process_count = process_count(file, machine, &workload, &options)?;
         workload.check(&options, process_count)?;
         let probe = options.trace.then(Trace::default);
-        let Simulated { network, mut notes } = machine::simulate(machine, probe)
+        let Simulated { network, mut notes } = machine::simulate_planned(machine, plan, probe)
             .map_err(|error| SimulationError::Machine { file: file.into(), error })?;
         let config = Config {
             gap: Gap::packets(options.gap),

@@ -4,7 +4,6 @@ use crate::exit::Exit;
 use anyhow::{Context, bail};
 use ayatori_fabric::check;
 use ayatori_fabric::description::Machine;
-use ayatori_fabric::vlan;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,6 +20,11 @@ use std::path::PathBuf;
 pub(crate) struct Args {
     /// The machine description
     file: PathBuf,
+    /// The plan as it was written: its plan.json, or the folder that --out wrote. Needed where the plan
+    /// was continued
+    /// with --from, or made without a link or switch [default: the machine planned anew]
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<PathBuf>,
     /// Folder with the collected state of the switches
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
@@ -29,7 +33,7 @@ pub(crate) struct Args {
 /// Prints a line for each difference.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::load(&args.file)?;
-    let plan = vlan::plan(&machine)?;
+    let plan = super::plan_of(&machine, args.plan.as_deref())?;
     if !args.from.is_dir() {
         bail!(
             "{} is not a folder; collect the switches' state into one (--help says how)",

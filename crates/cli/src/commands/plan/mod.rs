@@ -7,6 +7,7 @@ mod report;
 mod show;
 mod tasks;
 mod traffic;
+mod written;
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::{Degraded, Failure, InUse, failures, plan_from, plan_without, single_failures};
 
 use crate::exit::{Exit, FAILURE};
+
+pub(crate) use written::plan_of;
 
 use traffic::Traffic;
 
@@ -99,10 +102,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
 
 /// The plan of the machine as it is now, from the one in use.
 fn continued(machine: &Machine, old: &Path) -> anyhow::Result<Plan> {
-    let file = if old.is_dir() { old.join("plan.json") } else { old.to_owned() };
-    let text = std::fs::read_to_string(&file)
-        .with_context(|| format!("reading the plan in use, {}", file.display()))?;
-    let in_use = InUse::parse(&text).with_context(|| file.display().to_string())?;
+    let (file, text) = written::read(old)?;
+    let in_use = InUse::parse(&text).with_context(|| file)?;
     let plan = plan_from(machine, &in_use)?;
     if !plan.is_repaired {
         eprintln!("planned anew: the plan in use cannot be continued, or would be much busier or not safe");

@@ -1,4 +1,5 @@
-//! `ayatori plan prime`: the MAC learning procedure on this host (the paper, section 3.2): one broadcast frame on every
+//! `ayatori plan prime`: the MAC learning procedure on this host (the paper, section 3.2): one
+//! broadcast frame on every
 //! VLAN, so that every switch knows on every VLAN where this host is.
 
 use crate::exit::{Coded, Exit};
@@ -6,7 +7,6 @@ use anyhow::{Context, bail};
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::host;
 use ayatori_fabric::plan::{HostPlan, Plan, VlanInterface};
-use ayatori_fabric::vlan;
 use std::io::{ErrorKind, Write};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -17,6 +17,11 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// The machine description
     file: PathBuf,
+    /// The plan as it was written: its plan.json, or the folder that --out wrote. Needed where the plan
+    /// was continued
+    /// with --from, or made without a link or switch [default: the machine planned anew]
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<PathBuf>,
     /// Which host of it this one is (default: the one with this machine's host name)
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
@@ -31,7 +36,7 @@ pub(crate) struct Args {
 /// Primes once, or for ever.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::load(&args.file)?;
-    let plan = vlan::plan(&machine)?;
+    let plan = super::plan_of(&machine, args.plan.as_deref())?;
     let host = find_host(&plan, args.host.as_deref())?;
     let mut out = std::io::stdout().lock();
     loop {

@@ -4,7 +4,7 @@ use super::traffic::Traffic;
 use crate::exit::Exit;
 use anyhow::Context;
 use ayatori_fabric::description::Machine;
-use ayatori_fabric::{page, vlan};
+use ayatori_fabric::page;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -13,6 +13,11 @@ use std::path::PathBuf;
 pub(crate) struct Args {
     /// The machine description
     file: PathBuf,
+    /// The plan as it was written: its plan.json, or the folder that --out wrote. Needed where the plan
+    /// was continued
+    /// with --from, or made without a link or switch [default: the machine planned anew]
+    #[arg(long, value_name = "PLAN")]
+    plan: Option<PathBuf>,
     /// Write the page here; it needs nothing else to be opened in a browser
     #[arg(long, value_name = "OUT")]
     html: PathBuf,
@@ -24,7 +29,7 @@ pub(crate) struct Args {
 /// Writes the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::load(&args.file)?;
-    let plan = vlan::plan(&machine)?;
+    let plan = super::plan_of(&machine, args.plan.as_deref())?;
     let traffic = args.traffic.as_deref().map(|file| Traffic::read(&plan, file)).transpose()?;
     let loads = traffic.as_ref().map(|traffic| (traffic.file(), traffic.loads()));
     let page = page::html(&plan, &machine.graph, loads);
