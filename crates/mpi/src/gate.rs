@@ -314,26 +314,44 @@ impl<T: Occupant> DerefMut for Guard<'_, T> {
     }
 }
 
-impl<T: Occupant> Drop for Guard<'_, T> {
+impl<T: Occupant> Guard<'_, T> {
+    /// From which depths of its sleep the helper is woken for what this call leaves behind.
     #[inline(always)]
-    fn drop(&mut self) {
+    fn depths(&self) -> u32 {
         let (has_work, has_links) = (self.has_work(), self.has_links());
-        #[cfg(debug_assertions)]
-        self.of.held.store(false, Ordering::Release);
-        if self.is_shared() {
-            self.end_shared_call();
-        } else {
-            let calls = self.of.calls.load(Ordering::Relaxed);
-            self.of.calls.store(calls.wrapping_add(1), Ordering::Release);
-            compiler_fence(Ordering::SeqCst);
-        }
-        let depths = if has_work { DOZING | DEEP } else { u32::from(has_links) * DEEP };
+        if has_work { DOZING | DEEP } else { u32::from(has_links) * DEEP }
+    }
+
+    #[inline(always)]
+    fn wake(&self, depths: u32) {
         if self.of.flags.load(Ordering::Relaxed) & depths != 0 {
             self.of.end_doze(depths);
         }
+    }
+
+    /// Apart from the other end: that one then saves no register.
+    #[inline(never)]
+    fn end_shared(&mut self) {
+        let depths = self.depths();
+        self.end_shared_call();
+        self.wake(depths);
+        self.of.unlock();
+    }
+}
+
+impl<T: Occupant> Drop for Guard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        self.of.held.store(false, Ordering::Release);
         if self.is_shared() {
-            self.of.unlock();
+            return self.end_shared();
         }
+        let depths = self.depths();
+        let calls = self.of.calls.load(Ordering::Relaxed);
+        self.of.calls.store(calls.wrapping_add(1), Ordering::Release);
+        compiler_fence(Ordering::SeqCst);
+        self.wake(depths);
     }
 }
 
