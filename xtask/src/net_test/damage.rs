@@ -7,16 +7,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nix::sched::{CloneFlags, setns};
 
 use super::Session;
+use super::ear::{HELLO_BYTES, enter, processes};
 use super::hostile::{Answer, PORT, PORTS, converse};
 use super::network::{LIMIT, Network, ip};
 use crate::process;
@@ -27,7 +26,7 @@ const FLIP_EVERY_BYTES: u64 = 4 << 20;
 /// How many jobs without sums may end before they see a wrong word.
 const UNSUMMED_ATTEMPTS: usize = 5;
 /// Hello and proof.
-const SAID_BYTES: usize = 48 + 32;
+const SAID_BYTES: usize = HELLO_BYTES + 32;
 const TICK: Duration = Duration::from_millis(100);
 
 struct Proxy {
@@ -39,12 +38,6 @@ struct Proxy {
     connections_count: AtomicU64,
     /// What the first caller said who came as far as a proof: of two ranks that call each other at once one hangs up.
     recorded: Mutex<Option<Vec<u8>>>,
-}
-
-/// The host that this thread is on from now on.
-fn enter(name: &str) -> Result<()> {
-    let file = std::fs::File::open(format!("/run/netns/{name}")).context("a network namespace")?;
-    setns(file.as_fd(), CloneFlags::CLONE_NEWNET).context("entering a network namespace")
 }
 
 pub(super) fn damage(session: &mut Session<'_>) -> Result<()> {
@@ -223,9 +216,10 @@ impl Proxy {
             std::thread::sleep(TICK);
             let recorded = self.recorded.lock().map_or(None, |said| said.clone());
             if let Some(recorded) = recorded {
-                let (hello, proof) = recorded.split_at(48);
+                let (hello, proof) = recorded.split_at(HELLO_BYTES);
                 // Whom it is for stands in it; behind the proxy near b is rank 1.
-                let side = if hello[12] == 1 { 0 } else { 1 };
+                let [from, to] = processes(hello);
+                let side = if to > from { 0 } else { 1 };
                 enter(&self.near[1 - side])?;
                 let mut stream = TcpStream::connect(Self::other(side)).context("at the door")?;
                 return converse(&mut stream, hello, proof).context("in the replayed handshake");

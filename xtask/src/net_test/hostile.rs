@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::Session;
+use super::ear::{Ear, HELLO_BYTES, MAGIC};
 use super::figures::Bound;
 use super::network::{LIMIT, MTU_JUMBO, Network};
 use super::shaped::shaped;
@@ -40,13 +41,16 @@ const SLOWER_MAX: f64 = 5.0;
 pub(crate) struct StrangerOptions {
     /// The listener.
     address: SocketAddr,
+    /// The number of the job's first process, which an honest caller knows.
+    first: u32,
 }
 
 /// Sends strangers to the receiver's listener over one rail and to the sender's over the other; what they say at their end.
-fn attack(network: &Network) -> Result<String> {
+fn attack(network: &Network, ear: &Ear) -> Result<String> {
+    let first = ear.first_process()?;
     let this = std::env::current_exe().context("cannot find myself")?;
     let send = |host, address| -> Result<process::Outcome> {
-        let line = format!("ulimit -n 8000; exec {} net-stranger {address}:{PORT}", this.display());
+        let line = format!("ulimit -n 8000; exec {} net-stranger {address}:{PORT} {first}", this.display());
         process::capture(&mut network.in_host(host, &["sh", "-c", &line]), LIMIT)
     };
     std::thread::scope(|scope| {
@@ -63,9 +67,10 @@ pub(super) fn hostile(session: &mut Session<'_>) -> Result<()> {
         let mut job = stream_job(session, &network)?;
         job.env("AYATORI_PORTS", PORTS);
         let mut said = String::new();
+        let ear = Ear::at(&network.hosts[0])?;
         streams_through(session, job, &format!("a job under attack over {how} loses nothing"), || {
             network.await_carried(&[0, 1], 16 << 20)?;
-            said = attack(&network)?;
+            said = attack(&network, &ear)?;
             network.await_carried(&[0, 1], 16 << 20)
         })?;
         print!("{said}");
@@ -80,9 +85,10 @@ pub(super) fn slowdown(session: &mut Session<'_>) -> Result<()> {
     let network = shaped(&[1000, 1000], MTU_JUMBO)?;
     let mut job = stream_job(session, &network)?;
     job.arg("14").env("AYATORI_PORTS", PORTS);
+    let ear = Ear::at(&network.hosts[0])?;
     let (outcome, changed) = during(&mut job, &[4.5, 4.5], |number| {
         if number == 1 {
-            print!("{}", attack(&network)?);
+            print!("{}", attack(&network, &ear)?);
         }
         Ok(())
     })?;
@@ -103,7 +109,7 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
     let end = Instant::now() + STRANGER_LIMIT;
     let (silent_count, noisy_count) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (refused_count, let_in_count) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let message = hello(options.address);
+    let message = hello(options.address, options.first);
     let dial = || TcpStream::connect_timeout(&options.address, Duration::from_secs(1));
     // Until `count` is so high; gives up at the limit.
     let repeat = |count: &AtomicUsize, wanted: usize, call: &mut dyn FnMut()| {
@@ -163,15 +169,17 @@ pub(crate) fn stranger(options: &StrangerOptions) -> Result<()> {
 }
 
 /// What an honest rank might say first at the address `10.77.INTERFACE.NUMBER` of the other: who names another rank or interface is
-/// not even challenged.
-fn hello(listener: SocketAddr) -> [u8; 48] {
+/// not even challenged. `first` is the number of rank 0.
+fn hello(listener: SocketAddr, first: u32) -> [u8; HELLO_BYTES] {
     let (interface, rank) = match listener.ip() {
         IpAddr::V4(address) => (address.octets()[2], address.octets()[3].saturating_sub(1)),
         IpAddr::V6(_) => (0, 1),
     };
-    let mut bytes = [0; 48];
-    bytes[..8].copy_from_slice(b"AYATORI\x04");
-    (bytes[8], bytes[12]) = (1 ^ rank, rank);
+    let rank = u32::from(rank);
+    let mut bytes = [0; HELLO_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&(first + (1 ^ rank)).to_le_bytes());
+    bytes[12..16].copy_from_slice(&(first + rank).to_le_bytes());
     bytes[16] = 9;
     bytes[21] = interface;
     bytes[24..40].copy_from_slice(&[3; 16]);

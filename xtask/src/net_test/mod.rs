@@ -11,6 +11,7 @@ mod away;
 mod basics;
 mod compare;
 mod damage;
+mod ear;
 mod figures;
 mod hostile;
 mod network;
