@@ -19,6 +19,9 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+/* What most calls do, and what few do. A cold function's call does not make the rest save registers. */
+#define INLINE static inline __attribute__((always_inline))
+#define COLD static __attribute__((cold, noinline, unused))
 
 /* MPI_X beside PMPI_X: weak, so that a tool may bring its own. */
 #define ALIAS(name) extern __typeof__(P##name) name __attribute__((weak, alias("P" #name)));
@@ -41,33 +44,33 @@ typedef struct {
 
 /* Says on stderr that `what` is not translated, and raises MPI_ERR_UNSUPPORTED_OPERATION on MPI_COMM_SELF.
  * Returns the code of the foreign ABI. */
-HIDDEN int refuse(const char *what);
+HIDDEN __attribute__((cold)) int refuse(const char *what);
 /* Says so of a predefined handle, once. */
-HIDDEN a_handle refuse_handle(const char *name, uintptr_t handle);
+HIDDEN __attribute__((cold)) a_handle refuse_handle(const char *name, uintptr_t handle);
 
 #include "values.h"
 #include "calls.h"
 
 /* Numbers. */
 
-static inline int in_rank(int rank)
+INLINE int in_rank(int rank)
 {
     return likely(rank >= 0) ? rank : in_special_rank(rank);
 }
 
-static inline int out_rank(int rank)
+INLINE int out_rank(int rank)
 {
     return likely(rank >= 0) ? rank : out_special_rank(rank);
 }
 
-static inline int in_tag(int tag)
+INLINE int in_tag(int tag)
 {
-    return tag == MPI_ANY_TAG ? A_MPI_ANY_TAG : tag < 0 ? -1000 + tag : tag;
+    return likely(tag >= 0) ? tag : tag == MPI_ANY_TAG ? A_MPI_ANY_TAG : -1000 + tag;
 }
 
-static inline int out_tag(int tag)
+INLINE int out_tag(int tag)
 {
-    return tag == A_MPI_ANY_TAG ? MPI_ANY_TAG : tag;
+    return unlikely(tag == A_MPI_ANY_TAG) ? MPI_ANY_TAG : tag;
 }
 
 static inline MPI_Offset in_displacement(MPI_Offset displacement)
@@ -76,7 +79,7 @@ static inline MPI_Offset in_displacement(MPI_Offset displacement)
 }
 
 /* Codes the user added follow the last predefined one. */
-static inline int out_error(int code)
+INLINE int out_error(int code)
 {
     if (likely(code == 0)) return 0;
     return code > A_MPI_ERR_LASTCODE ? code - A_MPI_ERR_LASTCODE + MPI_ERR_LASTCODE : out_error_class(code);
@@ -130,13 +133,13 @@ static inline int *in_weights(const int *weights)
 
 #define UNTOUCHED 0x7ffffff1
 
-static inline void unset_status(a_status *a)
+INLINE void unset_status(a_status *a)
 {
     a->source = UNTOUCHED;
     a->error = UNTOUCHED;
 }
 
-static inline void out_status(const a_status *a, MPI_Status *status)
+INLINE void out_status(const a_status *a, MPI_Status *status)
 {
     if (unlikely(a->source == UNTOUCHED)) return;
     status->MPI_SOURCE = out_rank(a->source);

@@ -340,7 +340,12 @@ fn number_group(out: &mut String, foreign: &Foreign, group: &str, members: &[&Ou
         _ => ["x == A_MPI_UNDEFINED ? x : ~0x5eed", "x"],
     };
     for (direction, other) in ["in", "out"].into_iter().zip(other) {
-        let _ = writeln!(out, "static inline int {direction}_{group}(int x)\n{{\n    switch (x) {{");
+        let how = match group {
+            "special_rank" => "INLINE",
+            "error_class" => "COLD",
+            _ => "static inline",
+        };
+        let _ = writeln!(out, "{how} int {direction}_{group}(int x)\n{{\n    switch (x) {{");
         let mut seen = Vec::new();
         for Ours { name, .. } in members.iter().filter(|c| foreign.has(&c.name)) {
             let value = foreign.get(name).cloned();
@@ -387,7 +392,7 @@ fn out_table(out: &mut String, of: &str, known: &[&Ours], made: &str) {
     let _ = writeln!(out, "extern HIDDEN const {of} of_{of}[{}];", high - low + 1);
     let _ = writeln!(
         out,
-        "static inline {of} out_{of}(a_handle a)\n{{\n    if (a >= A_MADE) return {made};\n    \
+        "INLINE {of} out_{of}(a_handle a)\n{{\n    if (a >= A_MADE) return {made};\n    \
          return a - {low} <= {} ? of_{of}[a - {low}] : {null};\n}}",
         high - low
     );
@@ -418,7 +423,8 @@ pub(super) fn tables(foreign: &Foreign, ours: &[Ours]) -> String {
     if foreign.abi == Abi::OpenMpi {
         HANDLES.iter().for_each(|of| integers(&mut out, foreign, ours, of));
     } else {
-        out.push_str("const struct builtin builtins[256] = {\n");
+        // A place that is empty matches nothing: 0 belongs to the first, which has 1 until it is taken.
+        out.push_str("const struct builtin builtins[256] = {\n    [0] = {1, 0},\n");
         let mut seen = Vec::new();
         for c in known(foreign, ours, "MPI_Datatype") {
             if let Some(Value::Number(value)) = foreign.get(&c.name)
@@ -512,26 +518,29 @@ fn mpich_handle(out: &mut String, foreign: &Foreign, of: &str, known: &[&Ours]) 
              extern HIDDEN const struct builtin builtins[256];\n",
         );
     }
-    let _ = writeln!(out, "static inline a_handle in_{of}({of} x)\n{{");
+    if !is_file {
+        mpich_predefined(out, foreign, of, known);
+    }
+    let _ = writeln!(out, "INLINE a_handle in_{of}({of} x)\n{{");
     match of {
         // Pairs of a value and an index have the highest bit, too.
         "MPI_Datatype" => out.push_str(
-            "    if (likely((unsigned)x >> 24 == 0x4c && builtins[x & 0xff].foreign == x)) {\n        \
-             return (a_handle)builtins[x & 0xff].ours;\n    }\n    \
-             if ((unsigned)x >> 27 == 0x1a) return x & 0x7fffffff;\n",
+            "    const struct builtin *builtin = &builtins[x & 0xff];\n    \
+             if (likely(builtin->foreign == x)) return (a_handle)builtin->ours;\n    \
+             if (likely((unsigned)x >> 27 == 0x1a)) return x & 0x7fffffff;\n",
         ),
         // A file is our handle, as the address of nothing.
         "MPI_File" => out.push_str("    if ((uintptr_t)x >= A_MADE) return (a_handle)x;\n"),
         "MPI_Comm" => out.push_str(
             "    if (likely(x == MPI_COMM_WORLD)) return A_MPI_COMM_WORLD;\n    \
-             if (x < 0) return x & 0x7fffffff;\n",
+             if (likely(x < 0)) return x & 0x7fffffff;\n",
         ),
-        _ => out.push_str("    if (x < 0) return x & 0x7fffffff;\n"),
+        _ => out.push_str("    if (likely(x < 0)) return x & 0x7fffffff;\n"),
     }
     if is_file {
         let _ = writeln!(out, "    return x == MPI_FILE_NULL ? A_MPI_FILE_NULL : A_BAD(x);\n}}");
     } else {
-        mpich_predefined(out, foreign, of, known);
+        let _ = writeln!(out, "    return in_predefined_{of}(x);\n}}");
     }
     let made = if is_file { "(MPI_File)a".to_owned() } else { format!("({of})(unsigned)(a | 0x80000000u)") };
     out_table(out, of, known, &made);
@@ -546,7 +555,8 @@ fn mpich_handle(out: &mut String, foreign: &Foreign, of: &str, known: &[&Ours]) 
 
 /// The rest of `in_MPI_X`: what no rule finds.
 fn mpich_predefined(out: &mut String, foreign: &Foreign, of: &str, known: &[&Ours]) {
-    out.push_str("    switch (x) {\n");
+    // A call of an operation or an error handler by a predefined name is not rare, but dear anyway.
+    let _ = writeln!(out, "COLD a_handle in_predefined_{of}({of} x)\n{{\n    switch (x) {{");
     let mut seen = Vec::new();
     for c in known {
         let value = foreign.get(&c.name);
@@ -567,11 +577,11 @@ fn mpich_predefined(out: &mut String, foreign: &Foreign, of: &str, known: &[&Our
 
 fn openmpi_handle(out: &mut String, of: &str, known: &[&Ours]) {
     if of == "MPI_Comm" {
-        out.push_str("HIDDEN a_handle refuse_extra(a_handle a);\n#define MADE ((uintptr_t)1 << 63)\n");
+        out.push_str("HIDDEN __attribute__((cold)) a_handle refuse_extra(a_handle a);\n#define MADE ((uintptr_t)1 << 63)\n");
     }
     let _ = writeln!(
         out,
-        "static inline a_handle in_{of}({of} x)\n{{\n    \
+        "INLINE a_handle in_{of}({of} x)\n{{\n    \
          if ((intptr_t)x < 0) return (uintptr_t)x & ~MADE;\n    \
          if (unlikely((uintptr_t)x < 4096)) return A_BAD(x);\n    a_handle a = *(const a_handle *)x;\n    \
          return unlikely(a >= {EXTRA:#x}) ? refuse_extra(a) : a;\n}}"

@@ -38,20 +38,22 @@ fn replace_word(text: &str, word: &str, by: &str) -> String {
 
 /// `calls.h`: pointers to the library's functions, `a_Send`.
 pub(super) fn declarations(functions: &[Function]) -> String {
+    // Constant for those that call, so that a pointer is read when it is called and not kept in a register.
     let mut out = String::from(
-        "/* Written by `cargo xtask translate`. SPDX-License-Identifier: MIT OR Apache-2.0 */\n",
+        "/* Written by `cargo xtask translate`. SPDX-License-Identifier: MIT OR Apache-2.0 */\n\
+         #ifndef CALL\n#define CALL const\n#endif\n",
     );
     for function in functions {
         let result = if HANDLES.contains(&function.result.as_str()) { "a_handle" } else { &function.result };
         let name = function.name.trim_start_matches("MPI_");
-        let _ = writeln!(out, "extern HIDDEN {result} (*a_{name})({});", library_params(function));
+        let _ = writeln!(out, "extern HIDDEN {result} (*CALL a_{name})({});", library_params(function));
     }
     out
 }
 
 /// `calls.c`: their definitions, and the list by which they are looked up.
 pub(super) fn definitions(functions: &[Function]) -> String {
-    let mut out = String::from(HEAD);
+    let mut out = format!("#define CALL\n{HEAD}");
     for function in functions {
         let name = function.name.trim_start_matches("MPI_");
         let _ = writeln!(out, "__typeof__(a_{name}) a_{name};");
