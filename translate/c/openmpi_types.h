@@ -27,6 +27,10 @@ typedef struct ompi_status_public_t {
 } MPI_Status;
 typedef MPI_Status MPI_F08_status;
 
+/* What Open MPI 4 and 5 say of themselves. */
+#define FOREIGN_VERSION 3
+#define FOREIGN_SUBVERSION 1
+
 #define STATUS_LENGTH(s) ((int64_t)(s)->_ucount)
 #define STATUS_CANCELLED(s) ((s)->_cancelled)
 #define STATUS_SET(s, low, high, cancelled) \

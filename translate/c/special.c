@@ -34,6 +34,17 @@ int PMPI_Abi_get_version(int *abi_major, int *abi_minor)
 }
 ALIAS(MPI_Abi_get_version)
 
+/* The version that the ABI has: a program may go by it to what its header does not have. */
+int PMPI_Get_version(int *version, int *subversion)
+{
+    int code = a_Get_version(version, subversion);
+#ifdef FOREIGN_VERSION
+    if (code == 0) *version = FOREIGN_VERSION, *subversion = FOREIGN_SUBVERSION;
+#endif
+    return out_error(code);
+}
+ALIAS(MPI_Get_version)
+
 int PMPI_Pcontrol(const int level, ...)
 {
     return out_error(a_Pcontrol(level));

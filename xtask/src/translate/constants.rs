@@ -51,6 +51,8 @@ pub(crate) struct Foreign {
     pub(crate) abi: Abi,
     values: BTreeMap<String, Value>,
     pub(crate) extras: Vec<Extra>,
+    /// Error classes that the standard ABI lacks: the name, the number there, and ours of `mpi-ext.h`.
+    classes: Vec<(String, i64, i64)>,
 }
 
 /// The kinds of opaque objects.
@@ -135,7 +137,7 @@ impl Foreign {
     /// # Errors
     /// A line cannot be read.
     pub(crate) fn read(abi: Abi, text: &str) -> Result<Self> {
-        let (mut values, mut extras) = (BTreeMap::new(), Vec::new());
+        let (mut values, mut extras, mut classes) = (BTreeMap::new(), Vec::new(), Vec::new());
         for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words[..] {
@@ -145,6 +147,9 @@ impl Foreign {
                     value: read_value(value, None),
                     ours: words.get(4).map(|ours| (*ours).to_owned()),
                 }),
+                ["class", name, value, ours] => {
+                    classes.push((name.to_owned(), number(value)?, number(ours)?))
+                }
                 [name, value] => {
                     values.insert(name.to_owned(), read_value(value, None));
                 }
@@ -155,7 +160,7 @@ impl Foreign {
                 _ => bail!("cannot read `{line}`"),
             }
         }
-        Ok(Self { abi, values, extras })
+        Ok(Self { abi, values, extras, classes })
     }
 
     /// What it has under a name.
@@ -364,7 +369,28 @@ fn number_group(out: &mut String, foreign: &Foreign, group: &str, members: &[&Ou
                 let _ = writeln!(out, "    case {name} + 1: return A_{name};");
             }
         }
+        if group == "error_class" {
+            more_classes(out, foreign, direction);
+        }
         let _ = writeln!(out, "    default: return {other};\n    }}\n}}");
+    }
+}
+
+/// Classes of ours that a foreign ABI may lack, and what it has for them.
+const NEAREST: &[(&str, &str)] = &[
+    ("MPI_ERR_ERRHANDLER", "MPI_ERR_ARG"),
+    ("MPI_T_ERR_NOT_ACCESSIBLE", "MPI_T_ERR_INVALID"),
+    ("MPI_T_ERR_NOT_SUPPORTED", "MPI_T_ERR_INVALID"),
+];
+
+/// Error classes that only one of both has.
+fn more_classes(out: &mut String, foreign: &Foreign, direction: &str) {
+    for (name, value, ours) in &foreign.classes {
+        let (from, to) = if direction == "in" { (value, ours) } else { (ours, value) };
+        let _ = writeln!(out, "    case {from:#x}: return {to:#x}; /* {name} */");
+    }
+    for (name, nearest) in NEAREST.iter().filter(|(name, _)| direction == "out" && !foreign.has(name)) {
+        let _ = writeln!(out, "    case A_{name}: return {nearest};");
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, Result};
 
-use super::constants::HANDLES;
-use super::kind::{Argument, Kind, REFUSED, Way, arguments, is_by_rule};
+use super::constants::{Abi, HANDLES};
+use super::kind::{Argument, Kind, NOT_OF_OPENMPI, REFUSED, Way, arguments, is_by_rule};
 use crate::abi::table::Function;
 
 const HEAD: &str = "\
@@ -71,11 +71,14 @@ pub(super) fn definitions(functions: &[Function]) -> String {
 ///
 /// # Errors
 /// An argument follows no rule.
-pub(super) fn functions(functions: &[Function]) -> Result<String> {
+pub(super) fn functions(abi: Abi, functions: &[Function]) -> Result<String> {
     let mut out = String::from(HEAD);
     for function in functions.iter().filter(|function| is_by_rule(function)) {
         let arguments = arguments(function).with_context(|| function.name.clone())?;
         out.push_str(&print(function, &arguments));
+        if is_there(abi, &function.name) {
+            let _ = writeln!(out, "ALIAS({})", function.name);
+        }
     }
     for name in REFUSED {
         let _ = writeln!(
@@ -144,8 +147,13 @@ fn print(function: &Function, arguments: &[Argument]) -> String {
         body.release.iter().for_each(|text| line(text));
         line("return out_error(code);");
     }
-    let _ = writeln!(out, "}}\nALIAS({name})");
+    out.push_str("}\n");
     out
+}
+
+/// Whether a program built for this ABI finds a function.
+pub(super) fn is_there(abi: Abi, function: &str) -> bool {
+    abi != Abi::OpenMpi || !NOT_OF_OPENMPI.contains(&function)
 }
 
 impl Body {

@@ -100,6 +100,7 @@ const SPECIAL: &[&str] = &[
     "Aint_add",
     "Aint_diff",
     "Abi_get_version",
+    "Get_version",
 ];
 
 /// Functions that are refused by name, and why.
@@ -108,6 +109,23 @@ pub(super) const REFUSED: &[&str] = &[
     "MPI_T_event_handle_free",
     "MPI_T_event_register_callback",
     "MPI_T_event_set_dropped_handler",
+];
+
+/// Functions that have no name but their `PMPI_` one for a program of Open MPI: neither 4 nor 5 has them, nor
+/// MPI_BUFFER_AUTOMATIC, which they take. mpi4py uses what it finds.
+pub(super) const NOT_OF_OPENMPI: &[&str] = &[
+    "MPI_Comm_attach_buffer",
+    "MPI_Comm_attach_buffer_c",
+    "MPI_Comm_detach_buffer",
+    "MPI_Comm_detach_buffer_c",
+    "MPI_Comm_flush_buffer",
+    "MPI_Comm_iflush_buffer",
+    "MPI_Session_attach_buffer",
+    "MPI_Session_attach_buffer_c",
+    "MPI_Session_detach_buffer",
+    "MPI_Session_detach_buffer_c",
+    "MPI_Session_flush_buffer",
+    "MPI_Session_iflush_buffer",
 ];
 
 /// Whether a function's translation is made by rule.
