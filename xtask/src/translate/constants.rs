@@ -603,7 +603,8 @@ fn mpich_predefined(out: &mut String, foreign: &Foreign, of: &str, known: &[&Our
 
 fn openmpi_handle(out: &mut String, of: &str, known: &[&Ours]) {
     if of == "MPI_Comm" {
-        out.push_str("HIDDEN __attribute__((cold)) a_handle refuse_extra(a_handle a);\n#define MADE ((uintptr_t)1 << 63)\n");
+        out.push_str("HIDDEN __attribute__((cold)) a_handle refuse_extra(a_handle a);\n");
+        out.push_str("#define MADE ((uintptr_t)1 << 63)\n");
     }
     let _ = writeln!(
         out,
