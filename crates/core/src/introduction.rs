@@ -9,7 +9,7 @@
 //! A machine without I/O, the same at both sides. Its owner moves bytes ([`Introduction::handle_bytes`],
 //! [`Introduction::poll_transmit`]) and makes the other group's members known in its own while the stage is
 //! `Judging`. A side that is [`Stage::Made`] knows that the members of *both* groups know each other; then
-//! they make their communicator as any two groups do ([`Process::icomm_inter_of_groups`]). If the stream
+//! they make their communicator as any two groups do ([`Collectives::icomm_inter_of_groups`]). If the stream
 //! breaks while the last word is under way, one side may be `Made` and the other `Failed`: its members then
 //! fail to meet, which the making of the communicator reports.
 //!
@@ -23,7 +23,7 @@
 //!
 //! Little-endian. Every length is checked before anything is kept.
 //!
-//! [`Process::icomm_inter_of_groups`]: crate::process::Process::icomm_inter_of_groups
+//! [`Collectives::icomm_inter_of_groups`]: crate::collective::Collectives::icomm_inter_of_groups
 
 use crate::ids::{ProcessId, Rank};
 use alloc::vec::Vec;

@@ -34,6 +34,7 @@ pub mod bsend;
 #[allow(unsafe_code)]
 pub mod buffer;
 pub mod coll;
+pub mod collective;
 pub mod comm;
 pub mod connect;
 mod data;
@@ -49,6 +50,7 @@ pub mod link;
 mod matching;
 pub mod op;
 mod p2p;
+mod partitioned;
 pub mod process;
 pub mod request;
 pub mod rma;

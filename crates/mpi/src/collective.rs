@@ -310,7 +310,7 @@ pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation, staging: Sta
             crate::info::with(info, |_| Ok(()))?;
         }
         let own_id = match info {
-            Some(_) => Some(process.engine().core.reserve_collective(id)?),
+            Some(_) => Some(process.engine().core.collectives().reserve(id)?),
             None => None,
         };
         let persistent = Persistent::new(operation, id, own_id, staging);

@@ -87,7 +87,7 @@ pub(crate) enum How {
     Meeting(Meeting),
 }
 
-/// An inter-communicator that is being made of two groups. See `process/meet.rs`.
+/// An inter-communicator that is being made of two groups. See `collective/meet.rs`.
 pub(crate) struct Meeting {
     /// The group of this process. Its tag is this operation's.
     pub(crate) local: Span,

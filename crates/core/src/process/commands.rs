@@ -337,7 +337,7 @@ impl Process {
     /// Starts a persistent request (`MPI_Start`).
     pub fn start<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
         let plan = match self.messages.requests.get(id) {
-            Some(Request { state: State::Partitioned(_), .. }) => return self.start_partitioned(id),
+            Some(Request { state: State::Partitioned(_), .. }) => return self.parts().start_partitioned(id),
             Some(request) if matches!(request.state, State::Inactive) => request.plan(),
             _ => None,
         };
@@ -386,6 +386,60 @@ impl Process {
     /// matched receive or a send that has left cannot be cancelled and completes as usual.
     pub fn cancel<D: Device>(&mut self, device: &mut D, id: RequestId) -> Result<(), Error> {
         self.messages.cancel(device, id)
+    }
+}
+
+/// Partitioned communication (MPI-5.0 §4.2).
+impl Process {
+    /// Makes a partitioned send (`MPI_Psend_init`) of a whole number of elements a part. The buffer's
+    /// contract holds while it is active.
+    ///
+    /// # Errors
+    /// [`Error::Rank`] for a rank that is none; why nothing can be sent there, if that is known.
+    pub fn psend_init<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        source: impl Into<transfer::Source>,
+        parts_count: u32,
+        to: (Rank, Tag),
+    ) -> Result<RequestId, Error> {
+        self.parts().psend_init(device, comm, source, parts_count, to)
+    }
+
+    /// Makes a partitioned receive (`MPI_Precv_init`) of a whole number of elements a part. The buffer's
+    /// contract holds while it is active.
+    ///
+    /// # Errors
+    /// As [`psend_init`](Self::psend_init).
+    pub fn precv_init<D: Device>(
+        &mut self,
+        device: &mut D,
+        comm: CommId,
+        sink: impl Into<Sink>,
+        parts_count: u32,
+        from: (Rank, Tag),
+    ) -> Result<RequestId, Error> {
+        let id = self.parts().precv_init(comm, sink, parts_count, from)?;
+        self.transmit_if_wanted(device);
+        Ok(id)
+    }
+
+    /// Says that a part may be sent (`MPI_Pready`).
+    ///
+    /// # Errors
+    /// [`Error::Request`] unless it is an active partitioned send; [`Error::Argument`] for a part that is
+    /// none or was ready.
+    pub fn pready<D: Device>(&mut self, device: &mut D, id: RequestId, part: u32) -> Result<(), Error> {
+        self.parts().pready(device, id, part)
+    }
+
+    /// Whether a part of a receive is there (`MPI_Parrived`); of an inactive one all are.
+    ///
+    /// # Errors
+    /// [`Error::Request`] unless it is a partitioned receive; [`Error::Argument`] for a part that is none.
+    pub fn parrived(&self, id: RequestId, part: u32) -> Result<bool, Error> {
+        crate::partitioned::has_arrived(&self.messages, id, part)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::explain::{
 use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
 use crate::matching::Key;
 use crate::p2p::{Arrival, Body, Direct};
+use crate::request::partitioned::{Partitioned, Run};
 use crate::request::{Posted, Request, State};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -123,6 +124,19 @@ impl Process {
             State::Parts(..) => Need::Other(self.rma.need_of(id)),
             State::Elsewhere => Need::Other("its next step".into()),
             _ => Need::Progress { peer },
+        }
+    }
+
+    /// What a partitioned request needs to end: the first of its messages that is under way, or a part that
+    /// is ready.
+    fn need_of_partitioned(&self, id: RequestId, partitioned: &Partitioned) -> Need {
+        if !matches!(partitioned.run, Run::Active { .. }) {
+            return Need::Nothing;
+        }
+        let is_child = |request: &Request| matches!(request.parent, Some((parent, _)) if parent == id);
+        match self.messages.requests.iter().find(|(_, request)| is_child(request)) {
+            Some((child, _)) => self.need(child),
+            None => Need::Other("a partition to be marked ready (MPI_Pready)".into()),
         }
     }
 

@@ -167,20 +167,20 @@ impl Process {
     }
 
     #[cold]
-    fn cut_off(&mut self, index: LinkIndex, what: &'static str) {
+    pub(super) fn cut_off(&mut self, index: LinkIndex, what: &'static str) {
         let peer = self.messages.links.get(index).peer();
         self.fail_link(index, Error::PeerMisbehaved { peer, what });
     }
 
     #[cold]
-    pub(super) fn fail_link(&mut self, index: LinkIndex, error: Error) {
+    fn fail_link(&mut self, index: LinkIndex, error: Error) {
         if !self.messages.links.fail(index, error) {
             return;
         }
         self.messages.fail_link(index, error);
         let peer = self.messages.links.get(index).peer();
-        self.fail_collectives(peer, error);
-        self.fail_windows(peer, error);
+        self.collectives().fail(peer, error);
+        self.windows().fail(peer, error);
         self.events.push_back(ProcessEvent::PeerLost(peer, error));
     }
 
@@ -302,7 +302,7 @@ impl Process {
         payload: Payload<'_>,
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
-        match self.take_active(index, envelope, payload)? {
+        match self.windows().take_active(index, envelope, payload)? {
             true => Ok(()),
             false => self.messages.keep_eager(index, envelope, payload, sync),
         }
@@ -317,7 +317,7 @@ impl Process {
     ) -> Result<(), Blame> {
         let way = (keys, offers_packets);
         if self.messages.on_rts(index, &envelope, sender, length, way)
-            || self.take_long_active(index, &envelope, (sender, length, keys))?
+            || self.windows().take_long_active(index, &envelope, (sender, length, keys))?
         {
             return Ok(());
         }

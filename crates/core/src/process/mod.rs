@@ -1,28 +1,25 @@
 //! One MPI process as a state machine.
 
-mod collective;
 mod commands;
 mod explain;
 mod inputs;
-mod make_comm;
-mod meet;
 mod outputs;
-mod partitioned;
-mod rma;
 #[cfg(test)]
 mod tests;
 
 use crate::coll::Pool;
+use crate::collective;
+pub use crate::collective::{CollectiveId, Collectives, OtherLeader};
 use crate::comm::{Communicator, Communicators};
 use crate::error::Error;
-use crate::ids::{CommId, ProcessId, Rail, RequestId};
+use crate::ids::{CommId, ContextId, ProcessId, Rail, RequestId};
 use crate::p2p::Messages;
 pub use crate::p2p::{Config, GapRule, MessageId};
+use crate::partitioned::Parts;
 use crate::rma::Rma;
+pub use crate::rma::Windows;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-pub use collective::CollectiveId;
-pub use meet::OtherLeader;
 
 /// Something that happened and concerns no single request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,11 +50,7 @@ pub struct Process {
     first: ProcessId,
     messages: Messages,
     comms: Communicators,
-    /// Memory of schedules that have ended.
-    pool: Pool,
-    /// Steps of collective operations that call a function of the user's are left for later.
-    puts_off_user_functions: bool,
-    /// Windows.
+    collectives: collective::Own,
     rma: Rma,
     events: VecDeque<ProcessEvent>,
 }
@@ -70,7 +63,7 @@ impl Process {
     }
 
     /// The same of a world of `world_count` processes whose first one is `first`: one of several worlds
-    /// whose processes may meet ([`icomm_inter_of_groups`](Self::icomm_inter_of_groups)), and so all have
+    /// whose processes may meet ([`icomm_inter_of_groups`](Collectives::icomm_inter_of_groups)), so all have
     /// different numbers.
     pub fn of_world(first: ProcessId, me: ProcessId, world_count: u32, config: Config) -> Self {
         assert!(me.0.checked_sub(first.0).is_some_and(|rank| rank < world_count), "{me} of {world_count}");
@@ -79,8 +72,7 @@ impl Process {
             first,
             messages: Messages::new(first, me, config),
             comms: Communicators::new(first, me, world_count),
-            pool: Pool::default(),
-            puts_off_user_functions: false,
+            collectives: collective::Own::default(),
             rma: Rma::new(),
             events: VecDeque::new(),
         }
@@ -207,8 +199,63 @@ pub struct Counts {
     pub operations: usize,
 }
 
-/// Registrations.
+/// Chapters with commands of their own.
 impl Process {
+    /// Collective operations, and the making of communicators.
+    pub fn collectives(&mut self) -> Collectives<'_> {
+        let Self { collectives: own, comms, messages, .. } = self;
+        Collectives { own, comms, messages }
+    }
+
+    /// Memory for schedules, to be given to the functions of [`coll`](crate::coll) that make them.
+    pub fn schedule_pool(&mut self) -> &mut Pool {
+        &mut self.collectives.pool
+    }
+
+    /// From now on leaves steps of collective operations that call a function of the user's where they are,
+    /// or no longer: for a thread that is not the user's.
+    pub fn put_off_user_functions(&mut self, are_put_off: bool) {
+        self.collectives.puts_off_user_functions = are_put_off;
+    }
+
+    /// The context of the next communicator that this process names as its rank 0: for what has to be in
+    /// place before the others learn of it.
+    pub fn next_context(&self) -> ContextId {
+        self.comms.next_context()
+    }
+
+    /// Gives a communicator up. Messages under way on it still arrive.
+    pub fn free_comm(&mut self, comm: CommId) -> Result<(), Error> {
+        let context = self.comm(comm)?.context();
+        if comm == CommId::WORLD || comm == CommId::SELF {
+            return Err(Error::Comm);
+        }
+        self.messages.gaps.set(context, None);
+        self.messages.buffered.forget_comm(comm);
+        self.comms.fill(comm, None);
+        Ok(())
+    }
+
+    /// Adds a communicator whose members have agreed on it.
+    #[cfg(test)]
+    pub(crate) fn add_comm(&mut self, comm: Communicator) -> CommId {
+        let id = self.comms.reserve();
+        self.comms.fill(id, Some(comm));
+        id
+    }
+
+    /// Windows.
+    #[inline]
+    pub fn windows(&mut self) -> Windows<'_> {
+        let Self { rma, comms, messages, .. } = self;
+        Windows { rma, comms, messages }
+    }
+
+    fn parts(&mut self) -> Parts<'_> {
+        let Self { comms, messages, .. } = self;
+        Parts { comms, messages }
+    }
+
     /// Memory is about to be unmapped (or has just been): registrations of it that are kept are ended, those
     /// in use when their messages are. Without effect where none are kept.
     pub fn invalidate_memory<D: crate::device::Device>(&mut self, device: &mut D, base: usize, len: usize) {

@@ -38,6 +38,35 @@ impl Process {
         worked | moved
     }
 
+    /// Tells whose messages have ended. Whether there was anything to tell.
+    fn advance_woken<D: Device>(&mut self, device: &mut D) -> bool {
+        let mut worked = false;
+        let mut put_off = Vec::new();
+        while let Some(woken) = self.messages.woken.pop_front() {
+            if woken.parent == crate::rma::PARENT {
+                worked = true;
+                self.windows().on_woken(device, woken.step, &woken.completion);
+                while let Some((link, what)) = self.rma.blamed.pop_front() {
+                    self.cut_off(link, what);
+                }
+                continue;
+            }
+            match self.messages.requests.get(woken.parent).map(|request| &request.state) {
+                Some(State::Collective(_)) => match self.collectives().on_woken(device, woken) {
+                    None => worked = true,
+                    Some(woken) => put_off.push(woken),
+                },
+                Some(State::Partitioned(_)) => {
+                    worked = true;
+                    self.parts().wake_partitioned(woken);
+                }
+                _ => {}
+            }
+        }
+        self.messages.woken.extend(put_off);
+        worked
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called, and a round of progress after it;
     /// `None`: not at all. Looks at every link that acknowledges: for a caller that is about to sleep. What
     /// waits only because the device is full is not counted: the device wakes a sleeper when it can take

@@ -17,7 +17,7 @@
 //!
 //! Parts without bytes are together one empty message, which leaves when the last of them is ready.
 //!
-//! Here is what one end knows; `process/partitioned.rs` moves it.
+//! Here is what one end knows; `crate::partitioned` moves it.
 
 use super::{Completion, Origin, Status};
 use crate::buffer::{Buffer, Scratch};

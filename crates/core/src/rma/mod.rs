@@ -3,7 +3,7 @@
 //! A window has a communicator of its own, so its messages have a context that nobody else uses, and
 //! matching, credit, long messages, rails and failover are those of all other messages. An operation is an
 //! *active message*: one with the tag `ACTIVE_TAG`, which no receive waits for. The target's process executes
-//! it when it comes, without any call of its user: `process/rma/target.rs` takes it where an unexpected
+//! it when it comes, without any call of its user: `target.rs` takes it where an unexpected
 //! message would be kept.
 //!
 //! ```text
@@ -39,6 +39,8 @@
 
 mod active;
 mod apply;
+mod origin;
+mod target;
 mod window;
 
 pub(crate) use active::{ActiveMessage, Operand, refusal, refusal_of};
@@ -47,9 +49,12 @@ pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read};
 pub(crate) use window::{Hold, Wants, Window};
 
 use crate::buffer::{Buffer, Scratch};
+use crate::comm::Communicators;
 use crate::error::Error;
 use crate::ids::{ContextId, ProcessId, Rank, RequestId, Tag};
 use crate::layout::{Layout, Region};
+use crate::link::LinkIndex;
+use crate::p2p::Messages;
 use crate::request::Completion;
 use crate::slab::Slab;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -150,6 +155,13 @@ pub(crate) enum Todo {
     Next(u32, Rank),
 }
 
+/// What a process does with windows: its own and those of others.
+pub struct Windows<'a> {
+    pub(crate) rma: &'a mut Rma,
+    pub(crate) comms: &'a Communicators,
+    pub(crate) messages: &'a mut Messages,
+}
+
 /// The windows of a process.
 pub(crate) struct Rma {
     pub(crate) windows: Vec<Option<Window>>,
@@ -161,6 +173,8 @@ pub(crate) struct Rma {
     pub(crate) anchor: Option<RequestId>,
     /// Whether `Woken` with [`TODO`] is on its way.
     pub(crate) is_woken: bool,
+    /// Members that have sent what no correct member sends. Whoever calls in here cuts them off.
+    pub(crate) blamed: VecDeque<(LinkIndex, &'static str)>,
     spare: Vec<Scratch>,
     spare_chunks: Vec<Scratch>,
 }
@@ -178,6 +192,7 @@ impl Rma {
             todo: VecDeque::new(),
             anchor: None,
             is_woken: false,
+            blamed: VecDeque::new(),
             spare: Vec::new(),
             spare_chunks: Vec::new(),
         }

@@ -124,8 +124,10 @@ fn begin_duplicate(comm: MPI_Comm, hints: Hints) -> Result<(MPI_Comm, Posted), F
     let (id, shape) = (parent.id(), parent.shape());
     let engine = process.engine();
     let (new, posted) = match &shape.remote {
-        None => with_room(engine, &shape.group, |engine| engine.core.icomm_dup(&mut engine.device, id))?,
-        Some(_) => engine.core.icomm_dup(&mut engine.device, id)?,
+        None => with_room(engine, &shape.group, |engine| {
+            engine.core.collectives().icomm_dup(&mut engine.device, id)
+        })?,
+        Some(_) => engine.core.collectives().icomm_dup(&mut engine.device, id)?,
     };
     Ok((heritage.adopt(&mut process, new, shape)?, posted))
 }
@@ -175,10 +177,10 @@ pub(crate) fn create(comm: MPI_Comm, group: &Group) -> Result<MPI_Comm, Fault> {
         let (id, is_inter) = (parent.id(), parent.remote().is_some());
         let engine = process.engine();
         match is_inter {
-            true => engine.core.icomm_create(&mut engine.device, id, group)?,
-            false => {
-                with_room(engine, group, |engine| engine.core.icomm_create(&mut engine.device, id, group))?
-            }
+            true => engine.core.collectives().icomm_create(&mut engine.device, id, group)?,
+            false => with_room(engine, group, |engine| {
+                engine.core.collectives().icomm_create(&mut engine.device, id, group)
+            })?,
         }
     };
     finish_part(comm, started)
@@ -202,7 +204,7 @@ pub(crate) fn split(comm: MPI_Comm, color: Option<u32>, key: c_int) -> Result<MP
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();
         let engine = process.engine();
-        engine.core.icomm_split(&mut engine.device, id, color, key)?
+        engine.core.collectives().icomm_split(&mut engine.device, id, color, key)?
     };
     let (id, posted) = started;
     finish_making(posted, comm)?;
@@ -305,7 +307,7 @@ api! {
             let group = process.groups.get(group, "group")?.members.clone();
             let engine = process.engine();
             with_room(engine, &group, |engine| {
-                engine.core.icomm_create_group(&mut engine.device, id, &group, tag)
+                engine.core.collectives().icomm_create_group(&mut engine.device, id, &group, tag)
             })?
         };
         newcomm.set("newcomm", finish_part(comm, started)?)

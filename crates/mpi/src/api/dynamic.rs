@@ -41,7 +41,15 @@ fn make(comm: MPI_Comm, root: Rank, others: &Others) -> Result<MPI_Comm, Fault> 
         let remote = is_root.then_some((&others.group, others.leader));
         let engine = process.engine();
         let local = (&group, root);
-        (handler, engine.core.icomm_inter_of_groups(&mut engine.device, local, remote, &others.name)?)
+        (
+            handler,
+            engine.core.collectives().icomm_inter_of_groups(
+                &mut engine.device,
+                local,
+                remote,
+                &others.name,
+            )?,
+        )
     };
     finish_making(posted, comm)?;
     adopt_alone(id, Hints::default(), handler, None)

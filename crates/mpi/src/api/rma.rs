@@ -107,7 +107,7 @@ fn put(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
     }
     let Target { id, rank, place, .. } = target;
     let posted = in_core(|Machine { core, device, .. }| {
-        core.window_put(device, (id, rank, place), source, request.is_some())
+        core.windows().put(device, (id, rank, place), source, request.is_some())
     })?;
     give(posted, request)
 }
@@ -123,7 +123,7 @@ fn get(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
     }
     let Target { id, rank, place, .. } = target;
     let posted = in_core(|Machine { core, device, .. }| {
-        core.window_get(device, (id, rank, place), sink, request.is_some())
+        core.windows().get(device, (id, rank, place), sink, request.is_some())
     })?;
     give(posted, request)
 }
@@ -202,7 +202,7 @@ fn accumulate(
     }
     let Target { id, rank, place, .. } = target;
     let posted = in_core(|Machine { core, device, .. }| {
-        core.window_accumulate(device, (id, rank, place), (source, fetched), what, request.is_some())
+        core.windows().accumulate(device, (id, rank, place), (source, fetched), what, request.is_some())
     })?;
     give(posted, request)
 }
@@ -243,7 +243,7 @@ fn compare_and_swap(
     let Target { id, rank, place, .. } = target;
     let mut process = process()?;
     let Machine { core, device, .. } = process.engine();
-    Ok(core.window_compare_and_swap(device, (id, rank, place), (compare, origin), result, basic)?)
+    Ok(core.windows().compare_and_swap(device, (id, rank, place), (compare, origin), result, basic)?)
 }
 
 /// Writes the functions whose forms differ in the width of counts.

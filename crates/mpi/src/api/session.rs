@@ -188,7 +188,9 @@ api! {
         let started = {
             let mut process = process()?;
             let engine = process.engine();
-            with_room(engine, &group, |engine| engine.core.icomm_of_group(&mut engine.device, &group, name))?
+            with_room(engine, &group, |engine| {
+                engine.core.collectives().icomm_of_group(&mut engine.device, &group, name)
+            })?
         };
         let Some((id, posted)) = started else { return newcomm.set("newcomm", MPI_COMM_NULL) };
         finish_making(posted, MPI_COMM_SELF)?;
@@ -222,7 +224,8 @@ api! {
             };
             let remote = remote.as_ref().map(|(group, rank)| (group, *rank));
             let engine = process.engine();
-            engine.core.icomm_inter_of_groups(&mut engine.device, (&local, leader_rank), remote, name)?
+            let local = (&local, leader_rank);
+            engine.core.collectives().icomm_inter_of_groups(&mut engine.device, local, remote, name)?
         };
         finish_making(posted, MPI_COMM_SELF)?;
         newintercomm.set("newintercomm", adopt_alone(id, hints, errhandler, session)?)

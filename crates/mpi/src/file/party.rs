@@ -38,7 +38,8 @@ impl Party {
             let Machine { core, device, node, .. } = process.engine();
             let context = core.next_context();
             node.claim(core, device.shm(), &group);
-            let made = core.icomm_dup(device, id).inspect_err(|_| device.shm().unclaim_room(context));
+            let made =
+                core.collectives().icomm_dup(device, id).inspect_err(|_| device.shm().unclaim_room(context));
             let (new, posted) = made?;
             (new, posted, group, rank)
         };

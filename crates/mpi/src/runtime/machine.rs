@@ -201,8 +201,8 @@ impl Machine {
         let (collective, bytes) = operation.question(across.map_or(size, |across| across.remote_size));
         schedule.set_label(Label { collective, bytes: bytes as u64, root: operation.root() });
         match id {
-            None => core.start_collective(device, comm, schedule),
-            Some(id) => core.start_reserved_collective(device, comm, schedule, id),
+            None => core.collectives().start(device, comm, schedule),
+            Some(id) => core.collectives().start_reserved(device, comm, schedule, id),
         }
     }
 
@@ -213,7 +213,7 @@ impl Machine {
         let context = communicator.across().map_or_else(alone, |across| across.all());
         let choice = coll::Choice { algorithm: coll::Algorithm::Dissemination, segment_bytes: 0 };
         let schedule = coll::barrier(self.core.schedule_pool(), context, choice)?;
-        Ok(self.core.start_collective(&mut self.device, comm, schedule)?)
+        Ok(self.core.collectives().start(&mut self.device, comm, schedule)?)
     }
 
     /// Lets time pass after a round in which nothing happened. `true`: somebody asks what this process waits

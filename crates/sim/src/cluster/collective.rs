@@ -43,7 +43,7 @@ impl Mpi {
         let context = Context { rank: self.rank(), size };
         let request = self.call(|process, nic| {
             let schedule = schedule(process.schedule_pool(), context, operation, bytes as usize, choice)?;
-            process.start_collective(nic, CommId::WORLD, schedule)
+            process.collectives().start(nic, CommId::WORLD, schedule)
         })?;
         let request = self.traced(request, trace::Operation::Collective { name: operation.name(), bytes });
         self.wait(request).await.map(drop)

@@ -1,11 +1,15 @@
-//! Which public methods of `Process` no fault run calls. Each of them needs a reason in `uncalled.txt`.
+//! Which public methods of `Process` and of its chapters (`windows`, `collectives`) no fault run calls. Each
+//! of them needs a reason in `uncalled.txt`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
 
-/// Public methods of a type `Process`.
+/// The types whose methods are looked at, and how a method of each is called in `uncalled.txt`.
+const TYPES: [(&str, &str); 3] = [("Process", ""), ("Windows", "windows."), ("Collectives", "collectives.")];
+
+/// Public methods of these types.
 #[derive(Default)]
 struct Public(BTreeSet<String>);
 
@@ -18,15 +22,16 @@ impl<'ast> Visit<'ast> for Public {
 
     fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
         let syn::Type::Path(of) = &*item.self_ty else { return };
-        if item.trait_.is_some() || of.path.segments.last().is_none_or(|segment| segment.ident != "Process") {
+        let is_of = |name: &str| of.path.segments.last().is_some_and(|segment| segment.ident == name);
+        let Some((_, prefix)) = TYPES.iter().find(|(name, _)| item.trait_.is_none() && is_of(name)) else {
             return;
-        }
+        };
         for member in &item.items {
             if let syn::ImplItem::Fn(function) = member
                 && matches!(function.vis, syn::Visibility::Public(_))
                 && !function.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"))
             {
-                self.0.insert(function.sig.ident.to_string());
+                self.0.insert(format!("{prefix}{}", function.sig.ident));
             }
         }
     }
@@ -54,6 +59,11 @@ impl<'ast> Visit<'ast> for Called {
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
         if is_process(&call.receiver) {
             self.0.insert(call.method.to_string());
+        }
+        if let syn::Expr::MethodCall(chapter) = &*call.receiver
+            && is_process(&chapter.receiver)
+        {
+            self.0.insert(format!("{}.{}", chapter.method, call.method));
         }
         syn::visit::visit_expr_method_call(self, call);
     }

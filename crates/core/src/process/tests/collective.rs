@@ -80,7 +80,7 @@ impl Net {
                 let choice = coll::select::choose(&question, &coll::select::Fabric::default());
                 let schedule =
                     coll::allreduce(process.schedule_pool(), context, Some(send), receive, &reducer, choice);
-                let posted = process.start_collective(port, comm, schedule.unwrap()).unwrap();
+                let posted = process.collectives().start(port, comm, schedule.unwrap()).unwrap();
                 pending.push((at, id_of(posted)));
                 results.push((round, bytes));
             }
@@ -117,7 +117,7 @@ fn duplicates_have_the_same_members_and_another_context() {
         let mut net = Net::of_short_packets(count, seed);
         let mut made = vec![CommId::WORLD; count];
         net.everywhere(&mut random, |at, process, port| {
-            let (comm, posted) = process.icomm_dup(port, CommId::WORLD).unwrap();
+            let (comm, posted) = process.collectives().icomm_dup(port, CommId::WORLD).unwrap();
             made[at] = comm;
             posted
         });
@@ -145,7 +145,7 @@ fn a_split_groups_by_color_and_ranks_by_key_then_old_rank() {
         let mut made = vec![CommId::WORLD; count];
         net.everywhere(&mut random, |at, process, port| {
             let (comm, posted) =
-                process.icomm_split(port, CommId::WORLD, wishes[at].0, wishes[at].1).unwrap();
+                process.collectives().icomm_split(port, CommId::WORLD, wishes[at].0, wishes[at].1).unwrap();
             made[at] = comm;
             posted
         });
@@ -183,9 +183,9 @@ fn communicators_of_groups_are_made_by_all_or_by_members_alone() {
         net.everywhere(&mut random, |at, process, port| {
             let group = Group::from_members(half(at % 2)).unwrap();
             let (comm, posted) = if by_all {
-                process.icomm_create(port, CommId::WORLD, &group).unwrap().unwrap()
+                process.collectives().icomm_create(port, CommId::WORLD, &group).unwrap().unwrap()
             } else {
-                process.icomm_create_group(port, CommId::WORLD, &group, 7).unwrap().unwrap()
+                process.collectives().icomm_create_group(port, CommId::WORLD, &group, 7).unwrap().unwrap()
             };
             made[at] = Some(comm);
             posted
@@ -206,7 +206,7 @@ fn overlapping_groups_with_one_tag_make_their_own_comms() {
     let group = |members: [u32; 2]| Group::from_members(members.map(ProcessId).to_vec()).unwrap();
     let create = |net: &mut Net, at: usize, members| {
         let (process, port) = &mut net.nodes[at];
-        process.icomm_create_group(port, CommId::WORLD, &group(members), 7).unwrap().unwrap()
+        process.collectives().icomm_create_group(port, CommId::WORLD, &group(members), 7).unwrap().unwrap()
     };
     // 0 is early: its message is at 2 before that of 1, which 2 waits for first.
     let (late, _) = create(&mut net, 0, [0, 2]);
@@ -228,7 +228,7 @@ fn persistent_collectives_match_in_the_order_they_were_made() {
     let mut net = Net::of_short_packets(2, 0);
     let mut ids = vec![];
     for (process, _) in &mut net.nodes {
-        let made = [(); 2].map(|()| process.reserve_collective(CommId::WORLD).unwrap());
+        let made = [(); 2].map(|()| process.collectives().reserve(CommId::WORLD).unwrap());
         assert_ne!(made[0], made[1]);
         ids.push(made);
     }
@@ -242,7 +242,7 @@ fn persistent_collectives_match_in_the_order_they_were_made() {
             let choice = coll::Choice { algorithm: coll::Algorithm::Binomial, segment_bytes: 0 };
             let schedule = coll::bcast(process.schedule_pool(), context, buffer, 0, choice).unwrap();
             let id = ids[at][which];
-            let _ = process.start_reserved_collective(port, CommId::WORLD, schedule, id).unwrap();
+            let _ = process.collectives().start_reserved(port, CommId::WORLD, schedule, id).unwrap();
             received.push((which, bytes));
         }
     }
@@ -256,7 +256,7 @@ fn persistent_collectives_match_in_the_order_they_were_made() {
 fn a_freed_communicator_is_gone_and_the_predefined_ones_stay() {
     let mut net = Net::of_short_packets(1, 0);
     let (process, port) = &mut net.nodes[0];
-    let (comm, _) = process.icomm_dup(port, CommId::WORLD).unwrap();
+    let (comm, _) = process.collectives().icomm_dup(port, CommId::WORLD).unwrap();
     process.free_comm(comm).unwrap();
     assert_eq!(process.free_comm(comm), Err(Error::Comm));
     assert_eq!(process.free_comm(CommId::WORLD), Err(Error::Comm));
@@ -273,7 +273,7 @@ fn a_collective_whose_member_dies_ends_with_an_error_and_leaves_nothing() {
     let choice = coll::Choice { algorithm: coll::Algorithm::Ring, segment_bytes: 0 };
     let pool = process.schedule_pool();
     let schedule = coll::allgather(pool, context, Some(send), Blocks::Uniform(receive), choice).unwrap();
-    let Posted::Pending(id) = process.start_collective(port, CommId::WORLD, schedule).unwrap() else {
+    let Posted::Pending(id) = process.collectives().start(port, CommId::WORLD, schedule).unwrap() else {
         panic!("nobody else is there")
     };
     process.handle_event(port, Event::PeerGone(ProcessId(1)));
@@ -297,7 +297,7 @@ fn a_collective_ends_when_a_member_dies_with_which_nothing_is_exchanged() {
     let choice = coll::Choice { algorithm: coll::Algorithm::Chain, segment_bytes: 64 };
     let pool = process.schedule_pool();
     let schedule = coll::bcast(pool, context, memory(vec![0; 200]).0, 0, choice).unwrap();
-    let Posted::Pending(id) = process.start_collective(port, CommId::WORLD, schedule).unwrap() else {
+    let Posted::Pending(id) = process.collectives().start(port, CommId::WORLD, schedule).unwrap() else {
         panic!("nobody else is there")
     };
     process.handle_event(port, Event::PeerGone(ProcessId(0)));
@@ -323,7 +323,7 @@ fn a_collective_that_fails_is_over_when_no_message_uses_its_buffers_any_more() {
             let (send, receive) = (Blocks::Uniform(send), Blocks::Uniform(receive));
             let schedule =
                 coll::alltoall(process.schedule_pool(), context, Some(send), receive, choice).unwrap();
-            started.push(id_of(process.start_collective(port, CommId::WORLD, schedule).unwrap()).unwrap());
+            started.push(id_of(process.collectives().start(port, CommId::WORLD, schedule).unwrap()).unwrap());
         }
         // Everything is announced and matched; gets (or puts) are under way and take their time.
         net.settle();
@@ -363,7 +363,7 @@ fn a_collective_that_fails_takes_back_what_nobody_has_received() {
     let (send, receive) = (memory(vec![1; 3000]).0, memory(vec![0; 3000]).0);
     let (send, receive) = (Blocks::Uniform(send), Blocks::Uniform(receive));
     let schedule = coll::alltoall(process.schedule_pool(), context, Some(send), receive, choice).unwrap();
-    let id = id_of(process.start_collective(port, CommId::WORLD, schedule).unwrap()).unwrap();
+    let id = id_of(process.collectives().start(port, CommId::WORLD, schedule).unwrap()).unwrap();
     net.progress(1, 100);
     let (process, port) = &mut net.nodes[0];
     process.handle_event(port, Event::PeerGone(ProcessId(2)));

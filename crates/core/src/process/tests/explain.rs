@@ -62,7 +62,7 @@ fn a_collective_operation_tells_which_it_is_and_whom_it_waits_for() {
     let choice = coll::Choice { algorithm: coll::Algorithm::Dissemination, segment_bytes: 0 };
     let mut schedule = coll::barrier(process.schedule_pool(), at, choice).unwrap();
     schedule.set_label(label);
-    let id = process.start_collective(port, CommId::WORLD, schedule).map(pending).unwrap();
+    let id = process.collectives().start(port, CommId::WORLD, schedule).map(pending).unwrap();
     net.settle();
     let process = &net.nodes[0].0;
     let Need::Collective(state) = process.need(id) else { panic!("{:?}", process.need(id)) };

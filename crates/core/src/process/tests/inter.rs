@@ -71,7 +71,7 @@ impl Pair {
         (color[odd], color[(odd + 1) % count]) = (0, 1);
         let split = together(&mut net, &mut random, (0..count).collect(), |at, process, port| {
             let key = if seed & 4 == 0 { 0 } else { -(at as i32) };
-            process.icomm_split(port, CommId::WORLD, Some(color[at]), key).unwrap()
+            process.collectives().icomm_split(port, CommId::WORLD, Some(color[at]), key).unwrap()
         });
         let local = ids(&split);
         let group = |wanted: u32| -> Vec<usize> {
@@ -101,7 +101,7 @@ impl Pair {
             let (other, others) = &leaders[1 - side];
             let other = OtherLeader { comm: CommId::WORLD, rank: others[*other] as Rank, tag };
             let other = (group[*own] == at).then_some(other);
-            process.icomm_inter(port, local[at], *own as Rank, other).unwrap()
+            process.collectives().icomm_inter(port, local[at], *own as Rank, other).unwrap()
         })
     }
 
@@ -193,7 +193,7 @@ impl Pair {
             };
             let pool = process.schedule_pool();
             let schedule = across::bcast(pool, across, buffer, part, &mut choose).unwrap();
-            (inter[at], process.start_collective(port, inter[at], schedule).unwrap())
+            (inter[at], process.collectives().start(port, inter[at], schedule).unwrap())
         });
         for (part, bytes) in received {
             assert_eq!(bytes, vec![if part == Part::None { 1 } else { 42 }; 333]);
@@ -225,7 +225,7 @@ fn duplicates_of_inter_communicators_have_both_groups() {
         let mut pair = Pair::new(seed);
         let (inter, groups, all) = (pair.inter.clone(), pair.groups.clone(), pair.all());
         let copies = together(&mut pair.net, &mut pair.random, all, |at, process, port| {
-            process.icomm_dup(port, inter[at]).unwrap()
+            process.collectives().icomm_dup(port, inter[at]).unwrap()
         });
         let copies = ids(&copies);
         pair.check(&copies, &groups);
@@ -241,7 +241,10 @@ fn a_merge_puts_the_low_group_first() {
         let high = [seed & 1 != 0, seed & 2 != 0];
         let second = groups[1].clone();
         let merged = together(&mut pair.net, &mut pair.random, all.clone(), |at, process, port| {
-            process.icomm_merge(port, inter[at], high[usize::from(second.contains(&at))]).unwrap()
+            process
+                .collectives()
+                .icomm_merge(port, inter[at], high[usize::from(second.contains(&at))])
+                .unwrap()
         });
         let merged = ids(&merged);
         let members = |at: usize| {
@@ -268,7 +271,7 @@ fn a_merge_without_one_opinion_in_a_group_fails_everywhere() {
     let mut pair = (0..).map(Pair::new).find(|pair| pair.groups[0].len() > 1).unwrap();
     let (inter, all, odd) = (pair.inter.clone(), pair.all(), pair.groups[0][1]);
     let merged = together(&mut pair.net, &mut pair.random, all, |at, process, port| {
-        process.icomm_merge(port, inter[at], at == odd).unwrap()
+        process.collectives().icomm_merge(port, inter[at], at == odd).unwrap()
     });
     for (at, merged) in merged.iter().enumerate() {
         let Some((comm, completion)) = merged else { panic!("{at} is no member") };
@@ -285,7 +288,7 @@ fn a_split_inter_communicator_has_the_colors_of_both_groups() {
         let colors: Vec<Option<u32>> =
             (0..all.len()).map(|_| (!pair.random.one_in(6)).then(|| pair.random.below(2) as u32)).collect();
         let split = together(&mut pair.net, &mut pair.random, all, |at, process, port| {
-            process.icomm_split(port, inter[at], colors[at], -(at as i32)).unwrap()
+            process.collectives().icomm_split(port, inter[at], colors[at], -(at as i32)).unwrap()
         });
         let split = ids(&split);
         for color in 0..2 {
@@ -324,7 +327,7 @@ fn parts_of_both_groups_make_an_inter_communicator() {
             let members = &parts[usize::from(second.contains(&at))];
             let group = members.iter().map(|&at| ProcessId(at as u32)).collect();
             let group = Group::from_members(group).unwrap();
-            process.icomm_create(port, inter[at], &group).unwrap().unwrap()
+            process.collectives().icomm_create(port, inter[at], &group).unwrap().unwrap()
         });
         let made = ids(&made);
         pair.check(&made, &parts);
@@ -334,7 +337,10 @@ fn parts_of_both_groups_make_an_inter_communicator() {
         }
         let (process, port) = &mut pair.net.nodes[groups[0][0]];
         let outside = Group::single(ProcessId(groups[1][0] as u32));
-        assert_eq!(process.icomm_create(port, inter[groups[0][0]], &outside).err(), Some(Error::Group));
+        assert_eq!(
+            process.collectives().icomm_create(port, inter[groups[0][0]], &outside).err(),
+            Some(Error::Group)
+        );
     }
 }
 
@@ -359,12 +365,12 @@ fn groups_without_communicators_meet_by_name() {
             let side = usize::from(at >= cut);
             let remote = group(1 - side);
             let remote = (at == groups[side][0]).then_some((&remote, 0));
-            process.icomm_inter_of_groups(port, (&group(side), 0), remote, name).unwrap()
+            process.collectives().icomm_inter_of_groups(port, (&group(side), 0), remote, name).unwrap()
         });
         let inter = ids(&made);
         // At the same time each group makes an intra-communicator by the same name.
         let made = together(&mut net, &mut random, all, |at, process, port| {
-            process.icomm_of_group(port, &group(usize::from(at >= cut)), name).unwrap().unwrap()
+            process.collectives().icomm_of_group(port, &group(usize::from(at >= cut)), name).unwrap().unwrap()
         });
         let local = ids(&made);
         for (at, &comm) in local.iter().enumerate() {
@@ -392,7 +398,7 @@ fn overlapping_groups_are_refused_by_all() {
     {
         let (process, port) = &mut net.nodes[at];
         let remote = (at != 1).then_some((other, 0));
-        begun.push((at, process.icomm_inter_of_groups(port, (own, 0), remote, b"x").unwrap()));
+        begun.push((at, process.collectives().icomm_inter_of_groups(port, (own, 0), remote, b"x").unwrap()));
     }
     net.settle();
     for (at, (comm, posted)) in begun {
@@ -411,7 +417,7 @@ fn a_leader_that_cannot_meet_the_other_tells_its_group() {
         let color = |at: usize| u32::from(at == 3);
         let mut random = Random(1);
         let split = together(&mut net, &mut random, (0..4).collect(), |at, process, port| {
-            process.icomm_split(port, CommId::WORLD, Some(color(at)), 0).unwrap()
+            process.collectives().icomm_split(port, CommId::WORLD, Some(color(at)), 0).unwrap()
         });
         let local = ids(&split);
         let lose = |net: &mut Net| {
@@ -426,7 +432,7 @@ fn a_leader_that_cannot_meet_the_other_tells_its_group() {
             .map(|at| {
                 let (process, port) = &mut net.nodes[at];
                 let other = OtherLeader { comm: CommId::WORLD, rank: 3, tag: 0 };
-                process.icomm_inter(port, local[at], 1, (at == 1).then_some(other)).unwrap()
+                process.collectives().icomm_inter(port, local[at], 1, (at == 1).then_some(other)).unwrap()
             })
             .collect();
         for _ in 0..20 {
@@ -461,10 +467,10 @@ fn what_inter_communicators_cannot_do_is_refused() {
     let inter = pair.inter[at];
     let (process, port) = &mut pair.net.nodes[at];
     let group = Group::single(ProcessId(at as u32));
-    assert_eq!(process.icomm_create_group(port, inter, &group, 0).err(), Some(Error::Comm));
-    assert_eq!(process.icomm_inter(port, inter, 0, None).err(), Some(Error::Comm));
-    assert_eq!(process.icomm_merge(port, CommId::WORLD, true).err(), Some(Error::Comm));
+    assert_eq!(process.collectives().icomm_create_group(port, inter, &group, 0).err(), Some(Error::Comm));
+    assert_eq!(process.collectives().icomm_inter(port, inter, 0, None).err(), Some(Error::Comm));
+    assert_eq!(process.collectives().icomm_merge(port, CommId::WORLD, true).err(), Some(Error::Comm));
     let size = process.comm(CommId::SELF).unwrap().size();
     let error = Error::Rank { rank: 1, size };
-    assert_eq!(process.icomm_inter(port, CommId::SELF, 1, None).err(), Some(error));
+    assert_eq!(process.collectives().icomm_inter(port, CommId::SELF, 1, None).err(), Some(error));
 }

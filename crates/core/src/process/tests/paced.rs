@@ -81,10 +81,10 @@ fn a_gap_for_a_communicator_that_came_to_nothing_is_forgotten() {
     let mut wire = Wire::new(vec![Line::mbit(1000)], 1);
     let (process, port) = &mut wire.nodes[0];
     // Without a color nothing comes of a split, and of COMM_SELF it is over at once.
-    let (none, posted) = process.icomm_split(port, CommId::SELF, None, 0).unwrap();
+    let (none, posted) = process.collectives().icomm_split(port, CommId::SELF, None, 0).unwrap();
     assert!(matches!(posted, Posted::Done(_)));
     process.set_comm_gap_early(none, gap(7));
-    let (next, _) = process.icomm_dup(port, CommId::SELF).unwrap();
+    let (next, _) = process.collectives().icomm_dup(port, CommId::SELF).unwrap();
     assert_eq!((next, process.comm_gap(next)), (none, Ok(None)));
 }
 

@@ -71,7 +71,7 @@ impl World {
             let group = Group::world(count as u32);
             let process = &mut net.nodes[me].0;
             let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
-            assert_eq!(process.add_window(comm, Memory::Fixed(*window)), Ok(WINDOW));
+            assert_eq!(process.windows().add(comm, Memory::Fixed(*window)), Ok(WINDOW));
         }
         let model = windows.iter().map(|window| window.to_vec().unwrap()).collect();
         Self {
@@ -163,7 +163,7 @@ impl World {
         }
         let place = Place { displacement: displacement as i64, layout, count };
         let (process, port) = &mut self.net.nodes[origin];
-        let posted = process.window_put(port, (WINDOW, target as Rank, place), source, wants);
+        let posted = process.windows().put(port, (WINDOW, target as Rank, place), source, wants);
         (posted.unwrap(), origin)
     }
 
@@ -176,7 +176,7 @@ impl World {
         self.expected.push((sink.clone(), expected));
         let place = Place { displacement: (READ_AT + at) as i64, layout, count };
         let (process, port) = &mut self.net.nodes[origin];
-        let posted = process.window_get(port, (WINDOW, target as Rank, place), sink, wants);
+        let posted = process.windows().get(port, (WINDOW, target as Rank, place), sink, wants);
         (posted.unwrap(), origin)
     }
 
@@ -196,7 +196,7 @@ impl World {
         let (process, port) = &mut self.net.nodes[origin];
         let what = (Operation::Sum, Predefined::Int64);
         let at = (WINDOW, target as Rank, place);
-        let posted = process.window_accumulate(port, at, (Some(source.into()), None), what, wants);
+        let posted = process.windows().accumulate(port, at, (Some(source.into()), None), what, wants);
         (posted.unwrap(), origin)
     }
 
@@ -209,7 +209,7 @@ impl World {
         let what = (Operation::Sum, Predefined::Uint64);
         let at = (WINDOW, target as Rank, place);
         let posted =
-            process.window_accumulate(port, at, (Some(one.into()), Some(result.into())), what, wants);
+            process.windows().accumulate(port, at, (Some(one.into()), Some(result.into())), what, wants);
         (posted.unwrap(), origin)
     }
 
@@ -262,7 +262,7 @@ fn windows_hold_what_the_model_says_after_each_flush() {
             }
             for me in 0..world.count() {
                 let (process, port) = &mut world.net.nodes[me];
-                let posted = process.window_flush(port, WINDOW, None, false).unwrap();
+                let posted = process.windows().flush(port, WINDOW, None, false).unwrap();
                 world.finish(me, posted);
             }
             for (me, id) in requests {
@@ -294,7 +294,7 @@ fn a_flush_is_answered_after_all_before_it() {
                 world.go_on();
             }
             let (process, port) = &mut world.net.nodes[0];
-            if let Posted::Pending(id) = process.window_flush(port, WINDOW, Some(1), false).unwrap() {
+            if let Posted::Pending(id) = process.windows().flush(port, WINDOW, Some(1), false).unwrap() {
                 let mut steps = 0;
                 while world.net.nodes[0].0.take(id).unwrap().is_none() {
                     world.go_on();
@@ -342,20 +342,20 @@ fn an_exclusive_lock_keeps_others_out() {
             let posted = match step {
                 Step::Lock => {
                     *step = Step::Read;
-                    process.window_lock(port, WINDOW, vec![0], true).unwrap()
+                    process.windows().lock(port, WINDOW, vec![0], true).unwrap()
                 }
                 Step::Read => {
                     *step = Step::Write;
-                    process.window_get(port, (WINDOW, 0, place()), *memory, true).unwrap()
+                    process.windows().get(port, (WINDOW, 0, place()), *memory, true).unwrap()
                 }
                 Step::Write => {
                     let next = value(memory) + 1;
                     memory.scatter(0, Piece::Bytes(&next.to_ne_bytes()));
-                    let posted = process.window_put(port, (WINDOW, 0, place()), *memory, false);
+                    let posted = process.windows().put(port, (WINDOW, 0, place()), *memory, false);
                     assert!(matches!(posted, Ok(Posted::Done(_))));
                     *round += 1;
                     *step = if *round == rounds { Step::Done } else { Step::Lock };
-                    process.window_unlock(port, WINDOW, vec![0], true).unwrap()
+                    process.windows().unlock(port, WINDOW, vec![0], true).unwrap()
                 }
                 Step::Done => continue,
             };
@@ -373,11 +373,11 @@ fn a_target_waits_for_the_ends_of_accesses() {
         let origins: Vec<Rank> = (1..world.count() as u32).collect();
         for _ in 0..3 {
             let (process, port) = &mut world.net.nodes[0];
-            process.window_post(port, WINDOW, &origins).unwrap();
-            let waits = process.window_wait(WINDOW, origins.clone()).unwrap();
+            process.windows().post(port, WINDOW, &origins).unwrap();
+            let waits = process.windows().wait(WINDOW, origins.clone()).unwrap();
             let Posted::Pending(waits) = waits else { panic!("nobody has begun") };
             for &me in &origins {
-                let started = world.net.nodes[me as usize].0.window_start(WINDOW, vec![0]).unwrap();
+                let started = world.net.nodes[me as usize].0.windows().start(WINDOW, vec![0]).unwrap();
                 world.finish(me as usize, started);
                 for _ in 0..world.random.below(4) {
                     let (posted, _) = world.put(me as usize, 0, false);
@@ -386,7 +386,7 @@ fn a_target_waits_for_the_ends_of_accesses() {
                 }
                 assert_eq!(world.net.nodes[0].0.take(waits), Ok(None), "seed {seed}");
                 let (process, port) = &mut world.net.nodes[me as usize];
-                let posted = process.window_complete(port, WINDOW, &[0]).unwrap();
+                let posted = process.windows().complete(port, WINDOW, &[0]).unwrap();
                 if let Posted::Pending(id) = posted {
                     process.free(id).unwrap();
                 }
@@ -410,11 +410,11 @@ fn an_operation_outside_of_the_window_is_an_error_at_the_origin() {
         let before = world.windows[1].to_vec();
         let memory = Buffer::leaked(count);
         let (process, port) = &mut world.net.nodes[0];
-        let put = process.window_put(port, (WINDOW, 1, place()), memory, false);
+        let put = process.windows().put(port, (WINDOW, 1, place()), memory, false);
         assert!(put.is_ok());
-        let posted = process.window_flush(port, WINDOW, Some(1), false).unwrap();
+        let posted = process.windows().flush(port, WINDOW, Some(1), false).unwrap();
         let Posted::Pending(flush) = posted else { panic!("it asks the target") };
-        let get = process.window_get(port, (WINDOW, 1, place()), memory, true).unwrap();
+        let get = process.windows().get(port, (WINDOW, 1, place()), memory, true).unwrap();
         let Posted::Pending(get) = get else { panic!("it comes later") };
         world.net.settle();
         for id in [flush, get] {
@@ -432,7 +432,7 @@ fn a_target_that_is_gone_ends_what_waits_for_it() {
         let dead = (world.count() - 1) as Rank;
         let (process, port) = &mut world.net.nodes[dead as usize];
         // It holds the lock of process 0 when it dies.
-        let posted = process.window_lock(port, WINDOW, vec![0], true).unwrap();
+        let posted = process.windows().lock(port, WINDOW, vec![0], true).unwrap();
         world.finish(dead as usize, posted);
         let mut requests = vec![];
         for _ in 0..10 {
@@ -440,11 +440,11 @@ fn a_target_that_is_gone_ends_what_waits_for_it() {
         }
         let (process, port) = &mut world.net.nodes[0];
         let posted = [
-            process.window_lock(port, WINDOW, vec![0], false).unwrap(),
-            process.window_flush(port, WINDOW, Some(dead), false).unwrap(),
-            process.window_start(WINDOW, vec![dead]).unwrap(),
-            process.window_wait(WINDOW, vec![dead]).unwrap(),
-            process.window_lock(port, WINDOW, vec![dead], false).unwrap(),
+            process.windows().lock(port, WINDOW, vec![0], false).unwrap(),
+            process.windows().flush(port, WINDOW, Some(dead), false).unwrap(),
+            process.windows().start(WINDOW, vec![dead]).unwrap(),
+            process.windows().wait(WINDOW, vec![dead]).unwrap(),
+            process.windows().lock(port, WINDOW, vec![dead], false).unwrap(),
         ];
         process.handle_peer_gone(port, ProcessId(dead));
         world.net.forget_transfers_of(ProcessId(dead));

@@ -56,7 +56,7 @@ impl World {
             let process = &mut wire.nodes[me].0;
             let made = Communicator::new(ContextId::new(ProcessId(0), 9), Group::world(2), me as u32);
             let comm = process.add_comm(made);
-            assert_eq!(process.add_window(comm, Memory::Fixed(*window)), Ok(WINDOW));
+            assert_eq!(process.windows().add(comm, Memory::Fixed(*window)), Ok(WINDOW));
         }
         Self { wire, random, own, windows, models: vec![vec![0; BYTES]; 2], put_at: [8 * SUMS; 2] }
     }
@@ -83,7 +83,7 @@ impl World {
         let (process, port) = &mut self.wire.nodes[me];
         let to = (WINDOW, 1 - me as u32, place(at, Layout::bytes(8), count));
         let what = (Operation::Sum, Predefined::Uint64);
-        let posted = process.window_accumulate(port, to, (Some(source.into()), None), what, false);
+        let posted = process.windows().accumulate(port, to, (Some(source.into()), None), what, false);
         assert!(matches!(posted, Ok(Posted::Done(_))));
     }
 
@@ -99,7 +99,7 @@ impl World {
         self.models[1 - me][at..at + len].copy_from_slice(&data);
         let (process, port) = &mut self.wire.nodes[me];
         let to = (WINDOW, 1 - me as u32, place(at, Layout::bytes(1), len));
-        assert!(matches!(process.window_put(port, to, source, false), Ok(Posted::Done(_))));
+        assert!(matches!(process.windows().put(port, to, source, false), Ok(Posted::Done(_))));
     }
 
     fn finish(&mut self, me: usize, posted: Posted) {
@@ -132,7 +132,7 @@ fn operations_happen_once_over_rails_that_lose_packets() {
             }
             for me in 0..2 {
                 let (process, port) = &mut world.wire.nodes[me];
-                let posted = process.window_flush(port, WINDOW, None, false).unwrap();
+                let posted = process.windows().flush(port, WINDOW, None, false).unwrap();
                 world.finish(me, posted);
             }
             for me in 0..2 {
@@ -141,7 +141,7 @@ fn operations_happen_once_over_rails_that_lose_packets() {
             let (result, _) = world.noise(BYTES);
             let (process, port) = &mut world.wire.nodes[0];
             let all = (WINDOW, 1, place(0, Layout::bytes(1), BYTES));
-            let posted = process.window_get(port, all, result, true).unwrap();
+            let posted = process.windows().get(port, all, result, true).unwrap();
             world.finish(0, posted);
             assert!(result.to_vec().unwrap() == world.models[1], "seed {seed}: what was read");
         }

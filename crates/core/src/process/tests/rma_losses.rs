@@ -22,14 +22,14 @@ fn windows(count: usize) -> Net {
         let (context, group) = (ContextId::new(ProcessId(0), 9), Group::world(count as u32));
         let comm = process.add_comm(Communicator::new(context, group, me as u32));
         let (window, _) = memory(vec![0; BYTES]);
-        assert_eq!(process.add_window(comm, Memory::Fixed(window)), Ok(WINDOW));
+        assert_eq!(process.windows().add(comm, Memory::Fixed(window)), Ok(WINDOW));
     }
     net
 }
 
 fn lock(net: &mut Net, me: usize, ranks: &[Rank]) -> Option<RequestId> {
     let (process, port) = &mut net.nodes[me];
-    match process.window_lock(port, WINDOW, ranks.into(), true) {
+    match process.windows().lock(port, WINDOW, ranks.into(), true) {
         Ok(Posted::Pending(id)) => Some(id),
         Ok(Posted::Done(_)) => None,
         Err(error) => panic!("{error}"),
@@ -66,10 +66,10 @@ fn a_request_for_locks_that_fails_leaves_none_held() {
         net.settle();
         assert!(again.is_some_and(|id| !net.nodes[0].0.is_complete(id)));
         let (process, port) = &mut net.nodes[1];
-        assert!(process.window_unlock(port, WINDOW, vec![target], true).is_ok());
+        assert!(process.windows().unlock(port, WINDOW, vec![target], true).is_ok());
         assert_eq!(end_of(&mut net, 0, again).error, None);
         let (process, port) = &mut net.nodes[0];
-        assert!(process.window_unlock(port, WINDOW, vec![target], true).is_ok());
+        assert!(process.windows().unlock(port, WINDOW, vec![target], true).is_ok());
         net.settle();
     }
 }
@@ -81,7 +81,7 @@ fn a_read_of_a_lost_window_leaves_no_request() {
     process.handle_peer_gone(port, ProcessId(1));
     let before = process.counts().requests;
     let (result, _) = memory(vec![0; 8]);
-    let got = process.window_get(port, (WINDOW, 1, place(1)), result, true);
+    let got = process.windows().get(port, (WINDOW, 1, place(1)), result, true);
     assert_eq!(got, Err(Error::ProcessAborted(ProcessId(1))));
     assert_eq!(process.counts().requests, before);
 }
@@ -95,7 +95,7 @@ fn operations_of_a_lost_origin_are_not_kept() {
         let (source, _) = memory(vec![1; 8 * count]);
         let (process, port) = &mut net.nodes[1];
         let to = (WINDOW, 0, place(count));
-        let posted = process.window_accumulate(port, to, (Some(source.into()), None), what, false);
+        let posted = process.windows().accumulate(port, to, (Some(source.into()), None), what, false);
         assert!(matches!(posted, Ok(Posted::Done(_))));
     }
     net.progress(0, 2);

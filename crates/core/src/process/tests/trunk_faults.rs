@@ -103,12 +103,12 @@ fn a_wait_for_a_lock_finds_out_that_nothing_comes_any_more() {
         let group = Group::world(2);
         let made = Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32);
         let comm = process.add_comm(made);
-        assert!(process.add_window(comm, Memory::Fixed(Buffer::virtual_of(8))).is_ok());
+        assert!(process.windows().add(comm, Memory::Fixed(Buffer::virtual_of(8))).is_ok());
     }
     // The owner has the lock, and the other waits for it.
     let [held, waiting] = [0, 1].map(|me| {
         let (process, port) = &mut wire.nodes[me];
-        let locked = pending(process.window_lock(port, WindowId(0), vec![0], true).unwrap());
+        let locked = pending(process.windows().lock(port, WindowId(0), vec![0], true).unwrap());
         wire.run_until(wire.now() + Duration::from_ms(100));
         locked
     });

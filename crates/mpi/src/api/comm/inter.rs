@@ -1,4 +1,4 @@
-//! Intercommunicators (MPI-5.0 §7.6). How one is made: the core's `process/meet.rs`.
+//! Intercommunicators (MPI-5.0 §7.6). How one is made: the core's `collective/meet.rs`.
 
 use super::{finish_making, finish_part, share_room};
 use crate::abi::*;
@@ -77,7 +77,7 @@ api! {
         let started = {
             let mut process = process()?;
             let engine = process.engine();
-            engine.core.icomm_inter(&mut engine.device, id, leader, other)?
+            engine.core.collectives().icomm_inter(&mut engine.device, id, leader, other)?
         };
         let made = finish_part(local_comm, Some(started));
         wrong.map_or(made, Err).and_then(|made| newintercomm.set("newintercomm", made))
@@ -92,7 +92,7 @@ api! {
             inter.check_inter("intercomm")?;
             let id = inter.id();
             let engine = process.engine();
-            engine.core.icomm_merge(&mut engine.device, id, high != 0)?
+            engine.core.collectives().icomm_merge(&mut engine.device, id, high != 0)?
         };
         finish_making(posted, intercomm)?;
         share_room(id, intercomm)?;

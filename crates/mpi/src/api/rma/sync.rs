@@ -69,12 +69,13 @@ fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault>
     })?;
     let Some((id, rank)) = target else { return Ok(()) };
     order_memory();
-    wait_on(|Machine { core, device, .. }| core.window_flush(device, id, rank, is_local))
+    wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, is_local))
 }
 
 fn lock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, is_exclusive: bool) -> Result<(), Fault> {
-    let locked =
-        wait_on(|Machine { core, device, .. }| core.window_lock(device, id, targets.clone(), is_exclusive));
+    let locked = wait_on(|Machine { core, device, .. }| {
+        core.windows().lock(device, id, targets.clone(), is_exclusive)
+    });
     if locked.is_err() {
         // It does not hold: the epoch ends.
         with(win, |win| {
@@ -88,7 +89,7 @@ fn lock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, is_exclusive: bool) -> R
 
 fn unlock(targets: Vec<Rank>, id: WindowId, is_locked: bool) -> Result<(), Fault> {
     order_memory();
-    wait_on(|Machine { core, device, .. }| core.window_unlock(device, id, targets, is_locked))
+    wait_on(|Machine { core, device, .. }| core.windows().unlock(device, id, targets, is_locked))
 }
 
 const FENCE: c_int = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
@@ -102,7 +103,7 @@ api! {
         let comm = with(win, |win| Ok(win.comm))?;
         order_memory();
         if assert & MPI_MODE_NOPRECEDE == 0 {
-            wait_on(|Machine { core, device, .. }| core.window_flush(device, id, None, false))?;
+            wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, None, false))?;
         }
         barrier(comm)?;
         order_memory();
@@ -117,7 +118,7 @@ api! {
         let targets = ranks(group, win)?;
         let (id, ()) = epochs(win, (assert, MPI_MODE_NOCHECK), |epochs, _| epochs.start(targets.clone()))?;
         if assert & MPI_MODE_NOCHECK == 0 {
-            wait_on(|Machine { core, .. }| core.window_start(id, targets))?;
+            wait_on(|Machine { core, .. }| core.windows().start(id, targets))?;
         }
         order_memory();
         Ok(())
@@ -127,7 +128,7 @@ api! {
     fn MPI_Win_complete(win: MPI_Win) on win {
         let (id, targets) = epochs(win, (0, 0), |epochs, _| epochs.complete())?;
         order_memory();
-        wait_on(|Machine { core, device, .. }| core.window_complete(device, id, &targets))
+        wait_on(|Machine { core, device, .. }| core.windows().complete(device, id, &targets))
     }
 
     /// MPI-5.0 §12.5.2
@@ -138,7 +139,7 @@ api! {
         if assert & MPI_MODE_NOCHECK == 0 {
             let mut process = process()?;
             let Machine { core, device, .. } = process.engine();
-            core.window_post(device, id, &origins)?;
+            core.windows().post(device, id, &origins)?;
         }
         Ok(())
     }
@@ -146,7 +147,7 @@ api! {
     /// MPI-5.0 §12.5.2
     fn MPI_Win_wait(win: MPI_Win) on win {
         let (id, origins) = epochs(win, (0, 0), |epochs, _| epochs.posted())?;
-        wait_on(|Machine { core, .. }| core.window_wait(id, origins))?;
+        wait_on(|Machine { core, .. }| core.windows().wait(id, origins))?;
         order_memory();
         with(win, |win| {
             win.epochs.waited();
@@ -160,7 +161,7 @@ api! {
         let is_over = {
             let mut process = process()?;
             process.progress();
-            process.engine().core.window_test(id, origins)?
+            process.engine().core.windows().test(id, origins)?
         };
         order_memory();
         if is_over {

@@ -83,8 +83,9 @@ fn duplicate(comm: MPI_Comm) -> Result<Members, Fault> {
         let machine = process.engine();
         let shm = machine.device.shm();
         let is_local = group.iter().all(|member| !shm.rails_to(member).is_empty());
-        let (new, posted) =
-            with_room(machine, &group, |machine| machine.core.icomm_dup(&mut machine.device, id))?;
+        let (new, posted) = with_room(machine, &group, |machine| {
+            machine.core.collectives().icomm_dup(&mut machine.device, id)
+        })?;
         (new, group, rank, is_local, posted)
     };
     wait_on(|_| Ok(posted))?;
@@ -129,7 +130,7 @@ fn finish(members: &Members, made: Made, info: MPI_Info, out: Out<MPI_Win>) -> R
     let own = made.parts[members.rank as usize];
     let id = {
         let mut process = process()?;
-        process.engine().core.add_window(members.comm, made.memory)?
+        process.engine().core.windows().add(members.comm, made.memory)?
     };
     barrier(members.comm)?;
     let values = Values {
@@ -448,7 +449,7 @@ api! {
             win.id
         };
         let memory = message::elements(base, part.bytes as MPI_Count, 1, "base")?;
-        Ok(process()?.engine().core.change_window(id, memory, true)?)
+        Ok(process()?.engine().core.windows().change(id, memory, true)?)
     }
 
     /// MPI-5.0 §12.2.4
@@ -466,7 +467,7 @@ api! {
             (win.id, win.attached.swap_remove(at).1)
         };
         let memory = message::elements(base, bytes as MPI_Count, 1, "base")?;
-        Ok(process()?.engine().core.change_window(id, memory, false)?)
+        Ok(process()?.engine().core.windows().change(id, memory, false)?)
     }
 
     /// MPI-5.0 §12.2.5. The attributes' delete functions are called; returns when all members have called it.
@@ -486,7 +487,7 @@ api! {
         {
             let mut process = process()?;
             let Machine { core, device, node, .. } = process.engine();
-            core.remove_window(freed.id)?;
+            core.windows().remove(freed.id)?;
             node.leave(core, device.shm(), freed.comm);
             core.free_comm(freed.comm)?;
         }

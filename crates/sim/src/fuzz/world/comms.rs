@@ -299,7 +299,7 @@ impl World<'_> {
         let id = self.comm_id(comm, at);
         let mut reserved = Vec::new();
         for which in 0..2 {
-            let name = self.nodes[at as usize].0.reserve_collective(id);
+            let name = self.nodes[at as usize].0.collectives().reserve(id);
             reserved.push((which, name.map_err(|error| format!("reserving at {at}: {error}"))?));
         }
         if self.one_in(2) {
@@ -331,8 +331,8 @@ impl World<'_> {
         let schedule = joint.schedule(process.schedule_pool(), context, send, recv);
         let schedule = schedule.map_err(|error| format!("{joint:?} at {at}: {error}"))?;
         let posted = match reserved {
-            None => process.start_collective(port, id, schedule),
-            Some((_, name)) => process.start_reserved_collective(port, id, schedule, name),
+            None => process.collectives().start(port, id, schedule),
+            Some((_, name)) => process.collectives().start_reserved(port, id, schedule, name),
         };
         let which = reserved.map_or(0, |(which, _)| which);
         self.add_running(posted, Running { send, recv, which, ..Running::new(at, comm, step) })
@@ -357,31 +357,31 @@ impl World<'_> {
         let (process, port) = &mut self.nodes[at as usize];
         let next_context = process.next_context();
         let made = match making.how {
-            How::Dup => process.icomm_dup(port, id).map(Some),
+            How::Dup => process.collectives().icomm_dup(port, id).map(Some),
             How::Split => {
                 // Any number that is the same for the members of one, and of no other.
                 let color = into.map(|new| new as u32);
-                process.icomm_split(port, id, color, -(at as i32)).map(Some)
+                process.collectives().icomm_split(port, id, color, -(at as i32)).map(Some)
             }
             // Those outside of the group call, too; they have a group without them, as in MPI.
             How::Create => match into {
-                Some(_) => process.icomm_create(port, id, &group),
+                Some(_) => process.collectives().icomm_create(port, id, &group),
                 None => {
                     let others = making.into.iter().flatten().next().copied().unwrap_or(0);
                     let others = self.model.comms[others].of_rank.iter().copied().map(ProcessId).collect();
                     let group = Group::from_members(others).map_err(|error| error.to_string())?;
-                    process.icomm_create(port, id, &group)
+                    process.collectives().icomm_create(port, id, &group)
                 }
             },
             How::CreateGroup | How::OfGroup if into.is_none() => return Ok(()),
             How::OfGroup => {
                 let name = format!("comm {comm}, step {step}");
-                process.icomm_of_group(port, &group, name.as_bytes())
+                process.collectives().icomm_of_group(port, &group, name.as_bytes())
             }
             How::Inter | How::InterOfGroups => {
                 self.begin_inter((comm, step), rank, at, making.how)?.map(Some)
             }
-            How::CreateGroup => process.icomm_create_group(port, id, &group, step as i32),
+            How::CreateGroup => process.collectives().icomm_create_group(port, id, &group, step as i32),
         };
         let (made, posted) = match made {
             Ok(Some((made, posted))) => (Some(made), Ok(posted)),

@@ -37,14 +37,14 @@ impl World<'_> {
         let id = self.comm_id(comm, at);
         if how == How::Inter {
             let (process, port) = &mut self.nodes[at as usize];
-            return Ok(process.icomm_split(port, id, Some(rank % 2), rank as i32));
+            return Ok(process.collectives().icomm_split(port, id, Some(rank % 2), rank as i32));
         }
         let parity = rank as usize % 2;
         let (own, other) = (self.group_of(comm, parity)?, self.group_of(comm, 1 - parity)?);
         let remote = (rank < 2).then_some((&other, 0));
         let name = format!("comm {comm}, step {step}");
         let (process, port) = &mut self.nodes[at as usize];
-        Ok(process.icomm_inter_of_groups(port, (&own, 0), remote, name.as_bytes()))
+        Ok(process.collectives().icomm_inter_of_groups(port, (&own, 0), remote, name.as_bytes()))
     }
 
     /// A call of a member has ended well: the next one, if there is one. `None`: that was the last.
@@ -56,9 +56,11 @@ impl World<'_> {
         match (how, between.len()) {
             (How::Inter, 0) => {
                 let other = OtherLeader { comm: id, rank: rank ^ 1, tag: step as i32 };
-                Some(process.icomm_inter(port, made, 0, (rank < 2).then_some(other)))
+                Some(process.collectives().icomm_inter(port, made, 0, (rank < 2).then_some(other)))
             }
-            (How::Inter, 1) | (How::InterOfGroups, 0) => Some(process.icomm_merge(port, made, rank % 2 == 1)),
+            (How::Inter, 1) | (How::InterOfGroups, 0) => {
+                Some(process.collectives().icomm_merge(port, made, rank % 2 == 1))
+            }
             _ => None,
         }
     }

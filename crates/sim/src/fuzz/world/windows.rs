@@ -139,7 +139,7 @@ impl World<'_> {
             let bytes = SLOTS_AT + count * slot_bytes;
             let memory = self.memory(std::iter::repeat_n(0, bytes)).ok_or("a window has no memory")?;
             let comm = self.comm_id(comm, at);
-            let added = self.nodes[at as usize].0.add_window(comm, Memory::Fixed(memory));
+            let added = self.nodes[at as usize].0.windows().add(comm, Memory::Fixed(memory));
             if added != Ok(WINDOW) {
                 return Err(format!("process {at} adds its first window: {added:?}"));
             }
@@ -195,7 +195,7 @@ impl World<'_> {
         self.report.cover(Feature::WindowOperations);
         if self.one_in(4) {
             let (process, port) = &mut self.nodes[at as usize];
-            let flushed = process.window_flush(port, WINDOW, None, true);
+            let flushed = process.windows().flush(port, WINDOW, None, true);
             // A loss of anybody may be told here.
             let flushed = match flushed {
                 Err(error) => {
@@ -206,7 +206,7 @@ impl World<'_> {
             self.add_op(at, at, Ok(flushed), (What::LocalFlush, Vec::new()), &mut ops)?;
         }
         let (process, port) = &mut self.nodes[at as usize];
-        let flushed = process.window_flush(port, WINDOW, None, false);
+        let flushed = process.windows().flush(port, WINDOW, None, false);
         self.go_on(at, flushed, |id| Doing::Flush(id, Vec::new()), ops)
     }
 
@@ -292,7 +292,7 @@ impl World<'_> {
         let wants_request = self.one_in(3);
         let (process, port) = &mut self.nodes[at as usize];
         let what = (Operation::Sum, Predefined::Uint64);
-        let posted = process.window_accumulate(port, to, (Some(source.into()), None), what, wants_request);
+        let posted = process.windows().accumulate(port, to, (Some(source.into()), None), what, wants_request);
         self.add_op(at, target, posted, (What::Sum, vec![source]), ops)
     }
 
@@ -305,7 +305,8 @@ impl World<'_> {
         let to = (WINDOW, target, place(FETCHED * WORD, Layout::bytes(WORD), 1));
         let (process, port) = &mut self.nodes[at as usize];
         let ends = (Some(one.into()), Some(result.into()));
-        let posted = process.window_accumulate(port, to, ends, (Operation::Sum, Predefined::Uint64), false);
+        let posted =
+            process.windows().accumulate(port, to, ends, (Operation::Sum, Predefined::Uint64), false);
         self.add_op(at, target, posted, (What::Fetch, vec![result, one]), ops)
     }
 
@@ -318,7 +319,7 @@ impl World<'_> {
         let to = (WINDOW, target, place(SWAPPED * WORD, Layout::bytes(WORD), 1));
         let (process, port) = &mut self.nodes[at as usize];
         let ends = (compared, origin);
-        let swapped = process.window_compare_and_swap(port, to, ends, result, Predefined::Uint64);
+        let swapped = process.windows().compare_and_swap(port, to, ends, result, Predefined::Uint64);
         let posted = swapped.map(|()| Posted::Done(Completion::EMPTY));
         self.add_op(at, target, posted, (What::Swap { compare, new }, vec![result, compared, origin]), ops)
     }
@@ -351,7 +352,7 @@ impl World<'_> {
         let place = self.slot(at, length, number.is_multiple_of(2))?;
         let wants_request = self.one_in(3);
         let (process, port) = &mut self.nodes[at as usize];
-        let posted = process.window_put(port, (WINDOW, target, place), source, wants_request);
+        let posted = process.windows().put(port, (WINDOW, target, place), source, wants_request);
         self.add_op(at, target, posted, (What::Put(number), vec![source]), ops)
     }
 
@@ -365,7 +366,7 @@ impl World<'_> {
         let place = self.slot(at, length, known.is_some_and(|number| number.is_multiple_of(2)))?;
         let wants_request = self.one_in(3);
         let (process, port) = &mut self.nodes[at as usize];
-        let posted = process.window_get(port, (WINDOW, target, place), result, wants_request);
+        let posted = process.windows().get(port, (WINDOW, target, place), result, wants_request);
         self.add_op(at, target, posted, (What::Get(known), vec![result]), ops)
     }
 
@@ -374,7 +375,7 @@ impl World<'_> {
         self.report.cover(Feature::WindowLock);
         self.log(format!("{at} locks the window of {target}"));
         let (process, port) = &mut self.nodes[at as usize];
-        let locked = process.window_lock(port, WINDOW, vec![target], true);
+        let locked = process.windows().lock(port, WINDOW, vec![target], true);
         self.go_on(at, locked, |id| Doing::Lock(id, target), Vec::new())
     }
 
@@ -383,7 +384,7 @@ impl World<'_> {
         let targets: Vec<u32> = (0..self.count() as u32).filter(kept).collect();
         self.log(format!("{at} locks the windows of {targets:?}"));
         let (process, port) = &mut self.nodes[at as usize];
-        let locked = process.window_lock(port, WINDOW, targets.clone(), false);
+        let locked = process.windows().lock(port, WINDOW, targets.clone(), false);
         self.go_on(at, locked, |id| Doing::LockAll(id, targets), Vec::new())
     }
 
@@ -398,13 +399,13 @@ impl World<'_> {
         self.log(format!("{at} lets {origins:?} access its window"));
         self.report.cover(Feature::WindowPost);
         let (process, port) = &mut self.nodes[at as usize];
-        if let Err(error) = process.window_post(port, WINDOW, &origins) {
+        if let Err(error) = process.windows().post(port, WINDOW, &origins) {
             return Err(format!("process {at} posts to processes that it has not lost: {error}"));
         }
         let wait = if self.random.below(2) == 0 {
             None
         } else {
-            match self.nodes[at as usize].0.window_wait(WINDOW, origins.clone()) {
+            match self.nodes[at as usize].0.windows().wait(WINDOW, origins.clone()) {
                 Ok(Posted::Pending(id)) => Some(id),
                 Ok(Posted::Done(_)) if origins.is_empty() => return Ok(()),
                 other => {
@@ -424,7 +425,7 @@ impl World<'_> {
         round.origins.swap_remove(place);
         let target = round.target;
         self.log(format!("{at} begins to access the window of {target}"));
-        let started = self.nodes[at as usize].0.window_start(WINDOW, vec![target]);
+        let started = self.nodes[at as usize].0.windows().start(WINDOW, vec![target]);
         self.go_on(at, started, |id| Doing::Start(id, target), Vec::new())
     }
 
@@ -496,7 +497,7 @@ impl World<'_> {
         }
         let ended = match wait {
             Some(id) => self.take(target, id)?.map(|completion| completion.error.map_or(Ok(()), Err)),
-            None => match self.nodes[target as usize].0.window_test(WINDOW, all) {
+            None => match self.nodes[target as usize].0.windows().test(WINDOW, all) {
                 Ok(false) => None,
                 Ok(true) => Some(Ok(())),
                 Err(error) => Some(Err(error)),
@@ -538,7 +539,7 @@ impl World<'_> {
                 let Some(count) = self.memory(word(0).into_iter()) else { return Err("no memory".into()) };
                 let (process, port) = &mut self.nodes[at as usize];
                 let place = place(LOCKED * WORD, Layout::bytes(WORD), 1);
-                let read = process.window_get(port, (WINDOW, target, place), count, true);
+                let read = process.windows().get(port, (WINDOW, target, place), count, true);
                 self.go_on(at, read, |id| Doing::Read(id, target, count), Vec::new())
             }
             Doing::Read(_, target, count) => {
@@ -547,14 +548,14 @@ impl World<'_> {
                 if error.is_none() {
                     let (process, port) = &mut self.nodes[at as usize];
                     let place = place(LOCKED * WORD, Layout::bytes(WORD), 1);
-                    let put = process.window_put(port, (WINDOW, target, place), count, false);
+                    let put = process.windows().put(port, (WINDOW, target, place), count, false);
                     match put {
                         Ok(_) => self.win().targets[target as usize].locked_count += 1,
                         Err(error) => self.check_window_error(at, Some(target), error)?,
                     }
                 }
                 let (process, port) = &mut self.nodes[at as usize];
-                let unlocked = process.window_unlock(port, WINDOW, vec![target], true);
+                let unlocked = process.windows().unlock(port, WINDOW, vec![target], true);
                 self.go_on(at, unlocked, |id| Doing::Unlock(id, count), Vec::new())
             }
             Doing::Unlock(_, count) => {
@@ -567,7 +568,7 @@ impl World<'_> {
                     self.begin_sum(at, target, &mut ops)?;
                 }
                 let (process, port) = &mut self.nodes[at as usize];
-                let unlocked = process.window_unlock(port, WINDOW, targets, true);
+                let unlocked = process.windows().unlock(port, WINDOW, targets, true);
                 self.go_on(at, unlocked, |id| Doing::UnlockAll(id, Vec::new()), ops)
             }
             Doing::Start(_, target) => {
@@ -576,7 +577,7 @@ impl World<'_> {
                     self.begin_op(at, target, &mut ops)?;
                 }
                 let (process, port) = &mut self.nodes[at as usize];
-                let completed = process.window_complete(port, WINDOW, &[target]);
+                let completed = process.windows().complete(port, WINDOW, &[target]);
                 self.go_on(at, completed, |id| Doing::Complete(id, Vec::new()), ops)
             }
         }
@@ -666,7 +667,7 @@ impl World<'_> {
         }
         for &at in &alive {
             self.check_window(at)?;
-            let removed = self.nodes[at as usize].0.remove_window(WINDOW);
+            let removed = self.nodes[at as usize].0.windows().remove(WINDOW);
             removed.map_err(|error| format!("removing the window of {at}: {error}"))?;
         }
         Ok(())

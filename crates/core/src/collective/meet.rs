@@ -15,7 +15,7 @@
 //! they share, and name their senders by process. So several meetings, also of the same leaders with other
 //! tags, and collective operations of that communicator do not mix.
 
-use super::Process;
+use super::Collectives;
 use super::make_comm::unsegmented;
 use crate::buffer::Scratch;
 use crate::coll::running::{Found, How, Making, Meeting, Naming, Running, Span, Stage};
@@ -55,7 +55,7 @@ pub struct OtherLeader {
     pub tag: Tag,
 }
 
-impl Process {
+impl Collectives<'_> {
     /// An inter-communicator of the members of `comm` and those of another communicator
     /// (`MPI_Intercomm_create`). All members of both call. `leader` is the rank of this group's; the other
     /// one is given there only.
@@ -66,7 +66,7 @@ impl Process {
         leader: Rank,
         other: Option<OtherLeader>,
     ) -> Result<(CommId, Posted), Error> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.get(comm)?;
         if communicator.is_inter() {
             return Err(Error::Comm);
         }
@@ -105,7 +105,7 @@ impl Process {
     /// Where this leader and the other talk.
     fn pair_of(&self, other: Option<OtherLeader>) -> Result<Span, Error> {
         let OtherLeader { comm, rank, tag } = other.ok_or(NO_LEADER)?;
-        let peer = self.comm(comm)?;
+        let peer = self.comms.get(comm)?;
         let process = check_leader(rank, peer.peers())?;
         self.pair(process, peer.context().collective(), Communicator::meeting_tag(tag))
     }
@@ -218,7 +218,7 @@ impl Process {
         let all = memory.buffer(own.len() + remote_bytes);
         let mine = all.part(0, own.len());
         mine.with_mut(|bytes| bytes.copy_from_slice(&own));
-        let mut builder = Builder::new(&mut self.pool, false);
+        let mut builder = Builder::new(&mut self.own.pool, false);
         let other = meeting.pair.as_ref().map_or(0, |pair| 1 - pair.rank);
         builder.receive(other, all.part(own.len(), remote_bytes));
         builder.send(other, mine);
@@ -235,7 +235,7 @@ impl Process {
         }
         let context = coll::Context { rank: local.rank, size: local.group.size() };
         let choice = unsegmented(coll::Algorithm::Binomial);
-        Ok((coll::bcast(&mut self.pool, context, buffer, *leader, choice)?, memory))
+        Ok((coll::bcast(&mut self.own.pool, context, buffer, *leader, choice)?, memory))
     }
 }
 

@@ -1,8 +1,9 @@
-//! Windows: what a process does to those of others. See `crate::rma`; what is done to its own is in `target`.
+//! What a process does to the windows of others.
 
-mod target;
-
-use super::Process;
+use super::{
+    self as rma, ACTIVE_TAG, ActiveMessage, CHUNK_BYTES, Child, INLINE_BYTES_MAX, Memory, Operand, PARENT,
+    Place, Todo, Wants, What, Window, WindowId, Windows,
+};
 use crate::buffer::{Buffer, Piece, Scratch};
 use crate::coll::StepId;
 use crate::data::{Data, Sink, Source};
@@ -13,21 +14,17 @@ use crate::ids::{CommId, ProcessId, Rank, RequestId, Tag, TagSelector};
 use crate::matching::Key;
 use crate::op::Operation;
 use crate::request::{Completion, Posted, Request, SendMode, State};
-use crate::rma::{
-    self, ACTIVE_TAG, ActiveMessage, CHUNK_BYTES, Child, INLINE_BYTES_MAX, Memory, Operand, PARENT, Place,
-    Todo, Wants, What, Window, WindowId,
-};
 use crate::wire::Envelope;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Windows.
-impl Process {
+impl Windows<'_> {
     /// A window of the members of a communicator that nothing else uses. Nobody may access it before all have
     /// added it. The contract of [`Buffer::from_raw_parts`] holds for its memory until it is removed, with
     /// the accesses of the program excepted that MPI-5.0 §12.7 allows.
-    pub fn add_window(&mut self, comm: CommId, memory: Memory) -> Result<WindowId, Error> {
-        let communicator = self.comm(comm)?;
+    pub fn add(&mut self, comm: CommId, memory: Memory) -> Result<WindowId, Error> {
+        let communicator = self.comms.get(comm)?;
         let (context, group, rank) =
             (communicator.context(), communicator.group().clone(), communicator.rank());
         let free = self.rma.windows.iter().position(Option::is_none);
@@ -52,7 +49,7 @@ impl Process {
     }
 
     /// Gives a window up. All members have ended their accesses.
-    pub fn remove_window(&mut self, window: WindowId) -> Result<(), Error> {
+    pub fn remove(&mut self, window: WindowId) -> Result<(), Error> {
         let context = self.rma.get(window)?.context;
         self.rma.by_context.remove(&context);
         self.rma.windows[window.0 as usize] = None;
@@ -67,12 +64,7 @@ impl Process {
 
     /// Adds memory to a dynamic window, or takes that out again which begins there (`is_attached`: whether it
     /// is added).
-    pub fn change_window(
-        &mut self,
-        window: WindowId,
-        memory: Buffer,
-        is_attached: bool,
-    ) -> Result<(), Error> {
+    pub fn change(&mut self, window: WindowId, memory: Buffer, is_attached: bool) -> Result<(), Error> {
         let Memory::Dynamic(pieces) = &mut self.rma.get_mut(window)?.memory else {
             return Err(Error::Argument("the window is not dynamic"));
         };
@@ -96,10 +88,10 @@ fn length_of(data: &Data, place: &Place) -> Result<usize, Error> {
 }
 
 /// Operations. Each has `wants_request`: whether its user waits for it alone.
-impl Process {
+impl Windows<'_> {
     /// Writes to a window (`MPI_Put`, `MPI_Rput`). The request, if wanted, is over when the source may be
     /// changed.
-    pub fn window_put<D: Device>(
+    pub fn put<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank, place): (WindowId, Rank, Place),
@@ -132,7 +124,7 @@ impl Process {
     }
 
     /// Reads from a window (`MPI_Get`, `MPI_Rget`).
-    pub fn window_get<D: Device>(
+    pub fn get<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank, place): (WindowId, Rank, Place),
@@ -162,7 +154,7 @@ impl Process {
     /// Reduces into a window, and fetches the elements from before if `fetched` is given (`MPI_Accumulate`,
     /// `MPI_Get_accumulate`, `MPI_Fetch_and_op` and their request forms). Without a source the operation
     /// reads nothing.
-    pub fn window_accumulate<D: Device>(
+    pub fn accumulate<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank, place): (WindowId, Rank, Place),
@@ -223,7 +215,7 @@ impl Process {
     }
 
     /// Replaces one element if it equals another, and fetches it (`MPI_Compare_and_swap`).
-    pub fn window_compare_and_swap<D: Device>(
+    pub fn compare_and_swap<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank, place): (WindowId, Rank, Place),
@@ -254,10 +246,10 @@ impl Process {
 }
 
 /// Synchronization.
-impl Process {
+impl Windows<'_> {
     /// Waits until operations on a target, or on all, are over: here, or at the target too (`MPI_Win_flush`
     /// and its kin).
-    pub fn window_flush<D: Device>(
+    pub fn flush<D: Device>(
         &mut self,
         device: &mut D,
         window: WindowId,
@@ -280,7 +272,7 @@ impl Process {
     }
 
     /// Asks for the locks of some targets; over when all are granted. If that fails, none is held.
-    pub fn window_lock<D: Device>(
+    pub fn lock<D: Device>(
         &mut self,
         device: &mut D,
         window: WindowId,
@@ -321,7 +313,7 @@ impl Process {
     }
 
     /// Ends all operations on some targets and, if they are locked, gives the locks back.
-    pub fn window_unlock<D: Device>(
+    pub fn unlock<D: Device>(
         &mut self,
         device: &mut D,
         window: WindowId,
@@ -338,22 +330,17 @@ impl Process {
     }
 
     /// Lets members access this window (`MPI_Win_post`).
-    pub fn window_post<D: Device>(
-        &mut self,
-        device: &mut D,
-        window: WindowId,
-        ranks: &[Rank],
-    ) -> Result<(), Error> {
+    pub fn post<D: Device>(&mut self, device: &mut D, window: WindowId, ranks: &[Rank]) -> Result<(), Error> {
         ranks.iter().try_for_each(|&rank| self.send_control(device, window, rank, ActiveMessage::Post))
     }
 
     /// Over when all of these have let us access their windows (`MPI_Win_start`).
-    pub fn window_start(&mut self, window: WindowId, ranks: Vec<Rank>) -> Result<Posted, Error> {
+    pub fn start(&mut self, window: WindowId, ranks: Vec<Rank>) -> Result<Posted, Error> {
         self.wait_for(window, Wants::Posts(ranks))
     }
 
     /// Ends the access to the windows of these; over when all is done here (`MPI_Win_complete`).
-    pub fn window_complete<D: Device>(
+    pub fn complete<D: Device>(
         &mut self,
         device: &mut D,
         window: WindowId,
@@ -368,12 +355,12 @@ impl Process {
     }
 
     /// Over when all of these have ended their access (`MPI_Win_wait`).
-    pub fn window_wait(&mut self, window: WindowId, ranks: Vec<Rank>) -> Result<Posted, Error> {
+    pub fn wait(&mut self, window: WindowId, ranks: Vec<Rank>) -> Result<Posted, Error> {
         self.wait_for(window, Wants::Completes(ranks))
     }
 
     /// Whether all of these have ended their access; then that is used up (`MPI_Win_test`).
-    pub fn window_test(&mut self, window: WindowId, ranks: Vec<Rank>) -> Result<bool, Error> {
+    pub fn test(&mut self, window: WindowId, ranks: Vec<Rank>) -> Result<bool, Error> {
         let of = self.rma.get_mut(window)?;
         let wants = Wants::Completes(ranks);
         let over = of.settle(&wants);
@@ -394,7 +381,7 @@ impl Process {
     }
 
     /// Ends the requests whose condition has come.
-    fn settle_waiters(&mut self, at: u32) {
+    pub(super) fn settle_waiters(&mut self, at: u32) {
         let Some(window) = self.rma.windows[at as usize].as_mut().filter(|window| !window.waiters.is_empty())
         else {
             return;
@@ -418,8 +405,8 @@ impl Process {
 }
 
 /// Sending.
-impl Process {
-    fn peer_of(&self, window: WindowId, rank: Rank) -> Result<ProcessId, Error> {
+impl Windows<'_> {
+    pub(super) fn peer_of(&self, window: WindowId, rank: Rank) -> Result<ProcessId, Error> {
         let group = &self.rma.get(window)?.group;
         group.process(rank).ok_or(Error::Rank { rank: rank.into(), size: group.size() })
     }
@@ -455,7 +442,7 @@ impl Process {
     }
 
     /// Sends an active message: its head, and data behind it.
-    fn send_active<D: Device>(
+    pub(super) fn send_active<D: Device>(
         &mut self,
         device: &mut D,
         window: WindowId,
@@ -478,7 +465,7 @@ impl Process {
     }
 
     /// Sends a message of a window.
-    fn send_data<D: Device>(
+    pub(super) fn send_data<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank, tag): (WindowId, Rank, Tag),
@@ -493,7 +480,7 @@ impl Process {
     }
 
     /// Begins the receive of a message of a window.
-    fn receive_data(
+    pub(super) fn receive_data(
         &mut self,
         (window, rank, tag): (WindowId, Rank, Tag),
         data: Data,
@@ -531,7 +518,7 @@ impl Process {
     }
 
     /// A message of a window is under way, or over.
-    fn adopt_child(&mut self, posted: Posted, child: Child) {
+    pub(super) fn adopt_child(&mut self, posted: Posted, child: Child) {
         self.count_child(&child, true);
         let id = self.rma.children.insert(child);
         match posted {

@@ -2,18 +2,18 @@
 //! [`crate::request::partitioned`].
 //!
 //! The messages of a request are requests with a parent, as those of collective operations are; so what a
-//! receiver has to do when the introduction comes is done in the next [`Process::poll_transmit`], whether its
-//! user calls or not.
+//! receiver has to do when the introduction comes is done in the next `poll_transmit`, whether its user calls
+//! or not.
 
-use super::Process;
 use crate::buffer::Buffer;
 use crate::coll::StepId;
+use crate::comm::Communicators;
 use crate::data::{Data, Sink, Source};
 use crate::device::Device;
 use crate::error::Error;
-use crate::explain::Need;
 use crate::ids::{self, CommId, ContextId, ProcessId, Rank, RequestId, Tag, TagSelector};
 use crate::matching::Key;
+use crate::p2p::Messages;
 use crate::request::partitioned::{End, Flags, Introduction, Partitioned, Run, receive_end};
 use crate::request::{PROC_NULL, Posted, Request, SendMode, State, Woken};
 use crate::wire::Envelope;
@@ -22,13 +22,19 @@ use alloc::boxed::Box;
 /// The step of an introduction; the others are numbers of messages.
 const INTRODUCTION: StepId = StepId(u32::MAX);
 
-impl Process {
+/// The partitioned requests of a process.
+pub(crate) struct Parts<'a> {
+    pub(crate) comms: &'a mut Communicators,
+    pub(crate) messages: &'a mut Messages,
+}
+
+impl Parts<'_> {
     /// Makes a partitioned send (`MPI_Psend_init`) of a whole number of elements a part. The buffer's
     /// contract holds while it is active.
     ///
     /// # Errors
     /// [`Error::Rank`] for a rank that is none; why nothing can be sent there, if that is known.
-    pub fn psend_init<D: Device>(
+    pub(crate) fn psend_init<D: Device>(
         &mut self,
         device: &mut D,
         comm: CommId,
@@ -58,9 +64,8 @@ impl Process {
     ///
     /// # Errors
     /// As [`psend_init`](Self::psend_init).
-    pub fn precv_init<D: Device>(
+    pub(crate) fn precv_init(
         &mut self,
-        device: &mut D,
         comm: CommId,
         sink: impl Into<Sink>,
         parts_count: u32,
@@ -79,15 +84,12 @@ impl Process {
             }
         }
         self.put_partitioned(id, Box::new(request));
-        if self.wants_transmit() {
-            self.poll_transmit(device);
-        }
         Ok(id)
     }
 
     /// The process of a rank, the space in which requests introduce themselves, and our rank.
     fn partner(&self, comm: CommId, rank: Rank) -> Result<(Option<ProcessId>, ContextId, Rank), Error> {
-        let comm = self.comm(comm)?;
+        let comm = self.comms.get(comm)?;
         let peer = comm.group().process(rank);
         if peer.is_none() && rank != PROC_NULL {
             return Err(Error::Rank { rank: rank.into(), size: comm.size() });
@@ -152,7 +154,7 @@ impl Process {
     }
 
     /// Starts a partitioned request (`MPI_Start`).
-    pub(super) fn start_partitioned(&mut self, id: RequestId) -> Result<(), Error> {
+    pub(crate) fn start_partitioned(&mut self, id: RequestId) -> Result<(), Error> {
         let mut partitioned = self.take_partitioned(id)?;
         let started = match partitioned.run {
             Run::Inactive => Ok(()),
@@ -215,7 +217,12 @@ impl Process {
     /// # Errors
     /// [`Error::Request`] unless it is an active partitioned send; [`Error::Argument`] for a part that is
     /// none or was ready.
-    pub fn pready<D: Device>(&mut self, device: &mut D, id: RequestId, part: u32) -> Result<(), Error> {
+    pub(crate) fn pready<D: Device>(
+        &mut self,
+        device: &mut D,
+        id: RequestId,
+        part: u32,
+    ) -> Result<(), Error> {
         let mut partitioned = self.take_partitioned(id)?;
         let result = self.send_part(device, id, &mut partitioned, part);
         self.put_partitioned(id, partitioned);
@@ -256,22 +263,6 @@ impl Process {
         Ok(())
     }
 
-    /// Whether a part of a receive is there (`MPI_Parrived`); of an inactive one all are.
-    ///
-    /// # Errors
-    /// [`Error::Request`] unless it is a partitioned receive; [`Error::Argument`] for a part that is none.
-    pub fn parrived(&self, id: RequestId, part: u32) -> Result<bool, Error> {
-        match self.messages.requests.get(id).map(|request| &request.state) {
-            Some(State::Partitioned(partitioned)) if matches!(partitioned.end, End::Receive { .. }) => {
-                if part >= partitioned.parts_count {
-                    return Err(Error::Argument("a partition that is none"));
-                }
-                Ok(partitioned.has_arrived(part))
-            }
-            _ => Err(Error::Request),
-        }
-    }
-
     /// The introduction has come, or will not.
     fn introduced(&mut self, id: RequestId, partitioned: &mut Partitioned, result: Result<(), Error>) {
         partitioned.is_introducing = false;
@@ -285,7 +276,7 @@ impl Process {
     }
 
     /// A message of a partitioned request has ended.
-    pub(super) fn wake_partitioned(&mut self, woken: Woken) {
+    pub(crate) fn wake_partitioned(&mut self, woken: Woken) {
         let Woken { parent, step, completion } = woken;
         let result = completion.into();
         let Ok(mut partitioned) = self.take_partitioned(parent) else { return };
@@ -295,17 +286,20 @@ impl Process {
         }
         self.put_partitioned(parent, partitioned);
     }
+}
 
-    /// What a partitioned request needs to end: the first of its messages that is under way, or a part that
-    /// is ready.
-    pub(super) fn need_of_partitioned(&self, id: RequestId, partitioned: &Partitioned) -> Need {
-        if !matches!(partitioned.run, Run::Active { .. }) {
-            return Need::Nothing;
+/// Whether a part of a receive is there (`MPI_Parrived`); of an inactive one all are.
+///
+/// # Errors
+/// [`Error::Request`] unless it is a partitioned receive; [`Error::Argument`] for a part that is none.
+pub(crate) fn has_arrived(messages: &Messages, id: RequestId, part: u32) -> Result<bool, Error> {
+    match messages.requests.get(id).map(|request| &request.state) {
+        Some(State::Partitioned(partitioned)) if matches!(partitioned.end, End::Receive { .. }) => {
+            if part >= partitioned.parts_count {
+                return Err(Error::Argument("a partition that is none"));
+            }
+            Ok(partitioned.has_arrived(part))
         }
-        let is_child = |request: &Request| matches!(request.parent, Some((parent, _)) if parent == id);
-        match self.messages.requests.iter().find(|(_, request)| is_child(request)) {
-            Some((child, _)) => self.need(child),
-            None => Need::Other("a partition to be marked ready (MPI_Pready)".into()),
-        }
+        _ => Err(Error::Request),
     }
 }

@@ -1,40 +1,56 @@
 //! Collective operations: schedules run over messages of this process.
 //!
 //! A running schedule is a request; its messages are requests with a *parent*, which vanish as they complete
-//! and wake the parent. The parent goes on in the next [`Process::poll_transmit`].
+//! and wake the parent. The parent goes on in the next [`poll_transmit`](crate::Process::poll_transmit).
 //!
 //! One that has failed is not over before its last message is: the user may reuse the buffers when told, and
 //! messages work in them. Receives that nothing has matched and sends that have not left end at once;
 //! announced sends are cancelled; what is being moved is waited for, which its peer, or the loss of it,
 //! brings to an end.
 
-use super::Process;
+mod make_comm;
+mod meet;
+
 use crate::buffer::Buffer;
 use crate::coll::running::{BEGIN, Making, Naming, Running, Span};
-use crate::coll::{self, Schedule, StepId, Transport};
+use crate::coll::{self, Pool, Schedule, StepId, Transport};
+use crate::comm::Communicators;
 use crate::device::Device;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
 use crate::matching::Key;
+use crate::p2p::Messages;
 use crate::request::{Completion, Posted, Request, SendMode, State, Woken};
 use crate::wire::{Envelope, Header};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+pub use meet::OtherLeader;
 
 /// One collective operation of a communicator, reserved before it is started: a persistent one, all of whose
 /// runs have the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectiveId(Tag);
 
-impl Process {
-    /// Memory for schedules, to be given to the functions of [`coll`] that make them.
-    pub fn schedule_pool(&mut self) -> &mut coll::Pool {
-        &mut self.pool
-    }
+/// What collective operations keep besides the requests of those that run.
+#[derive(Default)]
+pub(crate) struct Own {
+    /// Memory of schedules that have ended.
+    pub(crate) pool: Pool,
+    /// Steps that call a function of the user's are left for later.
+    pub(crate) puts_off_user_functions: bool,
+}
 
+/// The collective operations of a process, the making of communicators among them.
+pub struct Collectives<'a> {
+    pub(crate) own: &'a mut Own,
+    pub(crate) comms: &'a mut Communicators,
+    pub(crate) messages: &'a mut Messages,
+}
+
+impl Collectives<'_> {
     /// Runs a schedule made for this communicator. All members start their collective operations in the same
     /// order (MPI-5.0 §6.14). The buffers' contract holds until the request completes.
-    pub fn start_collective<D: Device>(
+    pub fn start<D: Device>(
         &mut self,
         device: &mut D,
         comm: CommId,
@@ -46,12 +62,12 @@ impl Process {
 
     /// Names a persistent collective operation. Members make theirs in the same order and may start them in
     /// any (MPI-5.0 §6.13), so runs are told apart by this name and not by the order of starts.
-    pub fn reserve_collective(&mut self, comm: CommId) -> Result<CollectiveId, Error> {
+    pub fn reserve(&mut self, comm: CommId) -> Result<CollectiveId, Error> {
         Ok(CollectiveId(self.comms.get_mut(comm)?.next_persistent_tag()))
     }
 
-    /// As [`start_collective`](Self::start_collective), for a run of a persistent operation.
-    pub fn start_reserved_collective<D: Device>(
+    /// As [`start`](Self::start), for a run of a persistent operation.
+    pub fn start_reserved<D: Device>(
         &mut self,
         device: &mut D,
         comm: CommId,
@@ -69,7 +85,7 @@ impl Process {
     }
 
     fn span(&self, comm: CommId, tag: Tag) -> Result<Span, Error> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.get(comm)?;
         let context = communicator.context().collective();
         let (group, rank) = (communicator.members().clone(), communicator.number());
         Ok(Span { group, rank, context, tag, naming: Naming::Rank })
@@ -85,7 +101,7 @@ impl Process {
         let id = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         let status = match self.messages.lost_member(&span.group) {
             Some(error) => coll::Status::Failed(error),
-            None => schedule.start(&mut Carrier { process: self, device, span: &span, parent: id }),
+            None => schedule.start(&mut Carrier { messages: self.messages, device, span: &span, parent: id }),
         };
         let running = Box::new(Running { schedule, span, making, failure: None });
         match self.settle_collective(id, status, running) {
@@ -116,7 +132,7 @@ impl Process {
             return None;
         }
         let Running { schedule, making, failure, .. } = *running;
-        self.pool.recycle(schedule);
+        self.own.pool.recycle(schedule);
         let result = match making {
             Some(making) => self.finish_making(making, failure),
             None => failure.map_or(Ok(None), Err),
@@ -137,62 +153,35 @@ impl Process {
         }
     }
 
-    /// Goes on with the schedules whose messages have ended. Whether there was anything to do.
-    pub(super) fn advance_woken<D: Device>(&mut self, device: &mut D) -> bool {
-        let mut worked = false;
-        let mut put_off = Vec::new();
-        while let Some(woken) = self.messages.woken.pop_front() {
-            let Woken { parent, step, completion } = woken;
-            if parent == crate::rma::PARENT {
-                worked = true;
-                self.on_woken_window(device, step, &completion);
-                continue;
-            }
-            let Some(request) = self.messages.requests.get_mut(parent) else { continue };
-            let running = match &request.state {
-                State::Collective(running) => running,
-                State::Partitioned(_) => {
-                    worked = true;
-                    self.wake_partitioned(woken);
-                    continue;
-                }
-                _ => continue,
-            };
-            if self.puts_off_user_functions && running.schedule.calls_user_function() {
-                put_off.push(woken);
-                continue;
-            }
-            worked = true;
-            let State::Collective(mut running) = core::mem::replace(&mut request.state, State::Elsewhere)
-            else {
-                unreachable!("just looked")
-            };
-            if step != BEGIN {
-                running.schedule.complete(step, completion.into());
-            }
-            let Running { schedule, span, failure, .. } = &mut *running;
-            let status = match *failure {
-                Some(error) => coll::Status::Failed(error),
-                None => schedule.advance(&mut Carrier { process: self, device, span, parent }),
-            };
-            if let Some(completion) = self.settle_collective(parent, status, running) {
-                self.messages.complete(parent, completion);
-            }
+    /// A message of a running schedule has ended: goes on with it. Gives the report back if it is to wait.
+    pub(crate) fn on_woken<D: Device>(&mut self, device: &mut D, woken: Woken) -> Option<Woken> {
+        let Woken { parent, step, completion } = woken;
+        let request = self.messages.requests.get_mut(parent)?;
+        let State::Collective(running) = &request.state else { return None };
+        if self.own.puts_off_user_functions && running.schedule.calls_user_function() {
+            return Some(woken);
         }
-        self.messages.woken.extend(put_off);
-        worked
-    }
-
-    /// From now on leaves steps that call a function of the user's where they are, or no longer: for a thread
-    /// that is not the user's.
-    pub fn put_off_user_functions(&mut self, are_put_off: bool) {
-        self.puts_off_user_functions = are_put_off;
+        let State::Collective(mut running) = core::mem::replace(&mut request.state, State::Elsewhere) else {
+            unreachable!("just looked")
+        };
+        if step != BEGIN {
+            running.schedule.complete(step, completion.into());
+        }
+        let Running { schedule, span, failure, .. } = &mut *running;
+        let status = match *failure {
+            Some(error) => coll::Status::Failed(error),
+            None => schedule.advance(&mut Carrier { messages: self.messages, device, span, parent }),
+        };
+        if let Some(completion) = self.settle_collective(parent, status, running) {
+            self.messages.complete(parent, completion);
+        }
+        None
     }
 
     /// Ends the collective operations that `peer` is a member of, also those that exchange nothing with it
     /// here: other members, which do, give up, and their messages would be waited for without end.
     #[cold]
-    pub(super) fn fail_collectives(&mut self, peer: ProcessId, error: Error) {
+    pub(crate) fn fail(&mut self, peer: ProcessId, error: Error) {
         let concerned: Vec<RequestId> = self
             .messages
             .requests
@@ -230,7 +219,7 @@ impl Process {
 
 /// Sends and receives for a schedule.
 struct Carrier<'a, D> {
-    process: &'a mut Process,
+    messages: &'a mut Messages,
     device: &'a mut D,
     span: &'a Span,
     parent: RequestId,
@@ -242,7 +231,7 @@ impl<D: Device> Carrier<'_, D> {
             Posted::Done(Completion { error: None, .. }) => Ok(coll::Posted::Done),
             Posted::Done(Completion { error: Some(error), .. }) => Err(error),
             Posted::Pending(id) => {
-                let request = self.process.messages.requests.get_mut(id).expect("just made");
+                let request = self.messages.requests.get_mut(id).expect("just made");
                 debug_assert!(
                     !matches!(request.state, State::Complete(_)),
                     "data moves in poll_transmit only"
@@ -259,7 +248,7 @@ impl<D: Device> Transport for Carrier<'_, D> {
         let (_, source) = self.span.name_of(self.span.rank)?;
         let envelope = Envelope { context: self.span.context, source, tag: self.span.tag };
         let (peer, _) = self.span.name_of(to)?;
-        let posted = self.process.messages.send_message(
+        let posted = self.messages.send_message(
             self.device,
             peer,
             envelope,
@@ -273,7 +262,7 @@ impl<D: Device> Transport for Carrier<'_, D> {
     fn irecv(&mut self, from: Rank, buffer: Buffer, step: StepId) -> Result<coll::Posted, Error> {
         let (peer, source) = self.span.name_of(from)?;
         let key = Key::new(self.span.context, Source::Rank(source), TagSelector::Tag(self.span.tag));
-        let posted = self.process.messages.receive_message(key, Some(peer), buffer.into())?;
+        let posted = self.messages.receive_message(key, Some(peer), buffer.into())?;
         self.adopt(posted, step)
     }
 }

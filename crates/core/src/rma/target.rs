@@ -1,6 +1,9 @@
 //! Windows: what others do to those of this process, without a call of its user.
 
-use super::super::Process;
+use super::{
+    self as rma, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Hold, Operand, PARENT, TODO, Todo, What,
+    WindowId, Windows,
+};
 use crate::buffer::{Payload, Piece, payload_len};
 use crate::coll::StepId;
 use crate::data::Data;
@@ -13,10 +16,6 @@ use crate::matching::Key;
 use crate::op::Operation;
 use crate::p2p::{Arrival, Body};
 use crate::request::{Completion, Posted, Request, State, Woken};
-use crate::rma::{
-    self, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Hold, Operand, PARENT, TODO, Todo, What,
-    WindowId,
-};
 use crate::wire::{Envelope, Keys};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,7 +23,7 @@ use alloc::vec::Vec;
 const MALFORMED: Blame = Blame("a message of a window that is no correct one");
 
 /// What has arrived.
-impl Process {
+impl Windows<'_> {
     /// The window whose active message a message is, and its sender's rank there. `None`: it is an ordinary
     /// message, or it waits behind a long active message.
     #[inline]
@@ -43,7 +42,7 @@ impl Process {
 
     /// Takes a short active message. `false`: it is none, and is to be kept as any unexpected message.
     #[inline]
-    pub(in crate::process) fn take_active(
+    pub(crate) fn take_active(
         &mut self,
         index: LinkIndex,
         envelope: &Envelope,
@@ -65,7 +64,7 @@ impl Process {
     }
 
     /// Takes an announced active message. `false`: it is none.
-    pub(in crate::process) fn take_long_active(
+    pub(crate) fn take_long_active(
         &mut self,
         index: LinkIndex,
         envelope: &Envelope,
@@ -136,7 +135,7 @@ impl Process {
         if let Some(peer) = peer
             && let Some(index) = self.messages.links.index_of(peer)
         {
-            self.fail_link(index, Error::PeerMisbehaved { peer, what });
+            self.rma.blamed.push_back((index, what));
         }
     }
 
@@ -259,7 +258,7 @@ impl Process {
 }
 
 /// Synchronization.
-impl Process {
+impl Windows<'_> {
     fn on_control(&mut self, at: u32, rank: Rank, message: ActiveMessage) -> Result<(), Blame> {
         let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
         let mut granted = Vec::new();
@@ -348,7 +347,7 @@ impl Process {
 
     /// A process is lost: what waits for it ends, and its locks are free.
     #[cold]
-    pub(in crate::process) fn fail_windows(&mut self, lost: ProcessId, error: Error) {
+    pub(crate) fn fail(&mut self, lost: ProcessId, error: Error) {
         for (at, rank) in self.rma.with_member(lost) {
             let Some(window) = self.rma.windows[at as usize].as_mut() else { continue };
             let mut granted = Vec::new();
@@ -374,13 +373,13 @@ impl Process {
 }
 
 /// What waits for the device.
-impl Process {
+impl Windows<'_> {
     pub(super) fn push_todo(&mut self, todo: Todo) {
         self.rma.todo.push_back(todo);
         self.wake();
     }
 
-    /// Has [`Process::poll_transmit`] look at what is to be done.
+    /// Has `poll_transmit` look at what is to be done.
     fn wake(&mut self) {
         if !self.rma.is_woken {
             self.rma.is_woken = true;
@@ -393,7 +392,7 @@ impl Process {
     }
 
     /// A message of a window is over, or something is to be done.
-    pub(in crate::process) fn on_woken_window<D: Device>(
+    pub(crate) fn on_woken<D: Device>(
         &mut self,
         device: &mut D,
         StepId(step): StepId,

@@ -2,7 +2,7 @@
 //! broadcast in the new group, or for a split one allgather of (color, key, context) in the old. Those of an
 //! inter-communicator go among the members of both groups. How one is made of two groups: `meet.rs`.
 
-use super::Process;
+use super::Collectives;
 use crate::buffer::Scratch;
 use crate::coll;
 use crate::coll::running::{How, Making, Naming, Running, Span};
@@ -22,12 +22,12 @@ const SPLIT_BYTES: usize = 4 + 4 + CONTEXT_BYTES;
 /// Color of a process that wants no communicator; users' colors are below.
 const NO_COLOR: u32 = u32::MAX;
 
-impl Process {
+impl Collectives<'_> {
     /// A communicator with the same members and a context of its own (`MPI_Comm_idup`). It may be used once
     /// the request has completed.
     pub fn icomm_dup<D: Device>(&mut self, device: &mut D, comm: CommId) -> Result<(CommId, Posted), Error> {
         let span = self.next_span(comm)?;
-        let unnamed = self.comm(comm)?.clone();
+        let unnamed = self.comms.get(comm)?.clone();
         self.make_named(device, span, unnamed)
     }
 
@@ -41,8 +41,8 @@ impl Process {
         comm: CommId,
         group: &Group,
     ) -> Result<Option<(CommId, Posted)>, Error> {
-        if self.comm(comm)?.is_inter() {
-            check_subset(group, self.comm(comm)?.group())?;
+        if self.comms.get(comm)?.is_inter() {
+            check_subset(group, self.comms.get(comm)?.group())?;
             let rank = group.rank_of(self.messages.me);
             let (color, key) = (rank.map(|_| 0), rank.unwrap_or_default() as i32);
             return self.icomm_split(device, comm, color, key).map(Some);
@@ -60,7 +60,7 @@ impl Process {
         group: &Group,
         tag: Tag,
     ) -> Result<Option<(CommId, Posted)>, Error> {
-        let communicator = self.comm(comm)?;
+        let communicator = self.comms.get(comm)?;
         if communicator.is_inter() {
             return Err(Error::Comm);
         }
@@ -116,7 +116,7 @@ impl Process {
         }
         let context = coll::Context { rank: span.rank, size: span.group.size() };
         let choice = unsegmented(coll::Algorithm::Binomial);
-        let schedule = coll::bcast(&mut self.pool, context, buffer, 0, choice)?;
+        let schedule = coll::bcast(&mut self.own.pool, context, buffer, 0, choice)?;
         let how = How::Named(unnamed);
         let into = self.comms.reserve();
         let posted = self.start_schedule(device, schedule, span, Some(Making { into, how, memory }));
@@ -133,7 +133,7 @@ impl Process {
         color: Option<u32>,
         key: i32,
     ) -> Result<(CommId, Posted), Error> {
-        let how = How::Split { parent: self.comm(comm)?.clone(), color };
+        let how = How::Split { parent: self.comms.get(comm)?.clone(), color };
         self.make_of_all(device, comm, how, (color.unwrap_or(NO_COLOR), key))
     }
 
@@ -146,7 +146,7 @@ impl Process {
         comm: CommId,
         is_high: bool,
     ) -> Result<(CommId, Posted), Error> {
-        let parent = self.comm(comm)?.clone();
+        let parent = self.comms.get(comm)?.clone();
         if !parent.is_inter() {
             return Err(Error::Comm);
         }
@@ -175,22 +175,10 @@ impl Process {
         let context = coll::Context { rank: span.rank, size };
         let choice = unsegmented(coll::Algorithm::Bruck);
         let blocks = coll::Blocks::Uniform(all);
-        let schedule = coll::allgather(&mut self.pool, context, None, blocks, choice)?;
+        let schedule = coll::allgather(&mut self.own.pool, context, None, blocks, choice)?;
         let into = self.comms.reserve();
         let posted = self.start_schedule(device, schedule, span, Some(Making { into, how, memory }));
         Ok((into, posted))
-    }
-
-    /// Gives a communicator up. Messages under way on it still arrive.
-    pub fn free_comm(&mut self, comm: CommId) -> Result<(), Error> {
-        let context = self.comm(comm)?.context();
-        if comm == CommId::WORLD || comm == CommId::SELF {
-            return Err(Error::Comm);
-        }
-        self.messages.gaps.set(context, None);
-        self.messages.buffered.forget_comm(comm);
-        self.comms.fill(comm, None);
-        Ok(())
     }
 
     /// The schedule of a making is over: what comes next, if it goes on.
@@ -239,20 +227,6 @@ impl Process {
         self.messages.gaps.settle_early(into, made.as_ref().map(Communicator::context));
         self.comms.fill(into, made);
         result
-    }
-
-    /// Adds a communicator whose members have agreed on it.
-    #[cfg(test)]
-    pub(crate) fn add_comm(&mut self, comm: Communicator) -> CommId {
-        let id = self.comms.reserve();
-        self.comms.fill(id, Some(comm));
-        id
-    }
-
-    /// The context of the next communicator that this process names as its rank 0: for what has to be in
-    /// place before the others learn of it.
-    pub fn next_context(&self) -> ContextId {
-        self.comms.next_context()
     }
 }
 
