@@ -49,7 +49,7 @@ pub use config::TrunkConfig;
 pub use health::Health;
 pub(crate) use intake::{Carrying, Front, Received, UnitsReceived};
 pub use stripe::Policy;
-pub(crate) use units::{Pick, Rest, Run, Units, explain};
+pub(crate) use units::{Part, Pick, Rest, Run, Units, explain};
 
 use crate::buffer::{NO_PAYLOAD, Payload};
 use crate::data::Data;

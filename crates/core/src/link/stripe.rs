@@ -24,6 +24,13 @@ pub enum Policy {
     Adaptive,
 }
 
+impl Policy {
+    /// Whether each rail carries its share itself, however long it takes.
+    pub(crate) fn fixes_shares(self) -> bool {
+        self != Policy::Adaptive
+    }
+}
+
 /// How long one packet of data may keep a rail busy at most: whatever else has to go by it waits so long.
 const PACKET_TIME: Duration = Duration::from_us(400);
 /// So many more packets are to follow on each rail of several: packets become shorter towards the end, and all rails end together.
@@ -150,23 +157,22 @@ fn finish_without(views: &[View], without: Rail, rest_bytes: u64) -> u128 {
     (queue * 1_000_000_000_000).checked_div(rate).map_or(u128::MAX, |ps| u128::from(latency) + ps)
 }
 
-/// Each rail's share of a message under *even* or *weighted*; nothing under *adaptive*, which decides piece by piece.
-pub fn shares(policy: Policy, views: &[View], total_bytes: u64, unit_bytes: u64) -> Vec<(Rail, u64)> {
+/// Each rail's part of a message of `units`, in order: where the rail begins. Under *adaptive* all are
+/// alike, whatever was measured. So a rail comes to the same memory with each message of a buffer, and a
+/// program can place each part near its rail; how much of it the rail really carries is decided piece by
+/// piece.
+pub fn shares(policy: Policy, views: &[View], units: u32) -> Vec<(Rail, u32)> {
     let weight = |view: &View| match policy {
         Policy::Weighted => view.said_bytes_per_s.max(1),
-        _ => 1,
+        Policy::Even | Policy::Adaptive => 1,
     };
-    if policy == Policy::Adaptive {
-        return Vec::new();
-    }
     let up = || views.iter().filter(|view| view.up);
     let sum: u128 = up().map(|view| u128::from(weight(view))).sum();
-    let units = u128::from(total_bytes.div_ceil(unit_bytes));
-    let (mut upto, mut given) = (0u128, 0u128);
+    let (mut upto, mut given) = (0u128, 0u32);
     up().map(|view| {
         upto += u128::from(weight(view));
-        let end = (units * upto).div_ceil(sum);
-        let share = (end - given) as u64 * unit_bytes;
+        let end = (u128::from(units) * upto).div_ceil(sum) as u32;
+        let share = end - given;
         given = end;
         (view.rail, share)
     })
@@ -340,15 +346,14 @@ mod tests {
     #[test]
     fn shares_are_even_or_by_weight_and_cover_the_message() {
         let views = [view(0, 2000), view(1, 500)];
-        let total = 1_000_000;
-        for (policy, want) in [(Policy::Even, 50), (Policy::Weighted, 80)] {
-            let shares = shares(policy, &views, total, 1000);
-            assert_eq!(shares.iter().map(|share| share.1).sum::<u64>(), total);
-            assert_eq!(shares[0].1 * 100 / total, want);
+        for (policy, want) in [(Policy::Even, 50), (Policy::Adaptive, 50), (Policy::Weighted, 80)] {
+            let shares = shares(policy, &views, 1_000);
+            assert_eq!(shares.iter().map(|share| share.1).sum::<u32>(), 1_000);
+            assert_eq!(shares[0].1 / 10, want);
         }
-        assert_eq!(shares(Policy::Adaptive, &views, total, 1000), vec![]);
-        let odd = shares(Policy::Even, &[view(0, 1), view(1, 1), view(2, 1)], 7 * 64, 64);
-        assert_eq!(odd.iter().map(|share| share.1).sum::<u64>(), 7 * 64);
+        let odd = shares(Policy::Even, &[view(0, 1), view(1, 1), view(2, 1)], 7);
+        assert_eq!(odd.iter().map(|share| share.1).sum::<u32>(), 7);
+        assert_eq!(shares(Policy::Even, &[], 7), vec![]);
     }
 
     #[test]

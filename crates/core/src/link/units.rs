@@ -8,12 +8,19 @@ use crate::ids::{Rail, RequestId, TransferId};
 use crate::time::Instant;
 use crate::wire::Header;
 use crate::wire::trunk::FRAGMENT_HEADER_BYTES;
+use alloc::vec;
 use alloc::vec::Vec;
 
 /// Into how many puts a rail's part of a message is cut, so that the policy can choose again between.
 const PUTS_A_RAIL: u64 = 8;
+/// So many more puts are to follow on each rail: they become shorter towards the end, and all rails end
+/// together.
+const PUTS_TO_FOLLOW: u64 = 4;
 /// The shortest put worth its cost, in bytes.
 const PUT_BYTES_MIN: u64 = 64 << 10;
+/// Bytes of a unit at most where several rails put: no packet has to hold it, and the shortest message that
+/// goes by rendezvous is still to be divided among the rails.
+const PUT_UNIT_BYTES_MAX: u32 = 4 << 10;
 /// Length of a [`Header::Data`] header in bytes.
 const DATA_HEADER_BYTES: usize = 24;
 
@@ -43,13 +50,21 @@ pub(crate) struct Units {
     pub(crate) run: Run,
 }
 
+/// Neighbouring units that one rail begins with, from the front. Others take from the end when theirs are
+/// all sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    pub(crate) rail: Rail,
+    /// What is still to be sent of it.
+    pub(crate) rest: Run,
+}
+
 /// What a transfer has still to send: what decides where its next units go.
 #[derive(Clone, Copy)]
 pub(crate) struct Rest<'a> {
-    /// What each rail has still to carry of its share; empty if units are given out one by one.
-    pub(crate) shares: &'a [(Rail, u64)],
+    /// What each rail has still to carry of its part. Only where the policy fixes that; else empty.
+    pub(crate) fixed: &'a [Part],
     pub(crate) total_bytes: u64,
-    pub(crate) unsent_bytes: u64,
     pub(crate) unit_bytes: u32,
     /// Whether they are put.
     pub(crate) are_put: bool,
@@ -57,7 +72,8 @@ pub(crate) struct Rest<'a> {
 
 impl Rest<'_> {
     fn share_of(&self, rail: Rail) -> Option<u64> {
-        self.shares.iter().find(|share| share.0 == rail).map(|share| share.1)
+        let part = self.fixed.iter().find(|part| part.rail == rail)?;
+        Some(u64::from(part.rest.count) * u64::from(self.unit_bytes))
     }
 }
 
@@ -83,16 +99,26 @@ impl Link {
     pub(crate) fn unit_bytes(&self, may_put: bool) -> u32 {
         match self.trunk {
             None if may_put => self.unit_bytes.min(self.put_bytes_max),
+            Some(_) if may_put => self.unit_bytes.min(PUT_UNIT_BYTES_MAX),
             _ => self.unit_bytes,
         }
     }
 
-    /// Each rail's share of a message; nothing if the policy decides unit by unit.
-    pub(crate) fn shares(&mut self, total_bytes: u64) -> Vec<(Rail, u64)> {
-        let unit = self.unit_bytes;
-        let Some(trunk) = &mut self.trunk else { return Vec::new() };
+    /// The part of a message that each rail begins with, and whether it carries all of that itself. Nothing
+    /// while no rail works.
+    pub(crate) fn parts(&mut self, units: u32) -> (Vec<Part>, bool) {
+        let Some(trunk) = &mut self.trunk else {
+            return (vec![Part { rail: self.rail, rest: Run { first: 0, count: units } }], false);
+        };
         let policy = trunk.policy();
-        stripe::shares(policy, trunk.views(), total_bytes, unit.into())
+        let shares = stripe::shares(policy, trunk.views(), units);
+        let mut first = 0;
+        let part = |(rail, count)| {
+            let rest = Run { first, count };
+            first += count;
+            Part { rail, rest }
+        };
+        (shares.into_iter().map(part).collect(), policy.fixes_shares())
     }
 
     /// The bytes that a transfer has still to send were `before`, and are `after`.
@@ -131,16 +157,22 @@ impl Link {
         true
     }
 
-    /// How many units the next packet to a rail carries.
-    pub(crate) fn packet_units(&self, rail: Rail, capabilities: &RailCapabilities, rest: &Rest<'_>) -> u64 {
+    /// How many units the next packet to a rail carries, of so many neighbouring ones.
+    pub(crate) fn packet_units(
+        &self,
+        rail: Rail,
+        capabilities: &RailCapabilities,
+        rest: &Rest<'_>,
+        neighbours: u32,
+    ) -> u64 {
         let Some(trunk) = &self.trunk else { return 1 };
         let unit = u64::from(rest.unit_bytes);
         let units = |packet_bytes: usize| packet_bytes.saturating_sub(FRAGMENT_HEADER_BYTES) as u64 / unit;
         let rooms = [capabilities.packet_bytes_max, capabilities.long_packet_bytes_max].map(units);
         let bytes = rest.share_of(rail).unwrap_or(trunk.backlog_bytes);
         let most = stripe::packet_units(trunk.current_views(), rail, unit, rooms, bytes);
-        // Packets of like length, and no short one at the message's end.
-        let left = (rest.unsent_bytes / unit).max(1);
+        // Packets of like length, and no short one at the end.
+        let left = u64::from(neighbours.max(1));
         left.div_ceil(left.div_ceil(most))
     }
 
@@ -150,7 +182,7 @@ impl Link {
         let Some(trunk) = &self.trunk else { return (most / unit).max(1) };
         let bytes = match rest.share_of(rail) {
             Some(left) if left > 0 => left,
-            _ => put_bytes(rest.total_bytes, trunk.current_views()),
+            _ => put_bytes(rest.total_bytes, trunk.backlog_bytes, trunk.current_views()),
         };
         (bytes.min(most) / unit).max(1)
     }
@@ -232,9 +264,11 @@ impl Links {
     }
 }
 
-/// What one put takes of a message that is given out put by put.
-fn put_bytes(total_bytes: u64, views: &[View]) -> u64 {
-    (total_bytes / (views.len() as u64 * PUTS_A_RAIL)).max(PUT_BYTES_MIN)
+/// What one put takes of a message that is given out put by put, when `backlog_bytes` of all transfers are
+/// still to be sent.
+fn put_bytes(total_bytes: u64, backlog_bytes: u64, views: &[View]) -> u64 {
+    let rails = views.len().max(1) as u64;
+    (total_bytes / (rails * PUTS_A_RAIL)).min(backlog_bytes / (rails * PUTS_TO_FOLLOW)).max(PUT_BYTES_MIN)
 }
 
 /// The rail for the next units, when `backlog_bytes` of all transfers are still to be sent.
@@ -244,7 +278,7 @@ fn pick(rest: &Rest<'_>, views: &[View], backlog_bytes: u64) -> Option<Rail> {
     let mut shared = views.iter().filter(with_share).peekable();
     if shared.peek().is_none() {
         return if rest.are_put {
-            stripe::choose_put(views, put_bytes(rest.total_bytes, views), backlog_bytes)
+            stripe::choose_put(views, put_bytes(rest.total_bytes, backlog_bytes, views), backlog_bytes)
         } else {
             stripe::choose(views, unit, backlog_bytes)
         };

@@ -108,7 +108,8 @@ impl Transfers {
             return Ok(());
         }
         let link = links.get_mut(transfer.link);
-        let spread = Spread::new(length, link.unit_bytes(!keys.is_empty()), keys, link.shares(length));
+        let unit_bytes = link.unit_bytes(!keys.is_empty());
+        let spread = Spread::new(length, unit_bytes, keys, |units| link.parts(units));
         let spread = spread.ok_or(Blame("CTS for more units than can be counted"))?;
         link.unsent_changed(0, spread.unsent_bytes());
         transfer.work = Work::Send(spread);
@@ -151,15 +152,16 @@ impl Transfers {
         let link = links.get_mut(transfer.link);
         let Work::Send(spread) = &mut transfer.work else { return Given::All };
         let before = spread.unsent_bytes();
-        let next = spread.next(1);
+        let has_next = spread.has_next();
         link.unsent_changed(before, spread.unsent_bytes());
-        let Some(next) = next else { return Given::All };
+        if !has_next {
+            return Given::All;
+        }
         link.look();
         loop {
             let rest = Rest {
-                shares: &spread.shares,
+                fixed: spread.fixed(),
                 total_bytes: spread.total,
-                unsent_bytes: spread.unsent_bytes(),
                 unit_bytes: spread.unit_bytes,
                 are_put: !spread.is_again() && !spread.keys.is_empty(),
             };
@@ -174,9 +176,10 @@ impl Transfers {
             let key = if spread.is_again() { None } else { spread.keys.get(rail) };
             let most = match key {
                 Some(_) => link.put_units(rail, capabilities, &rest),
-                None => link.packet_units(rail, capabilities, &rest),
+                None => link.packet_units(rail, capabilities, &rest, spread.neighbours(rail)),
             };
-            let run = spread.next(u32::try_from(most).unwrap_or(u32::MAX)).unwrap_or(next);
+            let most = u32::try_from(most).unwrap_or(u32::MAX);
+            let Some(run) = spread.next(rail, most) else { return Given::All };
             let units = Units { transfer: id, receiver: transfer.other, unit_bytes: spread.unit_bytes, run };
             if let Some(key) = key {
                 return self.put(device, links, (rail, key), units);
@@ -190,7 +193,7 @@ impl Transfers {
             match sent {
                 Ok(pieces) => {
                     let settles_later = link.settles_later();
-                    self.note_sent(links, id, (rail, length), run);
+                    self.note_sent(links, id, run);
                     if !settles_later {
                         self.on_settled(device, links, id, run);
                     }
@@ -203,11 +206,10 @@ impl Transfers {
     }
 
     /// Takes units off what is to be sent.
-    fn note_sent(&mut self, links: &mut Links, id: TransferId, (rail, bytes): (Rail, u64), run: Run) {
+    fn note_sent(&mut self, links: &mut Links, id: TransferId, run: Run) {
         let Some(transfer) = self.transfers.get_mut(id) else { return };
         let Work::Send(spread) = &mut transfer.work else { return };
         let before = spread.unsent_bytes();
-        spread.take_share(rail, bytes);
         spread.sent(run);
         links.get_mut(transfer.link).unsent_changed(before, spread.unsent_bytes());
     }
@@ -254,7 +256,7 @@ impl Transfers {
             Ok(Submitted::Done | Submitted::Pending) => {}
         }
         links.get_mut(link).begin_operation(rail, length, now);
-        self.note_sent(links, id, (rail, length), units.run);
+        self.note_sent(links, id, units.run);
         if put == Ok(Submitted::Done) {
             self.on_operation_end(device, links, Token(token.to_bits()), true);
         }

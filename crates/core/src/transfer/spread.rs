@@ -1,7 +1,7 @@
 //! A message's data on its way over several rails, counted in units: what is still to be sent, and what has come.
 
 use crate::ids::Rail;
-use crate::link::{Carrying, Run, UnitsReceived};
+use crate::link::{Carrying, Part, Run, UnitsReceived};
 use crate::wire::Keys;
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -44,15 +44,14 @@ pub(crate) struct Spread {
     pub(crate) unit_bytes: u32,
     /// Where rails may put.
     pub(crate) keys: Keys,
-    /// What each rail has still to carry of its share; empty if pieces are given out one by one.
-    pub(crate) shares: Vec<(Rail, u64)>,
+    /// Units never sent, by the rail that begins with them; together the whole message at first.
+    parts: Vec<Part>,
+    /// Whether each rail carries its part itself.
+    are_fixed: bool,
     /// Whether it has waited for room before.
     pub(crate) waited: bool,
     /// Whether units have been put.
     pub(crate) has_put: bool,
-    count: u32,
-    /// The first unit never sent.
-    fresh: u32,
     /// Lost.
     again: VecDeque<Run>,
     come: Units,
@@ -63,17 +62,26 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Of `total` bytes, at least one. `None`: too many units.
-    pub(crate) fn new(total: u64, unit_bytes: u32, keys: Keys, shares: Vec<(Rail, u64)>) -> Option<Self> {
+    pub(crate) fn new(
+        total: u64,
+        unit_bytes: u32,
+        keys: Keys,
+        divide: impl FnOnce(u32) -> (Vec<Part>, bool),
+    ) -> Option<Self> {
         let count = unit_count(total, unit_bytes)?;
+        let (mut parts, are_fixed) = divide(count);
+        if parts.is_empty() {
+            // Any rail takes from it, when one works again.
+            parts.push(Part { rail: Rail(0), rest: Run { first: 0, count } });
+        }
         Some(Self {
             total,
             unit_bytes,
             keys,
-            shares,
+            parts,
+            are_fixed,
             waited: false,
             has_put: false,
-            count,
-            fresh: 0,
             again: VecDeque::new(),
             come: Units::new(count),
             left: count,
@@ -81,11 +89,9 @@ impl Spread {
         })
     }
 
-    /// A rail takes so many bytes of its share.
-    pub(crate) fn take_share(&mut self, rail: Rail, bytes: u64) {
-        for share in self.shares.iter_mut().filter(|share| share.0 == rail) {
-            share.1 = share.1.saturating_sub(bytes);
-        }
+    /// What each rail has still to carry itself; nothing where pieces are given out one by one.
+    pub(crate) fn fixed(&self) -> &[Part] {
+        if self.are_fixed { &self.parts } else { &[] }
     }
 
     /// Bytes still to be sent (the last unit counted whole).
@@ -93,8 +99,8 @@ impl Spread {
         u64::from(self.unsent) * u64::from(self.unit_bytes)
     }
 
-    /// The next units to send, at most so many; [`sent`](Self::sent) takes them off.
-    pub(crate) fn next(&mut self, count_max: u32) -> Option<Run> {
+    /// Whether there are units to send.
+    pub(crate) fn has_next(&mut self) -> bool {
         while let Some(run) = self.again.front_mut() {
             if run.count == 0 {
                 self.again.pop_front();
@@ -102,11 +108,34 @@ impl Spread {
                 *run = Run { first: run.first + 1, count: run.count - 1 };
                 self.unsent -= 1;
             } else {
-                return Some(Run { first: run.first, count: run.count.min(count_max) });
+                return true;
             }
         }
-        let count = (self.count - self.fresh).min(count_max);
-        (count > 0).then_some(Run { first: self.fresh, count })
+        self.unsent > 0
+    }
+
+    /// The part from which a rail takes: its own, or the end of the longest.
+    fn part_for(&self, rail: Rail) -> Option<&Part> {
+        let left = || self.parts.iter().filter(|part| part.rest.count > 0);
+        left().find(|part| part.rail == rail).or_else(|| left().max_by_key(|part| part.rest.count))
+    }
+
+    /// How many neighbouring units [`next`](Self::next) has for a rail.
+    pub(crate) fn neighbours(&self, rail: Rail) -> u32 {
+        let run = self.again.front().copied().or_else(|| Some(self.part_for(rail)?.rest));
+        run.map_or(0, |run| run.count)
+    }
+
+    /// The next units for a rail to send, at most so many, after [`has_next`](Self::has_next);
+    /// [`sent`](Self::sent) takes them off.
+    pub(crate) fn next(&self, rail: Rail, count_max: u32) -> Option<Run> {
+        if let Some(run) = self.again.front() {
+            return Some(Run { first: run.first, count: run.count.min(count_max) });
+        }
+        let Part { rail: owner, rest } = *self.part_for(rail)?;
+        let count = rest.count.min(count_max);
+        let first = if owner == rail { rest.first } else { rest.first + rest.count - count };
+        Some(Run { first, count })
     }
 
     /// Whether the units that [`next`](Self::next) gives were sent before. The receiver may have them, and its receive may
@@ -118,12 +147,17 @@ impl Spread {
     /// The units that [`next`](Self::next) gave have been sent.
     pub(crate) fn sent(&mut self, run: Run) {
         self.unsent -= run.count;
-        match self.again.front_mut() {
-            Some(front) if front.first == run.first => {
-                *front = Run { first: front.first + run.count, count: front.count - run.count };
-            }
-            _ => self.fresh += run.count,
+        if let Some(front) = self.again.front_mut() {
+            *front = Run { first: front.first + run.count, count: front.count - run.count };
+            return;
         }
+        let contains = |part: &&mut Part| run.first.wrapping_sub(part.rest.first) < part.rest.count;
+        let part =
+            self.parts.iter_mut().find(contains).expect("what is sent for the first time is of a part");
+        if run.first == part.rest.first {
+            part.rest.first += run.count;
+        }
+        part.rest.count -= run.count;
     }
 
     /// The receiver has them. Whether it has all now.
@@ -236,6 +270,29 @@ mod tests {
         UnitsReceived { receiver, first, unit_bytes, carrying, unit_bytes_min: 100 }
     }
 
+    /// Alike parts for rails 0, 1, …
+    fn divide(count: u32, rails: u8) -> (Vec<Part>, bool) {
+        let bound = |rail: u8| count * u32::from(rail) / u32::from(rails);
+        let rest = |rail| Run { first: bound(rail), count: bound(rail + 1) - bound(rail) };
+        ((0..rails).map(|rail| Part { rail: Rail(rail), rest: rest(rail) }).collect(), false)
+    }
+
+    #[test]
+    fn each_rail_begins_with_its_part_and_takes_ends_after() {
+        let mut spread = Spread::new(12, 1, Keys::default(), |count| divide(count, 3)).unwrap();
+        let mut take = |rail, count_max| {
+            assert!(spread.has_next());
+            let run = spread.next(Rail(rail), count_max).unwrap();
+            spread.sent(run);
+            (run.first, run.count)
+        };
+        assert_eq!([take(0, 1), take(1, 2), take(2, 1)], [(0, 1), (4, 2), (8, 1)]);
+        assert_eq!(take(1, 5), (6, 2), "the end of its own part");
+        assert_eq!(take(1, 2), (10, 2), "the end of the longest rest");
+        assert_eq!([take(2, 9), take(2, 2), take(0, 9)], [(9, 1), (2, 2), (1, 1)]);
+        assert!(!spread.has_next());
+    }
+
     #[test]
     fn a_peer_that_lies_about_units_is_found_out() {
         let bad = |first, unit, bytes| {
@@ -254,17 +311,19 @@ mod tests {
     proptest! {
         #[test]
         fn everything_comes_whatever_is_lost_or_doubled(
-            total in 1..5_000u64, unit in 1..700u32, steps in proptest::collection::vec((0..4u32, 1..4u32), 0..200),
+            total in 1..5_000u64, unit in 1..700u32, rails in 0..4u8,
+            steps in proptest::collection::vec((0..4u32, 1..4u32, 0..5u8), 0..200),
         ) {
-            let mut spread = Spread::new(total, unit, Keys::default(), vec![]).unwrap();
+            let mut spread = Spread::new(total, unit, Keys::default(), |count| divide(count, rails)).unwrap();
             let mut gather = Gather::new(total);
             let (mut under_way, mut done) = (VecDeque::new(), false);
             let mut steps = steps.into_iter();
             let mut received = vec![0u32; total as usize];
             while !done {
                 // When the random steps are over everything goes through.
-                let (what, count) = steps.next().unwrap_or((4, 2));
-                if let Some(run) = spread.next(count) {
+                let (what, count, rail) = steps.next().unwrap_or((4, 2, 1));
+                if spread.has_next() {
+                    let run = spread.next(Rail(rail), count).expect("there is something to send");
                     spread.sent(run);
                     under_way.push_back(run);
                 }
@@ -289,7 +348,7 @@ mod tests {
             }
             prop_assert!(received.iter().all(|count| *count > 0));
             prop_assert_eq!(gather.left, 0);
-            while spread.next(1).is_some() { prop_assert!(false, "something left to send"); }
+            prop_assert!(!spread.has_next(), "something left to send");
             prop_assert_eq!(spread.unsent_bytes(), 0);
         }
     }

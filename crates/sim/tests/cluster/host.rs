@@ -205,18 +205,53 @@ fn run(cluster: &mut Cluster, bytes: u64, count: u32) -> ClusterReport {
     report
 }
 
-/// GB/s of the trunking paper's benchmark over these NICs, with the sender's and receiver's memory in these
-/// nodes.
-fn trunked(nics: &[u16], sender: &[u16], receiver: &[u16]) -> f64 {
+/// The NICs used, the nodes of the sender's and the receiver's memory, and how data are spread.
+#[derive(Clone, Copy)]
+struct Trunk<'a> {
+    nics: &'a [u16],
+    sender: &'a [u16],
+    receiver: &'a [u16],
+    policy: Policy,
+}
+
+/// All four links of the trunking paper, with each part of both memories near its link.
+const ALL_NEAR: Trunk<'_> =
+    Trunk { nics: &[0, 1, 2, 3], sender: &[0, 0, 1, 1], receiver: &[0, 0, 1, 1], policy: Policy::Even };
+
+/// GB/s of the trunking paper's benchmark with messages of `bytes`.
+fn trunked_with(trunk: Trunk<'_>, bytes: u64) -> f64 {
     let text = include_str!("../../../../machines/yampii-openib.toml");
     let machine = Machine::parse("yampii-openib.toml", text).unwrap_or_else(|error| panic!("{error}"));
-    let nic_use = NicUse::Only(nics.iter().map(|nic| 1 << nic).sum());
-    let memory_nodes = vec![sender.to_vec(), receiver.to_vec()];
-    let change = |config| Config { policy: Policy::Even, memory_nodes, nic_use, ..config };
-    let mut cluster = cluster(&machine, change);
-    let bytes = 16 << 20;
+    let nic_use = NicUse::Only(trunk.nics.iter().map(|nic| 1 << nic).sum());
+    let (memory_nodes, policy) = (vec![trunk.sender.to_vec(), trunk.receiver.to_vec()], trunk.policy);
+    let mut cluster = cluster(&machine, |config| Config { policy, memory_nodes, nic_use, ..config });
     let small_ps = run(&mut cluster, 4, 10).elapsed_ps as f64 / 20.0;
     bytes as f64 / (run(&mut cluster, bytes, 2).elapsed_ps as f64 / 2.0 - small_ps) * 1e3
+}
+
+fn trunked(nics: &[u16], sender: &[u16], receiver: &[u16]) -> f64 {
+    trunked_with(Trunk { nics, sender, receiver, policy: Policy::Even }, 16 << 20)
+}
+
+#[test]
+fn the_shortest_rendezvous_message_is_divided_among_rails() {
+    let bytes = 32 << 10;
+    let one = Trunk { nics: &[0], sender: &[0], receiver: &[0], ..ALL_NEAR };
+    let (one, four) = (trunked_with(one, bytes), trunked_with(ALL_NEAR, bytes));
+    assert!(four > 1.2 * one, "{four} over four links, {one} over one");
+}
+
+#[test]
+fn adaptive_striping_begins_where_even_striping_does() {
+    let bytes = 16 << 20;
+    let (even, adaptive) =
+        (trunked_with(ALL_NEAR, bytes), trunked_with(Trunk { policy: Policy::Adaptive, ..ALL_NEAR }, bytes));
+    assert!(adaptive > 0.95 * even, "{adaptive} adaptive, {even} even");
+    // One part far from its link: the others take from its end, and even shares wait for it.
+    let one_far = Trunk { receiver: &[0, 0, 1, 0], ..ALL_NEAR };
+    let (even, adaptive) =
+        (trunked_with(one_far, bytes), trunked_with(Trunk { policy: Policy::Adaptive, ..one_far }, bytes));
+    assert!(adaptive > 1.1 * even, "{adaptive} adaptive, {even} even");
 }
 
 #[test]
