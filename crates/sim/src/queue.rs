@@ -106,8 +106,8 @@ impl Queue {
     fn insert(&mut self, event: Event) {
         let slice = event.time_ps >> self.slice_bits;
         if slice <= self.slice {
-            let later = self.current.iter().rposition(|other| other.key() > event.key());
-            self.current.insert(later.map_or(0, |index| index + 1), event);
+            let later_count = self.current.partition_point(|other| other.key() > event.key());
+            self.current.insert(later_count, event);
         } else if slice - self.slice < self.lists.len() as u64 {
             self.put_in_list(slice, event);
         } else {

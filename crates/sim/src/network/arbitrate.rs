@@ -15,14 +15,8 @@ use super::{
 use crate::queue::Class;
 use crate::slab::NONE;
 
-/// When a lane will have room for a packet.
-#[derive(Clone, Copy)]
-enum Room {
-    Now,
-    At(u64),
-    /// Not before a packet leaves it that has not yet begun to.
-    Unknown,
-}
+/// Looks of a slice that are prepared at once, rounded up to a power of two.
+pub(super) const AHEAD_COUNT: usize = 16;
 
 /// A search for the lane whose turn it is.
 struct Look {
@@ -66,37 +60,34 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Reads what the next looks of the slice will need, so that it is in the first-level cache by then. They
-    /// are independent of each other, so their cache misses can be on their way together. In stages, each of
-    /// which finds what the one before has fetched: the port; the lane whose turn it probably is; its first
-    /// packet and the lane ahead of it; the port that it will want there.
+    /// Reads what the next looks of the slice will need, so that it is in the first-level cache by then.
+    /// They are independent of each other, so their cache misses can be on their way together. In stages,
+    /// each of which finds what the one before has fetched: the port; the lane whose turn it probably is;
+    /// its first packet and the lane ahead of it; the port that it will want there. What a stage finds is
+    /// kept for the next.
     #[inline(always)]
-    fn touch_ahead(&self) {
+    fn touch_ahead(&mut self) {
         const STAGE: usize = 3;
+        const _: () = assert!(3 * STAGE < AHEAD_COUNT && AHEAD_COUNT.is_power_of_two());
         let open = self.wheel.open_ports();
         let Some(last) = open.len().checked_sub(1 + 3 * STAGE) else { return };
-        let vc_count = u32::from(self.config.vc_count);
-        let lane_of = |port: u32| {
-            let state = &self.ports[port as usize];
-            let turn = u32::from(state.turn);
-            let index = (state.requests.rotate_right(turn).trailing_zeros() + turn) & 63;
-            self.lanes.get((state.first * vc_count + index) as usize)
-        };
+        let kept = |stage: usize| (last + stage * STAGE) % AHEAD_COUNT;
         std::hint::black_box(self.ports[open[last] as usize].requests);
-        if let Some(lane) = lane_of(open[last + STAGE]) {
+        let state = &self.ports[open[last + STAGE] as usize];
+        let turn = u32::from(state.turn);
+        let index = (state.requests.rotate_right(turn).trailing_zeros() + turn) & 63;
+        let lane_id = state.first * u32::from(self.config.vc_count) + index;
+        self.lanes_ahead[kept(1)] = lane_id;
+        if let Some(lane) = self.lanes.get(lane_id as usize) {
             std::hint::black_box(lane.head);
         }
-        if let Some(lane) = lane_of(open[last + 2 * STAGE])
+        if let Some(lane) = self.lanes.get(self.lanes_ahead[kept(2)] as usize)
             && let Some(target) = self.lanes.get(lane.head_target as usize)
             && let Some(packet) = self.packets.get(lane.head)
         {
-            std::hint::black_box((target.first, packet.port));
+            self.ports_ahead[kept(2)] = target.first + u32::from(packet.port);
         }
-        if let Some(lane) = lane_of(open[last + 3 * STAGE])
-            && let Some(target) = self.lanes.get(lane.head_target as usize)
-            && let Some(packet) = self.packets.get(lane.head)
-            && let Some(port) = self.ports.get((target.first + u32::from(packet.port)) as usize)
-        {
+        if let Some(port) = self.ports.get(self.ports_ahead[kept(3)] as usize) {
             std::hint::black_box(port.free_ps);
         }
     }
@@ -200,10 +191,12 @@ impl<P: Probe> Network<P> {
         if target == look.full && bytes >= look.full_bytes {
             return false;
         }
-        match self.room(target, bytes, look.now_ps) {
-            Room::Now => return true,
-            Room::At(time_ps) => look.next_ps = look.next_ps.min(time_ps),
-            Room::Unknown => self.lanes[target as usize].flags |= STARVED,
+        if self.has_room(target, bytes, look.now_ps) {
+            return true;
+        }
+        match self.room_later(target, bytes) {
+            Some(time_ps) => look.next_ps = look.next_ps.min(time_ps),
+            None => self.lanes[target as usize].flags |= STARVED,
         }
         (look.full, look.full_bytes) = (target, bytes);
         false
@@ -225,26 +218,23 @@ impl<P: Probe> Network<P> {
         (self.requests(port, word), 1 << (index % 64))
     }
 
-    /// Whether `target` has room for a packet.
-    #[inline]
-    fn room(&mut self, target: u32, bytes: u32, now_ps: u64) -> Room {
+    /// Whether `target` has room for a packet now.
+    #[inline(always)]
+    fn has_room(&mut self, target: u32, bytes: u32, now_ps: u64) -> bool {
         let lane = &mut self.lanes[target as usize];
         if lane.return_ps <= now_ps {
             lane.credit_bytes += lane.return_bytes;
             lane.return_ps = u64::MAX;
             if lane.returns_head != NONE {
                 self.collect_credits(target, now_ps);
+                return self.lanes[target as usize].credit_bytes >= bytes;
             }
         }
-        if self.lanes[target as usize].credit_bytes >= bytes {
-            Room::Now
-        } else {
-            self.room_later(target, bytes)
-        }
+        lane.credit_bytes >= bytes
     }
 
     /// Adds the credits that are back by now, the first of which has been taken.
-    #[inline]
+    #[inline(never)]
     fn collect_credits(&mut self, lane_id: u32, now_ps: u64) {
         let lane = &mut self.lanes[lane_id as usize];
         while lane.returns_head != NONE {
@@ -260,39 +250,40 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// When there will be room where there is none.
+    /// When there will be room where there is none. `None`: not before a packet leaves the lane that has
+    /// not yet begun to.
     #[inline(never)]
-    fn room_later(&self, target: u32, bytes: u32) -> Room {
+    fn room_later(&self, target: u32, bytes: u32) -> Option<u64> {
         let lane = &self.lanes[target as usize];
         if lane.return_ps == u64::MAX {
-            return Room::Unknown;
+            return None;
         }
         let mut promised = lane.credit_bytes + lane.return_bytes;
         if promised >= bytes {
-            return Room::At(lane.return_ps);
+            return Some(lane.return_ps);
         }
         let mut at = lane.returns_head;
         while at != NONE {
             let Return { time_ps, bytes: returned, next } = self.returns[at];
             promised += returned;
             if promised >= bytes {
-                return Room::At(time_ps);
+                return Some(time_ps);
             }
             at = next;
         }
-        Room::Unknown
+        None
     }
 
-    /// As `room` for a NIC: `None` if there is room now, else the time to look again, if that is known.
+    /// As `has_room` for a NIC: `None` if there is room now, else the time to look again, if that is known.
     pub(super) fn room_for_injection(&mut self, target: u32, bytes: u32) -> Option<u64> {
-        match self.room(target, bytes, self.now_ps) {
-            Room::Now => None,
-            Room::At(time_ps) => Some(time_ps),
-            Room::Unknown => {
-                self.lanes[target as usize].flags |= STARVED;
-                Some(u64::MAX)
-            }
+        if self.has_room(target, bytes, self.now_ps) {
+            return None;
         }
+        let later = self.room_later(target, bytes);
+        if later.is_none() {
+            self.lanes[target as usize].flags |= STARVED;
+        }
+        Some(later.unwrap_or(u64::MAX))
     }
 
     /// Sends the first packet of a lane over `port`.
@@ -317,11 +308,16 @@ impl<P: Probe> Network<P> {
         if let Some(free_ps) = self.input_free_ps.get_mut((lane.first + u32::from(lane.port)) as usize) {
             *free_ps = done_ps;
         }
-        let (word, bit) = self.request_of(port, index);
-        *word &= !bit;
+        if self.more_words == 0 {
+            self.ports[port as usize].requests &= !(1 << (index % 64));
+        } else {
+            let (word, bit) = self.request_of(port, index);
+            *word &= !bit;
+        }
         if packet.next != NONE {
             // It may want the same port again.
-            self.promote_head(lane_id);
+            let next = self.packets[packet.next];
+            self.promote_head(lane_id, &next);
         }
         self.return_credit(lane_id, packet.bytes, done_ps);
         // A lane that wants this port and is not ready by then costs a look in vain, which is rare and
@@ -341,9 +337,9 @@ impl<P: Probe> Network<P> {
 
     /// Makes the first packet of a lane's queue ask for its port.
     #[inline(always)]
-    fn promote_head(&mut self, lane_id: u32) {
+    fn promote_head(&mut self, lane_id: u32, head: &Packet) {
         let lane = &mut self.lanes[lane_id as usize];
-        let Packet { ready_ps, bytes, port, vc, .. } = self.packets[lane.head];
+        let Packet { ready_ps, bytes, port, vc, .. } = *head;
         let out_port = lane.first + u32::from(port);
         let out = &mut self.ports[out_port as usize];
         lane.ready_ps = lane.ready_ps.max(ready_ps);
@@ -351,9 +347,18 @@ impl<P: Probe> Network<P> {
         lane.head_target =
             if vc == EJECT { NONE } else { out.far * u32::from(self.config.vc_count) + u32::from(vc) };
         let (index, time_ps) = (lane.index, lane.ready_ps.max(out.free_ps));
-        let (word, bit) = self.request_of(out_port, index);
-        *word |= bit;
-        self.wake(out_port, time_ps);
+        if self.more_words > 0 {
+            let (word, bit) = self.request_of(out_port, index);
+            *word |= bit;
+            self.wake(out_port, time_ps);
+            return;
+        }
+        out.requests |= 1 << (index % 64);
+        // As `wake` does: routers' ports only are asked for.
+        if time_ps < out.wake_ps {
+            out.wake_ps = time_ps;
+            self.wheel.push(time_ps, out_port);
+        }
     }
 
     /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the
@@ -417,7 +422,8 @@ impl<P: Probe> Network<P> {
         let before = std::mem::replace(&mut lane.tail, handle);
         if lane.head == NONE {
             lane.head = handle;
-            self.promote_head(target);
+            let head = *record;
+            self.promote_head(target, &head);
         } else {
             self.packets[before].next = handle;
         }

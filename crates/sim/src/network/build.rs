@@ -71,6 +71,8 @@ impl<P: Probe> Network<P> {
             first_nic_port,
             ethernet,
             switch_firsts: firsts,
+            lanes_ahead: [NONE; super::arbitrate::AHEAD_COUNT],
+            ports_ahead: [NONE; super::arbitrate::AHEAD_COUNT],
             injected_ps: Vec::new(),
             more_requests: vec![0; ports.len() * more_words],
             more_words,

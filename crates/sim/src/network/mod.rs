@@ -416,6 +416,9 @@ pub struct Network<P: Probe = NoProbe> {
     lanes: Vec<LaneState>,
     returns: Slab<Return>,
     packets: Slab<Packet>,
+    /// Found for the next looks by [`Network::touch_ahead`]: lanes and, behind them, ports.
+    lanes_ahead: [u32; arbitrate::AHEAD_COUNT],
+    ports_ahead: [u32; arbitrate::AHEAD_COUNT],
     /// When each packet left its NIC: apart, because only its arrival asks.
     injected_ps: Vec<u64>,
     messages: Slab<MessageState>,
