@@ -10,15 +10,17 @@ use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use ayatori_fabric::description::Machine;
 use ayatori_sim::simulation::{Options, Outcome, parse_bytes};
 use toml::{Table, Value};
 
-use crate::sweep::{Control, Point, run_point};
+use crate::share::{Claim, Done, Share};
+use crate::sweep::{Control, Point, each, run_point};
 
 /// A combination of values.
 #[derive(Debug, Clone)]
@@ -217,57 +219,135 @@ pub struct Summary {
     pub kept_count: usize,
     /// Points of the sweep.
     pub point_count: usize,
-    /// Points that failed, and why.
+    /// Points that failed, and why. If shared, those that this process knows of.
     pub failures: Vec<String>,
+    /// Whether the results were written by this process, and not by another that shares the sweep.
+    pub has_written: bool,
 }
 
-/// Runs what is missing of a grid on so many threads and writes the results to `out`. With `fresh` what is
-/// there is discarded.
+/// How a sweep is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct How {
+    /// Simulations at a time in this process.
+    pub threads_count: usize,
+    /// Discard what is there.
+    pub fresh: bool,
+    /// Other processes run the same sweep now.
+    pub is_shared: bool,
+}
+
+/// Runs what is missing of a grid on so many threads and writes the results to `out`. If shared, each point
+/// is run by one of the processes, and all of them return when all points are done.
 ///
 /// # Errors
 /// A file that cannot be read or written. Results that another machine or program made are not mixed with:
 /// they are refused.
-pub fn run(
-    grid: &Grid,
-    out: &Path,
-    (threads_count, fresh): (usize, bool),
-    control: &Control,
-) -> anyhow::Result<Summary> {
-    let known = if fresh { BTreeMap::new() } else { known(grid, out)? };
-    let missing: Vec<&Entry> = grid.entries.iter().filter(|entry| !known.contains_key(&entry.key)).collect();
+pub fn run(grid: &Grid, out: &Path, how: How, control: &Control) -> anyhow::Result<Summary> {
+    ensure!(!(how.fresh && how.is_shared), "processes that share a sweep cannot discard its results");
+    // Before results are read: whoever completes them makes this folder unusable afterwards.
+    let place = || format!("cannot share {}", out.display());
+    if how.fresh {
+        Share::discard(out, &grid.origin).with_context(place)?;
+    }
+    // What a job has left that was ended is gone on with, also by one process.
+    let is_shared = how.is_shared || Share::is_begun(out, &grid.origin);
+    let share = is_shared.then(|| Share::join(out, &grid.origin)).transpose().with_context(place)?;
+    let known = if how.fresh { BTreeMap::new() } else { known(grid, out)? };
+    let is_missing = |index: &usize| !known.contains_key(&grid.entries[*index].key);
+    let missing: Vec<usize> = (0..grid.entries.len()).filter(is_missing).collect();
     let kept_count = grid.entries.len() - missing.len();
     control.done_count.store(kept_count, Ordering::Relaxed);
-    // What is there is written again: a line that was cut off is gone then.
-    write(grid, out, &known)?;
-    let file = OpenOptions::new().append(true).open(out);
-    let file = Mutex::new(file.with_context(|| format!("cannot write {}", out.display()))?);
-    let (next, found, failures) = (AtomicUsize::new(0), Mutex::new(known), Mutex::new(Vec::new()));
-    let work = || -> anyhow::Result<()> {
-        while !control.stop.load(Ordering::Relaxed) {
-            let Some(entry) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(()) };
-            match run_point(&entry.point, &control.stop) {
-                Ok(run) => {
-                    let result = result_of(&run.outcome);
-                    lock(&file).write_all(format!("{},{result}\n", entry.key).as_bytes())?;
-                    lock(&found).insert(entry.key.clone(), result);
-                }
-                Err(error) => {
-                    lock(&failures).push(format!("{}: {:#}", entry.key, anyhow::Error::from(error)))
-                }
-            }
-            control.done_count.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
+    let sweep = Sweep { grid, out, missing, found: Mutex::new(known), failures: Mutex::new(Vec::new()) };
+    let has_written = match share {
+        Some(share) => sweep.run_shared(&share, how.threads_count, control).with_context(place)?,
+        None => sweep.run_alone(how.threads_count, control).map(|()| true)?,
     };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads_count.max(1)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("a simulation does not panic"))
-    })?;
-    write(grid, out, &lock(&found))?;
-    let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut failures = sweep.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
     failures.sort_unstable();
-    Ok(Summary { kept_count, point_count: grid.entries.len(), failures })
+    Ok(Summary { kept_count, point_count: grid.entries.len(), failures, has_written })
 }
+
+/// A sweep that runs.
+struct Sweep<'a> {
+    grid: &'a Grid,
+    out: &'a Path,
+    /// Entries to be run.
+    missing: Vec<usize>,
+    /// Results by key.
+    found: Mutex<BTreeMap<String, String>>,
+    failures: Mutex<Vec<String>>,
+}
+
+impl Sweep<'_> {
+    fn run_point(&self, entry: &Entry, control: &Control) -> Done {
+        match run_point(&entry.point, &control.stop) {
+            Ok(run) => Done::Result(result_of(&run.outcome)),
+            Err(error) => Done::Failure(format!("{:#}", anyhow::Error::from(error))),
+        }
+    }
+
+    fn note(&self, entry: &Entry, done: Done, control: &Control) {
+        match done {
+            Done::Result(result) => drop(lock(&self.found).insert(entry.key.clone(), result)),
+            Done::Failure(why) => lock(&self.failures).push(format!("{}: {why}", entry.key)),
+        }
+        control.done_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn run_alone(&self, threads_count: usize, control: &Control) -> anyhow::Result<()> {
+        // What is there is written again: a line that was cut off is gone then.
+        write(self.grid, self.out, &lock(&self.found))?;
+        let file = OpenOptions::new().append(true).open(self.out);
+        let file = Mutex::new(file.with_context(|| format!("cannot write {}", self.out.display()))?);
+        each(self.missing.len(), threads_count, control, |index| {
+            let entry = &self.grid.entries[self.missing[index]];
+            let done = self.run_point(entry, control);
+            if let Done::Result(result) = &done {
+                lock(&file).write_all(format!("{},{result}\n", entry.key).as_bytes())?;
+            }
+            self.note(entry, done, control);
+            anyhow::Ok(())
+        })?;
+        write(self.grid, self.out, &lock(&self.found))
+    }
+
+    /// Whether this process has written the results.
+    fn run_shared(&self, share: &Share, threads_count: usize, control: &Control) -> anyhow::Result<bool> {
+        let mut left = self.missing.clone();
+        loop {
+            let (taken, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+            each(left.len(), threads_count, control, |index| {
+                let entry = &self.grid.entries[left[index]];
+                match share.claim(left[index])? {
+                    Claim::Mine(claimed) => {
+                        let done = self.run_point(entry, control);
+                        // A simulation that was told to stop has not failed.
+                        if !control.stop.load(Ordering::Relaxed) {
+                            claimed.finish(&done)?;
+                            self.note(entry, done, control);
+                        }
+                    }
+                    Claim::Done(done) => self.note(entry, done, control),
+                    Claim::Taken => lock(&taken).push(left[index]),
+                    Claim::Over => is_over.store(true, Ordering::Relaxed),
+                }
+                anyhow::Ok(())
+            })?;
+            left = taken.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if control.stop.load(Ordering::Relaxed) || is_over.into_inner() {
+                return Ok(false);
+            }
+            if left.is_empty() {
+                return share.finish(|| write(self.grid, self.out, &lock(&self.found)));
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// After so long a process without a point of its own looks whether others have finished theirs, or were
+/// lost.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -332,6 +412,8 @@ mod tests {
                         = \"h\"\n\
                         per_switch = 1\n";
 
+    const ALONE: How = How { threads_count: 1, fresh: false, is_shared: false };
+
     fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("ring.toml"), RING).unwrap();
@@ -341,7 +423,8 @@ mod tests {
     fn sweep(folder: &Path, threads_count: usize) -> (Summary, String) {
         let grid = Grid::parse(TEXT, folder).unwrap();
         let out = folder.join("out.csv");
-        let summary = run(&grid, &out, (threads_count, false), &Control::default()).unwrap();
+        let how = How { threads_count, fresh: false, is_shared: false };
+        let summary = run(&grid, &out, how, &Control::default()).unwrap();
         (summary, std::fs::read_to_string(out).unwrap())
     }
 
@@ -352,6 +435,42 @@ mod tests {
         assert_eq!((summary.point_count, summary.kept_count, summary.failures.len()), (16, 0, 0));
         assert_eq!(text.lines().count(), 18);
         assert_eq!(sweep(four.path(), 4).1, text);
+    }
+
+    #[test]
+    fn processes_that_share_a_sweep_write_what_one_alone_writes() {
+        let (one, shared) = (folder(), folder());
+        let (_, alone) = sweep(one.path(), 1);
+        let grid = Grid::parse(TEXT, shared.path()).unwrap();
+        let out = shared.path().join("out.csv");
+        let how = How { threads_count: 2, is_shared: true, ..ALONE };
+        let summaries: Vec<Summary> = std::thread::scope(|scope| {
+            let process = || run(&grid, &out, how, &Control::default()).unwrap();
+            let processes: Vec<_> = (0..3).map(|_| scope.spawn(process)).collect();
+            processes.into_iter().map(|process| process.join().unwrap()).collect()
+        });
+        assert_eq!(summaries.iter().filter(|summary| summary.has_written).count(), 1);
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), alone);
+        // Nothing is left beside the machine and the results, and another job finds all points done.
+        assert_eq!(std::fs::read_dir(shared.path()).unwrap().count(), 2);
+        let again = run(&grid, &out, how, &Control::default()).unwrap();
+        assert_eq!((again.kept_count, std::fs::read_to_string(&out).unwrap()), (16, alone));
+    }
+
+    #[test]
+    fn what_a_stopped_job_shared_is_kept_by_the_next() {
+        let folder = folder();
+        let grid = Grid::parse(TEXT, folder.path()).unwrap();
+        let out = folder.path().join("out.csv");
+        let share = Share::join(&out, &grid.origin).unwrap();
+        for index in [3, 5] {
+            let Claim::Mine(claimed) = share.claim(index).unwrap() else { panic!("nobody else is there") };
+            claimed.finish(&Done::Result(format!("kept {index}"))).unwrap();
+        }
+        assert!(run(&grid, &out, ALONE, &Control::default()).unwrap().has_written);
+        let text = std::fs::read_to_string(out).unwrap();
+        assert_eq!([3, 5].map(|index| text.contains(&format!(",kept {index}\n"))), [true; 2]);
+        assert_eq!(text.lines().count(), 18);
     }
 
     #[test]
@@ -371,7 +490,7 @@ mod tests {
         std::fs::write(folder.path().join("ring.toml"), RING.replace("rate_gbps = 10", "rate_gbps = 5"))
             .unwrap();
         let grid = Grid::parse(TEXT, folder.path()).unwrap();
-        let error = run(&grid, &folder.path().join("out.csv"), (1, false), &Control::default()).unwrap_err();
+        let error = run(&grid, &folder.path().join("out.csv"), ALONE, &Control::default()).unwrap_err();
         assert!(format!("{error:#}").contains("--fresh"), "{error:#}");
     }
 

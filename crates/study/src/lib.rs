@@ -1,7 +1,8 @@
 //! Experiments of papers, run again: what to run, what the paper found, and a report that compares.
 //!
-//! **Owns** one module a paper: the grid of cases, the experiment that runs one, the store of finished runs, the findings
-//! with their computed verdicts, the page and its figures. [`sweep`] runs many simulations on all cores.
+//! **Owns** one module a paper: the grid of cases, the experiment that runs one, the store of finished
+//! runs, the findings with their computed verdicts, the page and its figures. [`sweep`] runs many
+//! simulations on all cores, [`grid`] those of a sweep's file, also by several processes together.
 //!
 //! **Does not own** the planner (`ayatori-fabric`) and the simulator (`ayatori-sim`), which it only calls. It prints
 //! nothing and draws no progress bar: the command does. Where a machine file has a parameter fitted to a
@@ -28,6 +29,7 @@ pub mod comet;
 pub mod grid;
 pub mod pacing;
 pub mod report;
+mod share;
 pub mod sweep;
 pub mod trunking;
 pub mod vlan;

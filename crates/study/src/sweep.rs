@@ -1,5 +1,6 @@
 //! Many simulations on all cores: the same outcomes in the same order at every number of threads.
 
+use std::convert::Infallible;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,33 +58,54 @@ pub fn run_point(point: &Point, stop: &Arc<AtomicBool>) -> Result<Run, Simulatio
     Ok(Run { outcome, notes: simulation.notes().to_vec(), wall_s })
 }
 
+/// Calls `work` with each number below `count`, the first first, on so many threads; with none any more
+/// when the sweep is stopped or a call has failed.
+///
+/// # Errors
+/// The first error of a call.
+///
+/// # Panics
+/// If a call does.
+pub(crate) fn each<E: Send>(
+    count: usize,
+    threads_count: usize,
+    control: &Control,
+    work: impl Fn(usize) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let thread = || {
+        while !control.stop.load(Ordering::Relaxed) && !failed.load(Ordering::Relaxed) {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                break;
+            }
+            work(index).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let threads_count = threads_count.clamp(1, count.max(1));
+        let threads: Vec<_> = (0..threads_count).map(|_| scope.spawn(thread)).collect();
+        let join =
+            |thread: thread::ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|p| resume_unwind(p));
+        threads.into_iter().map(join).fold(Ok(()), Result::and)
+    })
+}
+
 /// Runs all points on so many threads, the first points first. What had not begun when the sweep was
 /// stopped is [`ClusterError::Stopped`].
 ///
 /// # Panics
 /// If a simulation does.
 pub fn run(points: &[Point], threads_count: usize, control: &Control) -> Vec<Result<Run, SimulationError>> {
-    let next = AtomicUsize::new(0);
     let mut results: Vec<Option<Result<Run, SimulationError>>> = Vec::new();
     results.resize_with(points.len(), || None);
     let results = Mutex::new(results);
-    let work = || {
-        while !control.stop.load(Ordering::Relaxed) {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(point) = points.get(index) else { return };
-            let result = run_point(point, &control.stop);
-            results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
-            control.done_count.fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    thread::scope(|scope| {
-        let threads_count = threads_count.clamp(1, points.len().max(1));
-        let workers: Vec<_> = (0..threads_count).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            if let Err(panic) = worker.join() {
-                resume_unwind(panic);
-            }
-        }
+    let Ok(()) = each::<Infallible>(points.len(), threads_count, control, |index| {
+        let result = run_point(&points[index], &control.stop);
+        results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
+        control.done_count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     });
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.into_iter().map(|result| result.unwrap_or(Err(ClusterError::Stopped.into()))).collect()

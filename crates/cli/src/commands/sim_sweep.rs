@@ -1,7 +1,8 @@
 //! `ayatori sim sweep`: all combinations of machines, workloads and options, on all cores.
 
 use crate::exit::{Exit, FAILURE};
-use ayatori_study::grid::{self, Grid};
+use ayatori_launch::environment::Launch;
+use ayatori_study::grid::{self, Grid, How};
 use ayatori_study::sweep::Control;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write as _;
@@ -11,8 +12,9 @@ use std::time::Duration;
 
 /// Simulates all combinations that a file lists.
 ///
-/// Results are a CSV file, written as points end: the same command goes on where it was stopped. They are the
-/// same, in the same order, whatever the number of cores.
+/// Results are a CSV file, written as points end: the same command goes on where it was stopped. They are
+/// the same, in the same order, whatever the number of cores. As a job of several ranks (`mpiexec -n 8
+/// ayatori sim sweep FILE`) the ranks share the points, over a file system that all hosts see.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A file:
@@ -28,24 +30,39 @@ pub(super) struct Args {
     /// The results [default: the file's name with .csv]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Simulations at a time; as many as there are cores if not given
+    /// Simulations at a time in each process; as many as there are cores if not given, one in a rank of a job
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Discard results that are there
     #[arg(long)]
     fresh: bool,
+    /// Other processes, started by hand, run the same sweep now: share its points with them
+    #[arg(long, conflicts_with = "fresh")]
+    share: bool,
+}
+
+/// Whether a launcher has started this process as one of several, or may have.
+fn is_rank() -> bool {
+    match Launch::detect() {
+        Launch::Singleton => false,
+        Launch::Pmi1(pmi) => pmi.size != Some(1),
+        // Alone, it shares with nobody, which is right, too.
+        Launch::Pmix(_) | Launch::Unusable { .. } => true,
+    }
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     let grid = Grid::load(&args.file)?;
     let out = args.out.clone().unwrap_or_else(|| args.file.with_extension("csv"));
-    let core_count = || std::thread::available_parallelism().map_or(1, usize::from);
+    let is_rank = is_rank();
+    let core_count = || if is_rank { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let threads_count = args.jobs.map_or_else(core_count, usize::from);
+    let how = How { threads_count, fresh: args.fresh, is_shared: is_rank || args.share };
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len}, {elapsed}, {eta} left")?;
     let bar = ProgressBar::new(grid.entries.len() as u64).with_style(style);
     let control = Control::default();
     let summary = std::thread::scope(|scope| {
-        let sweep = scope.spawn(|| grid::run(&grid, &out, (threads_count, args.fresh), &control));
+        let sweep = scope.spawn(|| grid::run(&grid, &out, how, &control));
         while !sweep.is_finished() {
             bar.set_position(control.done_count.load(Ordering::Relaxed) as u64);
             std::thread::park_timeout(Duration::from_millis(100));
@@ -54,6 +71,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
     });
     bar.finish_and_clear();
     let summary = summary?;
+    // Of processes that share a sweep one tells.
+    if !summary.has_written {
+        return Ok(Exit::Success);
+    }
     for failure in &summary.failures {
         eprintln!("failed: {failure}");
     }

@@ -273,3 +273,36 @@ fn the_benchmark_gives_a_table_and_json() {
     let (code, _, err) = sim(&["bench", "--part", "0"]);
     assert!(code == Some(2) && err.contains("--part 0: from 0.01 to 10"), "{err}");
 }
+
+/// A sweep's file and what it needs, in a folder.
+fn sweep_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let fx10 = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/fx10.toml");
+    std::fs::copy(fx10, folder.path().join("fx10.toml")).unwrap();
+    let sweep = "machine = \"fx10.toml\"\nworkload = [\"barrier\", \"alltoall\", \"nothing\"]\nnodes = 4\n\
+                 bytes = [\"1K\", \"2K\", \"4K\"]\nseed = [1, 2]\n";
+    std::fs::write(folder.path().join("sweep.toml"), sweep).unwrap();
+    folder
+}
+
+#[test]
+fn ranks_of_a_job_share_a_sweep_and_one_tells() {
+    let program = env!("CARGO_BIN_EXE_ayatori");
+    let sweep = |words: &[&str]| {
+        let folder = sweep_folder();
+        let words: Vec<&str> = words.iter().copied().chain(["sim", "sweep", "sweep.toml"]).collect();
+        let output = Command::new(program).args(words).current_dir(folder.path()).output().unwrap();
+        let results = std::fs::read_to_string(folder.path().join("sweep.csv")).unwrap();
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        (output, results, left)
+    };
+    let (alone, expected, _) = sweep(&[]);
+    let (shared, results, left) = sweep(&["run", "-n", "3", program]);
+    assert_eq!(results, expected);
+    assert_eq!(results.lines().count(), 2 + 12);
+    assert_eq!(left, 3, "only the machine, the sweep and the results are left");
+    let text = String::from_utf8_lossy(&shared.stdout);
+    assert!(text.contains("18 points: 12 run, 0 there before, 6 failed"), "{text}");
+    assert_eq!(text.matches(" points: ").count(), 1, "{text}");
+    assert_eq!((alone.status.code(), shared.status.code()), (Some(1), Some(1)));
+}
