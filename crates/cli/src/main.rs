@@ -51,6 +51,8 @@ enum Command {
     Lab(commands::lab::Args),
     /// Simulate a workload on a machine's network, or worlds with faults, with real processes
     Sim(commands::sim::Args),
+    /// Measure this machine, write its description, and compare predictions with measurements
+    Calibrate(commands::calibrate::Args),
     /// Compute a paper's figures and print them beside the paper's own
     Study(commands::study::Args),
     /// Print the completions of a shell: bash, zsh, fish
@@ -69,6 +71,7 @@ fn dispatch(command: Command) -> anyhow::Result<exit::Exit> {
         Command::Plan(args) => commands::plan::run(args),
         Command::Lab(args) => commands::lab::run(args),
         Command::Sim(args) => commands::sim::run(args),
+        Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Study(args) => commands::study::run(args),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),
         Command::Man(args) => commands::completions::run_man(&args, Cli::command()),

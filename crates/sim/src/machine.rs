@@ -351,6 +351,7 @@ pub fn cluster_config(
     set(&mut config.receive_ps, host.software.receive_ps);
     set(&mut config.copy_bytes_per_s, host.software.copy_bytes_per_s);
     set(&mut config.memory_bytes_per_s, host.memory_bytes_per_s);
+    set(&mut config.memory_latency_ps, host.core_to_core_ps);
     config.software = cluster::Software::of(&host.software, host.cache_bytes.unwrap_or(0));
     config.hardware = Model::of(host, network.payload_max_bytes()).map(Rc::new);
     if let Some(nic) = host.nics.first() {

@@ -23,6 +23,7 @@
 
 pub mod all;
 mod bench;
+pub mod calibrate;
 pub mod cenju3;
 mod chart;
 pub mod comet;

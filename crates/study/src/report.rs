@@ -112,6 +112,21 @@ impl Table {
         let head = head.iter().map(|name| (*name).into()).collect();
         Table { title: title.into(), head, rows: Vec::new() }
     }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let cells = || std::iter::once(&self.head).chain(&self.rows);
+        let width = |column: usize| {
+            cells().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        let mut text = format!("{}\n", self.title);
+        for row in cells() {
+            let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+            let _ = writeln!(text, "  {}", padded.collect::<Vec<_>>().join("  ").trim_end());
+        }
+        text
+    }
 }
 
 /// A study's outcome.
@@ -152,17 +167,7 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.title);
         for table in self.all_tables() {
-            let columns = table.head.len();
-            let cells = || std::iter::once(&table.head).chain(&table.rows);
-            let width = |column: usize| {
-                cells().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-            };
-            let widths: Vec<usize> = (0..columns).map(width).collect();
-            let _ = writeln!(text, "\n{}", table.title);
-            for row in cells() {
-                let padded = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
-                let _ = writeln!(text, "  {}", padded.collect::<Vec<_>>().join("  ").trim_end());
-            }
+            let _ = write!(text, "\n{}", table.text());
         }
         for remark in &self.remarks {
             let _ = writeln!(text, "\n- {remark}");

@@ -1,5 +1,6 @@
 //! The subcommands: one file (or folder) each.
 
+pub(crate) mod calibrate;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod info;

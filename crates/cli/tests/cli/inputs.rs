@@ -62,6 +62,9 @@ const WRONG: &[(&str, i32, &str)] = &[
     ("sim run @ ./noise.toml", 1, "./noise.toml: neither GOAL text"),
     ("sim run @ ping-pong --bytes much", 2, "'much' is no length"),
     ("sim fuzz --frobnicate", 2, "unexpected argument '--frobnicate'"),
+    ("calibrate --ranks 4", 2, "--check"),
+    ("calibrate --check --ranks 1", 2, "1 is not in 2..=1024"),
+    ("sim sweep bad.toml --share --fresh", 2, "cannot be used with"),
     ("sim bench frobnicate", 2, "unexpected argument 'frobnicate'"),
 ];
 

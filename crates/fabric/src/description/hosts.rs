@@ -24,6 +24,8 @@ pub struct HostModel {
     pub memory_bytes_per_s: Option<u64>,
     /// Time of a memory access within a node, ps.
     pub memory_ps: Option<u64>,
+    /// Time for a cache line to reach another core of the host, ps.
+    pub core_to_core_ps: Option<u64>,
     /// Cache in which copies of a core hit, bytes.
     pub cache_bytes: Option<u64>,
     /// One way between two NUMA nodes, ps.
@@ -265,6 +267,7 @@ pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result
         memory_bytes: s.scaled("memory_gib", (1_u64 << 30) as f64, 1e-3, 1e6)?,
         memory_bytes_per_s: per_s("memory_gbytes_per_s")?,
         memory_ps: s.scaled("memory_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
+        core_to_core_ps: s.scaled("core_to_core_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
         cache_bytes: s.scaled("cache_mib", (1_u64 << 20) as f64, 1e-3, 1e6)?,
         numa_hop_ps: s.scaled("numa_hop_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
         numa_link_bytes_per_s: per_s("numa_link_gbytes_per_s")?,

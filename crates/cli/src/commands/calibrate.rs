@@ -1,0 +1,189 @@
+//! `ayatori calibrate`: measures this machine, writes a machine file, and holds its predictions against
+//! measurements.
+//!
+//! The benchmarks are this repository's `bench/*.c`. They are built in as text and compiled with the
+//! library's own `mpicc`, so what is measured is the installed library, as programs use it.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use ayatori_devices::tcp::Interface;
+use ayatori_fabric::description::Machine;
+use ayatori_study::calibrate::{self, Facts, Prediction, Sample};
+
+use crate::exit::Exit;
+
+/// Measures messages between ranks of this host and writes a machine file for `sim run`.
+///
+/// Takes half a minute, a C compiler, and a machine that does nothing else: two ranks are measured, each on
+/// a core of its own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ayatori calibrate --out here.toml
+  ayatori calibrate --check                      # and what the simulator predicts, beside what is measured
+  ayatori sim run here.toml allreduce --nodes 1 --per-host 8")]
+pub(crate) struct Args {
+    /// The machine file to write
+    #[arg(long, value_name = "FILE", default_value = "here.toml")]
+    out: PathBuf,
+    /// Also measure collective operations, and print predictions beside measurements
+    #[arg(long)]
+    check: bool,
+    /// With --check: ranks of the collective operations
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], requires = "check",
+          value_parser = clap::value_parser!(u32).range(2..=1024))]
+    ranks: Vec<u32>,
+    /// Time for a figure, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 60)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    budget: u32,
+}
+
+/// A benchmark's name and source.
+type Source = (&'static str, &'static str);
+
+const HEADER: Source = ("bench.h", include_str!("../../../../bench/bench.h"));
+const PINGPONG: Source = ("pingpong", include_str!("../../../../bench/pingpong.c"));
+const RATE: Source = ("rate", include_str!("../../../../bench/rate.c"));
+const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidth.c"));
+const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
+/// What the simulator has the workloads of.
+const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
+
+/// Predictions are called good within this part of what is measured.
+const GOOD: f64 = 0.15;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let bench = Bench::new(args.budget)?;
+    let facts = facts();
+    let mut samples = Vec::new();
+    for source in [PINGPONG, RATE, BANDWIDTH] {
+        samples.extend(bench.run(source, 2, &[])?);
+    }
+    let fit = calibrate::fit(&samples)?;
+    let text = calibrate::machine_text(&facts, &fit);
+    let file = args.out.display().to_string();
+    let machine = Machine::parse(&file, &text)?;
+    std::fs::write(&args.out, &text).with_context(|| format!("cannot write {file}"))?;
+    let mut stdout = std::io::stdout().lock();
+    if args.check {
+        for &ranks in &args.ranks {
+            samples.extend(bench.run(COLLECTIVES, ranks, &OPERATIONS)?);
+        }
+        let predictions = calibrate::predict(&machine, &samples)?;
+        write!(stdout, "{}", calibrate::table(&predictions).text())?;
+        writeln!(stdout, "\n{}", in_words(&predictions))?;
+    }
+    writeln!(stdout, "Measured: {}.\nThe machine file is {file}", facts.circumstances)?;
+    Ok(Exit::Success)
+}
+
+/// How good predictions are, without those that parameters were fitted to.
+fn in_words(predictions: &[Prediction]) -> String {
+    let real: Vec<f64> = predictions.iter().filter(|p| !p.is_fitted).map(|p| p.error().abs()).collect();
+    let good_count = real.iter().filter(|&&error| error <= GOOD).count();
+    let worst = real.iter().copied().fold(0.0, f64::max);
+    format!(
+        "{good_count} of {} predictions are within {:.0} % (figures that parameters were fitted to not \
+         counted); the worst is off by {:.0} %.",
+        real.len(),
+        100.0 * GOOD,
+        100.0 * worst
+    )
+}
+
+/// Compiled benchmarks, in a folder that is removed with this.
+struct Bench {
+    folder: tempfile::TempDir,
+    compiler: PathBuf,
+    launcher: PathBuf,
+    budget_ms: u32,
+}
+
+impl Bench {
+    fn new(budget_ms: u32) -> anyhow::Result<Bench> {
+        let launcher = std::env::current_exe().context("cannot tell where this program is")?;
+        let beside = launcher.with_file_name("mpicc");
+        // Not installed: the first of the search path, which may be another library's.
+        let compiler = if beside.is_file() { beside } else { "mpicc".into() };
+        let folder = tempfile::tempdir().context("cannot make a folder for the benchmarks")?;
+        write_file(folder.path(), HEADER.0, HEADER.1)?;
+        Ok(Bench { folder, compiler, launcher, budget_ms })
+    }
+
+    fn compile(&self, (name, source): Source) -> anyhow::Result<PathBuf> {
+        let program = self.folder.path().join(name);
+        if program.exists() {
+            return Ok(program);
+        }
+        let file = format!("{name}.c");
+        write_file(self.folder.path(), &file, source)?;
+        let mut compile = Command::new(&self.compiler);
+        compile.arg("-O2").arg(&file).arg("-o").arg(&program).current_dir(self.folder.path());
+        let missing = || {
+            let compiler = self.compiler.display();
+            format!(
+                "cannot compile a benchmark with {compiler}: it needs the installed mpicc and a C compiler"
+            )
+        };
+        let made = compile.output().with_context(missing)?;
+        if !made.status.success() {
+            bail!("{}:\n{}", missing(), String::from_utf8_lossy(&made.stderr));
+        }
+        Ok(program)
+    }
+
+    fn run(&self, source: Source, ranks: u32, arguments: &[&str]) -> anyhow::Result<Vec<Sample>> {
+        let program = self.compile(source)?;
+        let mut run = Command::new(&self.launcher);
+        run.args(["run", "-n", &ranks.to_string()]).arg(&program).args(arguments);
+        run.env("BENCH_BUDGET_MS", self.budget_ms.to_string()).stdin(Stdio::null());
+        let name = source.0;
+        let ended = run.output().with_context(|| format!("cannot run the benchmark {name}"))?;
+        if !ended.status.success() {
+            let said = String::from_utf8_lossy(&ended.stderr);
+            bail!("the benchmark {name} failed with {ranks} ranks ({}):\n{said}", ended.status);
+        }
+        calibrate::samples(&String::from_utf8_lossy(&ended.stdout), ranks)
+            .with_context(|| format!("the benchmark {name} with {ranks} ranks"))
+    }
+}
+
+fn write_file(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What the system says of this host.
+fn facts() -> Facts {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let core_count = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    let name = Some(read("/proc/sys/kernel/hostname")).filter(|name| is_plain(name)).unwrap_or("here".into());
+    let load = read("/proc/loadavg").split_ascii_whitespace().next().unwrap_or("unknown").to_owned();
+    let cache = read("/sys/devices/system/cpu/cpu0/cache/index3/size");
+    let kib = cache.strip_suffix('K').and_then(|kib| kib.parse::<f64>().ok());
+    // Containers have none that leads anywhere, and need not say.
+    let list = Interface::list().unwrap_or_default();
+    let leads_away =
+        |interface: &Interface| interface.is_up && !interface.is_loopback && interface.is_running;
+    let interface = |interface: Interface| calibrate::Interface {
+        name: interface.name,
+        speed_mbit_per_s: interface.speed_mbit_per_s,
+        mtu_bytes: interface.mtu_bytes,
+    };
+    Facts {
+        circumstances: format!("on {name}, {core_count} CPUs, with a load of {load} when it began"),
+        name,
+        core_count,
+        cache_mib: kib.filter(|&kib| kib > 0.0).map(|kib| kib / 1_024.0),
+        interfaces: list.into_iter().filter(leads_away).map(interface).collect(),
+    }
+}
+
+/// Whether a name can stand in a machine file as it is.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c))
+}

@@ -1,0 +1,493 @@
+//! What a machine costs, fitted to what its own benchmarks measured, as a machine file; and what the
+//! simulator predicts with that file beside what was measured.
+//!
+//! The benchmarks are `bench/*.c`, run by two and more ranks of one host; the command runs them, this
+//! module is given what they print. The model of a host without buses has five costs for messages through
+//! shared memory, and each is computed from the figure that shows it most directly ([`fit`]). All other
+//! figures are predictions.
+
+use std::fmt::Write as _;
+use std::ops::RangeInclusive;
+
+use anyhow::{Context as _, ensure};
+use ayatori_core::Error;
+use ayatori_core::coll::Collective;
+use ayatori_fabric::description::Machine;
+use ayatori_sim::cluster::{Cluster, Config, Mpi};
+use ayatori_sim::machine::{Simulated, cluster_config, simulate};
+use ayatori_sim::workloads;
+
+use crate::bench::collective_ps;
+use crate::report::Table;
+
+/// A figure that a benchmark measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The benchmark's name.
+    pub name: String,
+    /// Ranks that took part.
+    pub ranks: u32,
+    /// Length of a message or block, bytes.
+    pub bytes: u64,
+    /// Its value, in the benchmark's unit: µs, GB/s or million messages a second.
+    pub value: f64,
+}
+
+/// The figures that a benchmark run by so many ranks has printed: lines `RESULT name bytes value unit`.
+///
+/// # Errors
+/// A line that is none, a value that is no positive number.
+pub fn samples(text: &str, ranks: u32) -> anyhow::Result<Vec<Sample>> {
+    let sample = |line: &str| -> anyhow::Result<Sample> {
+        let mut words = line.split_ascii_whitespace();
+        let mut word = || words.next().context("a word is missing");
+        let (name, bytes, value, unit) =
+            (word()?.to_owned(), word()?.parse()?, word()?.parse::<f64>()?, word()?);
+        ensure!(["us", "GB/s", "Mmsg/s"].contains(&unit), "the unit {unit} is not known");
+        ensure!(value.is_finite() && value > 0.0, "{value} is no result");
+        Ok(Sample { name, ranks, bytes, value })
+    };
+    let results = text.lines().filter_map(|line| Some((line, line.strip_prefix("RESULT ")?)));
+    results
+        .map(|(line, rest)| sample(rest).with_context(|| format!("in the benchmark's line '{line}'")))
+        .collect()
+}
+
+/// Costs of messages through a host's shared memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fit {
+    /// Software of a sender and of a receiver, each, ns.
+    pub software_ns: f64,
+    /// A cache line from core to core, ns.
+    pub core_to_core_ns: f64,
+    /// Copies of what is in the cache, GB/s.
+    pub hot_copy_gbytes_per_s: f64,
+    /// Copies of what is not, GB/s.
+    pub copy_gbytes_per_s: f64,
+    /// Messages within the host, all together, GB/s.
+    pub memory_gbytes_per_s: f64,
+}
+
+/// Messages that `rate` has under way, and `bandwidth`.
+const RATE_WINDOW: u32 = 64;
+const BANDWIDTH_WINDOW: u32 = 16;
+/// The length of a short message, bytes.
+const SHORT_BYTES: u64 = 8;
+/// Lengths that go in one packet and are copied in and out, bytes: their slope is that of copies.
+const COPIED_BYTES: RangeInclusive<u64> = 1 << 10..=32 << 10;
+/// From here on a message shows the rate at which its bytes move, bytes.
+const LONG_BYTES: u64 = 64 << 10;
+/// No rate of a memory is above, GB/s: what is not seen to limit is taken for this.
+const RATE_MAX_GBYTES_PER_S: f64 = 1_000.0;
+
+/// Samples of two ranks, by length, bytes: what a message takes, ns. A longer message is not quicker, so a
+/// figure above a longer message's was disturbed and gives way to that.
+fn times_ns(samples: &[Sample], name: &str) -> Vec<(u64, f64)> {
+    let of_name = |sample: &&Sample| sample.name == name && sample.ranks == 2;
+    let mut times: Vec<(u64, f64)> =
+        samples.iter().filter(of_name).map(|sample| (sample.bytes, 1e3 * sample.value)).collect();
+    times.sort_unstable_by_key(|time| time.0);
+    let mut least_ns = f64::INFINITY;
+    for (_, ns) in times.iter_mut().rev() {
+        least_ns = least_ns.min(*ns);
+        *ns = least_ns;
+    }
+    times
+}
+
+/// The median of the slopes between all pairs (H. Theil, 1950; P. Sen, 1968): one disturbed figure does not
+/// move it.
+fn slope(points: &[(u64, f64)]) -> Option<f64> {
+    let pairs =
+        points.iter().enumerate().flat_map(|(index, a)| points[index + 1..].iter().map(move |b| (a, b)));
+    let mut slopes: Vec<f64> = pairs.map(|(a, b)| (b.1 - a.1) / (b.0 - a.0) as f64).collect();
+    slopes.sort_unstable_by(f64::total_cmp);
+    slopes.get(slopes.len() / 2).copied()
+}
+
+/// GB/s at which a sample moves its bytes, if it is of messages long enough to show that.
+fn moved_gbytes_per_s(sample: &Sample) -> Option<f64> {
+    let is_long = sample.ranks == 2 && sample.bytes >= LONG_BYTES;
+    match sample.name.as_str() {
+        "pingpong_separate" if is_long => Some(sample.bytes as f64 / sample.value * 1e-3),
+        "bandwidth" if is_long => Some(sample.value),
+        _ => None,
+    }
+}
+
+fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Result<f64> {
+    let found =
+        samples.iter().find(|sample| sample.name == name && sample.bytes == bytes && sample.ranks == 2);
+    Ok(found.with_context(|| format!("{name} of {bytes} B between two ranks was not measured"))?.value)
+}
+
+/// The costs that samples of two ranks show.
+///
+/// A window of W short messages and its answer take W times the software of one side, and the rest of two
+/// latencies; a short message takes both sides' software and a cache line's way. From 1 to 32 KiB a message
+/// is copied in, moved and copied out, in the cache or, of `pingpong_uncached`, not. The memory moves what
+/// the quickest long messages show.
+///
+/// # Errors
+/// A figure that is needed and was not measured.
+pub fn fit(samples: &[Sample]) -> anyhow::Result<Fit> {
+    let short_ns = times_ns(samples, "pingpong_separate").into_iter().find(|time| time.0 == SHORT_BYTES);
+    let short_ns = short_ns.context("pingpong_separate of 8 B between two ranks was not measured")?.1;
+    let window = f64::from(RATE_WINDOW);
+    let window_ns = 1e3 * window / value_of(samples, "rate", SHORT_BYTES)?;
+    let software_ns = ((window_ns - 2.0 * short_ns) / (window - 2.0)).clamp(short_ns / 100.0, short_ns / 2.0);
+    let fastest = samples.iter().filter_map(moved_gbytes_per_s).max_by(f64::total_cmp);
+    let memory_gbytes_per_s = fastest.context("no long messages were measured")?.min(RATE_MAX_GBYTES_PER_S);
+    let copies_gbytes_per_s = |name: &str| -> anyhow::Result<f64> {
+        let mut times = times_ns(samples, name);
+        times.retain(|(bytes, _)| COPIED_BYTES.contains(bytes));
+        let slope = slope(&times).with_context(|| format!("{name} of 1 to 32 KiB was not measured"))?;
+        // Two copies beside the move; where these seem to take no time they are not what limits.
+        let copy_ns_per_byte = (slope - 1.0 / memory_gbytes_per_s) / 2.0;
+        Ok(1.0 / copy_ns_per_byte.max(1.0 / RATE_MAX_GBYTES_PER_S))
+    };
+    let hot_copy_gbytes_per_s = copies_gbytes_per_s("pingpong_separate")?;
+    Ok(Fit {
+        software_ns,
+        core_to_core_ns: (short_ns - 2.0 * software_ns).max(1.0),
+        hot_copy_gbytes_per_s,
+        copy_gbytes_per_s: copies_gbytes_per_s("pingpong_uncached")?.min(hot_copy_gbytes_per_s),
+        memory_gbytes_per_s,
+    })
+}
+
+/// A network interface as the system describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its speed, Mbit/s, if it says so.
+    pub speed_mbit_per_s: Option<u32>,
+    /// Its longest payload, bytes, if it says so.
+    pub mtu_bytes: Option<u32>,
+}
+
+/// What the system says of a machine without measuring.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The host's name.
+    pub name: String,
+    /// When and under which load it was measured, in words.
+    pub circumstances: String,
+    /// CPUs.
+    pub core_count: u32,
+    /// The last cache, MiB, if known.
+    pub cache_mib: Option<f64>,
+    /// Interfaces that lead to other hosts.
+    pub interfaces: Vec<Interface>,
+}
+
+/// Speed that is assumed of an interface that does not say, Mbit/s.
+const SPEED_ASSUMED_MBIT_PER_S: u32 = 10_000;
+
+/// A description of two such hosts at a switch.
+pub fn machine_text(facts: &Facts, fit: &Fit) -> String {
+    let assumed = Interface { name: "eth0".into(), speed_mbit_per_s: None, mtu_bytes: None };
+    let nics = if facts.interfaces.is_empty() { vec![assumed] } else { facts.interfaces.clone() };
+    let speed = |nic: &Interface| nic.speed_mbit_per_s.unwrap_or(SPEED_ASSUMED_MBIT_PER_S);
+    let fastest_gbps = nics.iter().map(speed).max().map_or(0.0, |speed| f64::from(speed) / 1e3);
+    let mut text = format!(
+        "# Written by `ayatori calibrate`: {}\n\
+         # Measured: [host_models.node.software], core_to_core_ns and memory_gbytes_per_s, all by messages\n\
+         # through shared memory. From the system: cores, cache, NICs.\n\
+         # Not measured: the network (the switch is assumed), the costs of TCP, far NUMA nodes.\n\
+         name = \"{}\"\n\n\
+         [switch_models.assumed]\nports = 48\nrate_gbps = {fastest_gbps}\ndialect = \"json\"\n\n\
+         [host_models.node]\ncores_per_socket = {}\n",
+        facts.circumstances, facts.name, facts.core_count
+    );
+    if let Some(mib) = facts.cache_mib {
+        let _ = writeln!(text, "cache_mib = {mib}");
+    }
+    let Fit { software_ns, core_to_core_ns, .. } = fit;
+    let _ = write!(
+        text,
+        "memory_gbytes_per_s = {:.3} # the quickest long messages\n\
+         core_to_core_ns = {core_to_core_ns:.1} # the rest of an 8 B message\n\n\
+         [host_models.node.software]\n\
+         send_ns = {software_ns:.1} # windows of 8 B messages\nreceive_ns = {software_ns:.1}\n",
+        fit.memory_gbytes_per_s
+    );
+    if facts.cache_mib.is_some() {
+        let _ = writeln!(
+            text,
+            "hot_copy_gbytes_per_s = {:.3} # 1 to 32 KiB, in the cache",
+            fit.hot_copy_gbytes_per_s
+        );
+    }
+    let _ =
+        writeln!(text, "copy_gbytes_per_s = {:.3} # 1 to 32 KiB, not in the cache", fit.copy_gbytes_per_s);
+    for nic in &nics {
+        let assumed = if nic.speed_mbit_per_s.is_none() { " # assumed: it does not say" } else { "" };
+        let _ = write!(
+            text,
+            "\n[[host_models.node.nic]]\nname = \"{}\"\nrate_gbps = {}{assumed}\nmtu_bytes = {}\n\
+             device = \"tcp\"\n",
+            nic.name,
+            f64::from(speed(nic)) / 1e3,
+            nic.mtu_bytes.unwrap_or(1_500)
+        );
+    }
+    text += "\n[topology]\nkind = \"star\"\nswitches = 1\nswitch_model = \"assumed\"\n\n";
+    text + "[hosts]\nmodel = \"node\"\ncount = 2\nname = \"h{host}\"\n"
+}
+
+/// A measured figure and what the simulator says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// What was measured.
+    pub sample: Sample,
+    /// In the same unit.
+    pub predicted: f64,
+    /// Whether a parameter was fitted to it.
+    pub is_fitted: bool,
+}
+
+impl Prediction {
+    /// The prediction's deviation from what was measured, as a part of that.
+    pub fn error(&self) -> f64 {
+        self.predicted / self.sample.value - 1.0
+    }
+}
+
+/// So many ranks on the machine's first host.
+fn one_host(machine: &Machine, ranks: u32) -> anyhow::Result<Cluster> {
+    let Simulated { network, mut notes } = simulate(machine, None)?;
+    let config = cluster_config(machine, network.config(), ranks, &mut notes);
+    Ok(Cluster::new(network, Config { process_count: Some(ranks), ..config })?)
+}
+
+/// Windows of messages from rank 0 to rank 1, each answered by a byte, as `bench/bandwidth.c` and
+/// `bench/rate.c` do.
+async fn windows(mpi: Mpi, bytes: u64, window: u32, count: u32) -> Result<(), Error> {
+    mpi.goes_through(2 * bytes * u64::from(window));
+    for _ in 0..count {
+        let is_sender = mpi.rank() == 0;
+        let one = |_| if is_sender { mpi.isend(1, 1, bytes) } else { mpi.irecv(0, 1, bytes) };
+        let requests = (0..window).map(one).collect::<Result<Vec<_>, _>>()?;
+        mpi.wait_all(requests).await?;
+        if is_sender {
+            mpi.recv(1, 2, 1).await?;
+        } else {
+            mpi.send(0, 2, 1).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Turns that are run for a figure, after as many in which the library learns.
+const TURNS: u32 = 8;
+
+/// Time of a turn, ps: the second of two runs.
+fn turn_ps<F, W>(cluster: &mut Cluster, run: W) -> anyhow::Result<f64>
+where
+    W: Fn(Mpi) -> F,
+    F: Future<Output = Result<(), Error>> + 'static,
+{
+    cluster.run(&run)?;
+    Ok(cluster.run(&run)?.elapsed_ps as f64 / f64::from(TURNS))
+}
+
+fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> {
+    let bytes = sample.bytes;
+    let mut cluster = one_host(machine, sample.ranks)?;
+    let us = 1e-6;
+    Ok(Some(match sample.name.as_str() {
+        "pingpong_separate" => {
+            turn_ps(&mut cluster, |mpi| workloads::ping_pong(mpi, 1, bytes, TURNS))? / 2.0 * us
+        }
+        "rate" => {
+            let turn_ps = turn_ps(&mut cluster, |mpi| windows(mpi, bytes, RATE_WINDOW, TURNS))?;
+            f64::from(RATE_WINDOW) / turn_ps * 1e6
+        }
+        "bandwidth" => {
+            let turn_ps = turn_ps(&mut cluster, |mpi| windows(mpi, bytes, BANDWIDTH_WINDOW, TURNS))?;
+            (bytes * u64::from(BANDWIDTH_WINDOW)) as f64 / turn_ps * 1e3
+        }
+        "barrier" | "allreduce" | "alltoall" => {
+            let operation = Collective::by_name(&sample.name).context("an operation of the library")?;
+            collective_ps(&mut cluster, operation, bytes, None)?;
+            collective_ps(&mut cluster, operation, bytes, None)? * us
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// What the simulator says of each sample that it has the workload of: ping-pong with two buffers, windowed
+/// bandwidth, message rate, barrier, allreduce and alltoall.
+///
+/// # Errors
+/// A machine that cannot be simulated.
+pub fn predict(machine: &Machine, samples: &[Sample]) -> anyhow::Result<Vec<Prediction>> {
+    let fastest = samples.iter().filter_map(moved_gbytes_per_s).max_by(f64::total_cmp);
+    let mut predictions = Vec::new();
+    for sample in samples.iter().filter(|sample| sample.bytes > 0 || sample.name == "barrier") {
+        if let Some(predicted) = predicted(machine, sample)? {
+            let is_fitted = sample.ranks == 2
+                && match sample.name.as_str() {
+                    "pingpong_separate" if sample.bytes < LONG_BYTES => {
+                        sample.bytes == SHORT_BYTES || COPIED_BYTES.contains(&sample.bytes)
+                    }
+                    "rate" => true,
+                    _ => fastest.is_some() && moved_gbytes_per_s(sample) == fastest,
+                };
+            predictions.push(Prediction { sample: sample.clone(), predicted, is_fitted });
+        }
+    }
+    Ok(predictions)
+}
+
+/// Predictions beside measurements.
+pub fn table(predictions: &[Prediction]) -> Table {
+    let head = ["benchmark", "ranks", "bytes", "measured", "predicted", "error"];
+    let mut table =
+        Table::new("Measured, and predicted with the machine file (µs, GB/s, million messages/s)", &head);
+    let row = |prediction: &Prediction| {
+        let Prediction { sample: Sample { name, ranks, bytes, value }, predicted, is_fitted } = prediction;
+        let fitted = if *is_fitted { " (fitted)" } else { "" };
+        let error = format!("{:+.1} %{fitted}", 100.0 * prediction.error());
+        vec![
+            name.clone(),
+            ranks.to_string(),
+            bytes.to_string(),
+            format!("{value:.3}"),
+            format!("{predicted:.3}"),
+            error,
+        ]
+    };
+    table.rows = predictions.iter().map(row).collect();
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MADE_UP: Fit = Fit {
+        software_ns: 80.0,
+        core_to_core_ns: 60.0,
+        hot_copy_gbytes_per_s: 8.0,
+        copy_gbytes_per_s: 4.0,
+        memory_gbytes_per_s: 16.0,
+    };
+
+    fn facts() -> Facts {
+        let interface = |name: &str, speed_mbit_per_s| Interface {
+            name: name.into(),
+            speed_mbit_per_s,
+            mtu_bytes: Some(9_000),
+        };
+        Facts {
+            name: "somewhere".into(),
+            circumstances: "a test".into(),
+            core_count: 4,
+            cache_mib: Some(32.0),
+            interfaces: vec![interface("eth0", Some(25_000)), interface("eth1", None)],
+        }
+    }
+
+    fn made_up() -> Machine {
+        Machine::parse("made-up.toml", &machine_text(&facts(), &MADE_UP))
+            .expect("what is written can be read")
+    }
+
+    /// What the simulator says of a machine with known costs, in place of a benchmark.
+    fn simulated() -> Vec<Sample> {
+        let machine = made_up();
+        let sample = |name: &str, bytes: u64| {
+            let sample = Sample { name: name.into(), ranks: 2, bytes, value: 1.0 };
+            let value = predicted(&machine, &sample).unwrap().expect("a workload of ours");
+            Sample { value, ..sample }
+        };
+        let copied_bytes = [1 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
+        let mut samples: Vec<Sample> = copied_bytes.map(|bytes| sample("pingpong_separate", bytes)).to_vec();
+        samples.push(sample("pingpong_separate", 8));
+        samples.extend([sample("rate", 8), sample("bandwidth", 4 << 20)]);
+        // The same, when copies are not in the cache.
+        let cold = |bytes: u64| {
+            let extra_us = 2.0 * bytes as f64 * (1.0 / 4.0 - 1.0 / 8.0) * 1e-3;
+            let value = sample("pingpong_separate", bytes).value + extra_us;
+            Sample { name: "pingpong_uncached".into(), ranks: 2, bytes, value }
+        };
+        samples.extend(copied_bytes.map(cold));
+        samples
+    }
+
+    /// Whether the fit is that of the costs that the samples were made of, within a tenth.
+    fn assert_found(samples: &[Sample]) {
+        let found = fit(samples).unwrap();
+        let pairs = [
+            (found.software_ns, MADE_UP.software_ns),
+            (found.core_to_core_ns, MADE_UP.core_to_core_ns),
+            (found.hot_copy_gbytes_per_s, MADE_UP.hot_copy_gbytes_per_s),
+            (found.copy_gbytes_per_s, MADE_UP.copy_gbytes_per_s),
+            (found.memory_gbytes_per_s, MADE_UP.memory_gbytes_per_s),
+        ];
+        for (found_value, made_up) in pairs {
+            assert!((found_value / made_up - 1.0).abs() < 0.1, "{found_value} for {made_up}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn costs_are_found_again_in_what_they_make() {
+        assert_found(&simulated());
+    }
+
+    #[test]
+    fn one_disturbed_figure_does_not_move_the_fit() {
+        let samples = simulated();
+        for (index, sample) in samples.iter().enumerate().filter(|(_, s)| COPIED_BYTES.contains(&s.bytes)) {
+            let mut disturbed = samples.clone();
+            disturbed[index].value = 5.0 * sample.value;
+            // The longest has no longer one beside it, and is in four slopes of ten.
+            if sample.bytes < *COPIED_BYTES.end() {
+                assert_found(&disturbed);
+            }
+        }
+    }
+
+    #[test]
+    fn the_machine_file_says_what_was_measured_and_what_not() {
+        let text = machine_text(&facts(), &MADE_UP);
+        assert!(text.contains("rate_gbps = 10 # assumed: it does not say"), "{text}");
+        let machine = made_up();
+        let host = &machine.host_models[0];
+        assert_eq!((host.software.send_ps, host.core_to_core_ps), (Some(80_000), Some(60_000)));
+        assert_eq!(host.nics.len(), 2);
+        let none = Facts { interfaces: Vec::new(), cache_mib: None, ..facts() };
+        Machine::parse("none.toml", &machine_text(&none, &MADE_UP)).unwrap();
+    }
+
+    #[test]
+    fn results_are_read_and_what_is_none_is_named() {
+        let text = "warming up\nRESULT rate 8 2.5 Mmsg/s\nRESULT pingpong 0 0.31 us\n";
+        let found = samples(text, 2).unwrap();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0], Sample { name: "rate".into(), ranks: 2, bytes: 8, value: 2.5 });
+        for line in
+            ["RESULT rate 8 2.5", "RESULT rate x 2.5 us", "RESULT rate 8 nan us", "RESULT rate 8 1 days"]
+        {
+            let error = samples(line, 2).unwrap_err();
+            assert!(format!("{error:#}").contains(line), "{error:#}");
+        }
+        let missing = fit(&found).unwrap_err();
+        assert!(format!("{missing:#}").contains("pingpong_separate of 8 B"), "{missing:#}");
+    }
+
+    #[test]
+    fn every_benchmark_of_the_check_has_its_workload() {
+        let machine = made_up();
+        let names =
+            ["pingpong_separate", "rate", "bandwidth", "barrier", "allreduce", "alltoall", "pingpong"];
+        let sample = |name: &str| Sample { name: name.into(), ranks: 2, bytes: 8, value: 1.0 };
+        let predictions = predict(&machine, &names.map(sample)).unwrap();
+        assert_eq!(predictions.len(), names.len() - 1);
+        assert!(predictions.iter().all(|prediction| prediction.predicted > 0.0));
+        assert_eq!(table(&predictions).rows.len(), predictions.len());
+    }
+}
