@@ -7,6 +7,7 @@
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// Tags of the collective context: collective operations have those from 0 up, the making of a communicator
@@ -192,6 +193,8 @@ enum Slot {
     /// Of a communicator being made.
     Reserved,
     Live(Communicator),
+    /// Only agreements and what is local still work on it.
+    Revoked(Communicator),
 }
 
 /// The communicators of a process, and the names of those that it will lead.
@@ -199,19 +202,28 @@ pub(crate) struct Communicators {
     me: ProcessId,
     slots: Vec<Slot>,
     next_context: u32,
+    /// Contexts that were revoked before this process knew their communicators.
+    early_revoked: BTreeSet<ContextId>,
+    /// Communicators of such contexts, whose members are to be told.
+    pub(crate) untold: Vec<CommId>,
 }
+
+/// Contexts kept that were revoked early. More are of no correct program.
+const EARLY_REVOKED_MAX: usize = 1 << 10;
 
 impl Communicators {
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
     pub(crate) fn new(first: ProcessId, me: ProcessId, world_count: u32) -> Self {
         let predefined = [Communicator::world(first, me, world_count), Communicator::only(me)];
-        Self { me, slots: predefined.map(Slot::Live).into(), next_context: 2 }
+        let slots = predefined.map(Slot::Live).into();
+        Self { me, slots, next_context: 2, early_revoked: BTreeSet::new(), untold: Vec::new() }
     }
 
     #[inline]
     pub(crate) fn get(&self, comm: CommId) -> Result<&Communicator, Error> {
         match self.slots.get(comm.0 as usize) {
             Some(Slot::Live(communicator)) => Ok(communicator),
+            Some(Slot::Revoked(_)) => Err(Error::Revoked),
             _ => Err(Error::Comm),
         }
     }
@@ -219,6 +231,7 @@ impl Communicators {
     pub(crate) fn get_mut(&mut self, comm: CommId) -> Result<&mut Communicator, Error> {
         match self.slots.get_mut(comm.0 as usize) {
             Some(Slot::Live(communicator)) => Ok(communicator),
+            Some(Slot::Revoked(_)) => Err(Error::Revoked),
             _ => Err(Error::Comm),
         }
     }
@@ -247,7 +260,49 @@ impl Communicators {
 
     /// Puts a communicator in its place, or leaves that free.
     pub(crate) fn fill(&mut self, comm: CommId, communicator: Option<Communicator>) {
-        self.slots[comm.0 as usize] = communicator.map_or(Slot::Free, Slot::Live);
+        let slot = match communicator {
+            Some(communicator) if self.early_revoked.remove(&communicator.context()) => {
+                self.untold.push(comm);
+                Slot::Revoked(communicator)
+            }
+            Some(communicator) => Slot::Live(communicator),
+            None => Slot::Free,
+        };
+        self.slots[comm.0 as usize] = slot;
+    }
+
+    /// A communicator that may be revoked, and whether it is.
+    pub(crate) fn get_any(&self, comm: CommId) -> Result<(&Communicator, bool), Error> {
+        match self.slots.get(comm.0 as usize) {
+            Some(Slot::Live(communicator)) => Ok((communicator, false)),
+            Some(Slot::Revoked(communicator)) => Ok((communicator, true)),
+            _ => Err(Error::Comm),
+        }
+    }
+
+    /// The communicator of a context that may be revoked.
+    pub(crate) fn find_any(&self, context: ContextId) -> Option<CommId> {
+        let is_it = |slot: &Slot| match slot {
+            Slot::Live(of) | Slot::Revoked(of) => of.context() == context,
+            _ => false,
+        };
+        self.slots.iter().position(is_it).map(|at| CommId(at as u32))
+    }
+
+    /// Revokes a communicator; `None`: there is none, or it is revoked.
+    pub(crate) fn revoke(&mut self, comm: CommId) -> Option<&Communicator> {
+        let slot = self.slots.get_mut(comm.0 as usize)?;
+        let Slot::Live(of) = slot else { return None };
+        *slot = Slot::Revoked(of.clone());
+        self.get_any(comm).ok().map(|(of, _)| of)
+    }
+
+    /// A context that this process does not know is revoked.
+    pub(crate) fn revoke_early(&mut self, context: ContextId) {
+        if self.early_revoked.len() == EARLY_REVOKED_MAX {
+            self.early_revoked.pop_first();
+        }
+        self.early_revoked.insert(context);
     }
 
     /// The context of the next communicator that this process names.

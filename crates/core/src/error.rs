@@ -35,6 +35,14 @@ pub enum Error {
         /// The communicator's size.
         size: u32,
     },
+    /// `MPIX_ERR_REVOKED`: the communicator is revoked.
+    Revoked,
+    /// `MPIX_ERR_PROC_FAILED`: a member of the communicator has failed, and not all members have acknowledged
+    /// that; or this one counts as failed.
+    MembersFailed,
+    /// `MPIX_ERR_PROC_FAILED_PENDING`: the receive goes on, but the message may have been one of this
+    /// process, which has failed.
+    FailedPending(ProcessId),
     /// `MPI_ERR_REQUEST`: no such request, or not in the state the call needs.
     Request,
     /// `MPI_ERR_ROOT`.
@@ -98,6 +106,9 @@ impl fmt::Display for Error {
             Self::Type => write!(f, "the datatype does not fit here"),
             Self::Tag(tag) => write!(f, "tag {tag} is not between 0 and MPI_TAG_UB"),
             Self::Comm => write!(f, "no such communicator"),
+            Self::Revoked => write!(f, "the communicator is revoked"),
+            Self::MembersFailed => write!(f, "a member has failed, and not all have acknowledged that"),
+            Self::FailedPending(peer) => write!(f, "{peer} is gone, and may be whose message is waited for"),
             Self::Rank { rank, size } => {
                 write!(f, "rank {rank} is not between 0 and {}", size.saturating_sub(1))
             }
@@ -134,7 +145,17 @@ impl Error {
         match self {
             Self::ProcessAborted(peer) => Self::ProcessAborted(number(peer)),
             Self::Unreachable(peer) => Self::Unreachable(number(peer)),
+            Self::FailedPending(peer) => Self::FailedPending(number(peer)),
             Self::PeerMisbehaved { peer, what } => Self::PeerMisbehaved { peer: number(peer), what },
+            other => other,
+        }
+    }
+
+    /// The same of an operation that does not go on.
+    #[cold]
+    pub(crate) fn of_ended(self) -> Self {
+        match self {
+            Self::FailedPending(peer) => Self::ProcessAborted(peer),
             other => other,
         }
     }
@@ -142,9 +163,10 @@ impl Error {
     /// The process that it names.
     pub fn process(&self) -> Option<ProcessId> {
         match *self {
-            Self::ProcessAborted(peer) | Self::Unreachable(peer) | Self::PeerMisbehaved { peer, .. } => {
-                Some(peer)
-            }
+            Self::ProcessAborted(peer)
+            | Self::Unreachable(peer)
+            | Self::FailedPending(peer)
+            | Self::PeerMisbehaved { peer, .. } => Some(peer),
             _ => None,
         }
     }

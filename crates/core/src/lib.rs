@@ -55,6 +55,7 @@ pub mod process;
 pub mod request;
 pub mod rma;
 mod slab;
+pub mod survive;
 pub mod time;
 pub mod transfer;
 pub mod wire;

@@ -10,6 +10,7 @@
 //! Data            receiver's request u64 | offset u64               payload: a fragment     24
 //! Fin, Matched, Cancel, CancelReply    request u64                                          16
 //! Credit          nothing more                                                               8
+//! Note            what `survive/note.rs` says                                               72
 //! keys            rails u32 | zero u32 | 2 × u64 a rail, lowest rail first
 //! ```
 //!
@@ -20,6 +21,7 @@ pub mod trunk;
 
 use crate::device::{HEADER_BYTES_MAX, RemoteKey};
 use crate::ids::{ContextId, Rail, RailSet, Rank, RequestId, Tag};
+use crate::survive::Note;
 
 /// The longest header: an Rts with all keys, 48 + 4 × 16 bytes.
 pub const LONGEST_HEADER_BYTES: usize = 48 + 16 * KEYS_MAX;
@@ -144,6 +146,8 @@ pub enum Header {
     CancelReply(RequestId, bool),
     /// Only returns credit.
     Credit,
+    /// About a communicator that has lost members.
+    Note(Note),
 }
 
 /// Why bytes are not a header.
@@ -161,6 +165,7 @@ mod kind {
     pub(super) const CANCEL: u8 = 8;
     pub(super) const CANCEL_REPLY: u8 = 9;
     pub(super) const CREDIT: u8 = 10;
+    pub(super) const NOTE: u8 = 11;
 }
 
 /// Flag of `CancelReply`: it is cancelled; of `Rts`: packets are offered.
@@ -222,6 +227,7 @@ impl Header {
             Self::Cancel(..) => (kind::CANCEL, 0),
             Self::CancelReply(_, yes) => (kind::CANCEL_REPLY, if *yes { FLAG_YES } else { 0 }),
             Self::Credit => (kind::CREDIT, 0),
+            Self::Note(_) => (kind::NOTE, 0),
         };
         out.put(first_word(kind, flags, prefix).to_le_bytes());
         match self {
@@ -251,6 +257,7 @@ impl Header {
             | Self::Cancel(request)
             | Self::CancelReply(request, _) => out.put_request(*request),
             Self::Credit => {}
+            Self::Note(note) => out.put(note.emit()),
         }
         out
     }
@@ -378,6 +385,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
         kind::CANCEL => Header::Cancel(reader.request()?),
         kind::CANCEL_REPLY => Header::CancelReply(reader.request()?, flags == FLAG_YES),
         kind::CREDIT => Header::Credit,
+        kind::NOTE => Header::Note(Note::parse(&reader.take()?).ok_or(Malformed("a note that is none"))?),
         _ => return Err(Malformed("unknown kind of packet")),
     };
     Ok((prefix, header, bytes.len() - reader.0.len()))
@@ -386,6 +394,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Prefix, Header, usize), Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use proptest::prelude::*;
 
     fn request() -> impl Strategy<Value = RequestId> {
@@ -427,6 +436,7 @@ mod tests {
             request().prop_map(Header::Cancel),
             (request(), any::<bool>()).prop_map(|(r, yes)| Header::CancelReply(r, yes)),
             Just(Header::Credit),
+            crate::survive::note().prop_map(Header::Note),
         ]
     }
 

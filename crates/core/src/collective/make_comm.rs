@@ -215,7 +215,7 @@ impl Collectives<'_> {
     }
 
     /// A communicator comes of a making, or none.
-    pub(super) fn end_making(
+    pub(crate) fn end_making(
         &mut self,
         into: CommId,
         made: Result<Option<Communicator>, Error>,

@@ -182,12 +182,18 @@ impl Collectives<'_> {
     /// here: other members, which do, give up, and their messages would be waited for without end.
     #[cold]
     pub(crate) fn fail(&mut self, peer: ProcessId, error: Error) {
+        self.fail_where(error, |span| span.group.rank_of(peer).is_some());
+    }
+
+    /// Ends the collective operations of some spans.
+    #[cold]
+    pub(crate) fn fail_where(&mut self, error: Error, is_concerned: impl Fn(&Span) -> bool) {
         let concerned: Vec<RequestId> = self
             .messages
             .requests
             .iter()
             .filter(|(_, request)| match &request.state {
-                State::Collective(running) => running.span.group.rank_of(peer).is_some(),
+                State::Collective(running) => is_concerned(&running.span),
                 _ => false,
             })
             .map(|(id, _)| id)

@@ -4,12 +4,11 @@ use super::receive::{completion_of, copy_in};
 use super::{Body, Messages};
 use crate::buffer::{Buffer, Payload, payload_len};
 use crate::data::Data;
-use crate::error::{Blame, Error};
+use crate::error::Blame;
 use crate::ids::{RequestId, TransferId};
 use crate::link::LinkIndex;
 use crate::request::{Completion, Request, State};
 use crate::wire::{Envelope, Header, Keys};
-use alloc::vec::Vec;
 
 impl Messages {
     /// Handles a short message, if a receive has asked for it. `false`: none has.
@@ -113,7 +112,7 @@ impl Messages {
 
     pub(crate) fn on_matched(&mut self, index: LinkIndex, id: RequestId) -> Result<(), Blame> {
         match self.own_request(index, id)?.state {
-            State::AwaitMatch => {
+            State::AwaitMatch(_) => {
                 self.complete(id, Completion::EMPTY);
                 Ok(())
             }
@@ -146,10 +145,11 @@ impl Messages {
     ) -> Result<(), Blame> {
         if !yes {
             // It had been matched: the request completes, or has completed, as usual.
+            self.withdrawn.remove(&id);
             return Ok(());
         }
         let is_unmatched = match self.own_request(index, id)?.state {
-            State::AwaitMatch => true,
+            State::AwaitMatch(_) => true,
             State::Transfer(transfer) => self.transfers.withdraw(&mut self.links, transfer),
             _ => false,
         };
@@ -233,30 +233,5 @@ impl Messages {
             }
             _ => None,
         }
-    }
-
-    /// A peer is lost: ends what needs it.
-    pub(crate) fn fail_link(&mut self, index: LinkIndex, error: Error) {
-        self.transfers.forget_link(index, matches!(error, Error::ProcessAborted(_)));
-        let peer = self.links.get(index).peer();
-        self.fail_direct(peer, error);
-        let concerned: Vec<RequestId> = self
-            .requests
-            .iter()
-            .filter(|(_, request)| match &request.state {
-                State::Complete(_) => false,
-                // A receive from anybody might have been from this one: MPI cannot know, so it is told.
-                State::Posted { peer: from, .. } => from.is_none_or(|from| from == peer),
-                _ => request.link == Some(index),
-            })
-            .map(|(id, _)| id)
-            .collect();
-        for id in concerned {
-            if let Some(&State::Posted { key, .. }) = self.requests.get(id).map(|request| &request.state) {
-                self.posted.withdraw(key, id.index);
-            }
-            self.complete(id, Completion::failed(error));
-        }
-        self.lost.push((peer, error));
     }
 }

@@ -118,7 +118,7 @@ impl Messages {
     /// A peer is lost: a receive that may wait for it ends.
     pub(crate) fn fail_direct(&mut self, lost: ProcessId, error: Error) {
         if let Direct::Waiting { peer, .. } = self.direct
-            && peer.is_none_or(|peer| peer == lost)
+            && peer.map_or(!self.config.survives, |peer| peer == lost)
         {
             self.direct_completion = Completion::failed(error);
             self.direct = Direct::Done;

@@ -7,6 +7,7 @@
 mod arrive;
 mod buffered;
 mod direct;
+mod fail;
 mod pacing;
 mod receive;
 mod requests;
@@ -15,14 +16,14 @@ mod send;
 use crate::bsend::AttachedBuffers;
 use crate::buffer::Piece;
 use crate::error::Error;
-use crate::ids::{ProcessId, RequestId};
+use crate::ids::{ContextId, ProcessId, RequestId};
 use crate::link::{LinkIndex, Links, TrunkConfig};
 use crate::matching::{Places, Posted as PostedReceives, Unexpected};
 use crate::request::{Completion, Origin, Request, Status, Woken};
 use crate::slab::Slab;
 use crate::transfer::Transfers;
 use crate::wire::{Envelope, Keys};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 pub(crate) use direct::Direct;
 pub use pacing::GapRule;
@@ -41,6 +42,9 @@ pub struct Config {
     /// Registrations that are kept at most for messages to come. 0, the default: none; only for owners that
     /// watch memory being unmapped and call [`invalidate_memory`](crate::Process::invalidate_memory).
     pub registrations_count_max: usize,
+    /// The program goes on without processes that fail: a receive from anybody is only interrupted by a
+    /// failure, until the failure is acknowledged ([`ack_failed`](crate::Process::ack_failed)).
+    pub survives: bool,
 }
 
 /// A message taken out of matching by [`improbe`](crate::Process::improbe) (`MPI_Message`).
@@ -119,6 +123,10 @@ pub(crate) struct Messages {
     pub(crate) woken: VecDeque<Woken>,
     /// Peers that can no longer be talked to.
     pub(crate) lost: Vec<(ProcessId, Error)>,
+    /// Contexts with failures that are not acknowledged, and the error of receives from anybody there.
+    pub(crate) interrupted: Vec<(ContextId, Error)>,
+    /// Sends on revoked communicators whose peers were asked to let go of them.
+    withdrawn: BTreeSet<RequestId>,
     pub(crate) buffered: AttachedBuffers,
     /// Requests that never end, and stand for no operation under way.
     pub(crate) endless_count: usize,
@@ -144,6 +152,8 @@ impl Messages {
             gaps: Gaps::new(config.gap),
             woken: VecDeque::new(),
             lost: Vec::new(),
+            interrupted: Vec::new(),
+            withdrawn: BTreeSet::new(),
             buffered: AttachedBuffers::default(),
             endless_count: 0,
             completion_count: 0,

@@ -81,13 +81,14 @@ impl Messages {
         self.lost.iter().find(|(peer, _)| group.rank_of(*peer).is_some()).map(|&(_, error)| error)
     }
 
-    /// Whether a message from `peer`, or from anybody of `peers`, may still come. From anybody it may have
+    /// Whether a message from `peer`, or from anybody of `comm`, may still come. From anybody it may have
     /// been one of a process that is lost: MPI cannot know, so it is told.
     #[cold]
-    pub(crate) fn check_failures(&self, peers: &Group, peer: Option<ProcessId>) -> Result<(), Error> {
+    pub(crate) fn check_failures(&self, comm: &Communicator, peer: Option<ProcessId>) -> Result<(), Error> {
         let failure = match peer {
             Some(_) => self.failure_of(peer),
-            None => self.lost_member(peers),
+            None if self.config.survives => self.unacknowledged(comm.context()),
+            None => self.lost_member(comm.peers()),
         };
         failure.map_or(Ok(()), Err)
     }

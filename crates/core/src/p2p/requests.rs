@@ -33,6 +33,7 @@ impl Messages {
             Some(State::Started(Posted::Pending(child))) => self.is_complete(*child),
             Some(State::Started(Posted::Done(_))) => true,
             Some(State::Partitioned(of)) => of.outcome().is_some(),
+            Some(State::Posted { peer: None, .. }) => self.interruption_of(id).is_some(),
             _ => false,
         }
     }
@@ -63,13 +64,13 @@ impl Messages {
             }
             State::Started(Posted::Pending(child)) => {
                 let completion = self.take(child)?;
-                if completion.is_some() {
+                if completion.is_some_and(|completion| !completion.is_interruption()) {
                     self.requests.get_mut(id).expect("looked at above").state = State::Inactive;
                 }
                 Ok(completion)
             }
             State::Partitioned(ref mut of) => Ok(of.take()),
-            _ => Ok(None),
+            _ => Ok(self.interruption_of(id)),
         }
     }
 
@@ -93,7 +94,7 @@ impl Messages {
             State::Inactive => Ok(Some(Completion::EMPTY)),
             State::Started(Posted::Pending(child)) => self.peek(child),
             State::Partitioned(ref of) => Ok(of.outcome()),
-            _ => Ok(None),
+            _ => Ok(self.interruption_of(id)),
         }
     }
 
@@ -138,7 +139,7 @@ impl Messages {
                 self.posted.withdraw(key, id.index);
                 self.complete_cancelled(id);
             }
-            State::Queued => {
+            State::Queued(_) => {
                 let link = request.link.expect("a queued send has a link");
                 let length = request.length_bytes();
                 self.links.get_mut(link).unqueue(id, length);
@@ -152,7 +153,7 @@ impl Messages {
                     self.complete_cancelled(id);
                 }
             }
-            State::AwaitMatch => return request.link,
+            State::AwaitMatch(_) => return request.link,
             State::Transfer(transfer) if self.transfers.is_offered(transfer) => {
                 let link = request.link;
                 if !self.transfers.withdraw_held_back(&mut self.links, transfer) {
@@ -166,6 +167,9 @@ impl Messages {
     }
 
     pub(super) fn complete_cancelled(&mut self, id: RequestId) {
+        if self.withdrawn.remove(&id) {
+            return self.complete(id, Completion::failed(Error::Revoked));
+        }
         let status = Status { cancelled: true, ..Status::EMPTY };
         self.complete(id, Completion { status, error: None });
     }

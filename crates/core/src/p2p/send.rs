@@ -80,7 +80,8 @@ impl Messages {
         }
         link.spend(data.len());
         if mode == SendMode::Synchronous {
-            let id = self.requests.insert(Request::on(State::AwaitMatch, &data, Some(index)));
+            let id =
+                self.requests.insert(Request::on(State::AwaitMatch(envelope.context), &data, Some(index)));
             self.links.offer_or_queue(device, index, Header::EagerSync(envelope, id), data);
             return Ok(Posted::Pending(id));
         }
@@ -88,7 +89,7 @@ impl Messages {
             return Ok(Posted::Done(Completion::EMPTY));
         }
         let header = Header::Eager(envelope);
-        let id = self.requests.insert(Request::on(State::Queued, &data, Some(index)));
+        let id = self.requests.insert(Request::on(State::Queued(envelope.context), &data, Some(index)));
         self.links.queue(index, Outgoing { header, payload: data, request: Some(id) });
         Ok(Posted::Pending(id))
     }

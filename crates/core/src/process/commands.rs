@@ -125,7 +125,11 @@ impl Process {
             Some(found) => found,
             None => return Ok(Posted::Done(Completion { status: Status::PROC_NULL, error: None })),
         };
-        if peer.is_none() && !self.messages.lost.is_empty() && self.messages.unexpected.find(&key).is_none() {
+        if peer.is_none()
+            && !self.messages.lost.is_empty()
+            && !self.messages.survives()
+            && self.messages.unexpected.find(&key).is_none()
+        {
             self.check_source(comm, peer)?;
         }
         let posted = self.messages.receive_message(key, peer, sink.into().0)?;
@@ -189,7 +193,7 @@ impl Process {
 
     #[cold]
     fn check_failures(&self, comm: CommId, peer: Option<ProcessId>) -> Result<(), Error> {
-        self.messages.check_failures(self.comm(comm)?.peers(), peer)
+        self.messages.check_failures(self.comm(comm)?, peer)
     }
 
     /// Begins a receive that the caller waits for. `true`: it is over, and
@@ -218,7 +222,8 @@ impl Process {
         {
             return Ok(is_over);
         }
-        self.check_source(comm, peer)?;
+        // There is no request that could go on.
+        self.check_source(comm, peer).map_err(Error::of_ended)?;
         device.expect(peer);
         self.messages.begin_direct(key, peer, data);
         Ok(false)

@@ -111,7 +111,7 @@ impl Process {
             State::Posted { key, peer, .. } => {
                 Need::Message(self.posted_receive(key, *peer, request.length_bytes()))
             }
-            State::AwaitMatch | State::Local => {
+            State::AwaitMatch(_) | State::Local => {
                 Need::Match { to: peer, request: id, bytes: request.length_bytes() as u64 }
             }
             State::Transfer(transfer) if self.messages.transfers.is_offered(*transfer) => {

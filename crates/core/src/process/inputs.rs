@@ -181,6 +181,7 @@ impl Process {
         let peer = self.messages.links.get(index).peer();
         self.collectives().fail(peer, error);
         self.windows().fail(peer, error);
+        self.survive(peer);
         self.events.push_back(ProcessEvent::PeerLost(peer, error));
     }
 
@@ -227,6 +228,7 @@ impl Process {
             }
             Header::CancelReply(request, yes) => self.messages.on_cancel_reply(index, request, yes),
             Header::Credit => Ok(()),
+            Header::Note(note) => self.on_note(index, note),
         }
     }
 

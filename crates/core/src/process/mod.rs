@@ -4,6 +4,7 @@ mod commands;
 mod explain;
 mod inputs;
 mod outputs;
+mod survive;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ pub use crate::p2p::{Config, GapRule, MessageId};
 use crate::partitioned::Parts;
 use crate::rma::Rma;
 pub use crate::rma::Windows;
+use crate::survive::Survival;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -52,6 +54,7 @@ pub struct Process {
     comms: Communicators,
     collectives: collective::Own,
     rma: Rma,
+    survival: Survival,
     events: VecDeque<ProcessEvent>,
 }
 
@@ -74,6 +77,7 @@ impl Process {
             comms: Communicators::new(first, me, world_count),
             collectives: collective::Own::default(),
             rma: Rma::new(),
+            survival: Survival::default(),
             events: VecDeque::new(),
         }
     }
@@ -226,12 +230,14 @@ impl Process {
 
     /// Gives a communicator up. Messages under way on it still arrive.
     pub fn free_comm(&mut self, comm: CommId) -> Result<(), Error> {
-        let context = self.comm(comm)?.context();
+        let context = self.comms.get_any(comm)?.0.context();
         if comm == CommId::WORLD || comm == CommId::SELF {
             return Err(Error::Comm);
         }
         self.messages.gaps.set(context, None);
         self.messages.buffered.forget_comm(comm);
+        self.messages.interrupted.retain(|(of, _)| *of != context);
+        self.survival.free(context);
         self.comms.fill(comm, None);
         Ok(())
     }

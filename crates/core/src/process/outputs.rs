@@ -8,6 +8,7 @@ use crate::p2p::{Direct, Messages};
 use crate::request::{Request, State};
 use crate::rma::Rma;
 use crate::slab::Slab;
+use crate::survive::Survival;
 use crate::time::Instant;
 use alloc::vec::Vec;
 
@@ -21,8 +22,9 @@ impl Process {
     /// Gives the device queued packets, owed credit and data to move, until it is full. Whether it took any.
     pub fn poll_transmit<D: Device>(&mut self, device: &mut D) -> bool {
         if self.messages.links.is_check_due() {
-            let Self { messages: Messages { links, requests, direct, .. }, rma, .. } = self;
-            links.check(device, |links| awaited_links(links, requests, direct, rma));
+            let Self { messages: Messages { links, requests, direct, .. }, rma, survival, .. } = self;
+            let awaited = (&*requests, &*direct);
+            links.check(device, |links| awaited_links(links, awaited, rma, survival));
             self.handle_events(device);
         }
         let mut worked = !self.messages.woken.is_empty() && self.advance_woken(device);
@@ -51,6 +53,11 @@ impl Process {
                 }
                 continue;
             }
+            if woken.parent == crate::survive::PARENT {
+                worked = true;
+                self.send_notes(device);
+                continue;
+            }
             match self.messages.requests.get(woken.parent).map(|request| &request.state) {
                 Some(State::Collective(_)) => match self.collectives().on_woken(device, woken) {
                     None => worked = true,
@@ -64,6 +71,7 @@ impl Process {
             }
         }
         self.messages.woken.extend(put_off);
+        self.look_at_new_comms();
         worked
     }
 
@@ -73,7 +81,8 @@ impl Process {
     /// more.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let is_awaited = || {
-            awaited(&self.messages.requests, &self.messages.direct).next().is_some() || self.rma.is_awaiting()
+            let is_awaited = awaited(&self.messages.requests, &self.messages.direct).next().is_some();
+            is_awaited || self.rma.is_awaiting() || self.survival.awaited().next().is_some()
         };
         self.messages.links.deadline(self.messages.links.want_time() && is_awaited())
     }
@@ -102,8 +111,14 @@ fn awaited<'a>(requests: &'a Slab<Request>, direct: &Direct) -> impl Iterator<It
     direct.wants().map(from).into_iter().chain(by_requests)
 }
 
-fn awaited_links(links: &Links, requests: &Slab<Request>, direct: &Direct, rma: &Rma) -> Vec<LinkIndex> {
-    let mut wanted: Vec<LinkIndex> = rma.awaited().filter_map(|peer| links.index_of(peer)).collect();
+fn awaited_links(
+    links: &Links,
+    (requests, direct): (&Slab<Request>, &Direct),
+    rma: &Rma,
+    survival: &Survival,
+) -> Vec<LinkIndex> {
+    let peers = rma.awaited().chain(survival.awaited());
+    let mut wanted: Vec<LinkIndex> = peers.filter_map(|peer| links.index_of(peer)).collect();
     for awaited in awaited(requests, direct) {
         match awaited {
             Awaited::Link(index) => wanted.push(index),

@@ -18,7 +18,7 @@ use crate::coll::StepId;
 use crate::coll::running::Running;
 use crate::data::Data;
 use crate::error::Error;
-use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector, TransferId};
+use crate::ids::{CommId, ContextId, ProcessId, Rank, RequestId, Source, Tag, TagSelector, TransferId};
 use crate::layout::Region;
 use crate::link::LinkIndex;
 use crate::matching::Key;
@@ -72,6 +72,12 @@ impl Completion {
     /// Success without a message.
     pub const EMPTY: Self = Self { status: Status::EMPTY, error: None };
 
+    /// Whether it says that a receive goes on although it may wait for a process that has failed. Then the
+    /// request is not over.
+    pub const fn is_interruption(&self) -> bool {
+        matches!(self.error, Some(Error::FailedPending(_)))
+    }
+
     pub(crate) const fn failed(error: Error) -> Self {
         Self { status: Status::EMPTY, error: Some(error) }
     }
@@ -109,9 +115,9 @@ pub(crate) enum State {
     /// A receive waiting for its message; from `peer` only, if given.
     Posted { key: Key, peer: Option<ProcessId> },
     /// An eager send in the link's queue.
-    Queued,
+    Queued(ContextId),
     /// An eager synchronous send waiting to be matched.
-    AwaitMatch,
+    AwaitMatch(ContextId),
     /// A long message.
     Transfer(TransferId),
     /// A send to ourselves waiting to be matched.

@@ -38,7 +38,7 @@ use crate::buffer::{Buffer, Scratch};
 use crate::data::Data;
 use crate::device::{Device, Gap, RemoteKey, Token};
 use crate::error::Blame;
-use crate::ids::{Rail, RailSet, RequestId, TransferId};
+use crate::ids::{ContextId, Rail, RailSet, RequestId, TransferId};
 use crate::link::{LinkIndex, Links, Units};
 use crate::request::Completion;
 use crate::slab::Slab;
@@ -63,6 +63,8 @@ const PIECES_A_ROUND: u32 = 8;
 struct Transfer {
     /// Whose it is.
     request: RequestId,
+    /// Of the message, at its sender.
+    context: Option<ContextId>,
     link: LinkIndex,
     state: State,
     data: Data,
@@ -186,6 +188,11 @@ impl Transfers {
     /// Whether the receiver has not answered yet.
     pub(crate) fn is_offered(&self, id: TransferId) -> bool {
         self.transfers.get(id).is_some_and(|transfer| transfer.state == State::Offered)
+    }
+
+    /// The context of a message that is sent.
+    pub(crate) fn context(&self, id: TransferId) -> Option<ContextId> {
+        self.transfers.get(id)?.context
     }
 
     /// Length of the announced message in bytes.

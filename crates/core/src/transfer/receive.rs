@@ -52,6 +52,7 @@ impl Transfers {
         let Matched { request, link, sender, data, total, keys, offers_packets, completion } = matched;
         let id = self.transfers.insert(Transfer {
             request,
+            context: None,
             link,
             state: State::Matched,
             data,

@@ -68,6 +68,7 @@ impl Transfers {
         let total = data.len() as u64;
         let id = self.transfers.insert(Transfer {
             request,
+            context: Some(envelope.context),
             link: index,
             state: State::Offered,
             data,

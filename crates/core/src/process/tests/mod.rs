@@ -14,6 +14,7 @@ mod partitioned;
 mod rma;
 mod rma_faults;
 mod rma_losses;
+mod survive;
 mod trunk;
 mod trunk_faults;
 mod wire;

@@ -1,0 +1,160 @@
+//! The ends of messages that a failure or a revocation brings about.
+
+use super::{Arrival, Body, Direct, Messages};
+use crate::error::Error;
+use crate::ids::{ContextId, ProcessId, RequestId};
+use crate::link::LinkIndex;
+use crate::request::{Completion, State};
+use crate::wire::Header;
+use alloc::vec::Vec;
+
+impl Messages {
+    /// A peer is lost: ends what needs it.
+    pub(crate) fn fail_link(&mut self, index: LinkIndex, error: Error) {
+        self.transfers.forget_link(index, matches!(error, Error::ProcessAborted(_)));
+        let peer = self.links.get(index).peer();
+        self.fail_direct(peer, error);
+        let concerned: Vec<RequestId> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| match &request.state {
+                State::Complete(_) => false,
+                // A receive from anybody might have been from this one: MPI cannot know, so it is told.
+                // Where failures are survived it goes on once they are acknowledged.
+                State::Posted { peer: from, .. } => from.map_or(!self.config.survives, |from| from == peer),
+                _ => request.link == Some(index),
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in concerned {
+            if let Some(&State::Posted { key, .. }) = self.requests.get(id).map(|request| &request.state) {
+                self.posted.withdraw(key, id.index);
+            }
+            self.complete(id, Completion::failed(error));
+        }
+        self.lost.push((peer, error));
+        let requests = &self.requests;
+        self.withdrawn.retain(|id| {
+            requests.get(*id).is_some_and(|request| !matches!(request.state, State::Complete(_)))
+        });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_survives(&mut self) {
+        self.config.survives = true;
+    }
+
+    /// Whether the program goes on without processes that fail.
+    pub(crate) fn survives(&self) -> bool {
+        self.config.survives
+    }
+
+    /// The members of a group that are lost, in the order in which this process was told.
+    pub(crate) fn lost_of<'a>(
+        &'a self,
+        group: &'a crate::group::Group,
+    ) -> impl Iterator<Item = ProcessId> + use<'a> {
+        self.lost.iter().map(|(peer, _)| *peer).filter(|peer| group.rank_of(*peer).is_some())
+    }
+
+    /// Why a receive from anybody in a context does not go on, if so.
+    pub(crate) fn unacknowledged(&self, context: ContextId) -> Option<Error> {
+        self.interrupted.iter().find(|(of, _)| *of == context).map(|(_, error)| *error)
+    }
+
+    /// How a request that is not over is interrupted, if it is: a receive from anybody.
+    pub(crate) fn interruption_of(&self, id: RequestId) -> Option<Completion> {
+        if self.interrupted.is_empty() {
+            return None;
+        }
+        match &self.requests.get(id)?.state {
+            State::Posted { peer: None, key } => self.unacknowledged(key.context()).map(Completion::failed),
+            _ => None,
+        }
+    }
+
+    /// These contexts have failures that are not acknowledged, from now on.
+    pub(crate) fn set_interrupted(&mut self, interrupted: Vec<(ContextId, Error)>) {
+        if self.interrupted != interrupted {
+            self.interrupted = interrupted;
+            // Who waits looks again.
+            self.completion_count += 1;
+        }
+        // The caller of this one does not see a request, so it cannot go on.
+        if let Direct::Waiting { peer: None, key, .. } = self.direct
+            && let Some(error) = self.unacknowledged(key.context())
+        {
+            self.end_direct(error.of_ended());
+        }
+    }
+
+    /// Ends an interrupted receive.
+    #[cold]
+    pub(crate) fn give_up(&mut self, id: RequestId, completion: Completion) -> Completion {
+        let Some(Error::FailedPending(process)) = completion.error else { return completion };
+        if let Some(&State::Posted { key, .. }) = self.requests.get(id).map(|request| &request.state) {
+            self.posted.withdraw(key, id.index);
+            self.requests.remove(id);
+        }
+        Completion::failed(Error::ProcessAborted(process))
+    }
+
+    /// Ends the messages of a communicator that is revoked, but for those that are being moved.
+    #[cold]
+    pub(crate) fn revoke(&mut self, context: ContextId) {
+        self.interrupted.retain(|(interrupted, _)| *interrupted != context);
+        if let Direct::Waiting { key, .. } = self.direct
+            && key.context() == context
+        {
+            self.end_direct(Error::Revoked);
+        }
+        let is_its = |of: ContextId| of == context || of == context.partitioned();
+        let concerned: Vec<RequestId> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| match &request.state {
+                State::Posted { key, .. } => is_its(key.context()),
+                State::Queued(of) | State::AwaitMatch(of) => is_its(*of),
+                State::Transfer(transfer) => self.transfers.context(*transfer).is_some_and(is_its),
+                State::Local => true,
+                _ => false,
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in concerned {
+            self.revoke_request(id, context);
+        }
+        self.completion_count += 1;
+    }
+
+    fn end_direct(&mut self, error: Error) {
+        self.direct_completion = Completion::failed(error);
+        self.direct = Direct::Done;
+    }
+
+    fn revoke_request(&mut self, id: RequestId, context: ContextId) {
+        match self.requests.get(id).map(|request| &request.state) {
+            Some(&State::Posted { key, .. }) => {
+                self.posted.withdraw(key, id.index);
+                return self.complete(id, Completion::failed(Error::Revoked));
+            }
+            Some(State::Local) => {
+                let is_its = |arrival: &Arrival| {
+                    arrival.envelope.context == context
+                        && matches!(arrival.body, Body::Local { request, .. } if request == id)
+                };
+                if self.drop_arrival(is_its).is_some() {
+                    self.complete(id, Completion::failed(Error::Revoked));
+                }
+                return;
+            }
+            _ => {}
+        }
+        self.withdrawn.insert(id);
+        match self.cancel_locally(id) {
+            Some(link) => self.links.queue_control(link, Header::Cancel(id)),
+            // It is cancelled already, or matched and goes on.
+            None => drop(self.withdrawn.remove(&id)),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Processes that go on without those that fail: revoking, agreeing, shrinking, acknowledging.
+
+use super::net::{Net, Random, memory};
+use crate::buffer::Buffer;
+use crate::device::{Event, RailCapabilities};
+use crate::error::Error;
+use crate::ids::{CommId, ProcessId, RequestId, Source, TagSelector};
+use crate::request::{Posted, SendMode};
+use alloc::vec;
+use alloc::vec::Vec;
+
+const ANY: (Source, TagSelector) = (Source::Any, TagSelector::Any);
+
+fn survivors(count: usize, seed: u64) -> Net {
+    let mut net = Net::new(count, seed, RailCapabilities::default());
+    for (process, _) in &mut net.nodes {
+        process.messages.set_survives();
+    }
+    net
+}
+
+fn id(posted: Posted) -> RequestId {
+    match posted {
+        Posted::Pending(id) => id,
+        Posted::Done(completion) => panic!("over: {completion:?}"),
+    }
+}
+
+/// Runs those that live until nothing happens.
+fn settle(net: &mut Net, live: &[usize]) {
+    while live.iter().fold(false, |worked, at| net.progress(*at, u32::MAX) | worked) {}
+}
+
+fn tell(net: &mut Net, at: usize, gone: usize) {
+    let (process, port) = &mut net.nodes[at];
+    process.handle_event(port, Event::PeerGone(ProcessId(gone as u32)));
+}
+
+fn error_of(net: &mut Net, at: usize, request: RequestId) -> Option<Error> {
+    net.nodes[at].0.take(request).unwrap().unwrap_or_else(|| panic!("{at}: does not end")).error
+}
+
+#[test]
+fn revoking_ends_what_is_under_way_and_what_is_begun_later_at_all_members() {
+    let mut net = survivors(3, 1);
+    let long = memory(vec![1; 100_000]).0;
+    let mut pending = Vec::new();
+    for at in 0..3 {
+        let next = (at as u32 + 1) % 3;
+        let (process, port) = &mut net.nodes[at];
+        let world = CommId::WORLD;
+        pending.push((at, id(process.isend(port, world, long, next, 1, SendMode::Standard).unwrap())));
+        pending.push((
+            at,
+            id(process.isend(port, world, Buffer::EMPTY, next, 2, SendMode::Synchronous).unwrap()),
+        ));
+        pending.push((
+            at,
+            id(process.irecv(port, world, long, Source::Rank(next), TagSelector::Tag(9)).unwrap()),
+        ));
+        pending.push((at, id(process.irecv(port, world, long, ANY.0, TagSelector::Tag(8)).unwrap())));
+        let (_, made) = process.collectives().icomm_dup(port, world).unwrap();
+        if at == 2 {
+            pending.push((at, id(made)));
+        }
+    }
+    let (process, port) = &mut net.nodes[2];
+    process.revoke(port, CommId::WORLD).unwrap();
+    settle(&mut net, &[0, 1, 2]);
+    for (at, request) in pending {
+        assert_eq!(error_of(&mut net, at, request), Some(Error::Revoked), "at {at}");
+    }
+    for at in 0..3 {
+        let (process, port) = &mut net.nodes[at];
+        assert_eq!(process.is_revoked(CommId::WORLD), Ok(true));
+        let world = CommId::WORLD;
+        let sent = process.isend(port, world, Buffer::EMPTY, 0, 0, SendMode::Standard);
+        assert_eq!(sent, Err(Error::Revoked));
+        assert!(!process.send_at_once(port, world, Buffer::EMPTY, 0, 0));
+        assert_eq!(process.irecv(port, world, Buffer::EMPTY, ANY.0, ANY.1), Err(Error::Revoked));
+        assert_eq!(process.collectives().icomm_dup(port, world).err(), Some(Error::Revoked));
+        assert_eq!(process.iprobe(world, ANY.0, ANY.1), Err(Error::Revoked));
+    }
+}
+
+#[test]
+fn a_receive_from_anybody_is_interrupted_until_the_failure_is_acknowledged() {
+    let mut net = survivors(3, 1);
+    let (buffer, bytes) = memory(vec![0; 4]);
+    let (process, port) = &mut net.nodes[0];
+    let request = process.irecv_request(port, CommId::WORLD, buffer, ANY.0, ANY.1).unwrap();
+    tell(&mut net, 0, 1);
+    let process = &mut net.nodes[0].0;
+    let pending = Some(Error::FailedPending(ProcessId(1)));
+    for _ in 0..2 {
+        assert!(process.is_complete(request));
+        assert_eq!(process.take(request).unwrap().unwrap().error, pending);
+        assert_eq!(process.peek(request).unwrap().unwrap().error, pending);
+    }
+    assert_eq!(process.iprobe(CommId::WORLD, ANY.0, ANY.1).err(), pending);
+    assert_eq!(process.failed_members(CommId::WORLD).unwrap().process(0), Some(ProcessId(1)));
+    assert_eq!(process.ack_failed(CommId::WORLD, 5), Ok(1));
+    assert_eq!(process.acknowledged_members(CommId::WORLD).unwrap().size(), 1);
+    assert!(!process.is_complete(request));
+    let (process, port) = &mut net.nodes[2];
+    let sent = process.isend(port, CommId::WORLD, memory(b"here".to_vec()).0, 0, 7, SendMode::Standard);
+    assert!(matches!(sent, Ok(Posted::Done(_))));
+    settle(&mut net, &[0, 2]);
+    assert_eq!(error_of(&mut net, 0, request), None);
+    assert_eq!(bytes, b"here");
+}
+
+/// Each process revokes and shrinks, again and again, as programs do; some die meanwhile.
+fn shrink_under_deaths(seed: u64) {
+    let mut random = Random(seed);
+    let count = 2 + random.below(5) as usize;
+    let mut net = survivors(count, seed);
+    net.shared.borrow_mut().full_one_in = [0, 3][random.below(2) as usize];
+    let mut live: Vec<usize> = (0..count).collect();
+    let mut news: Vec<(usize, usize)> = Vec::new();
+    let mut shrinks: Vec<Option<(CommId, RequestId)>> = vec![None; count];
+    let mut agrees: Vec<Option<(RequestId, &[u8])>> = vec![None; count];
+    for _ in 0..300 {
+        let at = live[random.below(live.len() as u64) as usize];
+        let (process, port) = &mut net.nodes[at];
+        match random.below(6) {
+            0 if random.one_in(3) => process.revoke(port, CommId::WORLD).unwrap(),
+            1 if shrinks[at].is_none() => {
+                let (flag, bytes) = memory(vec![0; 4]);
+                let posted = process.iagree(port, CommId::WORLD, !(1 << at), flag).unwrap();
+                agrees[at] = Some((id(posted), bytes));
+                let (made, posted) = process.ishrink(port, CommId::WORLD).unwrap();
+                shrinks[at] = Some((made, id(posted)));
+            }
+            2 if live.len() > 1 && random.one_in(6) => {
+                live.retain(|other| *other != at);
+                news.extend(live.iter().map(|other| (*other, at)));
+            }
+            3 if !news.is_empty() => {
+                let (to, gone) = news.swap_remove(random.below(news.len() as u64) as usize);
+                tell(&mut net, to, gone);
+            }
+            _ => drop(net.progress(at, 1)),
+        }
+    }
+    for &at in &live {
+        let (process, port) = &mut net.nodes[at];
+        if shrinks[at].is_none() {
+            let (flag, bytes) = memory(vec![0; 4]);
+            let posted = process.iagree(port, CommId::WORLD, !(1 << at), flag).unwrap();
+            agrees[at] = Some((id(posted), bytes));
+            let (made, posted) = process.ishrink(port, CommId::WORLD).unwrap();
+            shrinks[at] = Some((made, id(posted)));
+        }
+    }
+    news.into_iter().filter(|(to, _)| live.contains(to)).for_each(|(to, gone)| tell(&mut net, to, gone));
+    settle(&mut net, &live);
+    let mut outcomes = Vec::new();
+    for &at in &live {
+        let (agree, bytes) = agrees[at].unwrap();
+        let agreed = (error_of(&mut net, at, agree), bytes.to_vec());
+        let (made, request) = shrinks[at].unwrap();
+        assert_eq!(error_of(&mut net, at, request), None, "seed {seed} at {at}");
+        let made = net.nodes[at].0.comm(made).unwrap();
+        let members: Vec<ProcessId> = made.group().iter().collect();
+        live.iter().for_each(|other| assert!(members.contains(&ProcessId(*other as u32)), "seed {seed}"));
+        outcomes.push((agreed, made.context(), members));
+    }
+    assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]), "seed {seed}: {outcomes:?}");
+}
+
+#[test]
+fn survivors_shrink_to_the_same_group_whoever_dies_meanwhile() {
+    (0..2_000).for_each(shrink_under_deaths);
+}
+
+#[test]
+fn a_communicator_of_more_members_than_one_agreement_decides_shrinks() {
+    let mut net = survivors(300, 1);
+    let live: Vec<usize> = (0..300).filter(|at| ![0, 255, 256, 299].contains(at)).collect();
+    for &at in &live {
+        [0, 255, 256, 299].into_iter().for_each(|gone| tell(&mut net, at, gone));
+    }
+    let mut made = Vec::new();
+    for &at in &live {
+        let (process, port) = &mut net.nodes[at];
+        made.push((at, process.ishrink(port, CommId::WORLD).unwrap()));
+    }
+    settle(&mut net, &live);
+    for (rank, (at, (comm, posted))) in made.into_iter().enumerate() {
+        assert_eq!(error_of(&mut net, at, id(posted)), None);
+        let made = net.nodes[at].0.comm(comm).unwrap();
+        assert_eq!((made.size(), made.rank()), (296, rank as u32));
+    }
+}

@@ -1,0 +1,313 @@
+//! Agreements on random schedules: members that fail at every step, in the middle of what they send, and of
+//! whose failure the others learn late and in any order.
+
+use super::*;
+use crate::survive::note::VALUE_WORDS;
+use alloc::collections::VecDeque;
+use std::collections::BTreeSet;
+use std::format;
+use std::string::String;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+}
+
+/// What is wrong with the protocol, on purpose.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// A proposal counts as decided: the second phase is left out.
+    OnePhase,
+    /// Members take proposals of coordinators that they have given up.
+    NoPromise,
+    /// A new coordinator does not hear of what was prepared.
+    ForgetsPrepared,
+}
+
+struct Member {
+    machine: Agreements,
+    is_alive: bool,
+    /// Failures that it knows of, in order.
+    known: Vec<u32>,
+    calls: Vec<Call>,
+    decisions: Vec<Decision>,
+}
+
+struct World {
+    random: Random,
+    fault: Fault,
+    members: Vec<Member>,
+    /// Notes on their way, by sender and receiver.
+    channels: Vec<Vec<VecDeque<What>>>,
+    /// Failures that members have not been told of: (who, whose).
+    news: Vec<(usize, usize)>,
+    instances: usize,
+}
+
+impl World {
+    fn new(seed: u64, fault: Fault) -> Self {
+        let mut random = Random(seed);
+        let n = 1 + random.below(6);
+        let member = |me: usize| Member {
+            machine: Agreements::new(me as u32, n as u32, core::iter::empty()),
+            is_alive: true,
+            known: Vec::new(),
+            calls: Vec::new(),
+            decisions: Vec::new(),
+        };
+        let instances = 1 + random.below(4);
+        Self {
+            members: (0..n).map(member).collect(),
+            channels: (0..n).map(|_| (0..n).map(|_| VecDeque::new()).collect()).collect(),
+            news: Vec::new(),
+            random,
+            fault,
+            instances,
+        }
+    }
+
+    fn take_outputs(&mut self, at: usize, out: Outputs) {
+        for (to, what) in out.notes {
+            assert_ne!(to as usize, at, "a note to oneself");
+            self.channels[at][to as usize].push_back(what);
+        }
+        let member = &mut self.members[at];
+        for (id, decision) in out.decided {
+            assert_eq!(id as usize, member.decisions.len(), "decided out of order");
+            member.decisions.push(decision);
+        }
+    }
+
+    fn call(&mut self, at: usize) {
+        let random = &mut self.random;
+        let member = &mut self.members[at];
+        if !member.is_alive || member.calls.len() == self.instances {
+            return;
+        }
+        let id = member.calls.len() as u32;
+        let lives = id % 2 == 1;
+        let mut value = [u64::MAX; VALUE_WORDS];
+        let mut acked = Vec::new();
+        if lives {
+            member.known.iter().for_each(|number| clear_life(&mut value, Some(0), *number));
+        } else {
+            value[0] = !(1 << random.below(64));
+            acked = member.known[..random.below(member.known.len() + 1)].to_vec();
+            acked.sort_unstable();
+        }
+        let context = ContextId(at as u64 + 1);
+        let call = Call { id, value, acked, lives_from: lives.then_some(0), context };
+        member.calls.push(call.clone());
+        let mut out = Outputs::default();
+        member.machine.call(call, &mut out);
+        self.take_outputs(at, out);
+    }
+
+    fn deliver(&mut self, from: usize, to: usize) {
+        let Some(mut what) = self.channels[from][to].pop_front() else { return };
+        if !self.members[to].is_alive {
+            return;
+        }
+        match (self.fault, &mut what) {
+            (Fault::OnePhase, What::Prepare { instance, decision, .. }) => {
+                let commit = What::Commit { instance: *instance, decision: *decision };
+                self.channels[from][to].push_front(commit);
+            }
+            (Fault::NoPromise, What::Prepare { .. }) => {
+                if let Some(current) = &mut self.members[to].machine.current {
+                    current.promised = 0;
+                }
+            }
+            (Fault::ForgetsPrepared, What::Report { report, .. }) => {
+                let acked = Acked::default();
+                *report = Report::Contribution(Contribution { value: [u64::MAX; VALUE_WORDS], acked });
+            }
+            _ => {}
+        }
+        let mut out = Outputs::default();
+        self.members[to].machine.on_note(from as u32, &what, &mut out).unwrap();
+        self.take_outputs(to, out);
+    }
+
+    fn kill(&mut self, at: usize) {
+        let living = self.members.iter().filter(|member| member.is_alive).count();
+        if !self.members[at].is_alive || living == 1 {
+            return;
+        }
+        self.members[at].is_alive = false;
+        for to in 0..self.members.len() {
+            // What it sent last has not left.
+            let sent = self.channels[at][to].len();
+            let left = self.random.below(sent + 1);
+            self.channels[at][to].truncate(left);
+            if to != at {
+                self.news.push((to, at));
+            }
+        }
+    }
+
+    fn tell(&mut self, place: usize) {
+        let (to, failed) = self.news.swap_remove(place);
+        if self.members[to].is_alive {
+            self.members[to].known.push(failed as u32);
+            let mut out = Outputs::default();
+            self.members[to].machine.on_failed(failed as u32, &mut out);
+            self.take_outputs(to, out);
+        }
+    }
+
+    fn busy_channels(&self) -> Vec<(usize, usize)> {
+        let n = self.members.len();
+        let all = (0..n).flat_map(|from| (0..n).map(move |to| (from, to)));
+        all.filter(|&(from, to)| !self.channels[from][to].is_empty()).collect()
+    }
+
+    fn run(&mut self) -> Result<(), String> {
+        let n = self.members.len();
+        let deaths = self.random.below(n + 1);
+        let mut killed = 0;
+        for _ in 0..2_000 {
+            let busy = self.busy_channels();
+            match self.random.below(8) {
+                0 => {
+                    let at = self.random.below(n);
+                    self.call(at);
+                }
+                1 if killed < deaths && self.random.below(4) == 0 => {
+                    killed += 1;
+                    let at = self.random.below(n);
+                    self.kill(at);
+                }
+                2 if !self.news.is_empty() => {
+                    let place = self.random.below(self.news.len());
+                    self.tell(place);
+                }
+                _ if !busy.is_empty() => {
+                    let (from, to) = busy[self.random.below(busy.len())];
+                    self.deliver(from, to);
+                }
+                _ => {}
+            }
+        }
+        // Nobody else fails, and all is told.
+        (0..n * self.instances).for_each(|step| self.call(step % n));
+        loop {
+            if let Some(place) = self.news.len().checked_sub(1) {
+                self.tell(place);
+            } else if let Some(&(from, to)) = self.busy_channels().first() {
+                self.deliver(from, to);
+            } else {
+                return self.check();
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (at, member) in self.members.iter().enumerate() {
+            if member.is_alive && member.decisions.len() != self.instances {
+                return Err(format!(
+                    "member {at} has {} decisions of {}",
+                    member.decisions.len(),
+                    self.instances
+                ));
+            }
+        }
+        for instance in 0..self.instances {
+            let of = |member: &Member| member.decisions.get(instance).copied();
+            let decisions: BTreeSet<_> =
+                self.members.iter().filter_map(of).map(|d| format!("{d:x?}")).collect();
+            if decisions.len() > 1 {
+                return Err(format!("agreement {instance}: {decisions:?}"));
+            }
+            let Some(decision) = self.members.iter().find_map(of) else { continue };
+            self.check_decision(instance, &decision)?;
+        }
+        Ok(())
+    }
+
+    fn check_decision(&self, instance: usize, decision: &Decision) -> Result<(), String> {
+        for (at, member) in self.members.iter().enumerate() {
+            let call = member.calls.get(instance);
+            if let Some(call) = call.filter(|_| member.is_alive) {
+                let is_within = decision.value.iter().zip(&call.value).all(|(all, its)| all & !its == 0);
+                if !is_within {
+                    return Err(format!("agreement {instance} leaves out what member {at} contributed"));
+                }
+            }
+            let bit = decision.value[0] >> at & 1;
+            if instance % 2 == 1 && (bit == 0 && member.is_alive || bit == 1 && call.is_none()) {
+                return Err(format!("agreement {instance}: member {at} has life {bit}"));
+            }
+            let knows = |other: &Member| {
+                other.calls.get(instance).is_some_and(|call| call.acked.contains(&(at as u32)))
+            };
+            let all_know = self.members.iter().filter(|member| member.is_alive).all(knows);
+            if call.is_none() && !decision.is_failed && !all_know {
+                return Err(format!("agreement {instance}: nobody is told of the failure of {at}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+const SEEDS: u64 = if cfg!(debug_assertions) { 4_000 } else { 20_000 };
+
+fn first_violation(fault: Fault) -> Option<(u64, String)> {
+    (0..SEEDS).find_map(|seed| World::new(seed, fault).run().err().map(|what| (seed, what)))
+}
+
+#[test]
+fn members_agree_whoever_fails_and_whenever() {
+    if let Some((seed, what)) = first_violation(Fault::None) {
+        panic!("seed {seed}: {what}");
+    }
+}
+
+#[test]
+fn deciding_without_the_second_phase_is_found() {
+    let (_, what) = first_violation(Fault::OnePhase).expect("members decide differently");
+    assert!(what.contains("agreement"), "{what}");
+}
+
+#[test]
+fn taking_proposals_of_coordinators_given_up_is_found() {
+    assert!(first_violation(Fault::NoPromise).is_some());
+}
+
+#[test]
+fn forgetting_what_was_prepared_is_found() {
+    assert!(first_violation(Fault::ForgetsPrepared).is_some());
+}
+
+#[test]
+fn unacknowledged_failures_make_an_agreement_fail_and_acknowledged_ones_do_not() {
+    for acked in [false, true] {
+        let mut members: Vec<_> = (0..2).map(|me| Agreements::new(me, 3, core::iter::once(2))).collect();
+        let mut out = [Outputs::default(), Outputs::default()];
+        for (at, member) in members.iter_mut().enumerate() {
+            let acked = if acked { vec![2] } else { vec![] };
+            let value = [at as u64 | 4, 0, 0, 0];
+            let call = Call { id: 7, value, acked, lives_from: None, context: ContextId(0) };
+            member.call(call, &mut out[at]);
+        }
+        for _ in 0..10 {
+            for at in 0..2 {
+                while let Some((to, what)) = out[at].notes.pop_front() {
+                    members[to as usize].on_note(at as u32, &what, &mut out[to as usize]).unwrap();
+                }
+            }
+        }
+        for out in &out {
+            let (id, decision) = out.decided[0];
+            assert_eq!((id, decision.value[0], decision.is_failed), (7, 4, !acked));
+        }
+    }
+}

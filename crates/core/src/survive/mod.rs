@@ -1,0 +1,124 @@
+//! Going on without members that have failed: revoking a communicator, agreeing, shrinking (the user-level
+//! failure mitigation proposed for MPI; Bland et al. 2013).
+//!
+//! *Owned here*: notes and their bytes (`note`), agreement (`agree`), and what a process keeps of both
+//! ([`Survival`]). *Not here*: who has failed (devices and the launcher tell, `Process::handle_peer_gone`),
+//! and what becomes of messages (`process/survive.rs`).
+//!
+//! *Revoking* is a reliable broadcast: who hears of it for the first time tells all other members, so all
+//! that live hear of it if one of them does. *Shrinking* is agreement on who lives, and on the context of the
+//! communicator of those: nothing else is exchanged, so it comes about at all of them or at none.
+
+mod agree;
+mod note;
+
+pub(crate) use agree::{Agreements, Call, Outputs};
+pub(crate) use note::VALUE_BITS;
+#[cfg(test)]
+pub(crate) use note::tests::note;
+pub use note::{Acked, Contribution, Decision, Note, Report, VALUE_WORDS, Value, What};
+
+use crate::buffer::Buffer;
+use crate::comm::Communicator;
+use crate::group::Group;
+use crate::ids::{CommId, ContextId, ProcessId, RequestId};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+/// Stands for the notes that wait to be sent, among what has ended.
+pub(crate) const PARENT: RequestId = RequestId { index: u32::MAX - 1, generation: u32::MAX };
+
+/// Notes kept for communicators that this process does not know yet. More than that are of no correct
+/// program, and the oldest go.
+const EARLY_NOTES_MAX: usize = 1 << 16;
+/// Communicators that were freed and whose last decision is kept for members that still wait for it.
+const FREED_MAX: usize = 64;
+
+/// The agreements of a communicator.
+pub(crate) struct Council {
+    /// Its members, in the order in which agreements number them.
+    pub(crate) members: Group,
+    pub(crate) agreements: Agreements,
+}
+
+/// What comes of an agreement.
+pub(crate) enum Wanted {
+    /// The value of `MPIX_Comm_agree`, to be written there.
+    Flag(RequestId, Buffer),
+    /// Who lives of some members; more of the same request follow.
+    Lives(RequestId),
+    /// The same, the last part.
+    Shrunk(RequestId),
+}
+
+/// A communicator that is being shrunk.
+pub(crate) struct Shrinking {
+    pub(crate) parent: Communicator,
+    pub(crate) into: CommId,
+    /// Who lives, as far as decided.
+    pub(crate) lives: Vec<Value>,
+}
+
+/// What a process keeps of failures and of what is agreed on after them.
+#[derive(Default)]
+pub(crate) struct Survival {
+    pub(crate) councils: BTreeMap<ContextId, Council>,
+    freed: VecDeque<ContextId>,
+    early: VecDeque<(ProcessId, Note)>,
+    /// By communicator, how many failures of members are acknowledged: the first that this process was told
+    /// of.
+    pub(crate) acknowledged: BTreeMap<ContextId, usize>,
+    /// Notes to be sent.
+    pub(crate) outbox: VecDeque<(ProcessId, Note)>,
+    /// Whether [`PARENT`] is among what has ended.
+    pub(crate) is_woken: bool,
+    pub(crate) wanted: BTreeMap<u32, Wanted>,
+    next_call: u32,
+    pub(crate) shrinking: BTreeMap<RequestId, Shrinking>,
+}
+
+impl Survival {
+    /// The name of a new call of an agreement.
+    pub(crate) fn add_call(&mut self, wanted: Wanted) -> u32 {
+        let id = self.next_call;
+        self.next_call = id.wrapping_add(1);
+        self.wanted.insert(id, wanted);
+        id
+    }
+
+    /// For whom agreements wait.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        self.councils.values().flat_map(|council| {
+            council.agreements.awaited().filter_map(|number| council.members.process(number))
+        })
+    }
+
+    /// Keeps a note of a communicator that is not known here.
+    pub(crate) fn keep_early(&mut self, from: ProcessId, note: Note) {
+        if self.early.len() == EARLY_NOTES_MAX {
+            self.early.pop_front();
+        }
+        self.early.push_back((from, note));
+    }
+
+    /// The notes kept of a communicator.
+    pub(crate) fn take_early(&mut self, context: ContextId) -> Vec<(ProcessId, Note)> {
+        let (its, others) = self.early.drain(..).partition(|(_, note)| note.context == context);
+        self.early = others;
+        Vec::from(its)
+    }
+
+    /// A communicator is freed. Members that still wait for its last decision get it all the same.
+    pub(crate) fn free(&mut self, context: ContextId) {
+        self.acknowledged.remove(&context);
+        if !self.councils.contains_key(&context) {
+            return;
+        }
+        self.freed.push_back(context);
+        if self.freed.len() > FREED_MAX
+            && let Some(oldest) = self.freed.pop_front()
+        {
+            self.councils.remove(&oldest);
+        }
+    }
+}
