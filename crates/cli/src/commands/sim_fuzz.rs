@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use ayatori_sim::fuzz::exhaustive::{Explored, explore_all};
-use ayatori_sim::fuzz::{Bug, Seeds, Violation, WorldReport, run_worlds};
+use ayatori_sim::fuzz::{Bug, Kind, Seeds, Violation, WorldReport, run_worlds};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::exit::{Coded, Exit, FAILURE};
@@ -22,6 +22,7 @@ Examples:
   ayatori sim fuzz --seeds 2000
   ayatori sim fuzz --seeds 1 --from 1420
   ayatori sim fuzz --bug lost-fin
+  ayatori sim fuzz --survivors --seeds 20000
   ayatori sim fuzz --exhaustive")]
 pub(crate) struct Args {
     /// How many worlds
@@ -36,8 +37,11 @@ pub(crate) struct Args {
     /// Build a bug into the device, to see it found (lost-credit, lost-fin, double-delivery …)
     #[arg(long, value_parser = bug)]
     bug: Option<Bug>,
+    /// Worlds of processes that go on without those that die: they revoke, agree and shrink
+    #[arg(long)]
+    survivors: bool,
     /// Every order of events of very small worlds (2 or 3 processes, 2 messages, 1 fault), not random ones
-    #[arg(long, conflicts_with_all = ["seeds", "from", "jobs", "bug"])]
+    #[arg(long, conflicts_with_all = ["seeds", "from", "jobs", "bug", "survivors"])]
     exhaustive: bool,
     /// With --exhaustive: so many states of each small world at most
     #[arg(long, default_value_t = 1_000_000, requires = "exhaustive")]
@@ -61,8 +65,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // An assertion of the engine is a violation like others, reported below with its seed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
+    let kind = if args.survivors { Kind::Survivors } else { Kind::Traffic };
     let seeds = Seeds { first: args.from, count: args.seeds };
-    let outcome = run_worlds(seeds, args.bug, thread_count, |_| bar.inc(1));
+    let outcome = run_worlds((kind, seeds), args.bug, thread_count, |_| bar.inc(1));
     std::panic::set_hook(hook);
     bar.finish_and_clear();
     match outcome {
@@ -114,7 +119,10 @@ fn summary(args: &Args, report: &WorldReport, wall_s: f64, thread_count: usize) 
 }
 
 fn failure(args: &Args, violation: &Violation) -> String {
-    let bug = args.bug.map_or(String::new(), |bug| format!(" --bug {}", bug.name()));
+    let mut bug = args.bug.map_or(String::new(), |bug| format!(" --bug {}", bug.name()));
+    if args.survivors {
+        bug.push_str(" --survivors");
+    }
     format!(
         "a promise is broken; the last calls of the world:\n{violation}\ncommit {}\nreplay: ayatori sim fuzz --seeds 1 --from \
          {}{bug}",

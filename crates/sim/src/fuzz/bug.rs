@@ -42,11 +42,13 @@ pub enum Bug {
     LostBreak,
     /// In trunk mode: a part of a packet is said to have been fetched, and was not.
     EmptyFetch,
+    /// Among survivors: a proposal arrives as a decision.
+    EarlyDecision,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 19] = [
+    pub const ALL: [Bug; 20] = [
         Bug::LostCredit,
         Bug::LostFin,
         Bug::LostCts,
@@ -66,6 +68,7 @@ impl Bug {
         Bug::LostRailUp,
         Bug::LostBreak,
         Bug::EmptyFetch,
+        Bug::EarlyDecision,
     ];
 
     /// As typed on the command line.
@@ -90,6 +93,7 @@ impl Bug {
             Bug::LostRailUp => "lost-rail-up",
             Bug::LostBreak => "lost-break",
             Bug::EmptyFetch => "empty-fetch",
+            Bug::EarlyDecision => "early-decision",
         }
     }
 

@@ -106,13 +106,25 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
+/// What the processes of a world do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// All kinds of traffic.
+    Traffic,
+    /// They go on without those that die (`world::survivors`).
+    Survivors,
+}
+
 /// Runs the world of a seed, with a bug built in or (as for real) without.
 ///
 /// # Errors
 /// The first promise found broken.
-pub fn run_world(seed: u64, bug: Option<Bug>) -> Result<WorldReport, Violation> {
+pub fn run_world(kind: Kind, seed: u64, bug: Option<Bug>) -> Result<WorldReport, Violation> {
     let mut history = Vec::new();
-    let outcome = catch_unwind(AssertUnwindSafe(|| world::run(seed, bug, &mut history)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| match kind {
+        Kind::Traffic => world::run(seed, bug, &mut history),
+        Kind::Survivors => world::survivors::run(seed, bug, &mut history),
+    }));
     let what = match outcome {
         Ok(Ok(report)) => return Ok(report),
         Ok(Err(what)) => what,
@@ -143,7 +155,7 @@ pub struct Seeds {
 /// # Errors
 /// The promise that the lowest seed found broken.
 pub fn run_worlds(
-    seeds: Seeds,
+    (kind, seeds): (Kind, Seeds),
     bug: Option<Bug>,
     thread_count: usize,
     watch: impl Fn(u64) + Sync,
@@ -158,7 +170,7 @@ pub fn run_worlds(
             if seed >= end || seed > lowest_failed.load(Ordering::Relaxed) {
                 return;
             }
-            let outcome = run_world(seed, bug);
+            let outcome = run_world(kind, seed, bug);
             if outcome.is_err() {
                 lowest_failed.fetch_min(seed, Ordering::Relaxed);
             }

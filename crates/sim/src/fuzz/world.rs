@@ -6,6 +6,7 @@ mod comms;
 mod inter;
 mod partitioned;
 mod spread;
+pub(super) mod survivors;
 mod time;
 mod traffic;
 mod windows;
@@ -163,7 +164,7 @@ struct World<'a> {
 
 /// Runs a world to its end.
 pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Outcome<WorldReport> {
-    let mut world = World::new(seed, bug, history)?;
+    let mut world = World::new((seed, false), bug, history)?;
     world.attach_buffers()?;
     world.split_world()?;
     world.make_window()?;
@@ -260,7 +261,12 @@ fn rails_between(random: &mut Random, count: u64, rail_count: u64) -> Vec<RailSe
 }
 
 impl<'a> World<'a> {
-    fn new(seed: u64, bug: Option<Bug>, history: &'a mut Vec<String>) -> Outcome<World<'a>> {
+    /// `survives`: its processes go on without those that die.
+    fn new(
+        (seed, survives): (u64, bool),
+        bug: Option<Bug>,
+        history: &'a mut Vec<String>,
+    ) -> Outcome<World<'a>> {
         let mut random = Random::for_entity(seed, 0xF0);
         let count = 1 + random.below(8);
         let eager_bytes_max = [0, 64, 100, 1_000, 16 << 10][random.below(5) as usize];
@@ -294,7 +300,7 @@ impl<'a> World<'a> {
         };
         let habits = habits(&mut random, eager_bytes_max, piece_bytes, trunk.peer_timeout.0, trunks);
         let registrations_count_max = [0, 0, 1, 5][random.below(4) as usize];
-        let config = Config { trunk, registrations_count_max, ..Config::default() };
+        let config = Config { trunk, registrations_count_max, survives, ..Config::default() };
         let wire = Rc::new(RefCell::new(wire));
         let process = |me| Process::new(ProcessId(me), count as u32, config);
         let nodes = (0..count as u32).map(|me| (process(me), Port::new(me, &wire))).collect();

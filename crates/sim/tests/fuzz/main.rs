@@ -4,9 +4,18 @@
 
 mod methods;
 
-use ayatori_sim::fuzz::{Bug, Feature, Seeds, run_world, run_worlds};
+use ayatori_sim::fuzz::{Bug, Feature, Kind, Seeds, Violation, WorldReport, run_world};
 
 const SEEDS: Seeds = Seeds { first: 0, count: if cfg!(debug_assertions) { 300 } else { 2_000 } };
+
+fn run_worlds(
+    seeds: Seeds,
+    bug: Option<Bug>,
+    thread_count: usize,
+    watch: impl Fn(u64) + Sync,
+) -> Result<WorldReport, Violation> {
+    ayatori_sim::fuzz::run_worlds((Kind::Traffic, seeds), bug, thread_count, watch)
+}
 
 fn thread_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -22,9 +31,22 @@ fn worlds_keep_every_promise() {
 }
 
 #[test]
+fn survivors_agree_shrink_and_go_on() {
+    let seeds = Seeds { count: 5 * SEEDS.count, ..SEEDS };
+    let run = ayatori_sim::fuzz::run_worlds((Kind::Survivors, seeds), None, thread_count(), |_| {});
+    let report = run.unwrap_or_else(|violation| {
+        panic!("{violation}\nreplay: ayatori sim fuzz --survivors --seeds 1 --from {}", violation.seed);
+    });
+    assert!(report.crash_count > 0 && report.outage_count > 0, "{report:?}");
+}
+
+#[test]
 fn every_deliberate_bug_is_found_where_worlds_without_it_are_clean() {
     std::panic::set_hook(Box::new(|_| {}));
-    let is_missed = |&bug: &Bug| run_worlds(SEEDS, Some(bug), thread_count(), |_| {}).is_ok();
+    let kind_for = |bug: Bug| if bug == Bug::EarlyDecision { Kind::Survivors } else { Kind::Traffic };
+    let is_missed = |&bug: &Bug| {
+        ayatori_sim::fuzz::run_worlds((kind_for(bug), SEEDS), Some(bug), thread_count(), |_| {}).is_ok()
+    };
     let missed: Vec<_> = Bug::ALL.into_iter().filter(is_missed).collect();
     let _ = std::panic::take_hook();
     assert!(missed.is_empty(), "not found: {missed:?}");
@@ -33,7 +55,7 @@ fn every_deliberate_bug_is_found_where_worlds_without_it_are_clean() {
 #[test]
 fn the_same_seed_gives_the_same_world() {
     for seed in 0..20 {
-        assert_eq!(run_world(seed, None), run_world(seed, None));
+        assert_eq!(run_world(Kind::Traffic, seed, None), run_world(Kind::Traffic, seed, None));
     }
 }
 

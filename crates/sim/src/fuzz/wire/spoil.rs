@@ -1,6 +1,7 @@
 //! What bugs on purpose make of packets.
 
 use ayatori_core::ids::Rail;
+use ayatori_core::survive::{Note, What};
 use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
 use ayatori_core::wire::{self, Header};
 
@@ -47,6 +48,10 @@ impl Wire {
             (Some(Bug::LostFin), Header::Fin(_)) if self.strikes(Bug::LostFin) => Header::Credit,
             (Some(Bug::LostCts), Header::Cts { .. }) if self.strikes(Bug::LostCts) => Header::Credit,
             (Some(Bug::LostMatched), Header::Matched(_)) if self.strikes(Bug::LostMatched) => Header::Credit,
+            (
+                Some(Bug::EarlyDecision),
+                Header::Note(Note { context, what: What::Prepare { instance, decision, .. } }),
+            ) => Header::Note(Note { context, what: What::Commit { instance, decision } }),
             (Some(Bug::WrongTag), Header::Eager(mut envelope)) if self.strikes(Bug::WrongTag) => {
                 envelope.tag ^= 1;
                 Header::Eager(envelope)

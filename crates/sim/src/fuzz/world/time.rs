@@ -11,7 +11,7 @@ use crate::fuzz::wire::Moods;
 /// What a world does at one moment ends after some hundred rounds; one that is still busy now would be for ever.
 const ROUNDS_MAX: u32 = 100_000;
 /// In a world that has healed everything ends within twice the time for a peer and this, ps.
-const HEALED_MAX_PS: u64 = 20_000_000_000_000;
+pub(super) const HEALED_MAX_PS: u64 = 20_000_000_000_000;
 
 impl World<'_> {
     pub(super) fn now_ps(&self) -> u64 {
@@ -19,7 +19,7 @@ impl World<'_> {
     }
 
     /// Who is busy without end.
-    fn busy(&self, when: &str) -> String {
+    pub(super) fn busy(&self, when: &str) -> String {
         let mut said = format!("busy without end, {when}, at {} ps", self.now_ps());
         for (process, port) in self.nodes.iter().filter(|(_, port)| self.is_alive(port.me)) {
             let (due, full) = (process.poll_timeout(), process.wants_transmit());
@@ -48,7 +48,7 @@ impl World<'_> {
         self.pump_until(count, limit_ps)
     }
 
-    fn pump_until(&mut self, count: u64, limit_ps: u64) -> Outcome<bool> {
+    pub(super) fn pump_until(&mut self, count: u64, limit_ps: u64) -> Outcome<bool> {
         let moved = self.wire.borrow_mut().pump(count, limit_ps)?;
         self.report.step_count += moved;
         Ok(moved > 0)
@@ -105,14 +105,14 @@ impl World<'_> {
     }
 
     /// When some process wants to be called, ps.
-    fn due_ps(&self, awake: &[u32]) -> Option<u64> {
+    pub(super) fn due_ps(&self, awake: &[u32]) -> Option<u64> {
         let alive = awake.iter().filter(|&&at| self.is_alive(at));
         alive.filter_map(|&at| self.nodes[at as usize].0.poll_timeout()).map(|time| time.0).min()
     }
 
     /// Time passes until some process wants to be called, or something moves, at most until `end_ps`. Whether there is
     /// anything to wait for.
-    fn wait_until(&mut self, awake: &[u32], end_ps: u64) -> Outcome<bool> {
+    pub(super) fn wait_until(&mut self, awake: &[u32], end_ps: u64) -> Outcome<bool> {
         let due_ps = self.due_ps(awake);
         let is_due = due_ps.is_some();
         let time_ps = due_ps.unwrap_or(u64::MAX).min(end_ps);

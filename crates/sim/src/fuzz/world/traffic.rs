@@ -570,7 +570,7 @@ impl World<'_> {
         }
     }
 
-    fn crash_any(&mut self) {
+    pub(super) fn crash_any(&mut self) {
         let alive: Vec<u32> = (0..self.count() as u32).filter(|&at| self.is_alive(at)).collect();
         let which = self.random.below(alive.len() as u64) as usize;
         self.crash(alive[which]);
