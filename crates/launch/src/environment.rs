@@ -15,6 +15,7 @@
 //! | `AYATORI_SHM_FD`      | number of an inherited memory file for the job's shared segment on this host |
 //! | `AYATORI_CPUS`        | CPUs that the job's ranks on this host have together (affinity, cgroup quota) |
 //! | `AYATORI_BOUND`       | `1` where each rank has a core for itself |
+//! | `AYATORI_SURVIVE`     | `1` where the job goes on without ranks that fail |
 //!
 //! Only the first two rows are there under every PMI-1 launcher. More ranks than CPUs on this host
 //! ([`Host::is_oversubscribed`]) means: do not spin.
@@ -66,6 +67,8 @@ pub const ENV_SHM_FD: &str = "AYATORI_SHM_FD";
 pub const ENV_CPUS: &str = "AYATORI_CPUS";
 /// Each rank has a core for itself.
 pub const ENV_BOUND: &str = "AYATORI_BOUND";
+/// The job goes on without ranks that fail.
+pub const ENV_SURVIVE: &str = "AYATORI_SURVIVE";
 /// Who makes progress, and when: `inline`, `assisted` or `offload`.
 pub const ENV_PROGRESS: &str = "AYATORI_PROGRESS";
 /// The gap of every message, in packet times.
@@ -78,6 +81,11 @@ pub const ENV_GAP_FREE_HOPS: &str = "AYATORI_GAP_FREE_HOPS";
 pub const ENV_LOCAL_RANK: &str = "MPI_LOCALRANKID";
 /// The job's ranks on this host.
 pub const ENV_LOCAL_SIZE: &str = "MPI_LOCALNRANKS";
+
+/// Whether the job goes on without ranks that fail.
+pub fn survives() -> bool {
+    std::env::var_os(ENV_SURVIVE).is_some_and(|value| value == "1")
+}
 
 /// What the environment says of gaps between packets.
 ///

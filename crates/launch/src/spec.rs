@@ -1,5 +1,6 @@
 //! What is to be run, where, and how: the controller's order, and the part of it that goes to each host.
 
+use crate::environment::ENV_SURVIVE;
 use crate::hosts::HostSpec;
 use ayatori_devices::tcp::{ENV_NO_RAILS, ENV_RAILS};
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,9 @@ pub struct JobSpec {
     pub is_tagged: bool,
     /// After so long the job is ended.
     pub timeout: Option<Duration>,
+    /// It goes on without ranks that fail.
+    #[serde(default)]
+    pub survives: bool,
     /// What is started where and how each rank ended is printed.
     pub is_verbose: bool,
     /// Where, if not on this host alone.
@@ -110,6 +114,10 @@ impl JobSpec {
     /// The launcher's environment as the ranks get it.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
         let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        environment.retain(|(known, _)| known != ENV_SURVIVE);
+        if self.survives {
+            environment.push((ENV_SURVIVE.into(), "1".into()));
+        }
         let Some(cluster) = &self.cluster else { return environment };
         for (name, value) in [(ENV_RAILS, &cluster.rails), (ENV_NO_RAILS, &cluster.no_rails)] {
             if let Some(value) = value {

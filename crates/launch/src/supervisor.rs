@@ -12,7 +12,8 @@
 //! report in any order, so a failure is announced only after [`Limits::hearsay`]: one that is reported
 //! meanwhile and lies behind it (a killed rank behind one that gave up) takes its place. A rank that fails
 //! *after* `MPI_Finalize` ends nobody else: ranks that have also finalized take the time they need, ranks
-//! about to finalize get [`Limits::finalize`].
+//! about to finalize get [`Limits::finalize`]. Where the job survives failures, a rank that fails between
+//! `MPI_Init` and `MPI_Finalize` ends nobody as long as others run; the exit code is that of the others.
 
 use crate::cause::Cause;
 use crate::pmi::names::NameRequest;
@@ -39,6 +40,8 @@ pub struct Limits {
     pub hearsay: Duration,
     /// From a failure after `MPI_Finalize` to the end of the job, where other ranks have not finalized.
     pub finalize: Duration,
+    /// Whether the job goes on without ranks that fail.
+    pub survives: bool,
 }
 
 impl Default for Limits {
@@ -50,6 +53,7 @@ impl Default for Limits {
             hang_up: Duration::from_millis(200),
             hearsay: Duration::from_millis(200),
             finalize: Duration::from_secs(3),
+            survives: false,
         }
     }
 }
@@ -278,6 +282,11 @@ impl Supervisor {
             Some(cause @ Cause::Ended { .. }) if phase == Phase::Finalised => {
                 self.fail_late(rank, cause, now)
             }
+            Some(cause @ (Cause::Ended { .. } | Cause::NotFinalized { .. }))
+                if phase == Phase::Initialised && self.can_survive() =>
+            {
+                self.survive(rank, &cause);
+            }
             Some(cause) => self.end(cause, now),
             None => self.check_absent(now),
         }
@@ -287,8 +296,15 @@ impl Supervisor {
     /// A host is gone, and its ranks with it.
     pub fn handle_host_lost(&mut self, host: usize, why: String, now: Instant) {
         let status = Status::Killed { signal: SIGKILL, is_core_dumped: false };
+        let its: Vec<usize> = (0..self.ranks.len())
+            .filter(|rank| self.ranks[*rank].host == host && !self.has_ended(*rank))
+            .collect();
         let count = self.end_ranks_of(host, status);
-        if count > 0 {
+        if count > 0 && self.can_survive() {
+            let cause = Cause::Host { name: self.hosts[host].clone(), why };
+            its.into_iter().for_each(|rank| self.survive(rank, &cause));
+            self.leave(count);
+        } else if count > 0 {
             self.end(Cause::Host { name: self.hosts[host].clone(), why }, now);
             self.leave(count);
         }
@@ -387,6 +403,21 @@ impl Supervisor {
         }
     }
 
+    /// Whether the job goes on without a rank that has just ended.
+    fn can_survive(&self) -> bool {
+        self.limits.survives && self.cause.is_none() && self.still_running() > 0
+    }
+
+    /// A rank has failed, and the others go on.
+    fn survive(&mut self, rank: usize, cause: &Cause) {
+        let line = match cause.rank() {
+            Some(_) => cause.describe(&self.who(rank), 0),
+            None => format!("{}: {}", self.who(rank), cause.describe("", 0)),
+        };
+        self.say(format!("{line}; the others go on"));
+        self.server.forget(rank);
+    }
+
     /// A rank has failed after `MPI_Finalize`.
     fn fail_late(&mut self, rank: usize, cause: Cause, now: Instant) {
         if self.late.is_some() || self.cause.is_some() {
@@ -402,7 +433,8 @@ impl Supervisor {
     /// Nobody may wait for a rank that has gone.
     fn check_absent(&mut self, now: Instant) {
         if self.server.is_barrier_pending()
-            && let Some(rank) = (0..self.ranks.len()).find(|&rank| self.has_ended(rank))
+            && let Some(rank) =
+                (0..self.ranks.len()).find(|&rank| self.has_ended(rank) && !self.server.is_forgotten(rank))
         {
             self.end(Cause::Absent { rank }, now);
         }

@@ -168,7 +168,7 @@ impl<'s> Controller<'s> {
         let is_cluster = spec.cluster.is_some();
         // One host's news comes in order, and all of it can be had at once.
         let hearsay = if is_cluster { Limits::default().hearsay } else { Duration::ZERO };
-        let limits = Limits { job: spec.timeout, hearsay, ..Limits::default() };
+        let limits = Limits { job: spec.timeout, hearsay, survives: spec.survives, ..Limits::default() };
         let values = provided(spec, host_of_rank)?;
         let mut supervisor =
             Supervisor::new(job, limits, (names.clone(), programs), &members, &values, spec.is_verbose, now);

@@ -206,6 +206,7 @@ pub(super) fn spec_of(own: &JobSpec, spawn: Spawn, hostname: &str) -> anyhow::Re
         binding: Some(Binding::None),
         is_tagged: own.is_tagged,
         timeout: None,
+        survives: own.survives,
         is_verbose: own.is_verbose,
         cluster,
         values: spawn.values,

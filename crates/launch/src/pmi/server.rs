@@ -44,6 +44,7 @@ struct Peer {
     reply: Vec<u8>,
     is_in_barrier: bool,
     is_apart: bool,
+    is_gone: bool,
 }
 
 /// Serves all ranks of one job.
@@ -75,6 +76,7 @@ impl Server {
             reply: Vec::new(),
             is_in_barrier: false,
             is_apart: false,
+            is_gone: false,
         };
         let peers: Vec<Peer> = appnums.map(peer).collect();
         // All ranks are on one node: block (first node 0, 1 node, N ranks each).
@@ -169,6 +171,11 @@ impl Server {
         self.peers[rank].phase
     }
 
+    /// Whether nobody waits for a rank any more.
+    pub(crate) fn is_forgotten(&self, rank: usize) -> bool {
+        self.peers[rank].is_gone
+    }
+
     /// Whether some rank waits for all the others.
     pub(crate) fn is_barrier_pending(&self) -> bool {
         self.barrier_count > 0
@@ -246,13 +253,31 @@ impl Server {
     fn enter_barrier(&mut self, rank: usize) {
         self.peers[rank].is_in_barrier = true;
         self.barrier_count += 1;
-        if self.barrier_count == self.peers.len() {
-            self.barrier_count = 0;
-            for rank in 0..self.peers.len() {
-                self.peers[rank].is_in_barrier = false;
+        self.open_barrier();
+    }
+
+    /// Lets the ranks out of the barrier if all that are left are in.
+    fn open_barrier(&mut self) {
+        let left_count = self.peers.iter().filter(|peer| !peer.is_gone).count();
+        if self.barrier_count == 0 || self.barrier_count < left_count {
+            return;
+        }
+        self.barrier_count = 0;
+        for rank in 0..self.peers.len() {
+            if std::mem::take(&mut self.peers[rank].is_in_barrier) {
                 self.reply(rank, Reply::Done(Answer::Barrier));
             }
         }
+    }
+
+    /// A rank is gone, and nobody waits for it any more.
+    pub(crate) fn forget(&mut self, rank: usize) {
+        let peer = &mut self.peers[rank];
+        (peer.is_gone, peer.is_apart) = (true, true);
+        if std::mem::take(&mut peer.is_in_barrier) {
+            self.barrier_count -= 1;
+        }
+        self.open_barrier();
     }
 
     fn answer(&mut self, rank: usize, request: Request<'_>) {

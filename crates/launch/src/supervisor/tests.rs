@@ -214,3 +214,36 @@ fn a_second_interrupt_kills_at_once() {
     assert_eq!(job.signals, [2, SIGTERM, SIGCONT, SIGKILL]);
     assert_eq!((job.said[0].as_str(), job.supervisor.exit_code()), ("ended by SIGINT", 130));
 }
+
+#[test]
+fn a_job_that_survives_goes_on_without_a_killed_rank_and_ends_well() {
+    let mut job = Job::new(&[3], Limits { survives: true, ..Limits::default() });
+    (0..3).for_each(|rank| job.pmi(rank, INIT));
+    // The others wait for all that are left, whether before the death or after.
+    job.pmi(0, BARRIER);
+    job.end(2, KILLED);
+    assert!(job.said[0].ends_with("; the others go on") && job.signals.is_empty(), "{:?}", job.said);
+    job.pmi(1, BARRIER);
+    for rank in [0, 1] {
+        job.pmi(rank, FINALIZE);
+        job.end(rank, Status::Exited(0));
+    }
+    assert_eq!((job.finish, job.supervisor.exit_code()), (Some(false), 0));
+}
+
+#[test]
+fn the_last_rank_that_dies_ends_a_job_that_survives() {
+    let mut job = Job::new(&[2], Limits { survives: true, ..Limits::default() });
+    (0..2).for_each(|rank| job.pmi(rank, INIT));
+    job.end(0, KILLED);
+    job.end(1, KILLED);
+    assert_eq!((job.finish, job.supervisor.exit_code()), (Some(true), 137));
+}
+
+#[test]
+fn a_rank_that_dies_before_mpi_init_ends_a_job_that_survives() {
+    let mut job = Job::new(&[2], Limits { survives: true, ..Limits::default() });
+    job.pmi(0, INIT);
+    job.end(1, KILLED);
+    assert!(!job.signals.is_empty());
+}

@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Say what is started where, and how each rank ended
     #[arg(short, long)]
     verbose: bool,
+    /// Go on without ranks that fail: their peers get errors, and may shrink their communicators
+    #[arg(long)]
+    survive: bool,
     /// Set a variable for the ranks of all programs
     #[arg(long, value_name = "NAME=VALUE")]
     genv: Vec<OsString>,
@@ -262,6 +265,7 @@ pub(super) fn job_spec(
         is_tagged: args.tag_output,
         timeout: args.timeout,
         is_verbose: args.verbose,
+        survives: args.survive,
         cluster,
         values: Vec::new(),
         is_spawned: false,
