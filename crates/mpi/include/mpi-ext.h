@@ -33,6 +33,43 @@ int MPIX_Isend_paced(const void *buf, MPI_Count count, MPI_Datatype datatype, in
 /* The info key of a communicator's gap, in packet times; for MPI_Comm_set_info and MPI_Comm_dup_with_info. */
 #define MPIX_INFO_GAP "ayatori_gap"
 
+/* Going on without processes that have failed, in jobs started with `ayatori run --survive`: the user-level
+ * failure mitigation proposed for MPI, with the names that Open MPI gives it. See docs/survive.md. */
+
+/* A process that the operation needs has failed. */
+#define MPIX_ERR_PROC_FAILED         0x3F01
+/* A receive from any source may have waited for one that has failed; it goes on once the failure is
+ * acknowledged. */
+#define MPIX_ERR_PROC_FAILED_PENDING 0x3F02
+/* The communicator is revoked. */
+#define MPIX_ERR_REVOKED             0x3F03
+
+/* Ends what is under way on a communicator at all its members. Only the functions below work on it
+ * afterwards. */
+int MPIX_Comm_revoke(MPI_Comm comm);
+int MPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
+/* A communicator of the members that live, the same at all of them. */
+int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
+/* The bitwise and of the flags of all that live; value and error are the same at all of them. */
+int MPIX_Comm_agree(MPI_Comm comm, int *flag);
+int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
+/* The members that are known to have failed, and how many of them are acknowledged. */
+int MPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
+int MPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
+/* The older forms. */
+int MPIX_Comm_failure_ack(MPI_Comm comm);
+int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
+
+int PMPIX_Comm_revoke(MPI_Comm comm);
+int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
+int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
+int PMPIX_Comm_agree(MPI_Comm comm, int *flag);
+int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
+int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
+int PMPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
+int PMPIX_Comm_failure_ack(MPI_Comm comm);
+int PMPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
+
 int PMPIX_Isend_paced(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, double gap,
                       MPI_Comm comm, MPI_Request *request);
 int PMPIX_Progress_set(int mode, int *provided);

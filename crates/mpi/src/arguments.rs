@@ -163,6 +163,13 @@ impl<T> In<T> {
     }
 }
 
+impl<T> InOut<T> {
+    /// The address, for what is written there later.
+    pub(crate) fn address(self) -> usize {
+        self.0.expose_provenance()
+    }
+}
+
 impl<T: Copy> In<T> {
     /// The first element; a null pointer is the caller's error in argument `name`.
     #[inline(always)]

@@ -75,7 +75,7 @@ pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
 /// Ends the job with a message that names the function, the object and what was wrong.
 fn fatal(name: &str, on: Object, fault: &Fault, handler: &str) -> ! {
     let detail = fault.detail();
-    let class = match class_name(fault.code()) {
+    let class = match crate::error::name_of_class(fault.code()) {
         Some(class) => class.to_string(),
         None => format!("error code {}", fault.code()),
     };

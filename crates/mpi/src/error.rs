@@ -1,12 +1,29 @@
 //! Error classes and codes: the standard's and the user's (MPI-5.0 §9.4, §9.5), and the core's errors as classes.
 
 use crate::abi::*;
-use crate::fault::{Fault, fault};
+use crate::fault::{Fault, MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING, MPIX_ERR_REVOKED, fault};
 use crate::lock::locked;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
+
+/// Our own classes, with names and texts.
+const OWN_CLASSES: [(c_int, &str, &str); 3] = [
+    (MPIX_ERR_PROC_FAILED, "MPIX_ERR_PROC_FAILED", "a process this operation needs has failed"),
+    (
+        MPIX_ERR_PROC_FAILED_PENDING,
+        "MPIX_ERR_PROC_FAILED_PENDING",
+        "a process that may be the sender has failed; the receive goes on",
+    ),
+    (MPIX_ERR_REVOKED, "MPIX_ERR_REVOKED", "the communicator is revoked"),
+];
+
+/// The name of a class, the standard's or ours.
+pub(crate) fn name_of_class(class: c_int) -> Option<&'static str> {
+    let own = || OWN_CLASSES.iter().find(|own| own.0 == class).map(|own| own.1);
+    class_name(class).or_else(own)
+}
 
 static CODES: Mutex<ErrorCodes> = Mutex::new(ErrorCodes::new());
 
@@ -103,19 +120,19 @@ impl ErrorCodes {
         if self.added.contains_key(&code) {
             return Ok(());
         }
-        let why = if class_name(code).is_some() { "is the standard's own" } else { "was not added" };
+        let why = if name_of_class(code).is_some() { "is the standard's own" } else { "was not added" };
         Err(fault(MPI_ERR_ARG, format_args!("error code {code} {why}")))
     }
 
     fn is_class(&self, code: c_int) -> bool {
-        class_name(code).is_some() || self.added.get(&code).is_some_and(|added| added.class == code)
+        name_of_class(code).is_some() || self.added.get(&code).is_some_and(|added| added.class == code)
     }
 
     /// The class of a code (`MPI_Error_class`).
     pub(crate) fn class(&self, code: c_int) -> Option<c_int> {
         match self.added.get(&code) {
             Some(added) => Some(added.class),
-            None => class_name(code).map(|_| code),
+            None => name_of_class(code).map(|_| code),
         }
     }
 
@@ -127,8 +144,9 @@ impl ErrorCodes {
         if self.added.contains_key(&code) {
             return Some(Vec::new());
         }
-        let name = class_name(code)?;
-        Some(format!("{name}: {}", class_text(code)).into_bytes())
+        let name = name_of_class(code)?;
+        let own = OWN_CLASSES.iter().find(|own| own.0 == code).map(|own| own.2);
+        Some(format!("{name}: {}", own.unwrap_or_else(|| class_text(code))).into_bytes())
     }
 }
 

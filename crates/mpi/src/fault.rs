@@ -4,7 +4,15 @@ use crate::abi::*;
 use ayatori_core::ids::ProcessId;
 use std::ffi::c_int;
 use std::fmt::{self, Display};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// A process has failed. Classes of our own lie between the standard's and `MPI_ERR_LASTCODE`, which the ABI
+/// leaves to implementations (MPI-5.0 §9.4).
+pub(crate) const MPIX_ERR_PROC_FAILED: c_int = 0x3F01;
+/// A process has failed whose message may be what a receive waits for, which goes on.
+pub(crate) const MPIX_ERR_PROC_FAILED_PENDING: c_int = 0x3F02;
+/// The communicator is revoked.
+pub(crate) const MPIX_ERR_REVOKED: c_int = 0x3F03;
 
 /// An error on its way to its handler: the class, what was wrong in words, and whose handler it is for where
 /// that is not the object the function was called with. One word, so that the way without errors stays in a
@@ -137,6 +145,19 @@ pub(crate) fn class_of_errno(errno: c_int) -> c_int {
 /// The first process of this world.
 static FIRST: AtomicU32 = AtomicU32::new(0);
 
+/// Whether the job goes on without ranks that fail: the class of an error that names one says so.
+static SURVIVES: AtomicBool = AtomicBool::new(false);
+
+/// Whether the job goes on without ranks that fail.
+pub(crate) fn set_survives(survives: bool) {
+    SURVIVES.store(survives, Ordering::Relaxed);
+}
+
+/// Whether it does.
+pub(crate) fn survives() -> bool {
+    SURVIVES.load(Ordering::Relaxed)
+}
+
 /// Messages name processes by their rank in this world, whose first process this is.
 pub(crate) fn set_first_process(first: ProcessId) {
     FIRST.store(first.0, Ordering::Relaxed);
@@ -162,6 +183,10 @@ impl From<ayatori_core::Error> for Fault {
             Error::Argument(_) => MPI_ERR_ARG,
             Error::Window => MPI_ERR_WIN,
             Error::WindowRange => MPI_ERR_RMA_RANGE,
+            Error::MembersFailed => MPIX_ERR_PROC_FAILED,
+            Error::FailedPending(_) => MPIX_ERR_PROC_FAILED_PENDING,
+            Error::Revoked => MPIX_ERR_REVOKED,
+            error if error.process().is_some() && survives() => MPIX_ERR_PROC_FAILED,
             Error::ProcessAborted(_) => MPI_ERR_PROC_ABORTED,
             Error::File { errno, file } => {
                 let why = std::io::Error::from_raw_os_error(errno);

@@ -39,8 +39,12 @@ impl Node {
     /// `crowd` is the same at all processes, since how a collective runs depends on it.
     ///
     /// `AYATORI_NODE_COLLECTIVES=0`, the same at all processes, takes schedules of messages always.
+    ///
+    /// Where failures are survived there are none: a member that waits in shared memory for one that has
+    /// failed would not know which operation fails.
     pub(crate) fn new(crowd: Crowd) -> Self {
-        let is_enabled = std::env::var_os("AYATORI_NODE_COLLECTIVES").is_none_or(|value| value != "0");
+        let is_wanted = std::env::var_os("AYATORI_NODE_COLLECTIVES").is_none_or(|value| value != "0");
+        let is_enabled = is_wanted && !crate::fault::survives();
         Self { is_enabled, crowd, places: Vec::new() }
     }
 

@@ -158,7 +158,7 @@ fn iduplicate(
 
 /// Waits for a communicator of other members than its parent. Its handle, or the null handle for those who
 /// are not in it.
-fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_Comm, Fault> {
+pub(super) fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> Result<MPI_Comm, Fault> {
     let Some((id, posted)) = started else { return Ok(MPI_COMM_NULL) };
     finish_making(posted, comm)?;
     let mut process = process()?;

@@ -1,5 +1,5 @@
 //! The functions of the ABI, a file a chapter (the chapters of `abi/functions.txt`), and our own beside them
-//! (`extension.rs`).
+//! (`extension.rs`, `survive.rs`).
 
 #![allow(non_snake_case, reason = "MPI's own names")]
 
@@ -25,6 +25,7 @@ pub(crate) mod request;
 pub(crate) mod rma;
 pub(crate) mod session;
 pub(crate) mod status;
+pub(crate) mod survive;
 pub(crate) mod tool;
 pub(crate) mod topology;
 

@@ -475,7 +475,7 @@ fn finish_both(process: Guard, (receive, send): (Half, Half)) -> Result<Completi
     let end = |half| match half {
         Half::Over(completion) => Ok(completion),
         Half::Going(id) => {
-            wait_until(Waits::Both(receive, send), |process| Ok(process.engine().core.take(id)?))
+            wait_until(Waits::Both(receive, send), |process| Ok(process.engine().core.take_or_give_up(id)?))
         }
         Half::Remote => unreachable!("both were started by the core"),
     };

@@ -2,7 +2,7 @@
 
 use crate::abi::{MPI_ERR_OTHER, MPI_ERRORS_ARE_FATAL};
 use crate::errhandler;
-use crate::fault::{Fault, failed, fault};
+use crate::fault::{Fault, failed, fault, set_survives, survives};
 use crate::host::online_cpus_count;
 use crate::node::Node;
 use crate::operation::Selectors;
@@ -10,7 +10,7 @@ use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::{Config, GapRule};
 use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
-use ayatori_launch::environment::{Host, Launch};
+use ayatori_launch::environment::{self, Host, Launch};
 use ayatori_launch::launcher::Launcher;
 use ayatori_launch::{pmi, pmix};
 
@@ -72,6 +72,7 @@ pub(crate) const PARENT_KEY: &str = "ayatori-parent";
 
 /// Joins the job this process was started in.
 pub(crate) fn join() -> Result<Job, Fault> {
+    set_survives(environment::survives());
     match Launch::detect() {
         Launch::Singleton => alone(),
         Launch::Pmi1(pmi1) => {
@@ -205,9 +206,10 @@ fn machine(
     fabric: Fabric,
     gap: GapRule,
 ) -> Machine {
+    let config = Config { gap, survives: survives(), ..Config::default() };
     Machine {
         node: Node::new(crowd),
-        core: ayatori_core::Process::of_world(first, id, count, Config { gap, ..Config::default() }),
+        core: ayatori_core::Process::of_world(first, id, count, config),
         device,
         clock: Clock::start(),
         selectors: Selectors::new(fabric),

@@ -2,13 +2,14 @@
 
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::fault::{Fault, fault};
+use crate::fault::{Fault, fault, survives};
 use crate::host::this_thread;
 use crate::lock::locked;
 use crate::phase::{self, Phase};
 use crate::state;
 use crate::why::{self, Waits};
 use crate::{attribute, calls, datatype, errhandler};
+use ayatori_core::buffer::Buffer;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use std::ffi::c_int;
@@ -166,8 +167,7 @@ fn end() -> Result<(), Fault> {
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
     flush()?;
     // Nobody leaves while another may need its answers.
-    let posted = state::process()?.engine().begin_barrier(CommId::WORLD)?;
-    wait(state::process()?, posted)?;
+    meet()?;
     let settled = std::time::Instant::now() + SETTLE_MAX;
     wait_until(Waits::Other("acknowledgements"), |process| {
         let engine = process.engine();
@@ -202,6 +202,21 @@ fn end() -> Result<(), Fault> {
     state::process()?.engine().device.detach();
     state::set_concurrent(true);
     phase::set_phase(Phase::After);
+    Ok(())
+}
+
+/// Waits until all are here; of a job that goes on without ranks that fail, until all are that live, whether
+/// the world is revoked or not.
+fn meet() -> Result<(), Fault> {
+    let posted = match survives() {
+        true => {
+            let mut process = state::process()?;
+            let engine = process.engine();
+            engine.core.iagree(&mut engine.device, CommId::WORLD, 0, Buffer::leaked(4))?
+        }
+        false => state::process()?.engine().begin_barrier(CommId::WORLD)?,
+    };
+    wait(state::process()?, posted)?;
     Ok(())
 }
 

@@ -66,7 +66,8 @@ pub(crate) fn wait(mut process: Guard, posted: Posted) -> Result<Completion, Fau
         Posted::Pending(id) if !process.is_shared() => {
             let mut asleep = None;
             loop {
-                if let Some(completion) = process.engine().wait_alone(&mut asleep, |core| core.take(id))? {
+                let take = |core: &mut ayatori_core::Process| core.take_or_give_up(id);
+                if let Some(completion) = process.engine().wait_alone(&mut asleep, take)? {
                     return Ok(completion);
                 }
                 why::answer(&mut process, Waits::Request(id), asleep);
@@ -74,7 +75,7 @@ pub(crate) fn wait(mut process: Guard, posted: Posted) -> Result<Completion, Fau
         }
         Posted::Pending(id) => {
             drop(process);
-            wait_until(Waits::Request(id), |process| Ok(process.engine().core.take(id)?))
+            wait_until(Waits::Request(id), |process| Ok(process.engine().core.take_or_give_up(id)?))
         }
     }
 }

@@ -211,7 +211,8 @@ impl Executor {
         // No more can be over than were counted, and the oldest are likely to be.
         let mut at = 0;
         while left > 0 && at < self.pending.len() {
-            let completion = match core.take(self.pending[at].id) {
+            // The program's request is none of the core's: one that is interrupted ends.
+            let completion = match core.take_or_give_up(self.pending[at].id) {
                 Ok(Some(completion)) => completion,
                 Ok(None) => {
                     at += 1;
