@@ -27,6 +27,7 @@ mod random;
 mod run;
 mod skips;
 mod stage;
+mod survive_test;
 mod test;
 mod tidy;
 mod translate;
@@ -74,6 +75,8 @@ enum Command {
     Killtest(killtest::Options),
     /// Start jobs that hang and check what `ayatori why` says of them.
     WhyTest(why_test::Options),
+    /// Run programs that lose ranks and go on.
+    SurviveTest(survive_test::Options),
     /// Run programs under Slurm, PRRTE, Open MPI's mpirun, Hydra and ours; writes conformance/launchers.md.
     Launchers(launchers::Options),
     /// Run the protocol engine in random worlds with faults.
@@ -125,6 +128,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Instructions(options) => instructions::run(options),
         Command::Killtest(options) => killtest::run(options),
         Command::WhyTest(options) => why_test::run(options),
+        Command::SurviveTest(options) => survive_test::run(options),
         Command::Launchers(options) => launchers::run(options),
         Command::Fuzz(options) => fuzz::run(options),
         Command::FuzzDecoders(options) => fuzz_decoders::run(options),

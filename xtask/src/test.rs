@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::conformance::{self, CommonOptions};
-use crate::{paths, process, skips, stage, tidy, wheel};
+use crate::{paths, process, skips, stage, survive_test, tidy, wheel};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -48,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     steps.step("conformance", || programs()?.run(&c_programs))?;
     let offloaded = CommonOptions { progress: Some("offload".to_owned()), ..CommonOptions::ours(vec![2]) };
     steps.step("conformance, progress mode offload", || programs()?.run(&offloaded))?;
+    steps.step("surviving failures", || survive_test::run(&survive_test::Options::default()))?;
     steps.step("wrong arguments", || conformance::errors::run(&CommonOptions::ours(Vec::new())))?;
     steps.step("wheel", wheel::check)?;
     let skipped = skips::close(options.strict);
