@@ -174,6 +174,8 @@ pub struct Facts {
     pub name: String,
     /// When and under which load it was measured, in words.
     pub circumstances: String,
+    /// The load when measuring began (processes that ran or wanted to, mean of a minute), if known.
+    pub load: Option<f64>,
     /// CPUs.
     pub core_count: u32,
     /// The last cache, MiB, if known.
@@ -385,6 +387,7 @@ mod tests {
         Facts {
             name: "somewhere".into(),
             circumstances: "a test".into(),
+            load: None,
             core_count: 4,
             cache_mib: Some(32.0),
             interfaces: vec![interface("eth0", Some(25_000)), interface("eth1", None)],

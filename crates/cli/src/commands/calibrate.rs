@@ -59,6 +59,7 @@ const GOOD: f64 = 0.15;
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let bench = Bench::new(args.budget)?;
     let facts = facts();
+    notes(&facts, args).iter().for_each(|note| eprintln!("note: {note}"));
     let mut samples = Vec::new();
     for source in [PINGPONG, RATE, BANDWIDTH] {
         samples.extend(bench.run(source, 2, &[])?);
@@ -79,6 +80,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     writeln!(stdout, "Measured: {}.\nThe machine file is {file}", facts.circumstances)?;
     Ok(Exit::Success)
+}
+
+/// A load above this is somebody else's work.
+const IDLE_LOAD_MAX: f64 = 0.5;
+
+/// What makes the figures doubtful.
+fn notes(facts: &Facts, args: &Args) -> Vec<String> {
+    let mut notes = Vec::new();
+    if facts.load.is_some_and(|load| load > IDLE_LOAD_MAX) {
+        notes.push(format!(
+            "{}: other work disturbs what is measured, most of all where ranks wait for each other",
+            facts.circumstances
+        ));
+    }
+    if facts.core_count < 2 {
+        notes.push("two ranks on one CPU: latencies are those of switching between them".into());
+    }
+    let crowded = args.ranks.iter().filter(|&&ranks| args.check && ranks > facts.core_count);
+    notes.extend(crowded.map(|ranks| {
+        format!("{ranks} ranks on {} CPUs: the simulator gives each a core of its own", facts.core_count)
+    }));
+    notes
 }
 
 /// How good predictions are, without those that parameters were fitted to.
@@ -162,7 +185,9 @@ fn facts() -> Facts {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let core_count = std::thread::available_parallelism().map_or(1, usize::from) as u32;
     let name = Some(read("/proc/sys/kernel/hostname")).filter(|name| is_plain(name)).unwrap_or("here".into());
-    let load = read("/proc/loadavg").split_ascii_whitespace().next().unwrap_or("unknown").to_owned();
+    let load =
+        read("/proc/loadavg").split_ascii_whitespace().next().and_then(|load| load.parse::<f64>().ok());
+    let load_words = load.map_or("an unknown load".into(), |load| format!("a load of {load}"));
     let cache = read("/sys/devices/system/cpu/cpu0/cache/index3/size");
     let kib = cache.strip_suffix('K').and_then(|kib| kib.parse::<f64>().ok());
     // Containers have none that leads anywhere, and need not say.
@@ -175,7 +200,8 @@ fn facts() -> Facts {
         mtu_bytes: interface.mtu_bytes,
     };
     Facts {
-        circumstances: format!("on {name}, {core_count} CPUs, with a load of {load} when it began"),
+        circumstances: format!("on {name}, {core_count} CPUs, with {load_words} when it began"),
+        load,
         name,
         core_count,
         cache_mib: kib.filter(|&kib| kib > 0.0).map(|kib| kib / 1_024.0),
