@@ -5,6 +5,9 @@
 //! receiver has to do when the introduction comes is done in the next `poll_transmit`, whether its user calls
 //! or not.
 
+#[cfg(test)]
+mod tests;
+
 use crate::buffer::Buffer;
 use crate::coll::StepId;
 use crate::comm::Communicators;

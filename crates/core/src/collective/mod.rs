@@ -10,6 +10,8 @@
 
 mod make_comm;
 mod meet;
+#[cfg(test)]
+mod tests;
 
 use crate::buffer::Buffer;
 use crate::coll::running::{BEGIN, Making, Naming, Running, Span};

@@ -6,7 +6,7 @@ mod inputs;
 mod outputs;
 mod survive;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::coll::Pool;
 use crate::collective;
@@ -240,6 +240,12 @@ impl Process {
         self.survival.free(context);
         self.comms.fill(comm, None);
         Ok(())
+    }
+
+    /// The messages, for tests of chapters.
+    #[cfg(test)]
+    pub(crate) fn messages(&mut self) -> &mut Messages {
+        &mut self.messages
     }
 
     /// Adds a communicator whose members have agreed on it.

@@ -41,6 +41,8 @@ mod active;
 mod apply;
 mod origin;
 mod target;
+#[cfg(test)]
+mod tests;
 mod window;
 
 pub(crate) use active::{ActiveMessage, Operand, refusal, refusal_of};

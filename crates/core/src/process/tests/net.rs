@@ -13,21 +13,21 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 /// SplitMix64: one seed, one world.
-pub(super) struct Random(pub(super) u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }
@@ -39,34 +39,34 @@ struct Sent {
 }
 
 /// What all ports share: queues by (from, to), and registered memory.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     count: usize,
     queues: Vec<VecDeque<Sent>>,
     registered: Vec<Option<Buffer>>,
     random: Random,
     /// 1 in so many sends finds the device full; 0: never.
-    pub(super) full_one_in: u64,
+    pub(crate) full_one_in: u64,
     /// 1 in so many gets and puts is refused; 0: never.
-    pub(super) refuse_one_in: u64,
+    pub(crate) refuse_one_in: u64,
     /// 1 in so many packets is reported by its front first; 0: none.
-    pub(super) front_one_in: u64,
+    pub(crate) front_one_in: u64,
     /// If given: so many gets and puts are taken and wait for `finish_transfers`, the others are refused.
-    pub(super) transfers_taken_max: Option<usize>,
+    pub(crate) transfers_taken_max: Option<usize>,
     waiting: Vec<Transfer>,
     /// If given: the time, and what moving data takes of it.
-    pub(super) clock: Option<Clock>,
-    pub(super) gets_count: u32,
+    pub(crate) clock: Option<Clock>,
+    pub(crate) gets_count: u32,
     /// The order in which receivers saw envelopes: (from, to).
-    pub(super) seen: Vec<(u32, u32)>,
+    pub(crate) seen: Vec<(u32, u32)>,
 }
 
 /// A clock that only moving data drives.
-pub(super) struct Clock {
-    pub(super) now: Instant,
+pub(crate) struct Clock {
+    pub(crate) now: Instant,
     /// Of a packet, and of a byte in packets.
-    pub(super) packet: [Duration; 2],
+    pub(crate) packet: [Duration; 2],
     /// Of a get, and of a byte of it.
-    pub(super) get: [Duration; 2],
+    pub(crate) get: [Duration; 2],
 }
 
 impl Clock {
@@ -98,7 +98,7 @@ impl Shared {
 }
 
 /// One process' device.
-pub(super) struct Port {
+pub(crate) struct Port {
     me: ProcessId,
     rails: [RailCapabilities; 1],
     shared: Rc<RefCell<Shared>>,
@@ -108,7 +108,7 @@ pub(super) struct Port {
     front_from: Option<usize>,
     completions: VecDeque<Token>,
     /// How many packets may be polled now: delivery is the test's decision.
-    pub(super) may_poll: u32,
+    pub(crate) may_poll: u32,
 }
 
 impl Device for Port {
@@ -285,21 +285,21 @@ impl Port {
         Ok(Submitted::Pending)
     }
 
-    pub(super) fn registered_count(&self) -> usize {
+    pub(crate) fn registered_count(&self) -> usize {
         self.shared.borrow().registered.iter().flatten().count()
     }
 }
 
 /// Processes and their ports.
-pub(super) struct Net {
-    pub(super) nodes: Vec<(Process, Port)>,
-    pub(super) shared: Rc<RefCell<Shared>>,
+pub(crate) struct Net {
+    pub(crate) nodes: Vec<(Process, Port)>,
+    pub(crate) shared: Rc<RefCell<Shared>>,
 }
 
 impl Net {
     /// Packets are short, so that most messages are long ones; by seed they are got, put or sent, and devices
     /// are full at times.
-    pub(super) fn of_short_packets(count: usize, seed: u64) -> Self {
+    pub(crate) fn of_short_packets(count: usize, seed: u64) -> Self {
         let rail = RailCapabilities {
             packet_bytes_max: 160,
             eager_bytes_max: 100,
@@ -312,7 +312,7 @@ impl Net {
         net
     }
 
-    pub(super) fn new(count: usize, seed: u64, rail: RailCapabilities) -> Self {
+    pub(crate) fn new(count: usize, seed: u64, rail: RailCapabilities) -> Self {
         let shared = Rc::new(RefCell::new(Shared {
             count,
             queues: (0..count * count).map(|_| VecDeque::new()).collect(),
@@ -346,7 +346,7 @@ impl Net {
     }
 
     /// The processes from `cut` on are a world of their own. Nobody has begun anything.
-    pub(super) fn split_worlds(&mut self, cut: usize) {
+    pub(crate) fn split_worlds(&mut self, cut: usize) {
         let count = self.nodes.len();
         for (me, (process, _)) in self.nodes.iter_mut().enumerate() {
             let (first, size) = if me < cut { (0, cut) } else { (cut, count - cut) };
@@ -356,7 +356,7 @@ impl Net {
     }
 
     /// Lets one process make progress with at most `packets` arrivals.
-    pub(super) fn progress(&mut self, node: usize, packets: u32) -> bool {
+    pub(crate) fn progress(&mut self, node: usize, packets: u32) -> bool {
         let (process, port) = &mut self.nodes[node];
         port.may_poll = packets;
         let worked = process.progress(port);
@@ -365,12 +365,12 @@ impl Net {
     }
 
     /// The gets and puts of a process come to nothing: it is dead.
-    pub(super) fn forget_transfers_of(&mut self, process: ProcessId) {
+    pub(crate) fn forget_transfers_of(&mut self, process: ProcessId) {
         self.shared.borrow_mut().waiting.retain(|transfer| transfer.by != process);
     }
 
     /// The gets and puts that wait are done.
-    pub(super) fn finish_transfers(&mut self) {
+    pub(crate) fn finish_transfers(&mut self) {
         let waiting = self.shared.borrow_mut().waiting.split_off(0);
         for transfer in waiting {
             self.shared.borrow().copy(transfer);
@@ -379,7 +379,7 @@ impl Net {
     }
 
     /// Runs until nothing moves any more.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let mut idle = 0;
         // A device that is full at random needs a few more rounds.
         while idle < 40 {
@@ -391,7 +391,7 @@ impl Net {
 }
 
 /// Memory that lives as long as the test.
-pub(super) fn memory(bytes: Vec<u8>) -> (Buffer, &'static [u8]) {
+pub(crate) fn memory(bytes: Vec<u8>) -> (Buffer, &'static [u8]) {
     let leaked: &'static mut [u8] = Box::leak(bytes.into_boxed_slice());
     let (base, len) = (leaked.as_mut_ptr(), leaked.len());
     #[allow(unsafe_code)]

@@ -15,7 +15,7 @@ use core::cell::RefCell;
 
 /// What becomes of packets on a rail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Mood {
+pub(crate) enum Mood {
     Works,
     /// Broken, and both devices say so.
     Cut,
@@ -24,18 +24,18 @@ pub(super) enum Mood {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Line {
-    pub(super) bytes_per_s: u64,
-    pub(super) latency: Duration,
-    pub(super) mood: Mood,
+pub(crate) struct Line {
+    pub(crate) bytes_per_s: u64,
+    pub(crate) latency: Duration,
+    pub(crate) mood: Mood,
     /// 1 in so many packets is damaged, which the device finds: it is lost.
-    pub(super) damage_one_in: u64,
+    pub(crate) damage_one_in: u64,
     /// Bytes that the queue holds before the device is full.
-    pub(super) buffer_bytes: u64,
+    pub(crate) buffer_bytes: u64,
 }
 
 impl Line {
-    pub(super) fn mbit(mbit_per_s: u64) -> Self {
+    pub(crate) fn mbit(mbit_per_s: u64) -> Self {
         Self {
             bytes_per_s: mbit_per_s * 125_000,
             latency: Duration::from_us(30),
@@ -70,9 +70,9 @@ struct Access {
 }
 
 /// What both ports share.
-pub(super) struct Shared {
-    pub(super) now: Instant,
-    pub(super) lines: Vec<Line>,
+pub(crate) struct Shared {
+    pub(crate) now: Instant,
+    pub(crate) lines: Vec<Line>,
     /// When each line is free again, by rail and sender.
     free: Vec<[Instant; 2]>,
     /// What arrives, by time, then in the order sent, with the receiver.
@@ -80,16 +80,16 @@ pub(super) struct Shared {
     flight_count: u64,
     arrived: [VecDeque<Flight>; 2],
     registered: BTreeMap<u64, Buffer>,
-    pub(super) registrations: u64,
+    pub(crate) registrations: u64,
     random: Random,
     /// Puts and gets on rails that have fallen silent, by rail and process.
     stuck: Vec<(u8, usize, Token)>,
-    pub(super) resets: Vec<(Rail, Instant)>,
+    pub(crate) resets: Vec<(Rail, Instant)>,
     /// Bytes of packets by rail.
-    pub(super) carried: Vec<u64>,
-    pub(super) gaps: Vec<(Rail, Gap)>,
+    pub(crate) carried: Vec<u64>,
+    pub(crate) gaps: Vec<(Rail, Gap)>,
     /// Puts and gets on memory that is not registered any more.
-    pub(super) missed: u64,
+    pub(crate) missed: u64,
 }
 
 impl Shared {
@@ -154,7 +154,7 @@ impl Shared {
 }
 
 /// One process' device.
-pub(super) struct Port {
+pub(crate) struct Port {
     me: usize,
     rails: Vec<RailCapabilities>,
     shared: Rc<RefCell<Shared>>,
@@ -273,18 +273,18 @@ impl Device for Port {
 }
 
 /// What happens to a rail, when.
-pub(super) type Script = VecDeque<(Instant, usize, Line)>;
+pub(crate) type Script = VecDeque<(Instant, usize, Line)>;
 
-pub(super) struct Wire {
-    pub(super) nodes: Vec<(Process, Port)>,
-    pub(super) shared: Rc<RefCell<Shared>>,
-    pub(super) script: Script,
+pub(crate) struct Wire {
+    pub(crate) nodes: Vec<(Process, Port)>,
+    pub(crate) shared: Rc<RefCell<Shared>>,
+    pub(crate) script: Script,
     /// A process that computes and makes no progress until then.
-    pub(super) away_until: [Instant; 2],
+    pub(crate) away_until: [Instant; 2],
 }
 
 /// TCP, about.
-pub(super) fn tcp() -> RailCapabilities {
+pub(crate) fn tcp() -> RailCapabilities {
     RailCapabilities {
         name: "tcp",
         packet_bytes_max: (64 << 10) + 128,
@@ -298,11 +298,11 @@ pub(super) fn tcp() -> RailCapabilities {
 }
 
 impl Wire {
-    pub(super) fn new(lines: Vec<Line>, seed: u64) -> Self {
+    pub(crate) fn new(lines: Vec<Line>, seed: u64) -> Self {
         Self::with(lines, tcp(), Config::default(), seed)
     }
 
-    pub(super) fn with(lines: Vec<Line>, rail: RailCapabilities, config: Config, seed: u64) -> Self {
+    pub(crate) fn with(lines: Vec<Line>, rail: RailCapabilities, config: Config, seed: u64) -> Self {
         let count = lines.len();
         let shared = Rc::new(RefCell::new(Shared {
             now: Instant::ZERO,
@@ -326,23 +326,23 @@ impl Wire {
         Self { nodes, shared, script: Script::new(), away_until: [Instant::ZERO; 2] }
     }
 
-    pub(super) fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.shared.borrow().now
     }
 
     /// Has the device of a process report something that concerns nobody, more often than a round looks.
-    pub(super) fn flood(&mut self, me: usize) {
+    pub(crate) fn flood(&mut self, me: usize) {
         let report = || Flight::Report(Event::Completion(Token(u64::MAX), Ok(())));
         let arrived = &mut self.shared.borrow_mut().arrived[me];
         arrived.resize_with(arrived.len().max(100), report);
     }
 
-    pub(super) fn registered_count(&self) -> usize {
+    pub(crate) fn registered_count(&self) -> usize {
         self.shared.borrow().registered.len()
     }
 
     /// Changes a rail now.
-    pub(super) fn set_line(&mut self, rail: usize, line: Line) {
+    pub(crate) fn set_line(&mut self, rail: usize, line: Line) {
         let shared = &mut *self.shared.borrow_mut();
         let (now, before) = (shared.now, shared.lines[rail]);
         if line.bytes_per_s != before.bytes_per_s {
@@ -405,7 +405,7 @@ impl Wire {
 
     /// Does what there is to do now, or else goes on to the next moment at which anything happens, at most until
     /// `limit`. `false`: it is `limit`.
-    pub(super) fn step(&mut self, limit: Instant) -> bool {
+    pub(crate) fn step(&mut self, limit: Instant) -> bool {
         if self.progress() {
             return true;
         }
@@ -439,22 +439,22 @@ impl Wire {
     }
 
     /// Runs until then.
-    pub(super) fn run_until(&mut self, at: Instant) {
+    pub(crate) fn run_until(&mut self, at: Instant) {
         while self.step(at) {}
     }
 
-    pub(super) fn send(&mut self, from: usize, buffer: Buffer, tag: i32) -> Posted {
+    pub(crate) fn send(&mut self, from: usize, buffer: Buffer, tag: i32) -> Posted {
         let (process, port) = &mut self.nodes[from];
         process.isend(port, CommId::WORLD, buffer, 1 - from as u32, tag, SendMode::Standard).unwrap()
     }
 
-    pub(super) fn receive(&mut self, at: usize, buffer: Buffer, tag: i32) -> Posted {
+    pub(crate) fn receive(&mut self, at: usize, buffer: Buffer, tag: i32) -> Posted {
         let (process, port) = &mut self.nodes[at];
         let source = Source::Rank(1 - at as u32);
         process.irecv(port, CommId::WORLD, buffer, source, TagSelector::Tag(tag)).unwrap()
     }
 
-    pub(super) fn take(&mut self, at: usize, id: RequestId) -> Option<Completion> {
+    pub(crate) fn take(&mut self, at: usize, id: RequestId) -> Option<Completion> {
         self.nodes[at].0.take(id).unwrap()
     }
 }

@@ -1,6 +1,5 @@
 //! Windows whose members are lost: what fault runs have found.
 
-use super::net::{Net, memory};
 use crate::comm::Communicator;
 use crate::datatype::Predefined;
 use crate::error::Error;
@@ -8,6 +7,7 @@ use crate::group::Group;
 use crate::ids::{ContextId, ProcessId, Rank, RequestId};
 use crate::layout::Layout;
 use crate::op::Operation;
+use crate::process::tests::net::{Net, memory};
 use crate::request::{Completion, Posted};
 use crate::rma::{Memory, Place, WindowId};
 use alloc::vec;

@@ -1,12 +1,12 @@
 //! Partitioned messages: the two ends cut the stream differently, parts become ready in any order, packets
 //! arrive in any order, and requests with the same tag match in the order they were made.
 
-use super::net::{Net, Random};
 use crate::buffer::{Buffer, Piece};
 use crate::device::RailCapabilities;
 use crate::error::Error;
 use crate::ids::{CommId, ProcessId, RequestId};
 use crate::layout::{Layout, Region};
+use crate::process::tests::net::{self, Net, Random};
 use crate::request::{Completion, Origin, PROC_NULL, SendMode, Status};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -265,7 +265,7 @@ fn introductions_of_freed_requests_match_nothing_else() {
     net.nodes[0].0.free(sender).unwrap();
     net.nodes[1].0.free(receiver).unwrap();
     let (process, port) = &mut net.nodes[0];
-    let (memory, bytes) = super::net::memory(vec![9; 6]);
+    let (memory, bytes) = net::memory(vec![9; 6]);
     let sender = process.psend_init(port, CommId::WORLD, memory, 2, (1, TAG)).unwrap();
     process.start(port, sender).unwrap();
     let (process, port) = &mut net.nodes[1];

@@ -1,6 +1,8 @@
 //! Windows against a sequential model, in random worlds.
 
-use super::net::{Net, Random};
+mod faults;
+mod losses;
+
 use crate::buffer::{Buffer, Piece, Scratch};
 use crate::comm::Communicator;
 use crate::datatype::Predefined;
@@ -11,6 +13,7 @@ use crate::ids::{ContextId, ProcessId, Rank};
 use crate::layout::{Layout, Region};
 use crate::op::Operation;
 use crate::process::Process;
+use crate::process::tests::net::{Net, Random};
 use crate::request::{Completion, Posted, SendMode};
 use crate::rma::{Memory, Place, WindowId};
 use crate::wire::Envelope;
@@ -473,8 +476,14 @@ fn send_raw<D: Device>(process: &mut Process, port: &mut D, bytes: &[u8]) {
         source: process.me().0,
         tag: crate::rma::ACTIVE_TAG,
     };
-    let sent =
-        process.messages.send_message(port, ProcessId(0), envelope, buffer.into(), SendMode::Standard, false);
+    let sent = process.messages().send_message(
+        port,
+        ProcessId(0),
+        envelope,
+        buffer.into(),
+        SendMode::Standard,
+        false,
+    );
     assert!(sent.is_ok());
 }
 

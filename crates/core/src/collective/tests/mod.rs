@@ -1,6 +1,7 @@
 //! Collective operations and the making of communicators among processes on a virtual network.
 
-use super::net::{Net, Random, memory};
+mod inter;
+
 use crate::buffer::Buffer;
 use crate::coll::{self, Blocks};
 use crate::datatype::Predefined;
@@ -10,6 +11,7 @@ use crate::group::Group;
 use crate::ids::{CommId, ProcessId, RequestId, Source, TagSelector};
 use crate::op::{Operation, Reducer};
 use crate::process::Process;
+use crate::process::tests::net::{Net, Port, Random, memory};
 use crate::request::{Completion, Posted, SendMode};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,7 +31,7 @@ impl Net {
     fn everywhere(
         &mut self,
         random: &mut Random,
-        mut start: impl FnMut(usize, &mut Process, &mut super::net::Port) -> Posted,
+        mut start: impl FnMut(usize, &mut Process, &mut Port) -> Posted,
     ) {
         let mut order: Vec<usize> = (0..self.nodes.len()).collect();
         for i in (1..order.len()).rev() {

@@ -1,7 +1,5 @@
 //! Windows over rails that lose packets, are cut and come back: every operation happens exactly once.
 
-use super::net::Random;
-use super::wire::{Line, Mood, Wire};
 use crate::buffer::{Buffer, Piece, Scratch};
 use crate::comm::Communicator;
 use crate::datatype::Predefined;
@@ -9,6 +7,8 @@ use crate::group::Group;
 use crate::ids::{ContextId, ProcessId};
 use crate::layout::Layout;
 use crate::op::Operation;
+use crate::process::tests::net::Random;
+use crate::process::tests::wire::{Line, Mood, Wire};
 use crate::request::Posted;
 use crate::rma::{Memory, Place, WindowId};
 use crate::time::{Duration, Instant};

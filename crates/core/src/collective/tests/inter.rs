@@ -1,12 +1,12 @@
 //! Inter-communicators: how two groups make one, and what is made of it.
 
-use super::net::{Net, Port, Random, memory};
 use crate::coll::across::{self, Part};
 use crate::coll::{self, Collective};
 use crate::device::Event;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ProcessId, Rank, RequestId, Source, Tag, TagSelector};
+use crate::process::tests::net::{Net, Port, Random, memory};
 use crate::process::{OtherLeader, Process};
 use crate::request::{Completion, Origin, Posted, SendMode};
 use alloc::vec;
