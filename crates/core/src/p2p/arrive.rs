@@ -11,23 +11,6 @@ use crate::request::{Completion, Request, State};
 use crate::wire::{Envelope, Header, Keys};
 
 impl Messages {
-    /// Handles a short message, if a receive has asked for it. `false`: none has.
-    #[inline(always)]
-    pub(crate) fn on_eager(
-        &mut self,
-        index: LinkIndex,
-        envelope: &Envelope,
-        payload: Payload<'_>,
-        sync: Option<RequestId>,
-    ) -> bool {
-        let is_delivered = self.deliver(envelope, payload);
-        if is_delivered {
-            self.links.owe(index, payload_len(&payload));
-            self.tell_matched(index, sync);
-        }
-        is_delivered
-    }
-
     /// Keeps a short message that no receive has asked for.
     pub(crate) fn keep_eager(
         &mut self,
@@ -44,7 +27,7 @@ impl Messages {
 
     /// Copies a message into the receive that it matches. `false`: there is none.
     #[inline(always)]
-    pub(super) fn deliver(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
+    pub(crate) fn deliver(&mut self, envelope: &Envelope, payload: Payload<'_>) -> bool {
         if let Some(index) = self.posted.take_match(envelope) {
             let (id, request) = self.requests.at_mut(index).expect("a posted receive is a request");
             let state = core::cell::Cell::from_mut(&mut request.state);

@@ -1,7 +1,7 @@
 //! Inputs: what devices report. Nothing a peer sends can panic: what no correct peer sends cuts it off.
 
 use super::{Process, ProcessEvent};
-use crate::buffer::{Payload, Piece};
+use crate::buffer::{Payload, Piece, payload_len};
 use crate::device::{Device, Event, Fetched, Incoming, Packet};
 use crate::error::{Blame, Error};
 use crate::ids::{ProcessId, Rail, RequestId};
@@ -279,10 +279,12 @@ impl Process {
         payload: Payload<'_>,
         sync: Option<RequestId>,
     ) -> Result<(), Blame> {
-        match self.messages.on_eager(index, envelope, payload, sync) {
-            true => Ok(()),
-            false => self.on_unexpected(index, envelope, payload, sync),
+        if self.messages.deliver(envelope, payload) {
+            self.messages.links.owe(index, payload_len(&payload));
+            self.messages.tell_matched(index, sync);
+            return Ok(());
         }
+        self.on_unexpected(index, envelope, payload, sync)
     }
 
     #[inline(never)]
