@@ -4,7 +4,7 @@
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{ContextId, ProcessId};
-use ayatori_devices::shm::{Call, Crowd, NodeCollectives, Shm, ShmConfig, Source, WaitPolicy, WaitStep};
+use ayatori_devices::shm::{Call, NodeCollectives, Occupancy, Shm, ShmConfig, Source, WaitPolicy, WaitStep};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -92,8 +92,8 @@ fn rank(rank: u32, size: u32, address: String) {
     let processes: Vec<ProcessId> = (0..size).map(ProcessId).collect();
     let config = ShmConfig::new(rank, processes.clone());
     let mut device = Shm::attach(&Source::Address(address), &config).unwrap();
-    let crowd = Crowd { ranks_count: size, cpus_count: config.cpus_count };
-    let mut collectives = device.open_room(ContextId::WORLD, processes.into_iter(), crowd).unwrap();
+    let occupancy = Occupancy { ranks_count: size, cpus_count: config.cpus_count };
+    let mut collectives = device.open_room(ContextId::WORLD, processes.into_iter(), occupancy).unwrap();
     let mut memory = [vec![0u8; 64 << 10], vec![0u8; 64 << 10]];
     let [a, b] = memory.each_mut().map(|m| {
         // SAFETY: `memory` outlives all calls and nobody looks into it.

@@ -49,7 +49,7 @@ impl Composite {
             policy if policy.spins_count > 0 => {
                 WaitPolicy { spins_count: SPINS, spins_time: Duration::MAX, ..policy }
             }
-            crowded => crowded,
+            policy => policy,
         };
         let has_local_peers = local_count > 1;
         Ok(Self { shm, tcp, rails, is_local_expected: false, has_local_peers, polls_count: 0, policy })

@@ -15,12 +15,12 @@ use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use ayatori_core::op::Reducer;
 use ayatori_core::process::Process;
-use ayatori_devices::shm::{Call, Crowd, NodeCollectives, Shm, is_direct};
+use ayatori_devices::shm::{Call, NodeCollectives, Occupancy, Shm, is_direct};
 
 /// The rooms of this process' communicators.
 pub(crate) struct Node {
     is_enabled: bool,
-    crowd: Crowd,
+    occupancy: Occupancy,
     /// By the core's number of the communicator.
     places: Vec<Place>,
 }
@@ -36,21 +36,21 @@ enum Place {
 }
 
 impl Node {
-    /// `crowd` is the same at all processes, since how a collective runs depends on it.
+    /// `occupancy` is the same at all processes, since how a collective runs depends on it.
     ///
     /// `AYATORI_NODE_COLLECTIVES=0`, the same at all processes, takes schedules of messages always.
     ///
     /// Where failures are survived there are none: a member that waits in shared memory for one that has
     /// failed would not know which operation fails.
-    pub(crate) fn new(crowd: Crowd) -> Self {
+    pub(crate) fn new(occupancy: Occupancy) -> Self {
         let is_wanted = std::env::var_os("AYATORI_NODE_COLLECTIVES").is_none_or(|value| value != "0");
         let is_enabled = is_wanted && !crate::fault::survives();
-        Self { is_enabled, crowd, places: Vec::new() }
+        Self { is_enabled, occupancy, places: Vec::new() }
     }
 
     /// The ranks and CPUs it reckons with.
-    pub(crate) fn crowd(&self) -> Crowd {
-        self.crowd
+    pub(crate) fn occupancy(&self) -> Occupancy {
+        self.occupancy
     }
 
     /// Takes a room for the communicator of `group` that the core is about to name here.
@@ -98,7 +98,7 @@ impl Node {
         let at = id.0 as usize;
         let Ok(comm) = core.comm(id) else { return };
         let room = (self.is_enabled && comm.size() > 1 && !comm.is_inter())
-            .then(|| device.open_room(comm.context(), comm.group().iter(), self.crowd))
+            .then(|| device.open_room(comm.context(), comm.group().iter(), self.occupancy))
             .flatten();
         if self.places.len() <= at {
             self.places.resize_with(at + 1, Place::default);
@@ -128,13 +128,13 @@ impl Node {
         id: CommId,
         operation: &Operation,
     ) -> Result<bool, Error> {
-        let crowd = self.crowd;
+        let occupancy = self.occupancy;
         let comm = core.comm(id)?;
         let (rank, size) = (comm.rank(), comm.size());
         let Some(room) = self.room(core, device, id) else { return Ok(false) };
         let (collective, bytes) = operation.question(size);
         let commutative = operation.reducer().is_none_or(Reducer::is_commutative);
-        if !is_direct(&Question { collective, bytes, size, commutative }, crowd) {
+        if !is_direct(&Question { collective, bytes, size, commutative }, occupancy) {
             return Ok(false);
         }
         let call = call_of(operation, rank, size);

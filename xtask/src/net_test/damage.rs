@@ -221,7 +221,8 @@ impl Proxy {
                 let [from, to] = processes(hello);
                 let side = if to > from { 0 } else { 1 };
                 enter(&self.near[1 - side])?;
-                let mut stream = TcpStream::connect(Self::other(side)).context("at the door")?;
+                let mut stream =
+                    TcpStream::connect(Self::other(side)).context("connecting to the listener")?;
                 return converse(&mut stream, hello, proof).context("in the replayed handshake");
             }
         }

@@ -10,7 +10,7 @@ use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::{ProcessId, RailSet};
 use ayatori_core::link::Policy;
 use ayatori_core::transfer::choose::{self, Rails, Shape};
-use ayatori_devices::shm::{Crowd, Shm, fabric, is_direct};
+use ayatori_devices::shm::{Occupancy, Shm, fabric, is_direct};
 use ayatori_devices::tcp::{Interface, Settings};
 use ayatori_launch::environment::{self, Launch};
 use ayatori_launch::machine::hostname;
@@ -251,15 +251,15 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
         })?;
     let cpus_count = std::thread::available_parallelism().map_or(1, usize::from);
     let cpus_count = u32::try_from(cpus_count).unwrap_or(u32::MAX);
-    let crowd = Crowd { ranks_count: ranks, cpus_count };
+    let occupancy = Occupancy { ranks_count: ranks, cpus_count };
     let question = Question { collective, bytes, size: ranks, commutative: true };
     let mut text = String::new();
-    if ranks > 1 && is_direct(&question, crowd) {
+    if ranks > 1 && is_direct(&question, occupancy) {
         text += "a blocking call goes directly through the memory of the host, if its reduction commutes and its \
                  blocks are equal\n(AYATORI_NODE_COLLECTIVES=0 turns that off); any other is a schedule of messages:\n";
     }
-    text += &select::explain(&question, &fabric(crowd));
-    if crowd.is_crowded() {
+    text += &select::explain(&question, &fabric(occupancy));
+    if occupancy.is_oversubscribed() {
         let _ = writeln!(text, "({ranks} ranks share {cpus_count} CPUs, so work counts more than rounds)");
     }
     Ok(text)

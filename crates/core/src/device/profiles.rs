@@ -74,13 +74,13 @@ const SHM_EAGER_BYTES_MAX: usize = 32 << 10;
 const SHM_KERNEL_COPY_BYTES_MIN: usize = 512 << 10;
 
 /// Shared memory's one rail. `slot_bytes` and `payload_bytes_max`: what a slot and the bulk lines of a ring
-/// hold; `kernel_copy`: the kernel copies between processes; `is_crowded`: there are more ranks than CPUs, so
-/// that a sender and its receiver do not copy at the same time.
+/// hold; `kernel_copy`: the kernel copies between processes; `is_oversubscribed`: there are more ranks than
+/// CPUs, so that a sender and its receiver do not copy at the same time.
 pub fn shm(
     slot_bytes: usize,
     payload_bytes_max: usize,
     kernel_copy: bool,
-    is_crowded: bool,
+    is_oversubscribed: bool,
 ) -> RailCapabilities {
     RailCapabilities {
         name: "shm",
@@ -89,13 +89,13 @@ pub fn shm(
         inline_bytes: slot_bytes,
         // Measured (bench shm_rings): through the ring 8 KiB take as long as a rendezvous and the kernel's
         // copy; where both sides copy at once longer packets still save round trips.
-        eager_bytes_max: payload_bytes_max.min(if kernel_copy && is_crowded {
+        eager_bytes_max: payload_bytes_max.min(if kernel_copy && is_oversubscribed {
             8 << 10
         } else {
             SHM_EAGER_BYTES_MAX
         }),
-        transfer_bytes_min: if is_crowded { 0 } else { SHM_KERNEL_COPY_BYTES_MIN },
-        streams_awaited: !is_crowded && payload_bytes_max > SHM_EAGER_BYTES_MAX,
+        transfer_bytes_min: if is_oversubscribed { 0 } else { SHM_KERNEL_COPY_BYTES_MIN },
+        streams_awaited: !is_oversubscribed && payload_bytes_max > SHM_EAGER_BYTES_MAX,
         put: kernel_copy,
         get: kernel_copy,
         transfer_bytes_max: 1 << 20,

@@ -29,7 +29,7 @@ pub(crate) mod sys;
 mod wait;
 mod watch;
 
-pub use collectives::choice::{Crowd, fabric, is_direct};
+pub use collectives::choice::{Occupancy, fabric, is_direct};
 pub use collectives::{Call, NodeCollectives};
 pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
 pub use shared::{Locked, SharedMemory};
@@ -140,11 +140,11 @@ impl Shm {
         let ring = config.ring.unwrap_or_else(|| RingSize::for_ranks(local_size));
         let (segment, file) = Segment::attach_to_file(source, local_size, ring)?;
         let me = config.local_rank;
-        let is_crowded = local_size > config.cpus_count;
-        if is_crowded {
+        let is_oversubscribed = local_size > config.cpus_count;
+        if is_oversubscribed {
             sys::spread(me, local_size);
         }
-        let sleeper = Sleeper::new(&segment, me, is_crowded);
+        let sleeper = Sleeper::new(&segment, me, is_oversubscribed);
         let control = &segment.controls()[me as usize];
         control.told.introduce(config.processes[me as usize].0.wrapping_sub(config.first.0));
         control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
@@ -153,7 +153,7 @@ impl Shm {
         let peers: Vec<Peer> = (0..local_size)
             .map(|peer| Peer {
                 process: config.processes[peer as usize],
-                sender: Sender::new(segment.ring(me, peer), !is_crowded),
+                sender: Sender::new(segment.ring(me, peer), !is_oversubscribed),
                 receiver: Receiver::new(segment.ring(peer, me)),
                 control: &segment.controls()[peer as usize],
                 kernel_copy: config.kernel_copy,
@@ -170,7 +170,12 @@ impl Shm {
         }
         let payload_bytes_max = segment.ring(me, me).data_bytes_max();
         Ok(Self {
-            rails: [profiles::shm(ring::SLOT_BYTES, payload_bytes_max, config.kernel_copy, is_crowded)],
+            rails: [profiles::shm(
+                ring::SLOT_BYTES,
+                payload_bytes_max,
+                config.kernel_copy,
+                is_oversubscribed,
+            )],
             local_rank: me,
             peers,
             local_ranks,

@@ -90,9 +90,9 @@ pub(super) struct Sleeper {
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Sleeper {
-    /// `is_crowded`: more ranks than CPUs.
-    pub(super) fn new(segment: &Segment, local_rank: u32, is_crowded: bool) -> Self {
-        let is_fenceless = !is_crowded && sys::membarrier_register();
+    /// `is_oversubscribed`: more ranks than CPUs.
+    pub(super) fn new(segment: &Segment, local_rank: u32, is_oversubscribed: bool) -> Self {
+        let is_fenceless = !is_oversubscribed && sys::membarrier_register();
         if is_fenceless {
             segment.fenceless_count().fetch_add(1, Ordering::SeqCst);
         }

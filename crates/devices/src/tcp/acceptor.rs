@@ -9,7 +9,7 @@
 
 use super::Settings;
 use super::candidates::{Candidate, rail_plans};
-use super::card::{Card, Door};
+use super::card::{Card, Endpoint};
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
 use super::pairing;
@@ -164,7 +164,7 @@ pub(super) struct Setup {
     pub(super) rails_count: usize,
     pub(super) settings: Settings,
     pub(super) interfaces: Vec<Interface>,
-    pub(super) doors: Vec<Door>,
+    pub(super) endpoints: Vec<Endpoint>,
     /// Each with its interface's place.
     pub(super) listeners: Vec<(u8, OwnedFd)>,
     /// The processes elsewhere.
@@ -390,13 +390,13 @@ impl Acceptor {
 
     /// Makes the peer known, with its rails, unless it is. Whether it is of this job and elsewhere.
     fn know(&mut self, id: ProcessId, delay: core_time::Duration) -> bool {
-        let Setup { first_rail, rails_count, doors, known, .. } = &self.setup;
+        let Setup { first_rail, rails_count, endpoints, known, .. } = &self.setup;
         let Some(Acquaintance { card, .. }) = known.get(&id) else { return false };
         if !self.connections.knows(id) {
-            let (mut plans, mut candidates) = rail_plans(*first_rail, doors, card);
+            let (mut plans, mut candidates) = rail_plans(*first_rail, endpoints, card);
             plans.truncate(*rails_count);
             candidates.truncate(*rails_count);
-            let uses_max = pairing::uses(card.doors.len(), doors.len());
+            let uses_max = pairing::uses(card.endpoints.len(), endpoints.len());
             self.candidates.insert(id, candidates);
             self.connections.add_peer(id, plans, uses_max, delay, self.now());
         }
@@ -468,7 +468,7 @@ impl Acceptor {
         self.setup.settings.apply(&socket);
         let interface = &self.setup.interfaces[usize::from(interface)];
         // To an address of this host the way is through its loopback, whatever interface has it.
-        if !interface.is_loopback && !pairing::is_own(&self.setup.doors, candidate.to.ip()) {
+        if !interface.is_loopback && !pairing::is_own(&self.setup.endpoints, candidate.to.ip()) {
             // Where this is not allowed the routes decide, which is right for rails on different networks.
             let _ = sys::bind_to_interface(socket.as_fd(), interface.index);
         }
@@ -624,12 +624,12 @@ impl Acceptor {
     }
 }
 
-/// Answers a hello, if it can be one of this job's for this process at this door.
+/// Answers a hello, if it can be one of this job's for this process at this endpoint.
 fn ask(setup: &Setup, pending: &mut Pending) -> bool {
     let bytes = pending.inbox.message();
     let Ok(hello) = Hello::parse(&bytes) else { return false };
     let Some(Acquaintance { card, key }) = setup.known.get(&hello.from) else { return false };
-    let is_one = usize::from(hello.from_interface) < card.doors.len();
+    let is_one = usize::from(hello.from_interface) < card.endpoints.len();
     if !is_one || hello.to != setup.me || hello.to_interface != pending.interface {
         return false;
     }

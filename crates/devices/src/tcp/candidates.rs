@@ -1,6 +1,6 @@
 //! Pairs of addresses that may be tried for each rail to a peer.
 
-use super::card::{Card, Door};
+use super::card::{Card, Endpoint};
 use super::interfaces::Address;
 use super::pairing;
 use ayatori_core::connect::RailPlan;
@@ -20,11 +20,15 @@ pub(super) struct Candidate {
 }
 
 /// The rails to a peer with this card, and the candidates of each.
-pub(super) fn rail_plans(first_rail: u8, ours: &[Door], card: &Card) -> (Vec<RailPlan>, Vec<Vec<Candidate>>) {
-    let rails = pairing::plan(ours, &card.doors).into_iter().enumerate().map(|(place, partners)| {
+pub(super) fn rail_plans(
+    first_rail: u8,
+    ours: &[Endpoint],
+    card: &Card,
+) -> (Vec<RailPlan>, Vec<Vec<Candidate>>) {
+    let rails = pairing::plan(ours, &card.endpoints).into_iter().enumerate().map(|(place, partners)| {
         let interface = (place % ours.len()) as u8;
-        let door = &ours[usize::from(interface)];
-        let all = partners.iter().flat_map(|&partner| candidates(door, partner, card));
+        let endpoint = &ours[usize::from(interface)];
+        let all = partners.iter().flat_map(|&partner| candidates(endpoint, partner, card));
         let all: Vec<Candidate> = all.take(CANDIDATES_MAX).collect();
         let partners = all.iter().map(|candidate| candidate.partner).collect();
         (RailPlan { rail: Rail(first_rail + place as u8), interface, candidates: partners }, all)
@@ -33,10 +37,10 @@ pub(super) fn rail_plans(first_rail: u8, ours: &[Door], card: &Card) -> (Vec<Rai
 }
 
 /// The pairs of addresses of two interfaces, the most promising first.
-fn candidates(door: &Door, partner: u8, card: &Card) -> Vec<Candidate> {
-    let theirs = &card.doors[usize::from(partner)];
+fn candidates(endpoint: &Endpoint, partner: u8, card: &Card) -> Vec<Candidate> {
+    let theirs = &card.endpoints[usize::from(partner)];
     let mut list: Vec<(u32, Candidate)> = Vec::new();
-    for &(from, _) in &door.addresses {
+    for &(from, _) in &endpoint.addresses {
         for (place, to) in theirs.sockets().enumerate() {
             let score = pairing::score_addresses(from, theirs.addresses[place].0);
             list.push((score, Candidate { partner, from, to }));

@@ -20,7 +20,7 @@ const NAME_BYTES_MAX: usize = 16;
 
 /// Where a process listens on one interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Door {
+pub struct Endpoint {
     /// The interface's name, for messages.
     pub name: String,
     /// Its nominal speed in Mbit/s; 0 where unknown.
@@ -37,14 +37,14 @@ pub struct Card {
     /// CPUs of its host.
     pub cpus_count: u32,
     /// Where it listens, by interface.
-    pub doors: Vec<Door>,
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// Why text is not a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotCard(pub &'static str);
 
-impl Door {
+impl Endpoint {
     /// Of an interface and the ports that its addresses got.
     pub(super) fn new(interface: &Interface, ports: Vec<(Address, u16)>) -> Self {
         let is_plain = |c: &char| c.is_ascii_graphic() && !matches!(c, '|' | ',');
@@ -70,9 +70,9 @@ impl Card {
 
     fn emit_all(&self, addresses_max: usize) -> String {
         let mut text = format!("ayatori1|{:x}|{}", self.node, self.cpus_count);
-        for door in &self.doors {
-            let _ = write!(text, "|{},{}", door.name, door.speed_mbit_per_s);
-            for (address, port) in door.addresses.iter().take(addresses_max) {
+        for endpoint in &self.endpoints {
+            let _ = write!(text, "|{},{}", endpoint.name, endpoint.speed_mbit_per_s);
+            for (address, port) in endpoint.addresses.iter().take(addresses_max) {
                 let _ = write!(text, ",{},{},{port}", address.ip, address.prefix_bits);
             }
         }
@@ -96,15 +96,15 @@ impl Card {
         let (Some(node), Some(cpus_count)) = (node, cpus_count) else {
             return Err(NotCard("without node and CPUs"));
         };
-        let doors = fields.map(parse_door).collect::<Result<Vec<_>, _>>()?;
-        if doors.len() > INTERFACES_MAX {
+        let endpoints = fields.map(parse_endpoint).collect::<Result<Vec<_>, _>>()?;
+        if endpoints.len() > INTERFACES_MAX {
             return Err(NotCard("more interfaces than a process uses"));
         }
-        Ok(Self { node, cpus_count, doors })
+        Ok(Self { node, cpus_count, endpoints })
     }
 }
 
-fn parse_door(text: &str) -> Result<Door, NotCard> {
+fn parse_endpoint(text: &str) -> Result<Endpoint, NotCard> {
     let mut words = text.split(',');
     let name = words.next().unwrap_or_default();
     if name.len() > NAME_BYTES_MAX || !name.chars().all(|c| c.is_ascii_graphic()) {
@@ -125,7 +125,7 @@ fn parse_door(text: &str) -> Result<Door, NotCard> {
             return Err(NotCard("more addresses than an interface uses"));
         }
     }
-    Ok(Door { name: name.to_owned(), speed_mbit_per_s: speed, addresses })
+    Ok(Endpoint { name: name.to_owned(), speed_mbit_per_s: speed, addresses })
 }
 
 #[cfg(test)]
@@ -142,11 +142,15 @@ mod tests {
     }
 
     fn card() -> impl Strategy<Value = Card> {
-        let door =
+        let endpoint =
             ("[a-z0-9.@_-]{1,16}", any::<u32>(), proptest::collection::vec(address(), 0..=ADDRESSES_MAX))
-                .prop_map(|(name, speed_mbit_per_s, addresses)| Door { name, speed_mbit_per_s, addresses });
-        (any::<u64>(), any::<u32>(), proptest::collection::vec(door, 0..=INTERFACES_MAX))
-            .prop_map(|(node, cpus_count, doors)| Card { node, cpus_count, doors })
+                .prop_map(|(name, speed_mbit_per_s, addresses)| Endpoint {
+                    name,
+                    speed_mbit_per_s,
+                    addresses,
+                });
+        (any::<u64>(), any::<u32>(), proptest::collection::vec(endpoint, 0..=INTERFACES_MAX))
+            .prop_map(|(node, cpus_count, endpoints)| Card { node, cpus_count, endpoints })
     }
 
     proptest! {
@@ -161,7 +165,8 @@ mod tests {
         fn a_card_fits_the_launchers_limit_or_is_refused(card in card(), bytes_max in 0usize..2048) {
             if let Some(text) = card.emit(bytes_max) {
                 prop_assert!(text.len() <= bytes_max);
-                prop_assert_eq!(Card::parse(&text).map(|card| card.doors.len()), Ok(card.doors.len()));
+                let count = card.endpoints.len();
+                prop_assert_eq!(Card::parse(&text).map(|card| card.endpoints.len()), Ok(count));
             }
         }
 

@@ -1,12 +1,13 @@
-//! Doors for fuzzers: what a stranger or a damaged wire may say, said to the code that reads it. Sums and MACs count as
-//! right here (`cfg(fuzzing)`), or nothing behind them would ever be reached.
+//! Entry points for fuzzers: what a stranger or a damaged wire may say, said to the code that reads it. Sums
+//! and MACs count as right here (`cfg(fuzzing)`), or nothing behind them would ever be reached.
 
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, VERDICT_BYTES};
 use super::inflow::{Inflow, Next, Read};
 use ayatori_core::device::Fetched;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 
-/// Bytes of a connection, in chunks: the first byte of each says how long it is and whether long packets are fetched.
+/// Bytes of a connection, in chunks: the first byte of each says how long it is and whether long packets are
+/// fetched.
 pub fn stream(data: &[u8]) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let Ok((ours, theirs)) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return };

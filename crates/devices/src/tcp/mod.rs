@@ -42,7 +42,7 @@ pub(crate) mod sys;
 mod wireup;
 
 pub use acceptor::Timing;
-pub use card::{Card, Door, NotCard};
+pub use card::{Card, Endpoint, NotCard};
 pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
 pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
@@ -87,7 +87,7 @@ pub struct Tcp {
     rails: Vec<RailCapabilities>,
     peers: Peers<Peer>,
     /// Where we listen.
-    doors: Vec<Door>,
+    endpoints: Vec<Endpoint>,
     connections: Vec<Option<Connection>>,
     epoll: OwnedFd,
     /// Connections that may have something to read.
@@ -166,7 +166,7 @@ impl Tcp {
     /// # Errors
     /// No two interfaces of ours and its have addresses of the same kind.
     pub fn add_peer(&mut self, process: ProcessId, card: Card, key: Key) -> Result<(), TcpError> {
-        let peer = wireup::peer(process, &card, &self.doors, self.first_rail, self.rails.len())?;
+        let peer = wireup::peer(process, &card, &self.endpoints, self.first_rail, self.rails.len())?;
         self.peers.add(process, peer);
         self.shared.order(Order::Know(process, Box::new(Acquaintance { card, key })));
         Ok(())
@@ -174,7 +174,7 @@ impl Tcp {
 
     /// What to tell others, so that they can add this process.
     pub fn card(&self, node: u64, cpus_count: u32) -> Card {
-        Card { node, cpus_count, doors: self.doors.clone() }
+        Card { node, cpus_count, endpoints: self.endpoints.clone() }
     }
 
     /// Says goodbye to all and ends: what was sent leaves first, if that takes no longer than `patience`.

@@ -4,12 +4,12 @@
 //! replaced by trying on. Each interface of the side that has more is used once, so that no port carries two rails
 //! while another has none: with `L` and `R` interfaces there are max(L, R) rails.
 
-use super::card::Door;
+use super::card::Endpoint;
 use super::interfaces::Address;
 use std::net::IpAddr;
 
 /// How promising a pair of interfaces is; more is better, 0 is not worth a try.
-fn score(ours: &Door, theirs: &Door) -> u32 {
+fn score(ours: &Endpoint, theirs: &Endpoint) -> u32 {
     let all = ours.addresses.iter().flat_map(|a| theirs.addresses.iter().map(move |b| (a.0, b.0)));
     all.map(|(a, b)| score_addresses(a, b)).max().unwrap_or(0)
 }
@@ -40,7 +40,7 @@ pub(super) fn uses(own: usize, other: usize) -> usize {
 
 /// For each use of each of our interfaces the peer's interfaces, the most promising first. The index is
 /// `use × our count + interface`. The list is empty where no address of the interface can reach any of the peer's.
-pub(super) fn plan(ours: &[Door], theirs: &[Door]) -> Vec<Vec<u8>> {
+pub(super) fn plan(ours: &[Endpoint], theirs: &[Endpoint]) -> Vec<Vec<u8>> {
     let (uses_own, uses_their) = (uses(ours.len(), theirs.len()), uses(theirs.len(), ours.len()));
     let mut pairs: Vec<(u32, usize, usize)> = Vec::new();
     for (l, our) in ours.iter().enumerate() {
@@ -75,8 +75,8 @@ pub(super) fn plan(ours: &[Door], theirs: &[Door]) -> Vec<Vec<u8>> {
 }
 
 /// Whether the host has this address.
-pub(super) fn is_own(doors: &[Door], ip: IpAddr) -> bool {
-    doors.iter().flat_map(|door| &door.addresses).any(|(address, _)| address.ip == ip)
+pub(super) fn is_own(endpoints: &[Endpoint], ip: IpAddr) -> bool {
+    endpoints.iter().flat_map(|endpoint| &endpoint.addresses).any(|(address, _)| address.ip == ip)
 }
 
 #[cfg(test)]
@@ -84,13 +84,13 @@ mod tests {
     use super::*;
     use crate::tcp::interfaces::tests::interface;
 
-    fn doors(list: &[(&str, &[&str])]) -> Vec<Door> {
-        let door = |(name, addresses): &(&str, &[&str])| {
+    fn endpoints(list: &[(&str, &[&str])]) -> Vec<Endpoint> {
+        let endpoint = |(name, addresses): &(&str, &[&str])| {
             let interface = interface(name, 1, addresses);
             let ports = interface.addresses.iter().map(|&address| (address, 1000)).collect();
-            Door::new(&interface, ports)
+            Endpoint::new(&interface, ports)
         };
-        list.iter().map(door).collect()
+        list.iter().map(endpoint).collect()
     }
 
     fn first(plan: &[Vec<u8>]) -> Vec<Option<u8>> {
@@ -99,24 +99,24 @@ mod tests {
 
     #[test]
     fn interfaces_of_one_network_find_each_other_whatever_their_order() {
-        let a = doors(&[("e1", &["10.1.0.1/24"]), ("e2", &["10.2.0.1/24"])]);
-        let b = doors(&[("x", &["10.2.0.2/24"]), ("y", &["10.1.0.2/24"])]);
+        let a = endpoints(&[("e1", &["10.1.0.1/24"]), ("e2", &["10.2.0.1/24"])]);
+        let b = endpoints(&[("x", &["10.2.0.2/24"]), ("y", &["10.1.0.2/24"])]);
         assert_eq!(first(&plan(&a, &b)), [Some(1), Some(0)]);
         assert_eq!(first(&plan(&b, &a)), [Some(1), Some(0)]);
     }
 
     #[test]
     fn ports_of_one_network_are_paired_one_to_one() {
-        let a = doors(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"]), ("e3", &["10.0.0.3/24"])]);
-        let b = doors(&[("e1", &["10.0.0.4/24"]), ("e2", &["10.0.0.5/24"]), ("e3", &["10.0.0.6/24"])]);
+        let a = endpoints(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"]), ("e3", &["10.0.0.3/24"])]);
+        let b = endpoints(&[("e1", &["10.0.0.4/24"]), ("e2", &["10.0.0.5/24"]), ("e3", &["10.0.0.6/24"])]);
         assert_eq!(first(&plan(&a, &b)), [Some(0), Some(1), Some(2)]);
         assert_eq!(plan(&a, &b)[0].len(), 3);
     }
 
     #[test]
     fn the_side_with_more_ports_uses_each_once_and_the_other_its_own_more_often() {
-        let a = doors(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"])]);
-        let b = doors(&[("e1", &["10.0.0.9/24"])]);
+        let a = endpoints(&[("e1", &["10.0.0.1/24"]), ("e2", &["10.0.0.2/24"])]);
+        let b = endpoints(&[("e1", &["10.0.0.9/24"])]);
         assert_eq!(first(&plan(&a, &b)), [Some(0), Some(0)]);
         let mut from_b: Vec<_> = first(&plan(&b, &a));
         from_b.sort_unstable();
@@ -125,16 +125,16 @@ mod tests {
 
     #[test]
     fn a_bridge_with_the_same_address_everywhere_is_tried_last() {
-        let a = doors(&[("docker0", &["172.17.0.1/16"]), ("eth0", &["10.0.0.1/24"])]);
-        let b = doors(&[("docker0", &["172.17.0.1/16"]), ("eth0", &["10.0.0.2/24"])]);
+        let a = endpoints(&[("docker0", &["172.17.0.1/16"]), ("eth0", &["10.0.0.1/24"])]);
+        let b = endpoints(&[("docker0", &["172.17.0.1/16"]), ("eth0", &["10.0.0.2/24"])]);
         assert_eq!(first(&plan(&a, &b))[1], Some(1));
         assert_eq!(plan(&a, &b)[1], [1, 0]);
     }
 
     #[test]
     fn families_do_not_mix() {
-        let a = doors(&[("e1", &["10.0.0.1/24"])]);
-        let b = doors(&[("e1", &["fd00::1/64"])]);
+        let a = endpoints(&[("e1", &["10.0.0.1/24"])]);
+        let b = endpoints(&[("e1", &["fd00::1/64"])]);
         assert_eq!(plan(&a, &b), [Vec::<u8>::new()]);
         assert_eq!(plan(&a, &[]), Vec::<Vec<u8>>::new());
     }

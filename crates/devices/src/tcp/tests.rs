@@ -1,4 +1,4 @@
-//! Two or more devices in one process, over the loopback interface; and strangers at the door.
+//! Two or more devices in one process, over the loopback interface; and callers without the job's key.
 
 mod conformance;
 
@@ -304,8 +304,8 @@ fn is_shown_out(mut stranger: TcpStream) -> bool {
 #[test]
 fn strangers_get_nothing_and_disturb_nobody() {
     let (mut a, mut b, card) = pair(1);
-    let door: SocketAddr = card.doors[0].sockets().next().expect("a door");
-    let dial = || TcpStream::connect(door).expect("connected");
+    let endpoint: SocketAddr = card.endpoints[0].sockets().next().expect("an endpoint");
+    let dial = || TcpStream::connect(endpoint).expect("connected");
     let hello = Hello {
         from: ProcessId(0),
         to: ProcessId(1),
@@ -319,7 +319,7 @@ fn strangers_get_nothing_and_disturb_nobody() {
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n12345678901234567890".to_vec(),
         vec![0xff; 100_000],
         vec![0; HELLO_BYTES],
-        // Of nobody, for somebody else, at another door, from an interface that is not there.
+        // Of nobody, for somebody else, at another endpoint, from an interface that is not there.
         Hello { from: ProcessId(9), ..hello }.emit().to_vec(),
         Hello { from: ProcessId(1), ..hello }.emit().to_vec(),
         Hello { to: ProcessId(0), ..hello }.emit().to_vec(),
@@ -352,7 +352,7 @@ fn strangers_get_nothing_and_disturb_nobody() {
 fn a_replayed_conversation_is_refused() {
     // What an honest dialler once said, word for word, through a listener that writes it down.
     let (mut a, mut b, card) = pair(1);
-    let door: SocketAddr = card.doors[0].sockets().next().expect("a door");
+    let endpoint: SocketAddr = card.endpoints[0].sockets().next().expect("an endpoint");
     let key = Key::new([1; 32]);
     let hello = Hello {
         from: ProcessId(0),
@@ -363,7 +363,7 @@ fn a_replayed_conversation_is_refused() {
         nonce: [3; 16],
     };
     let converse = |recorded: Option<[u8; 32]>| {
-        let mut stream = TcpStream::connect(door).expect("connected");
+        let mut stream = TcpStream::connect(endpoint).expect("connected");
         stream.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
         stream.write_all(&hello.emit()).expect("hello");
         let mut challenge = [0; handshake::CHALLENGE_BYTES];
@@ -374,32 +374,32 @@ fn a_replayed_conversation_is_refused() {
         (stream.read_exact(&mut verdict).is_ok(), proof)
     };
     let (is_admitted, recorded) = converse(None);
-    assert!(is_admitted, "the key opens the door");
-    assert!(!converse(Some(recorded)).0, "a replay opened the door");
+    assert!(is_admitted, "a caller with the key is admitted");
+    assert!(!converse(Some(recorded)).0, "a replay was admitted");
     let mut seen = Seen::default();
     run(&mut a, &mut b, &mut seen, |_, _, seen| !seen.events[1].is_empty());
 }
 
 #[test]
-fn a_crowd_that_says_nothing_keeps_no_honest_caller_out() {
+fn callers_that_say_nothing_keeps_no_honest_caller_out() {
     let (mut a, mut b, card) = pair(1);
-    let door: SocketAddr = card.doors[0].sockets().next().expect("a door");
-    let crowd: Vec<_> = (0..200).map(|_| TcpStream::connect(door)).collect();
+    let endpoint: SocketAddr = card.endpoints[0].sockets().next().expect("an endpoint");
+    let occupancy: Vec<_> = (0..200).map(|_| TcpStream::connect(endpoint)).collect();
     let mut seen = Seen::default();
     let mut numbers = 0..100u32;
     run(&mut a, &mut b, &mut seen, |a, _, seen| {
         send_all(a, Rail(1), ProcessId(1), &mut numbers);
         seen.packets[1].len() == 100
     });
-    drop(crowd);
+    drop(occupancy);
 }
 
 #[test]
 fn listeners_are_on_the_rails_addresses_only() {
     let wireup = Wireup::listen_on(quick(), interfaces(1, 2)).expect("listen");
     let card = wireup.card(0, 1);
-    for (place, door) in card.doors.iter().enumerate() {
-        let socket = door.sockets().next().expect("a door");
+    for (place, endpoint) in card.endpoints.iter().enumerate() {
+        let socket = endpoint.sockets().next().expect("an endpoint");
         assert_eq!(socket.ip(), IpAddr::from([127, 7, place as u8, 1]));
         assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, socket.port())).is_err());
     }
@@ -410,7 +410,7 @@ fn ports_come_from_the_range_and_run_out_with_words() {
     let range = PortRange { first: 43_210, last: 43_210 };
     let settings = Settings { ports: Some(range), ..quick() };
     let first = Wireup::listen_on(settings.clone(), interfaces(7, 1)).expect("listen");
-    assert_eq!(first.card(0, 1).doors[0].addresses[0].1, 43_210);
+    assert_eq!(first.card(0, 1).endpoints[0].addresses[0].1, 43_210);
     let Err(error) = Wireup::listen_on(settings, interfaces(7, 1)) else { panic!("twice") };
     assert!(error.to_string().contains("AYATORI_PORTS"), "{error}");
 }

@@ -1,7 +1,7 @@
 //! From nothing to a device: listen, tell the others where, learn where they are, open.
 
 use super::acceptor::{self, Acquaintance, Setup, Timing, scoped, stream_socket};
-use super::card::{Card, Door};
+use super::card::{Card, Endpoint};
 use super::handshake::Key;
 use super::interfaces::{Address, Interface, RailFilter, RailsError, await_rails};
 use super::peers::Peers;
@@ -189,7 +189,7 @@ pub(super) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -
 pub struct Wireup {
     settings: Settings,
     interfaces: Vec<Interface>,
-    doors: Vec<Door>,
+    endpoints: Vec<Endpoint>,
     listeners: Vec<(u8, OwnedFd)>,
 }
 
@@ -220,7 +220,7 @@ impl Wireup {
     /// # Errors
     /// As [`listen`](Self::listen).
     pub fn listen_on(settings: Settings, interfaces: Vec<Interface>) -> Result<Self, TcpError> {
-        let (mut doors, mut listeners) = (Vec::new(), Vec::new());
+        let (mut endpoints, mut listeners) = (Vec::new(), Vec::new());
         for (place, interface) in interfaces.iter().enumerate() {
             let mut ports = Vec::new();
             for &address in &interface.addresses {
@@ -237,14 +237,14 @@ impl Wireup {
                 listeners.push((place as u8, listener));
                 ports.push((address, port));
             }
-            doors.push(Door::new(interface, ports));
+            endpoints.push(Endpoint::new(interface, ports));
         }
-        Ok(Self { settings, interfaces, doors, listeners })
+        Ok(Self { settings, interfaces, endpoints, listeners })
     }
 
     /// What to tell the others.
     pub fn card(&self, node: u64, cpus_count: u32) -> Card {
-        Card { node, cpus_count, doors: self.doors.clone() }
+        Card { node, cpus_count, endpoints: self.endpoints.clone() }
     }
 
     /// Starts. `cards`: by rank in our world, whose first process is `first`, of the processes that are to be
@@ -259,10 +259,10 @@ impl Wireup {
         cards: Vec<Option<Card>>,
         first_rail: u8,
     ) -> Result<Tcp, TcpError> {
-        let Self { settings, interfaces, doors, listeners } = self;
+        let Self { settings, interfaces, endpoints, listeners } = self;
         let of_rank = |rank: usize| ProcessId(first.0 + rank as u32);
         let peers = cards.iter().enumerate().map(|(rank, card)| {
-            let peer = |card| peer(of_rank(rank), card, &doors, first_rail, usize::MAX);
+            let peer = |card| peer(of_rank(rank), card, &endpoints, first_rail, usize::MAX);
             card.as_ref().map(peer).transpose()
         });
         let peers: Vec<Option<Peer>> = peers.collect::<Result<_, _>>()?;
@@ -275,9 +275,9 @@ impl Wireup {
             Some((of_rank(rank), Acquaintance { card: card?, key: key.clone() }))
         };
         let known = cards.into_iter().enumerate().filter_map(known).collect();
-        let own_doors = doors.clone();
+        let own_endpoints = endpoints.clone();
         let rails_count = rails.len();
-        let setup = Setup { me, first_rail, rails_count, settings, interfaces, doors, listeners, known };
+        let setup = Setup { me, first_rail, rails_count, settings, interfaces, endpoints, listeners, known };
         let (shared, acceptor) = acceptor::start(setup).map_err(system("start the thread that accepts"))?;
         let token = epoll::EventData::new_u64(NEWS);
         epoll::add(&epoll, &shared.news_event, token, epoll::EventFlags::IN)
@@ -287,7 +287,7 @@ impl Wireup {
             first_rail,
             rails,
             peers: Peers::new(first, peers),
-            doors: own_doors,
+            endpoints: own_endpoints,
             connections: Vec::new(),
             epoll,
             ready: VecDeque::with_capacity(64),
@@ -313,11 +313,11 @@ impl Wireup {
 pub(super) fn peer(
     id: ProcessId,
     card: &Card,
-    doors: &[Door],
+    endpoints: &[Endpoint],
     first_rail: u8,
     rails_count: usize,
 ) -> Result<Peer, TcpError> {
-    let mut plan = pairing::plan(doors, &card.doors);
+    let mut plan = pairing::plan(endpoints, &card.endpoints);
     plan.truncate(rails_count.min(RAILS_MAX - usize::from(first_rail)));
     let mut rails = RailSet::default();
     for place in plan.iter().enumerate().filter(|(_, partners)| !partners.is_empty()).map(|(place, _)| place)
@@ -325,17 +325,21 @@ pub(super) fn peer(
         rails.0 |= RailSet::one(Rail(first_rail + place as u8)).0;
     }
     if rails.is_empty() {
-        let names = |doors: &[Door]| {
-            let list: Vec<String> = doors
+        let names = |endpoints: &[Endpoint]| {
+            let list: Vec<String> = endpoints
                 .iter()
-                .map(|door| {
-                    let addresses: Vec<String> = door.addresses.iter().map(|a| a.0.to_string()).collect();
-                    format!("{} ({})", door.name, addresses.join(" "))
+                .map(|endpoint| {
+                    let addresses: Vec<String> = endpoint.addresses.iter().map(|a| a.0.to_string()).collect();
+                    format!("{} ({})", endpoint.name, addresses.join(" "))
                 })
                 .collect();
             if list.is_empty() { "none".to_owned() } else { list.join(", ") }
         };
-        return Err(TcpError::Unreachable { peer: id, theirs: names(&card.doors), ours: names(doors) });
+        return Err(TcpError::Unreachable {
+            peer: id,
+            theirs: names(&card.endpoints),
+            ours: names(endpoints),
+        });
     }
     let (connections, paces) = (vec![NONE; plan.len()], vec![u64::MAX; plan.len()]);
     Ok(Peer { rails, connections, paces, last: NONE, is_wanted: false, is_over: false })

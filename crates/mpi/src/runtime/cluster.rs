@@ -14,7 +14,7 @@ use crate::host::online_cpus_count;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
-use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source};
+use ayatori_devices::shm::{Occupancy, Shm, ShmConfig, Source};
 use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
 use ayatori_launch::environment::{Host, KEY_OF_JOB};
 use ayatori_launch::launcher::{Launcher, Name};
@@ -38,7 +38,9 @@ impl World {
 
     /// Messages between hosts set the pace. Made of the cards only, so the same at all.
     fn fabric(&self) -> Fabric {
-        let rate = |card: &Card| card.doors.iter().map(|door| u64::from(door.speed_mbit_per_s)).sum::<u64>();
+        let rate = |card: &Card| {
+            card.endpoints.iter().map(|endpoint| u64::from(endpoint.speed_mbit_per_s)).sum::<u64>()
+        };
         let slowest = self.cards.iter().map(rate).filter(|&rate| rate > 0).min().unwrap_or(10_000);
         let firsts = self
             .cards
@@ -60,7 +62,7 @@ impl World {
 pub(super) struct Joined {
     pub(super) device: Composite,
     /// The processes of this host and its CPUs: what its members' collectives in shared memory go by.
-    pub(super) crowd: Crowd,
+    pub(super) occupancy: Occupancy,
     /// What is between the processes, as far as collective operations care.
     pub(super) fabric: Fabric,
 }
@@ -93,7 +95,7 @@ pub(super) fn join(
     let local = world.local();
     let fabric = world.fabric();
     let cpus_count = world.cards[world.me].cpus_count;
-    let crowd = Crowd { ranks_count: local.len() as u32, cpus_count };
+    let occupancy = Occupancy { ranks_count: local.len() as u32, cpus_count };
     let elsewhere =
         world.cards.into_iter().enumerate().map(|(rank, card)| (!is_in(&local, first, rank)).then_some(card));
     let tcp = wireup
@@ -101,7 +103,7 @@ pub(super) fn join(
         .map_err(failed("reach the other hosts"))?;
     let device = Composite::new(shm, tcp, local.len() as u32, cpus_count)
         .map_err(failed("wait for shared memory and sockets at once"))?;
-    Ok(Joined { device, crowd, fabric })
+    Ok(Joined { device, occupancy, fabric })
 }
 
 fn is_in(local: &[ProcessId], first: ProcessId, rank: usize) -> bool {

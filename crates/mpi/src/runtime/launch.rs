@@ -9,7 +9,7 @@ use crate::operation::Selectors;
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::{Config, GapRule};
-use ayatori_devices::shm::{Crowd, Shm, ShmConfig, Source, fabric};
+use ayatori_devices::shm::{Occupancy, Shm, ShmConfig, Source, fabric};
 use ayatori_launch::environment::{self, Host, Launch};
 use ayatori_launch::launcher::Launcher;
 use ayatori_launch::{pmi, pmix};
@@ -103,9 +103,9 @@ fn alone() -> Result<Job, Fault> {
     let world = WorldName::of(&format!("{boot} {} {moment:?}", std::process::id()), 1);
     let id = world.first;
     let device = Shm::alone(id).map_err(failed("set up memory for messages"))?;
-    let crowd = Crowd { ranks_count: 1, cpus_count: online_cpus_count() };
+    let occupancy = Occupancy { ranks_count: 1, cpus_count: online_cpus_count() };
     Ok(Job {
-        machine: machine((world.first, id), 1, Net::Shm(device), crowd, fabric(crowd), gap_rule()?),
+        machine: machine((world.first, id), 1, Net::Shm(device), occupancy, fabric(occupancy), gap_rule()?),
         launcher: None,
         id,
         world,
@@ -122,22 +122,22 @@ fn by_launcher(host: &Host, mut launcher: Box<dyn Launcher>) -> Result<Job, Faul
     let world = WorldName::of(launcher.job_name(), count);
     let id = ProcessId(world.first.0 + rank);
     let nodes = nodes(host, &mut *launcher)?;
-    let (device, crowd, fabric) =
+    let (device, occupancy, fabric) =
         if nodes.as_ref().is_some_and(|nodes| nodes.iter().all(|node| *node == nodes[0])) {
             // The same at all processes, whatever CPUs each is bound to.
             let cpus_count = host.cpus_count.unwrap_or_else(online_cpus_count);
-            let crowd = Crowd { ranks_count: count, cpus_count };
-            (Net::Shm(one_host(host, &mut *launcher, world.first)?), crowd, fabric(crowd))
+            let occupancy = Occupancy { ranks_count: count, cpus_count };
+            (Net::Shm(one_host(host, &mut *launcher, world.first)?), occupancy, fabric(occupancy))
         } else {
-            let cluster::Joined { device, crowd, fabric } =
+            let cluster::Joined { device, occupancy, fabric } =
                 cluster::join(host, nodes, &mut *launcher, world.first)?;
             let failed = device.failure_notice();
             launcher.on_failure(Box::new(move |rank| failed(ProcessId(world.first.0 + rank))));
-            (Net::Composite(Box::new(device)), crowd, fabric)
+            (Net::Composite(Box::new(device)), occupancy, fabric)
         };
     let (appnum, universe_size) = (launcher.appnum(), launcher.universe_size());
     let parent = launcher.given(PARENT_KEY).map_err(failed("ask who has started this process"))?;
-    let machine = machine((world.first, id), count, device, crowd, fabric, gap);
+    let machine = machine((world.first, id), count, device, occupancy, fabric, gap);
     Ok(Job { machine, launcher: Some(launcher), id, world, parent, count, appnum, universe_size })
 }
 
@@ -202,13 +202,13 @@ fn machine(
     (first, id): (ProcessId, ProcessId),
     count: u32,
     device: Net,
-    crowd: Crowd,
+    occupancy: Occupancy,
     fabric: Fabric,
     gap: GapRule,
 ) -> Machine {
     let config = Config { gap, survives: survives(), ..Config::default() };
     Machine {
-        node: Node::new(crowd),
+        node: Node::new(occupancy),
         core: ayatori_core::Process::of_world(first, id, count, config),
         device,
         clock: Clock::start(),

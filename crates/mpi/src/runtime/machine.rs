@@ -104,7 +104,7 @@ impl Machine {
     /// Makes this process one that others can reach over TCP; how, is on its card. What it does with those of
     /// its own world stays as it is.
     pub(crate) fn meet_others(&mut self, first: ProcessId) -> Result<Card, Fault> {
-        let crowd = self.node.crowd();
+        let occupancy = self.node.occupancy();
         if let Net::Shm(_) = self.device {
             let settings = Settings::from_environment()
                 .map_err(|error| fault(MPI_ERR_OTHER, format_args!("cannot use the network: {error}")))?;
@@ -119,7 +119,7 @@ impl Machine {
             let Net::Shm(shm) = std::mem::replace(&mut self.device, placeholder) else {
                 unreachable!("looked at above, with the machine in hand")
             };
-            let device = Composite::new(shm, tcp, crowd.ranks_count, crowd.cpus_count)
+            let device = Composite::new(shm, tcp, occupancy.ranks_count, occupancy.cpus_count)
                 .map_err(failed("wait for shared memory and sockets at once"))?;
             self.device = Net::Composite(Box::new(device));
             if let (Some(nap), Ok(other)) = (sleepers::nap(), self.device.nap()) {
@@ -127,7 +127,7 @@ impl Machine {
             }
         }
         match &self.device {
-            Net::Composite(device) => Ok(device.card(u64::from(std::process::id()), crowd.cpus_count)),
+            Net::Composite(device) => Ok(device.card(u64::from(std::process::id()), occupancy.cpus_count)),
             Net::Shm(_) => unreachable!("made above"),
         }
     }

@@ -15,16 +15,16 @@ const BYTES_MAX: usize = 256 << 10;
 
 /// The job's ranks on this host, as all of them know it alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Crowd {
+pub struct Occupancy {
     /// Ranks.
     pub ranks_count: u32,
     /// CPUs that they have together.
     pub cpus_count: u32,
 }
 
-impl Crowd {
+impl Occupancy {
     /// More ranks than CPUs.
-    pub fn is_crowded(self) -> bool {
+    pub fn is_oversubscribed(self) -> bool {
         self.ranks_count > self.cpus_count
     }
 }
@@ -32,9 +32,9 @@ impl Crowd {
 /// Whether a blocking operation with equal blocks runs directly in the room of its communicator, if that has
 /// one. A function of what all members know alike: they all get the same answer. Lengths are as in
 /// [`Question`].
-pub fn is_direct(question: &Question, crowd: Crowd) -> bool {
+pub fn is_direct(question: &Question, occupancy: Occupancy) -> bool {
     let Question { collective, bytes, size, commutative } = *question;
-    let area_bytes = RoomLayout::new(crowd.ranks_count).area_bytes;
+    let area_bytes = RoomLayout::new(occupancy.ranks_count).area_bytes;
     let n = size as usize;
     // Each member has a line or more of the result area.
     let has_own_part = |block: usize| line_multiple(block).saturating_mul(n) <= area_bytes;
@@ -57,7 +57,7 @@ pub fn is_direct(question: &Question, crowd: Crowd) -> bool {
         | Collective::NeighborAlltoall => false,
     };
     // A broadcast's data may be lent: `lend.rs`.
-    fits && (crowd.is_crowded() || bytes <= BYTES_MAX || collective == Collective::Bcast)
+    fits && (occupancy.is_oversubscribed() || bytes <= BYTES_MAX || collective == Collective::Bcast)
 }
 
 /// Lengths of broadcasts that the kernel copies straight from the root's memory (`lend.rs`), among `size`
@@ -66,10 +66,10 @@ pub fn is_direct(question: &Question, crowd: Crowd) -> bool {
 /// Measured, 64 KiB, lent / through the room in µs: 2 ranks on 2 CPUs 5 / 12, 4 ranks 12 / 18, 7 ranks 30 /
 /// 29; 1 MiB: 70 / 150, 250 / 210, 520 / 350. Where ranks share CPUs much, what one has read from the room is
 /// in the next one's cache.
-pub(super) fn lent_lengths(size: u32, crowd: Crowd) -> Range<usize> {
-    if !crowd.is_crowded() {
+pub(super) fn lent_lengths(size: u32, occupancy: Occupancy) -> Range<usize> {
+    if !occupancy.is_oversubscribed() {
         8 << 10..usize::MAX
-    } else if size <= crowd.cpus_count.saturating_mul(2) {
+    } else if size <= occupancy.cpus_count.saturating_mul(2) {
         32 << 10..512 << 10
     } else {
         0..0
@@ -78,12 +78,12 @@ pub(super) fn lent_lengths(size: u32, crowd: Crowd) -> Range<usize> {
 
 /// What schedules cost in shared memory, measured through the library on a machine of 2026 (2 ranks; 4 to 32
 /// ranks on 2 CPUs).
-pub fn fabric(crowd: Crowd) -> Fabric {
+pub fn fabric(occupancy: Occupancy) -> Fabric {
     Fabric {
         latency_ps: 500_000,
         message_ps: 300_000,
         switch_ps: 800_000,
-        processors: crowd.is_crowded().then_some(crowd.cpus_count),
+        processors: occupancy.is_oversubscribed().then_some(occupancy.cpus_count),
         ..Fabric::default()
     }
 }
@@ -94,7 +94,7 @@ mod tests {
 
     fn asked(collective: Collective, bytes: usize, (ranks_count, cpus_count): (u32, u32)) -> bool {
         let question = Question { collective, bytes, size: ranks_count, commutative: true };
-        is_direct(&question, Crowd { ranks_count, cpus_count })
+        is_direct(&question, Occupancy { ranks_count, cpus_count })
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn broadcasts_are_lent_where_ranks_share_cpus_little() {
         let lent = |size, ranks_count, len: usize| {
-            lent_lengths(size, Crowd { ranks_count, cpus_count: 2 }).contains(&len)
+            lent_lengths(size, Occupancy { ranks_count, cpus_count: 2 }).contains(&len)
         };
         assert!(lent(2, 2, 1 << 30) && lent(4, 4, 64 << 10) && lent(3, 32, 64 << 10));
         assert!(!lent(2, 2, 8) && !lent(4, 4, 1 << 20) && !lent(7, 7, 64 << 10));
@@ -116,12 +116,12 @@ mod tests {
 
     #[test]
     fn what_does_not_commute_or_has_unequal_blocks_stays_out() {
-        let crowd = Crowd { ranks_count: 4, cpus_count: 2 };
+        let occupancy = Occupancy { ranks_count: 4, cpus_count: 2 };
         for collective in
             [Collective::Reduce, Collective::Allreduce, Collective::ReduceScatter, Collective::Scan]
         {
             let question = Question { collective, bytes: 8, size: 4, commutative: false };
-            assert!(!is_direct(&question, crowd), "{collective:?}");
+            assert!(!is_direct(&question, occupancy), "{collective:?}");
         }
         assert!(!asked(Collective::Allgatherv, 8, (4, 2)));
     }

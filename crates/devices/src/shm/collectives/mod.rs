@@ -1,9 +1,9 @@
 //! Collectives of ranks on one host, directly in shared memory.
 //!
 //! Owns the rooms (`room.rs`: memory and its ownership protocol) and the state machine that takes one call of
-//! one communicator at a time through its rounds. Deliberately not here: operations on elements (a closure), waiting
-//! (the caller polls [`NodeCollectives::advance`] together with its device, and sleeps with it: who completes
-//! a round wakes members that sleep).
+//! one communicator at a time through its rounds. Deliberately not here: operations on elements (a closure),
+//! waiting (the caller polls [`NodeCollectives::advance`] together with its device, and sleeps with it: who
+//! completes a round wakes members that sleep).
 //!
 //! Each member writes its contribution, arrives, and sees the round released by the last one: with more ranks
 //! than CPUs a collective then takes each rank one turn on a CPU, where a tree of messages takes several.
@@ -34,7 +34,7 @@ use super::segment::{Control, Segment};
 use super::sleep::Waker;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::{ContextId, ProcessId};
-use choice::Crowd;
+use choice::Occupancy;
 use room::{Room, line_multiple};
 use std::ops::Range;
 
@@ -45,7 +45,8 @@ pub(crate) const ROOMS_COUNT: usize = 32;
 /// Up to this length the last to arrive folds all contributions; above, each member folds a part.
 const FOLD_BY_LAST_BYTES_MAX: usize = 2 << 10;
 
-/// A broadcast is written and read a piece at a time, so that copying in on one CPU and out on another overlap.
+/// A broadcast is written and read a piece at a time, so that copying in on one CPU and out on another
+/// overlap.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// One collective call. Lengths are those of the buffers; all members give the same ones, and the same root.
@@ -155,7 +156,7 @@ pub struct NodeCollectives {
     size: u32,
     members: Vec<&'static Control>,
     waker: Waker,
-    is_crowded: bool,
+    is_oversubscribed: bool,
     area_bytes: usize,
     round: u64,
     calls_count: u64,
@@ -173,8 +174,8 @@ pub struct NodeCollectives {
 
 impl Shm {
     /// Takes a room for a communicator, before its context is told to the other members: one member does this
-    /// (the one that makes the context). `false`: all rooms are taken, or not all members are on this host; the
-    /// communicator uses schedules.
+    /// (the one that makes the context). `false`: all rooms are taken, or not all members are on this host;
+    /// the communicator uses schedules.
     pub fn claim_room(&self, context: ContextId, mut members: impl Iterator<Item = ProcessId>) -> bool {
         let rooms = self.segment.rooms();
         members.all(|process| self.local_rank_of(process).is_some())
@@ -188,13 +189,13 @@ impl Shm {
     }
 
     /// Opens the room that was taken for the context; the members in the order of their ranks. `None`: there
-    /// is no such room, or not all members are on this host. All members say the same `crowd`. The first room is kept for `MPI_COMM_WORLD` and
-    /// need not be taken.
+    /// is no such room, or not all members are on this host. All members say the same `occupancy`. The first
+    /// room is kept for `MPI_COMM_WORLD` and need not be taken.
     pub fn open_room(
         &self,
         context: ContextId,
         members: impl Iterator<Item = ProcessId>,
-        crowd: Crowd,
+        occupancy: Occupancy,
     ) -> Option<NodeCollectives> {
         let locals: Option<Vec<u32>> = members.map(|process| self.local_rank_of(process)).collect();
         let locals = locals?;
@@ -209,10 +210,10 @@ impl Shm {
             room,
             rank,
             size,
-            lent_lengths: choice::lent_lengths(size, crowd),
+            lent_lengths: choice::lent_lengths(size, occupancy),
             members: locals.iter().map(|&local| &self.segment.controls()[local as usize]).collect(),
             waker: self.sleeper.waker(),
-            is_crowded: crowd.is_crowded(),
+            is_oversubscribed: occupancy.is_oversubscribed(),
             area_bytes: self.segment.room_layout().area_bytes,
             round: 0,
             calls_count: 0,
@@ -555,7 +556,7 @@ impl NodeCollectives {
     /// Distance of two members' deposits of `len` bytes: apart by whole lines, so that no two CPUs write one
     /// line; where ranks outnumber CPUs close together, so that who folds reads fewer lines.
     fn stride(&self, len: usize) -> usize {
-        if self.is_crowded { len.next_multiple_of(16) } else { line_multiple(len) }
+        if self.is_oversubscribed { len.next_multiple_of(16) } else { line_multiple(len) }
     }
 
     fn block_segment_bytes(&self, rest: usize) -> usize {

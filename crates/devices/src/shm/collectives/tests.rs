@@ -4,19 +4,19 @@ use ayatori_core::buffer::Buffer;
 use std::thread;
 
 /// Runs `f(rank, collectives)` as one thread a rank.
-fn run(n: u32, is_crowded: bool, f: impl Fn(u32, &mut NodeCollectives) + Sync) {
-    run_on(world(n, |_| {}), if is_crowded { 1 } else { n }, f);
+fn run(n: u32, is_oversubscribed: bool, f: impl Fn(u32, &mut NodeCollectives) + Sync) {
+    run_on(world(n, |_| {}), if is_oversubscribed { 1 } else { n }, f);
 }
 
 fn run_on(devices: Vec<Shm>, cpus_count: u32, f: impl Fn(u32, &mut NodeCollectives) + Sync) {
     let n = devices.len() as u32;
-    let crowd = Crowd { ranks_count: n, cpus_count };
+    let occupancy = Occupancy { ranks_count: n, cpus_count };
     thread::scope(|scope| {
         for (rank, device) in devices.into_iter().enumerate() {
             let f = &f;
             scope.spawn(move || {
                 let members = (0..n).map(|i| ProcessId(10 + 2 * i));
-                let mut collectives = device.open_room(ContextId::WORLD, members, crowd).unwrap();
+                let mut collectives = device.open_room(ContextId::WORLD, members, occupancy).unwrap();
                 f(rank as u32, &mut collectives);
             });
         }
@@ -61,8 +61,8 @@ const LENGTHS: [usize; 9] = [0, 1, 8, 100, 2048, 2049, 10_000, 65_536, 200_001];
 
 #[test]
 fn reductions_are_in_rank_order_for_any_length_and_number_of_ranks() {
-    for (n, is_crowded) in SIZES.into_iter().zip([true, false, true, false, true]) {
-        run(n, is_crowded, |rank, collectives| {
+    for (n, is_oversubscribed) in SIZES.into_iter().zip([true, false, true, false, true]) {
+        run(n, is_oversubscribed, |rank, collectives| {
             for (salt, len) in LENGTHS.into_iter().enumerate() {
                 let (mut send, mut receive) = (block(rank, len, salt), vec![0; len]);
                 let (send_buffer, receive_buffer) = (buffer(&mut send), buffer(&mut receive));
@@ -85,8 +85,8 @@ fn reductions_are_in_rank_order_for_any_length_and_number_of_ranks() {
 
 #[test]
 fn broadcasts_reach_everybody_from_any_root_without_waiting_for_the_slowest() {
-    for (n, is_crowded) in SIZES.into_iter().zip([false, true, false, true, false]) {
-        run(n, is_crowded, |rank, collectives| {
+    for (n, is_oversubscribed) in SIZES.into_iter().zip([false, true, false, true, false]) {
+        run(n, is_oversubscribed, |rank, collectives| {
             for (salt, len) in LENGTHS.into_iter().enumerate() {
                 for root in [0, n - 1, n / 2] {
                     let mut memory = if rank == root { block(root, len, salt) } else { vec![0; len] };
@@ -211,9 +211,9 @@ fn rooms_run_out_and_are_used_again() {
     let devices = world(1, |_| {});
     let device = &devices[0];
     let context = |i| ContextId::new(ProcessId(10), i);
-    let crowd = Crowd { ranks_count: 1, cpus_count: 1 };
+    let occupancy = Occupancy { ranks_count: 1, cpus_count: 1 };
     let me = || std::iter::once(ProcessId(10));
-    let open = |i| device.open_room(context(i), me(), crowd);
+    let open = |i| device.open_room(context(i), me(), occupancy);
     for i in 2..2 + ROOMS_COUNT as u32 - 1 {
         assert!(device.claim_room(context(i), me()), "room {i}");
     }

@@ -13,7 +13,7 @@ use crate::runtime::machine::Machine;
 use crate::runtime::sleepers;
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::RequestId;
-use ayatori_devices::shm::{Crowd, WaitPolicy, WaitStep};
+use ayatori_devices::shm::{Occupancy, WaitPolicy, WaitStep};
 use ayatori_devices::threads::{self, Nap};
 use std::num::NonZero;
 use std::sync::atomic::{Ordering, fence};
@@ -26,22 +26,24 @@ static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 /// A look takes at least some 80 ns, so 500 of them as long as to wake somebody.
 const SPINS_MAX: u32 = 500;
 
-/// How calls and the thread wait, where `crowd` says how many ranks share how many CPUs, and this rank may use `own_cpus`. A
-/// call that waits does the thread's work, as without it; the thread waits awake only where it has a CPU besides.
-fn policies(crowd: Crowd, own_cpus: usize, of_device: WaitPolicy) -> (WaitPolicy, WaitPolicy) {
+/// How calls and the thread wait, where `occupancy` says how many ranks share how many CPUs, and this rank
+/// may use `own_cpus`. A call that waits does the thread's work, as without it; the thread waits awake only
+/// where it has a CPU besides.
+fn policies(occupancy: Occupancy, own_cpus: usize, of_device: WaitPolicy) -> (WaitPolicy, WaitPolicy) {
     let calls = WaitPolicy { spins_count: of_device.spins_count.min(SPINS_MAX), ..of_device };
     let thread = match own_cpus {
         1 => WaitPolicy::new(2, 1),
-        _ => WaitPolicy::new(2 * crowd.ranks_count, crowd.cpus_count),
+        _ => WaitPolicy::new(2 * occupancy.ranks_count, occupancy.cpus_count),
     };
     (calls, WaitPolicy { spins_count: thread.spins_count.min(calls.spins_count), ..thread })
 }
 
-/// Gives the machine to a thread of its own, or gives it back where no thread can be started. No other call is inside.
+/// Gives the machine to a thread of its own, or gives it back where no thread can be started. No other call
+/// is inside.
 #[allow(clippy::result_large_err, reason = "once for each change of the mode")]
 pub(in crate::runtime) fn enter(mut machine: Machine, nap: Arc<Nap>) -> Result<Remote, Option<Machine>> {
     let own_cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let (of_calls, of_thread) = policies(machine.node.crowd(), own_cpus, machine.device.policy());
+    let (of_calls, of_thread) = policies(machine.node.occupancy(), own_cpus, machine.device.policy());
     let (to_thread, commands) = ring(QUEUE_CAPACITY);
     let (responses, from_thread) = ring(QUEUE_CAPACITY);
     machine.device.expect(None);
@@ -150,8 +152,8 @@ fn run(nap: &Nap, policy: WaitPolicy) {
         if FLAGS.is_stopping.load(Ordering::SeqCst) {
             return;
         }
-        // A call that waits does it all. And who has yielded to a program that computes waits for the next tick, for
-        // milliseconds; who is woken runs at once.
+        // A call that waits does it all. And who has yielded to a program that computes waits for the next
+        // tick, for milliseconds; who is woken runs at once.
         let is_useless = sleepers::is_awaited() || policy.spins_count == 0;
         let step = if is_useless { WaitStep::Sleep } else { wait.step() };
         match step {
@@ -208,7 +210,7 @@ mod tests {
     fn the_thread_spins_only_where_it_has_a_cpu_besides_and_calls_where_ranks_have_one_each() {
         let policies = |ranks_count, cpus_count, own_cpus| {
             let of_device = WaitPolicy::new(ranks_count, cpus_count);
-            let (calls, thread) = policies(Crowd { ranks_count, cpus_count }, own_cpus, of_device);
+            let (calls, thread) = policies(Occupancy { ranks_count, cpus_count }, own_cpus, of_device);
             (calls.spins_count > 0, thread.spins_count > 0)
         };
         for (ranks_count, cpus_count, own_cpus) in [(2, 2, 2), (2, 3, 3), (1, 8, 1)] {
