@@ -14,6 +14,8 @@ use super::shape;
 
 /// 1 m of copper: what a cable in a rack adds, at two thirds of the speed of light.
 const CABLE_LATENCY_PS: u64 = 5_000;
+/// Most switches that are planned. Paths take 12 bytes for each two switches: 200 MB.
+pub const PLANNED_SWITCHES_MAX: usize = 4096;
 /// More hosts than this are taken for a mistake.
 const HOSTS_MAX: u64 = 1 << 22;
 
@@ -84,10 +86,21 @@ fn switches(root: &Section<'_>, wiring: &mut Wiring) -> Result<Option<Topology>>
         let remedy = "add `switch_model = \"NAME\"`, NAME being one of the [switch_models.NAME]";
         return Err(section.error("switch_model", "does not say what switches it is made of", remedy));
     };
+    check_plannable(&section, wiring, &topology, model)?;
     let cable_count = section.count("cables", 1..=256)?.unwrap_or(1) as u32;
     generated_switches(&section, wiring, &topology, model, cable_count)?;
     section.finish()?;
     Ok(Some(topology))
+}
+
+/// Switches without a router have no routes but the planner's: a machine too large for it is refused before it is built.
+fn check_plannable(s: &Section<'_>, wiring: &Wiring, topology: &Topology, model: usize) -> Result<()> {
+    let count = topology.generator().switch_count();
+    if wiring.switch_models[model].router.is_some() || count <= PLANNED_SWITCHES_MAX as u64 {
+        return Ok(());
+    }
+    let problem = format!("{count} switches, and the planner takes {PLANNED_SWITCHES_MAX}");
+    Err(s.error("kind", problem, "describe a smaller part, or switches with a `router` to simulate them"))
 }
 
 fn switch_model_named(s: &Section<'_>, key: &'static str, wiring: &Wiring) -> Result<Option<usize>> {

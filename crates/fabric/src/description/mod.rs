@@ -48,6 +48,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
+pub use assembly::PLANNED_SWITCHES_MAX;
 pub use error::DescriptionError;
 pub use hosts::{
     Burst, BusKind, BusModel, HostModel, NicDevice, NicModel, NicTransfer, NicsAs, SoftwareCosts, StageModel,

@@ -55,7 +55,7 @@ mod written;
 pub use continued::plan_from;
 pub use in_use::{InUse, InUseError};
 pub use network::Failure;
-pub use planner::{SWITCH_COUNT_MAX, plan, plan_without};
+pub use planner::{plan, plan_without};
 pub use replan::{Degraded, failures, single_failures};
 pub use written::{WrittenError, written};
 

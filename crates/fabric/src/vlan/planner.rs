@@ -1,6 +1,6 @@
 //! The steps of planning, one after the other.
 
-use crate::description::{DescriptionError, Machine, TaggingOption};
+use crate::description::{DescriptionError, Machine, PLANNED_SWITCHES_MAX, TaggingOption};
 use crate::plan::{Plan, Tagging, VlanId};
 use crate::topology::Topology;
 
@@ -8,9 +8,6 @@ use super::assign::assign;
 use super::choose::{Chosen, Effort, choose};
 use super::network::{Failure, Network};
 use super::repair;
-
-/// Most switches that are planned. Paths take 12 bytes for each two switches: 200 MB.
-pub const SWITCH_COUNT_MAX: usize = 4096;
 
 /// Plans a machine by its `[plan]` options. The plan's [`crate::plan::Verdicts`] say what holds and what does not.
 ///
@@ -34,7 +31,7 @@ pub fn plan_without(machine: &Machine, failures: &[Failure]) -> Result<Plan, Des
 
 /// The routes of a whole machine's plan, from which repairs begin. `None` for machines too large.
 pub(super) fn whole(machine: &Machine) -> Option<Chosen> {
-    let is_plannable = machine.switches.len() <= SWITCH_COUNT_MAX;
+    let is_plannable = machine.switches.len() <= PLANNED_SWITCHES_MAX;
     is_plannable.then(|| chosen(machine, &Network::of(machine, &[]), true))
 }
 
@@ -45,9 +42,9 @@ pub(super) fn plan_repaired(
     in_use: Option<&Option<Chosen>>,
 ) -> Result<Plan, DescriptionError> {
     let switch_count = machine.switches.len();
-    if switch_count > SWITCH_COUNT_MAX {
+    if switch_count > PLANNED_SWITCHES_MAX {
         let key = if machine.topology.is_some() { "topology" } else { "switch" };
-        let problem = format!("{switch_count} switches, and the planner takes {SWITCH_COUNT_MAX}");
+        let problem = format!("{switch_count} switches, and the planner takes {PLANNED_SWITCHES_MAX}");
         return Err(machine.error(key, problem, "plan a smaller part"));
     }
     let network = Network::of(machine, failures);

@@ -306,7 +306,21 @@ fn more_switches_than_the_planner_takes_are_refused() {
     let text = "name = \"big\"\n[switch_models.s]\nports = 4\nrate_gbps = 1\n[host_models.h]\n\
                 nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"ring\"\nswitches = 4097\n\
                 switch_model = \"s\"\n[hosts]\nmodel = \"h\"\ncount = 2\n";
-    let machine = Machine::parse("big.toml", text).unwrap();
+    let refusal = |text: &str| Machine::parse("big.toml", text).map(drop).unwrap_err().to_string();
+    let error = refusal(text);
+    assert!(
+        error.starts_with("big.toml:8: topology.kind: 4097 switches, and the planner takes 4096"),
+        "{error}"
+    );
+    // Nothing is built before it is refused: a million switches would take a minute.
+    let torus = text.replace("ring\"\nswitches = 4097", "torus\"\nextents = [1000, 1000]");
+    assert!(refusal(&torus).contains("1000000 switches, and the planner takes 4096"));
+    let listed: String =
+        (0..4097).map(|at| format!("[[switch]]\nname = \"s{at}\"\nmodel = \"s\"\n")).collect();
+    let cables: String =
+        (1..4097).map(|at| format!("[[cable]]\nfrom = \"s{}:3\"\nto = \"s{at}:4\"\n", at - 1)).collect();
+    let topology = "[topology]\nkind = \"ring\"\nswitches = 4097\nswitch_model = \"s\"\n";
+    let machine = Machine::parse("big.toml", &(text.replace(topology, "") + &listed + &cables)).unwrap();
     let error = plan(&machine).map(drop).unwrap_err().to_string();
-    assert!(error.starts_with("big.toml:7: topology: 4097 switches, and the planner takes 4096"), "{error}");
+    assert!(error.contains("switch: 4097 switches, and the planner takes 4096"), "{error}");
 }
