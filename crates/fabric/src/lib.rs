@@ -3,6 +3,7 @@
 //! **Owns** the machine file and its checks ([`description`]), the graph of switches, hosts and links ([`graph`]), generators
 //! of topologies ([`topology`]), routing functions ([`routing`]), deadlock detection ([`deadlock`]), the VLAN planner
 //! ([`vlan`]), the plan as data ([`plan`]), the configuration languages of switches ([`dialect`]) and hosts ([`host`]), the
+//! designs from a price list ([`design`]), the
 //! comparison of collected switch state with a plan ([`check`]), loads ([`analysis`]) and the plan as a page ([`page`]).
 //!
 //! **Does not own** running anything: it connects to no switch, and the simulation of a machine is `ayatori-sim`'s. It reads
@@ -45,6 +46,7 @@ pub mod broadcast;
 pub mod check;
 pub mod deadlock;
 pub mod description;
+pub mod design;
 pub mod dialect;
 pub mod graph;
 pub mod host;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod design;
 mod page;
 mod tasks;
 mod written;

@@ -24,11 +24,8 @@ pub(super) fn assemble(root: Section<'_>) -> Result<Machine> {
     let name = root.name("name", "\"my-cluster\"")?.value;
     let about = root.text("about")?.map_or(String::new(), |about| about.value);
     let cable_price = root.number("cable_price", 0.0, 1e12)?;
-    let switch_models: Result<Vec<SwitchModel>> =
-        root.named_sections("switch_models")?.into_iter().map(|(n, s)| switch_model(&n, s)).collect();
-    let host_models: Result<Vec<HostModel>> =
-        root.named_sections("host_models")?.into_iter().map(|(n, s)| host_model(&n, s)).collect();
-    let mut wiring = Wiring::new(switch_models?, host_models?);
+    let (switch_models, host_models) = models(&root)?;
+    let mut wiring = Wiring::new(switch_models, host_models);
     let topology = switches(&root, &mut wiring)?;
     hosts(&root, &mut wiring)?;
     wiring.read_cables(&root)?;
@@ -52,6 +49,15 @@ pub(super) fn assemble(root: Section<'_>) -> Result<Machine> {
         cable_price,
         places: Places::default(),
     })
+}
+
+/// The models of switches and hosts.
+pub(super) fn models(root: &Section<'_>) -> Result<(Vec<SwitchModel>, Vec<HostModel>)> {
+    let switch_models: Result<Vec<SwitchModel>> =
+        root.named_sections("switch_models")?.into_iter().map(|(n, s)| switch_model(&n, s)).collect();
+    let host_models: Result<Vec<HostModel>> =
+        root.named_sections("host_models")?.into_iter().map(|(n, s)| host_model(&n, s)).collect();
+    Ok((switch_models?, host_models?))
 }
 
 fn switches(root: &Section<'_>, wiring: &mut Wiring) -> Result<Option<Topology>> {
@@ -93,7 +99,8 @@ fn switches(root: &Section<'_>, wiring: &mut Wiring) -> Result<Option<Topology>>
     Ok(Some(topology))
 }
 
-/// Switches without a router have no routes but the planner's: a machine too large for it is refused before it is built.
+/// Switches without a router have no routes but the planner's: a machine too large for it is refused before
+/// it is built.
 fn check_plannable(s: &Section<'_>, wiring: &Wiring, topology: &Topology, model: usize) -> Result<()> {
     let count = topology.generator().switch_count();
     if wiring.switch_models[model].router.is_some() || count <= PLANNED_SWITCHES_MAX as u64 {

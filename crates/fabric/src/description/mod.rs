@@ -37,6 +37,7 @@ mod hosts;
 mod machine;
 mod models;
 mod options;
+mod prices;
 mod reader;
 mod shape;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use hosts::{
 pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};
 pub use options::{Grouping, PlanOptions, Routing, TaggingOption};
+pub use prices::{CablePrice, Prices, Racks};
 
 use error::Source;
 use machine::Places;

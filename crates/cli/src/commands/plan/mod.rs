@@ -1,6 +1,7 @@
 //! `ayatori plan`: from a machine description to a plan, its verdicts and the files that configure it.
 
 mod check;
+mod design;
 mod files;
 mod prime;
 mod report;

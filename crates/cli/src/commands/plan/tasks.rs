@@ -1,6 +1,6 @@
-//! What else there is to do with a plan: `ayatori plan check|show|prime`.
+//! What else there is to do with a plan: `ayatori plan check|show|design|prime`.
 
-use super::{check, prime, show};
+use super::{check, design, prime, show};
 use crate::exit::Exit;
 
 /// A task of `ayatori plan`.
@@ -10,6 +10,8 @@ pub(crate) enum Task {
     Check(check::Args),
     /// Write the plan as one page for a browser
     Show(show::Args),
+    /// The cheapest networks for so many hosts, from a price list
+    Design(design::Args),
     /// Teach the switches where this host is: one broadcast frame on every VLAN
     Prime(prime::Args),
 }
@@ -20,6 +22,7 @@ impl Task {
         match self {
             Task::Check(args) => check::run(args),
             Task::Show(args) => show::run(args),
+            Task::Design(args) => design::run(args),
             Task::Prime(args) => prime::run(args),
         }
     }
