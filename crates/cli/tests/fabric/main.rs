@@ -6,6 +6,7 @@ mod design;
 mod page;
 mod tasks;
 mod written;
+mod wrong;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

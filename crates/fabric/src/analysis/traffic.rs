@@ -101,7 +101,9 @@ impl Reader<'_> {
                 [] => {}
                 [from, to, bytes] => self.add(&place, from, to, bytes)?,
                 // `10 MB` is as clear.
-                [from, to, number, unit] => self.add(&place, from, to, &format!("{number}{unit}"))?,
+                [from, to, number, unit] if unit.starts_with(char::is_alphabetic) => {
+                    self.add(&place, from, to, &format!("{number}{unit}"))?
+                }
                 words => {
                     let problem = format!("a line is FROM TO BYTES, and this has {} words", words.len());
                     return Err(self.error(place, problem, "for other forms name the file .csv or .json"));
@@ -237,6 +239,7 @@ mod tests {
         let cases = [
             ("t", "", "t: holds no traffic; add a line"),
             ("t", "node0 node2\n", "t:1: a line is FROM TO BYTES, and this has 2 words"),
+            ("t", "node0 node2 5 6\n", "t:1: a line is FROM TO BYTES, and this has 4 words"),
             ("t", "\nnode0 node9 1\n", "t:2: there is no host \"node9\"; hosts are called node0, node1"),
             ("t", "node0 node2 -1\n", "t:1: \"-1\" is no number of bytes"),
             ("t", "node0 node2 1 parsec\n", "\"1parsec\" is no number of bytes"),
