@@ -58,6 +58,8 @@ struct Survivors<'a> {
     agreements: Vec<usize>,
     /// By context and number.
     outcomes: BTreeMap<(ContextId, usize), (u32, Outcomes)>,
+    /// Calls begun and calls over.
+    calls_count: u64,
     /// Whether deaths are never mistakes.
     is_exact: bool,
 }
@@ -77,7 +79,7 @@ pub(in crate::fuzz) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String
     };
     let ways = (0..world.count()).map(way).collect();
     let is_exact = !world.habits.trunks;
-    let mut of = Survivors { world, ways, agreements, outcomes: BTreeMap::new(), is_exact };
+    let mut of = Survivors { world, ways, agreements, outcomes: BTreeMap::new(), calls_count: 0, is_exact };
     for _ in 0..60 + of.world.random.below(200) {
         let at = of.world.random.below(of.ways.len() as u64) as usize;
         of.act(at)?;
@@ -132,8 +134,10 @@ impl Survivors<'_> {
         };
         let Some(&agreements) = self.agreements.get(generation) else {
             self.ways[at].doing = Doing::Ended;
+            self.calls_count += 1;
             return Ok(());
         };
+        self.calls_count += 1;
         let into = Buffer::leaked(4);
         let flag = !(1 << at);
         let (process, port) = &mut self.world.nodes[at];
@@ -218,6 +222,7 @@ impl Survivors<'_> {
                 let Some(completion) = self.world.take(at as u32, id)? else { return Ok(()) };
                 let bytes = into.to_vec().and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
                 self.note(at, Outcomes::Agreed(u32::from_le_bytes(bytes), completion.error))?;
+                self.calls_count += 1;
                 self.ways[at].agreed += 1;
                 self.ways[at].doing = Doing::Nothing;
             }
@@ -233,6 +238,7 @@ impl Survivors<'_> {
                 if let Ok((context, members)) = of {
                     self.note(at, Outcomes::Shrunk(context, members))?;
                 }
+                self.calls_count += 1;
                 let way = &mut self.ways[at];
                 way.old.push(std::mem::replace(&mut way.comm, made));
                 (way.generation, way.agreed, way.doing) = (way.generation + 1, 0, Doing::Nothing);
@@ -300,6 +306,7 @@ impl Survivors<'_> {
         let everybody: Vec<u32> = (0..self.ways.len() as u32).collect();
         let end_ps = self.world.now_ps() + 2 * self.world.habits.peer_timeout_ps + HEALED_MAX_PS;
         for _ in 0..ROUNDS_MAX {
+            let calls_count = self.calls_count;
             let mut worked = false;
             for &at in &everybody {
                 if self.world.is_alive(at) {
@@ -311,6 +318,9 @@ impl Survivors<'_> {
             let limit_ps =
                 self.world.due_ps(&everybody).map_or(u64::MAX, |due_ps| due_ps.max(self.world.now_ps()));
             worked |= self.world.pump_until(64, limit_ps)?;
+            if self.calls_count != calls_count {
+                continue;
+            }
             // A receive from anybody looks after its peers for ever.
             let is_late = self.world.habits.trunks && self.world.now_ps() > end_ps;
             if is_late || !worked && !self.world.wait_until(&everybody, u64::MAX)? {
