@@ -135,6 +135,11 @@ impl Composite {
         self.shm.detach();
     }
 
+    /// As [`Tcp::expect_long`]. Shared memory sees the end of a process by itself.
+    pub fn expect_long(&mut self, process: ProcessId) {
+        self.tcp.expect_long(process);
+    }
+
     /// As [`Tcp::failure_notice`]. Shared memory sees the end of a process of this host by itself.
     pub fn failure_notice(&self) -> impl Fn(ProcessId) + Send + use<> {
         self.tcp.failure_notice()

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   inputs                                             outputs
-//!     add_peer, on_broken, on_left        ──►           Dial, CloseDial
+//!     add_peer, hasten, on_broken, on_left        ──►           Dial, CloseDial
 //!     on_connected, on_verdict, on_failed (dials)       HandOver (a connection stands: one epoch begins)
 //!     on_accepted, answer, on_answered, on_closed       ClosePending, Down, Gone
 //!     handle_timeout(now)                               poll_timeout()
@@ -39,6 +39,10 @@ use peer::{Consequence, Peer, State};
 
 /// A process without dials of its own to a peer leaves it this long to make its others.
 pub const DIALLED_DELAY: Duration = Duration::from_ms(100);
+
+/// A receive that waits for a process leaves it this long to make the connection: whoever sends dials at
+/// once. Later an attempt of our own finds out whether it is there.
+pub const AWAITED_DELAY: Duration = Duration::from_s(1);
 
 /// Deadlines and bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -158,8 +162,8 @@ impl Connections {
 
     // Commands and inputs.
 
-    /// From now on connections to this peer are wanted, the first after `delay`. `uses_max`: how many
-    /// connections each of its interfaces may carry.
+    /// From now on connections to this peer are wanted, the first after `delay`; of several delays the
+    /// shortest counts. `uses_max`: how many connections each of its interfaces may carry.
     pub fn add_peer(
         &mut self,
         id: ProcessId,
@@ -169,6 +173,23 @@ impl Connections {
         now: Instant,
     ) {
         self.peers.entry(id).or_insert_with(|| Peer::new(id, plan, uses_max, now, delay));
+    }
+
+    /// A receive waits for this peer. Only that it is gone is news, not that it cannot be reached: it may
+    /// call later. [`hasten`](Self::hasten) ends that.
+    pub fn await_peer(&mut self, id: ProcessId, plan: Vec<RailPlan>, uses_max: usize, now: Instant) {
+        self.peers.entry(id).or_insert_with(|| {
+            let mut peer = Peer::new(id, plan, uses_max, now, AWAITED_DELAY);
+            peer.is_only_awaited = true;
+            peer
+        });
+    }
+
+    /// A message waits for a connection to this peer, which is known: its first attempts are made now.
+    pub fn hasten(&mut self, id: ProcessId, now: Instant) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.hasten(now);
+        }
     }
 
     /// A connection that was handed over broke, or was found silent, and is closed.

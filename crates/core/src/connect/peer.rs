@@ -25,6 +25,10 @@ const BACK_OFF_NEVER_UP_MAX: Duration = Duration::from_s(15);
 pub(super) const PATIENCE: Duration = Duration::from_s(1);
 /// A peer that was there and whose ports refuse so often in a row is gone.
 const REFUSALS_MAX: u32 = 2;
+/// So is one that never was there and of which every address refuses so often in a row, for some five seconds
+/// with the pauses between: a process listens before its card is published, but there is no haste, and an
+/// address may be another host's, too.
+const REFUSALS_NEVER_UP_MAX: u32 = 9;
 
 /// What a caller claims, and has proved to be entitled to claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +106,8 @@ pub(super) struct Peer {
     uses_max: usize,
     /// It has left, or is gone: no more dials.
     pub(super) is_over: bool,
+    /// Nothing is to be sent: that it cannot be reached is no news, for it may be stopped, and call later.
+    pub(super) is_only_awaited: bool,
 }
 
 /// Why a dial failed.
@@ -159,17 +165,52 @@ impl Peer {
             next: 0,
             tried_count: 0,
             epoch: 0,
-            since: now,
+            since: now + delay,
             is_reported_down: false,
             failures_count: 0,
             refusals_count: 0,
             was_up: false,
         };
-        Self { id, slots: plan.into_iter().map(slot).collect(), uses_max, is_over: false }
+        Self {
+            id,
+            slots: plan.into_iter().map(slot).collect(),
+            uses_max,
+            is_over: false,
+            is_only_awaited: false,
+        }
     }
 
     fn is_any_up(&self) -> bool {
         self.slots.iter().any(|slot| matches!(slot.state, State::Up(_)))
+    }
+
+    /// Whether no connection ever stood, and all that can be tried is refused again and again.
+    fn is_refused_everywhere(&self) -> bool {
+        let is_refused = |slot: &Slot| {
+            let tries_max = REFUSALS_NEVER_UP_MAX.saturating_mul(slot.candidates.len() as u32);
+            !slot.was_up && slot.refusals_count >= tries_max
+        };
+        self.slots.iter().all(is_refused)
+    }
+
+    /// Something is to be sent: the first attempts are to be made by `at`, and failures are news from then
+    /// on.
+    pub(super) fn hasten(&mut self, at: Instant) {
+        if core::mem::take(&mut self.is_only_awaited) {
+            for slot in &mut self.slots {
+                slot.since = at;
+                slot.failures_count = 0;
+                if matches!(slot.state, State::Waiting(later) if later > at) {
+                    slot.state = State::Waiting(at);
+                }
+            }
+        }
+        for slot in self.slots.iter_mut().filter(|slot| slot.failures_count == 0 && !slot.was_up) {
+            if matches!(slot.state, State::Waiting(later) if later > at) && slot.tried_count == 0 {
+                slot.state = State::Waiting(at);
+                slot.since = at;
+            }
+        }
     }
 
     /// Whether another rail to the peer's interface would be one too many.
@@ -213,10 +254,11 @@ impl Peer {
             Failure::Refused => this.refusals_count += 1,
             Failure::Other => this.refusals_count = 0,
         }
-        if this.was_up && this.refusals_count >= REFUSALS_MAX && !is_any_up {
+        if this.was_up && this.refusals_count >= REFUSALS_MAX && !is_any_up || self.is_refused_everywhere() {
             self.is_over = true;
             return Consequence::Gone;
         }
+        let this = &mut self.slots[slot];
         // A rail that has worked is tried the same way again first; and so is a refusal confirmed.
         this.tried_count += 1;
         if this.tried_count < this.candidates.len() && !this.was_up {
@@ -229,7 +271,7 @@ impl Peer {
             this.skip();
         }
         this.back_off(now);
-        if core::mem::replace(&mut this.is_reported_down, true) {
+        if self.is_only_awaited || core::mem::replace(&mut this.is_reported_down, true) {
             Consequence::Nothing
         } else {
             Consequence::Down(this.rail)
@@ -238,7 +280,7 @@ impl Peer {
 
     /// Rails that were wanted long enough ago and are not up: to be reported, once each.
     pub(super) fn overdue(&mut self, now: Instant) -> impl Iterator<Item = Rail> + '_ {
-        let is_over = self.is_over;
+        let is_over = self.is_over || self.is_only_awaited;
         self.slots.iter_mut().filter_map(move |slot| {
             let is_overdue = !is_over && !slot.is_reported_down && slot.is_late(now);
             slot.is_reported_down |= is_overdue;
@@ -256,7 +298,8 @@ impl Peer {
                 State::Waiting(at) => Some(at),
                 _ => None,
             };
-            let is_pending = !slot.is_reported_down && !matches!(slot.state, State::Up(_));
+            let is_pending =
+                !slot.is_reported_down && !self.is_only_awaited && !matches!(slot.state, State::Up(_));
             [attempt, is_pending.then(|| slot.since + PATIENCE)]
         });
         times.flatten().min()
@@ -264,6 +307,7 @@ impl Peer {
 
     /// A connection stands: the rail that it is.
     pub(super) fn on_up(&mut self, slot: usize, partner: u8, epoch: u32) -> Rail {
+        self.is_only_awaited = false;
         let this = &mut self.slots[slot];
         // From now on this is what is tried first.
         if let Some(place) = this.candidates.iter().position(|&candidate| candidate == partner)
@@ -359,6 +403,7 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     const LOW: ProcessId = ProcessId(0);
     const HIGH: ProcessId = ProcessId(1);
@@ -438,6 +483,60 @@ mod tests {
         assert_eq!(peer.on_failure(1, Failure::Other, now), Consequence::Nothing);
         assert_eq!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
         assert_eq!(peer.admit(LOW, &claim(9), |_| None).verdict, Verdict::Busy);
+    }
+
+    #[test]
+    fn a_peer_never_met_is_gone_when_every_address_keeps_refusing() {
+        let (mut peer, mut now) = peer(HIGH, 2);
+        let mut tries_count = 0;
+        while !peer.is_over {
+            for slot in 0..2 {
+                if peer.take_due(slot, now).is_some() {
+                    tries_count += 1;
+                    peer.on_failure(slot, Failure::Refused, now);
+                }
+            }
+            now = peer.next_time().unwrap_or(now);
+        }
+        // Two rails with two addresses each.
+        assert_eq!(tries_count, 2 * 2 * REFUSALS_NEVER_UP_MAX);
+    }
+
+    #[test]
+    fn a_peer_never_met_of_which_one_address_is_silent_is_not_gone() {
+        let (mut peer, now) = peer(HIGH, 2);
+        for _ in 0..100 {
+            assert_ne!(peer.on_failure(0, Failure::Refused, now), Consequence::Gone);
+            assert_ne!(peer.on_failure(1, Failure::Other, now), Consequence::Gone);
+        }
+    }
+
+    #[test]
+    fn a_silent_peer_that_is_only_awaited_is_no_news() {
+        let (mut peer, now) = peer(HIGH, 1);
+        peer.is_only_awaited = true;
+        for _ in 0..20 {
+            assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Nothing);
+        }
+        let later = now + Duration::from_s(1);
+        assert_eq!(peer.overdue(later).count(), 0);
+        peer.hasten(later);
+        assert_eq!(peer.next_time(), Some(later));
+        assert!(peer.overdue(later + PATIENCE).eq([Rail(1)]), "a message waits");
+    }
+
+    #[test]
+    fn the_first_attempt_is_made_earlier_when_a_message_waits() {
+        let now = Instant(1_000);
+        let plan = || vec![RailPlan { rail: Rail(1), interface: 0, candidates: vec![0] }];
+        let mut peer = Peer::new(HIGH, plan(), 1, now, PATIENCE);
+        assert_eq!(peer.next_time(), Some(now + PATIENCE));
+        peer.hasten(now);
+        assert_eq!(peer.next_time(), Some(now));
+        assert_eq!(peer.on_failure(0, Failure::Other, now), Consequence::Down(Rail(1)));
+        let later = peer.next_time();
+        peer.hasten(now);
+        assert_eq!(peer.next_time(), later, "a pause after a failure stays");
     }
 
     #[test]

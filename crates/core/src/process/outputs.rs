@@ -87,6 +87,16 @@ impl Process {
         self.messages.links.deadline(self.messages.links.want_time() && is_awaited())
     }
 
+    /// The processes from which a receive waits. Where nothing was exchanged with one yet there is no link
+    /// that could tell whether it is there: the device may find out, while the caller sleeps. Looks at every
+    /// request, and may name a process more than once.
+    pub fn sources(&self) -> impl Iterator<Item = ProcessId> + '_ {
+        awaited(&self.messages.requests, &self.messages.direct).filter_map(|awaited| match awaited {
+            Awaited::Peer(peer) => Some(peer),
+            Awaited::Link(_) | Awaited::Anybody => None,
+        })
+    }
+
     /// What happened that concerns no single request.
     pub fn poll_event(&mut self) -> Option<ProcessEvent> {
         self.events.pop_front()

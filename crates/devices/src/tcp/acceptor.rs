@@ -70,6 +70,8 @@ pub(super) enum Order {
     Know(ProcessId, Box<Acquaintance>),
     /// Somebody wants to talk to this peer.
     Want(ProcessId),
+    /// This process sleeps until that one sends.
+    Await(ProcessId),
     /// A connection broke, or was found silent.
     Broke(ProcessId, Rail, u32),
     /// The peer took leave: its connections may end.
@@ -378,7 +380,11 @@ impl Acceptor {
             match order {
                 Order::Know(peer, known) => drop(self.setup.known.insert(peer, *known)),
                 Order::Want(peer) => {
-                    self.know(peer, core_time::Duration::ZERO);
+                    self.know(peer, Some(core_time::Duration::ZERO));
+                    self.connections.hasten(peer, self.now());
+                }
+                Order::Await(peer) => {
+                    self.know(peer, None);
                 }
                 Order::Broke(peer, rail, epoch) => self.connections.on_broken(peer, rail, epoch, self.now()),
                 Order::Left(peer) => self.connections.on_left(peer),
@@ -388,8 +394,9 @@ impl Acceptor {
         true
     }
 
-    /// Makes the peer known, with its rails, unless it is. Whether it is of this job and elsewhere.
-    fn know(&mut self, id: ProcessId, delay: core_time::Duration) -> bool {
+    /// Makes the peer known, with its rails, unless it is; `delay`: until the first dial, `None`: a receive
+    /// waits for it. Whether it is of this job and elsewhere.
+    fn know(&mut self, id: ProcessId, delay: Option<core_time::Duration>) -> bool {
         let Setup { first_rail, rails_count, endpoints, known, .. } = &self.setup;
         let Some(Acquaintance { card, .. }) = known.get(&id) else { return false };
         if !self.connections.knows(id) {
@@ -398,7 +405,10 @@ impl Acceptor {
             candidates.truncate(*rails_count);
             let uses_max = pairing::uses(card.endpoints.len(), endpoints.len());
             self.candidates.insert(id, candidates);
-            self.connections.add_peer(id, plans, uses_max, delay, self.now());
+            match delay {
+                Some(delay) => self.connections.add_peer(id, plans, uses_max, delay, self.now()),
+                None => self.connections.await_peer(id, plans, uses_max, self.now()),
+            }
         }
         true
     }
@@ -609,7 +619,7 @@ impl Acceptor {
         let Ok(Hello { from, from_interface, to_interface, epoch, .. }) = Hello::parse(&hello_bytes) else {
             return false;
         };
-        if !self.know(from, DIALLED_DELAY) {
+        if !self.know(from, Some(DIALLED_DELAY)) {
             return false;
         }
         let claim = Claim { from, from_interface, to_interface, epoch };

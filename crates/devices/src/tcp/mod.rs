@@ -132,6 +132,8 @@ struct Peer {
     last: u32,
     /// The acceptor knows that we want it.
     is_wanted: bool,
+    /// The acceptor knows that we wait for it.
+    is_awaited: bool,
     /// It has said goodbye, or is gone.
     is_over: bool,
 }
@@ -210,6 +212,16 @@ impl Tcp {
     pub fn failure_notice(&self) -> impl Fn(ProcessId) + Send + use<> {
         let shared = Arc::clone(&self.shared);
         move |process| shared.tell(acceptor::News::Gone(process))
+    }
+
+    /// This process sleeps until a packet comes from that one: whether it is there at all is found out by a
+    /// connection, where none stands after a second. Quick where this is known already.
+    pub fn expect_long(&mut self, process: ProcessId) {
+        let Some(peer) = self.peer_mut(process) else { return };
+        if peer.last == NONE && !peer.is_wanted && !peer.is_over && !peer.is_awaited {
+            peer.is_awaited = true;
+            self.shared.order(Order::Await(process));
+        }
     }
 
     /// Packets that came damaged and were dropped, on the connections that there are now.

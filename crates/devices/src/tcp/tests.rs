@@ -220,6 +220,38 @@ fn a_process_that_dies_is_gone_and_one_that_takes_leave_is_no_news() {
 }
 
 #[test]
+fn a_process_never_met_is_gone_for_one_that_waits_for_it() {
+    let (mut a, b, _) = pair(1);
+    // Its listeners close; nobody has talked to it.
+    drop(b);
+    assert!(a.poll().is_none());
+    a.expect_long(ProcessId(1));
+    a.expect_long(ProcessId(1));
+    let deadline = Instant::now() + LIMIT;
+    let mut events = Vec::new();
+    while !events.contains(&Event::PeerGone(ProcessId(1))) {
+        assert!(Instant::now() < deadline, "not told: {events:?}");
+        if a.arm() == Armed::Armed {
+            a.wait(Some(LIMIT));
+        }
+        events.extend(std::iter::from_fn(|| a.poll()));
+    }
+    let gone_count = events.iter().filter(|event| matches!(event, Event::PeerGone(_))).count();
+    assert_eq!(gone_count, 1, "{events:?}");
+}
+
+#[test]
+fn a_process_that_is_waited_for_long_is_connected() {
+    let (mut a, mut b, _) = pair(1);
+    a.expect_long(ProcessId(1));
+    let mut seen = Seen::default();
+    run(&mut a, &mut b, &mut seen, |_, _, seen| {
+        seen.events.iter().all(|events| events.iter().any(|event| matches!(event, Event::RailUp(..))))
+    });
+    assert!(!seen.events[0].contains(&Event::PeerGone(ProcessId(1))), "{:?}", seen.events);
+}
+
+#[test]
 fn what_was_sent_before_the_end_arrives() {
     let (mut a, mut b, _) = pair(1);
     let mut seen = Seen::default();

@@ -168,6 +168,14 @@ impl Machine {
         self.clock.hurry();
     }
 
+    /// The caller is about to sleep: the device looks after the processes that it waits for.
+    #[cold]
+    pub(super) fn expect_long(&mut self) {
+        if let Net::Composite(device) = &mut self.device {
+            self.core.sources().for_each(|process| device.expect_long(process));
+        }
+    }
+
     /// A helper has slept, with the process in others' hands.
     pub(super) fn after_nap(&mut self) {
         self.device.watch_if_due();
@@ -224,7 +232,10 @@ impl Machine {
             WaitStep::Spin => std::hint::spin_loop(),
             WaitStep::Yield => self.device.yield_now(),
             WaitStep::Sleep => {
-                asleep.get_or_insert_with(Instant::now);
+                if asleep.is_none() {
+                    *asleep = Some(Instant::now());
+                    self.expect_long();
+                }
                 if self.device.arm() == Armed::Armed {
                     let most = sleepers::nap_at_device(self.sleep_max());
                     self.device.wait(most);

@@ -173,6 +173,7 @@ fn run(nap: &Nap, policy: WaitPolicy) {
 fn sleep(mut guard: Locked, nap: &Nap) -> Locked {
     let Some(back) = guard.as_mut() else { return guard };
     let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
+    machine.expect_long();
     if machine.device.arm_aside() == Armed::NotYet {
         return guard;
     }
