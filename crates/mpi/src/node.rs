@@ -128,6 +128,10 @@ impl Node {
         id: CommId,
         operation: &Operation,
     ) -> Result<bool, Error> {
+        // The room may be as the loss has left it, in the middle of an operation.
+        if let Some(error) = core.lost_in(id) {
+            return Err(error);
+        }
         let occupancy = self.occupancy;
         let comm = core.comm(id)?;
         let (rank, size) = (comm.rank(), comm.size());

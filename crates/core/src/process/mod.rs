@@ -136,6 +136,15 @@ impl Process {
         self.comms.get(comm)
     }
 
+    /// Why collective operations of the communicator cannot succeed any more, if so: a member is lost.
+    #[inline]
+    pub fn lost_in(&self, comm: CommId) -> Option<Error> {
+        if self.messages.lost.is_empty() {
+            return None;
+        }
+        self.comm(comm).ok().and_then(|comm| self.messages.lost_member(comm.members()))
+    }
+
     /// Whether a request is over ([`take`](Self::take) would give its completion).
     #[inline]
     pub fn is_complete(&self, id: RequestId) -> bool {

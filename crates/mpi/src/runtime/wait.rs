@@ -12,7 +12,6 @@ use crate::state::{self, Guard, Process};
 use crate::why::{self, Asleep, Waits};
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::{CommId, RequestId};
-use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted};
 use ayatori_devices::shm::{Wait, WaitStep};
 use std::sync::atomic::Ordering;
@@ -112,7 +111,7 @@ pub(crate) fn wait_for_node(
             std::hint::spin_loop();
         }
         let worked = advance(core, device, clock);
-        if let Some(ProcessEvent::PeerLost(_, error)) = core.poll_event() {
+        if let Some(error) = core.lost_in(comm) {
             return Err(error.into());
         }
         if worked {

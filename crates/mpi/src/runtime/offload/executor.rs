@@ -12,7 +12,6 @@ use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::Device;
 use ayatori_core::ids::{CommId, Rank, RequestId, Tag};
-use ayatori_core::process::ProcessEvent;
 use ayatori_core::request::{Completion, Posted, SendMode, Status};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -176,7 +175,6 @@ impl Executor {
         if self.nodes.is_empty() {
             return false;
         }
-        let error = machine.core.poll_event().map(|ProcessEvent::PeerLost(_, error)| error);
         let before = self.nodes.len();
         let mut at = 0;
         while let Some(run) = self.nodes.get(at) {
@@ -187,7 +185,7 @@ impl Executor {
                     reducer.apply(input, inout);
                 }
             };
-            let completion = match error {
+            let completion = match machine.core.lost_in(run.comm) {
                 _ if node.advance(&mut reduce) => Completion::EMPTY,
                 Some(error) => failed(error),
                 None => {
