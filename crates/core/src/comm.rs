@@ -243,6 +243,14 @@ impl Communicators {
         })
     }
 
+    /// Whether a process may send messages of this context: whether it is a member there. What belongs to a
+    /// communicator that is freed already may come from anybody.
+    pub(crate) fn may_send(&self, process: ProcessId, context: ContextId) -> bool {
+        let context = context.point_to_point();
+        let found = self.iter().find(|comm| comm.context() == context);
+        found.is_none_or(|comm| comm.peers().rank_of(process).is_some())
+    }
+
     /// An id for a communicator that is about to be made.
     pub(crate) fn reserve(&mut self) -> CommId {
         let free = self.slots.iter().position(|slot| matches!(slot, Slot::Free));

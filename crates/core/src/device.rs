@@ -39,7 +39,9 @@
 //! 6. *The last rail.* If no rail to a peer works for [`peer_timeout`](crate::link::TrunkConfig::peer_timeout) every
 //!    operation that needs the peer fails with [`Error::Unreachable`](crate::Error::Unreachable). A device that
 //!    *knows* that the process is gone (its launcher says so) reports [`Event::PeerGone`], which is quicker; no put or get
-//!    touches our memory after that.
+//!    touches our memory after that. A device whose processes take leave of each other reports
+//!    [`Event::PeerLeft`] when all rails of one that did have ended: nobody waits then for what it has not
+//!    acknowledged.
 //! 7. *Time.* The protocols know the time only from `Process::handle_timeout(now)`, which whoever drives them calls
 //!    before each round of progress while `Process::wants_time()`, and at `poll_timeout()`. A device that needs time
 //!    (for 1 and 4) reads its own clock.
@@ -351,6 +353,8 @@ pub enum Event {
     RailUp(Rail, ProcessId),
     /// The peer's process is gone and will not come back.
     PeerGone(ProcessId),
+    /// The peer has ended in order: all it sent has been handed up, and it reads nothing any more.
+    PeerLeft(ProcessId),
 }
 
 /// What came of [`Device::fetch`].

@@ -489,6 +489,14 @@ impl Trunk {
         let _ = self.transmit(device, now, rail, (Body::Bye, false), &[], NO_PAYLOAD);
     }
 
+    /// All that is under way has come.
+    pub(super) fn settle_all(&mut self) {
+        let Self { rails, stream, settled, .. } = self;
+        for state in rails {
+            state.take_out(Health::Down, |carried, _| settle(stream, settled, carried, true));
+        }
+    }
+
     /// The peer is lost: nothing is under way any more.
     pub(super) fn close(&mut self) {
         self.stream = Stream::default();

@@ -178,6 +178,14 @@ impl Links {
         flushed
     }
 
+    /// The peer has ended in order: what is under way to it has come.
+    pub(crate) fn settle_all(&mut self, index: LinkIndex) {
+        if let Some(trunk) = &mut self.links[index as usize].trunk {
+            trunk.settle_all();
+        }
+        self.tell_settled(index);
+    }
+
     /// Tells the fate of units.
     pub(super) fn tell_settled(&mut self, index: LinkIndex) {
         if let Some(trunk) = &mut self.links[index as usize].trunk {

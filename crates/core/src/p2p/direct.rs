@@ -27,6 +27,14 @@ pub(crate) enum Direct {
 }
 
 impl Direct {
+    /// What the receive waits for and from whom (`None`: from anybody), if its message has not come.
+    pub(crate) fn awaits(&self) -> Option<(&Key, Option<ProcessId>)> {
+        match self {
+            Self::Waiting { key, peer, .. } => Some((key, *peer)),
+            _ => None,
+        }
+    }
+
     /// Whom the receive waits for, if its message has not come: `Some(None)` is anybody.
     pub(crate) fn wants(&self) -> Option<Option<ProcessId>> {
         match self {
@@ -115,13 +123,9 @@ impl Messages {
         }
     }
 
-    /// A peer is lost: a receive that may wait for it ends.
-    pub(crate) fn fail_direct(&mut self, lost: ProcessId, error: Error) {
-        if let Direct::Waiting { peer, .. } = self.direct
-            && peer.map_or(!self.config.survives, |peer| peer == lost)
-        {
-            self.direct_completion = Completion::failed(error);
-            self.direct = Direct::Done;
-        }
+    /// The receive ends: its message does not come.
+    pub(crate) fn fail_direct(&mut self, error: Error) {
+        self.direct_completion = Completion::failed(error);
+        self.direct = Direct::Done;
     }
 }

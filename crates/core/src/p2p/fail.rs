@@ -4,24 +4,50 @@ use super::{Arrival, Body, Direct, Messages};
 use crate::error::Error;
 use crate::ids::{ContextId, ProcessId, RequestId};
 use crate::link::LinkIndex;
+use crate::matching::Key;
 use crate::request::{Completion, State};
 use crate::wire::Header;
 use alloc::vec::Vec;
 
 impl Messages {
-    /// A peer is lost: ends what needs it.
-    pub(crate) fn fail_link(&mut self, index: LinkIndex, error: Error) {
-        self.transfers.forget_link(index, matches!(error, Error::ProcessAborted(_)));
+    /// A peer is lost: ends what needs it. `may_send` says of a context whether the peer could have sent a
+    /// message of it.
+    pub(crate) fn fail_link(&mut self, index: LinkIndex, error: Error, may_send: impl Fn(ContextId) -> bool) {
+        let survives = self.config.survives;
+        // A receive from anybody might have been from this one: MPI cannot know, so it is told.
+        // Where failures are survived it goes on once they are acknowledged.
+        let may_come = |context| !survives && may_send(context);
+        self.end_operations(index, error, matches!(error, Error::ProcessAborted(_)), may_come);
+        self.lost.push((self.links.get(index).peer(), error));
+    }
+
+    /// A peer has ended in order: what still needs it ends. Receives from anybody go on.
+    pub(crate) fn leave_link(&mut self, index: LinkIndex, error: Error) {
+        self.end_operations(index, error, true, |_| false);
+    }
+
+    /// Ends what needs a peer, receives from anybody in the contexts of `ends_from_anybody` included.
+    fn end_operations(
+        &mut self,
+        index: LinkIndex,
+        error: Error,
+        is_gone: bool,
+        ends_from_anybody: impl Fn(ContextId) -> bool,
+    ) {
+        self.transfers.forget_link(index, is_gone);
         let peer = self.links.get(index).peer();
-        self.fail_direct(peer, error);
+        let needs_peer = |key: &Key, from: Option<ProcessId>| {
+            from.map_or_else(|| ends_from_anybody(key.context()), |from| from == peer)
+        };
+        if self.direct.awaits().is_some_and(|(key, from)| needs_peer(key, from)) {
+            self.fail_direct(error);
+        }
         let concerned: Vec<RequestId> = self
             .requests
             .iter()
             .filter(|(_, request)| match &request.state {
                 State::Complete(_) => false,
-                // A receive from anybody might have been from this one: MPI cannot know, so it is told.
-                // Where failures are survived it goes on once they are acknowledged.
-                State::Posted { peer: from, .. } => from.map_or(!self.config.survives, |from| from == peer),
+                State::Posted { key, peer: from } => needs_peer(key, *from),
                 _ => request.link == Some(index),
             })
             .map(|(id, _)| id)
@@ -32,7 +58,6 @@ impl Messages {
             }
             self.complete(id, Completion::failed(error));
         }
-        self.lost.push((peer, error));
         let requests = &self.requests;
         self.withdrawn.retain(|id| {
             requests.get(*id).is_some_and(|request| !matches!(request.state, State::Complete(_)))

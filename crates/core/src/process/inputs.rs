@@ -74,6 +74,7 @@ impl Process {
             Event::RailDown(rail, peer) => self.on_rail(device, rail, peer, false),
             Event::RailUp(rail, peer) => self.on_rail(device, rail, peer, true),
             Event::PeerGone(peer) => self.handle_peer_gone(device, peer),
+            Event::PeerLeft(peer) => self.handle_peer_left(device, peer),
         }
     }
 
@@ -166,6 +167,24 @@ impl Process {
         self.fail_link(index, Error::ProcessAborted(peer));
     }
 
+    /// A peer's process has ended in order, as worlds that were spawned do before those that spawned them. What
+    /// it was sent it has, as far as it wanted it; what else needs it ends with [`Error::Unreachable`]. Receives
+    /// from anybody go on, and nobody is told: nothing is lost.
+    #[cold]
+    pub fn handle_peer_left<D: Device>(&mut self, device: &mut D, peer: ProcessId) {
+        let index = self.messages.links.to(device, peer);
+        if self.messages.links.get(index).failed().is_some() {
+            return;
+        }
+        self.messages.links.settle_all(index);
+        self.handle_events(device);
+        let error = Error::Unreachable(peer);
+        if self.messages.links.fail(index, error) {
+            // No collective operation as a whole: the peer may have ended its part while others have not.
+            self.messages.leave_link(index, error);
+        }
+    }
+
     #[cold]
     pub(super) fn cut_off(&mut self, index: LinkIndex, what: &'static str) {
         let peer = self.messages.links.get(index).peer();
@@ -177,8 +196,9 @@ impl Process {
         if !self.messages.links.fail(index, error) {
             return;
         }
-        self.messages.fail_link(index, error);
         let peer = self.messages.links.get(index).peer();
+        let comms = &self.comms;
+        self.messages.fail_link(index, error, |context| comms.may_send(peer, context));
         self.collectives().fail(peer, error);
         self.windows().fail(peer, error);
         self.survive(peer);

@@ -136,6 +136,8 @@ struct Peer {
     is_awaited: bool,
     /// It has said goodbye, or is gone.
     is_over: bool,
+    /// It has said goodbye, and what it said before may not have been read on all connections.
+    is_leaving: bool,
 }
 
 impl Tcp {
@@ -399,7 +401,7 @@ impl Tcp {
         event
     }
 
-    /// A connection has ended: by a goodbye, which is no news, or by accident.
+    /// A connection has ended: after a goodbye, or by accident.
     #[cold]
     fn on_end(&mut self, index: u32) {
         let Some(connection) = &self.connections[index as usize] else { return };
@@ -408,6 +410,12 @@ impl Tcp {
         if self.peer(process).is_some_and(|peer| !peer.is_over) {
             self.shared.order(Order::Broke(process, rail, epoch));
             self.events.push_back(Event::RailDown(rail, process));
+        }
+        if let Some(peer) = self.peer_mut(process)
+            && peer.connections.iter().all(|&index| index == NONE)
+            && std::mem::take(&mut peer.is_leaving)
+        {
+            self.events.push_back(Event::PeerLeft(process));
         }
     }
 
@@ -418,6 +426,7 @@ impl Tcp {
         if let Some(peer) = self.peer_mut(process)
             && !std::mem::replace(&mut peer.is_over, true)
         {
+            peer.is_leaving = true;
             self.shared.order(Order::Left(process));
         }
     }

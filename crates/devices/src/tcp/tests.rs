@@ -198,7 +198,7 @@ fn a_connection_that_breaks_is_reported_and_made_anew() {
 }
 
 #[test]
-fn a_process_that_dies_is_gone_and_one_that_takes_leave_is_no_news() {
+fn a_process_that_dies_is_gone_and_one_that_takes_leave_has_left() {
     for says_goodbye in [false, true] {
         let (mut a, mut b, _) = pair(2);
         let mut seen = Seen::default();
@@ -208,14 +208,16 @@ fn a_process_that_dies_is_gone_and_one_that_takes_leave_is_no_news() {
             b.detach(Duration::from_secs(1));
         }
         drop(b);
+        let (gone, left) = (Event::PeerGone(ProcessId(1)), Event::PeerLeft(ProcessId(1)));
         let (mut events, begin) = (Vec::new(), Instant::now());
-        let most = if says_goodbye { Duration::from_millis(300) } else { LIMIT };
-        while begin.elapsed() < most && !events.contains(&Event::PeerGone(ProcessId(1))) {
+        while begin.elapsed() < LIMIT && !events.contains(&gone) && !events.contains(&left) {
             events.extend(a.poll());
         }
-        let is_gone = events.contains(&Event::PeerGone(ProcessId(1)));
-        assert_eq!(is_gone, !says_goodbye, "{events:?}");
-        assert!(!says_goodbye || events.is_empty(), "{events:?}");
+        if says_goodbye {
+            assert_eq!(events, [left], "both rails have ended, and it is told once");
+        } else {
+            assert!(events.contains(&gone), "{events:?}");
+        }
     }
 }
 

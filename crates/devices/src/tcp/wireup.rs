@@ -342,7 +342,16 @@ pub(super) fn peer(
         });
     }
     let (connections, paces) = (vec![NONE; plan.len()], vec![u64::MAX; plan.len()]);
-    Ok(Peer { rails, connections, paces, last: NONE, is_wanted: false, is_awaited: false, is_over: false })
+    Ok(Peer {
+        rails,
+        connections,
+        paces,
+        last: NONE,
+        is_wanted: false,
+        is_awaited: false,
+        is_over: false,
+        is_leaving: false,
+    })
 }
 
 /// A listener at one address, and its port.

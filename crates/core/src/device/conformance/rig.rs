@@ -225,7 +225,8 @@ impl<'w> Rig<'w> {
                 Event::Completion(token, result) => Polled::Came(Came::Completion(token, result)),
                 Event::RailDown(rail, peer) => Polled::Came(Came::Down(rail, peer)),
                 Event::RailUp(rail, peer) => Polled::Came(Came::Up(rail, peer)),
-                Event::PeerGone(peer) => Polled::Came(Came::Gone(peer)),
+                // That a peer has left is its end, too.
+                Event::PeerGone(peer) | Event::PeerLeft(peer) => Polled::Came(Came::Gone(peer)),
             })
         });
         match polled {

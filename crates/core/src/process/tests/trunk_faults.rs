@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::comm::Communicator;
 use crate::device::{Event, RailCapabilities};
 use crate::group::Group;
-use crate::ids::{ContextId, ProcessId, RequestId};
+use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
 use crate::link::TrunkConfig;
 use crate::process::Config;
 use crate::request::Posted;
@@ -93,6 +93,62 @@ fn a_receive_alone_finds_out_that_nothing_comes_any_more() {
     wire.run_until(wire.now() + Duration::from_ms(2_000 / 2 + 2_000 / 2 + 2_000 + 200));
     let error = wire.take(1, received).expect("ended in time").error;
     assert_eq!(error, Some(Error::Unreachable(ProcessId(0))));
+}
+
+fn receive_from_anybody(wire: &mut Wire, at: usize, comm: CommId) -> RequestId {
+    let (process, port) = &mut wire.nodes[at];
+    pending(process.irecv(port, comm, Buffer::virtual_of(8), Source::Any, TagSelector::Any).unwrap())
+}
+
+#[test]
+fn nobody_waits_for_what_a_peer_that_left_did_not_acknowledge() {
+    let mut wire = acquainted(tcp());
+    let anybody = receive_from_anybody(&mut wire, 0, CommId::WORLD);
+    let from_it = pending(wire.receive(0, Buffer::virtual_of(8), 7));
+    set_all(&mut wire, Mood::Silent);
+    assert!(matches!(wire.send(0, Buffer::virtual_of(8), 1), Posted::Done(_)));
+    wire.run_until(wire.now() + Duration::from_ms(1));
+    let (process, port) = &mut wire.nodes[0];
+    assert!(!process.is_quiet());
+    process.handle_event(port, Event::PeerLeft(ProcessId(1)));
+    assert!(process.is_quiet());
+    assert_eq!(process.poll_event(), None, "an end in order is no loss");
+    let error =
+        process.isend(port, CommId::WORLD, Buffer::virtual_of(8), 1, 1, crate::request::SendMode::Standard);
+    assert_eq!(error.err(), Some(Error::Unreachable(ProcessId(1))));
+    wire.run_until(wire.now() + Duration::from_s(10));
+    assert_eq!(wire.nodes[0].0.poll_event(), None, "nor is it one later");
+    assert_eq!(wire.take(0, from_it).unwrap().error, Some(Error::Unreachable(ProcessId(1))));
+    assert!(wire.take(0, anybody).is_none(), "another may send it");
+}
+
+#[test]
+fn long_message_is_over_when_its_receiver_left_with_it() {
+    for put in [false, true] {
+        let (lines, _) = mbit(&[1000, 500]);
+        let mut wire = Wire::with(lines, RailCapabilities { put, ..tcp() }, Config::default(), 1);
+        let buffer = Buffer::virtual_of(1 << 20);
+        let (sent, received) = (pending(wire.send(0, buffer, 1)), pending(wire.receive(1, buffer, 1)));
+        while !wire.nodes[1].0.is_complete(received) {
+            assert!(wire.step(ms(1_000)));
+        }
+        assert!(!wire.nodes[0].0.is_complete(sent), "its acknowledgement is on its way");
+        let (process, port) = &mut wire.nodes[0];
+        process.handle_event(port, Event::PeerLeft(ProcessId(1)));
+        assert_eq!(wire.take(0, sent).unwrap().error, None);
+    }
+}
+
+#[test]
+fn receive_from_anybody_ends_only_with_a_member_of_its_communicator() {
+    let mut wire = acquainted(tcp());
+    let [own, world] = [CommId::SELF, CommId::WORLD].map(|comm| receive_from_anybody(&mut wire, 0, comm));
+    let (process, port) = &mut wire.nodes[0];
+    process.handle_event(port, Event::PeerGone(ProcessId(1)));
+    assert_eq!(process.lost_in(CommId::SELF), None);
+    assert_eq!(process.lost_in(CommId::WORLD), Some(Error::ProcessAborted(ProcessId(1))));
+    assert!(wire.take(0, own).is_none(), "the lost one could not have sent it");
+    assert_eq!(wire.take(0, world).unwrap().error, Some(Error::ProcessAborted(ProcessId(1))));
 }
 
 #[test]
