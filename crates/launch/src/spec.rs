@@ -25,6 +25,9 @@ pub struct JobSpec {
     pub is_verbose: bool,
     /// Where, if not on this host alone.
     pub cluster: Option<Cluster>,
+    /// How many processes the user has room for, those that a spawn adds included (`MPI_UNIVERSE_SIZE`,
+    /// MPI-5.0 §11.10.1); `None`: the slots of the hosts, if there are any.
+    pub universe_size: Option<u32>,
     /// What stands in the key-value space from the beginning.
     pub values: Vec<(String, String)>,
     /// Ranks of another job have started it (`MPI_Comm_spawn`).

@@ -172,7 +172,9 @@ impl<'s> Controller<'s> {
         let values = provided(spec, host_of_rank)?;
         let mut supervisor =
             Supervisor::new(job, limits, (names.clone(), programs), &members, &values, spec.is_verbose, now);
-        supervisor.server().set_universe_size(universe_size(spec));
+        if let Some(size) = universe_size(spec) {
+            supervisor.server().set_universe_size(size);
+        }
         let signals = Signals::new().context("catching signals")?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("epoll")?;
         watch(&epoll, signals.fd(), SIGNALS).context("watching signals")?;

@@ -14,7 +14,7 @@
 use crate::binary;
 use crate::pmi::names::{NameReply, NameRequest};
 use crate::pmi::spawn::{Part, Spawn};
-use crate::spec::{App, Binding, JobSpec, Program};
+use crate::spec::{App, Binding, Cluster, JobSpec, Program};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -176,12 +176,11 @@ pub(super) enum NameAsker {
     World(usize, u64),
 }
 
-/// How many processes there is room for, as users see it: the slots of the hosts, or the CPUs of this one.
-pub(super) fn universe_size(spec: &JobSpec) -> usize {
-    match &spec.cluster {
-        Some(cluster) => cluster.hosts.iter().map(|host| host.slots).sum(),
-        None => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-    }
+/// How many processes there is room for: what the user says, or the slots of the hosts. Nobody has said it of one
+/// host without slots: a guess from its CPUs would keep programs from starting what runs well.
+pub(super) fn universe_size(spec: &JobSpec) -> Option<usize> {
+    let slots = |cluster: &Cluster| cluster.hosts.iter().map(|host| host.slots).sum();
+    spec.universe_size.map(|size| size as usize).or_else(|| spec.cluster.as_ref().map(slots))
 }
 
 /// The job that a spawn asks for, on the hosts of the job that asks.
@@ -209,6 +208,8 @@ pub(super) fn spec_of(own: &JobSpec, spawn: Spawn, hostname: &str) -> anyhow::Re
         survives: own.survives,
         is_verbose: own.is_verbose,
         cluster,
+        // Room is that of all worlds together, as the user said it when the first one started.
+        universe_size: universe_size(own).and_then(|size| u32::try_from(size).ok()),
         values: spawn.values,
         is_spawned: true,
     })
@@ -251,7 +252,6 @@ pub(super) fn take_over(number: &str) -> anyhow::Result<(Wire, JobSpec)> {
 mod tests {
     use super::*;
     use crate::hosts::HostSpec;
-    use crate::spec::Cluster;
 
     fn spawn(hints: &[(&str, &str)]) -> Spawn {
         let hints = hints.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -277,6 +277,18 @@ mod tests {
         let spec = spec_of(&own, spawn(&[("host", "b")]), "here").unwrap();
         assert_eq!(spec.cluster.unwrap().hosts, HostSpec::list("b:3").unwrap());
         assert!(spec_of(&own, spawn(&[("host", "c")]), "here").is_err());
+    }
+
+    #[test]
+    fn room_is_what_the_user_says_or_the_slots_of_hosts() {
+        let own = JobSpec::default();
+        assert_eq!(universe_size(&own), None);
+        let hosts = HostSpec::list("a:2,b:3").unwrap();
+        let cluster = Some(Cluster { hosts, agent: vec![], rails: None, no_rails: None });
+        let own = JobSpec { cluster, ..own };
+        assert_eq!(universe_size(&own), Some(5));
+        assert_eq!(universe_size(&spec_of(&own, spawn(&[("host", "b")]), "here").unwrap()), Some(5));
+        assert_eq!(universe_size(&JobSpec { universe_size: Some(7), ..own }), Some(7));
     }
 
     #[test]

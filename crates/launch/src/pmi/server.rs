@@ -59,6 +59,7 @@ pub(crate) struct Server {
     spawns: HashMap<usize, Spawn>,
     /// What ranks have asked for names and were not answered.
     asked: HashMap<usize, Answer>,
+    /// Negative: nobody has said it.
     universe_size: i32,
     peers: Vec<Peer>,
     barrier_count: usize,
@@ -88,7 +89,7 @@ impl Server {
             names: Some(Names::default()),
             spawns: HashMap::new(),
             asked: HashMap::new(),
-            universe_size: i32::try_from(peers.len()).unwrap_or(i32::MAX),
+            universe_size: -1,
             peers,
             barrier_count: 0,
             ready: Vec::new(),
@@ -105,9 +106,9 @@ impl Server {
         self.names = None;
     }
 
-    /// So many processes could run at once (`MPI_UNIVERSE_SIZE`), at least those there are.
+    /// So many processes could run at once (`MPI_UNIVERSE_SIZE`).
     pub(crate) fn set_universe_size(&mut self, size: usize) {
-        self.universe_size = i32::try_from(size.max(self.peers.len())).unwrap_or(i32::MAX);
+        self.universe_size = i32::try_from(size).unwrap_or(i32::MAX);
     }
 
     /// Answers what a job that this one has started asks of the names. `None`: another launcher keeps them.
@@ -419,7 +420,7 @@ mod tests {
         assert_eq!(server.handle_bytes(0, b"cmd=get_"), None);
         assert_eq!(server.poll_output(), None);
         assert_eq!(server.handle_bytes(0, b"appnum\ncmd=get_universe_size\ncmd=fin"), None);
-        let replies = b"cmd=appnum rc=0 appnum=0\ncmd=universe_size rc=0 size=1\n".to_vec();
+        let replies = b"cmd=appnum rc=0 appnum=0\ncmd=universe_size rc=0 size=-1\n".to_vec();
         assert_eq!(server.poll_output(), Some((0, replies)));
         assert_eq!(ask(&mut server, 0, "alize"), "cmd=finalize_ack rc=0\n");
         assert_eq!(server.phase(0), Phase::Finalised);

@@ -12,6 +12,7 @@ use ayatori_launch::machine::hostname;
 use ayatori_launch::spec::{self, App, Cluster, JobSpec, Program};
 use clap::{Parser, ValueEnum};
 use std::ffi::{OsStr, OsString};
+use std::num::NonZeroU32;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +40,10 @@ pub(crate) struct Args {
     /// End the job after this many seconds, with exit code 124
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// How many processes there is room for, those that MPI_Comm_spawn adds included (MPI_UNIVERSE_SIZE);
+    /// without it the slots of the hosts, if any are named
+    #[arg(long, visible_alias = "usize", value_name = "N", env = "AYATORI_UNIVERSE_SIZE")]
+    universe_size: Option<NonZeroU32>,
     /// Say what is started where, and how each rank ended
     #[arg(short, long)]
     verbose: bool,
@@ -267,6 +272,7 @@ pub(super) fn job_spec(
         is_verbose: args.verbose,
         survives: args.survive,
         cluster,
+        universe_size: args.universe_size.map(NonZeroU32::get),
         values: Vec::new(),
         is_spawned: false,
     })
@@ -515,6 +521,8 @@ mod tests {
         let want = "--np 4 --genv A=B -x C=1 --bind-to core --wdir /tmp -l prog -np 3 -genv X";
         assert_eq!(got, words(want));
         assert_eq!(normalise(words("-env A B -n 2 prog")), words("--env A=B -n 2 prog"));
+        assert_eq!(spec("-usize 9 -n 2 true").expect("spec").universe_size, Some(9));
+        assert!(spec("-usize 0 -n 2 true").is_err());
     }
 
     #[test]
