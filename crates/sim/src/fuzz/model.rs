@@ -134,7 +134,8 @@ impl Model {
         let mut posted = std::mem::take(&mut self.posted[at as usize]);
         posted.retain(|&receive| {
             let (_, wanted, expected) = &mut self.receives[receive];
-            let fails = wanted.source.is_none_or(|source| source == of);
+            let is_member = || self.comms[wanted.comm].rank_of(of).is_some();
+            let fails = wanted.source.map_or_else(is_member, |source| source == of);
             if fails {
                 *expected = Expected::Lost(error);
             }
