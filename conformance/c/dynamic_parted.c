@@ -1,6 +1,6 @@
 /* EXPECT 37, output: No Errors
- * A started world that has disconnected and then aborts is no matter of the one that started it, which was told by
- * nobody: its collective operations and its receives from anybody go on. The job's exit code is the abort's. */
+ * A started world that disconnects and then aborts is no matter of the one that started it: its collective
+ * operations and its receives from anybody go on. The job's exit code is the abort's. */
 #include "check.h"
 #include <limits.h>
 #include <unistd.h>

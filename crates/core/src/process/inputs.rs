@@ -167,9 +167,9 @@ impl Process {
         self.fail_link(index, Error::ProcessAborted(peer));
     }
 
-    /// A peer's process has ended in order, as worlds that were spawned do before those that spawned them. What
-    /// it was sent it has, as far as it wanted it; what else needs it ends with [`Error::Unreachable`]. Receives
-    /// from anybody go on, and nobody is told: nothing is lost.
+    /// A peer's process has ended in order, as spawned worlds do before those that spawned them. What it was
+    /// sent it has, as far as it wanted it; what else needs it ends with [`Error::Unreachable`].
+    /// Receives from anybody go on, and nobody is told: nothing is lost.
     #[cold]
     pub fn handle_peer_left<D: Device>(&mut self, device: &mut D, peer: ProcessId) {
         let index = self.messages.links.to(device, peer);

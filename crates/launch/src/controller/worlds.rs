@@ -176,8 +176,8 @@ pub(super) enum NameAsker {
     World(usize, u64),
 }
 
-/// How many processes there is room for: what the user says, or the slots of the hosts. Nobody has said it of one
-/// host without slots: a guess from its CPUs would keep programs from starting what runs well.
+/// How many processes there is room for: what the user says, or the slots of the hosts. Nobody has said it of
+/// one host without slots: a guess from its CPUs would keep programs from starting what runs well.
 pub(super) fn universe_size(spec: &JobSpec) -> Option<usize> {
     let slots = |cluster: &Cluster| cluster.hosts.iter().map(|host| host.slots).sum();
     spec.universe_size.map(|size| size as usize).or_else(|| spec.cluster.as_ref().map(slots))
