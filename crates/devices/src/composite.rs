@@ -6,7 +6,7 @@
 
 use crate::shm::{Shm, WaitPolicy};
 use crate::tcp::{Card, Key, Tcp, TcpError};
-use crate::threads::Nap;
+use crate::threads::Parker;
 use ayatori_core::buffer::{Buffer, Payload};
 use ayatori_core::device::{
     Armed, Device, Event, Fetched, Full, Gap, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
@@ -87,7 +87,7 @@ impl Composite {
         is_woken
     }
 
-    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).
+    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`parker`](Self::parker).
     pub fn arm_aside(&mut self) -> Armed {
         self.arm()
     }
@@ -102,12 +102,12 @@ impl Composite {
     ///
     /// # Errors
     /// No descriptors left.
-    pub fn nap(&self) -> std::io::Result<Nap> {
-        Nap::at_descriptor(self.tcp.as_fd().try_clone_to_owned()?)
+    pub fn parker(&self) -> std::io::Result<Parker> {
+        Parker::at_descriptor(self.tcp.as_fd().try_clone_to_owned()?)
     }
 
     /// How long a sleep aside may be.
-    pub fn nap_max(&self) -> Duration {
+    pub fn park_max(&self) -> Duration {
         self.shm.bell_timeout()
     }
 

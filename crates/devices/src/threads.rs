@@ -1,7 +1,7 @@
 //! What a second thread of the runtime needs: a signal to wait for, a fence in all threads at once, and a place to sleep
 //! for a device that others hold meanwhile.
 //!
-//! Entry types: [`Signal`], [`Nap`].
+//! Entry types: [`Signal`], [`Parker`].
 
 use crate::shm::Sleep;
 use crate::shm::sys;
@@ -59,7 +59,7 @@ impl Signal {
 
 /// Where a thread sleeps until a device has news, without holding the device: after
 /// [`arm_aside`](crate::shm::Shm::arm_aside) of the device answered `Armed`, and after it was let go.
-pub struct Nap {
+pub struct Parker {
     place: Place,
     /// Where the device wakes from some time on.
     later: OnceLock<Place>,
@@ -68,11 +68,11 @@ pub struct Nap {
 enum Place {
     /// The device wakes by a futex.
     Futex(Sleep),
-    /// The device has one descriptor that becomes readable; the second one is ours, to be woken by [`Nap::end`].
+    /// The device has one descriptor that becomes readable; the second one is ours, for [`Parker::end`].
     Descriptors { ready: OwnedFd, bell: OwnedFd },
 }
 
-impl Nap {
+impl Parker {
     fn at(place: Place) -> Self {
         Self { place, later: OnceLock::new() }
     }
@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn a_nap_at_a_descriptor_ends_by_the_descriptor_or_by_a_word() {
         let (ready, writing) = rustix::pipe::pipe().unwrap();
-        let nap = Arc::new(Nap::at_descriptor(ready).unwrap());
+        let parker = Arc::new(Parker::at_descriptor(ready).unwrap());
         let begin = Instant::now();
-        nap.sleep(Duration::from_millis(20));
+        parker.sleep(Duration::from_millis(20));
         assert!(begin.elapsed() >= Duration::from_millis(20));
-        nap.end();
-        nap.sleep(HANG_LIMIT);
-        let other = nap.clone();
+        parker.end();
+        parker.sleep(HANG_LIMIT);
+        let other = parker.clone();
         let thread = start("test", move || other.sleep(HANG_LIMIT)).unwrap();
         rustix::io::write(&writing, b"x").unwrap();
         thread.join().unwrap();

@@ -23,12 +23,12 @@
 //! | `CONCURRENT` | calls may overlap: each takes the mutex, and so does the helper; the count says only that something happened |
 //! | `HELD` | the helper is at work |
 //! | `AWAY` | the helper sleeps at the device: the next call ends that |
-//! | `DOZING` | the helper sleeps until a call leaves work behind (or does not exist yet) |
+//! | `IDLE` | the helper sleeps until a call leaves work behind (or does not exist yet) |
 //! | `DEEP` | and it has no clock: a call that leaves nothing but links wakes it, too, to set one |
 //!
-//! `AWAY` follows `HELD` without a moment between in which neither is set, so no further fence is needed. `DOZING` may
-//! be set at any time, followed by a fence: a call that is inside will see it when it leaves, and whether one has
-//! just left with work the helper finds out by taking the process once more.
+//! `AWAY` follows `HELD` without a moment between in which neither is set, so no further fence is needed.
+//! `IDLE` may be set at any time, followed by a fence: a call that is inside will see it when it leaves, and
+//! whether one has just left with work the helper finds out by taking the process once more.
 
 use ayatori_devices::threads;
 use std::cell::UnsafeCell;
@@ -39,7 +39,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const CONCURRENT: u32 = 1;
 const HELD: u32 = 2;
 const AWAY: u32 = 4;
-const DOZING: u32 = 8;
+const IDLE: u32 = 8;
 const DEEP: u32 = 16;
 
 /// What the lock protects, and what its users tell the helper.
@@ -50,7 +50,7 @@ pub(crate) trait Occupant {
     fn has_links(&self) -> bool;
     /// A call ends while others may call.
     fn end_shared_call(&mut self);
-    /// A call leaves work behind: the helper, which dozes or does not exist yet, is to look after it.
+    /// A call leaves work behind: the helper, which is idle or does not exist yet, is to look after it.
     fn wake_helper();
     /// Ends the helper's sleep at the device: a call has come. With the gate's mutex.
     fn call_helper_back();
@@ -169,10 +169,10 @@ impl<T: Occupant> Gate<T> {
         }
     }
 
-    /// A call leaves behind what wakes the helper, which dozes, from these depths.
+    /// A call leaves behind what wakes the helper, which is idle, from these depths.
     #[cold]
     #[inline(never)]
-    fn end_doze(&self, depths: u32) {
+    fn end_idle(&self, depths: u32) {
         // Of several calls at once one wakes.
         if self.flags.fetch_and(!depths, Ordering::AcqRel) & depths != 0 {
             T::wake_helper();
@@ -223,42 +223,42 @@ impl<T> Gate<T> {
 
     /// From now on a call that leaves work or links behind wakes the helper. `false`: one may have done so just before;
     /// look.
-    pub(crate) fn begin_doze(&self) -> bool {
-        self.flags.fetch_or(DOZING | DEEP, Ordering::SeqCst);
+    pub(crate) fn begin_idle(&self) -> bool {
+        self.flags.fetch_or(IDLE | DEEP, Ordering::SeqCst);
         threads::fence_all_threads();
         // A call that is inside will see it when it leaves.
         self.flags.load(Ordering::Acquire) & CONCURRENT == 0
             && !self.calls.load(Ordering::Acquire).is_multiple_of(2)
     }
 
-    /// Whether the helper still dozes, and whether without a clock.
-    pub(crate) fn doze_depth(&self) -> Doze {
-        match self.flags.load(Ordering::Acquire) & (DOZING | DEEP) {
-            0 => Doze::Awake,
-            DOZING => Doze::Light,
-            _ => Doze::Deep,
+    /// Whether the helper is still idle, and whether without a clock.
+    pub(crate) fn idle_depth(&self) -> Idleness {
+        match self.flags.load(Ordering::Acquire) & (IDLE | DEEP) {
+            0 => Idleness::Awake,
+            IDLE => Idleness::Light,
+            _ => Idleness::Deep,
         }
     }
 
     /// Links that are left behind are cared for by the helper's clock.
-    pub(crate) fn lighten_doze(&self) {
+    pub(crate) fn lighten_idle(&self) {
         self.flags.fetch_and(!DEEP, Ordering::AcqRel);
     }
 
     /// There is no helper and shall be none.
     pub(crate) fn forget_helper(&self) {
-        self.flags.fetch_and(!(DOZING | DEEP | AWAY), Ordering::AcqRel);
+        self.flags.fetch_and(!(IDLE | DEEP | AWAY), Ordering::AcqRel);
     }
 
-    /// The helper does not doze any more, whoever noticed first.
-    pub(crate) fn stop_doze(&self) {
-        self.flags.fetch_and(!(DOZING | DEEP), Ordering::AcqRel);
+    /// The helper is not idle any more, whoever noticed first.
+    pub(crate) fn stop_idle(&self) {
+        self.flags.fetch_and(!(IDLE | DEEP), Ordering::AcqRel);
     }
 }
 
 /// How the helper sleeps while calls come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doze {
+pub(crate) enum Idleness {
     /// A call has left work behind.
     Awake,
     /// Calls have left nothing but links behind.
@@ -319,13 +319,13 @@ impl<T: Occupant> Guard<'_, T> {
     #[inline(always)]
     fn depths(&self) -> u32 {
         let (has_work, has_links) = (self.has_work(), self.has_links());
-        if has_work { DOZING | DEEP } else { u32::from(has_links) * DEEP }
+        if has_work { IDLE | DEEP } else { u32::from(has_links) * DEEP }
     }
 
     #[inline(always)]
     fn wake(&self, depths: u32) {
         if self.of.flags.load(Ordering::Relaxed) & depths != 0 {
-            self.of.end_doze(depths);
+            self.of.end_idle(depths);
         }
     }
 
@@ -368,8 +368,8 @@ impl<T> HelperGuard<'_, T> {
     }
 
     /// Lets go; a call that leaves work or links behind is to wake the helper.
-    pub(crate) fn doze(self) {
-        self.of.flags.fetch_or(DOZING | DEEP, Ordering::AcqRel);
+    pub(crate) fn idle(self) {
+        self.of.flags.fetch_or(IDLE | DEEP, Ordering::AcqRel);
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) use sleep::Sleep;
 pub use wait::{Wait, WaitPolicy, WaitStep};
 pub use watch::{CallWords, Observer, Sight, Stage};
 
-use crate::threads::{self, Nap};
+use crate::threads::{self, Parker};
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
     Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
@@ -217,7 +217,7 @@ impl Shm {
         is_woken
     }
 
-    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).
+    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`parker`](Self::parker).
     pub fn arm_aside(&mut self) -> Armed {
         self.fall_asleep(sleep::Place::Aside)
     }
@@ -228,12 +228,12 @@ impl Shm {
     }
 
     /// Where to sleep after [`arm_aside`](Self::arm_aside).
-    pub fn nap(&self) -> Nap {
-        Nap::at_futex(self.sleeper.place())
+    pub fn parker(&self) -> Parker {
+        Parker::at_futex(self.sleeper.place())
     }
 
     /// How long a sleep aside may be: peers are to be looked after.
-    pub fn nap_max(&self) -> Duration {
+    pub fn park_max(&self) -> Duration {
         threads::sleep_max()
     }
 

@@ -7,7 +7,7 @@ use crate::operation::Operation;
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::CollectiveId;
 use ayatori_devices::shm::WaitPolicy;
-use ayatori_devices::threads::Nap;
+use ayatori_devices::threads::Parker;
 use std::sync::Arc;
 
 use super::machine::Machine;
@@ -73,9 +73,9 @@ impl Engine {
 /// Mode *offload*.
 impl Engine {
     /// Gives the machine to a thread. `false`: no thread can be started. No other call is inside.
-    pub(super) fn enter_offload(&mut self, nap: Arc<Nap>) -> bool {
+    pub(super) fn enter_offload(&mut self, parker: Arc<Parker>) -> bool {
         let machine = self.own.take().expect("MPI runs");
-        match offload::enter(machine, nap) {
+        match offload::enter(machine, parker) {
             Ok(remote) => self.remote = Some(Box::new(remote)),
             Err(machine) => self.own = machine,
         }

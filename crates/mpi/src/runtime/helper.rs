@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!            a call leaves work behind                    nobody called for TICK, there is work
-//!   dozing ─────────────────────────────► ticking ─────────────────────────────────────────────► watching
+//!   idle ───────────────────────────────► ticking ─────────────────────────────────────────────► watching
 //!     ▲ ▲   (the first one starts it)      │   ▲                                                   │   │
 //!     │ └──────────────────────────────────┘   └────────────────────── a call comes ───────────────┘   │
 //!     │      a call lasts, or work never stays                                                         │
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Where processes are elsewhere, something is unacknowledged after each message, which is no work as long as
-//! calls come: a dozing helper then sets itself a clock (`LINKS_TICK`), and goes on when nobody has called
+//! calls come: an idle helper then sets itself a clock (`LINKS_TICK`), and goes on when nobody has called
 //! for so long. It would cost a ping-pong 3 to 4 % to tick instead; so it costs about 1 %.
 //!
 //! *Watching* it makes progress until there is none to make, says to the device that the process sleeps, lets
@@ -32,12 +32,12 @@
 //! The lock between calls and the helper is `gate.rs`.
 
 use crate::calls;
-use crate::gate::{Doze, HelperGuard, Occupant};
+use crate::gate::{HelperGuard, Idleness, Occupant};
 use crate::lock::locked;
 use crate::phase;
 use crate::state::{self, Process};
 use ayatori_core::device::Armed;
-use ayatori_devices::threads::{self, Nap, Signal};
+use ayatori_devices::threads::{self, Parker, Signal};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -46,13 +46,13 @@ use std::time::{Duration, Instant};
 use super::exit::guarded;
 use super::machine::Left;
 use super::mode::{self, Mode, mode};
-use super::sleepers::{COMPLETED, RESTING, WATCHING, nap, set_nap, tell_resting};
+use super::sleepers::{COMPLETED, RESTING, WATCHING, parker, set_parker, tell_resting};
 
 /// How long nobody calls until the helper takes over, and how often it looks whether that is so.
 const TICK: Duration = Duration::from_micros(500);
 /// After so many ticks at each of which there had been calls it ticks at half that rate.
 const EAGER_TICKS: u32 = 8;
-/// After so many ticks at each of which there had been calls it dozes: the next call that leaves work wakes
+/// After so many ticks at each of which there had been calls it is idle: the next call that leaves work wakes
 /// it.
 const BUSY_TICKS: u32 = 50;
 /// How often it looks whether anybody calls while calls leave nothing but links behind: sooner none has
@@ -79,29 +79,29 @@ pub(super) fn register() {
 
 /// The process has joined its job, in which it may be alone.
 pub(super) fn prepare(process: &mut Process, is_alone: bool) {
-    let nap = if is_alone { None } else { process.engine().device.nap().ok() };
-    if nap.is_none() {
+    let parker = if is_alone { None } else { process.engine().device.parker().ok() };
+    if parker.is_none() {
         CAN_ASSIST.store(false, Ordering::Relaxed);
     }
-    set_nap(nap);
+    set_parker(parker);
 }
 
 /// Goes over to a mode; gives the one in force then: without the kernel's help, or alone, that is *inline*.
 /// No call is inside.
 pub(crate) fn set_mode(wanted: Mode) -> Mode {
-    let nap = nap();
+    let parker = parker();
     let mut mode = match wanted {
         Mode::Assisted if !CAN_ASSIST.load(Ordering::Relaxed) => Mode::Inline,
-        Mode::Offload if nap.is_none() => Mode::Inline,
+        Mode::Offload if parker.is_none() => Mode::Inline,
         wanted => wanted,
     };
     if mode != Mode::Offload {
         end_offload();
     }
-    match (mode, nap) {
-        (Mode::Offload, Some(nap)) if mode::mode() != Mode::Offload => {
+    match (mode, parker) {
+        (Mode::Offload, Some(parker)) if mode::mode() != Mode::Offload => {
             stop();
-            let has_begun = state::process_in_any_phase().engine.enter_offload(nap);
+            let has_begun = state::process_in_any_phase().engine.enter_offload(parker);
             // From now on calls wait as they do among threads: without the process.
             state::gate().set_concurrent(has_begun || phase::is_threaded());
             if !has_begun {
@@ -111,7 +111,7 @@ pub(crate) fn set_mode(wanted: Mode) -> Mode {
         (Mode::Inline, _) => stop(),
         // It begins to exist when the first call leaves work behind.
         (Mode::Assisted, _) if locked(&THREAD).is_none() => {
-            state::gate().begin_doze();
+            state::gate().begin_idle();
         }
         _ => {}
     }
@@ -142,7 +142,7 @@ pub(super) fn stop() {
     state::gate().forget_helper();
 }
 
-/// A call leaves work behind: the helper, which dozes or does not exist yet, is to look after it.
+/// A call leaves work behind: the helper, which is idle or does not exist yet, is to look after it.
 #[cold]
 pub(crate) fn wake() {
     SIGNAL.raise();
@@ -157,10 +157,10 @@ pub(crate) fn wake() {
 
 /// The thread.
 fn run() {
-    let Some(nap) = nap() else { return };
+    let Some(parker) = parker() else { return };
     let gate = state::gate();
     // What began it may have left nothing but links behind.
-    doze_on(SIGNAL.seen());
+    idle_on(SIGNAL.seen());
     let (mut calls, mut busy_ticks) = (gate.calls(), 0);
     while !IS_STOPPING.load(Ordering::SeqCst) {
         let seen = SIGNAL.seen();
@@ -171,44 +171,44 @@ fn run() {
             busy_ticks += 1;
             if busy_ticks == BUSY_TICKS {
                 busy_ticks = 0;
-                doze();
+                idle();
             }
             continue;
         }
         busy_ticks = 0;
         if calls.is_multiple_of(2) {
-            watch(&nap);
+            watch(&parker);
         } else {
             // A call that waits by itself.
-            doze();
+            idle();
         }
         calls = gate.calls();
     }
 }
 
-/// Begins to doze, unless a call has just left work behind, and dozes on.
-fn doze() {
+/// Becomes idle, unless a call has just left work behind, and stays so.
+fn idle() {
     let gate = state::gate();
     let seen = SIGNAL.seen();
-    if !gate.begin_doze() {
+    if !gate.begin_idle() {
         match gate.try_take().map(|mut process| left(&mut process)) {
             Some(Left::Nothing) => {}
-            Some(Left::Links) => gate.lighten_doze(),
-            Some(Left::Work) | None => gate.stop_doze(),
+            Some(Left::Links) => gate.lighten_idle(),
+            Some(Left::Work) | None => gate.stop_idle(),
         }
     }
-    doze_on(seen);
+    idle_on(seen);
 }
 
-/// Sleeps as long as the gate says that it dozes, and calls come or nothing is left.
-fn doze_on(mut seen: u32) {
+/// Sleeps as long as the gate says that it is idle, and calls come or nothing is left.
+fn idle_on(mut seen: u32) {
     let gate = state::gate();
     let mut calls = gate.calls();
     loop {
-        let clock = match gate.doze_depth() {
-            Doze::Awake => break,
-            Doze::Light => Some(LINKS_TICK),
-            Doze::Deep => None,
+        let clock = match gate.idle_depth() {
+            Idleness::Awake => break,
+            Idleness::Light => Some(LINKS_TICK),
+            Idleness::Deep => None,
         };
         if IS_STOPPING.load(Ordering::SeqCst) {
             break;
@@ -216,15 +216,15 @@ fn doze_on(mut seen: u32) {
         SIGNAL.wait(seen, clock);
         seen = SIGNAL.seen();
         let before = std::mem::replace(&mut calls, gate.calls());
-        if calls == before && gate.doze_depth() == Doze::Light {
+        if calls == before && gate.idle_depth() == Idleness::Light {
             break;
         }
     }
-    gate.stop_doze();
+    gate.stop_idle();
 }
 
 /// Makes progress, and sleeps where arrivals wake it, until a call comes or nothing is left to do.
-fn watch(nap: &Nap) {
+fn watch(parker: &Parker) {
     let gate = state::gate();
     let Some(mut process) = gate.try_take() else { return };
     process.engine().expect_anybody();
@@ -243,8 +243,8 @@ fn watch(nap: &Nap) {
         }
         if left(&mut process) == Left::Nothing {
             let seen = SIGNAL.seen();
-            process.doze();
-            return doze_on(seen);
+            process.idle();
+            return idle_on(seen);
         }
         let engine = process.engine();
         if engine.core.is_moving_data() && worked_at.elapsed() < LOOKS_TIME {
@@ -258,15 +258,15 @@ fn watch(nap: &Nap) {
             // Who rests answers. Who asks from now on ends the sleep.
             tell_resting();
         }
-        let most = engine.device.nap_max();
+        let most = engine.device.park_max();
         let most = engine.sleep_max().map_or(most, |left| left.min(most));
         process.go_away();
-        nap.sleep(most);
+        parker.sleep(most);
         process = match gate.take_back() {
             Some(process) => process,
             None => return,
         };
-        process.engine().after_nap();
+        process.engine().after_park();
     }
 }
 
@@ -300,7 +300,7 @@ impl Resting {
         RESTING.fetch_add(1, Ordering::SeqCst);
         WATCHING.fetch_add(u32::from(is_watching), Ordering::SeqCst);
         if mode == Mode::Assisted {
-            state::gate().stop_doze();
+            state::gate().stop_idle();
             wake();
         }
         Some(Self { is_watching })

@@ -122,8 +122,8 @@ impl Machine {
             let device = Composite::new(shm, tcp, occupancy.ranks_count, occupancy.cpus_count)
                 .map_err(failed("wait for shared memory and sockets at once"))?;
             self.device = Net::Composite(Box::new(device));
-            if let (Some(nap), Ok(other)) = (sleepers::nap(), self.device.nap()) {
-                nap.move_to(other);
+            if let (Some(parker), Ok(other)) = (sleepers::parker(), self.device.parker()) {
+                parker.move_to(other);
             }
         }
         match &self.device {
@@ -177,7 +177,7 @@ impl Machine {
     }
 
     /// A helper has slept, with the process in others' hands.
-    pub(super) fn after_nap(&mut self) {
+    pub(super) fn after_park(&mut self) {
         self.device.watch_if_due();
         self.clock.hurry();
     }
@@ -237,7 +237,7 @@ impl Machine {
                     self.expect_long();
                 }
                 if self.device.arm() == Armed::Armed {
-                    let most = sleepers::nap_at_device(self.sleep_max());
+                    let most = sleepers::park_at_device(self.sleep_max());
                     self.device.wait(most);
                     self.clock.hurry();
                 }

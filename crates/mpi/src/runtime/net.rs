@@ -13,7 +13,7 @@ use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use ayatori_core::time::{Duration as CoreDuration, Instant};
 use ayatori_devices::composite::Composite;
 use ayatori_devices::shm::{Shm, WaitPolicy};
-use ayatori_devices::threads::Nap;
+use ayatori_devices::threads::Parker;
 use std::time::Duration;
 
 /// The device. See the [module's docs](self).
@@ -66,7 +66,7 @@ impl Net {
         on_device!(self, |device| device.wait(timeout));
     }
 
-    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`nap`](Self::nap).
+    /// As [`Device::arm`], for a thread that lets go of the device and sleeps at [`parker`](Self::parker).
     pub(crate) fn arm_aside(&mut self) -> Armed {
         on_device!(self, |device| device.arm_aside())
     }
@@ -77,16 +77,16 @@ impl Net {
     }
 
     /// Where to sleep then.
-    pub(crate) fn nap(&self) -> std::io::Result<Nap> {
+    pub(crate) fn parker(&self) -> std::io::Result<Parker> {
         match self {
-            Self::Shm(device) => Ok(device.nap()),
-            Self::Composite(device) => device.nap(),
+            Self::Shm(device) => Ok(device.parker()),
+            Self::Composite(device) => device.parker(),
         }
     }
 
     /// How long at most.
-    pub(crate) fn nap_max(&self) -> Duration {
-        on_device_ref!(self, |device| device.nap_max())
+    pub(crate) fn park_max(&self) -> Duration {
+        on_device_ref!(self, |device| device.park_max())
     }
 
     /// After such a sleep.

@@ -2,7 +2,7 @@
 //! ours that sleep at the device.
 
 use crate::lock::locked;
-use ayatori_devices::threads::{Nap, Signal};
+use ayatori_devices::threads::{Parker, Signal};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,17 +16,17 @@ pub(super) static COMPLETED: Signal = Signal::new();
 /// Calls that wait for the engine's thread and do not sleep.
 pub(super) static AWAITING: AtomicU32 = AtomicU32::new(0);
 /// Where it sleeps while it watches.
-static NAP: Mutex<Option<Arc<Nap>>> = Mutex::new(None);
+static PARKER: Mutex<Option<Arc<Parker>>> = Mutex::new(None);
 /// Where the helper, or the engine's thread, sleeps from now on.
-pub(super) fn set_nap(nap: Option<Nap>) {
-    *locked(&NAP) = nap.map(Arc::new);
+pub(super) fn set_parker(parker: Option<Parker>) {
+    *locked(&PARKER) = parker.map(Arc::new);
 }
 
 /// Ends the helper's sleep at the device: a call has come. With the gate's mutex.
 #[cold]
 pub(super) fn call_back() {
-    if let Some(nap) = &*locked(&NAP) {
-        nap.end();
+    if let Some(parker) = &*locked(&PARKER) {
+        parker.end();
     }
 }
 
@@ -36,8 +36,8 @@ pub(super) fn is_awaited() -> bool {
 }
 
 /// Where it, or the engine's thread, sleeps at the device.
-pub(super) fn nap() -> Option<Arc<Nap>> {
-    locked(&NAP).clone()
+pub(super) fn parker() -> Option<Arc<Parker>> {
+    locked(&PARKER).clone()
 }
 
 /// The engine's thread has done something: wakes those whom it concerns. `has_answered`: it has given
@@ -59,7 +59,7 @@ pub(crate) fn completions_seen() -> u32 {
 /// Operations of requests that end in other threads, of which the device knows nothing.
 static OUTSIDE: AtomicU32 = AtomicU32::new(0);
 /// How long a call sleeps at the device at most while there are any: nobody wakes it there.
-const OUTSIDE_NAP: Duration = Duration::from_micros(250);
+const PARKED_OUTSIDE: Duration = Duration::from_micros(250);
 
 /// One begins.
 pub(crate) fn begin_outside() {
@@ -75,10 +75,10 @@ pub(crate) fn end_outside() {
 }
 
 /// How long to sleep at the device, where that may be so long.
-pub(super) fn nap_at_device(most: Option<Duration>) -> Option<Duration> {
+pub(super) fn park_at_device(most: Option<Duration>) -> Option<Duration> {
     match OUTSIDE.load(Ordering::Acquire) {
         0 => most,
-        _ => Some(most.map_or(OUTSIDE_NAP, |most| most.min(OUTSIDE_NAP))),
+        _ => Some(most.map_or(PARKED_OUTSIDE, |most| most.min(PARKED_OUTSIDE))),
     }
 }
 

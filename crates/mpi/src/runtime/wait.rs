@@ -98,7 +98,7 @@ pub(crate) fn wait_for_node(
 ) -> Result<(), Fault> {
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
-    let mut nap = Nap::begin();
+    let mut parker = Parker::begin();
     loop {
         let Machine { core, device, node, clock, .. } = process.engine();
         let node = node.opened(comm).expect("it has begun an operation");
@@ -120,7 +120,7 @@ pub(crate) fn wait_for_node(
             wait = device.policy().start();
         }
         if is_shared {
-            process = nap.rest(process, &mut wait, Waits::Node(comm))?;
+            process = parker.rest(process, &mut wait, Waits::Node(comm))?;
             continue;
         }
         if worked {
@@ -130,14 +130,14 @@ pub(crate) fn wait_for_node(
             WaitStep::Spin => {}
             WaitStep::Yield => device.yield_now(),
             WaitStep::Sleep => {
-                nap.asleep.get_or_insert_with(Instant::now);
+                parker.asleep.get_or_insert_with(Instant::now);
                 if device.arm() == Armed::Armed {
                     if node.advance(&mut reduce) {
                         return Ok(());
                     }
                     device.wait(None);
                 }
-                why::answer_if_asked(&mut process, Waits::Node(comm), nap.asleep);
+                why::answer_if_asked(&mut process, Waits::Node(comm), parker.asleep);
             }
         }
     }
@@ -150,7 +150,7 @@ pub(crate) fn wait_until<R>(
     mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
 ) -> Result<R, Fault> {
     let mut wait = None;
-    let mut nap = Nap::begin();
+    let mut parker = Parker::begin();
     let mut process = state::process()?;
     loop {
         let worked = process.progress();
@@ -162,7 +162,7 @@ pub(crate) fn wait_until<R>(
             wait = None;
         }
         let wait = wait.get_or_insert_with(|| policy.start());
-        process = nap.pause(process, wait, waits)?;
+        process = parker.pause(process, wait, waits)?;
     }
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn wait_for_any<R>(
 ) -> Result<R, Fault> {
     let mut last = None;
     let mut wait = None;
-    let mut nap = Nap::begin();
+    let mut parker = Parker::begin();
     loop {
         if let Some(result) = look()? {
             return Ok(result);
@@ -186,7 +186,7 @@ pub(crate) fn wait_for_any<R>(
         }
         let policy = process.engine.policy();
         let wait = wait.get_or_insert_with(|| policy.start());
-        drop(nap.pause(process, wait, waits)?);
+        drop(parker.pause(process, wait, waits)?);
     }
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn wait_remote(process: Guard, request: MPI_Request) -> Result<Comple
 }
 
 /// The pauses of one waiting call.
-struct Nap {
+struct Parker {
     asleep: Asleep,
     /// The inquiry that was answered last.
     answered: u32,
@@ -208,11 +208,11 @@ struct Nap {
     seen: u32,
     /// While it waits awake for the engine's thread.
     awaiting: Option<Awaiting>,
-    /// Time of the naps from which nobody would have woken it, since something happened.
+    /// Time of the sleeps from which nobody would have woken it, since something happened.
     slept_blind: Duration,
 }
 
-impl Nap {
+impl Parker {
     /// To be called before the first look.
     fn begin() -> Self {
         Self {
@@ -243,9 +243,9 @@ impl Nap {
     }
 
     fn nap_blind(&mut self) {
-        let nap = blind_nap(self.slept_blind);
-        self.slept_blind += nap;
-        std::thread::sleep(nap);
+        let parker = blind_nap(self.slept_blind);
+        self.slept_blind += parker;
+        std::thread::sleep(parker);
     }
 
     /// Lets time pass after a round in which nothing happened; without the lock, if others may call.
@@ -341,13 +341,13 @@ mod tests {
 
     #[test]
     fn blind_nap_adds_at_most_one_sixteenth_latency() {
-        let (mut slept, mut naps_count) = (Duration::ZERO, 0);
+        let (mut slept, mut parks_count) = (Duration::ZERO, 0);
         while slept < Duration::from_secs(10) {
-            let nap = blind_nap(slept);
-            assert!(nap <= BLIND_NAP_MIN.max(slept / 16), "{nap:?} after {slept:?}");
-            slept += nap;
-            naps_count += 1;
+            let parker = blind_nap(slept);
+            assert!(parker <= BLIND_NAP_MIN.max(slept / 16), "{parker:?} after {slept:?}");
+            slept += parker;
+            parks_count += 1;
         }
-        assert!(naps_count < 2_700, "{naps_count} naps in {slept:?}");
+        assert!(parks_count < 2_700, "{parks_count} sleeps in {slept:?}");
     }
 }

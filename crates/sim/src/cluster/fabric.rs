@@ -115,7 +115,7 @@ struct Registration {
 
 /// A process' side of the fabric.
 #[derive(Debug, Default)]
-struct Seat {
+struct RankState {
     /// When its software is done with what it has begun.
     clock_ps: u64,
     /// How long it was busy in all, and for how much of that it computed.
@@ -149,7 +149,7 @@ pub(super) struct Fabric {
     pub(super) network: Network<Option<Trace>>,
     pub(super) config: Config,
     pub(super) rails: Vec<RailCapabilities>,
-    seats: Vec<Seat>,
+    states: Vec<RankState>,
     /// By process, then rail.
     outboxes: Vec<Outbox>,
     /// When each host's memory is done with what it has begun, and how long it was busy in all.
@@ -221,7 +221,7 @@ impl Fabric {
         let rails = rails(&network, &config, nic_count);
         let outbox_count = process_count as usize * rails.len();
         Fabric {
-            seats: (0..process_count).map(|_| Seat::default()).collect(),
+            states: (0..process_count).map(|_| RankState::default()).collect(),
             outboxes: (0..outbox_count).map(|_| Outbox::default()).collect(),
             memory_free_ps: vec![0; host_count],
             memory_busy_ps: vec![0; host_count],
@@ -250,7 +250,7 @@ impl Fabric {
 
     /// Whether there is such a process.
     pub(super) fn is_known(&self, rank: u32) -> bool {
-        (rank as usize) < self.seats.len()
+        (rank as usize) < self.states.len()
     }
 
     fn epoch(&self, a: u32, b: u32, rail: u8) -> u32 {
@@ -310,7 +310,7 @@ impl Fabric {
 
     /// The process' time: never before the network's while it runs.
     pub(super) fn clock_ps(&self, rank: u32) -> u64 {
-        self.seats[rank as usize].clock_ps.max(self.network.now_ps())
+        self.states[rank as usize].clock_ps.max(self.network.now_ps())
     }
 
     /// The process is busy in the library for so long.
@@ -320,16 +320,16 @@ impl Fabric {
 
     /// The process computes for so long.
     pub(super) fn compute(&mut self, rank: u32, time_ps: u64) {
-        self.seats[rank as usize].computing_ps += time_ps.min(TIME_MAX_PS);
+        self.states[rank as usize].computing_ps += time_ps.min(TIME_MAX_PS);
         self.occupy(rank, time_ps, Activity::Computing);
     }
 
     fn occupy(&mut self, rank: u32, time_ps: u64, activity: Activity) {
         let start_ps = self.clock_ps(rank);
         let end_ps = start_ps.saturating_add(time_ps).min(TIME_MAX_PS);
-        let seat = &mut self.seats[rank as usize];
-        seat.busy_ps += end_ps.saturating_sub(start_ps);
-        seat.clock_ps = end_ps;
+        let state = &mut self.states[rank as usize];
+        state.busy_ps += end_ps.saturating_sub(start_ps);
+        state.clock_ps = end_ps;
         if let Some(trace) = self.network.probe_mut() {
             trace.on_activity(rank, activity, start_ps, end_ps);
         }
@@ -338,9 +338,9 @@ impl Fabric {
     /// What processes and memories have been busy with since the start.
     pub(super) fn usage(&self) -> Usage {
         Usage {
-            busy_ps: self.seats.iter().map(|seat| seat.busy_ps).collect(),
-            computing_ps: self.seats.iter().map(|seat| seat.computing_ps).collect(),
-            kernel_ps: self.seats.iter().map(|seat| seat.kernel_ps).collect(),
+            busy_ps: self.states.iter().map(|state| state.busy_ps).collect(),
+            computing_ps: self.states.iter().map(|state| state.computing_ps).collect(),
+            kernel_ps: self.states.iter().map(|state| state.kernel_ps).collect(),
             units: self.hardware.as_ref().map(Hardware::usage).unwrap_or_default(),
             memory_busy_ps: self.memory_busy_ps.clone(),
         }
@@ -349,32 +349,32 @@ impl Fabric {
     /// The process is busy in the operating system for so long.
     pub(super) fn spend_in_kernel(&mut self, rank: u32, time_ps: u64) {
         if time_ps > 0 {
-            self.seats[rank as usize].kernel_ps += time_ps;
+            self.states[rank as usize].kernel_ps += time_ps;
             self.occupy(rank, time_ps, Activity::Library);
         }
     }
 
     /// What a copy takes a process.
     pub(super) fn copy_ps(&self, rank: u32, bytes: usize) -> u64 {
-        let working_set_bytes = self.seats[rank as usize].working_set_bytes;
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
         self.config.software.copy_ps(self.config.copy_bytes_per_s, bytes as u64, working_set_bytes)
     }
 
     /// See [`super::Mpi::goes_through`].
     pub(super) fn set_working_set(&mut self, rank: u32, bytes: u64) {
-        self.seats[rank as usize].working_set_bytes = bytes;
+        self.states[rank as usize].working_set_bytes = bytes;
     }
 
     /// Makes a process runnable at a time, for the first time.
     pub(super) fn start(&mut self, rank: u32, time_ps: u64) {
-        let seat = &mut self.seats[rank as usize];
-        seat.clock_ps = seat.clock_ps.max(time_ps);
+        let state = &mut self.states[rank as usize];
+        state.clock_ps = state.clock_ps.max(time_ps);
         self.notify(rank);
     }
 
     pub(super) fn take_arrived(&mut self, rank: u32) -> Option<Arrived> {
         loop {
-            match self.seats[rank as usize].inbox.pop_front()? {
+            match self.states[rank as usize].inbox.pop_front()? {
                 Arrived::Packet(handle) if self.is_stale(handle) => self.forget(handle),
                 arrived => return Some(arrived),
             }
@@ -382,7 +382,7 @@ impl Fabric {
     }
 
     pub(super) fn has_arrived(&self, rank: u32) -> bool {
-        !self.seats[rank as usize].inbox.is_empty()
+        !self.states[rank as usize].inbox.is_empty()
     }
 
     /// Whether the connection that a packet was sent over has ended.
@@ -403,7 +403,7 @@ impl Fabric {
     pub(super) fn next_runnable(&mut self) -> Result<Option<u32>, Deadlock> {
         loop {
             if let Some(rank) = self.runnable.pop_front() {
-                self.seats[rank as usize].woken = false;
+                self.states[rank as usize].woken = false;
                 return Ok(Some(rank));
             }
             match self.network.advance()? {
@@ -425,7 +425,7 @@ impl Fabric {
                         STAGE => self.on_stage_done(index),
                         FREE => self.on_unit_free(index),
                         _ => {
-                            self.seats[index as usize].due_ps = None;
+                            self.states[index as usize].due_ps = None;
                             self.notify(index);
                         }
                     }
@@ -437,23 +437,23 @@ impl Fabric {
     /// A process wants to be called at a time.
     pub(super) fn wake_at(&mut self, rank: u32, time_ps: u64) {
         let time_ps = time_ps.max(self.clock_ps(rank) + 1);
-        let seat = &mut self.seats[rank as usize];
-        if seat.due_ps.is_none_or(|due_ps| time_ps < due_ps) {
-            seat.due_ps = Some(time_ps);
+        let state = &mut self.states[rank as usize];
+        if state.due_ps.is_none_or(|due_ps| time_ps < due_ps) {
+            state.due_ps = Some(time_ps);
             self.network.set_timer(time_ps, DUE << KIND_BITS | rank);
         }
     }
 
     /// A process has something to look at, once its clock allows.
     fn notify(&mut self, rank: u32) {
-        let seat = &mut self.seats[rank as usize];
-        if std::mem::replace(&mut seat.woken, true) {
+        let state = &mut self.states[rank as usize];
+        if std::mem::replace(&mut state.woken, true) {
             return;
         }
-        if seat.clock_ps <= self.network.now_ps() {
+        if state.clock_ps <= self.network.now_ps() {
             self.runnable.push_back(rank);
         } else {
-            self.network.set_timer(seat.clock_ps, WAKE << KIND_BITS | rank);
+            self.network.set_timer(state.clock_ps, WAKE << KIND_BITS | rank);
         }
     }
 
@@ -616,10 +616,10 @@ impl Fabric {
 
     fn hand_over(&mut self, rank: u32, arrived: Arrived) {
         let wake_ps = self.config.software.wake_ps;
-        let seat = &mut self.seats[rank as usize];
-        seat.inbox.push_back(arrived);
+        let state = &mut self.states[rank as usize];
+        state.inbox.push_back(arrived);
         // One that is busy looks by itself when it is done.
-        let sleeps = !seat.woken && seat.clock_ps <= self.network.now_ps();
+        let sleeps = !state.woken && state.clock_ps <= self.network.now_ps();
         if sleeps {
             self.spend_in_kernel(rank, wake_ps);
         }

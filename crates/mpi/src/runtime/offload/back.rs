@@ -5,7 +5,7 @@ use super::flags::FLAGS;
 use crate::runtime::machine::Machine;
 use crate::runtime::sleepers;
 use ayatori_core::device::Armed;
-use ayatori_devices::threads::Nap;
+use ayatori_devices::threads::Parker;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
@@ -44,24 +44,24 @@ pub(super) fn try_lock() -> Option<Locked> {
 }
 
 /// The thread sleeps: wakes it.
-pub(super) fn rouse(nap: &Nap) {
+pub(super) fn rouse(parker: &Parker) {
     if FLAGS.is_asleep.swap(false, Ordering::SeqCst) {
-        nap.rouse();
+        parker.rouse();
     }
 }
 
 /// Executes commands in the place of the thread, which sleeps: to wake it would take longer. `false`: it is awake.
-pub(super) fn step_in(nap: &Nap) -> bool {
+pub(super) fn step_in(parker: &Parker) -> bool {
     let Some(mut guard) = try_lock() else { return false };
     let Some(back) = guard.as_mut() else { return false };
     let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
     back.executor.serve(machine);
-    leave_to_thread(guard, nap);
+    leave_to_thread(guard, parker);
     true
 }
 
 /// After rounds in its place: the thread sleeps on, where arrivals wake it, or is woken.
-pub(super) fn leave_to_thread(mut guard: Locked, nap: &Nap) {
+pub(super) fn leave_to_thread(mut guard: Locked, parker: &Parker) {
     let Some(back) = guard.as_mut() else { return };
     if !FLAGS.is_asleep.load(Ordering::SeqCst) {
         return;
@@ -69,7 +69,7 @@ pub(super) fn leave_to_thread(mut guard: Locked, nap: &Nap) {
     let may_sleep_on = back.may_sleep();
     drop(guard);
     if !may_sleep_on {
-        rouse(nap);
+        rouse(parker);
     }
 }
 
@@ -104,10 +104,10 @@ pub(in crate::runtime) fn end_wait() {
     // As after a command: either the thread sees what there is before it sleeps, or we see that it does.
     fence(Ordering::SeqCst);
     if FLAGS.is_asleep.load(Ordering::Relaxed)
-        && let Some(nap) = sleepers::nap()
+        && let Some(parker) = sleepers::parker()
         // Any other holder calls `leave_to_thread` itself.
         && let Some(guard) = try_lock()
     {
-        leave_to_thread(guard, &nap);
+        leave_to_thread(guard, &parker);
     }
 }

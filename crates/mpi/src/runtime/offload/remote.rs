@@ -12,7 +12,7 @@ use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::CollectiveId;
 use ayatori_core::request::{PROC_NULL, SendMode};
 use ayatori_devices::shm::WaitPolicy;
-use ayatori_devices::threads::Nap;
+use ayatori_devices::threads::Parker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 pub(in crate::runtime) struct Remote {
     pub(super) commands: Producer<Command>,
     pub(super) responses: Consumer<Response>,
-    pub(super) nap: Arc<Nap>,
+    pub(super) parker: Arc<Parker>,
     /// While a call has borrowed the machine: the right to it.
     pub(super) borrowed: Option<Locked>,
     /// How calls wait.
@@ -58,7 +58,7 @@ impl Remote {
         back.executor.serve(&mut machine);
         machine.core.put_off_user_functions(true);
         back.machine = Some(machine);
-        leave_to_thread(guard, &self.nap);
+        leave_to_thread(guard, &self.parker);
     }
 
     /// The core's request of an operation that was given to the thread, if it is under way. Only while borrowed.
@@ -83,8 +83,8 @@ impl Remote {
         } else if !is_awaited {
             // Either the thread sees the command before it sleeps, or we see that it does.
             fence(Ordering::SeqCst);
-            if FLAGS.is_asleep.load(Ordering::Relaxed) && !(is_short && step_in(&self.nap)) {
-                rouse(&self.nap);
+            if FLAGS.is_asleep.load(Ordering::Relaxed) && !(is_short && step_in(&self.parker)) {
+                rouse(&self.parker);
             }
         }
     }
@@ -160,7 +160,7 @@ impl Remote {
     pub(in crate::runtime) fn responses_taken(&self, count: u64) {
         if count >= u64::from(QUEUE_CAPACITY) {
             // There may be more, for which the queue was full.
-            rouse(&self.nap);
+            rouse(&self.parker);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::runtime::sleepers;
 use ayatori_core::device::{Armed, Device};
 use ayatori_core::ids::RequestId;
 use ayatori_devices::shm::{Occupancy, WaitPolicy, WaitStep};
-use ayatori_devices::threads::{self, Nap};
+use ayatori_devices::threads::{self, Parker};
 use std::num::NonZero;
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,10 @@ fn policies(occupancy: Occupancy, own_cpus: usize, of_device: WaitPolicy) -> (Wa
 /// Gives the machine to a thread of its own, or gives it back where no thread can be started. No other call
 /// is inside.
 #[allow(clippy::result_large_err, reason = "once for each change of the mode")]
-pub(in crate::runtime) fn enter(mut machine: Machine, nap: Arc<Nap>) -> Result<Remote, Option<Machine>> {
+pub(in crate::runtime) fn enter(
+    mut machine: Machine,
+    parker: Arc<Parker>,
+) -> Result<Remote, Option<Machine>> {
     let own_cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (of_calls, of_thread) = policies(machine.node.occupancy(), own_cpus, machine.device.policy());
     let (to_thread, commands) = ring(QUEUE_CAPACITY);
@@ -56,7 +59,7 @@ pub(in crate::runtime) fn enter(mut machine: Machine, nap: Arc<Nap>) -> Result<R
         flag.store(false, Ordering::SeqCst);
     }
     FLAGS.copies_kept.store(0, Ordering::SeqCst);
-    let its_nap = nap.clone();
+    let its_nap = parker.clone();
     let run = move || guarded("the engine's thread", "engine", || run(&its_nap, of_thread));
     match threads::start("mpi-engine", run) {
         Ok(thread) => {
@@ -64,7 +67,7 @@ pub(in crate::runtime) fn enter(mut machine: Machine, nap: Arc<Nap>) -> Result<R
             Ok(Remote {
                 commands: to_thread,
                 responses: from_thread,
-                nap,
+                parker,
                 borrowed: None,
                 policy: of_calls,
                 inquiries,
@@ -95,7 +98,7 @@ pub(crate) struct UnderWay {
 pub(in crate::runtime) fn leave(mut remote: Remote) -> Option<(Machine, UnderWay)> {
     FLAGS.is_stopping.store(true, Ordering::SeqCst);
     FLAGS.is_asleep.store(false, Ordering::SeqCst);
-    remote.nap.rouse();
+    remote.parker.rouse();
     if let Some(thread) = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // A panic in it has ended the job.
         let _ = thread.join();
@@ -127,7 +130,7 @@ pub(in crate::runtime) fn leave(mut remote: Remote) -> Option<(Machine, UnderWay
     Some((machine, left))
 }
 
-fn run(nap: &Nap, policy: WaitPolicy) {
+fn run(parker: &Parker, policy: WaitPolicy) {
     let mut guard = back::lock();
     let mut wait = policy.start();
     loop {
@@ -164,13 +167,13 @@ fn run(nap: &Nap, policy: WaitPolicy) {
                 std::thread::yield_now();
                 guard = back::lock();
             }
-            WaitStep::Sleep => guard = sleep(guard, nap),
+            WaitStep::Sleep => guard = sleep(guard, parker),
         }
     }
 }
 
 /// Sleeps where arrivals, commands and those who borrow wake it.
-fn sleep(mut guard: Locked, nap: &Nap) -> Locked {
+fn sleep(mut guard: Locked, parker: &Parker) -> Locked {
     let Some(back) = guard.as_mut() else { return guard };
     let machine = back.machine.as_mut().expect("nobody borrows while the lock is held");
     machine.expect_long();
@@ -188,15 +191,15 @@ fn sleep(mut guard: Locked, nap: &Nap) -> Locked {
         FLAGS.is_asleep.store(false, Ordering::SeqCst);
         return guard;
     }
-    let most = machine.device.nap_max();
+    let most = machine.device.park_max();
     let most = machine.sleep_max().map_or(most, |left| left.min(most));
     back.sleeps_until = Some(Instant::now() + most);
     drop(guard);
-    nap.sleep(most);
+    parker.sleep(most);
     FLAGS.is_asleep.store(false, Ordering::SeqCst);
     let mut guard = back::lock();
     if let Some(machine) = guard.as_mut().and_then(|back| back.machine.as_mut()) {
-        machine.after_nap();
+        machine.after_park();
     }
     // Those who look for themselves are to look; and who sleeps in a call answers those who ask.
     sleepers::tell(calls::words().is_asked());
