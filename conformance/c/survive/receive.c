@@ -40,16 +40,19 @@ int main(int argc, char **argv)
     while (!lost(MPI_Send(&value, 1, MPI_INT, victim, 9, comm)))
         ;
 
-    /* Nobody sends this. */
     if (check_rank == 0) {
-        usleep(20000);
+        /* Not before all have seen the failure: some notice it seconds later. */
+        for (int rank = 1; rank < victim; rank++)
+            OK(MPI_Recv(&value, 1, MPI_INT, rank, 6, comm, MPI_STATUS_IGNORE));
         OK(MPIX_Comm_revoke(comm));
     } else {
         static char large[1 << 20];
         MPI_Request requests[2];
         MPI_Status statuses[2];
+        /* Nobody sends the one, nor receives the other. */
         OK(MPI_Irecv(&value, 1, MPI_INT, 0, 5, comm, &requests[0]));
         OK(MPI_Isend(large, sizeof large, MPI_CHAR, 0, 5, comm, &requests[1]));
+        OK(MPI_Send(&check_rank, 1, MPI_INT, 0, 6, comm));
         FAILS(MPI_Waitall(2, requests, statuses), MPI_ERR_IN_STATUS);
         for (int i = 0; i < 2; i++) {
             int class;
