@@ -17,7 +17,7 @@ const RANKS: [usize; 5] = [1, 2, 3, 5, 7];
 
 /// How a program must end. Read from its first line: `/* EXPECT code, output: text`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(crate) enum Expected {
     /// Exit code 0 and `No Errors` as its last line.
     NoErrors,
     /// This exit code (`None`: any but 0), and this text somewhere in its output.
@@ -131,7 +131,7 @@ impl Programs {
     }
 }
 
-pub(super) fn expected(source: &str) -> Result<Expected> {
+pub(crate) fn expected(source: &str) -> Result<Expected> {
     let Some(rest) = source.lines().next().and_then(|line| line.strip_prefix("/* EXPECT ")) else {
         return Ok(Expected::NoErrors);
     };
@@ -149,7 +149,7 @@ pub(super) fn expected(source: &str) -> Result<Expected> {
     Ok(Expected::Failure { code, text })
 }
 
-pub(super) fn judge(expected: &Expected, outcome: &Outcome) -> Verdict {
+pub(crate) fn judge(expected: &Expected, outcome: &Outcome) -> Verdict {
     if outcome.timed_out {
         return Verdict::Failed(outcome.reason());
     }

@@ -42,10 +42,11 @@ fn conform_on(session: &mut Session<'_>, ranks: &[usize], launch: &[&str]) -> Re
             continue;
         }
         let program = build(&session.prefix, &source)?;
+        let expected = programs::expected(&std::fs::read_to_string(&source)?)?;
         for &ranks in ranks {
             let outcome =
                 process::capture(&mut network.job(&session.prefix, ranks, &launch, &program), LIMIT)?;
-            match programs::no_errors(&outcome) {
+            match programs::judge(&expected, &outcome) {
                 Verdict::Passed => {
                     passed += 1;
                     continue;
