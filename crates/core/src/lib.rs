@@ -56,6 +56,7 @@ pub mod request;
 pub mod rma;
 mod slab;
 pub mod survive;
+pub mod survivors;
 pub mod time;
 pub mod transfer;
 pub mod wire;

@@ -370,6 +370,18 @@ impl Process {
         self.messages.take(id)
     }
 
+    /// As [`take`](Self::take), for a request that is none of the program's: a receive that a failure has
+    /// interrupted is given up, and ends with the failure.
+    #[inline]
+    pub fn take_or_give_up(&mut self, id: RequestId) -> Result<Option<Completion>, Error> {
+        match self.take(id) {
+            Ok(Some(completion)) if completion.error.is_some() => {
+                Ok(Some(self.messages.give_up(id, completion)))
+            }
+            other => other,
+        }
+    }
+
     /// Ends a request that has completed without error and is not persistent: the short way of
     /// [`take`](Self::take), which has to say more about all others (`None`).
     #[inline(always)]

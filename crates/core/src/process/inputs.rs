@@ -201,7 +201,7 @@ impl Process {
         self.messages.fail_link(index, error, |context| comms.may_send(peer, context));
         self.collectives().fail(peer, error);
         self.windows().fail(peer, error);
-        self.survive(peer);
+        self.survivors().on_lost(peer);
         self.events.push_back(ProcessEvent::PeerLost(peer, error));
     }
 
@@ -248,7 +248,7 @@ impl Process {
             }
             Header::CancelReply(request, yes) => self.messages.on_cancel_reply(index, request, yes),
             Header::Credit => Ok(()),
-            Header::Note(note) => self.on_note(index, note),
+            Header::Note(note) => self.survivors().on_note(index, note),
         }
     }
 

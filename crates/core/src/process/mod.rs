@@ -4,7 +4,6 @@ mod commands;
 mod explain;
 mod inputs;
 mod outputs;
-mod survive;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -20,6 +19,7 @@ use crate::partitioned::Parts;
 use crate::rma::Rma;
 pub use crate::rma::Windows;
 use crate::survive::Survival;
+use crate::survivors::Survivors;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -272,6 +272,13 @@ impl Process {
     pub fn windows(&mut self) -> Windows<'_> {
         let Self { rma, comms, messages, .. } = self;
         Windows { rma, comms, messages }
+    }
+
+    /// Going on without processes that have failed. What its commands send leaves in the next round of
+    /// [`poll_transmit`](Self::poll_transmit).
+    pub fn survivors(&mut self) -> Survivors<'_> {
+        let Self { survival: own, collectives, comms, messages, .. } = self;
+        Survivors { own, collectives, comms, messages }
     }
 
     fn parts(&mut self) -> Parts<'_> {

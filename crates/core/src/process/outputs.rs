@@ -55,7 +55,7 @@ impl Process {
             }
             if woken.parent == crate::survive::PARENT {
                 worked = true;
-                self.send_notes(device);
+                self.survivors().send_notes(device);
                 continue;
             }
             match self.messages.requests.get(woken.parent).map(|request| &request.state) {
@@ -71,7 +71,7 @@ impl Process {
             }
         }
         self.messages.woken.extend(put_off);
-        self.look_at_new_comms();
+        self.survivors().look_at_new_comms();
         worked
     }
 

@@ -3,7 +3,7 @@
 //!
 //! *Owned here*: notes and their bytes (`note`), agreement (`agree`), and what a process keeps of both
 //! ([`Survival`]). *Not here*: who has failed (devices and the launcher tell, `Process::handle_peer_gone`),
-//! and what becomes of messages (`process/survive.rs`).
+//! what becomes of messages (`p2p/fail.rs`), and the commands (`survivors.rs`).
 //!
 //! *Revoking* is a reliable broadcast: who hears of it for the first time tells all other members, so all
 //! that live hear of it if one of them does. *Shrinking* is agreement on who lives, and on the context of the

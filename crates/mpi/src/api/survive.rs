@@ -26,12 +26,12 @@ fn flag_of(flag: InOut<c_int>) -> Result<(Buffer, u32), Fault> {
 fn give_members(
     comm: MPI_Comm,
     group: Out<MPI_Group>,
-    choose: impl FnOnce(&ayatori_core::Process, CommId) -> Result<Group, ayatori_core::Error>,
+    choose: impl FnOnce(&mut ayatori_core::Process, CommId) -> Result<Group, ayatori_core::Error>,
 ) -> Result<(), Fault> {
     let mut process = process()?;
     let of = process.comms.get(comm, "comm")?;
     let (id, session) = (of.id(), of.session);
-    let members = choose(&process.engine().core, id)?;
+    let members = choose(&mut process.engine().core, id)?;
     let handle = process.groups.insert(DerivedGroup { members, session })?;
     group.set("group", handle)
 }
@@ -40,7 +40,7 @@ fn give_members(
 fn acknowledge(comm: MPI_Comm, count: usize) -> Result<usize, Fault> {
     let mut process = process()?;
     let id = process.comms.get(comm, "comm")?.id();
-    Ok(process.engine().core.ack_failed(id, count)?)
+    Ok(process.engine().core.survivors().ack_failed(id, count)?)
 }
 
 api! {
@@ -50,14 +50,17 @@ api! {
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();
         let engine = process.engine();
-        Ok(engine.core.revoke(&mut engine.device, id)?)
+        engine.core.survivors().revoke(id)?;
+        // The caller may compute from here on.
+        engine.core.poll_transmit(&mut engine.device);
+        Ok(())
     }
 
     /// Local: whether this process has heard of it.
     fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();
-        flag.set("flag", process.engine().core.is_revoked(id)?.into())
+        flag.set("flag", process.engine().core.survivors().is_revoked(id)?.into())
     }
 
     /// A communicator of the members that live: the same group at all of them, in the old order.
@@ -66,7 +69,7 @@ api! {
             let mut process = process()?;
             let id = process.comms.get(comm, "comm")?.id();
             let engine = process.engine();
-            engine.core.ishrink(&mut engine.device, id)?
+            engine.core.survivors().ishrink(id)?
         };
         newcomm.set("newcomm", finish_part(comm, Some(started))?)
     }
@@ -78,7 +81,7 @@ api! {
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();
         let engine = process.engine();
-        let posted = engine.core.iagree(&mut engine.device, id, value, memory)?;
+        let posted = engine.core.survivors().iagree(id, value, memory)?;
         complete(process, posted, comm).map(drop)
     }
 
@@ -88,7 +91,8 @@ api! {
         let mut process = process()?;
         let id = process.comms.get(comm, "comm")?.id();
         let engine = process.engine();
-        let posted = engine.core.iagree(&mut engine.device, id, value, memory)?;
+        let posted = engine.core.survivors().iagree(id, value, memory)?;
+        engine.core.poll_transmit(&mut engine.device);
         let handle = process.new_request(posted, comm)?;
         request.set("request", handle)
     }
@@ -96,7 +100,7 @@ api! {
     /// The members that this process knows to have failed, of both groups if there are two. The group is the
     /// caller's to free.
     fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
-        give_members(comm, failedgrp, |core, id| core.failed_members(id))
+        give_members(comm, failedgrp, |core, id| core.survivors().failed_members(id))
     }
 
     /// Acknowledges the first `num_to_ack` of them: they no longer make agreements fail, nor interrupt
@@ -114,6 +118,6 @@ api! {
 
     /// The older form: those that are acknowledged.
     fn MPIX_Comm_failure_get_acked(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {
-        give_members(comm, failedgrp, |core, id| core.acknowledged_members(id))
+        give_members(comm, failedgrp, |core, id| core.survivors().acknowledged_members(id))
     }
 }

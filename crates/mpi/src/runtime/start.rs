@@ -212,7 +212,7 @@ fn meet() -> Result<(), Fault> {
         true => {
             let mut process = state::process()?;
             let engine = process.engine();
-            engine.core.iagree(&mut engine.device, CommId::WORLD, 0, Buffer::leaked(4))?
+            engine.core.survivors().iagree(CommId::WORLD, 0, Buffer::leaked(4))?
         }
         false => state::process()?.engine().begin_barrier(CommId::WORLD)?,
     };

@@ -64,15 +64,14 @@ fn revoking_ends_what_is_under_way_and_what_is_begun_later_at_all_members() {
             pending.push((at, id(made)));
         }
     }
-    let (process, port) = &mut net.nodes[2];
-    process.revoke(port, CommId::WORLD).unwrap();
+    net.nodes[2].0.survivors().revoke(CommId::WORLD).unwrap();
     settle(&mut net, &[0, 1, 2]);
     for (at, request) in pending {
         assert_eq!(error_of(&mut net, at, request), Some(Error::Revoked), "at {at}");
     }
     for at in 0..3 {
         let (process, port) = &mut net.nodes[at];
-        assert_eq!(process.is_revoked(CommId::WORLD), Ok(true));
+        assert_eq!(process.survivors().is_revoked(CommId::WORLD), Ok(true));
         let world = CommId::WORLD;
         let sent = process.isend(port, world, Buffer::EMPTY, 0, 0, SendMode::Standard);
         assert_eq!(sent, Err(Error::Revoked));
@@ -98,9 +97,9 @@ fn a_receive_from_anybody_is_interrupted_until_the_failure_is_acknowledged() {
         assert_eq!(process.peek(request).unwrap().unwrap().error, pending);
     }
     assert_eq!(process.iprobe(CommId::WORLD, ANY.0, ANY.1).err(), pending);
-    assert_eq!(process.failed_members(CommId::WORLD).unwrap().process(0), Some(ProcessId(1)));
-    assert_eq!(process.ack_failed(CommId::WORLD, 5), Ok(1));
-    assert_eq!(process.acknowledged_members(CommId::WORLD).unwrap().size(), 1);
+    assert_eq!(process.survivors().failed_members(CommId::WORLD).unwrap().process(0), Some(ProcessId(1)));
+    assert_eq!(process.survivors().ack_failed(CommId::WORLD, 5), Ok(1));
+    assert_eq!(process.survivors().acknowledged_members(CommId::WORLD).unwrap().size(), 1);
     assert!(!process.is_complete(request));
     let (process, port) = &mut net.nodes[2];
     let sent = process.isend(port, CommId::WORLD, memory(b"here".to_vec()).0, 0, 7, SendMode::Standard);
@@ -122,14 +121,14 @@ fn shrink_under_deaths(seed: u64) {
     let mut agrees: Vec<Option<(RequestId, &[u8])>> = vec![None; count];
     for _ in 0..300 {
         let at = live[random.below(live.len() as u64) as usize];
-        let (process, port) = &mut net.nodes[at];
+        let process = &mut net.nodes[at].0;
         match random.below(6) {
-            0 if random.one_in(3) => process.revoke(port, CommId::WORLD).unwrap(),
+            0 if random.one_in(3) => process.survivors().revoke(CommId::WORLD).unwrap(),
             1 if shrinks[at].is_none() => {
                 let (flag, bytes) = memory(vec![0; 4]);
-                let posted = process.iagree(port, CommId::WORLD, !(1 << at), flag).unwrap();
+                let posted = process.survivors().iagree(CommId::WORLD, !(1 << at), flag).unwrap();
                 agrees[at] = Some((id(posted), bytes));
-                let (made, posted) = process.ishrink(port, CommId::WORLD).unwrap();
+                let (made, posted) = process.survivors().ishrink(CommId::WORLD).unwrap();
                 shrinks[at] = Some((made, id(posted)));
             }
             2 if live.len() > 1 && random.one_in(6) => {
@@ -144,12 +143,12 @@ fn shrink_under_deaths(seed: u64) {
         }
     }
     for &at in &live {
-        let (process, port) = &mut net.nodes[at];
+        let process = &mut net.nodes[at].0;
         if shrinks[at].is_none() {
             let (flag, bytes) = memory(vec![0; 4]);
-            let posted = process.iagree(port, CommId::WORLD, !(1 << at), flag).unwrap();
+            let posted = process.survivors().iagree(CommId::WORLD, !(1 << at), flag).unwrap();
             agrees[at] = Some((id(posted), bytes));
-            let (made, posted) = process.ishrink(port, CommId::WORLD).unwrap();
+            let (made, posted) = process.survivors().ishrink(CommId::WORLD).unwrap();
             shrinks[at] = Some((made, id(posted)));
         }
     }
@@ -183,8 +182,7 @@ fn a_communicator_of_more_members_than_one_agreement_decides_shrinks() {
     }
     let mut made = Vec::new();
     for &at in &live {
-        let (process, port) = &mut net.nodes[at];
-        made.push((at, process.ishrink(port, CommId::WORLD).unwrap()));
+        made.push((at, net.nodes[at].0.survivors().ishrink(CommId::WORLD).unwrap()));
     }
     settle(&mut net, &live);
     for (rank, (at, (comm, posted))) in made.into_iter().enumerate() {

@@ -110,14 +110,16 @@ impl Survivors<'_> {
                 let comm = self.ways[at].comm;
                 self.world.log(format!("process {at} revokes its communicator"));
                 let (process, port) = &mut self.world.nodes[at];
-                process.revoke(port, comm).map_err(|error| format!("revoking at {at}: {error}"))
+                let revoked = process.survivors().revoke(comm);
+                process.poll_transmit(port);
+                revoked.map_err(|error| format!("revoking at {at}: {error}"))
             }
             3 => {
                 let (comm, count) = (self.ways[at].comm, self.world.random.below(4) as usize);
                 let process = &mut self.world.nodes[at].0;
-                let acked = process.ack_failed(comm, count).map_err(|error| error.to_string())?;
-                let of = process.acknowledged_members(comm).map_err(|error| error.to_string())?;
-                let failed = process.failed_members(comm).map_err(|error| error.to_string())?;
+                let acked = process.survivors().ack_failed(comm, count).map_err(|error| error.to_string())?;
+                let of = process.survivors().acknowledged_members(comm).map_err(|error| error.to_string())?;
+                let failed = process.survivors().failed_members(comm).map_err(|error| error.to_string())?;
                 match of.size() as usize == acked && acked <= failed.size() as usize {
                     true => Ok(()),
                     false => Err(format!("process {at} has acknowledged {acked}: {of:?} of {failed:?}")),
@@ -142,10 +144,11 @@ impl Survivors<'_> {
         let flag = !(1 << at);
         let (process, port) = &mut self.world.nodes[at];
         let begun = if agreed < agreements {
-            process.iagree(port, comm, flag, into).map(|posted| (None, posted))
+            process.survivors().iagree(comm, flag, into).map(|posted| (None, posted))
         } else {
-            process.ishrink(port, comm).map(|(made, posted)| (Some(made), posted))
+            process.survivors().ishrink(comm).map(|(made, posted)| (Some(made), posted))
         };
+        process.poll_transmit(port);
         let (made, posted) = begun.map_err(|error| format!("process {at} cannot agree: {error}"))?;
         let Posted::Pending(id) = posted else { return Err(format!("no request at {at}")) };
         self.world.log(format!("process {at}: agreement {agreed} of generation {generation}"));
@@ -297,8 +300,9 @@ impl Survivors<'_> {
             }
             for comm in self.ways[at].old.iter().copied().chain([self.ways[at].comm]) {
                 let (process, port) = &mut self.world.nodes[at];
-                process.revoke(port, comm).map_err(|error| format!("revoking at {at}: {error}"))?;
-                if process.is_revoked(comm) != Ok(true) {
+                process.survivors().revoke(comm).map_err(|error| format!("revoking at {at}: {error}"))?;
+                process.poll_transmit(port);
+                if process.survivors().is_revoked(comm) != Ok(true) {
                     return Err(format!("process {at} has not revoked {comm:?}"));
                 }
             }

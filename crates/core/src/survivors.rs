@@ -1,28 +1,37 @@
-//! Going on without processes that have failed: what `MPIX_Comm_revoke`, `_agree`, `_shrink`, `_ack_failed`
-//! and `_get_failed` do. How members agree: [`crate::survive`].
+//! What `MPIX_Comm_revoke`, `_agree`, `_shrink`, `_ack_failed` and `_get_failed` do, and what becomes of
+//! failures, revocations and notes that come.
 //!
 //! A revoked communicator has a slot of its own kind, so the short path looks for it nowhere: it finds no
 //! communicator there.
 
-use super::Process;
 use crate::buffer::{Buffer, Piece};
 use crate::coll::StepId;
-use crate::comm::Communicator;
+use crate::collective::{Collectives, Own};
+use crate::comm::{Communicator, Communicators};
 use crate::device::Device;
 use crate::error::{Blame, Error};
 use crate::group::Group;
-use crate::ids::{CommId, ContextId, ProcessId, RequestId};
+use crate::ids::{CommId, ContextId, ProcessId};
 use crate::link::LinkIndex;
+use crate::p2p::Messages;
 use crate::request::{Completion, Posted, Request, State, Woken};
 use crate::survive::{
-    Agreements, Call, Council, Decision, Note, Outputs, PARENT, Shrinking, VALUE_BITS, VALUE_WORDS, Value,
-    Wanted, What,
+    Agreements, Call, Council, Decision, Note, Outputs, PARENT, Shrinking, Survival, VALUE_BITS, VALUE_WORDS,
+    Value, Wanted, What,
 };
 use crate::wire::Header;
 use alloc::vec::Vec;
 
+/// What a process does where others have failed.
+pub struct Survivors<'a> {
+    pub(crate) own: &'a mut Survival,
+    pub(crate) collectives: &'a mut Own,
+    pub(crate) comms: &'a mut Communicators,
+    pub(crate) messages: &'a mut Messages,
+}
+
 /// Getters.
-impl Process {
+impl Survivors<'_> {
     /// Whether a communicator is revoked, as far as this process has heard (`MPIX_Comm_is_revoked`).
     pub fn is_revoked(&self, comm: CommId) -> Result<bool, Error> {
         self.comms.get_any(comm).map(|(_, is_revoked)| is_revoked)
@@ -41,6 +50,10 @@ impl Process {
         Group::from_members(self.lost_members(of.members()).take(count).collect())
     }
 
+    fn collectives(&mut self) -> Collectives<'_> {
+        Collectives { own: &mut *self.collectives, comms: &mut *self.comms, messages: &mut *self.messages }
+    }
+
     fn any_comm(&self, comm: CommId) -> Result<&Communicator, Error> {
         self.comms.get_any(comm).map(|(of, _)| of)
     }
@@ -50,12 +63,12 @@ impl Process {
     }
 
     fn acknowledged_count(&self, context: ContextId) -> usize {
-        self.survival.acknowledged.get(&context).copied().unwrap_or(0)
+        self.own.acknowledged.get(&context).copied().unwrap_or(0)
     }
 }
 
 /// Commands.
-impl Process {
+impl Survivors<'_> {
     /// Acknowledges the failures of the first `count` of [`failed_members`](Self::failed_members)
     /// (`MPIX_Comm_ack_failed`): they no longer interrupt receives from anybody, nor make agreements fail.
     /// What was acknowledged stays so. How many are.
@@ -63,7 +76,7 @@ impl Process {
         let of = self.any_comm(comm)?;
         let (context, known) = (of.context(), self.lost_members(of.members()).count());
         let count = count.min(known).max(self.acknowledged_count(context));
-        self.survival.acknowledged.insert(context, count);
+        self.own.acknowledged.insert(context, count);
         self.find_interrupted();
         Ok(count)
     }
@@ -71,10 +84,9 @@ impl Process {
     /// Revokes a communicator (`MPIX_Comm_revoke`): all that is under way on it, and all that is begun later,
     /// ends with [`Error::Revoked`], here and at all members; what is being moved ends first. Agreements go
     /// on. Operations on windows and partitioned messages whose ends have met are none of the communicator's.
-    pub fn revoke<D: Device>(&mut self, device: &mut D, comm: CommId) -> Result<(), Error> {
+    pub fn revoke(&mut self, comm: CommId) -> Result<(), Error> {
         if !self.is_revoked(comm)? {
             self.revoke_here(comm);
-            self.poll_transmit(device);
         }
         Ok(())
     }
@@ -83,30 +95,23 @@ impl Process {
     /// there when the request is over: the four bytes of an integer, least significant first. The request
     /// fails with [`Error::MembersFailed`], at all alike, if there are failures that not all have
     /// acknowledged; the flag is written all the same. Members begin agreements in the same order.
-    pub fn iagree<D: Device>(
-        &mut self,
-        device: &mut D,
-        comm: CommId,
-        flag: u32,
-        into: Buffer,
-    ) -> Result<Posted, Error> {
+    pub fn iagree(&mut self, comm: CommId, flag: u32, into: Buffer) -> Result<Posted, Error> {
         let of = self.any_comm(comm)?.clone();
         let acked = self.lost_members(of.members()).take(self.acknowledged_count(of.context()));
         let mut acked: Vec<u32> = acked.filter_map(|peer| of.members().rank_of(peer)).collect();
         acked.sort_unstable();
         let request = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
-        let id = self.survival.add_call(Wanted::Flag(request, into));
+        let id = self.own.add_call(Wanted::Flag(request, into));
         let mut value = [u64::MAX; VALUE_WORDS];
         value[0] = flag.into();
         let context = ContextId::WORLD;
         self.begin_agreement(&of, Call { id, value, acked, lives_from: None, context });
-        self.poll_transmit(device);
         Ok(Posted::Pending(request))
     }
 
     /// A communicator of the members that live, the same group at all of them (`MPIX_Comm_ishrink`). It may
     /// be used once the request has completed. Members that fail meanwhile may be in it.
-    pub fn ishrink<D: Device>(&mut self, device: &mut D, comm: CommId) -> Result<(CommId, Posted), Error> {
+    pub fn ishrink(&mut self, comm: CommId) -> Result<(CommId, Posted), Error> {
         let of = self.any_comm(comm)?.clone();
         let mut lost: Vec<u32> =
             self.lost_members(of.members()).filter_map(|p| of.members().rank_of(p)).collect();
@@ -114,7 +119,7 @@ impl Process {
         let into = self.comms.reserve();
         let request = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         let shrinking = Shrinking { parent: of.clone(), into, lives: Vec::new() };
-        self.survival.shrinking.insert(request, shrinking);
+        self.own.shrinking.insert(request, shrinking);
         let parts_count = of.members().size().div_ceil(VALUE_BITS);
         for part in 0..parts_count {
             let is_last = part + 1 == parts_count;
@@ -125,37 +130,24 @@ impl Process {
             let its = lost.iter().filter_map(|number| number.checked_sub(first));
             its.filter(|bit| *bit < VALUE_BITS)
                 .for_each(|bit| value[bit as usize / 64] &= !(1 << (bit % 64)));
-            let id = self.survival.add_call(wanted);
+            let id = self.own.add_call(wanted);
             let call = Call { id, value, acked: lost.clone(), lives_from: Some(first), context };
             self.begin_agreement(&of, call);
         }
-        self.poll_transmit(device);
         Ok((into, Posted::Pending(request)))
-    }
-
-    /// As [`take`](Self::take), for a request that is none of the program's: a receive that a failure has
-    /// interrupted is given up, and ends with the failure.
-    #[inline]
-    pub fn take_or_give_up(&mut self, id: RequestId) -> Result<Option<Completion>, Error> {
-        match self.take(id) {
-            Ok(Some(completion)) if completion.error.is_some() => {
-                Ok(Some(self.messages.give_up(id, completion)))
-            }
-            other => other,
-        }
     }
 }
 
 /// Agreements.
-impl Process {
+impl Survivors<'_> {
     fn begin_agreement(&mut self, of: &Communicator, call: Call) {
         let context = of.context();
-        if !self.survival.councils.contains_key(&context) {
+        if !self.own.councils.contains_key(&context) {
             let members = of.members().clone();
             let failed = self.lost_members(&members).filter_map(|peer| members.rank_of(peer));
             let agreements = Agreements::new(of.number(), members.size(), failed);
-            self.survival.councils.insert(context, Council { members, agreements });
-            for (from, note) in self.survival.take_early(context) {
+            self.own.councils.insert(context, Council { members, agreements });
+            for (from, note) in self.own.take_early(context) {
                 // What is wrong with a note is found out when its sender cannot be told any more: ignored.
                 let _ = self.on_agreement(from, &note);
             }
@@ -169,7 +161,7 @@ impl Process {
         context: ContextId,
         act: impl FnOnce(&mut Council, &mut Outputs) -> R,
     ) -> Option<R> {
-        let council = self.survival.councils.get_mut(&context)?;
+        let council = self.own.councils.get_mut(&context)?;
         let mut out = Outputs::default();
         let result = act(council, &mut out);
         let notes = out.notes.into_iter();
@@ -182,16 +174,16 @@ impl Process {
 
     /// A note is to be sent.
     fn post_note(&mut self, to: ProcessId, note: Note) {
-        self.survival.outbox.push_back((to, note));
-        if !core::mem::replace(&mut self.survival.is_woken, true) {
+        self.own.outbox.push_back((to, note));
+        if !core::mem::replace(&mut self.own.is_woken, true) {
             let completion = Completion::EMPTY;
             self.messages.woken.push_back(Woken { parent: PARENT, step: StepId(0), completion });
         }
     }
 
-    pub(super) fn send_notes<D: Device>(&mut self, device: &D) {
-        self.survival.is_woken = false;
-        while let Some((to, note)) = self.survival.outbox.pop_front() {
+    pub(crate) fn send_notes<D: Device>(&mut self, device: &D) {
+        self.own.is_woken = false;
+        while let Some((to, note)) = self.own.outbox.pop_front() {
             let index = self.messages.links.to(device, to);
             // One that has failed is told nothing.
             self.messages.links.queue_control(index, Header::Note(note));
@@ -200,20 +192,20 @@ impl Process {
 
     /// A note has come.
     #[cold]
-    pub(super) fn on_note(&mut self, index: LinkIndex, note: Note) -> Result<(), Blame> {
+    pub(crate) fn on_note(&mut self, index: LinkIndex, note: Note) -> Result<(), Blame> {
         let from = self.messages.links.get(index).peer();
         match note.what {
             What::Revoke => self.on_revoked(from, note.context),
-            _ if self.survival.councils.contains_key(&note.context) => self.on_agreement(from, &note),
+            _ if self.own.councils.contains_key(&note.context) => self.on_agreement(from, &note),
             _ => {
-                self.survival.keep_early(from, note);
+                self.own.keep_early(from, note);
                 Ok(())
             }
         }
     }
 
     fn on_agreement(&mut self, from: ProcessId, note: &Note) -> Result<(), Blame> {
-        let Some(council) = self.survival.councils.get(&note.context) else { return Ok(()) };
+        let Some(council) = self.own.councils.get(&note.context) else { return Ok(()) };
         let Some(number) = council.members.rank_of(from) else {
             return Err(Blame("an agreement of a communicator that it is no member of"));
         };
@@ -223,20 +215,19 @@ impl Process {
     }
 
     fn on_decided(&mut self, id: u32, decision: Decision) {
-        match self.survival.wanted.remove(&id) {
+        match self.own.wanted.remove(&id) {
             Some(Wanted::Flag(request, into)) => {
                 into.scatter(0, Piece::Bytes(&(decision.value[0] as u32).to_le_bytes()));
                 let error = decision.is_failed.then_some(Error::MembersFailed);
                 self.messages.complete(request, Completion { error, ..Completion::EMPTY });
             }
             Some(Wanted::Lives(request)) => {
-                if let Some(shrinking) = self.survival.shrinking.get_mut(&request) {
+                if let Some(shrinking) = self.own.shrinking.get_mut(&request) {
                     shrinking.lives.push(decision.value);
                 }
             }
             Some(Wanted::Shrunk(request)) => {
-                let Some(Shrinking { parent, into, mut lives }) = self.survival.shrinking.remove(&request)
-                else {
+                let Some(Shrinking { parent, into, mut lives }) = self.own.shrinking.remove(&request) else {
                     return;
                 };
                 lives.push(decision.value);
@@ -276,11 +267,11 @@ fn shrunk(
 }
 
 /// Failures and revocations.
-impl Process {
+impl Survivors<'_> {
     /// A peer is lost.
     #[cold]
-    pub(super) fn survive(&mut self, peer: ProcessId) {
-        let councils = self.survival.councils.iter();
+    pub(crate) fn on_lost(&mut self, peer: ProcessId) {
+        let councils = self.own.councils.iter();
         let concerned: Vec<(ContextId, u32)> =
             councils.filter_map(|(context, of)| Some((*context, of.members.rank_of(peer)?))).collect();
         for (context, number) in concerned {
@@ -305,7 +296,7 @@ impl Process {
 
     /// Communicators may have been revoked while they were made, or their members have failed.
     #[inline]
-    pub(super) fn look_at_new_comms(&mut self) {
+    pub(crate) fn look_at_new_comms(&mut self) {
         self.find_interrupted();
         while let Some(comm) = self.comms.untold.pop() {
             self.tell_revoked(comm);
