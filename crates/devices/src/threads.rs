@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nap_at_a_descriptor_ends_by_the_descriptor_or_by_a_word() {
+    fn a_thread_parked_at_a_descriptor_wakes_by_the_descriptor_or_by_a_word() {
         let (ready, writing) = rustix::pipe::pipe().unwrap();
         let parker = Arc::new(Parker::at_descriptor(ready).unwrap());
         let begin = Instant::now();

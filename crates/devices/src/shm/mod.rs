@@ -264,7 +264,7 @@ impl Shm {
     /// How long a sleep at the bell may be: somebody may be unable to ring it.
     pub(crate) fn bell_timeout(&self) -> Duration {
         let is_deaf = self.peers[self.local_rank as usize].control.is_deaf.load(Ordering::Relaxed) != 0;
-        if is_deaf { DEAF_NAP } else { threads::sleep_max() }
+        if is_deaf { DEAF_SLEEP_MAX } else { threads::sleep_max() }
     }
 
     fn fall_asleep(&mut self, place: sleep::Place) -> Armed {
@@ -424,7 +424,7 @@ impl Shm {
 /// running.
 const FETCH_SPINS_MAX: u32 = 1_000;
 /// How long a rank sleeps whose bell cannot be rung.
-const DEAF_NAP: Duration = Duration::from_millis(1);
+const DEAF_SLEEP_MAX: Duration = Duration::from_millis(1);
 
 /// Where `len` bytes of a registration lie in the peer's memory. `None`: not inside of it. The peer says
 /// address and length, so neither is believed to make sense.

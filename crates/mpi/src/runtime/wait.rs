@@ -25,16 +25,16 @@ use super::sleepers;
 use super::sleepers::AWAITING;
 
 /// With threads, how long one that nobody would wake sleeps before it looks again: at first, and at most.
-const BLIND_NAP_MIN: Duration = Duration::from_micros(50);
-const BLIND_NAP_MAX: Duration = Duration::from_millis(4);
+const BLIND_SLEEP_MIN: Duration = Duration::from_micros(50);
+const BLIND_SLEEP_MAX: Duration = Duration::from_millis(4);
 
 /// To borrow the machine for a look takes as long as so many looks do without.
 const LOOKS_PER_BORROW: u32 = 50;
 
 /// How long it sleeps after it has slept for so long: what it waits for comes a sixteenth later than it
 /// might, and who waits for long takes nearly nothing of a CPU.
-fn blind_nap(slept: Duration) -> Duration {
-    (slept / 16).clamp(BLIND_NAP_MIN, BLIND_NAP_MAX)
+fn blind_sleep(slept: Duration) -> Duration {
+    (slept / 16).clamp(BLIND_SLEEP_MIN, BLIND_SLEEP_MAX)
 }
 
 /// Waits for the receive begun by `receive_direct`, with nobody else calling.
@@ -98,7 +98,7 @@ pub(crate) fn wait_for_node(
 ) -> Result<(), Fault> {
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
-    let mut parker = Parker::begin();
+    let mut waiter = Waiter::begin();
     loop {
         let Machine { core, device, node, clock, .. } = process.engine();
         let node = node.opened(comm).expect("it has begun an operation");
@@ -120,7 +120,7 @@ pub(crate) fn wait_for_node(
             wait = device.policy().start();
         }
         if is_shared {
-            process = parker.rest(process, &mut wait, Waits::Node(comm))?;
+            process = waiter.rest(process, &mut wait, Waits::Node(comm))?;
             continue;
         }
         if worked {
@@ -130,14 +130,14 @@ pub(crate) fn wait_for_node(
             WaitStep::Spin => {}
             WaitStep::Yield => device.yield_now(),
             WaitStep::Sleep => {
-                parker.asleep.get_or_insert_with(Instant::now);
+                waiter.asleep.get_or_insert_with(Instant::now);
                 if device.arm() == Armed::Armed {
                     if node.advance(&mut reduce) {
                         return Ok(());
                     }
                     device.wait(None);
                 }
-                why::answer_if_asked(&mut process, Waits::Node(comm), parker.asleep);
+                why::answer_if_asked(&mut process, Waits::Node(comm), waiter.asleep);
             }
         }
     }
@@ -150,7 +150,7 @@ pub(crate) fn wait_until<R>(
     mut done: impl FnMut(&mut Process) -> Result<Option<R>, Fault>,
 ) -> Result<R, Fault> {
     let mut wait = None;
-    let mut parker = Parker::begin();
+    let mut waiter = Waiter::begin();
     let mut process = state::process()?;
     loop {
         let worked = process.progress();
@@ -162,7 +162,7 @@ pub(crate) fn wait_until<R>(
             wait = None;
         }
         let wait = wait.get_or_insert_with(|| policy.start());
-        process = parker.pause(process, wait, waits)?;
+        process = waiter.pause(process, wait, waits)?;
     }
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn wait_for_any<R>(
 ) -> Result<R, Fault> {
     let mut last = None;
     let mut wait = None;
-    let mut parker = Parker::begin();
+    let mut waiter = Waiter::begin();
     loop {
         if let Some(result) = look()? {
             return Ok(result);
@@ -186,7 +186,7 @@ pub(crate) fn wait_for_any<R>(
         }
         let policy = process.engine.policy();
         let wait = wait.get_or_insert_with(|| policy.start());
-        drop(parker.pause(process, wait, waits)?);
+        drop(waiter.pause(process, wait, waits)?);
     }
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn wait_remote(process: Guard, request: MPI_Request) -> Result<Comple
 }
 
 /// The pauses of one waiting call.
-struct Parker {
+struct Waiter {
     asleep: Asleep,
     /// The inquiry that was answered last.
     answered: u32,
@@ -212,7 +212,7 @@ struct Parker {
     slept_blind: Duration,
 }
 
-impl Parker {
+impl Waiter {
     /// To be called before the first look.
     fn begin() -> Self {
         Self {
@@ -231,21 +231,21 @@ impl Parker {
         match (&self.resting, waits) {
             (Some(resting), _) if resting.is_enough(by_borrowing) => resting.rest(self.seen),
             // Nobody hears of what happens in shared memory.
-            (_, Waits::Node(_)) if !by_borrowing => self.nap_blind(),
+            (_, Waits::Node(_)) if !by_borrowing => self.sleep_blind(),
             _ => {
                 // One more look, then.
                 self.resting = Resting::begin(by_borrowing);
                 if self.resting.is_none() {
-                    self.nap_blind();
+                    self.sleep_blind();
                 }
             }
         }
     }
 
-    fn nap_blind(&mut self) {
-        let parker = blind_nap(self.slept_blind);
-        self.slept_blind += parker;
-        std::thread::sleep(parker);
+    fn sleep_blind(&mut self) {
+        let time = blind_sleep(self.slept_blind);
+        self.slept_blind += time;
+        std::thread::sleep(time);
     }
 
     /// Lets time pass after a round in which nothing happened; without the lock, if others may call.
@@ -340,12 +340,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blind_nap_adds_at_most_one_sixteenth_latency() {
+    fn blind_sleep_adds_at_most_one_sixteenth_latency() {
         let (mut slept, mut parks_count) = (Duration::ZERO, 0);
         while slept < Duration::from_secs(10) {
-            let parker = blind_nap(slept);
-            assert!(parker <= BLIND_NAP_MIN.max(slept / 16), "{parker:?} after {slept:?}");
-            slept += parker;
+            let time = blind_sleep(slept);
+            assert!(time <= BLIND_SLEEP_MIN.max(slept / 16), "{time:?} after {slept:?}");
+            slept += time;
             parks_count += 1;
         }
         assert!(parks_count < 2_700, "{parks_count} sleeps in {slept:?}");

@@ -59,8 +59,8 @@ pub(in crate::runtime) fn enter(
         flag.store(false, Ordering::SeqCst);
     }
     FLAGS.copies_kept.store(0, Ordering::SeqCst);
-    let its_nap = parker.clone();
-    let run = move || guarded("the engine's thread", "engine", || run(&its_nap, of_thread));
+    let its_parker = parker.clone();
+    let run = move || guarded("the engine's thread", "engine", || run(&its_parker, of_thread));
     match threads::start("mpi-engine", run) {
         Ok(thread) => {
             *THREAD.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
