@@ -43,7 +43,7 @@ pub struct Config {
     /// watch memory being unmapped and call [`invalidate_memory`](crate::Process::invalidate_memory).
     pub registrations_count_max: usize,
     /// The program goes on without processes that fail: a receive from anybody is only interrupted by a
-    /// failure, until the failure is acknowledged ([`ack_failed`](crate::Process::ack_failed)).
+    /// failure, until the failure is acknowledged ([`ack_failed`](crate::survivors::Survivors::ack_failed)).
     pub survives: bool,
 }
 
