@@ -489,7 +489,7 @@ fn a_second_interrupt_ends_ranks_that_ignore_the_first() {
     let sleep = unique_sleep();
     let mut child = start(
         ayatori()
-            // A shell cannot trap what was ignored when it began: in the background of a script that is SIGINT.
+            // A shell cannot trap what was ignored when it began: SIGINT, in the background of a script.
             .args(["run", "-n", "2", "env", "--default-signal=INT", "sh", "-c"])
             .arg(format!("trap 'echo first' INT; trap '' TERM; while :; do sleep {sleep} & wait; done"))
             .stdout(Stdio::piped())

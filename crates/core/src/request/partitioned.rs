@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!   psend_init ── introduction (context, parts, bytes of a part) ──► precv_init
-//!   start                                                            start: a receive for each part of the sender's
+//!   start                                                            start: a receive for each part sent
 //!   pready(2)  ── message, tag 2 ──────────────────────────────────► parrived(…)
 //!   pready(0)  ── message, tag 0 ──────────────────────────────────► …
 //! ```
