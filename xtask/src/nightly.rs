@@ -71,7 +71,7 @@ macro_rules! steps {
 }
 
 /// In the order of what is found fastest.
-const STEPS: [Step; 21] = steps! {
+const STEPS: [Step; 22] = steps! {
     "loom" nothing, "every order of the shared-memory rings' atomics", "loom", "loom";
     "fault-worlds" nothing, "random worlds with faults", "fuzz --seeds 20000", "fuzz --seeds 300";
     "why" nothing, "`ayatori why` on jobs that hang", "why-test", "why-test --filter recv";
@@ -96,6 +96,8 @@ const STEPS: [Step; 21] = steps! {
         "conformance c --abi openmpi", "conformance c --abi openmpi --ranks 2 --only p2p";
     "mpi4py" nothing, "mpi4py's own tests at 1 to 5 ranks", "conformance mpi4py --ranks 1,2,3,4,5",
         "conformance mpi4py --ranks 2 --only dynproc";
+    "packages" nothing, "released programs with checks of their own", "conformance packages",
+        "conformance packages --only hpcc";
     "mpich-tests" || unset("MPICH_DIR", "MPICH"), "MPICH's test/mpi", "conformance mpich", "conformance mpich";
     "lab" lab_test::missing, "plans on real Linux bridges", "lab-test --all", "lab-test";
     "mutants-core" nothing, "generated bugs in core", "mutants --crate core --sample 400",

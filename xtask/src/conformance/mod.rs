@@ -1,8 +1,9 @@
 //! `cargo xtask conformance`: test programs, ours and other people's, on our library or on a peer's.
 //!
-//! Other people's sources are not in the repository and are never fetched here: `--source` (or `IMB_DIR`, `OSU_DIR`)
-//! names a directory, or a bare git repository, that holds them. They are copied to `build/conformance`, compiled with
-//! the library's `mpicc` and run; what is counted is runs.
+//! Other people's sources are not in the repository. Those that a package archive has are got from there
+//! (`packages`, `mpi4py`); of the others `--source` (or `IMB_DIR`, `OSU_DIR`, `MPICH_DIR`) names a directory,
+//! or a bare git repository, that holds them. They are copied to `build/conformance`, compiled with the
+//! library's wrappers and run; what is counted is runs.
 
 mod abi;
 pub(crate) mod errors;
@@ -10,6 +11,7 @@ mod imb;
 mod mpi4py;
 mod mpich;
 mod osu;
+mod packages;
 pub(crate) mod programs;
 mod translated;
 
@@ -41,11 +43,14 @@ enum Suite {
     Imb(ForeignOptions<Imb>),
     /// OSU point-to-point and collective programs.
     Osu(ForeignOptions<Osu>),
-    /// MPICH's own tests, test/mpi, judged against conformance/mpich.toml. --ranks: the most ranks a run may want.
+    /// MPICH's own tests, test/mpi, judged against conformance/mpich.toml. --ranks: the most ranks a run may
+    /// want.
     Mpich(ForeignOptions<MpichSuite>),
     /// mpi4py's own tests, from the Python package index, judged against conformance/mpi4py.toml.
     /// --only: its modules.
     Mpi4py(CommonOptions),
+    /// Released programs of other people, got from package archives: conformance/packages.toml.
+    Packages(packages::Options),
     /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
     MpichAbi(CommonOptions),
 }
@@ -258,6 +263,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Suite::Osu(options) => osu::run(options),
         Suite::Mpich(options) => mpich::run(options),
         Suite::Mpi4py(common) => mpi4py::run(common),
+        Suite::Packages(options) => packages::run(options),
         Suite::MpichAbi(common) => abi::run(common),
     }
 }
