@@ -48,7 +48,7 @@ enum Suite {
     Mpich(ForeignOptions<MpichSuite>),
     /// mpi4py's own tests, from the Python package index, judged against conformance/mpi4py.toml.
     /// --only: its modules.
-    Mpi4py(CommonOptions),
+    Mpi4py(mpi4py::Options),
     /// Released programs of other people, got from package archives: conformance/packages.toml.
     Packages(packages::Options),
     /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
@@ -262,7 +262,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Suite::Imb(options) => imb::run(options),
         Suite::Osu(options) => osu::run(options),
         Suite::Mpich(options) => mpich::run(options),
-        Suite::Mpi4py(common) => mpi4py::run(common),
+        Suite::Mpi4py(options) => mpi4py::run(options),
         Suite::Packages(options) => packages::run(options),
         Suite::MpichAbi(common) => abi::run(common),
     }

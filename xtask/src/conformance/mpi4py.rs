@@ -28,6 +28,17 @@ const RUN_MAX_S: u64 = 1800;
 /// The variable that names the file of outcomes, for `sitecustomize.py`.
 const LOG: &str = "AYATORI_MPI4PY_LOG";
 
+/// What `cargo xtask conformance mpi4py` takes.
+#[derive(clap::Args)]
+pub(super) struct Options {
+    /// Libraries to run the suite on as well, one after the other in the same run, for their wall time. What
+    /// fails on them is counted and not judged.
+    #[arg(long, value_delimiter = ',')]
+    beside: Vec<String>,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
 /// `conformance/mpi4py.toml`.
 #[derive(serde::Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -55,24 +66,56 @@ struct Outcome {
     words: String,
 }
 
-pub(super) fn run(options: &CommonOptions) -> Result<()> {
-    let library = Library::by_name(&options.library).context("no such library")?;
-    if library == Library::Ayatori {
-        our_prefix()?;
-    } else {
-        library.prepare()?;
+/// The suite, built for a library.
+struct Built {
+    library: Library,
+    place: PathBuf,
+}
+
+impl Built {
+    /// Builds the suite for the library called `name`; `None`, with a note, where it cannot be had.
+    fn new(name: &str) -> Result<Option<Self>> {
+        let library = Library::by_name(name).with_context(|| format!("no library `{name}`"))?;
+        if library == Library::Ayatori {
+            our_prefix()?;
+        } else {
+            library.prepare()?;
+        }
+        let place = paths::venvs_dir().join(format!("mpi4py-{name}"));
+        if let Err(error) = install(library, &place) {
+            skips::note(
+                "conformance mpi4py",
+                &format!("mpi4py {VERSION} for {name} cannot be had: {error:#}"),
+            );
+            return Ok(None);
+        }
+        Ok(Some(Self { library, place }))
     }
-    let place = paths::venvs_dir().join(format!("mpi4py-{}", library.name()));
-    if let Err(error) = install(library, &place) {
-        skips::note("conformance mpi4py", &format!("mpi4py {VERSION} cannot be had: {error:#}"));
-        return Ok(());
+}
+
+pub(super) fn run(options: &Options) -> Result<()> {
+    let Some(built) = Built::new(&options.common.library)? else { return Ok(()) };
+    let mut beside = Vec::new();
+    for name in &options.beside {
+        beside.extend(Built::new(name)?);
     }
     let path = paths::root().join("conformance/mpi4py.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let known: Known = toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))?;
     let mut failed = Vec::new();
-    for ranks in options.ranks_or(&RANKS) {
-        failed.extend(run_at(library, &place, ranks, options, &known)?);
+    for ranks in options.common.ranks_or(&RANKS) {
+        let finished = run_at(&built, ranks, &options.common)?;
+        let wrong = finished.judged(&known);
+        failed.extend(wrong.into_iter().map(|wrong| format!("at {ranks} ranks: {wrong}")));
+        let mut times = vec![finished.time()];
+        for peer in &beside {
+            let finished = run_at(peer, ranks, &options.common)?;
+            println!("{} (not judged)", finished.summary(&known));
+            times.push(finished.time());
+        }
+        if times.len() > 1 {
+            println!("conformance mpi4py, wall time at {ranks} ranks: {}", times.join(", "));
+        }
     }
     if !failed.is_empty() {
         bail!("conformance mpi4py: {}", failed.join("; "));
@@ -80,14 +123,54 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
     Ok(())
 }
 
-/// The suite at a number of ranks: what is wrong.
-fn run_at(
+/// What came of the suite on a library.
+struct Finished {
     library: Library,
-    place: &Path,
     ranks: usize,
-    options: &CommonOptions,
-    known: &Known,
-) -> Result<Vec<String>> {
+    run: process::Outcome,
+    outcomes: Vec<Outcome>,
+}
+
+impl Finished {
+    fn time(&self) -> String {
+        let ended = if self.run.timed_out { " (stopped)" } else { "" };
+        format!("{} {:.0} s{ended}", self.library.name(), self.run.wall.as_secs_f64())
+    }
+
+    fn wrong(&self, known: &Known) -> (Vec<String>, String) {
+        let (mut wrong, counts) = judge(&self.outcomes, known);
+        let has_failures = self.outcomes.iter().any(|outcome| outcome.word == "failed");
+        if !self.run.success() && !has_failures {
+            wrong.push(self.run.reason());
+        } else if self.outcomes.is_empty() {
+            wrong.push("no test ran".to_owned());
+        }
+        (wrong, counts)
+    }
+
+    fn summary(&self, known: &Known) -> String {
+        let (wrong, counts) = self.wrong(known);
+        format!(
+            "conformance mpi4py on {} at {} ranks: {counts}, {} unexpected, {:.0} s",
+            self.library.name(),
+            self.ranks,
+            wrong.len(),
+            self.run.wall.as_secs_f64()
+        )
+    }
+
+    /// What is not as the list says, printed with the counts.
+    fn judged(&self, known: &Known) -> Vec<String> {
+        let (wrong, _) = self.wrong(known);
+        wrong.iter().for_each(|wrong| println!("FAILED  mpi4py at {} ranks: {wrong}", self.ranks));
+        println!("{}", self.summary(known));
+        wrong
+    }
+}
+
+/// The suite at a number of ranks.
+fn run_at(built: &Built, ranks: usize, options: &CommonOptions) -> Result<Finished> {
+    let Built { library, place } = built;
     let folder = paths::build_dir().join("conformance").join(library.name());
     fs::create_dir_all(&folder)?;
     let log = folder.join(format!("mpi4py-{ranks}"));
@@ -114,22 +197,7 @@ fn run_at(
         let text = fs::read_to_string(log_of(rank)).unwrap_or_default();
         outcomes.extend(text.lines().filter_map(|line| parse(rank, line)));
     }
-    let (mut wrong, counts) = judge(&outcomes, known);
-    let has_failures = outcomes.iter().any(|outcome| outcome.word == "failed");
-    if !run.success() && !has_failures {
-        wrong.push(run.reason());
-    } else if outcomes.is_empty() {
-        wrong.push("no test ran".to_owned());
-    }
-    wrong.iter().for_each(|wrong| println!("FAILED  mpi4py at {ranks} ranks: {wrong}"));
-    println!(
-        "conformance mpi4py on {} at {ranks} ranks: {}, {} unexpected, {:.0} s",
-        library.name(),
-        counts,
-        wrong.len(),
-        run.wall.as_secs_f64()
-    );
-    Ok(wrong.into_iter().map(|wrong| format!("at {ranks} ranks: {wrong}")).collect())
+    Ok(Finished { library: *library, ranks, run, outcomes })
 }
 
 fn parse(rank: usize, line: &str) -> Option<Outcome> {
