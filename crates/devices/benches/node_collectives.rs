@@ -59,6 +59,7 @@ fn policy(device: &Shm) -> WaitPolicy {
             spins_count: spins.parse().unwrap(),
             spins_time: Duration::MAX,
             yields_count: yields.parse().unwrap(),
+            yields_time_max: Duration::MAX,
             yields_time: Duration::ZERO,
         })
     });

@@ -21,11 +21,17 @@ pub struct WaitPolicy {
     /// Such polls go on for at most so long, whatever each of them costs: a look at a few requests with the lock taken takes
     /// many times as long as one at a ring.
     pub spins_time: Duration,
-    /// Polls with a yield in between, at least.
+    /// Polls with a yield in between, at least, unless they take longer than `yields_time_max`.
     pub yields_count: u32,
+    /// After so long the counted yields are over and it sleeps: among a thousand ranks one yield takes tens
+    /// of milliseconds, in which all the others run only to yield, too.
+    pub yields_time_max: Duration,
     /// Yields go on until the first `yields_count` of them are this long ago.
     pub yields_time: Duration,
 }
+
+/// A hundred yields among 32 ranks on 2 CPUs take half of it.
+const YIELDS_TIME_MAX: Duration = Duration::from_millis(5);
 
 impl WaitPolicy {
     /// For `ranks_count` ranks on `cpus_count` CPUs.
@@ -41,6 +47,7 @@ impl WaitPolicy {
                 spins_count: 10_000,
                 spins_time: Duration::from_millis(1),
                 yields_count: 20,
+                yields_time_max: YIELDS_TIME_MAX,
                 yields_time: Duration::ZERO,
             }
         } else {
@@ -50,6 +57,7 @@ impl WaitPolicy {
                 spins_count: 0,
                 spins_time: Duration::ZERO,
                 yields_count: 100,
+                yields_time_max: YIELDS_TIME_MAX,
                 yields_time: Duration::from_micros(200),
             }
         }
@@ -58,12 +66,14 @@ impl WaitPolicy {
     /// Begins a wait.
     #[inline]
     pub fn start(self) -> Wait {
-        Wait { policy: self, polls_count: 0, spun_at: None, yielded_at: None }
+        Wait { policy: self, polls_count: 0, spun_at: None, yields_began: None, yielded_at: None }
     }
 }
 
 /// While it spins, a wait reads the clock at each so many polls: seldom enough to cost nothing.
 const POLLS_PER_READING: u32 = 64;
+/// The same while it yields, which takes far longer than a reading, and much longer where ranks are many.
+const YIELDS_PER_READING: u32 = 4;
 
 /// One wait in progress. Begin a new one when something has arrived.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +82,8 @@ pub struct Wait {
     polls_count: u32,
     /// The first reading of the clock while it spins.
     spun_at: Option<Instant>,
+    /// The first reading of the clock while it yields.
+    yields_began: Option<Instant>,
     /// When the counted yields were over.
     yielded_at: Option<Instant>,
 }
@@ -95,6 +107,10 @@ impl Wait {
             WaitStep::Spin
         } else if polls < self.policy.spins_count + self.policy.yields_count {
             self.polls_count = polls + 1;
+            let yields_count = self.polls_count - self.policy.spins_count;
+            if yields_count.is_multiple_of(YIELDS_PER_READING) && self.has_yielded_for_long() {
+                return WaitStep::Sleep;
+            }
             WaitStep::Yield
         } else {
             self.step_by_time()
@@ -106,6 +122,17 @@ impl Wait {
         if self.spun_at.get_or_insert_with(Instant::now).elapsed() >= self.policy.spins_time {
             self.polls_count = self.policy.spins_count;
         }
+    }
+
+    #[inline(never)]
+    fn has_yielded_for_long(&mut self) -> bool {
+        let began = *self.yields_began.get_or_insert_with(Instant::now);
+        let is_over = began.elapsed() >= self.policy.yields_time_max;
+        if is_over {
+            self.polls_count = self.policy.spins_count + self.policy.yields_count;
+            self.yielded_at = Some(began);
+        }
+        is_over
     }
 
     fn step_by_time(&mut self) -> WaitStep {
@@ -127,6 +154,7 @@ mod tests {
             spins_count: 2,
             spins_time: Duration::from_secs(1),
             yields_count: 1,
+            yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::ZERO,
         };
         let mut wait = policy.start();
@@ -138,8 +166,13 @@ mod tests {
     #[test]
     fn spins_end_after_their_time_whatever_a_poll_costs() {
         let spins_time = Duration::from_millis(1);
-        let policy =
-            WaitPolicy { spins_count: 10_000, spins_time, yields_count: 1, yields_time: Duration::ZERO };
+        let policy = WaitPolicy {
+            spins_count: 10_000,
+            spins_time,
+            yields_count: 1,
+            yields_time_max: YIELDS_TIME_MAX,
+            yields_time: Duration::ZERO,
+        };
         let mut wait = policy.start();
         let mut spins_count = 0;
         while wait.step() == WaitStep::Spin {
@@ -156,12 +189,26 @@ mod tests {
             spins_count: 0,
             spins_time: Duration::ZERO,
             yields_count: 1,
+            yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::from_millis(2),
         };
         let mut wait = policy.start();
         let begin = Instant::now();
         while wait.step() == WaitStep::Yield {}
         assert!(begin.elapsed() >= Duration::from_millis(2));
+        assert_eq!(wait.step(), WaitStep::Sleep);
+    }
+
+    #[test]
+    fn slow_yields_end_before_they_are_counted() {
+        let policy = WaitPolicy::new(1_000, 2);
+        let (mut wait, mut yields_count) = (policy.start(), 0);
+        while wait.step() == WaitStep::Yield {
+            yields_count += 1;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The clock is read at the fourth; at the eighth at least 8 ms have passed.
+        assert_eq!(yields_count, 2 * YIELDS_PER_READING - 1);
         assert_eq!(wait.step(), WaitStep::Sleep);
     }
 
