@@ -104,16 +104,13 @@ pub trait Launcher: Send + fmt::Debug {
     /// As for every request.
     fn fence(&mut self) -> Result<(), Error>;
 
-    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are
-    /// here, or until it breaks, which it does where going on is useless. Fetches nothing.
+    /// The same, with something to do meanwhile: `meanwhile` is called and says after what time it is to be
+    /// called again, until all are here, or until it breaks, which it does where going on is useless.
+    /// Fetches nothing.
     ///
     /// # Errors
     /// As for every request.
-    fn fence_while(
-        &mut self,
-        interval: Duration,
-        meanwhile: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<(), Error>;
+    fn fence_while(&mut self, meanwhile: &mut dyn FnMut() -> ControlFlow<(), Duration>) -> Result<(), Error>;
 
     /// Fetches a value; `None` where that process has stored none under this key.
     ///

@@ -8,7 +8,9 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// Why talking to the launcher failed.
 #[derive(Debug)]
@@ -275,28 +277,28 @@ impl Client {
         self.done(Request::BarrierIn, Answer::Barrier, "waiting for the other processes")
     }
 
-    /// The same, with something to do meanwhile: `meanwhile` is called about every `interval` until all are
-    /// here.
+    /// The same, with something to do meanwhile, as in
+    /// [`Launcher::fence_while`](crate::launcher::Launcher::fence_while).
     ///
     /// # Errors
-    /// As for every request; what `meanwhile` answers.
-    pub fn barrier_while<E: From<Error>>(
+    /// As for every request.
+    pub fn barrier_while(
         &mut self,
-        interval: std::time::Duration,
-        mut meanwhile: impl FnMut() -> Result<(), E>,
-    ) -> Result<(), E> {
+        meanwhile: &mut dyn FnMut() -> ControlFlow<(), Duration>,
+    ) -> Result<(), Error> {
         let doing = "waiting for the other processes";
         self.send(Request::BarrierIn, doing)?;
-        while !sys::is_readable(&self.stream, interval) {
-            meanwhile()?;
+        loop {
+            let ControlFlow::Continue(interval) = meanwhile() else { return Ok(()) };
+            if sys::is_readable(&self.stream, interval) {
+                break;
+            }
         }
         let range = self.receive(doing)?;
         match Reply::parse(&self.received[range]).map_err(|source| Error::Wire { doing, source })? {
             Reply::Done(Answer::Barrier) => Ok(()),
-            Reply::Failed { rc, msg, .. } => {
-                Err(Error::Refused { doing, rc, msg: msg.map(str::to_owned) }.into())
-            }
-            other => Err(out_of_step(doing, other).into()),
+            Reply::Failed { rc, msg, .. } => Err(Error::Refused { doing, rc, msg: msg.map(str::to_owned) }),
+            other => Err(out_of_step(doing, other)),
         }
     }
 

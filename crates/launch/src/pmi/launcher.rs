@@ -1,7 +1,7 @@
 //! The PMI-1 client as a [`Launcher`].
 
 use super::spawn::Part;
-use super::{Client, Error, mapping};
+use super::{Client, mapping};
 use crate::launcher::{self, Launcher, Name};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -43,24 +43,9 @@ impl Launcher for Client {
 
     fn fence_while(
         &mut self,
-        interval: Duration,
-        meanwhile: &mut dyn FnMut() -> ControlFlow<()>,
+        meanwhile: &mut dyn FnMut() -> ControlFlow<(), Duration>,
     ) -> Result<(), launcher::Error> {
-        /// Why the barrier was left.
-        enum Left {
-            Asked,
-            Failed(Error),
-        }
-        impl From<Error> for Left {
-            fn from(error: Error) -> Self {
-                Left::Failed(error)
-            }
-        }
-        let over = || if meanwhile().is_break() { Err(Left::Asked) } else { Ok(()) };
-        match self.barrier_while(interval, over) {
-            Ok(()) | Err(Left::Asked) => Ok(()),
-            Err(Left::Failed(error)) => Err(error.into()),
-        }
+        Ok(self.barrier_while(meanwhile)?)
     }
 
     fn get(&mut self, _rank: u32, key: &str) -> Result<Option<String>, launcher::Error> {

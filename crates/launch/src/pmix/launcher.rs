@@ -67,16 +67,15 @@ impl Launcher for Client {
     }
 
     fn fence(&mut self) -> Result<(), launcher::Error> {
-        let collects = self.size <= COLLECT_MAX;
-        Ok(self.fence_on(collects, self.limit, &mut || true)?)
+        let (collects, limit) = (self.size <= COLLECT_MAX, self.limit);
+        Ok(self.fence_on(collects, &mut || ControlFlow::Continue(limit))?)
     }
 
     fn fence_while(
         &mut self,
-        interval: Duration,
-        meanwhile: &mut dyn FnMut() -> ControlFlow<()>,
+        meanwhile: &mut dyn FnMut() -> ControlFlow<(), Duration>,
     ) -> Result<(), launcher::Error> {
-        Ok(self.fence_on(false, interval, &mut || meanwhile().is_continue())?)
+        Ok(self.fence_on(false, meanwhile)?)
     }
 
     fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, launcher::Error> {

@@ -28,6 +28,7 @@ mod sys;
 
 use std::fmt;
 use std::io::ErrorKind;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -238,11 +239,10 @@ impl Client {
     fn fence_on(
         &mut self,
         collects: bool,
-        every: Duration,
-        on: &mut dyn FnMut() -> bool,
+        meanwhile: &mut dyn FnMut() -> ControlFlow<(), Duration>,
     ) -> Result<(), Error> {
         self.commit()?;
-        let done = self.library.fence(&self.proc.nspace, collects, self.limit, every, on);
+        let done = self.library.fence(&self.proc.nspace, collects, self.limit, meanwhile);
         done.map_err(self.error("waiting for the other processes"))
     }
 }

@@ -10,6 +10,7 @@
 
 use super::library::Found;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ops::ControlFlow;
 use std::ptr::{null, null_mut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -458,15 +459,13 @@ impl Library {
     }
 
     /// `PMIx_Fence_nb` of the job, awaited; with `collects` what was committed comes to every host at once.
-    /// Every
-    /// `interval`, `meanwhile` is called; it says whether to go on.
+    /// `meanwhile` as in [`Launcher::fence_while`](crate::launcher::Launcher::fence_while).
     pub(super) fn fence(
         &self,
         nspace: &str,
         collects: bool,
         limit: Duration,
-        interval: Duration,
-        meanwhile: &mut dyn FnMut() -> bool,
+        meanwhile: &mut dyn FnMut() -> ControlFlow<(), Duration>,
     ) -> Result<(), Status> {
         let cell = Cell::<()>::new(RawProc::new(nspace, WILDCARD));
         let infos = [flag("pmix.collect")];
@@ -485,11 +484,9 @@ impl Library {
         }
         let end = Instant::now() + limit;
         loop {
+            let ControlFlow::Continue(interval) = meanwhile() else { return Ok(()) };
             if let Some((status, ())) = cell.wait(interval) {
                 return checked(status);
-            }
-            if !meanwhile() {
-                return Ok(());
             }
             if Instant::now() > end {
                 return Err(ERR_TIMEOUT);

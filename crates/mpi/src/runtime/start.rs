@@ -132,8 +132,11 @@ fn begin(required: c_int) -> Result<c_int, Fault> {
 /// How long a process that ends waits for its peers to acknowledge the last it sent. They have it: they all
 /// are in the last barrier; only an acknowledgement may be lost with its rail.
 const SETTLE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
-/// How often it looks for what others send meanwhile.
+/// After what time it looks for what others send meanwhile: each time after twice as long, for they send less
+/// and less, and a thousand processes of one host that look often keep the last of them from coming.
 const ANSWER_INTERVAL: std::time::Duration = std::time::Duration::from_micros(500);
+/// The longest such time. Whoever waits for an answer gives up after [`SETTLE_MAX`].
+const ANSWER_INTERVAL_MAX: std::time::Duration = std::time::Duration::from_millis(128);
 
 /// `MPI_Finalize`
 pub(crate) fn finish() -> Result<(), Fault> {
@@ -178,19 +181,22 @@ fn end() -> Result<(), Fault> {
     if let Some(mut client) = taken {
         let unreachable = |error| fault(MPI_ERR_OTHER, format_args!("cannot leave the job: {error}"));
         let mut failed = None;
+        let mut interval = ANSWER_INTERVAL;
         // Others may still wait for acknowledgements of what they sent last.
         let mut answer = || match state::process() {
             Ok(mut process) => {
                 process.progress();
                 why::answer_if_asked(&mut process, Waits::Other("the others, in MPI_Finalize"), None);
-                ControlFlow::Continue(())
+                let now = interval;
+                interval = (interval * 2).min(ANSWER_INTERVAL_MAX);
+                ControlFlow::Continue(now)
             }
             Err(fault) => {
                 failed = Some(fault);
                 ControlFlow::Break(())
             }
         };
-        let left = client.fence_while(ANSWER_INTERVAL, &mut answer).map_err(unreachable);
+        let left = client.fence_while(&mut answer).map_err(unreachable);
         if let Some(fault) = left.err().or(failed) {
             // The error may end the job: the launcher is to hear why.
             *launcher() = Some(client);
