@@ -100,9 +100,6 @@ def add_installation(wheel: Wheel, prefix: pathlib.Path) -> None:
             wheel.add(place, LAUNCHER.replace("NAME", path.name).encode(), executable=True)
         elif path.is_symlink() and folder == "lib":
             wheel.add(place, f"/* GNU ld script */\nINPUT({path.readlink()})\n".encode())
-        elif path.suffix == ".pc":
-            text = re.sub(r"^prefix=.*$", "prefix=${pcfiledir}/../..", path.read_text(), flags=re.MULTILINE)
-            wheel.add(place, text.encode())
         else:
             wheel.add(place, path.read_bytes(), executable=bool(path.stat().st_mode & stat.S_IXUSR))
 

@@ -10,6 +10,7 @@ mod bench;
 mod ci;
 mod conformance;
 mod docs;
+mod find_mpi;
 mod fortran;
 mod fuzz;
 mod fuzz_decoders;
@@ -53,6 +54,8 @@ enum Command {
     Install(stage::InstallOptions),
     /// Build one wheel for pip: library, wrappers, command, Python module.
     Wheel(wheel::Options),
+    /// Build programs with what CMake, Meson and pkg-config find of an installation.
+    FindMpi(find_mpi::Options),
     /// Make the Fortran binding of an installation anew.
     Fortran(fortran::Options),
     /// Make the translators for programs of MPICH and Open MPI of an installation anew.
@@ -117,6 +120,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Abi(options) => abi::run(options),
         Command::Install(options) => stage::install(options),
         Command::Wheel(options) => wheel::run(options),
+        Command::FindMpi(options) => find_mpi::run(options),
         Command::Fortran(options) => fortran::run(options),
         Command::Translate(options) => translate::run(options),
         Command::Docs => docs::run(),

@@ -6,9 +6,9 @@
 //! ```text
 //! bin/      ayatori, mpiexec, mpirun (both the same program), mpicc, mpicxx, mpicc_abi, mpicxx_abi
 //! include/  mpi.h, mpi-ext.h
-//! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/ayatori.pc,
+//! lib/      libmpi_abi.so.1, libmpi_abi.so -> libmpi_abi.so.1, pkgconfig/{ayatori,mpi,mpi-c,mpi-cxx}.pc,
 //!           ayatori/mpich/libmpi.so.12, ayatori/openmpi/libmpi.so.40
-//! share/    completions of bash, zsh and fish, manual pages
+//! share/    completions of bash, zsh and fish, manual pages, modulefiles/ayatori/VERSION and VERSION.lua
 //! ```
 //!
 //! Where there is a Fortran compiler, also what `fortran` makes.
@@ -92,10 +92,24 @@ pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
         copy(&crate_dir.join("wrappers").join(wrapper), &bin.join(wrapper), 0o755)?;
         link(wrapper, &bin.join(format!("{wrapper}_abi")))?;
     }
-    pkg_config(prefix, &crate_dir.join("wrappers/ayatori.pc.in"), &lib.join("pkgconfig/ayatori.pc"))?;
+    pkg_config(prefix, "ayatori", &["mpi", "mpi-c", "mpi-cxx"])?;
+    module_files(prefix)?;
     manners(prefix)?;
     translate::lay_out(prefix)?;
     fortran::lay_out(prefix)
+}
+
+/// For Environment Modules, and for Lmod: both find the prefix from their own place.
+fn module_files(prefix: &Path) -> Result<()> {
+    let folder = prefix.join("share/modulefiles/ayatori");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (from, to) in [("ayatori", VERSION.to_owned()), ("ayatori.lua", format!("{VERSION}.lua"))] {
+        let source = paths::root().join("packaging/modulefiles").join(from);
+        let text =
+            fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
+        fs::write(folder.join(to), text.replace("@VERSION@", VERSION))?;
+    }
+    Ok(())
 }
 
 /// Completions and manual pages, which the command makes.
@@ -183,12 +197,21 @@ pub(crate) fn link(target: &str, at: &Path) -> Result<()> {
     symlink(target, at).with_context(|| format!("cannot link {} to {target}", at.display()))
 }
 
-fn pkg_config(prefix: &Path, template: &Path, to: &Path) -> Result<()> {
-    let text = fs::read_to_string(template).with_context(|| format!("cannot read {}", template.display()))?;
-    let text = text.replace("@PREFIX@", &prefix.display().to_string());
-    let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
-    fs::create_dir_all(to.parent().expect("a file inside the prefix"))?;
-    fs::write(to, text).with_context(|| format!("cannot write {}", to.display()))
+/// What pkg-config reads: ours, and under each name that build systems ask for a file that refers to it.
+/// Paths are relative to the file, so an installation can be moved.
+pub(crate) fn pkg_config(prefix: &Path, name: &str, general: &[&str]) -> Result<()> {
+    let folder = prefix.join("lib/pkgconfig");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let write = |template: &str, as_name: &str| {
+        let template = paths::root().join("crates/mpi/wrappers").join(format!("{template}.pc.in"));
+        let text =
+            fs::read_to_string(&template).with_context(|| format!("cannot read {}", template.display()))?;
+        let text = text.replace("@VERSION@", VERSION).replace("@NAME@", as_name).replace("@OF@", name);
+        let to = folder.join(format!("{as_name}.pc"));
+        fs::write(&to, text).with_context(|| format!("cannot write {}", to.display()))
+    };
+    write(name, name)?;
+    general.iter().try_for_each(|general| write("mpi", general))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::conformance::{self, CommonOptions};
-use crate::{paths, process, skips, stage, survive_test, tidy, wheel};
+use crate::{find_mpi, paths, process, skips, stage, survive_test, tidy, wheel};
 
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -50,6 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     steps.step("conformance, progress mode offload", || programs()?.run(&offloaded))?;
     steps.step("surviving failures", || survive_test::run(&survive_test::Options::default()))?;
     steps.step("wrong arguments", || conformance::errors::run(&CommonOptions::ours(Vec::new())))?;
+    steps.step("found by other tools", || find_mpi::check(&prefix))?;
     steps.step("wheel", wheel::check)?;
     let skipped = skips::close(options.strict);
     steps.close().and(skipped)

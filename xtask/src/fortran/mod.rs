@@ -224,6 +224,7 @@ fn install(compiler: &Compiler, build: &Path, prefix: &Path) -> Result<()> {
     }
     stage::copy(&build.join(LIBRARY), &lib.join(LIBRARY), 0o755)?;
     stage::link(LIBRARY, &lib.join("libmpi_abi_fortran.so"))?;
+    stage::pkg_config(prefix, "ayatori-fort", &["mpi-fort"])?;
     let wrapper = fs::read_to_string(paths::root().join("crates/mpi/wrappers/mpicc"))?;
     let default = format!("modules_are_for='{}'", compiler.command.replace('\'', r"'\''"));
     fs::write(build.join("mpifort"), wrapper.replace("modules_are_for=gfortran", &default))?;
