@@ -9,6 +9,7 @@ mod abi;
 mod bench;
 mod ci;
 mod conformance;
+mod deb;
 mod docs;
 mod find_mpi;
 mod fortran;
@@ -54,6 +55,8 @@ enum Command {
     Install(stage::InstallOptions),
     /// Build one wheel for pip: library, wrappers, command, Python module.
     Wheel(wheel::Options),
+    /// Build the Debian packages of library, development files and tools.
+    Deb(deb::Options),
     /// Build programs with what CMake, Meson and pkg-config find of an installation.
     FindMpi(find_mpi::Options),
     /// Make the Fortran binding of an installation anew.
@@ -120,6 +123,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Abi(options) => abi::run(options),
         Command::Install(options) => stage::install(options),
         Command::Wheel(options) => wheel::run(options),
+        Command::Deb(options) => deb::run(options),
         Command::FindMpi(options) => find_mpi::run(options),
         Command::Fortran(options) => fortran::run(options),
         Command::Translate(options) => translate::run(options),
