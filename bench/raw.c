@@ -1,7 +1,11 @@
-/* The machine's raw limits between two pinned processes, in the format of bench.h. No MPI. */
+/* The machine's raw limits between two pinned processes, in the format of bench.h. No MPI.
+ *
+ * With the argument `files` also how fast one process writes and reads a file, in BENCH_FILES (the current
+ * directory). */
 #define _GNU_SOURCE
 #include "raw.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <limits.h>
 #include <sys/syscall.h>
@@ -60,6 +64,7 @@ static void blocks(void)
             result("raw_readv_pingpong", bytes, raw_median(samples, SAMPLES) * 1e6, "us");
         if (side == 0) {
             for (int i = 0; i < SAMPLES; i++) samples[i] = raw_memcpy_s(spare, mine, bytes, turns);
+            result("raw_memcpy_time", bytes, raw_median(samples, SAMPLES) * 1e6, "us");
             result("raw_memcpy", bytes, (double)bytes / raw_median(samples, SAMPLES) * 1e-9, "GB/s");
             for (int i = 0; i < SAMPLES; i++)
                 samples[i] = raw_process_vm_readv_s(other, mine, spare, bytes, turns);
@@ -124,7 +129,35 @@ static void spawns(void)
     result("raw_spawn_and_wait", 0, (raw_now_s() - begin) / COUNT * 1e3, "ms");
 }
 
-int main(void)
+/* A file written over and read 4 MiB at a time, in the page cache if that has room. */
+static void files(void)
+{
+    const size_t bytes = (size_t)256 << 20;
+    const char *folder = getenv("BENCH_FILES");
+    double writing[SAMPLES], reading[SAMPLES];
+    char path[4096];
+    snprintf(path, sizeof path, "%s/ayatori-bench-raw.tmp", folder ? folder : ".");
+    int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (file < 0) return perror(path);
+    unlink(path);
+    /* The first time brings the pages. */
+    for (int i = -1; i < SAMPLES; i++) {
+        double begin = raw_now_s(), middle;
+        int is_whole = 1;
+        for (size_t at = 0; at < bytes; at += RAW_BLOCK_BYTES_MAX)
+            is_whole &= pwrite(file, mine, RAW_BLOCK_BYTES_MAX, (off_t)at) == RAW_BLOCK_BYTES_MAX;
+        middle = raw_now_s();
+        for (size_t at = 0; at < bytes; at += RAW_BLOCK_BYTES_MAX)
+            is_whole &= pread(file, mine, RAW_BLOCK_BYTES_MAX, (off_t)at) == RAW_BLOCK_BYTES_MAX;
+        if (!is_whole) return perror("a file of 256 MiB");
+        if (i >= 0) writing[i] = middle - begin, reading[i] = raw_now_s() - middle;
+    }
+    close(file);
+    result("raw_write", bytes, (double)bytes / raw_median(writing, SAMPLES) * 1e-9, "GB/s");
+    result("raw_read", bytes, (double)bytes / raw_median(reading, SAMPLES) * 1e-9, "GB/s");
+}
+
+int main(int argc, char **argv)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return perror("mmap"), 1;
@@ -146,5 +179,6 @@ int main(void)
     if (side == 1) return 0;
     waitpid(child, NULL, 0);
     spawns();
+    if (argc > 1 && !strcmp(argv[1], "files")) files();
     return 0;
 }

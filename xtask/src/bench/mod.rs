@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: our programs, every library, interleaved.
 //!
-//! Each case (a program at a number of ranks) is run `--runs` times; within a run every library has its turn, so that a
-//! slow minute of the machine hits all of them. A library that fails or passes its time limit is named with the reason
-//! and left out of the rest of that case, never waited for again.
+//! Each case (a program at a number of ranks) is run `--runs` times; within a run every library has its turn,
+//! so that a slow minute of the machine hits all of them. A library that fails or passes its time limit is
+//! named with the reason and left out of the rest of that case, never waited for again.
 
 mod report;
 mod suite;
@@ -27,7 +27,8 @@ pub(crate) struct Options {
     /// Less time per figure and three runs: minutes instead of half an hour, and noisier.
     #[arg(long)]
     quick: bool,
-    /// Only these groups: pingpong, bandwidth, rate, sendrecv, overlap, collectives, startup, memory.
+    /// Only these groups: pingpong, bandwidth, rate, sendrecv, types, onesided, overlap, collectives, files,
+    /// startup, memory.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Rank counts of the collectives.
@@ -86,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut failures = Vec::new();
     let libraries = prepare(&chosen(&options.libraries)?, &mut failures)?;
     let cases = suite::cases(&options.only, &options.ranks, options.quick);
-    let raw = raw(options.wrap.as_deref(), runs)?;
+    let raw = raw(options.wrap.as_deref(), runs, cases.iter().any(|case| case.group == "files"))?;
     let mut samples = Samples::new();
     for (order, case) in cases.iter().enumerate() {
         measure(case, order, runs, &libraries, options.wrap.as_deref(), &mut samples, &mut failures)?;
@@ -209,7 +210,8 @@ fn wrapped(inner: Command, wrap: Option<&str>) -> Command {
     command
 }
 
-/// How long a launch may take. A wrapper may wait for its turn; bounding the program is then its business too.
+/// How long a launch may take. A wrapper may wait for its turn; bounding the program is then its business
+/// too.
 fn bounded(limit: Duration, wrap: Option<&str>) -> Duration {
     if wrap.is_some() { limit * 4 } else { limit }
 }
@@ -259,8 +261,8 @@ fn parse(stdout: &str) -> Vec<(String, usize, f64, String)> {
 /// `bench/raw.c` may take this long.
 const RAW_LIMIT: Duration = Duration::from_secs(60);
 
-/// Medians of the machine's raw limits.
-fn raw(wrap: Option<&str>, runs: usize) -> Result<Vec<(String, usize, f64, String)>> {
+/// Medians of the machine's raw limits; those of files only where they are wanted.
+fn raw(wrap: Option<&str>, runs: usize, of_files: bool) -> Result<Vec<(String, usize, f64, String)>> {
     let program = paths::build_dir().join("bench/programs/raw");
     fs::create_dir_all(program.parent().expect("a file in build/"))?;
     let mut cc = Command::new("cc");
@@ -268,7 +270,9 @@ fn raw(wrap: Option<&str>, runs: usize) -> Result<Vec<(String, usize, f64, Strin
     process::show(&mut cc)?;
     let mut samples: BTreeMap<(usize, String, usize, String), Vec<f64>> = BTreeMap::new();
     for _ in 0..runs {
-        let mut command = wrapped(Command::new(&program), wrap);
+        let mut command = Command::new(&program);
+        command.args(of_files.then_some("files"));
+        let mut command = wrapped(command, wrap);
         let outcome = process::capture(&mut command, bounded(RAW_LIMIT, wrap))?;
         if !outcome.success() {
             bail!("bench/raw.c failed: {}", outcome.reason());

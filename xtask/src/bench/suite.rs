@@ -19,24 +19,36 @@ pub(crate) struct Case {
 }
 
 /// The groups, in the order they run.
-pub(crate) const GROUPS: [&str; 8] =
-    ["pingpong", "bandwidth", "rate", "sendrecv", "overlap", "collectives", "startup", "memory"];
+pub(crate) const GROUPS: [&str; 11] = [
+    "pingpong",
+    "bandwidth",
+    "rate",
+    "sendrecv",
+    "types",
+    "onesided",
+    "overlap",
+    "collectives",
+    "files",
+    "startup",
+    "memory",
+];
 
 /// The cases of the chosen groups at the chosen rank counts (for the groups that take any).
 pub(crate) fn cases(only: &[String], ranks: &[usize], quick: bool) -> Vec<Case> {
     let wanted = |group: &str| only.is_empty() || only.iter().any(|name| name == group);
     let budget_ms = if quick { 10 } else { 40 };
-    let two = ["pingpong", "bandwidth", "rate", "sendrecv", "overlap"];
+    let two = ["pingpong", "bandwidth", "rate", "sendrecv", "types", "onesided", "overlap"];
     let mut cases = Vec::new();
     for group in GROUPS.into_iter().filter(|group| wanted(group)) {
         let counts: Vec<usize> = match group {
             _ if two.contains(&group) => vec![2],
+            "files" => vec![4],
             "startup" => vec![2, 32],
             "memory" => vec![2, 32],
             _ => ranks.to_vec(),
         };
         for ranks in counts {
-            let limit = Duration::from_secs(if ranks > 8 { 90 } else { 45 });
+            let limit = Duration::from_secs(if ranks > 8 || group == "files" { 90 } else { 45 });
             cases.push(Case { group, program: group, ranks, limit, budget_ms, progress: None });
         }
         if group == "overlap" {
@@ -53,16 +65,28 @@ pub(crate) fn higher_is_better(unit: &str) -> bool {
     unit.ends_with("/s") || unit == "%"
 }
 
+/// The layouts of `bench/types.c`.
+const TYPES: [&str; 5] = ["vector8", "vector256", "subarray", "indexed", "struct"];
+
 /// The raw figure that bounds `benchmark` at `bytes`, as `(name, bytes)` of `bench/raw.c`'s output.
 ///
-/// A 0 or 8-byte message cannot be faster than a cache line each way. A long one needs at least one copy: the limit is
-/// the kernel's single copy or a copy in and out of a mapping, whichever this machine does faster (the report takes
-/// the better of the two).
+/// A 0 or 8-byte message cannot be faster than a cache line each way. A long one needs at least one copy: the
+/// limit is the kernel's single copy or a copy in and out of a mapping, whichever this machine does faster
+/// (the report takes the better of the two). Data with gaps cannot be packed faster than as much is copied
+/// without gaps. A file's limit is one process that calls `write` and `read` with 4 MiB at a time.
 pub(crate) fn raw_limits(benchmark: &str, bytes: usize) -> &'static [&'static str] {
     match benchmark {
         "pingpong" | "pingpong_separate" | "sendrecv" if bytes <= 64 => &["raw_line_pingpong"],
         "pingpong" | "pingpong_separate" => &["raw_mapping_pingpong", "raw_readv_pingpong"],
         "bandwidth" => &["raw_process_vm_readv", "raw_memcpy"],
+        "put_stream_create" | "get_stream_create" => &["raw_process_vm_readv", "raw_memcpy"],
+        "put_stream_allocate" | "get_stream_allocate" => &["raw_memcpy"],
+        "write_all" | "write" => &["raw_write"],
+        "read_all" | "read" => &["raw_read"],
+        _ if benchmark.starts_with("pack_") || benchmark.starts_with("unpack_") => &["raw_memcpy_time"],
+        _ if benchmark.starts_with("pingpong_") && TYPES.iter().any(|name| benchmark.ends_with(name)) => {
+            &["raw_mapping_pingpong", "raw_readv_pingpong"]
+        }
         "startup" => &["raw_spawn_and_wait"],
         _ => &[],
     }
