@@ -118,13 +118,17 @@ static void one_grid(int n, const int *dims, const int *periods, int reorder)
 static void wrong(void)
 {
     int dims[2] = {1, 1}, periods[2] = {0, 0}, none[2] = {1, 0}, many[2] = {1 << 20, 1 << 20}, a, b, coords[2];
+    int negative[2] = {1, -1};
     MPI_Comm grid = MPI_COMM_NULL;
     FAILS(MPI_Cart_create(MPI_COMM_NULL, 2, dims, periods, 0, &grid), MPI_ERR_COMM);
     FAILS(MPI_Cart_create(MPI_COMM_WORLD, -1, dims, periods, 0, &grid), MPI_ERR_DIMS);
     FAILS(MPI_Cart_create(MPI_COMM_WORLD, 2, none, periods, 0, &grid), MPI_ERR_DIMS);
     FAILS(MPI_Cart_create(MPI_COMM_WORLD, 2, many, periods, 0, &grid), MPI_ERR_DIMS);
     FAILS(MPI_Cart_create(MPI_COMM_WORLD, 2, NULL, periods, 0, &grid), MPI_ERR_ARG);
-    FAILS(MPI_Cart_map(MPI_COMM_WORLD, 2, none, periods, &a), MPI_ERR_DIMS);
+    FAILS(MPI_Cart_map(MPI_COMM_WORLD, 2, negative, periods, &a), MPI_ERR_DIMS);
+    /* rsmpi's example asks for 2 by size / 4. Nobody belongs to a grid without processes. */
+    OK(MPI_Cart_map(MPI_COMM_WORLD, 2, none, periods, &a));
+    CHECK(a == MPI_UNDEFINED, "MPI_Cart_map gave %d in a grid without processes", a);
     FAILS(MPI_Cartdim_get(MPI_COMM_WORLD, &a), MPI_ERR_TOPOLOGY);
     FAILS(MPI_Cart_get(MPI_COMM_WORLD, 2, dims, periods, coords), MPI_ERR_TOPOLOGY);
     FAILS(MPI_Cart_rank(MPI_COMM_WORLD, dims, &a), MPI_ERR_TOPOLOGY);

@@ -105,14 +105,20 @@ fn create_of(
     set_topology(create(comm, &group)?, topology)
 }
 
-/// A grid as the caller describes it, with no more than `size` processes.
-fn grid(ndims: c_int, dims: In<c_int>, periods: In<c_int>, size: u32) -> Result<Cartesian, Fault> {
+/// A grid as the caller describes it, with no more than `size` processes and no dimension below `dim_min`.
+fn grid(
+    ndims: c_int,
+    dims: In<c_int>,
+    periods: In<c_int>,
+    size: u32,
+    dim_min: c_int,
+) -> Result<Cartesian, Fault> {
     if ndims < 0 {
         return Err(fault(MPI_ERR_DIMS, format_args!("argument ndims is negative ({ndims})")));
     }
     let (dims, periods) = (dims.to_vec("dims", ndims)?, periods.to_vec("periods", ndims)?);
-    if let Some(dim) = dims.iter().find(|dim| **dim < 1) {
-        return Err(fault(MPI_ERR_DIMS, format_args!("argument dims has {dim}, which is not positive")));
+    if let Some(dim) = dims.iter().find(|dim| **dim < dim_min) {
+        return Err(fault(MPI_ERR_DIMS, format_args!("argument dims has {dim}, which is below {dim_min}")));
     }
     let dims: Vec<u32> = dims.into_iter().map(|dim| dim as u32).collect();
     let all = dims.iter().try_fold(1_u32, |all, dim| all.checked_mul(*dim));
@@ -333,7 +339,7 @@ api! {
         comm_cart: Out<MPI_Comm>,
     ) on comm_old {
         let (group, _) = members(comm_old)?;
-        let grid = grid(ndims, dims, periods, group.size())?;
+        let grid = grid(ndims, dims, periods, group.size(), 1)?;
         comm_cart.set("comm_cart", cart_create(comm_old, grid, reorder != 0)?)
     }
 
@@ -415,7 +421,8 @@ api! {
         rank_dest.set("rank_dest", at(i64::from(disp)))
     }
 
-    /// The place that `MPI_Cart_create` gives without reordering.
+    /// The place that `MPI_Cart_create` gives without reordering. Programs ask with a dimension of 0, the
+    /// quotient of a small number of processes: nobody belongs to that grid.
     fn MPI_Cart_map(
         comm: MPI_Comm,
         ndims: c_int,
@@ -424,7 +431,7 @@ api! {
         newrank: Out<c_int>,
     ) on comm {
         let (size, rank) = comm_size(comm)?;
-        let grid = grid(ndims, dims, periods, size)?;
+        let grid = grid(ndims, dims, periods, size, 0)?;
         newrank.set("newrank", if rank < grid.size() { rank as c_int } else { MPI_UNDEFINED })
     }
 
