@@ -172,6 +172,7 @@ fn shell(lines: &str, prefix: &Path, folder: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-e", "-c", lines]).current_dir(folder);
     command.env("PATH", format!("{}:{path}", prefix.join("bin").display()));
+    command.env("PREFIX", prefix);
     command.env("JOBS", paths::cpu_count().to_string());
     // Cargo tells its programs of this build; what is built here is not part of it.
     command.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS");

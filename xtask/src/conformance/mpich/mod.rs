@@ -1,6 +1,9 @@
-//! MPICH's own test suite, `test/mpi`: C programs by chapter, each compiled with the library's `mpicc` and
-//! run as its `testlist` says. Runs that fail for a known reason stand in `conformance/mpich.toml`; the suite
-//! fails on any other failure, and on an entry whose run passes.
+//! MPICH's own test suite, `test/mpi`: programs by chapter, in C and, where the library has a Fortran
+//! binding, in Fortran, each compiled with the library's wrapper and run as its `testlist` says. Runs that
+//! fail for a known reason stand in `conformance/mpich.toml`; the suite fails on any other failure, and on an
+//! entry whose run passes.
+
+mod fortran;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,9 +18,9 @@ use anyhow::{Context, Result, bail};
 use super::{ForeignOptions, MpichSuite, Verdict, directory, our_prefix};
 use crate::peers::Library;
 use crate::process::{self, Outcome};
-use crate::{paths, stage};
+use crate::{paths, skips, stage};
 
-/// The chapters that run by default: what MPI 5.0 defines, in C.
+/// The chapters in C: what MPI 5.0 defines. Fortran's stand in `fortran`.
 const CHAPTERS: [&str; 27] = [
     "attr",
     "coll",
@@ -81,6 +84,7 @@ const CONFIGURATION: &str = "\
 #define HAVE_MPI_SPAWN 1
 #define HAVE_MPI_WIN_CREATE 1
 #define HAVE_MPI_IO 1
+#define F77_NAME_LOWER_USCORE 1
 #define USE_STRICT_MPI 1
 #define ENABLE_STRICTMPI 1
 #define POINTERINT_t long
@@ -152,7 +156,12 @@ pub(super) fn run(options: &ForeignOptions<MpichSuite>) -> Result<()> {
         bail!("{} has no util/mtest.c: give MPICH's repository or its test/mpi", suite.display());
     }
     let mut runs = Vec::new();
-    for chapter in CHAPTERS {
+    let has_fortran = library.prefix().join("bin/mpifort").is_file();
+    if !has_fortran {
+        skips::note("conformance mpich f77 and f08", "the library has no mpifort");
+    }
+    let in_fortran = fortran::CHAPTERS.into_iter().filter(|_| has_fortran);
+    for chapter in CHAPTERS.into_iter().chain(in_fortran) {
         let list = ["testlist", "testlist.in"].map(|name| suite.join(chapter).join(name));
         let Some(list) = list.iter().find(|path| path.is_file()) else { continue };
         let text = fs::read_to_string(list).with_context(|| format!("cannot read {}", list.display()))?;
@@ -233,6 +242,11 @@ fn compile(library: Library, suite: &Path, runs: &[Run]) -> Result<Compiled> {
             bail!("{} of the suite does not compile: {}", source.display(), outcome.reason());
         }
     }
+    let wants_fortran = runs.iter().any(|run| fortran::is_fortran(&run.name));
+    let fc = library.prefix().join("bin/mpifort");
+    if wants_fortran {
+        fortran::prepare(&fc, suite)?;
+    }
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
@@ -244,7 +258,7 @@ fn compile(library: Library, suite: &Path, runs: &[Run]) -> Result<Compiled> {
                 loop {
                     let next = to_do.lock().expect("nobody panics with it").next();
                     let Some(name) = next else { break };
-                    let program = compile_one(&cc, suite, name).map_err(|error| format!("{error:#}"));
+                    let program = compile_one(&cc, &fc, suite, name).map_err(|error| format!("{error:#}"));
                     done.lock().expect("nobody panics with it").insert(name.to_owned(), program);
                 }
             });
@@ -263,13 +277,26 @@ fn cc_command(cc: &Path, suite: &Path) -> Command {
 /// The suite's pools of datatypes, which some programs draw from.
 fn pool_sources(suite: &Path) -> Result<Vec<PathBuf>> {
     let folder = suite.join("dtpools/src");
-    let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    Ok(files.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect())
+    let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "c");
+    Ok(files(&folder)?.into_iter().filter(is_source).collect())
+}
+
+/// What lies in a folder.
+fn entries(folder: &Path) -> Result<impl Iterator<Item = PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    Ok(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())))
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    Ok(entries(folder)?.filter(|path| path.is_file()).collect())
+}
+
+fn folders(folder: &Path) -> Result<Vec<PathBuf>> {
+    Ok(entries(folder)?.filter(|path| path.is_dir()).collect())
 }
 
 /// Most programs are one file; `Makefile.am` says of the others which file, and with which macros.
-fn compile_one(cc: &Path, suite: &Path, name: &str) -> Result<PathBuf> {
+fn compile_one(cc: &Path, fc: &Path, suite: &Path, name: &str) -> Result<PathBuf> {
     let (chapter, program) = name.rsplit_once('/').context("a name without a chapter")?;
     let folder = suite.join(chapter);
     let makefile = fs::read_to_string(folder.join("Makefile.am")).unwrap_or_default();
@@ -278,16 +305,42 @@ fn compile_one(cc: &Path, suite: &Path, name: &str) -> Result<PathBuf> {
         let line = makefile.lines().find(|line| line.split('=').next().map(str::trim) == Some(&wanted))?;
         line.split_once('=').map(|(_, value)| value.trim().to_owned())
     };
-    let sources = variable("SOURCES").unwrap_or_else(|| format!("{program}.c"));
-    let text_of = |file: &str| fs::read_to_string(folder.join(file));
-    let main_source = sources.split_whitespace().next().unwrap_or_default().to_owned();
-    let text = text_of(&main_source).with_context(|| format!("the suite has no {chapter}/{main_source}"))?;
-    let to = folder.join(format!("{program}.bin"));
-    let mut command = cc_command(cc, suite);
-    command.current_dir(&folder);
+    let sources = variable("SOURCES").unwrap_or_else(|| default_source(&folder, program));
     let flags = variable("CPPFLAGS").unwrap_or_default();
-    command.args(flags.split_whitespace().filter(|flag| flag.starts_with("-D")));
-    command.args(sources.split_whitespace().filter(|file| file.ends_with(".c")));
+    let macros = flags.split_whitespace().filter(|flag| flag.starts_with("-D"));
+    let sources: Vec<&str> = sources.split_whitespace().filter(|file| !file.ends_with(".h")).collect();
+    let to = folder.join(format!("{program}.bin"));
+    let mut command = if sources.iter().all(|file| file.ends_with(".c")) {
+        c_program(cc, suite, chapter, &sources)?
+    } else {
+        let mut command = fortran::compile(fc, suite);
+        command.args(&sources).arg(fortran::helper(chapter, suite));
+        command
+    };
+    command.args(macros).current_dir(&folder);
+    command.arg("-o").arg(&to).arg("-lm");
+    let outcome = process::capture(&mut command, Duration::from_secs(120))?;
+    if outcome.success() {
+        return Ok(to);
+    }
+    let error = outcome.stderr.lines().find(|line| line.contains("error") || line.contains("undefined"));
+    bail!("does not compile: {}", error.unwrap_or("see its compiler").trim())
+}
+
+/// The source of a program that the makefile says nothing of.
+fn default_source(folder: &Path, program: &str) -> String {
+    let names = ["c", "f", "f90"].map(|extension| format!("{program}.{extension}"));
+    let found = names.iter().find(|name| folder.join(name).is_file());
+    found.unwrap_or(&names[0]).clone()
+}
+
+/// The command that compiles a program of C with those of the suite's helpers that it uses.
+fn c_program(cc: &Path, suite: &Path, chapter: &str, sources: &[&str]) -> Result<Command> {
+    let main = sources.first().context("a program without a source")?;
+    let text = fs::read_to_string(suite.join(chapter).join(main));
+    let text = text.with_context(|| format!("the suite has no {chapter}/{main}"))?;
+    let mut command = cc_command(cc, suite);
+    command.args(sources);
     let util = suite.join("util");
     let threads = if chapter.starts_with("threads") { "mtest_thread.o" } else { "mtest_single.o" };
     command.args(["mtest.o", "mtest_common.o", "dtypes.o", threads].map(|object| util.join(object)));
@@ -297,13 +350,7 @@ fn compile_one(cc: &Path, suite: &Path, name: &str) -> Result<PathBuf> {
     if text.contains("dtpools.h") || text.contains("mtest_dtp.h") {
         command.args(pool_sources(suite)?.iter().map(|source| source.with_extension("o")));
     }
-    command.arg("-o").arg(&to).arg("-lm");
-    let outcome = process::capture(&mut command, Duration::from_secs(120))?;
-    if outcome.success() {
-        return Ok(to);
-    }
-    let error = outcome.stderr.lines().find(|line| line.contains("error") || line.contains("undefined"));
-    bail!("does not compile: {}", error.unwrap_or("see its compiler").trim())
+    Ok(command)
 }
 
 /// Counts of a chapter.
@@ -363,14 +410,16 @@ fn report(
     let page = directory(library).join("mpich.md");
     fs::write(&page, table(&chapters, &failures))?;
     let sum = |field: fn(&Count) -> usize| chapters.values().map(field).sum::<usize>();
+    let (passed, known_count) = (sum(|count| count.passed), sum(|count| count.known));
+    let run_count = passed + known_count + failures.len();
     println!("report: {}", page.display());
     println!(
-        "conformance mpich on {}: {} passed, {} skipped, {} failed, {} known failures",
+        "conformance mpich on {}: {passed} passed ({:.1} % of {run_count} that ran), {} skipped, {} failed, \
+         {known_count} known failures",
         library.name(),
-        sum(|count| count.passed),
+        100.0 * passed as f64 / run_count.max(1) as f64,
         sum(|count| count.skipped),
         failures.len(),
-        sum(|count| count.known)
     );
     if !stale.is_empty() {
         bail!("conformance/mpich.toml lists what passes: {}", stale.join(", "));
@@ -422,7 +471,8 @@ fn judge(run: &Run, outcome: &Outcome) -> Verdict {
 
 fn table(chapters: &BTreeMap<&str, Count>, failures: &[String]) -> String {
     let mut page = format!(
-        "# MPICH's test/mpi on Ayatori {}\n\n| chapter | passed | skipped | known failures | failed |\n|---|---|---|---|---|\n",
+        "# MPICH's test/mpi on Ayatori {}\n\n\
+         | chapter | passed | skipped | known failures | failed |\n|---|---|---|---|---|\n",
         stage::VERSION
     );
     for (chapter, Count { passed, skipped, known, failed }) in chapters {
