@@ -7,7 +7,7 @@ use crate::fault::{Fault, fault};
 use crate::operation::{NO_PART, Operation, Parts, ROOT};
 use crate::request::{Persistent, What, check};
 use crate::runtime::machine::Machine;
-use crate::runtime::wait::{complete, wait_for_node, wait_remote};
+use crate::runtime::wait::{complete, wait_for_node};
 use crate::staging::{Staging, Way};
 use crate::state::{Guard, process};
 use ayatori_core::buffer::Buffer;
@@ -269,11 +269,10 @@ pub(crate) fn run_in(
     mut process: Guard,
     operation: Operation,
 ) -> Result<(), Fault> {
-    if process.engine.is_remote() && !operation.calls_user_function() {
-        let request = process.collect((id, comm), operation, true)?;
-        let completion = wait_remote(process, request)?;
-        return check(&completion, comm);
-    }
+    let operation = match process.command_collective((id, comm), operation, true)? {
+        Ok(started) => return check(&started.finish(process)?, comm),
+        Err(operation) => operation,
+    };
     let mut process = match run_in_node(process, id, &operation)? {
         Ok(()) => return Ok(()),
         Err(process) => process,
@@ -297,12 +296,7 @@ pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation, staging: Sta
     let mut process = process()?;
     let id = process.comms.get(comm, "comm")?.id();
     let handle = if info.is_none() && staging.is_empty() {
-        if process.engine.is_remote() && !operation.calls_user_function() {
-            process.collect((id, comm), operation, false)?
-        } else {
-            let posted = process.engine().begin_collective(id, &operation, None)?;
-            process.new_request(posted, comm)?
-        }
+        process.start_collective((id, comm), operation)?
     } else {
         if let Some(info) = info
             && info != MPI_INFO_NULL

@@ -22,6 +22,7 @@ pub(crate) struct Message {
 }
 
 /// The memory of a call's elements.
+#[derive(Clone)]
 pub(crate) enum Data {
     /// In one piece.
     Contiguous(Buffer),

@@ -6,9 +6,10 @@ use crate::fault::{Fault, fault};
 use crate::file::pool;
 use crate::handle::{Table, bad};
 use crate::operation::Operation;
+use crate::post::Post;
 use crate::runtime::engine::Engine;
 use crate::runtime::machine::Machine;
-use crate::runtime::offload::{Post, Response, UnderWay};
+use crate::runtime::offload::{Response, UnderWay};
 use crate::staging::Staging;
 use ayatori_core::bsend::BufferOwner;
 use ayatori_core::ids::{CommId, RequestId};
@@ -684,9 +685,9 @@ impl Requests {
                     *running = Some(Half::Over(completion));
                 } else if is_remote {
                     *running = Some(Half::Remote);
-                    engine.post(handle, *post, false);
+                    engine.post(handle, post.clone(), false);
                 } else {
-                    let posted = post.begin(engine.machine());
+                    let posted = post.clone().begin(engine.machine(), false);
                     *running = Some(posted.map_err(|error| Fault::from(error).on(comm))?.into());
                 }
                 Ok(())

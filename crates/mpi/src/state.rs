@@ -12,11 +12,12 @@ use crate::group::{DerivedGroup, SessionNumber};
 use crate::handle::Table;
 use crate::message::Message;
 use crate::operation::Operation;
+use crate::post::Post;
 use crate::request::{Looked, Requests, Tested, What};
 use crate::runtime::engine::Engine;
 use crate::runtime::launch::WorldName;
 use crate::runtime::machine::Machine;
-use crate::runtime::offload::Post;
+use crate::starting::Started;
 use crate::{lock, phase};
 use ayatori_core::ids::{CommId, ProcessId, RequestId};
 use ayatori_core::request::{Completion, Posted, Status};
@@ -190,22 +191,53 @@ impl Process {
         self.requests.take_remote(&mut self.engine, handle)
     }
 
-    pub(crate) fn post(
-        &mut self,
-        post: Post,
-        comm: MPI_Comm,
-        is_awaited: bool,
-    ) -> Result<MPI_Request, Fault> {
-        self.requests.post(&mut self.engine, post, comm, is_awaited)
+    #[inline]
+    pub(crate) fn start_awaited(&mut self, post: Post, comm: MPI_Comm) -> Result<Started, Fault> {
+        self.requests.start_awaited(&mut self.engine, post, comm)
     }
 
-    pub(crate) fn collect(
+    #[inline]
+    pub(crate) fn start_message(&mut self, post: Post, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+        self.requests.start_message(&mut self.engine, post, comm)
+    }
+
+    pub(crate) fn prepare_message(&mut self, post: Post, comm: MPI_Comm) -> Result<MPI_Request, Fault> {
+        self.requests.prepare_message(&mut self.engine, post, comm)
+    }
+
+    pub(crate) fn start_both(
+        &mut self,
+        halves: (Post, Post),
+        comm: MPI_Comm,
+    ) -> Result<(Started, Started), Fault> {
+        self.requests.start_both(&mut self.engine, halves, comm)
+    }
+
+    pub(crate) fn start_pair(
+        &mut self,
+        halves: (Post, Post),
+        kept: Option<Box<[u8]>>,
+        comm: MPI_Comm,
+    ) -> Result<MPI_Request, Fault> {
+        self.requests.start_pair(&mut self.engine, halves, kept, comm)
+    }
+
+    #[inline]
+    pub(crate) fn command_collective(
         &mut self,
         comm: (CommId, MPI_Comm),
         operation: Operation,
         is_blocking: bool,
+    ) -> Result<Result<Started, Operation>, Fault> {
+        self.requests.command_collective(&mut self.engine, comm, operation, is_blocking)
+    }
+
+    pub(crate) fn start_collective(
+        &mut self,
+        comm: (CommId, MPI_Comm),
+        operation: Operation,
     ) -> Result<MPI_Request, Fault> {
-        self.requests.collect(&mut self.engine, comm, operation, is_blocking)
+        self.requests.start_collective(&mut self.engine, comm, operation)
     }
 
     /// The core's request of an operation that was given to the engine's thread, if it is under way. Borrows.

@@ -7,11 +7,11 @@ use crate::arguments::*;
 use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::message::{self, Data, Message, give_status};
-use crate::request::{Half, SENT, What};
+use crate::post::Post;
+use crate::request::SENT;
 use crate::runtime::machine::Machine;
 use crate::runtime::net::on_device;
-use crate::runtime::offload::Post;
-use crate::runtime::wait::{complete, wait, wait_direct, wait_remote, wait_until};
+use crate::runtime::wait::{finish_both, wait, wait_direct, wait_until};
 use crate::state::{Guard, Process, process};
 use crate::why::Waits;
 use ayatori_core::Error;
@@ -20,87 +20,67 @@ use ayatori_core::ids::{Rank, RequestId, Source};
 use ayatori_core::request::{Completion, PROC_NULL, Posted, SendMode, Status};
 use std::ffi::{c_int, c_void};
 
+/// Elements of a call in memory. Their type is apart, so that this is two words, which are passed in registers: a
+/// reference to all arguments would have every call write them to its stack first, also those that go the short way.
+#[derive(Clone, Copy)]
+struct Elements<P> {
+    buf: P,
+    count: MPI_Count,
+}
+
+/// Where a message goes, or which one is received; two words, too.
+#[derive(Clone, Copy)]
+struct Envelope {
+    comm: MPI_Comm,
+    rank: c_int,
+    tag: c_int,
+}
+
 /// Arguments of a send.
 #[derive(Clone, Copy)]
 struct Send {
-    buf: *const c_void,
-    count: MPI_Count,
+    from: Elements<*const c_void>,
     datatype: MPI_Datatype,
-    dest: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
+    to: Envelope,
     mode: SendMode,
 }
 
 /// Arguments of a receive.
 #[derive(Clone, Copy)]
 struct Receive {
-    buf: *mut c_void,
-    count: MPI_Count,
+    into: Elements<*mut c_void>,
     datatype: MPI_Datatype,
-    source: c_int,
-    tag: c_int,
-    comm: MPI_Comm,
+    from: Envelope,
 }
 
 impl Send {
-    /// `is_awaited`: the caller does nothing else before its end.
+    /// What is to be sent, checked. `name` is what the standard calls the memory.
     #[inline(always)]
-    fn start(self, process: &mut Process, is_awaited: bool) -> Result<Posted, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
-        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        let engine = process.engine();
-        Ok(on_device!(&mut engine.device, |device| {
-            match is_awaited {
-                true => engine.core.send(device, comm, data, dest, tag, self.mode),
-                false => engine.core.isend(device, comm, data, dest, tag, self.mode),
-            }
-        })?)
+    fn post(self, process: &Process, name: &str) -> Result<Post, Fault> {
+        let comm = process.comms.get(self.to.comm, "comm")?;
+        let data = message::data(self.from.buf, self.from.count, self.datatype, name)?;
+        let (dest, tag) = (message::destination(self.to.rank)?, message::tag(self.to.tag)?);
+        check_rank(dest, comm.peer_count())?;
+        Ok(Post::Send { comm: comm.id(), data, dest, tag, mode: self.mode })
     }
 
-    /// Sends a short message of standard mode if it can leave now. `false`: [`start`](Self::start) knows why not.
+    /// Sends a short message of standard mode if it can leave now. `false`: [`post`](Self::post) and its start know
+    /// why not.
     #[inline(always)]
     fn leaves_at_once(self, process: &mut Process) -> bool {
-        let Some(comm) = process.comms.find(self.comm).map(Comm::id) else { return false };
-        let Some(buffer) = message::plain(self.buf, self.count, self.datatype) else { return false };
-        let (Ok(dest), Ok(_)) = (Rank::try_from(self.dest), Rank::try_from(self.tag)) else { return false };
+        let Some(comm) = process.comms.find(self.to.comm).map(Comm::id) else { return false };
+        let Some(buffer) = message::plain(self.from.buf, self.from.count, self.datatype) else {
+            return false;
+        };
+        let (Ok(dest), Ok(_)) = (Rank::try_from(self.to.rank), Rank::try_from(self.to.tag)) else {
+            return false;
+        };
         let Some(engine) = process.engine.own() else { return false };
         self.mode == SendMode::Standard
             && on_device!(&mut engine.device, |device| {
-                engine.core.send_at_once(device, comm, buffer, dest, self.tag)
+                engine.core.send_at_once(device, comm, buffer, dest, self.to.tag)
             })
     }
-
-    fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
-        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        Ok(process.engine().core.send_init(comm, data, dest, tag, self.mode)?)
-    }
-
-    /// Whether it is given to the engine's thread. A buffered send tells at once whether there was room.
-    #[inline(always)]
-    fn is_remote(self, process: &Process) -> bool {
-        process.engine.is_remote()
-            && self.mode != SendMode::Buffered
-            && !is_scattered(self.buf, self.count, self.datatype)
-    }
-
-    /// What the engine's thread is to do, checked.
-    fn plan(self, process: &Process) -> Result<Post, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?;
-        let buffer = message::contiguous(self.buf, self.count, self.datatype, "buf")?;
-        let (dest, tag) = (message::destination(self.dest)?, message::tag(self.tag)?);
-        check_rank(dest, comm.peer_count())?;
-        Ok(Post::Send { comm: comm.id(), buffer, dest, tag, mode: self.mode })
-    }
-}
-
-/// Whether data has gaps: the engine is borrowed for it, no command carries it. What is wrong with arguments is found later.
-#[cold]
-fn is_scattered(memory: *const c_void, count: MPI_Count, datatype: MPI_Datatype) -> bool {
-    matches!(message::data(memory, count, datatype, "buf"), Ok(Data::Scattered(_)))
 }
 
 fn check_rank(rank: Rank, size: u32) -> Result<(), Fault> {
@@ -112,32 +92,30 @@ fn check_rank(rank: Rank, size: u32) -> Result<(), Fault> {
 }
 
 impl Receive {
-    /// Whether it is given to the engine's thread.
+    /// What is to be received, checked.
     #[inline(always)]
-    fn is_remote(self, process: &Process) -> bool {
-        process.engine.is_remote() && !is_scattered(self.buf, self.count, self.datatype)
+    fn post(self, process: &Process, name: &str) -> Result<Post, Fault> {
+        let comm = process.comms.get(self.from.comm, "comm")?;
+        let data = message::data(self.into.buf, self.into.count, self.datatype, name)?;
+        let (source, tag) = (message::source(self.from.rank)?, message::tag_selector(self.from.tag)?);
+        if let Source::Rank(rank) = source {
+            check_rank(rank, comm.peer_count())?;
+        }
+        Ok(Post::Receive { comm: comm.id(), data, source, tag })
     }
 
-    #[inline(always)]
-    fn start(self, process: &mut Process) -> Result<Posted, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
-        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
-        let engine = process.engine();
-        Ok(on_device!(&mut engine.device, |device| engine.core.irecv(device, comm, data, source, tag))?)
-    }
-
-    /// As [`start`](Self::start), with a request in any case. `None`: ask [`irecv_any`], which takes longer.
+    /// Starts a receive of elements without gaps, with a request in any case. `None`: [`irecv_any`] can, which takes
+    /// longer.
     #[inline(always)]
     fn start_request(self, process: &mut Process) -> Result<Option<RequestId>, Fault> {
         let (Some(buffer), Some(comm), Some(engine)) = (
-            message::plain(self.buf, self.count, self.datatype),
-            process.comms.find(self.comm).map(Comm::id),
+            message::plain(self.into.buf, self.into.count, self.datatype),
+            process.comms.find(self.from.comm).map(Comm::id),
             process.engine.own(),
         ) else {
             return Ok(None);
         };
-        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        let (source, tag) = (message::source(self.from.rank)?, message::tag_selector(self.from.tag)?);
         let id = on_device!(&mut engine.device, |device| {
             engine.core.irecv_request(device, comm, buffer, source, tag)
         });
@@ -147,12 +125,11 @@ impl Receive {
     /// Receives with nobody else calling. How it ended is the core's `direct_completion`.
     #[inline(always)]
     fn wait_alone(self, process: &mut Process) -> Result<(), Fault> {
-        let Some(buffer) = message::plain(self.buf, self.count, self.datatype) else {
-            let (data, from, by) = self.pairs();
-            return wait_alone_on_any(process, data, from, by);
+        let Some(buffer) = message::plain(self.into.buf, self.into.count, self.datatype) else {
+            return wait_alone_on_any(process, self.into, self.datatype, self.from);
         };
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
+        let comm = process.comms.get(self.from.comm, "comm")?.id();
+        let (source, tag) = (message::source(self.from.rank)?, message::tag_selector(self.from.tag)?);
         let engine = process.engine();
         let begun = on_device!(&mut engine.device, |device| {
             engine.core.receive_direct(device, comm, buffer, source, tag)
@@ -163,57 +140,10 @@ impl Receive {
     /// Whether nothing is wrong with its arguments, and its memory has no gaps.
     #[inline(always)]
     fn is_plain(self, process: &Process) -> bool {
-        let is_rank = |comm: &Comm| Rank::try_from(self.source).is_ok_and(|source| source < comm.size());
-        message::plain(self.buf, self.count, self.datatype).is_some()
-            && process.comms.find(self.comm).is_some_and(is_rank)
-            && message::tag_selector(self.tag).is_ok()
-    }
-
-    fn init(self, process: &mut Process) -> Result<RequestId, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?.id();
-        let data = message::data(self.buf, self.count, self.datatype, "buf")?;
-        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
-        Ok(process.engine().core.recv_init(comm, data, source, tag)?)
-    }
-
-    /// What the engine's thread is to do, checked.
-    fn plan(self, process: &Process) -> Result<Post, Fault> {
-        let comm = process.comms.get(self.comm, "comm")?;
-        let buffer = message::contiguous(self.buf, self.count, self.datatype, "buf")?;
-        let (source, tag) = (message::source(self.source)?, message::tag_selector(self.tag)?);
-        if let Source::Rank(rank) = source {
-            check_rank(rank, comm.peer_count())?;
-        }
-        Ok(Post::Receive { comm: comm.id(), buffer, source, tag })
-    }
-}
-
-/// A call's arguments in pairs, which are passed in registers. A reference to them instead would have every call write them to
-/// its stack first, also those that go the short way: 8 stores at the entry of `MPI_Send`.
-type Pairs<P> = ((P, MPI_Count), (MPI_Datatype, c_int), (c_int, MPI_Comm));
-
-impl Send {
-    #[inline(always)]
-    fn pairs(self) -> Pairs<*const c_void> {
-        ((self.buf, self.count), (self.datatype, self.dest), (self.tag, self.comm))
-    }
-
-    #[inline(always)]
-    fn from_pairs(pairs: Pairs<*const c_void>, mode: SendMode) -> Self {
-        let ((buf, count), (datatype, dest), (tag, comm)) = pairs;
-        Self { buf, count, datatype, dest, tag, comm, mode }
-    }
-}
-
-impl Receive {
-    #[inline(always)]
-    fn pairs(self) -> Pairs<*mut c_void> {
-        ((self.buf, self.count), (self.datatype, self.source), (self.tag, self.comm))
-    }
-
-    #[inline(always)]
-    fn from_pairs(((buf, count), (datatype, source), (tag, comm)): Pairs<*mut c_void>) -> Self {
-        Self { buf, count, datatype, source, tag, comm }
+        let is_rank = |comm: &Comm| Rank::try_from(self.from.rank).is_ok_and(|source| source < comm.size());
+        message::plain(self.into.buf, self.into.count, self.datatype).is_some()
+            && process.comms.find(self.from.comm).is_some_and(is_rank)
+            && message::tag_selector(self.from.tag).is_ok()
     }
 }
 
@@ -222,119 +152,70 @@ impl Receive {
 #[inline(never)]
 fn wait_alone_on_any(
     process: &mut Process,
-    data: (*mut c_void, MPI_Count),
-    from: (MPI_Datatype, c_int),
-    by: (c_int, MPI_Comm),
+    into: Elements<*mut c_void>,
+    datatype: MPI_Datatype,
+    from: Envelope,
 ) -> Result<(), Fault> {
-    let args = Receive::from_pairs((data, from, by));
-    let comm = process.comms.get(args.comm, "comm")?.id();
-    let data = message::data(args.buf, args.count, args.datatype, "buf")?;
-    let (source, tag) = (message::source(args.source)?, message::tag_selector(args.tag)?);
+    let comm = process.comms.get(from.comm, "comm")?.id();
+    let data = message::data(into.buf, into.count, datatype, "buf")?;
+    let (source, tag) = (message::source(from.rank)?, message::tag_selector(from.tag)?);
     let Machine { core, device, .. } = process.engine();
     if core.receive_direct(device, comm, data, source, tag)? { Ok(()) } else { wait_direct(process) }
 }
 
-/// Gives a send to the engine's thread. `None`: it is short, and over for its caller.
-#[inline]
-fn give_away(
-    process: &mut Process,
-    post: Post,
-    comm: MPI_Comm,
-    is_awaited: bool,
-) -> Result<Option<MPI_Request>, Fault> {
-    if process.engine.send_copy(&post) {
-        return Ok(None);
-    }
-    process.post(post, comm, is_awaited).map(Some)
-}
-
-/// A send by way of the engine's thread.
-#[cold]
+/// A send that does not leave at once.
 #[inline(never)]
-fn send_afar(
+fn send_any(
     mut process: Guard,
-    data: (*const c_void, MPI_Count),
-    to: (MPI_Datatype, c_int),
-    by: (c_int, MPI_Comm),
+    from: Elements<*const c_void>,
+    datatype: MPI_Datatype,
+    to: Envelope,
     mode: SendMode,
 ) -> Result<(), Fault> {
-    let args = Send::from_pairs((data, to, by), mode);
-    let plan = args.plan(&process)?;
-    match give_away(&mut process, plan, args.comm, true)? {
-        None => Ok(()),
-        Some(request) => crate::request::check(&wait_remote(process, request)?, args.comm),
-    }
+    let post = Send { from, datatype, to, mode }.post(&process, "buf")?;
+    let started = process.start_awaited(post, to.comm)?;
+    crate::request::check(&started.finish(process)?, to.comm)
 }
 
-#[cold]
+/// The same, without waiting for its end.
 #[inline(never)]
-fn isend_afar(
+fn isend_any(
     mut process: Guard,
-    data: (*const c_void, MPI_Count),
-    to: (MPI_Datatype, c_int),
-    by: (c_int, MPI_Comm),
-    (mode, request): (SendMode, Out<MPI_Request>),
+    from: Elements<*const c_void>,
+    datatype: MPI_Datatype,
+    to: Envelope,
+    mode: SendMode,
+    request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
-    let args = Send::from_pairs((data, to, by), mode);
-    let plan = args.plan(&process)?;
-    let handle = give_away(&mut process, plan, args.comm, false)?.unwrap_or(SENT);
-    request.set("request", handle)
+    let post = Send { from, datatype, to, mode }.post(&process, "buf")?;
+    request.set("request", process.start_message(post, to.comm)?)
 }
 
-/// Receives where others may call, or the engine's thread does.
+/// Receives where others may call.
 #[cold]
 #[inline(never)]
 fn receive_shared(
     mut process: Guard,
-    data: (*mut c_void, MPI_Count),
-    from: (MPI_Datatype, c_int),
-    by: (c_int, MPI_Comm),
+    into: Elements<*mut c_void>,
+    datatype: MPI_Datatype,
+    from: Envelope,
 ) -> Result<Completion, Fault> {
-    let args = Receive::from_pairs((data, from, by));
-    if args.is_remote(&process) {
-        let plan = args.plan(&process)?;
-        let request = process.post(plan, args.comm, true)?;
-        return wait_remote(process, request);
-    }
-    let posted = args.start(&mut process)?;
-    wait(process, posted)
+    let post = Receive { into, datatype, from }.post(&process, "buf")?;
+    process.start_awaited(post, from.comm)?.finish(process)
 }
 
-/// Starts a receive into memory of any type, or by way of the engine's thread.
+/// Starts a receive into memory of any type, in any mode.
 #[cold]
 #[inline(never)]
 fn irecv_any(
     mut process: Guard,
-    data: (*mut c_void, MPI_Count),
-    from: (MPI_Datatype, c_int),
-    by: (c_int, MPI_Comm),
+    into: Elements<*mut c_void>,
+    datatype: MPI_Datatype,
+    from: Envelope,
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
-    let args = Receive::from_pairs((data, from, by));
-    let handle = if args.is_remote(&process) {
-        let plan = args.plan(&process)?;
-        process.post(plan, args.comm, false)?
-    } else {
-        let posted = args.start(&mut process)?;
-        process.new_request(posted, args.comm)?
-    };
-    request.set("request", handle)
-}
-
-/// Both halves of a send-receive by way of the engine's thread.
-#[cold]
-fn sendrecv_afar(mut process: Guard, send: Send, receive: Receive) -> Result<Completion, Fault> {
-    let (send_plan, receive_plan) = (send.plan(&process)?, receive.plan(&process)?);
-    // Also before the first starts: no other call comes in between, and nothing else can fail.
-    process.requests.table.check_room(2)?;
-    let receiving = process.post(receive_plan, receive.comm, true)?;
-    let sending = give_away(&mut process, send_plan, send.comm, true)?;
-    let received = wait_remote(process, receiving)?;
-    let sent = match sending {
-        Some(sending) => wait_remote(crate::state::process()?, sending)?,
-        None => Completion::EMPTY,
-    };
-    Ok(Completion { error: received.error.or(sent.error), ..received })
+    let post = Receive { into, datatype, from }.post(&process, "buf")?;
+    request.set("request", process.start_message(post, from.comm)?)
 }
 
 #[inline(always)]
@@ -343,12 +224,7 @@ fn send(args: Send) -> Result<(), Fault> {
     if args.leaves_at_once(&mut process) {
         return Ok(());
     }
-    if args.is_remote(&process) {
-        let (data, to, by) = args.pairs();
-        return send_afar(process, data, to, by, args.mode);
-    }
-    let posted = args.start(&mut process, true)?;
-    complete(process, posted, args.comm).map(drop)
+    send_any(process, args.from, args.datatype, args.to, args.mode)
 }
 
 #[inline(always)]
@@ -357,13 +233,7 @@ fn isend(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     if args.leaves_at_once(&mut process) {
         return request.set("request", SENT);
     }
-    if args.is_remote(&process) {
-        let (data, to, by) = args.pairs();
-        return isend_afar(process, data, to, by, (args.mode, request));
-    }
-    let posted = args.start(&mut process, false)?;
-    let handle = process.new_request(posted, args.comm)?;
-    request.set("request", handle)
+    isend_any(process, args.from, args.datatype, args.to, args.mode, request)
 }
 
 /// A send of standard mode whose data leaves with gaps of its own: see `extension.rs`.
@@ -385,14 +255,14 @@ pub(crate) fn isend_paced(
 
 fn send_init(args: Send, request: Out<MPI_Request>) -> Result<(), Fault> {
     let mut process = process()?;
-    let handle = if args.is_remote(&process) {
-        let plan = args.plan(&process)?;
-        process.requests.prepare_post(plan, args.comm)?
-    } else {
-        let id = args.init(&mut process)?;
-        process.core_request(id, args.comm)?
-    };
-    request.set("request", handle)
+    let post = args.post(&process, "buf")?;
+    request.set("request", process.prepare_message(post, args.to.comm)?)
+}
+
+fn recv_init(args: Receive, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let mut process = process()?;
+    let post = args.post(&process, "buf")?;
+    request.set("request", process.prepare_message(post, args.from.comm)?)
 }
 
 #[inline(always)]
@@ -400,15 +270,23 @@ fn receive(args: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
     let shared;
     let completion = if process.is_shared() {
-        let (data, from, by) = args.pairs();
-        shared = receive_shared(process, data, from, by)?;
+        shared = receive_shared(process, args.into, args.datatype, args.from)?;
         &shared
     } else {
         args.wait_alone(&mut process)?;
         process.engine().core.direct_completion()
     };
     give_status(status, completion);
-    crate::request::check(completion, args.comm)
+    crate::request::check(completion, args.from.comm)
+}
+
+#[inline(always)]
+fn irecv(args: Receive, request: Out<MPI_Request>) -> Result<(), Fault> {
+    let mut process = process()?;
+    let Some(id) = args.start_request(&mut process)? else {
+        return irecv_any(process, args.into, args.datatype, args.from, request);
+    };
+    request.set("request", process.core_request(id, args.from.comm)?)
 }
 
 /// Receives a matched message, or none from `MPI_PROC_NULL`.
@@ -448,58 +326,22 @@ fn probed(status: Status) -> Completion {
     Completion { status, error: None }
 }
 
-/// Both halves of a send-receive, receive first.
-fn start_both(process: &mut Process, send: Send, receive: Receive) -> Result<(Half, Half), Fault> {
-    // Checked before anything starts, so that an error leaves nothing half done.
-    message::data(send.buf, send.count, send.datatype, "sendbuf")?;
-    message::destination(send.dest)?;
-    message::tag(send.tag)?;
-    let receive = receive.start(process)?;
-    let sent = send.start(process, true);
-    match sent {
-        Ok(sent) => Ok((receive.into(), sent.into())),
-        Err(fault) => {
-            if let Posted::Pending(id) = receive {
-                let engine = process.engine();
-                engine.core.cancel(&mut engine.device, id)?;
-                engine.core.free(id)?;
-            }
-            Err(fault)
-        }
-    }
-}
-
-/// Waits for both halves; the receive's completion, with either's error.
-fn finish_both(process: Guard, (receive, send): (Half, Half)) -> Result<Completion, Fault> {
-    drop(process);
-    let end = |half| match half {
-        Half::Over(completion) => Ok(completion),
-        Half::Going(id) => {
-            wait_until(Waits::Both(receive, send), |process| Ok(process.engine().core.take_or_give_up(id)?))
-        }
-        Half::Remote => unreachable!("both were started by the core"),
-    };
-    let received = end(receive)?;
-    let sent = end(send)?;
-    Ok(Completion { error: received.error.or(sent.error), ..received })
-}
-
 fn sendrecv(send: Send, receive: Receive, status: Out<MPI_Status>) -> Result<(), Fault> {
     let mut process = process()?;
     if !process.is_shared() && receive.is_plain(&process) && send.leaves_at_once(&mut process) {
         receive.wait_alone(&mut process)?;
         let completion = process.engine().core.direct_completion();
         give_status(status, completion);
-        return crate::request::check(completion, receive.comm);
+        return crate::request::check(completion, receive.from.comm);
     }
-    let completion = if send.is_remote(&process) && receive.is_remote(&process) {
-        sendrecv_afar(process, send, receive)?
-    } else {
-        let halves = start_both(&mut process, send, receive)?;
-        finish_both(process, halves)?
+    // Both are checked before one starts, so that an error leaves nothing half done.
+    let (sent, received) = (send.post(&process, "sendbuf")?, receive.post(&process, "recvbuf")?);
+    let completion = {
+        let (receiving, sending) = process.start_both((sent, received), send.to.comm)?;
+        finish_both(process, receiving, sending)?
     };
     give_status(status, &completion);
-    crate::request::check(&completion, send.comm)
+    crate::request::check(&completion, send.to.comm)
 }
 
 fn isendrecv(
@@ -509,18 +351,17 @@ fn isendrecv(
     request: Out<MPI_Request>,
 ) -> Result<(), Fault> {
     let mut process = process()?;
-    process.requests.table.check_room(1)?;
-    let (received, sent) = start_both(&mut process, send, receive)?;
-    let handle = process.table_request(What::Both(received, sent, kept), send.comm)?;
-    request.set("request", handle)
+    let (sent, received) = (send.post(&process, "sendbuf")?, receive.post(&process, "recvbuf")?);
+    request.set("request", process.start_pair((sent, received), kept, send.to.comm)?)
 }
 
 /// A copy of what a send-receive in one buffer sends, and the arguments to send it.
 fn replace(receive: &Receive, dest: c_int, sendtag: c_int) -> Result<(Box<[u8]>, Send), Fault> {
-    let data = message::data(receive.buf, receive.count, receive.datatype, "buf")?;
+    let data = message::data(receive.into.buf, receive.into.count, receive.datatype, "buf")?;
     let copy: Box<[u8]> = data.packed().into();
-    let (buf, count, comm) = (copy.as_ptr().cast(), copy.len() as MPI_Count, receive.comm);
-    let send = Send { buf, count, datatype: MPI_BYTE, dest, tag: sendtag, comm, mode: SendMode::Standard };
+    let from = Elements { buf: copy.as_ptr().cast(), count: copy.len() as MPI_Count };
+    let to = Envelope { comm: receive.from.comm, rank: dest, tag: sendtag };
+    let send = Send { from, datatype: MPI_BYTE, to, mode: SendMode::Standard };
     Ok((copy, send))
 }
 
@@ -530,27 +371,27 @@ macro_rules! sends {
         api! {
             /// MPI-5.0 §3.2.1, §3.4
             fn $send(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
-                send(Send { buf, count: count.into(), datatype, dest, tag, comm, mode: SendMode::$mode })
+                send(Send { from: Elements { buf, count: count.into() }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode })
             }
             /// MPI-5.0 §3.2.1, §3.4
             fn $send_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
-                send(Send { buf, count, datatype, dest, tag, comm, mode: SendMode::$mode })
+                send(Send { from: Elements { buf, count }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode })
             }
             /// MPI-5.0 §3.7.2
             fn $isend(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                isend(Send { buf, count: count.into(), datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+                isend(Send { from: Elements { buf, count: count.into() }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
             }
             /// MPI-5.0 §3.7.2
             fn $isend_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                isend(Send { buf, count, datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+                isend(Send { from: Elements { buf, count }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
             }
             /// MPI-5.0 §3.9
             fn $init(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                send_init(Send { buf, count: count.into(), datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+                send_init(Send { from: Elements { buf, count: count.into() }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
             }
             /// MPI-5.0 §3.9
             fn $init_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                send_init(Send { buf, count, datatype, dest, tag, comm, mode: SendMode::$mode }, request)
+                send_init(Send { from: Elements { buf, count }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
             }
         }
     )*};
@@ -571,31 +412,15 @@ macro_rules! counted {
         api! {
             /// MPI-5.0 §3.2.4
             fn $recv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-                receive(Receive { buf, count: count.into(), datatype, source, tag, comm }, status)
+                receive(Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag } }, status)
             }
             /// MPI-5.0 §3.7.2
             fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                let mut process = process()?;
-                let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
-                let Some(id) = receive.start_request(&mut process)? else {
-                    let (data, from, by) = receive.pairs();
-                    return irecv_any(process, data, from, by, request);
-                };
-                let handle = process.core_request(id, comm)?;
-                request.set("request", handle)
+                irecv(Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag } }, request)
             }
             /// MPI-5.0 §3.9
             fn $init(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                let mut process = process()?;
-                let receive = Receive { buf, count: count.into(), datatype, source, tag, comm };
-                let handle = if receive.is_remote(&process) {
-                    let plan = receive.plan(&process)?;
-                    process.requests.prepare_post(plan, comm)?
-                } else {
-                    let id = receive.init(&mut process)?;
-                    process.core_request(id, comm)?
-                };
-                request.set("request", handle)
+                recv_init(Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag } }, request)
             }
             /// MPI-5.0 §3.8.3
             fn $mrecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, message: InOut<MPI_Message>, status: Out<MPI_Status>) {
@@ -618,23 +443,23 @@ macro_rules! counted {
             }
             /// MPI-5.0 §3.10
             fn $sendrecv(sendbuf: *const c_void, sendcount: $count, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: $count, recvtype: MPI_Datatype, source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-                let send = Send { buf: sendbuf, count: sendcount.into(), datatype: sendtype, dest, tag: sendtag, comm, mode: SendMode::Standard };
-                sendrecv(send, Receive { buf: recvbuf, count: recvcount.into(), datatype: recvtype, source, tag: recvtag, comm }, status)
+                let send = Send { from: Elements { buf: sendbuf, count: sendcount.into() }, datatype: sendtype, to: Envelope { comm, rank: dest, tag: sendtag }, mode: SendMode::Standard };
+                sendrecv(send, Receive { into: Elements { buf: recvbuf, count: recvcount.into() }, datatype: recvtype, from: Envelope { comm, rank: source, tag: recvtag } }, status)
             }
             /// MPI-5.0 §3.10
             fn $replace(buf: *mut c_void, count: $count, datatype: MPI_Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-                let receive = Receive { buf, count: count.into(), datatype, source, tag: recvtag, comm };
+                let receive = Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag: recvtag } };
                 let (_copy, send) = replace(&receive, dest, sendtag)?;
                 sendrecv(send, receive, status)
             }
             /// MPI-5.0 §3.7.2
             fn $isendrecv(sendbuf: *const c_void, sendcount: $count, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: $count, recvtype: MPI_Datatype, source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                let send = Send { buf: sendbuf, count: sendcount.into(), datatype: sendtype, dest, tag: sendtag, comm, mode: SendMode::Standard };
-                isendrecv(send, Receive { buf: recvbuf, count: recvcount.into(), datatype: recvtype, source, tag: recvtag, comm }, None, request)
+                let send = Send { from: Elements { buf: sendbuf, count: sendcount.into() }, datatype: sendtype, to: Envelope { comm, rank: dest, tag: sendtag }, mode: SendMode::Standard };
+                isendrecv(send, Receive { into: Elements { buf: recvbuf, count: recvcount.into() }, datatype: recvtype, from: Envelope { comm, rank: source, tag: recvtag } }, None, request)
             }
             /// MPI-5.0 §3.7.2
             fn $ireplace(buf: *mut c_void, count: $count, datatype: MPI_Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                let receive = Receive { buf, count: count.into(), datatype, source, tag: recvtag, comm };
+                let receive = Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag: recvtag } };
                 let (copy, send) = replace(&receive, dest, sendtag)?;
                 isendrecv(send, receive, Some(copy), request)
             }

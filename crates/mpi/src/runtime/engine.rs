@@ -4,6 +4,7 @@
 
 use crate::abi::MPI_Request;
 use crate::operation::Operation;
+use crate::post::Post;
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::CollectiveId;
 use ayatori_devices::shm::WaitPolicy;
@@ -11,7 +12,7 @@ use ayatori_devices::threads::Parker;
 use std::sync::Arc;
 
 use super::machine::Machine;
-use super::offload::{self, Post, Remote, Response, UnderWay};
+use super::offload::{self, Remote, Response, UnderWay};
 
 /// See the [module's docs](self).
 pub(crate) struct Engine {

@@ -8,6 +8,7 @@
 use crate::abi::{MPI_Comm, MPI_Request};
 use crate::fault::Fault;
 use crate::request::check;
+use crate::starting::Started;
 use crate::state::{self, Guard, Process};
 use crate::why::{self, Asleep, Waits};
 use ayatori_core::device::{Armed, Device};
@@ -195,6 +196,35 @@ pub(crate) fn wait_for_any<R>(
 pub(crate) fn wait_remote(process: Guard, request: MPI_Request) -> Result<Completion, Fault> {
     drop(process);
     wait_until(Waits::Remote(request), |process| process.take_remote(request))
+}
+
+impl Started {
+    /// Waits for the end. The operation's error is in the completion.
+    #[inline]
+    pub(crate) fn finish(self, process: Guard) -> Result<Completion, Fault> {
+        match self {
+            Self::Over(completion) => Ok(completion),
+            Self::Core(id) => wait(process, Posted::Pending(id)),
+            Self::Remote(request) => wait_remote(process, request),
+        }
+    }
+}
+
+/// Waits for a receive and a send; the receive's completion, with either's error.
+pub(crate) fn finish_both(process: Guard, receive: Started, send: Started) -> Result<Completion, Fault> {
+    drop(process);
+    let end = |started| match started {
+        Started::Over(completion) => Ok(completion),
+        Started::Core(id) => wait_until(Waits::Both(receive.into(), send.into()), |process| {
+            Ok(process.engine().core.take_or_give_up(id)?)
+        }),
+        Started::Remote(request) => {
+            wait_until(Waits::Remote(request), |process| process.take_remote(request))
+        }
+    };
+    let received = end(receive)?;
+    let sent = end(send)?;
+    Ok(Completion { error: received.error.or(sent.error), ..received })
 }
 
 /// The pauses of one waiting call.

@@ -2,53 +2,11 @@
 
 use crate::abi::MPI_Request;
 use crate::operation::Operation;
-use ayatori_core::Error;
-use ayatori_core::buffer::Buffer;
-use ayatori_core::ids::{CommId, Rank, Source, Tag, TagSelector};
+use crate::post::Post;
+use ayatori_core::ids::{CommId, Rank, Tag};
 use ayatori_core::process::CollectiveId;
-use ayatori_core::request::{Completion, PROC_NULL, Posted, SendMode, Status};
+use ayatori_core::request::Completion;
 use std::sync::Arc;
-
-use crate::runtime::machine::Machine;
-use crate::runtime::net::on_device;
-
-/// A message to be sent or received.
-#[derive(Clone, Copy)]
-pub(crate) enum Post {
-    Send { comm: CommId, buffer: Buffer, dest: Rank, tag: Tag, mode: SendMode },
-    Receive { comm: CommId, buffer: Buffer, source: Source, tag: TagSelector },
-}
-
-// SAFETY: a plan goes to the engine's thread within a command. Its buffer is used there from then on until the response, and
-// by calls only where they have borrowed the machine, under its lock: by one thread at a time, as buffers ask for.
-unsafe impl Send for Post {}
-
-impl Post {
-    /// How it ends where there is nobody to talk to.
-    pub(crate) fn without_peer(&self) -> Option<Completion> {
-        match self {
-            Self::Send { dest: PROC_NULL, .. } => Some(Completion::EMPTY),
-            Self::Receive { source: Source::Rank(PROC_NULL), .. } => {
-                Some(Completion { status: Status::PROC_NULL, error: None })
-            }
-            _ => None,
-        }
-    }
-
-    /// Starts it.
-    #[inline]
-    pub(crate) fn begin(self, machine: &mut Machine) -> Result<Posted, Error> {
-        let Machine { core, device, .. } = machine;
-        match self {
-            Self::Send { comm, buffer, dest, tag, mode } => {
-                on_device!(device, |device| core.isend(device, comm, buffer, dest, tag, mode))
-            }
-            Self::Receive { comm, buffer, source, tag } => {
-                on_device!(device, |device| core.irecv(device, comm, buffer, source, tag))
-            }
-        }
-    }
-}
 
 /// Commands, and responses, under way at most.
 pub(super) const QUEUE_CAPACITY: u32 = 256;
@@ -83,7 +41,7 @@ impl Command {
     pub(super) fn is_short(&self) -> bool {
         match self {
             Self::Copy { .. } => true,
-            Self::Post(_, Post::Send { buffer, .. }) => buffer.len() <= SHORT_BYTES_MAX,
+            Self::Post(_, Post::Send { data, .. }) => data.len() <= SHORT_BYTES_MAX,
             Self::Post(_, Post::Receive { .. }) => true,
             Self::Collective { is_blocking, .. } => *is_blocking,
         }

@@ -106,7 +106,7 @@ impl Executor {
             worked = true;
             match command {
                 Command::Post(request, post) => {
-                    let posted = post.begin(machine);
+                    let posted = post.begin(machine, false);
                     self.begun(request, posted);
                 }
                 Command::Copy { comm, dest, tag, length, mut bytes } => {

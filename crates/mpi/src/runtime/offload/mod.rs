@@ -27,11 +27,11 @@
 //! ([`super::helper::Resting`]). Nobody holds the process while he waits. The thread waits awake only where it has a CPU for
 //! itself and no call waits.
 //!
-//! Whoever lets go of the hall while the thread sleeps does `leave_to_thread`, now or, where calls wait, when the last of them ends:
+//! Whoever lets go of the machine while the thread sleeps does `leave_to_thread`, now or, where calls wait, when the last of them ends:
 //! so no command and no arrival is left to nobody.
 //!
-//! While the mode is in force `Process::engine` is empty but for a loan, the gate is in its concurrent mode, and
-//! `Process::front` is what calls have instead. Locks: the gate, then the hall's.
+//! While the mode is in force `Engine::own` is empty but while a call borrows, the gate is in its concurrent mode, and calls
+//! have a [`Remote`] instead. Locks: the gate, then the machine's (`back.rs`).
 
 mod back;
 mod command;
@@ -42,7 +42,7 @@ mod ring;
 mod thread;
 
 pub(super) use back::end_wait;
-pub(crate) use command::{Post, Response};
+pub(crate) use command::Response;
 pub(super) use remote::Remote;
 pub(crate) use thread::UnderWay;
 pub(super) use thread::{enter, leave};

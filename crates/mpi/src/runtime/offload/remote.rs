@@ -1,11 +1,13 @@
 //! The calls' side of the queues: commands, responses, and borrowing the machine.
 
 use super::back::{self, Back, Locked, leave_to_thread, rouse, step_in};
-use super::command::{COPIES_KEPT_MAX, COPY_BYTES_MAX, Command, Post, QUEUE_CAPACITY, Response};
+use super::command::{COPIES_KEPT_MAX, COPY_BYTES_MAX, Command, QUEUE_CAPACITY, Response};
 use super::flags::FLAGS;
 use super::ring::{Consumer, Producer};
 use crate::abi::MPI_Request;
+use crate::message::Data;
 use crate::operation::Operation;
+use crate::post::Post;
 use crate::runtime::machine::Machine;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::ids::{CommId, RequestId};
@@ -105,10 +107,11 @@ impl Remote {
     /// Gives a short message of standard mode away as a copy. `false`: it is not one, or its sender has to wait.
     #[inline]
     pub(in crate::runtime) fn send_copy(&mut self, own: &mut Option<Machine>, post: &Post) -> bool {
-        let Post::Send { comm, buffer, dest, tag, mode: SendMode::Standard } = *post else { return false };
+        let Post::Send { comm, ref data, dest, tag, mode: SendMode::Standard } = *post else { return false };
         if dest == PROC_NULL {
             return true;
         }
+        let Data::Contiguous(buffer) = data else { return false };
         if buffer.len() > COPY_BYTES_MAX
             || FLAGS.has_failed.load(Ordering::Relaxed)
             || FLAGS.copies_kept.load(Ordering::Relaxed) >= COPIES_KEPT_MAX
@@ -118,7 +121,7 @@ impl Remote {
         let mut bytes = [0; COPY_BYTES_MAX];
         // SAFETY: the array is alive and nobody else's while it is written, on this thread, and as long.
         let copy = unsafe { Buffer::from_raw_parts(bytes.as_mut_ptr(), buffer.len()) };
-        copy.copy_from(0, &buffer, 0, buffer.len());
+        copy.copy_from(0, buffer, 0, buffer.len());
         let length = buffer.len() as u8;
         self.command(own, Command::Copy { comm, dest, tag, length, bytes }, false);
         true

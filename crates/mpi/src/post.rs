@@ -1,0 +1,62 @@
+//! A message to be sent or received, with arguments that have been checked: what every progress mode starts it from.
+
+use crate::message::Data;
+use crate::runtime::machine::Machine;
+use crate::runtime::net::on_device;
+use ayatori_core::Error;
+use ayatori_core::ids::{CommId, Rank, RequestId, Source, Tag, TagSelector};
+use ayatori_core::request::{Completion, PROC_NULL, Posted, SendMode, Status};
+
+/// See the [module's docs](self).
+#[derive(Clone)]
+pub(crate) enum Post {
+    Send { comm: CommId, data: Data, dest: Rank, tag: Tag, mode: SendMode },
+    Receive { comm: CommId, data: Data, source: Source, tag: TagSelector },
+}
+
+// SAFETY: it goes to the engine's thread within a command. Its memory is used there from then on until the response, and
+// by calls only where they have borrowed the machine, under its lock: by one thread at a time, as buffers ask for. The
+// layout of memory with gaps is immutable and counted atomically.
+unsafe impl Send for Post {}
+
+impl Post {
+    /// Whether the engine's thread can start it. A buffered send tells its caller at once whether the buffer has
+    /// space.
+    pub(crate) fn can_be_commanded(&self) -> bool {
+        !matches!(self, Self::Send { mode: SendMode::Buffered, .. })
+    }
+
+    /// How it ends where there is nobody to talk to.
+    pub(crate) fn without_peer(&self) -> Option<Completion> {
+        match self {
+            Self::Send { dest: PROC_NULL, .. } => Some(Completion::EMPTY),
+            Self::Receive { source: Source::Rank(PROC_NULL), .. } => {
+                Some(Completion { status: Status::PROC_NULL, error: None })
+            }
+            _ => None,
+        }
+    }
+
+    /// Starts it. `is_awaited`: its caller does nothing else before its end.
+    #[inline]
+    pub(crate) fn begin(self, machine: &mut Machine, is_awaited: bool) -> Result<Posted, Error> {
+        let Machine { core, device, .. } = machine;
+        match self {
+            Self::Send { comm, data, dest, tag, mode } => on_device!(device, |device| match is_awaited {
+                true => core.send(device, comm, data, dest, tag, mode),
+                false => core.isend(device, comm, data, dest, tag, mode),
+            }),
+            Self::Receive { comm, data, source, tag } => {
+                on_device!(device, |device| core.irecv(device, comm, data, source, tag))
+            }
+        }
+    }
+
+    /// Makes a persistent request of it.
+    pub(crate) fn init(self, machine: &mut Machine) -> Result<RequestId, Error> {
+        match self {
+            Self::Send { comm, data, dest, tag, mode } => machine.core.send_init(comm, data, dest, tag, mode),
+            Self::Receive { comm, data, source, tag } => machine.core.recv_init(comm, data, source, tag),
+        }
+    }
+}
