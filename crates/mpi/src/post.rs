@@ -1,4 +1,5 @@
-//! A message to be sent or received, with arguments that have been checked: what every progress mode starts it from.
+//! A message to be sent or received, with arguments that have been checked: what every progress mode starts
+//! it from.
 
 use crate::message::Data;
 use crate::runtime::machine::Machine;
@@ -14,14 +15,14 @@ pub(crate) enum Post {
     Receive { comm: CommId, data: Data, source: Source, tag: TagSelector },
 }
 
-// SAFETY: it goes to the engine's thread within a command. Its memory is used there from then on until the response, and
-// by calls only where they have borrowed the machine, under its lock: by one thread at a time, as buffers ask for. The
-// layout of memory with gaps is immutable and counted atomically.
+// SAFETY: it goes to the engine's thread within a command. Its memory is used there from then on until the
+// response, and by calls only where they have borrowed the machine, under its lock: by one thread at a time,
+// as buffers ask for. The layout of memory with gaps is immutable and counted atomically.
 unsafe impl Send for Post {}
 
 impl Post {
-    /// Whether the engine's thread can start it. A buffered send tells its caller at once whether the buffer has
-    /// space.
+    /// Whether the engine's thread can start it. A buffered send tells its caller at once whether the buffer
+    /// has space.
     pub(crate) fn can_be_commanded(&self) -> bool {
         !matches!(self, Self::Send { mode: SendMode::Buffered, .. })
     }

@@ -1,5 +1,5 @@
-//! Starting messages and collective operations, alike in every progress mode: by the core where calls have the machine, as
-//! a command where the engine's thread has it. Callers do not see which.
+//! Starting messages and collective operations, alike in every progress mode: by the core where calls have
+//! the machine, as a command where the engine's thread has it. Callers do not see which.
 
 use crate::abi::{MPI_Comm, MPI_Request};
 use crate::fault::Fault;
@@ -101,8 +101,8 @@ impl Requests {
         self.core_request(engine, id, comm)
     }
 
-    /// Starts both halves of a send-receive that its call waits for: first the receive, which is given up if the send
-    /// cannot start. Gives the receive and the send.
+    /// Starts both halves of a send-receive that its call waits for: first the receive, which is given up if
+    /// the send cannot start. Gives the receive and the send.
     pub(crate) fn start_both(
         &mut self,
         engine: &mut Engine,
@@ -125,8 +125,8 @@ impl Requests {
         }
     }
 
-    /// Starts both halves of a send-receive behind one request, at the core in every mode. `kept` is memory that the
-    /// send reads.
+    /// Starts both halves of a send-receive behind one request, at the core in every mode. `kept` is memory
+    /// that the send reads.
     pub(crate) fn start_pair(
         &mut self,
         engine: &mut Engine,
@@ -142,8 +142,8 @@ impl Requests {
 
 /// Collective operations.
 impl Requests {
-    /// Gives one to the engine's thread, where that has the machine and runs no function of the user's. `Err` gives the
-    /// operation back: its call runs it.
+    /// Gives one to the engine's thread, where that has the machine and runs no function of the user's. `Err`
+    /// gives the operation back: its call runs it.
     #[inline]
     pub(crate) fn command_collective(
         &mut self,

@@ -20,8 +20,9 @@ use ayatori_core::ids::{Rank, RequestId, Source};
 use ayatori_core::request::{Completion, PROC_NULL, Posted, SendMode, Status};
 use std::ffi::{c_int, c_void};
 
-/// Elements of a call in memory. Their type is apart, so that this is two words, which are passed in registers: a
-/// reference to all arguments would have every call write them to its stack first, also those that go the short way.
+/// Elements of a call in memory. Their type is apart, so that this is two words, which are passed in
+/// registers: a reference to all arguments would have every call write them to its stack first, also those
+/// that go the short way.
 #[derive(Clone, Copy)]
 struct Elements<P> {
     buf: P,
@@ -34,6 +35,16 @@ struct Envelope {
     comm: MPI_Comm,
     rank: c_int,
     tag: c_int,
+}
+
+#[inline(always)]
+fn elements<P>(buf: P, count: impl Into<MPI_Count>) -> Elements<P> {
+    Elements { buf, count: count.into() }
+}
+
+#[inline(always)]
+fn envelope(comm: MPI_Comm, rank: c_int, tag: c_int) -> Envelope {
+    Envelope { comm, rank, tag }
 }
 
 /// Arguments of a send.
@@ -54,6 +65,11 @@ struct Receive {
 }
 
 impl Send {
+    #[inline(always)]
+    fn of(mode: SendMode, from: Elements<*const c_void>, datatype: MPI_Datatype, to: Envelope) -> Self {
+        Self { from, datatype, to, mode }
+    }
+
     /// What is to be sent, checked. `name` is what the standard calls the memory.
     #[inline(always)]
     fn post(self, process: &Process, name: &str) -> Result<Post, Fault> {
@@ -64,8 +80,8 @@ impl Send {
         Ok(Post::Send { comm: comm.id(), data, dest, tag, mode: self.mode })
     }
 
-    /// Sends a short message of standard mode if it can leave now. `false`: [`post`](Self::post) and its start know
-    /// why not.
+    /// Sends a short message of standard mode if it can leave now. `false`: [`post`](Self::post) and its
+    /// start know why not.
     #[inline(always)]
     fn leaves_at_once(self, process: &mut Process) -> bool {
         let Some(comm) = process.comms.find(self.to.comm).map(Comm::id) else { return false };
@@ -92,6 +108,11 @@ fn check_rank(rank: Rank, size: u32) -> Result<(), Fault> {
 }
 
 impl Receive {
+    #[inline(always)]
+    fn of(into: Elements<*mut c_void>, datatype: MPI_Datatype, from: Envelope) -> Self {
+        Self { into, datatype, from }
+    }
+
     /// What is to be received, checked.
     #[inline(always)]
     fn post(self, process: &Process, name: &str) -> Result<Post, Fault> {
@@ -104,8 +125,8 @@ impl Receive {
         Ok(Post::Receive { comm: comm.id(), data, source, tag })
     }
 
-    /// Starts a receive of elements without gaps, with a request in any case. `None`: [`irecv_any`] can, which takes
-    /// longer.
+    /// Starts a receive of elements without gaps, with a request in any case. `None`: [`irecv_any`] can,
+    /// which takes longer.
     #[inline(always)]
     fn start_request(self, process: &mut Process) -> Result<Option<RequestId>, Fault> {
         let (Some(buffer), Some(comm), Some(engine)) = (
@@ -359,8 +380,8 @@ fn isendrecv(
 fn replace(receive: &Receive, dest: c_int, sendtag: c_int) -> Result<(Box<[u8]>, Send), Fault> {
     let data = message::data(receive.into.buf, receive.into.count, receive.datatype, "buf")?;
     let copy: Box<[u8]> = data.packed().into();
-    let from = Elements { buf: copy.as_ptr().cast(), count: copy.len() as MPI_Count };
-    let to = Envelope { comm: receive.from.comm, rank: dest, tag: sendtag };
+    let from = elements(copy.as_ptr().cast(), copy.len() as MPI_Count);
+    let to = envelope(receive.from.comm, dest, sendtag);
     let send = Send { from, datatype: MPI_BYTE, to, mode: SendMode::Standard };
     Ok((copy, send))
 }
@@ -371,27 +392,31 @@ macro_rules! sends {
         api! {
             /// MPI-5.0 §3.2.1, §3.4
             fn $send(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
-                send(Send { from: Elements { buf, count: count.into() }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode })
+                send(Send::of(SendMode::$mode, elements(buf, count), datatype, envelope(comm, dest, tag)))
             }
             /// MPI-5.0 §3.2.1, §3.4
             fn $send_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm) on comm {
-                send(Send { from: Elements { buf, count }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode })
+                send(Send::of(SendMode::$mode, elements(buf, count), datatype, envelope(comm, dest, tag)))
             }
             /// MPI-5.0 §3.7.2
             fn $isend(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                isend(Send { from: Elements { buf, count: count.into() }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
+                let to = envelope(comm, dest, tag);
+                isend(Send::of(SendMode::$mode, elements(buf, count), datatype, to), request)
             }
             /// MPI-5.0 §3.7.2
             fn $isend_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                isend(Send { from: Elements { buf, count }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
+                let to = envelope(comm, dest, tag);
+                isend(Send::of(SendMode::$mode, elements(buf, count), datatype, to), request)
             }
             /// MPI-5.0 §3.9
             fn $init(buf: *const c_void, count: c_int, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                send_init(Send { from: Elements { buf, count: count.into() }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
+                let to = envelope(comm, dest, tag);
+                send_init(Send::of(SendMode::$mode, elements(buf, count), datatype, to), request)
             }
             /// MPI-5.0 §3.9
             fn $init_c(buf: *const c_void, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                send_init(Send { from: Elements { buf, count }, datatype, to: Envelope { comm, rank: dest, tag }, mode: SendMode::$mode }, request)
+                let to = envelope(comm, dest, tag);
+                send_init(Send::of(SendMode::$mode, elements(buf, count), datatype, to), request)
             }
         }
     )*};
@@ -412,15 +437,15 @@ macro_rules! counted {
         api! {
             /// MPI-5.0 §3.2.4
             fn $recv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-                receive(Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag } }, status)
+                receive(Receive::of(elements(buf, count), datatype, envelope(comm, source, tag)), status)
             }
             /// MPI-5.0 §3.7.2
             fn $irecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                irecv(Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag } }, request)
+                irecv(Receive::of(elements(buf, count), datatype, envelope(comm, source, tag)), request)
             }
             /// MPI-5.0 §3.9
             fn $init(buf: *mut c_void, count: $count, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                recv_init(Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag } }, request)
+                recv_init(Receive::of(elements(buf, count), datatype, envelope(comm, source, tag)), request)
             }
             /// MPI-5.0 §3.8.3
             fn $mrecv(buf: *mut c_void, count: $count, datatype: MPI_Datatype, message: InOut<MPI_Message>, status: Out<MPI_Status>) {
@@ -443,23 +468,29 @@ macro_rules! counted {
             }
             /// MPI-5.0 §3.10
             fn $sendrecv(sendbuf: *const c_void, sendcount: $count, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: $count, recvtype: MPI_Datatype, source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-                let send = Send { from: Elements { buf: sendbuf, count: sendcount.into() }, datatype: sendtype, to: Envelope { comm, rank: dest, tag: sendtag }, mode: SendMode::Standard };
-                sendrecv(send, Receive { into: Elements { buf: recvbuf, count: recvcount.into() }, datatype: recvtype, from: Envelope { comm, rank: source, tag: recvtag } }, status)
+                let to = envelope(comm, dest, sendtag);
+                let send = Send::of(SendMode::Standard, elements(sendbuf, sendcount), sendtype, to);
+                let from = envelope(comm, source, recvtag);
+                let receive = Receive::of(elements(recvbuf, recvcount), recvtype, from);
+                sendrecv(send, receive, status)
             }
             /// MPI-5.0 §3.10
             fn $replace(buf: *mut c_void, count: $count, datatype: MPI_Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: MPI_Comm, status: Out<MPI_Status>) on comm {
-                let receive = Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag: recvtag } };
+                let receive = Receive::of(elements(buf, count), datatype, envelope(comm, source, recvtag));
                 let (_copy, send) = replace(&receive, dest, sendtag)?;
                 sendrecv(send, receive, status)
             }
             /// MPI-5.0 §3.7.2
             fn $isendrecv(sendbuf: *const c_void, sendcount: $count, sendtype: MPI_Datatype, dest: c_int, sendtag: c_int, recvbuf: *mut c_void, recvcount: $count, recvtype: MPI_Datatype, source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                let send = Send { from: Elements { buf: sendbuf, count: sendcount.into() }, datatype: sendtype, to: Envelope { comm, rank: dest, tag: sendtag }, mode: SendMode::Standard };
-                isendrecv(send, Receive { into: Elements { buf: recvbuf, count: recvcount.into() }, datatype: recvtype, from: Envelope { comm, rank: source, tag: recvtag } }, None, request)
+                let to = envelope(comm, dest, sendtag);
+                let send = Send::of(SendMode::Standard, elements(sendbuf, sendcount), sendtype, to);
+                let from = envelope(comm, source, recvtag);
+                let receive = Receive::of(elements(recvbuf, recvcount), recvtype, from);
+                isendrecv(send, receive, None, request)
             }
             /// MPI-5.0 §3.7.2
             fn $ireplace(buf: *mut c_void, count: $count, datatype: MPI_Datatype, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-                let receive = Receive { into: Elements { buf, count: count.into() }, datatype, from: Envelope { comm, rank: source, tag: recvtag } };
+                let receive = Receive::of(elements(buf, count), datatype, envelope(comm, source, recvtag));
                 let (copy, send) = replace(&receive, dest, sendtag)?;
                 isendrecv(send, receive, Some(copy), request)
             }

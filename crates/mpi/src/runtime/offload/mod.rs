@@ -27,11 +27,11 @@
 //! ([`super::helper::Resting`]). Nobody holds the process while he waits. The thread waits awake only where it has a CPU for
 //! itself and no call waits.
 //!
-//! Whoever lets go of the machine while the thread sleeps does `leave_to_thread`, now or, where calls wait, when the last of them ends:
-//! so no command and no arrival is left to nobody.
+//! Whoever lets go of the machine while the thread sleeps does `leave_to_thread`, now or, where calls wait,
+//! when the last of them ends: so no command and no arrival is left to nobody.
 //!
-//! While the mode is in force `Engine::own` is empty but while a call borrows, the gate is in its concurrent mode, and calls
-//! have a [`Remote`] instead. Locks: the gate, then the machine's (`back.rs`).
+//! While the mode is in force `Engine::own` is empty but while a call borrows, the gate is in its concurrent
+//! mode, and calls have a [`Remote`] instead. Locks: the gate, then the machine's (`back.rs`).
 
 mod back;
 mod command;
