@@ -4,6 +4,7 @@
 mod browser;
 mod design;
 mod page;
+mod schema;
 mod tasks;
 mod written;
 mod wrong;

@@ -1,6 +1,8 @@
-//! What else there is to do with a plan: `ayatori plan check|show|design|prime`.
+//! What else there is to do with a plan: `ayatori plan check|show|design|prime|schema`.
 
-use super::{check, design, prime, show};
+use ayatori_fabric::plan::SCHEMA;
+
+use super::{check, design, prime, report, show};
 use crate::exit::Exit;
 
 /// A task of `ayatori plan`.
@@ -14,6 +16,8 @@ pub(crate) enum Task {
     Design(design::Args),
     /// Teach the switches where this host is: one broadcast frame on every VLAN
     Prime(prime::Args),
+    /// Print the JSON schema of what --json prints and of plan.json
+    Schema,
 }
 
 impl Task {
@@ -24,6 +28,10 @@ impl Task {
             Task::Show(args) => show::run(args),
             Task::Design(args) => design::run(args),
             Task::Prime(args) => prime::run(args),
+            Task::Schema => {
+                report::print(SCHEMA)?;
+                Ok(Exit::Success)
+            }
         }
     }
 }
