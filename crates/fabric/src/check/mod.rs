@@ -6,6 +6,7 @@
 
 mod aruba_os_s;
 mod bridge_json;
+mod cables;
 mod comware;
 mod difference;
 mod edgeswitch;
@@ -21,6 +22,7 @@ mod plan_json;
 mod routeros;
 #[cfg(test)]
 mod running_tests;
+mod shown;
 mod sonic;
 #[cfg(test)]
 mod tests;
@@ -33,9 +35,11 @@ use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId, VlanSet};
 
 use file::load;
 
+pub use cables::{FarEnd, compare_cables, far_end};
 pub use difference::Difference;
 pub use file::ReadError;
 pub use observed::{InterfaceName, Observed, ObservedInterface, TableEntry};
+pub use shown::{Neighbour, Shown, ShownPort};
 
 /// The state of one switch out of the folder it was collected into, `None` if nothing of it is there.
 ///
@@ -83,6 +87,20 @@ pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, Read
         observed.get_or_insert_default().table = Some(table);
     }
     Ok(observed)
+}
+
+/// What the neighbours of one switch are, out of the folder its state was collected into: `left.lldp.json`
+/// (`lldpcli -f json show neighbors`) or `left.lldp.txt` (`show lldp neighbors`); `None` if neither is there.
+///
+/// # Errors
+/// A file that cannot be read or understood.
+pub fn read_neighbours(folder: &Path, switch: &SwitchPlan) -> Result<Option<Shown>, ReadError> {
+    for kind in ["lldp.json", "lldp.txt"] {
+        if let Some((file, text)) = load(folder.join(format!("{}.{kind}", switch.name)))? {
+            return Shown::parse(&text).map(Some).map_err(|problem| ReadError { file, problem });
+        }
+    }
+    Ok(None)
 }
 
 /// What the names of files end with that a switch prints as commands.
