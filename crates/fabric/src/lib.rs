@@ -3,8 +3,8 @@
 //! **Owns** the machine file and its checks ([`description`]), the graph of switches, hosts and links ([`graph`]), generators
 //! of topologies ([`topology`]), routing functions ([`routing`]), deadlock detection ([`deadlock`]), the VLAN planner
 //! ([`vlan`]), the plan as data ([`plan`]), the configuration languages of switches ([`dialect`]) and hosts ([`host`]), the
-//! designs from a price list ([`design`]), the
-//! comparison of collected switch state with a plan ([`check`]), loads ([`analysis`]) and the plan as a page ([`page`]).
+//! designs from a price list ([`design`]), the comparison of collected switch state with a plan ([`check`]),
+//! when a plan is left for its repair ([`watch`]), loads ([`analysis`]) and the plan as a page ([`page`]).
 //!
 //! **Does not own** running anything: it connects to no switch, and the simulation of a machine is `ayatori-sim`'s. It reads
 //! the files that it is given, and sends one kind of frame, the one that teaches switches ([`host::prime`]).
@@ -55,3 +55,4 @@ pub mod plan;
 pub mod routing;
 pub mod topology;
 pub mod vlan;
+pub mod watch;

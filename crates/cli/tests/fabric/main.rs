@@ -6,6 +6,7 @@ mod design;
 mod page;
 mod schema;
 mod tasks;
+mod watch;
 mod written;
 mod wrong;
 

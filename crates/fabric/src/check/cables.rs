@@ -175,16 +175,19 @@ mod tests {
 
     #[test]
     fn cables_as_planned_are_no_difference() {
-        let links = "1/g7   RIGHT.example.com    1/g7               120\n1/g8   right                1/g8               99\n";
+        let links = "1/g7   RIGHT.example.com    1/g7               120\n\
+            1/g8   right                1/g8               99\n";
         assert_eq!(told(links), Vec::<String>::new());
         // Hosts by a NIC's name or address, or by a number that says nothing.
-        let hosts = "1/g1   node0                eth0               120\n1/g2   node1                02:00:00:00:00:01  120\n";
+        let hosts = "1/g1   node0                eth0               120\n\
+            1/g2   node1                02:00:00:00:00:01  120\n";
         assert_eq!(told(&format!("{links}{hosts}")), Vec::<String>::new());
     }
 
     #[test]
     fn crossed_missing_and_stray_cables_are_named() {
-        let table = "1/g7   right                1/g8               120\n1/g1   node1                eth0               120\n\
+        let table = "1/g7   right                1/g8               120\n\
+            1/g1   node1                eth0               120\n\
             1/g3   printer              1                  120\n";
         assert_eq!(
             told(table),

@@ -1,7 +1,8 @@
 //! Does the network stand as planned? Collected switch state against a plan.
 //!
-//! [`read`] turns what was collected from a switch into an [`Observed`], whatever its make; [`compare`] says what
-//! differs from the plan, each [`Difference`] naming switch and port. Deliberately absent: collecting (that is `ssh`,
+//! [`read`] turns what was collected from a switch into an [`Observed`], whatever its make; [`compare`] says
+//! what differs from the plan, each [`Difference`] naming switch and port. Deliberately absent: collecting
+//! (that is `ssh`,
 //! `scp` or the lab) and repairing (that is applying the emitted configuration again).
 
 mod aruba_os_s;
@@ -43,9 +44,11 @@ pub use shown::{Neighbour, Shown, ShownPort};
 
 /// The state of one switch out of the folder it was collected into, `None` if nothing of it is there.
 ///
-/// A file's name is the switch's name and what it holds: `left.vlan.json` (`bridge -j vlan show`), and beside it
-/// `left.link.json` (`ip -j -d link show`) and `left.fdb.json` (`bridge -j fdb show`); a folder `left` (systemd-networkd's
-/// files); `left.config_db.json` (SONiC), `left.json` (the `json` dialect), `left.network` (OpenWrt),
+/// A file's name is the switch's name and what it holds: `left.vlan.json` (`bridge -j vlan show`), and beside
+/// it
+/// `left.link.json` (`ip -j -d link show`) and `left.fdb.json` (`bridge -j fdb show`); a folder `left`
+/// (systemd-networkd's files); `left.config_db.json` (SONiC), `left.json` (the `json` dialect),
+/// `left.network` (OpenWrt),
 /// `left.rsc` (RouterOS), `left.set` (Junos), `left.nvue` (Cumulus), and for all others `left.cfg`,
 /// `left.conf` or `left.txt` (the running configuration, read by the switch's dialect).
 ///
@@ -127,7 +130,8 @@ fn running_config(text: &str, switch: &SwitchPlan) -> Result<Observed, String> {
     }
 }
 
-/// What differs between the plan and what was observed, by switch name. A switch without state is a difference.
+/// What differs between the plan and what was observed, by switch name. A switch without state is a
+/// difference.
 pub fn compare(plan: &Plan, observed: &BTreeMap<String, Observed>) -> Vec<Difference> {
     let mut differences = Vec::new();
     for switch in &plan.switches {

@@ -43,8 +43,8 @@ pub use vlan_set::{VlanId, VlanSet};
 pub use crate::analysis::bisection::Bisection;
 use crate::graph::{HostId, LinkId, SwitchId};
 
-/// The JSON schema (draft 2020-12) of a plan as `ayatori plan --json` prints it, which beside the plan's own keys
-/// may have `traffic` and `failures`.
+/// The JSON schema (draft 2020-12) of a plan as `ayatori plan --json` prints it, which beside the plan's own
+/// keys may have `traffic` and `failures`.
 pub const SCHEMA: &str = include_str!("../../schema/plan.schema.json");
 
 /// A complete plan. See the module's documentation.

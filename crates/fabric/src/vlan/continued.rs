@@ -8,7 +8,7 @@ use super::assign::{assign, hosts};
 use super::choose::{Chosen, Judged};
 use super::evaluation::evaluate;
 use super::in_use::InUse;
-use super::network::Network;
+use super::network::{Failure, Network};
 use super::planner::chosen;
 use super::repair;
 use super::solution::Choice;
@@ -37,6 +37,34 @@ pub fn plan_from(machine: &Machine, in_use: &InUse) -> Result<Plan, DescriptionE
     }) {
         Some(best) => assign(machine, &network, &Chosen { best, alternative: None }, &[], Some(in_use)),
         None => assign(machine, &network, &anew, &[], None),
+    }
+}
+
+/// The plan in use without what has failed: VLANs that lost a link are joined again by others, all else
+/// stays. Made anew on the same terms as [`plan_from`]; [`Plan::is_repaired`] tells.
+///
+/// # Errors
+/// As [`super::plan`].
+pub fn repaired_from(
+    machine: &Machine,
+    in_use: &InUse,
+    failures: &[Failure],
+) -> Result<Plan, DescriptionError> {
+    let network = Network::of(machine, failures);
+    let start = in_use.solution(machine, &network, &hosts(machine, Some(in_use)));
+    let has_vlans = !start.trees.is_empty();
+    let is_safe = |judged: &Judged| judged.evaluation.is_free || !machine.options.pause;
+    let anew = chosen(machine, &network, false);
+    let limit = anew.best.evaluation.pressure(&network) / 2 * 3;
+    let repaired = if has_vlans { repair::repaired(&network, &start) } else { None };
+    match repaired.filter(|judged| {
+        is_safe(judged) && (!is_safe(&anew.best) || judged.evaluation.pressure(&network) <= limit)
+    }) {
+        Some(best) => {
+            let kept = Chosen { best, alternative: None };
+            assign(machine, &network, &kept, failures, Some(in_use))
+        }
+        None => assign(machine, &network, &anew, failures, None),
     }
 }
 

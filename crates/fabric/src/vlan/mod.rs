@@ -52,7 +52,7 @@ mod tree;
 mod verify;
 mod written;
 
-pub use continued::plan_from;
+pub use continued::{plan_from, repaired_from};
 pub use in_use::{InUse, InUseError};
 pub use network::Failure;
 pub use planner::{plan, plan_without};

@@ -14,8 +14,8 @@ use std::path::PathBuf;
     after_help = "DIR holds, for each switch NAME: NAME.vlan.json (bridge -j vlan show) of a Linux bridge, and beside it \
     NAME.link.json (ip -j -d link show) and NAME.fdb.json (bridge -j fdb show), or the folder NAME of systemd-networkd's \
     files; NAME.config_db.json of SONiC; NAME.json of the json dialect; NAME.cfg, .conf or .txt (the running \
-    configuration) of all others. NAME.lldp.json (lldpcli -f json show neighbors) or NAME.lldp.txt (show lldp neighbors): \
-    cables are compared, too.\n\
+    configuration) of all others. NAME.lldp.json (lldpcli -f json show neighbors) or \
+    NAME.lldp.txt (show lldp neighbors): cables are compared, too.\n\
     Exit code: 0 as planned, 1 if something differs."
 )]
 pub(crate) struct Args {

@@ -52,7 +52,7 @@ pub(super) fn write(plan: &Plan, folder: &Path, prune: bool) -> anyhow::Result<W
 }
 
 /// All files of a plan but the list of them.
-fn all(plan: &Plan) -> anyhow::Result<Vec<ConfigFile>> {
+pub(super) fn all(plan: &Plan) -> anyhow::Result<Vec<ConfigFile>> {
     let mut files = Vec::new();
     let mut refusals = Vec::new();
     for switch in &plan.switches {
@@ -147,11 +147,12 @@ fn remove(folder: &Path, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn write_file(folder: &Path, file: &ConfigFile) -> anyhow::Result<()> {
+pub(super) fn write_file(folder: &Path, file: &ConfigFile) -> anyhow::Result<()> {
     let path = folder.join(&file.name);
     let parent = path.parent().unwrap_or(folder);
     fs::create_dir_all(parent).with_context(|| format!("making the folder {}", parent.display()))?;
-    // Untouched where it says the same already: a second run changes no times, and `make` and `rsync` see that.
+    // Untouched where it says the same already: a second run changes no times, and `make` and `rsync` see
+    // that.
     if fs::read(&path).ok().as_deref() != Some(file.text.as_bytes()) {
         fs::write(&path, &file.text).with_context(|| format!("writing {}", path.display()))?;
     }

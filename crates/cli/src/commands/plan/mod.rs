@@ -4,10 +4,12 @@ mod check;
 mod design;
 mod files;
 mod prime;
+mod repairs;
 mod report;
 mod show;
 mod tasks;
 mod traffic;
+mod watch;
 mod written;
 
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! What else there is to do with a plan: `ayatori plan check|show|design|prime|schema`.
+//! What else there is to do with a plan: `ayatori plan check|show|design|prime|repairs|watch|schema`.
 
 use ayatori_fabric::plan::SCHEMA;
 
-use super::{check, design, prime, report, show};
+use super::{check, design, prime, repairs, report, show, watch};
 use crate::exit::Exit;
 
 /// A task of `ayatori plan`.
@@ -16,6 +16,10 @@ pub(crate) enum Task {
     Design(design::Args),
     /// Teach the switches where this host is: one broadcast frame on every VLAN
     Prime(prime::Args),
+    /// Compute the repair for every single link and switch that may fail, into files
+    Repairs(repairs::Args),
+    /// Watch links and LLDP, and apply the repair for what fails
+    Watch(watch::Args),
     /// Print the JSON schema of what --json prints and of plan.json
     Schema,
 }
@@ -28,6 +32,8 @@ impl Task {
             Task::Show(args) => show::run(args),
             Task::Design(args) => design::run(args),
             Task::Prime(args) => prime::run(args),
+            Task::Repairs(args) => repairs::run(args),
+            Task::Watch(args) => watch::run(args),
             Task::Schema => {
                 report::print(SCHEMA)?;
                 Ok(Exit::Success)

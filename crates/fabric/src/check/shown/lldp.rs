@@ -1,7 +1,7 @@
 //! What lldpd and iproute2 print as JSON.
 //!
-//! lldpd's `json` has an object by interface, or a list of such objects where there are several neighbours; its `json0`
-//! has lists everywhere, and values in objects. Both are read by one walk.
+//! lldpd's `json` has an object by interface, or a list of such objects where there are several neighbours;
+//! its `json0` has lists everywhere, and values in objects. Both are read by one walk.
 
 use serde_json::Value;
 

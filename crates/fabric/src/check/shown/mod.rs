@@ -1,7 +1,8 @@
-//! What a switch or a host shows of its ports: whether they have a link, and who is at the far end (LLDP, IEEE 802.1AB).
+//! What a switch or a host shows of its ports: whether they have a link, and who is at the far end (LLDP,
+//! IEEE 802.1AB).
 //!
-//! [`Shown::parse`] takes what lldpd and the makers' systems print. Deliberately absent: asking for it, and what the
-//! plan says about it ([`super::cables`]).
+//! [`Shown::parse`] takes what lldpd and the makers' systems print. Deliberately absent: asking for it, and
+//! what the plan says about it ([`super::cables`]).
 
 mod lldp;
 mod table;
@@ -36,9 +37,9 @@ pub struct Neighbour {
 }
 
 impl Shown {
-    /// Reads `lldpcli -f json show neighbors` (also `-f json0`) and `ip -j link show`, one or both in any order; or
-    /// the table of `show lldp neighbors` as EOS, IOS, NX-OS, Junos, Comware, VRP, OS6, OS10, EdgeSwitch,
-    /// ArubaOS-S and SONiC print it.
+    /// Reads `lldpcli -f json show neighbors` (also `-f json0`) and `ip -j link show`, one or both in any
+    /// order; or the table of `show lldp neighbors` as EOS, IOS, NX-OS, Junos, Comware, VRP, OS6, OS10,
+    /// EdgeSwitch, ArubaOS-S and SONiC print it.
     ///
     /// # Errors
     /// If it is none of these.
@@ -69,7 +70,8 @@ mod tests {
         let one = r#"{"lldp": {"interface": {"swp1": {"via": "LLDP", "rid": "1", "age": "0 day, 00:01:02",
             "chassis": {"right": {"id": {"type": "mac", "value": "02:00:00:00:00:01"}, "descr": "Linux",
             "capability": [{"type": "Bridge", "enabled": true}]}},
-            "port": {"id": {"type": "mac", "value": "02:00:00:00:00:07"}, "descr": "swp7", "ttl": "120"}}}}}"#;
+            "port": {"id": {"type": "mac", "value": "02:00:00:00:00:07"},
+            "descr": "swp7", "ttl": "120"}}}}}"#;
         let ports = ["02:00:00:00:00:07".to_owned(), "swp7".to_owned()];
         assert_eq!(heard(one, "swp1"), ("right".into(), ports.to_vec()));
         let several = r#"{"lldp": {"interface": [
@@ -86,14 +88,16 @@ mod tests {
     #[test]
     fn lldpds_json0_is_read() {
         let text = r#"{"lldp": [{"interface": [{"name": "swp1", "via": "LLDP",
-            "chassis": [{"id": [{"type": "mac", "value": "02:00:00:00:00:01"}], "name": [{"value": "right"}]}],
+            "chassis": [{"id": [{"type": "mac", "value": "02:00:00:00:00:01"}],
+            "name": [{"value": "right"}]}],
             "port": [{"id": [{"type": "ifname", "value": "swp7"}], "descr": [{"value": "to left"}]}]}]}]}"#;
         assert_eq!(heard(text, "swp1"), ("right".into(), vec!["swp7".into(), "to left".into()]));
     }
 
     #[test]
     fn neighbours_and_links_are_read_from_one_text() {
-        let text = r#"{"lldp": {"interface": {"swp1": {"chassis": {"b": {}}, "port": {"id": {"value": "swp1"}}}}}}
+        let text = r#"{"lldp": {"interface": {"swp1": {"chassis": {"b": {}},
+            "port": {"id": {"value": "swp1"}}}}}}
             [{"ifname": "swp1", "flags": ["BROADCAST", "UP", "LOWER_UP"]}, {},
              {"ifname": "swp2", "flags": ["NO-CARRIER", "BROADCAST", "UP"]}]"#;
         let shown = Shown::parse(text).unwrap();

@@ -1,7 +1,7 @@
 //! The table that the makers' systems print for `show lldp neighbors`.
 //!
-//! All have a line of titles and rows in columns below; they differ in titles and order. A column begins where its
-//! title begins.
+//! All have a line of titles and rows in columns below; they differ in titles and order. A column begins
+//! where its title begins.
 
 use super::{Neighbour, Shown};
 

@@ -1,0 +1,298 @@
+//! `ayatori plan watch`: asks the switches what they see, and applies the repair for what fails.
+//!
+//! What is to be done is decided by `ayatori_fabric::watch`; here are the commands that ask and apply, and
+//! the clock.
+
+mod commands;
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use ayatori_fabric::check::Shown;
+use ayatori_fabric::dialect::{ConfigFile, by_name};
+use ayatori_fabric::graph::SwitchId;
+use ayatori_fabric::plan::Plan;
+use ayatori_fabric::vlan::Failure;
+use ayatori_fabric::watch::{Action, Round, Settings, Watch, safe_order};
+
+use super::files;
+use super::repairs::{Whole, absent, changed_hosts};
+use crate::exit::Exit;
+use commands::{Command, in_parallel};
+
+/// What `ayatori plan watch` takes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Commands run by `sh -c`. SWITCH is the switch's name, HOST the host's, FILE a file.\n\n\
+    ayatori plan repairs m.toml --plan config --out config/repairs\n\
+    ayatori plan watch m.toml --plan config --repairs config/repairs \\\n  \
+    --show 'ssh \"$SWITCH\" \"lldpcli -f json show neighbors; ip -j link show\"' \\\n  \
+    --apply 'ssh \"$SWITCH\" sh -s < \"$FILE\"' --prime 'ssh \"$HOST\" systemctl start ayatori-prime'"
+)]
+pub(crate) struct Args {
+    /// The machine description
+    file: PathBuf,
+    /// The plan in use: its plan.json, or the folder that --out wrote
+    #[arg(long, value_name = "PLAN")]
+    plan: PathBuf,
+    /// The folder that `ayatori plan repairs` wrote
+    #[arg(long, value_name = "DIR")]
+    repairs: PathBuf,
+    /// Prints what $SWITCH sees: lldpcli -f json show neighbors, ip -j link show, or show lldp neighbors
+    #[arg(long, value_name = "COMMAND")]
+    show: String,
+    /// Enters $FILE into $SWITCH; without it, what would be applied is only said
+    #[arg(long, value_name = "COMMAND")]
+    apply: Option<String>,
+    /// After a change: primes from $HOST; without it you are reminded
+    #[arg(long, value_name = "COMMAND")]
+    prime: Option<String>,
+    /// Seconds from one round to the next
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    every: u64,
+    /// Seconds a command may take
+    #[arg(long, value_name = "SECONDS", default_value = "20")]
+    timeout: std::num::NonZeroU64,
+    /// Rounds that have to agree before a repair
+    #[arg(long, value_name = "ROUNDS", default_value = "2")]
+    confirm: std::num::NonZeroU32,
+    /// Rounds that have to agree before what is back is used again
+    #[arg(long, value_name = "ROUNDS", default_value = "5")]
+    restore: std::num::NonZeroU32,
+    /// Changes in an hour, at most
+    #[arg(long, value_name = "COUNT", default_value_t = 6)]
+    changes: usize,
+    /// End after so many rounds
+    #[arg(long, value_name = "ROUNDS")]
+    rounds: Option<u64>,
+}
+
+/// Names of what the plan on the switches does without, a line each.
+const STANDING: &str = "standing";
+/// Files on their way to the switches.
+const APPLY: &str = "apply";
+
+struct Agent<'a> {
+    args: &'a Args,
+    whole: Whole,
+    /// The plan on the switches.
+    now: Plan,
+    started: Instant,
+    /// Since when something is lost or back that the plan on the switches does not reckon with.
+    since: Option<Instant>,
+}
+
+/// Watches for ever, or so many rounds.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let whole = Whole::load(&args.file, &args.plan)?;
+    let repaired = fs::read_to_string(args.repairs.join("plan.json")).with_context(|| {
+        format!("{} has no repairs; `ayatori plan repairs` writes them", args.repairs.display())
+    })?;
+    if repaired != whole.text {
+        bail!("{} has the repairs of another plan; run `ayatori plan repairs` again", args.repairs.display());
+    }
+    let settings = Settings {
+        confirm_rounds: args.confirm.get(),
+        restore_rounds: args.restore.get(),
+        changes_max: args.changes,
+        ..Settings::default()
+    };
+    let now = whole.plan.clone();
+    let mut agent = Agent { args, whole, now, started: Instant::now(), since: None };
+    let standing = agent.standing()?;
+    agent.now = agent.plan_without(&standing)?;
+    let mut watch = Watch::new(settings, standing);
+    let mode = if args.apply.is_some() { "repairs are applied" } else { "dry run: nothing is applied" };
+    let count = agent.whole.plan.switches.len();
+    agent.say(&format!("{count} switches every {} s; {mode}", args.every))?;
+    let mut rounds = 0;
+    loop {
+        agent.round(&mut watch)?;
+        rounds += 1;
+        if args.rounds.is_some_and(|last| rounds >= last) {
+            return Ok(Exit::Success);
+        }
+        std::thread::sleep(Duration::from_secs(args.every));
+    }
+}
+
+impl Agent<'_> {
+    fn say(&self, line: &str) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{:9.1} s  {line}", self.started.elapsed().as_secs_f64())?;
+        Ok(out.flush()?)
+    }
+
+    fn round(&mut self, watch: &mut Watch) -> anyhow::Result<()> {
+        let seen = self.ask()?;
+        let now_s = self.started.elapsed().as_secs();
+        for action in watch.observe(&self.whole.plan, now_s, &seen) {
+            match action {
+                Action::Tell(line) => {
+                    self.since.get_or_insert_with(Instant::now);
+                    self.say(&line)?;
+                }
+                Action::Apply(failures) => {
+                    let result = self.change(&failures);
+                    if let Err(error) = &result {
+                        self.say(&format!("not applied: {error:#}"))?;
+                    }
+                    watch.applied(result.is_ok());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What every switch that answers shows.
+    fn ask(&self) -> anyhow::Result<Round> {
+        let switches = &self.whole.plan.switches;
+        let commands: Vec<Command> = switches
+            .iter()
+            .map(|switch| Command::new(&self.args.show, &[("SWITCH", &switch.name)]))
+            .collect();
+        let mut round = Round::new();
+        for (switch, output) in switches.iter().zip(in_parallel(&commands, self.timeout())) {
+            match output.and_then(|text| Shown::parse(&text).map_err(anyhow::Error::msg)) {
+                Ok(shown) => _ = round.insert(switch.name.clone(), shown),
+                Err(error) if self.is_first_round() => {
+                    self.say(&format!("{}: {error:#}", switch.name))?;
+                }
+                // The machine tells once that it does not answer.
+                Err(_) => {}
+            }
+        }
+        Ok(round)
+    }
+
+    /// Why a switch does not answer is said in the beginning, when commands are wrong.
+    fn is_first_round(&self) -> bool {
+        self.started.elapsed() < self.timeout()
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(self.args.timeout.get())
+    }
+
+    /// Brings the plan without `failures` onto the switches; without `--apply`, says what would be done.
+    fn change(&mut self, failures: &[Failure]) -> anyhow::Result<()> {
+        let names: Vec<String> = failures.iter().map(|&failure| self.whole.name(failure)).collect();
+        let what =
+            if names.is_empty() { "the plan itself".into() } else { format!("without {}", names.join(", ")) };
+        let target = self.plan_without(failures)?;
+        let before = self.standing_now()?;
+        let [gone, was_gone] = [absent(failures), absent(&before)];
+        let unknown: Vec<SwitchId> = gone.iter().chain(&was_gone).copied().collect();
+        let order = safe_order(&self.now, &target, &unknown).context(
+            "every order of the switches has a loop in between: unplug what closes loops, apply by hand",
+        )?;
+        let old = files::all(&self.now)?;
+        let mut changed = files::all(&target)?;
+        changed.retain(|file| !old.contains(file));
+        let hosts = changed_hosts(&changed);
+        if !hosts.is_empty() {
+            bail!("{what}: the scripts of {} hosts change too; apply it by hand", hosts.len());
+        }
+        // Those that are back have their old files, and get the new ones first.
+        let back = was_gone.iter().filter(|switch| !gone.contains(switch)).copied();
+        let order: Vec<SwitchId> = back.chain(order).collect();
+        self.say(&format!("{what}: {} switches to change", order.len()))?;
+        for switch in order {
+            self.apply_to(&target, switch)?;
+        }
+        self.prime()?;
+        let took = self.since.take().map(|since| since.elapsed().as_secs_f64());
+        let took = took.map_or_else(String::new, |took| format!(", {took:.1} s after it was seen"));
+        self.now = target;
+        if self.args.apply.is_some() {
+            self.keep_standing(failures)?;
+            self.say(&format!("applied: {what}{took}"))?;
+        }
+        Ok(())
+    }
+
+    fn apply_to(&self, target: &Plan, switch: SwitchId) -> anyhow::Result<()> {
+        let switch = target.switch(switch);
+        let dialect = by_name(&switch.dialect).with_context(|| format!("no dialect {:?}", switch.dialect))?;
+        let folder = self.args.repairs.join(APPLY);
+        for file in dialect.emit(target, switch.id)?.files {
+            files::write_file(&folder, &file)?;
+            let path = folder.join(&file.name);
+            // Units are for the next start of the switch, and do not change.
+            if file.name.ends_with(".service") {
+                continue;
+            }
+            let Some(apply) = &self.args.apply else {
+                self.say(&format!("would apply {} to {}", path.display(), switch.name))?;
+                continue;
+            };
+            let path = path.canonicalize().with_context(|| format!("finding {}", path.display()))?;
+            let path = path.to_str().context("a path that is no UTF-8")?.to_owned();
+            Command::new(apply, &[("SWITCH", &switch.name), ("FILE", &path)])
+                .run(self.timeout())
+                .with_context(|| format!("{} does not take {}", switch.name, file.name))?;
+        }
+        Ok(())
+    }
+
+    /// Addresses were learned behind the ports of before: hosts tell where they are.
+    fn prime(&self) -> anyhow::Result<()> {
+        let Some(prime) = self.args.prime.as_ref().filter(|_| self.args.apply.is_some()) else {
+            return self.say("then prime every host: systemctl start ayatori-prime");
+        };
+        let hosts = &self.whole.plan.hosts;
+        let commands: Vec<Command> =
+            hosts.iter().map(|host| Command::new(prime, &[("HOST", &host.name)])).collect();
+        for (host, output) in hosts.iter().zip(in_parallel(&commands, self.timeout())) {
+            if let Err(error) = output {
+                self.say(&format!("{} is not primed: {error:#}", host.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan without these: as it was computed ahead, or computed now.
+    fn plan_without(&self, failures: &[Failure]) -> anyhow::Result<Plan> {
+        let [failure] = failures else {
+            let is_whole = failures.is_empty();
+            return if is_whole {
+                Ok(self.whole.plan.clone())
+            } else {
+                Ok(self.whole.repair(failures)?.plan)
+            };
+        };
+        let file = self.args.repairs.join(self.whole.folder(*failure)).join("plan.json");
+        match fs::read_to_string(&file) {
+            Ok(text) => Plan::parse(&text).with_context(|| file.display().to_string()),
+            Err(_) => Ok(self.whole.repair(failures)?.plan),
+        }
+    }
+
+    fn keep_standing(&self, failures: &[Failure]) -> anyhow::Result<()> {
+        let text = failures.iter().map(|&failure| self.whole.name(failure) + "\n").collect();
+        let file = ConfigFile { name: STANDING.into(), text, executable: false };
+        files::write_file(&self.args.repairs, &file)
+    }
+
+    /// What the plan on the switches does without, from what was kept.
+    fn standing(&self) -> anyhow::Result<Vec<Failure>> {
+        let file = self.args.repairs.join(STANDING);
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let all = ayatori_fabric::vlan::single_failures(&self.whole.machine);
+        let named = |name: &str| all.iter().copied().find(|&failure| self.whole.name(failure) == name);
+        let mut standing = Vec::new();
+        for name in text.lines() {
+            let unknown = || format!("{}: {name:?} is nothing that this machine has", file.display());
+            standing.push(named(name).with_context(unknown)?);
+        }
+        standing.sort_unstable();
+        Ok(standing)
+    }
+
+    fn standing_now(&self) -> anyhow::Result<Vec<Failure>> {
+        if self.args.apply.is_some() { self.standing() } else { Ok(Vec::new()) }
+    }
+}

@@ -1,0 +1,256 @@
+//! `ayatori plan repairs` and `plan watch`, with switches that are files: what a switch shows is read from a
+//! folder, what is applied to it is copied into another.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{ayatori, machine, text};
+
+struct Site {
+    folder: tempfile::TempDir,
+    plan: Value,
+}
+
+impl Site {
+    fn new() -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        let mut site = Site { folder, plan: Value::Null };
+        let output = ayatori(&["plan", &torus(), "--json", "--out", &site.path("config")]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        site.plan = serde_json::from_slice(&output.stdout).unwrap();
+        for folder in ["shown", "applied", "primed"] {
+            fs::create_dir(site.path(folder)).unwrap();
+        }
+        site.show(&[]);
+        site
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn repairs(&self) -> String {
+        let (config, repairs) = (self.path("config"), self.path("repairs"));
+        let output = ayatori(&["plan", "repairs", &torus(), "--plan", &config, "--out", &repairs]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// What every switch shows while these links are cut.
+    fn show(&self, cut: &[usize]) {
+        let mut shown: BTreeMap<u64, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
+        for (id, link) in self.plan["links"].as_array().unwrap().iter().enumerate() {
+            for (own, far) in [(0, 1), (1, 0)] {
+                let [(own, port), (far, far_port)] = [own, far].map(|end| {
+                    let end = &link["ends"][end];
+                    (end["switch"].as_u64().unwrap(), format!("swp{}", end["ports"][0]))
+                });
+                let (heard, links) = shown.entry(own).or_default();
+                let is_up = !cut.contains(&id);
+                let flags = if is_up { vec!["UP", "LOWER_UP"] } else { vec!["NO-CARRIER", "UP"] };
+                links.push(json!({ "ifname": port, "flags": flags }));
+                if is_up {
+                    let name = self.plan["switches"][far as usize]["name"].as_str().unwrap();
+                    let port_id = json!({ "id": { "type": "ifname", "value": far_port } });
+                    heard.push(json!({ port: { "chassis": { name: {} }, "port": port_id } }));
+                }
+            }
+        }
+        for (switch, (heard, links)) in shown {
+            let name = self.plan["switches"][switch as usize]["name"].as_str().unwrap();
+            let text = format!("{}\n{}", json!({ "lldp": { "interface": heard } }), Value::Array(links));
+            fs::write(self.folder.path().join("shown").join(name), text).unwrap();
+        }
+    }
+
+    /// Lines of so many rounds, without their times.
+    fn watch(&self, rounds: u32, more: &[&str]) -> Vec<String> {
+        let words = [
+            "plan",
+            "watch",
+            &torus(),
+            "--plan",
+            &self.path("config"),
+            "--repairs",
+            &self.path("repairs"),
+            "--show",
+            "cat \"$SITE/shown/$SWITCH\"",
+            "--every",
+            "0",
+            "--rounds",
+            &rounds.to_string(),
+        ]
+        .map(str::to_owned);
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_ayatori"))
+            .args(words)
+            .args(more)
+            .env("SITE", self.folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        let lines = text(&output.stdout);
+        lines.lines().map(|line| line.split_once(" s  ").unwrap().1.to_owned()).collect()
+    }
+
+    fn applying(&self, rounds: u32) -> Vec<String> {
+        let apply =
+            "cp \"$FILE\" \"$SITE/applied/$SWITCH.sh\" && echo \"$SWITCH\" >> \"$SITE/applied/order\"";
+        self.watch(rounds, &["--apply", apply, "--prime", "touch \"$SITE/primed/$HOST\""])
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+}
+
+fn torus() -> String {
+    machine("lab-torus.toml").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_link_and_switch_has_a_folder_with_what_changes_and_in_which_order() {
+    let site = Site::new();
+    let lines = site.repairs();
+    assert_eq!(lines.lines().count(), 12 + 8, "{lines}");
+    assert!(lines.lines().all(|line| line.contains("; busiest link ")), "{lines}");
+    let page = fs::read_to_string(machine("../docs/watch.md")).unwrap();
+    assert!(page.contains(lines.lines().next().unwrap()), "docs/watch.md shows another line: {lines}");
+    let folders: Vec<String> = site.names("repairs").into_iter().filter(|name| name != "plan.json").collect();
+    assert_eq!(folders.len(), 20, "{folders:?}");
+    for folder in folders {
+        let order = site.read(&format!("repairs/{folder}/order"));
+        assert!(!order.starts_with('#'), "{folder}: {order}");
+        for switch in order.lines() {
+            let own = site.read(&format!("repairs/{folder}/{switch}.sh"));
+            assert_ne!(own, site.read(&format!("config/{switch}.sh")), "{folder}");
+        }
+    }
+    assert_eq!(site.repairs(), lines, "again the same");
+}
+
+#[test]
+fn a_cut_cable_is_only_told_without_apply() {
+    let site = Site::new();
+    site.repairs();
+    assert_eq!(site.watch(3, &[]), ["8 switches every 0 s; dry run: nothing is applied"]);
+    site.show(&[0]);
+    let lines = site.watch(3, &[]);
+    assert_eq!(lines[1], "cable s0.0 swp22 - s1.0 swp22 has no link");
+    assert!(lines[2].starts_with("without link s0.0:22 - s1.0:22: "), "{lines:?}");
+    assert!(lines[3].starts_with("would apply "), "{lines:?}");
+    assert_eq!(lines.last().unwrap(), "then prime every host: systemctl start ayatori-prime");
+    assert_eq!(site.names("applied"), Vec::<String>::new());
+}
+
+#[test]
+fn a_cut_cable_is_repaired_primed_and_restored_when_it_is_back() {
+    let site = Site::new();
+    site.repairs();
+    site.show(&[0]);
+    let lines = site.applying(2);
+    assert!(lines.last().unwrap().starts_with("applied: without link s0.0:22 - s1.0:22, "), "{lines:?}");
+    let folder = "repairs/link-s0.0-22--s1.0-22";
+    let order = site.read(&format!("{folder}/order"));
+    assert_eq!(site.read("applied/order"), order);
+    for switch in order.lines() {
+        assert_eq!(site.read(&format!("applied/{switch}.sh")), site.read(&format!("{folder}/{switch}.sh")));
+    }
+    assert_eq!(site.names("primed").len(), 16);
+    // It was stopped and starts again: what was applied is known.
+    assert_eq!(site.applying(3).len(), 2, "the cable is told, nothing is changed");
+    // A second cable: the repair for both is computed now.
+    site.show(&[0, 5]);
+    let lines = site.applying(3);
+    assert!(lines.last().unwrap().starts_with("applied: without link s0.0:22 - s1.0:22, link "), "{lines:?}");
+    site.show(&[]);
+    let lines = site.applying(6);
+    assert!(lines.last().unwrap().starts_with("applied: the plan itself"), "{lines:?}");
+    for name in site.names("applied").iter().filter(|name| name.ends_with(".sh")) {
+        assert_eq!(site.read(&format!("applied/{name}")), site.read(&format!("config/{name}")), "{name}");
+    }
+    assert_eq!(site.read("repairs/standing"), "");
+}
+
+#[test]
+fn a_switch_that_refuses_is_tried_again_and_then_held() {
+    let site = Site::new();
+    site.repairs();
+    site.show(&[3]);
+    let lines = site.watch(40, &["--apply", "echo no >&2; exit 1", "--changes", "3"]);
+    let failed: Vec<&String> = lines.iter().filter(|line| line.starts_with("not applied: ")).collect();
+    assert_eq!(failed.len(), 3, "{lines:?}");
+    assert!(failed[0].contains("does not take") && failed[0].ends_with("exit status: 1: no"), "{failed:?}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("held: 3 changes")).count(), 1, "{lines:?}");
+}
+
+#[test]
+fn wrong_folders_and_commands_are_told_in_a_line() {
+    let site = Site::new();
+    let (config, repairs) = (site.path("config"), site.path("repairs"));
+    let torus = torus();
+    let watch = |show: &str| {
+        let words = ["plan", "watch", &torus, "--plan", &config, "--repairs", &repairs, "--show", show];
+        ayatori(&[&words[..], &["--every", "0", "--rounds", "1"]].concat())
+    };
+    let errors = text(&watch("true").stderr);
+    assert!(errors.contains("has no repairs; `ayatori plan repairs` writes them"), "{errors}");
+    site.repairs();
+    for (show, what) in [
+        ("echo x", "s0.0: has no table of LLDP neighbours"),
+        ("echo bad >&2; exit 3", "s0.0: the command ends with exit status: 3: bad"),
+    ] {
+        let lines = text(&watch(show).stdout);
+        assert!(lines.contains(what) && lines.contains("s0.0 does not answer"), "{lines}");
+    }
+    fs::write(Path::new(&repairs).join("plan.json"), "{}").unwrap();
+    let errors = text(&watch("true").stderr);
+    assert!(errors.contains("has the repairs of another plan"), "{errors}");
+    let output = ayatori(&["plan", "repairs", &torus, "--plan", &config, "--out", &config]);
+    assert!(text(&output.stderr).contains("is the plan's own folder"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn check_compares_cables_with_what_lldp_hears() {
+    let site = Site::new();
+    site.show(&[1]);
+    for name in site.names("shown") {
+        let shown = site.folder.path().join("shown").join(&name);
+        fs::copy(&shown, shown.with_file_name(format!("{name}.lldp.json"))).unwrap();
+    }
+    let check = || ayatori(&["plan", "check", &torus(), "--from", &site.path("shown")]);
+    let output = check();
+    assert_eq!(output.status.code(), Some(1));
+    let lines = text(&output.stdout);
+    assert_eq!(lines.lines().filter(|line| line.contains(" has no link, planned s")).count(), 2, "{lines}");
+    assert!(lines.ends_with("2 differences; plug the cables as planned\n"), "{lines}");
+    let of_first: PathBuf = site.folder.path().join("shown/s0.0.lldp.json");
+    fs::write(&of_first, "nonsense").unwrap();
+    let lines = text(&check().stdout);
+    assert!(lines.contains("s0.0: its neighbours cannot be read: "), "{lines}");
+    site.show(&[]);
+    for name in ["s0.0", "s0.1"] {
+        let shown = site.folder.path().join("shown").join(name);
+        fs::copy(&shown, shown.with_file_name(format!("{name}.lldp.json"))).unwrap();
+    }
+    for entry in fs::read_dir(site.path("shown")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.ends_with(".lldp.json") && !["s0.0.lldp.json", "s0.1.lldp.json"].contains(&name.as_str()) {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let output = check();
+    assert_eq!(text(&output.stdout), "as planned: cables of 2 of 8 switches\n");
+    assert!(output.status.success());
+}

@@ -1,0 +1,267 @@
+//! [`Watch`] on a network of which links and switches come and go at random, and of which not all is seen.
+
+use crate::check::{Neighbour, ShownPort};
+use crate::description::Machine;
+use crate::vlan::{InUse, Random, plan, repaired_from, single_failures};
+
+use super::*;
+
+fn torus() -> (Machine, Plan) {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/lab-torus.toml");
+    let machine = Machine::load(&file).unwrap();
+    let plan = plan(&machine).unwrap();
+    (machine, plan)
+}
+
+/// What is really there.
+#[derive(Default)]
+struct World {
+    cut: BTreeSet<LinkId>,
+    off: BTreeSet<SwitchId>,
+    unreachable: BTreeSet<SwitchId>,
+}
+
+impl World {
+    fn round(&self, plan: &Plan) -> Round {
+        let answers = |switch: &SwitchId| !self.off.contains(switch) && !self.unreachable.contains(switch);
+        let mut round = Round::new();
+        for switch in plan.switches.iter().filter(|switch| answers(&switch.id)) {
+            round.insert(switch.name.clone(), Shown::default());
+        }
+        for link in &plan.links {
+            let is_up =
+                !self.cut.contains(&link.id) && link.ends.iter().all(|end| !self.off.contains(&end.switch));
+            for (own, far) in [(0, 1), (1, 0)] {
+                let [own, far] = [own, far].map(|end| &link.ends[end]);
+                let Some(shown) = round.get_mut(&plan.switch(own.switch).name) else { continue };
+                for (number, far_number) in own.ports.iter().zip(&far.ports) {
+                    let name = |switch: SwitchId, number: &u16| {
+                        let ports = &plan.switch(switch).ports;
+                        ports.iter().find(|port| port.number == *number).unwrap().name.clone()
+                    };
+                    let neighbour = Neighbour {
+                        system: plan.switch(far.switch).name.clone(),
+                        ports: vec![name(far.switch, far_number)],
+                    };
+                    let neighbours = if is_up { vec![neighbour] } else { Vec::new() };
+                    let port = ShownPort { is_up: Some(is_up), neighbours };
+                    shown.ports.insert(name(own.switch, number), port);
+                }
+            }
+        }
+        round
+    }
+
+    fn lost(&self, plan: &Plan) -> Vec<Failure> {
+        let of_dead =
+            |link: &LinkId| plan.links[link.index()].ends.iter().any(|end| self.off.contains(&end.switch));
+        let links = self.cut.iter().filter(|link| !of_dead(link)).copied().map(Failure::Link);
+        links.chain(self.off.iter().copied().map(Failure::Switch)).collect()
+    }
+}
+
+fn applies(actions: &[Action]) -> Vec<&Vec<Failure>> {
+    let apply = |action: &'_ Action| matches!(action, Action::Apply(_));
+    let chosen = actions.iter().filter(|action| apply(action));
+    chosen.map(|action| if let Action::Apply(lost) = action { lost } else { unreachable!() }).collect()
+}
+
+fn told(actions: &[Action]) -> Vec<&str> {
+    let lines = actions.iter();
+    lines
+        .filter_map(|action| if let Action::Tell(line) = action { Some(line.as_str()) } else { None })
+        .collect()
+}
+
+#[test]
+fn a_cut_cable_is_repaired_after_two_rounds_and_restored_after_five() {
+    let (_, plan) = torus();
+    let mut watch = Watch::new(Settings::default(), Vec::new());
+    let mut world = World::default();
+    assert_eq!(watch.observe(&plan, 0, &world.round(&plan)), Vec::new());
+    world.cut.insert(LinkId(0));
+    let actions = watch.observe(&plan, 1, &world.round(&plan));
+    assert_eq!(told(&actions), ["cable s0.0 swp22 - s1.0 swp22 has no link"]);
+    assert!(applies(&actions).is_empty());
+    let actions = watch.observe(&plan, 2, &world.round(&plan));
+    assert_eq!(actions, [Action::Apply(vec![Failure::Link(LinkId(0))])]);
+    assert!(watch.observe(&plan, 3, &world.round(&plan)).is_empty(), "one change at a time");
+    watch.applied(true);
+    assert_eq!(watch.standing(), [Failure::Link(LinkId(0))]);
+    world.cut.clear();
+    let actions = watch.observe(&plan, 4, &world.round(&plan));
+    assert_eq!(told(&actions), ["cable s0.0 swp22 - s1.0 swp22 is as planned again"]);
+    let later: Vec<Action> =
+        (5..9).flat_map(|now_s| watch.observe(&plan, now_s, &world.round(&plan))).collect();
+    assert_eq!(later, [Action::Apply(Vec::new())]);
+}
+
+#[test]
+fn a_switch_that_is_off_is_one_failure_and_one_that_is_not_asked_is_none() {
+    let (_, plan) = torus();
+    let mut watch = Watch::new(Settings::default(), Vec::new());
+    let mut world = World::default();
+    world.unreachable.insert(SwitchId(3));
+    for now_s in 0..9 {
+        let actions = watch.observe(&plan, now_s, &world.round(&plan));
+        assert!(applies(&actions).is_empty(), "{actions:?}");
+    }
+    world.off.insert(SwitchId(3));
+    watch.observe(&plan, 9, &world.round(&plan));
+    let actions = watch.observe(&plan, 10, &world.round(&plan));
+    assert_eq!(applies(&actions), [&vec![Failure::Switch(SwitchId(3))]]);
+    watch.applied(true);
+    // The way to all switches is broken: nothing is known, nothing is changed.
+    world.unreachable.extend(plan.switches.iter().map(|switch| switch.id));
+    for now_s in 11..30 {
+        assert!(applies(&watch.observe(&plan, now_s, &world.round(&plan))).is_empty());
+    }
+}
+
+#[test]
+fn a_cable_that_flaps_is_held_after_so_many_changes() {
+    let (_, plan) = torus();
+    let settings = Settings { changes_max: 3, changes_period_s: 1_000, ..Settings::default() };
+    let mut watch = Watch::new(settings, Vec::new());
+    let mut world = World::default();
+    let mut changes = Vec::new();
+    let mut held_count = 0;
+    for now_s in 0..3_000 {
+        world.cut.clear();
+        if now_s / 10 % 2 == 0 {
+            world.cut.insert(LinkId(5));
+        }
+        let actions = watch.observe(&plan, now_s, &world.round(&plan));
+        held_count += told(&actions).iter().filter(|line| line.starts_with("held: ")).count();
+        if !applies(&actions).is_empty() {
+            changes.push(now_s);
+            watch.applied(true);
+        }
+    }
+    assert!(changes.windows(4).all(|four| four[3] - four[0] >= 1_000), "{changes:?}");
+    assert!(changes.len() >= 8 && held_count >= 2, "{changes:?}, held {held_count} times");
+}
+
+#[test]
+fn a_cable_in_the_wrong_port_is_told_and_avoided() {
+    let (_, plan) = torus();
+    let mut watch = Watch::new(Settings::default(), Vec::new());
+    let mut round = World::default().round(&plan);
+    let heard = round.get_mut("s0.0").unwrap().ports.get_mut("swp22").unwrap();
+    heard.neighbours[0] = Neighbour { system: "s3.1".into(), ports: vec!["swp9".into()] };
+    let actions = watch.observe(&plan, 0, &round);
+    let line = told(&actions)[0];
+    assert!(
+        line.ends_with("is plugged in elsewhere: s0.0 swp22 hears s3.1 swp9; a loop is possible"),
+        "{line}"
+    );
+    assert_eq!(applies(&watch.observe(&plan, 1, &round)).len(), 1);
+}
+
+/// Whatever comes and goes: it asks only for what was there, and stands right when all is quiet.
+#[test]
+fn random_failures_end_with_the_plan_for_what_is_left() {
+    let (_, plan) = torus();
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let mut below = |bound: usize| random.below(bound);
+        let mut world = World::default();
+        let settings = Settings { changes_max: 50, ..Settings::default() };
+        let mut watch = Watch::new(settings, Vec::new());
+        let mut recent: VecDeque<Vec<Failure>> = VecDeque::new();
+        let mut changing = false;
+        for now_s in 0..160_u64 {
+            let is_quiet = now_s >= 120;
+            match below(12) {
+                _ if is_quiet => world.unreachable.clear(),
+                0 => _ = world.cut.insert(LinkId(below(plan.links.len()) as u32)),
+                1 => world.cut.clear(),
+                2 => _ = world.off.insert(SwitchId(below(plan.switches.len()) as u32)),
+                3 => world.off.clear(),
+                4 => _ = world.unreachable.insert(SwitchId(below(plan.switches.len()) as u32)),
+                5 => world.unreachable.clear(),
+                _ => {}
+            }
+            if world.off.len() > 2 {
+                world.off.clear();
+            }
+            if changing && (is_quiet || below(3) == 0) {
+                watch.applied(is_quiet || below(4) > 0);
+                changing = false;
+            }
+            let round = world.round(&plan);
+            recent.push_front(lost(&plan, &round, watch.standing()));
+            recent.truncate(2);
+            for wanted in applies(&watch.observe(&plan, now_s, &round)) {
+                assert!(!changing, "seed {seed}: two changes at once");
+                assert!(recent.iter().all(|seen| seen == wanted), "seed {seed}: {wanted:?} of {recent:?}");
+                changing = true;
+            }
+        }
+        assert_eq!(watch.standing(), world.lost(&plan), "seed {seed}");
+    }
+}
+
+/// Every link that is plugged in and whose ends are members carries the VLAN: a model of its own.
+fn has_loop(plans: &[&Plan], of_switch: &[usize]) -> bool {
+    let whole = plans[0];
+    whole.vlans.iter().any(|vlan| {
+        let carries = |link: &&LinkPlan| {
+            link.ends.iter().all(|end| {
+                let switch = plans[of_switch[end.switch.index()]].switch(end.switch);
+                let port = switch.ports.iter().find(|port| port.number == end.ports[0]).unwrap();
+                port.membership.tagged.contains(vlan.vid) || port.membership.untagged.contains(vlan.vid)
+            })
+        };
+        // Leaves are taken away until none is left: what remains is on a loop.
+        let mut links: Vec<&LinkPlan> = whole.links.iter().filter(carries).collect();
+        loop {
+            let degree = |switch: SwitchId| {
+                links.iter().flat_map(|link| &link.ends).filter(|end| end.switch == switch).count()
+            };
+            let kept: Vec<&LinkPlan> = links
+                .iter()
+                .copied()
+                .filter(|link| link.ends.iter().all(|end| degree(end.switch) > 1))
+                .collect();
+            if kept.len() == links.len() {
+                break !kept.is_empty();
+            }
+            links = kept;
+        }
+    })
+}
+
+#[test]
+fn no_vlan_has_a_loop_while_switches_take_a_repair_and_leave_it() {
+    let (machine, whole) = torus();
+    let in_use = InUse::of(&whole).unwrap();
+    let (mut found, mut careless) = (0, 0);
+    let mut random = Random::new(1);
+    for failure in single_failures(&machine) {
+        let repair = repaired_from(&machine, &in_use, &[failure]).unwrap();
+        for (from, to) in [(&whole, &repair), (&repair, &whole)] {
+            let order = safe_order(from, to, &[]).unwrap_or_else(|| panic!("{failure:?}"));
+            let plans = [from, to];
+            let mut of_switch = vec![0; whole.switches.len()];
+            for switch in &order {
+                assert!(!has_loop(&plans, &of_switch), "{failure:?}: before {switch:?} in {order:?}");
+                of_switch[switch.index()] = 1;
+            }
+            assert!(!has_loop(&plans, &of_switch), "{failure:?}: after {order:?}");
+            found += 1;
+            // Whether the order matters at all: any order would do otherwise.
+            for _ in 0..20 {
+                let mut any = order.clone();
+                random.shuffle(&mut any);
+                let mut of_switch = vec![0; whole.switches.len()];
+                careless += usize::from(any.iter().any(|switch| {
+                    of_switch[switch.index()] = 1;
+                    has_loop(&plans, &of_switch)
+                }));
+            }
+        }
+    }
+    assert_eq!(found, 2 * 20);
+    assert!(careless > 0);
+}
