@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{Neighbour, Shown};
+use super::port::{Neighbour, Shown};
 
 const NEITHER: &str = "is neither `lldpcli -f json show neighbors` nor `ip -j link show`";
 

@@ -3,7 +3,7 @@
 //! All have a line of titles and rows in columns below; they differ in titles and order. A column begins
 //! where its title begins.
 
-use super::{Neighbour, Shown};
+use super::port::{Neighbour, Shown};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
