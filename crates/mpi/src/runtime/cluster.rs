@@ -1,7 +1,7 @@
 //! Joining a job on several hosts: who is where, and how to reach those elsewhere.
 //!
 //! ```text
-//!   listen ─► put card (and, rank 0 under a foreign launcher, the job's key) ─► barrier ─► get cards, key
+//!   listen ─► put card (and, rank 0 under a foreign launcher, the job's key) ─► fence ─► get cards, key
 //!          ─► the first process of each host makes its segment (unless the launcher did) ─► attach, open
 //! ```
 //!
@@ -17,7 +17,10 @@ use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
 use ayatori_devices::shm::{Occupancy, Shm, ShmConfig, Source};
 use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
 use ayatori_launch::environment::{Host, KEY_OF_JOB};
-use ayatori_launch::launcher::{Launcher, Name};
+use ayatori_launch::launcher::Launcher;
+
+use super::cards::{self, Cards};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Where each process is, and what it offers.
@@ -42,17 +45,14 @@ impl World {
             card.endpoints.iter().map(|endpoint| u64::from(endpoint.speed_mbit_per_s)).sum::<u64>()
         };
         let slowest = self.cards.iter().map(rate).filter(|&rate| rate > 0).min().unwrap_or(10_000);
-        let firsts = self
-            .cards
-            .iter()
-            .enumerate()
-            .filter(|(place, card)| self.cards[..*place].iter().all(|before| before.node != card.node));
+        let mut nodes = HashSet::new();
+        let firsts = self.cards.iter().filter(|card| nodes.insert(card.node));
         Fabric {
             latency_ps: 10_000_000,
             message_ps: 2_000_000,
             bandwidth_bytes_per_s: slowest * 1_000_000 / 8,
             eager_bytes_max: 64 << 10,
-            processors: Some(firsts.map(|(_, card)| card.cpus_count).sum()),
+            processors: Some(firsts.map(|card| card.cpus_count).sum()),
             ..Fabric::default()
         }
     }
@@ -74,13 +74,14 @@ pub(super) fn join(
     launcher: &mut dyn Launcher,
     first: ProcessId,
 ) -> Result<Joined, Fault> {
-    let (rank, count) = (launcher.rank(), launcher.size());
+    let rank = launcher.rank();
     let settings = Settings::from_environment()
         .map_err(|error| fault(MPI_ERR_OTHER, format_args!("cannot use the network: {error}")))?;
     let wireup = Wireup::listen(settings).map_err(failed("use the network"))?;
-    let node = host.node.or(nodes.map(|nodes| nodes[rank as usize])).map_or_else(node_by_kernel, u64::from);
+    let node =
+        host.node.or(nodes.as_ref().map(|nodes| nodes[rank as usize])).map_or_else(node_by_kernel, u64::from);
     let card = wireup.card(node, host.cpus_count.unwrap_or_else(online_cpus_count));
-    publish(launcher, &card)?;
+    cards::publish(launcher, &card)?;
     if host.job.is_none() && rank == 0 {
         let key = Key::random().map_err(failed("draw the job's key"))?;
         launcher.put(KEY_OF_JOB, &key.to_hex()).map_err(failed("publish the job's key"))?;
@@ -90,7 +91,10 @@ pub(super) fn join(
     let key = key.as_deref().and_then(Key::from_hex).ok_or_else(|| {
         fault(MPI_ERR_OTHER, format_args!("the launcher has no key for connections of this job"))
     })?;
-    let world = World { first, cards: cards(launcher, count)?, me: rank as usize };
+    let Cards { all, shared } = cards::get(launcher, nodes.as_deref())?;
+    // The others of this host may read it as long as this process lives.
+    std::mem::forget(shared);
+    let world = World { first, cards: all, me: rank as usize };
     let shm = attach(host, launcher, &world)?;
     let local = world.local();
     let fabric = world.fabric();
@@ -119,37 +123,6 @@ fn node_by_kernel() -> u64 {
         std::fs::read_link(format!("/proc/self/ns/{space}")).unwrap_or_default().hash(&mut hasher);
     }
     hasher.finish()
-}
-
-fn card_key(rank: u32) -> String {
-    format!("ayatori-card-{rank}")
-}
-
-fn publish(launcher: &mut dyn Launcher, card: &Card) -> Result<(), Fault> {
-    let most = launcher.value_bytes_max();
-    let text = card.emit(most).ok_or_else(|| {
-        fault(
-            MPI_ERR_OTHER,
-            format_args!(
-                "the launcher takes values of at most {most} bytes: name fewer interfaces (--rails)"
-            ),
-        )
-    })?;
-    launcher.put(&card_key(launcher.rank()), &text).map_err(failed("publish this process's addresses"))
-}
-
-fn cards(launcher: &mut dyn Launcher, count: u32) -> Result<Vec<Card>, Fault> {
-    let names: Vec<Name> = (0..count).map(|rank| Name { rank, key: card_key(rank) }).collect();
-    let texts = launcher.get_all(&names).map_err(failed("ask for the others' addresses"))?;
-    let card = |(rank, text): (usize, Option<String>)| {
-        let text = text.ok_or_else(|| {
-            fault(MPI_ERR_OTHER, format_args!("rank {rank} published no address: does it use this library?"))
-        })?;
-        Card::parse(&text).map_err(|why| {
-            fault(MPI_ERR_OTHER, format_args!("rank {rank} published a business card that is {}", why.0))
-        })
-    };
-    texts.into_iter().enumerate().map(card).collect()
 }
 
 /// Attaches to our host's segment.

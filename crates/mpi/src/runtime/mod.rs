@@ -1,7 +1,7 @@
 //! The runtime: start, end and abort of the process, waiting, progress.
 //!
 //! ```text
-//!   start.rs ── launch.rs, cluster.rs: joins the job ──► machine.rs: core, device, clock
+//!   start.rs ── launch.rs, cluster.rs, cards.rs: joins the job ──► machine.rs: core, device, clock
 //!                                                            ▲
 //!   wait.rs: how calls wait ──► the process (`state.rs`) ──► engine.rs: who has the machine now
 //!                                                            ▲     ▲
@@ -11,6 +11,7 @@
 //! `sleepers.rs` has what those who wait and those who tell them share; `mode.rs` the progress mode; `net.rs` the device;
 //! `exit.rs` the end of a job before its time.
 
+mod cards;
 mod cluster;
 pub(crate) mod engine;
 pub(crate) mod exit;
