@@ -5,6 +5,7 @@
 //! * lengths of files and functions, as a ratchet: today's exceptions are listed with their length and may only shrink
 //!   (`lengths`);
 //! * no modules that name each other in a circle, as a ratchet, too (`circles`);
+//! * no test that judges by a clock (`clocks`);
 //! * licences of all dependencies (`licences`);
 //! * every page of `docs/` in the book's summary, no link that leads nowhere (`pages`);
 //! * no name of a package registry in a tracked file (`sources`).
@@ -13,6 +14,7 @@
 
 mod arrows;
 mod circles;
+mod clocks;
 mod lengths;
 mod licences;
 mod pages;
@@ -40,6 +42,8 @@ struct Rules {
     /// SPDX identifiers of licences that may be linked.
     licences: Vec<String>,
     lengths: lengths::Limits,
+    /// Tests that compare clocks, and how often.
+    clocks: clocks::Allowed,
     /// Circles of modules there are today, by crate.
     circles: circles::Exceptions,
 }
@@ -60,6 +64,7 @@ pub(crate) fn run() -> Result<()> {
     lengths::check(&rules.lengths, &files, &mut findings)?;
     circles::check(&rules.circles, &files, &mut findings)?;
     pages::check(&files, &mut findings)?;
+    clocks::check(&rules.clocks, &files, &mut findings)?;
     for finding in &findings {
         println!("tidy: {finding}");
     }

@@ -424,7 +424,6 @@ mod tests {
         let mut sleeper = ranks.remove(0);
         let (began, asleep) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let since = std::time::Instant::now();
             while !sleeper.call_words().is_asked() {
                 if sleeper.arm() == Armed::Armed {
                     let _ = began.send(());
@@ -433,7 +432,6 @@ mod tests {
                 while sleeper.poll().is_some() {}
             }
             assert!(sleeper.answer(sleeper.inquiry(), b"awake"));
-            since.elapsed()
         });
         asleep.recv().unwrap();
         let inquiry = observer.ask(0);
