@@ -71,9 +71,11 @@ macro_rules! steps {
 }
 
 /// In the order of what is found fastest.
-const STEPS: [Step; 22] = steps! {
+const STEPS: [Step; 23] = steps! {
     "loom" nothing, "every order of the shared-memory rings' atomics", "loom", "loom";
     "fault-worlds" nothing, "random worlds with faults", "fuzz --seeds 20000", "fuzz --seeds 300";
+    "test-loaded" nothing, "`make test` 20 times beside a job that computes on every CPU",
+        "test --times 20 --loaded", "test --times 1 --loaded";
     "why" nothing, "`ayatori why` on jobs that hang", "why-test", "why-test --filter recv";
     "killtest" nothing, "a rank is killed at a random moment", "killtest --runs 500", "killtest --runs 10";
     "killtest-hosts" nothing, "the same over two hosts", "killtest --runs 500 --hosts", "killtest --runs 10 --hosts";

@@ -1,6 +1,9 @@
 //! `cargo xtask test`: everything a change must pass, in the order of what fails fastest. Minutes.
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -17,6 +20,12 @@ pub(crate) struct Options {
     /// Fail where a check is skipped because something is missing on this machine.
     #[arg(long)]
     strict: bool,
+    /// So many times in a row; the first that fails ends it.
+    #[arg(long, default_value_t = 1)]
+    times: usize,
+    /// Beside threads that compute on every CPU all the while: nothing here may depend on an idle machine.
+    #[arg(long)]
+    loaded: bool,
     /// Rank counts of the C conformance programs.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 5])]
     ranks: Vec<usize>,
@@ -24,6 +33,49 @@ pub(crate) struct Options {
 
 /// `cargo xtask test`.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    let _load = options.loaded.then(Load::begin).transpose()?;
+    for time in 1..=options.times {
+        once(options).with_context(|| format!("time {time} of {}", options.times))?;
+        if options.times > 1 {
+            println!("== test: {time} of {} times passed", options.times);
+        }
+    }
+    Ok(())
+}
+
+/// Threads that compute, one a CPU, until it is dropped.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    fn begin() -> Result<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let compute = |is_over: Arc<AtomicBool>| {
+            move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::black_box((0..1_000_000_u64).fold(0, |sum: u64, x| sum.wrapping_mul(31) ^ x));
+                }
+            }
+        };
+        let cpus_count = std::thread::available_parallelism()?.get();
+        let threads = (0..cpus_count).map(|_| std::thread::spawn(compute(is_over.clone()))).collect();
+        println!("== test: beside {cpus_count} threads that compute");
+        Ok(Self { is_over, threads })
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn once(options: &Options) -> Result<()> {
     let c_programs = CommonOptions::ours(options.ranks.clone());
     skips::begin()?;
     let skips_file = skips::path();
