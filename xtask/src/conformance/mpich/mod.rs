@@ -8,6 +8,7 @@ mod fortran;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -321,6 +322,11 @@ fn compile_one(cc: &Path, fc: &Path, suite: &Path, name: &str) -> Result<PathBuf
     command.arg("-o").arg(&to).arg("-lm");
     let outcome = process::capture(&mut command, Duration::from_secs(120))?;
     if outcome.success() {
+        // Programs that start themselves do so by their name.
+        let own_name = folder.join(program);
+        if own_name.symlink_metadata().is_err() {
+            symlink(&to, &own_name).with_context(|| format!("cannot link {}", own_name.display()))?;
+        }
         return Ok(to);
     }
     let error = outcome.stderr.lines().find(|line| line.contains("error") || line.contains("undefined"));
