@@ -14,6 +14,32 @@ static void talk(MPI_Comm inter, int local_size, int remote_size)
     CHECK(sum == remote_size * (remote_size + 1) / 2, "the others say %d", sum);
 }
 
+/* Collective operations of both worlds together. The worlds differ in size, so where there are fewer CPUs
+ * than processes of one, but not of the other, what suits the one world does not suit the other. */
+static void together(MPI_Comm all, int size)
+{
+    enum { LONG = 100000 };
+    static int in[LONG], out[LONG];
+    int rank, all_size, each[16] = { 0 }, got[16] = { 0 };
+    OK(MPI_Comm_rank(all, &rank));
+    OK(MPI_Comm_size(all, &all_size));
+    CHECK(all_size == size && size <= 16, "%d together", all_size);
+    for (int length = 1; length <= LONG; length *= LONG) {
+        for (int i = 0; i < length; i++) in[i] = rank + i;
+        OK(MPI_Allreduce(in, out, length, MPI_INT, MPI_SUM, all));
+        const int last = length - 1;
+        CHECK(out[last] == size * (size - 1) / 2 + size * last, "sum %d", out[last]);
+        if (rank != size - 1) memset(in, 0, sizeof in);
+        OK(MPI_Bcast(in, length, MPI_INT, size - 1, all));
+        CHECK(in[last] == size - 1 + last, "broadcast %d", in[last]);
+    }
+    OK(MPI_Allgather(&rank, 1, MPI_INT, each, 1, MPI_INT, all));
+    for (int i = 0; i < size; i++) CHECK(each[i] == i, "gathered %d of %d", each[i], i);
+    OK(MPI_Alltoall(each, 1, MPI_INT, got, 1, MPI_INT, all));
+    for (int i = 0; i < size; i++) CHECK(got[i] == rank, "block %d from %d", got[i], i);
+    OK(MPI_Barrier(all));
+}
+
 /* As one that was started: by `parents` processes, as one of `children`, with this number of the command. */
 static int child(MPI_Comm parent, int argc, char **argv)
 {
@@ -29,6 +55,7 @@ static int child(MPI_Comm parent, int argc, char **argv)
     int rank;
     OK(MPI_Comm_rank(all, &rank));
     CHECK(rank == parents + check_rank, "rank %d of all", rank);
+    together(all, parents + children);
     OK(MPI_Comm_free(&all));
     OK(MPI_Comm_get_parent(&again));
     CHECK(again == parent, "another parent");
@@ -45,6 +72,7 @@ static void meet(MPI_Comm inter, int children)
     MPI_Comm all;
     talk(inter, check_size, children);
     OK(MPI_Intercomm_merge(inter, 0, &all));
+    together(all, check_size + children);
     OK(MPI_Comm_free(&all));
     OK(MPI_Comm_disconnect(&inter));
 }

@@ -145,7 +145,7 @@ impl Operation {
         &self,
         pool: &mut Pool,
         at: Across,
-        selectors: &mut Selectors,
+        selectors: &mut BySize,
     ) -> Result<Schedule, ayatori_core::Error> {
         let choose = &mut |collective, size, bytes, commutative| {
             selectors.of_size(size).choose(collective, bytes, commutative)
@@ -224,18 +224,35 @@ impl Operation {
     }
 }
 
-/// The choices for each size of communicator there was, made once.
+/// The choices of a process: all members of a communicator have to choose alike.
 pub(crate) struct Selectors {
+    /// Among processes of this world, which know the same of its hosts.
+    within: BySize,
+    /// With processes of other worlds, which know nothing of them.
+    between: BySize,
+}
+
+impl Selectors {
+    /// Choices for the fabric within the world, the same at all its processes, and for that between worlds,
+    /// the same at all processes of all worlds.
+    pub(crate) fn new(within: Fabric, between: Fabric) -> Self {
+        let of = |fabric| BySize { fabric, by_size: Vec::new() };
+        Self { within: of(within), between: of(between) }
+    }
+
+    /// For a communicator whose members are, or are not, of several worlds.
+    pub(crate) fn of_members(&mut self, spans_worlds: bool) -> &mut BySize {
+        if spans_worlds { &mut self.between } else { &mut self.within }
+    }
+}
+
+/// The choices for each size of communicator there was, made once.
+pub(crate) struct BySize {
     fabric: Fabric,
     by_size: Vec<(u32, Selector)>,
 }
 
-impl Selectors {
-    /// Choices for this fabric, which is the same at all processes.
-    pub(crate) fn new(fabric: Fabric) -> Self {
-        Self { fabric, by_size: Vec::new() }
-    }
-
+impl BySize {
     pub(crate) fn of_size(&mut self, size: u32) -> &mut Selector {
         let at = self.by_size.iter().position(|(of, _)| *of == size).unwrap_or_else(|| {
             self.by_size.push((size, new_selector(size, self.fabric)));
@@ -258,4 +275,29 @@ fn new_selector(size: u32, fabric: Fabric) -> Selector {
         }
     }
     selector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_several_worlds_choose_alike_whatever_their_hosts() {
+        let between = Fabric { latency_ps: 10_000_000, ..Fabric::default() };
+        let mut roomy = Selectors::new(Fabric::default(), between);
+        let mut full = Selectors::new(Fabric { processors: Some(1), ..Fabric::default() }, between);
+        let mut differing = 0;
+        for (size, bytes, spans_worlds) in (2..9).flat_map(|size| {
+            [1, 4096, 1 << 20].into_iter().flat_map(move |bytes| [(size, bytes, true), (size, bytes, false)])
+        }) {
+            let choice = |selectors: &mut Selectors| {
+                let selector = selectors.of_members(spans_worlds).of_size(size);
+                selector.choose(Collective::Allreduce, bytes, true).algorithm
+            };
+            let (one, other) = (choice(&mut roomy), choice(&mut full));
+            assert!(!spans_worlds || one == other, "{size} processes, {bytes} bytes: {one:?}, {other:?}");
+            differing += usize::from(one != other);
+        }
+        assert!(differing > 0, "within a world the hosts count, or this test shows nothing");
+    }
 }

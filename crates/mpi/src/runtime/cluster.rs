@@ -44,19 +44,33 @@ impl World {
         let rate = |card: &Card| {
             card.endpoints.iter().map(|endpoint| u64::from(endpoint.speed_mbit_per_s)).sum::<u64>()
         };
-        let slowest = self.cards.iter().map(rate).filter(|&rate| rate > 0).min().unwrap_or(10_000);
+        let slowest =
+            self.cards.iter().map(rate).filter(|&rate| rate > 0).min().unwrap_or(UNKNOWN_MBIT_PER_S);
         let mut nodes = HashSet::new();
         let firsts = self.cards.iter().filter(|card| nodes.insert(card.node));
-        Fabric {
-            latency_ps: 10_000_000,
-            message_ps: 2_000_000,
-            bandwidth_bytes_per_s: slowest * 1_000_000 / 8,
-            eager_bytes_max: 64 << 10,
-            processors: Some(firsts.map(|card| card.cpus_count).sum()),
-            ..Fabric::default()
-        }
+        Fabric { processors: Some(firsts.map(|card| card.cpus_count).sum()), ..fabric_of_rate(slowest) }
     }
 }
+
+/// Messages over links of this rate.
+fn fabric_of_rate(mbit_per_s: u64) -> Fabric {
+    Fabric {
+        latency_ps: 10_000_000,
+        message_ps: 2_000_000,
+        bandwidth_bytes_per_s: mbit_per_s * 1_000_000 / 8,
+        eager_bytes_max: 64 << 10,
+        ..Fabric::default()
+    }
+}
+
+/// What is between the processes of several worlds: of each other's links and processors they know nothing,
+/// so it is the same whatever they are.
+pub(super) fn fabric_between_worlds() -> Fabric {
+    fabric_of_rate(UNKNOWN_MBIT_PER_S)
+}
+
+/// Where no link says how fast it is.
+const UNKNOWN_MBIT_PER_S: u64 = 10_000;
 
 /// What joining gives.
 pub(super) struct Joined {

@@ -212,6 +212,8 @@ fn machine(
         core: ayatori_core::Process::of_world(first, id, count, config),
         device,
         clock: Clock::start(),
-        selectors: Selectors::new(fabric),
+        selectors: Selectors::new(fabric, cluster::fabric_between_worlds()),
+        world: first..ProcessId(first.0 + count),
+        has_met_others: false,
     }
 }

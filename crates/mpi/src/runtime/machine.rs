@@ -15,6 +15,7 @@ use ayatori_core::time;
 use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
 use ayatori_devices::shm::{Shm, Wait, WaitStep};
 use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::net::Net;
@@ -32,6 +33,10 @@ pub(crate) struct Machine {
     pub(crate) clock: Clock,
     /// The choices of algorithms for collective operations.
     pub(crate) selectors: Selectors,
+    /// The processes of this world.
+    pub(in crate::runtime) world: Range<ProcessId>,
+    /// Whether there are connections with processes of other worlds.
+    pub(in crate::runtime) has_met_others: bool,
 }
 
 /// The core's time: as exact as it has to be, since reading a clock takes a tenth of a look at a socket.
@@ -136,6 +141,7 @@ impl Machine {
     pub(crate) fn add_peer(&mut self, process: ProcessId, card: Card, key: Key) -> Result<(), Fault> {
         match &mut self.device {
             Net::Composite(device) => {
+                self.has_met_others = true;
                 device.add_peer(process, card, key).map_err(failed("reach another job"))
             }
             Net::Shm(_) => Err(fault(MPI_ERR_INTERN, format_args!("this process has no sockets for others"))),
@@ -195,8 +201,12 @@ impl Machine {
         operation: &Operation,
         id: Option<CollectiveId>,
     ) -> Result<Posted, ayatori_core::Error> {
-        let Self { core, device, selectors, .. } = self;
+        let Self { core, device, selectors, world, has_met_others, .. } = self;
         let communicator = core.comm(comm)?;
+        // All members find the same: where one sees a process of another world, that one sees this.
+        let spans_worlds =
+            *has_met_others && communicator.members().iter().any(|process| !world.contains(&process));
+        let selectors = selectors.of_members(spans_worlds);
         let (rank, size) = (communicator.rank(), communicator.size());
         let across = communicator.across();
         let mut schedule = match across {
