@@ -123,6 +123,20 @@ impl Lab {
         self.run_or_fail(jobs.into_iter().filter(|job| job.node == node).collect())
     }
 
+    /// Takes another plan of the same cables that changes no host, and runs these switches' scripts one by
+    /// one.
+    ///
+    /// # Errors
+    /// A script fails.
+    pub(crate) fn change_switches(&mut self, plan: &Plan, order: &[SwitchId]) -> anyhow::Result<()> {
+        self.layout = Layout::new(plan)?;
+        for &switch in order {
+            let node = self.layout.switch_node(switch).to_owned();
+            self.apply_switch(&node)?;
+        }
+        Ok(())
+    }
+
     /// The MAC learning procedure in every host, as `ayatori plan prime` does it.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 //! Each check has a name and is told as it is made. One that the plan gives no occasion for says so and counts as
 //! passed: in a tree no cable can be spared.
 
+mod heal;
+
 use crate::cluster::Lab;
 use crate::report::Traffic;
 use crate::wire::{End, HostAddress};
@@ -14,7 +16,7 @@ use ayatori_fabric::description::Machine;
 use ayatori_fabric::dialect::{bridge_name, lag_name};
 use ayatori_fabric::graph::{LinkId, SwitchId};
 use ayatori_fabric::plan::{Attachment, Plan, PortRole, Tagging, VlanId};
-use ayatori_fabric::vlan::{Failure, plan_without};
+use ayatori_fabric::vlan::{Failure, InUse, plan_without};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A thing that was tried and how it went.
@@ -55,7 +57,11 @@ pub fn run(
     verifier.routes()?;
     verifier.broadcast()?;
     verifier.wrong_settings()?;
-    verifier.pulled_cable(machine)?;
+    // Plans whose hosts tag are not repaired but made anew, hosts' scripts included.
+    match InUse::of(verifier.lab.plan()) {
+        Ok(in_use) => verifier.watched_cable(machine, &in_use)?,
+        Err(_) => verifier.pulled_cable(machine)?,
+    }
     Ok(verifier.checks)
 }
 
