@@ -254,3 +254,51 @@ fn check_compares_cables_with_what_lldp_hears() {
     assert_eq!(text(&output.stdout), "as planned: cables of 2 of 8 switches\n");
     assert!(output.status.success());
 }
+
+#[test]
+fn check_compares_counters_with_the_plans_loads() {
+    let site = Site::new();
+    let flows = site.plan["figures"]["channel_flows"].as_array().unwrap();
+    // As many bytes as flows, and so much more on the first link's first direction.
+    let write = |more: u64| {
+        let mut lines: BTreeMap<u64, String> = BTreeMap::new();
+        for (id, link) in site.plan["links"].as_array().unwrap().iter().enumerate() {
+            for end in 0..2 {
+                let bytes = flows[2 * id + end].as_u64().unwrap() * 1_000_000;
+                let bytes = bytes + if (id, end) == (0, 0) { more } else { 0 };
+                let own = &link["ends"][end];
+                let line = format!("swp{} {bytes}\n", own["ports"][0]);
+                *lines.entry(own["switch"].as_u64().unwrap()).or_default() += &line;
+            }
+        }
+        for (switch, text) in lines {
+            let name = site.plan["switches"][switch as usize]["name"].as_str().unwrap();
+            fs::write(site.folder.path().join(format!("shown/{name}.before.txt")), "# none\n").unwrap();
+            fs::write(site.folder.path().join(format!("shown/{name}.after.txt")), text).unwrap();
+        }
+    };
+    let check = |more: &[&str]| {
+        let output = ayatori(&[&["plan", "check", &torus(), "--from", &site.path("shown")], more].concat());
+        (output.status.code(), text(&output.stdout))
+    };
+    write(0);
+    let (code, lines) = check(&[]);
+    assert!(lines.contains("16000000 bytes, 4.2 % of all, planned 4.2 %"), "{lines}");
+    assert!(lines.ends_with("as planned: counters of 8 of 8 switches\n"), "{lines}");
+    assert_eq!(code, Some(0));
+    write(100_000_000);
+    assert_eq!(check(&[]).0, Some(0), "what ran is not known");
+    let all = site.folder.path().join("all");
+    let hosts: Vec<&str> =
+        site.plan["hosts"].as_array().unwrap().iter().map(|host| host["name"].as_str().unwrap()).collect();
+    let pairs = hosts.iter().flat_map(|from| hosts.iter().map(move |to| (from, to)));
+    let flows = pairs.filter(|(from, to)| from != to).map(|(from, to)| format!("{from} {to} 1000\n"));
+    fs::write(&all, flows.collect::<String>()).unwrap();
+    let (code, lines) = check(&["--traffic", all.to_str().unwrap()]);
+    assert!(lines.contains("s0.0: 24.0 % of all bytes went to s1.0, planned 4.2 %"), "{lines}");
+    assert!(
+        lines.ends_with("1 difference; see what sends there, and whether VLANs are as planned\n"),
+        "{lines}"
+    );
+    assert_eq!(code, Some(1));
+}

@@ -9,6 +9,7 @@ mod aruba_os_s;
 mod bridge_json;
 mod cables;
 mod comware;
+mod counters;
 mod difference;
 mod edgeswitch;
 mod file;
@@ -37,6 +38,7 @@ use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId, VlanSet};
 use file::load;
 
 pub use cables::{FarEnd, compare_cables, far_end};
+pub use counters::{MeasuredLoad, SentBytes, compare_loads, measured_loads, read_sent};
 pub use difference::Difference;
 pub use file::ReadError;
 pub use observed::{InterfaceName, Observed, ObservedInterface, TableEntry};
