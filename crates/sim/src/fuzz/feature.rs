@@ -47,12 +47,20 @@ pub enum Feature {
     WindowPost,
     /// A partitioned message.
     Partitioned,
+    /// A dial was refused: nobody listened yet, or its process had died.
+    DialRefused,
+    /// Two processes dialled each other, and one was told that it need not.
+    DialsCross,
+    /// A connection ended that stood at one end only.
+    ConnectionHalfMade,
+    /// A connection was made in place of one that had ended.
+    ConnectionAgain,
     /// A collective operation.
     Collective(Collective),
 }
 
 impl Feature {
-    const SIMPLE: [Feature; 21] = [
+    const SIMPLE: [Feature; 25] = [
         Feature::SendAtOnce,
         Feature::SendBlocks,
         Feature::SendBuffered,
@@ -74,6 +82,10 @@ impl Feature {
         Feature::WindowLock,
         Feature::WindowPost,
         Feature::Partitioned,
+        Feature::DialRefused,
+        Feature::DialsCross,
+        Feature::ConnectionHalfMade,
+        Feature::ConnectionAgain,
     ];
 
     /// All of them.

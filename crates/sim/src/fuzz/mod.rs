@@ -2,7 +2,8 @@
 //!
 //! A world is a small network of random topology with 1 to 8 real [`Process`](ayatori_core::Process)es on it, a device
 //! that is full, slow or refuses as the seed says, a mix of traffic, in some worlds crashes, and in most several rails that
-//! break, fall silent and return (`wire::faults`). It is run in two phases, after TigerBeetle's simulator:
+//! break, fall silent and return (`wire::faults`). In some the processes make their connections as TCP's
+//! device does (`wire::connecting`). A world is run in two phases, after TigerBeetle's simulator:
 //!
 //! 1. *Safety.* Random calls and random progress. All along, every completed receive is held against a naive model of
 //!    matching (`model`): the right message, exactly once, the right bytes; and no receiver holds more eager data than

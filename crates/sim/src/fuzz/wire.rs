@@ -6,6 +6,7 @@
 //! two processes fails and comes back (`faults`), as `ayatori_core::device` has it; and packets are damaged,
 //! which is loss without a word.
 
+mod connecting;
 mod faults;
 mod fronts;
 mod spoil;
@@ -18,9 +19,11 @@ use ayatori_core::ids::{ContextId, Rail, RailSet, RequestId};
 use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
 use ayatori_core::wire::{self, Header};
 
+use connecting::{Connecting, Word};
 use faults::{Condition, Path};
 use fronts::Front;
 
+pub(super) use connecting::Counts as ConnectionCounts;
 pub(super) use fronts::Look;
 
 use super::Bug;
@@ -79,6 +82,14 @@ pub(super) enum Cargo {
     },
     /// It is later now.
     Tick,
+    /// The machine that makes connections is due.
+    Due,
+    /// Of a handshake, to an end of a socket.
+    Word {
+        socket: usize,
+        end: usize,
+        word: Word,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +204,8 @@ pub(super) struct Wire {
     pub(super) outage_count: u64,
     /// Whether some process has given another up that lives.
     pub(super) has_given_up: bool,
+    /// What makes connections, in worlds that do not get them from the world.
+    connecting: Option<Connecting>,
 }
 
 impl Wire {
@@ -219,6 +232,7 @@ impl Wire {
             bug,
             outage_count: 0,
             has_given_up: false,
+            connecting: None,
         }
     }
 
@@ -389,7 +403,15 @@ impl Wire {
             match self.network.advance_until(limit_ps).map_err(|deadlock| deadlock.to_string())? {
                 None => return Ok(count),
                 Some(Occurrence::Delivered { token, .. }) => self.carry(token),
-                Some(Occurrence::Timer { token }) => self.arrive(token & !HELD_UP),
+                Some(Occurrence::Timer { token }) => {
+                    let handle = token & !HELD_UP;
+                    // Until a machine's next attempt seconds may pass: processes look in between.
+                    let passes_time = matches!(self.flights[handle].cargo, Cargo::Due | Cargo::Word { .. });
+                    self.arrive(handle);
+                    if passes_time {
+                        return Ok(count + 1);
+                    }
+                }
                 Some(Occurrence::Injected { .. }) => {}
             }
         }
@@ -446,6 +468,14 @@ impl Wire {
                 self.come_back(rail, from, to, fault);
             }
             Cargo::Tick => self.free(handle),
+            Cargo::Due => {
+                self.free(handle);
+                self.serve_if_due(from);
+            }
+            Cargo::Word { socket, end, word } => {
+                self.free(handle);
+                self.hear(socket, end, word);
+            }
             _ if fate == Fate::Lost => self.free(handle),
             _ => self.flights[handle].arrived = true,
         }
@@ -523,6 +553,11 @@ impl Wire {
             for lane in self.lanes_of(self.pair(to, process)) {
                 self.lose_packets(lane, 0);
             }
+            for rail in 0..self.rails.capabilities.len() as u8 {
+                if self.is_half_made(Rail(rail), process, to) {
+                    self.lose_packets(self.lane(Rail(rail), process, to), 0);
+                }
+            }
             for lane in self.lanes_of(self.pair(process.min(to), process.max(to))) {
                 self.paths[lane].stalled_is_lost();
             }
@@ -575,6 +610,9 @@ impl Wire {
             let (from, rail) = ((choice / rail_count) as u32, Rail((choice % rail_count) as u8));
             let pair = self.pair(from, me);
             let lane = self.lane(rail, from, me);
+            if self.is_half_made(rail, from, me) && !self.lanes[lane].packets.is_empty() {
+                continue;
+            }
             if self.lanes[lane].front.is_some() {
                 // While the rest of it comes, others have something too.
                 if self.random.below(2) == 0 {

@@ -30,8 +30,8 @@ use ayatori_fabric::topology::{Complete, HostLayout, Hypercube, Mesh, Ring, Topo
 use super::collectives::Joint;
 use super::model::{Members, Model, Wanted};
 use super::port::Port;
-use super::wire::{Moods, Rails, Wire};
-use super::{Bug, WorldReport};
+use super::wire::{ConnectionCounts, Moods, Rails, Wire};
+use super::{Bug, Feature, WorldReport};
 use crate::network::{self, Network, NicId, NoProbe};
 use crate::random::Random;
 use blocking::Blocked;
@@ -45,6 +45,8 @@ type Outcome<T = ()> = Result<T, String>;
 const DATA_HEADER_BYTES: usize = 24;
 /// One in so many worlds whose links are in trunk mode has long messages.
 const BULK_ONE_IN: u64 = 12;
+/// In one in so many worlds whose links are in trunk mode processes make their connections.
+const CONNECTING_ONE_IN: u64 = 3;
 /// What a program writes to memory whose operation is over.
 const GIVEN_BACK: u8 = 0xDD;
 /// Memory for all buffers of a world, bytes.
@@ -186,6 +188,7 @@ pub(super) fn run(seed: u64, bug: Option<Bug>, history: &mut Vec<String>) -> Out
     world.heal()?;
     world.check_end()?;
     world.report.outage_count = world.wire.borrow().outage_count;
+    world.cover_connections();
     Ok(world.report)
 }
 
@@ -286,9 +289,8 @@ impl<'a> World<'a> {
         wire.tells_owed = random.below(2) == 0;
         if trunks {
             wire.vary_speeds();
-            if random.below(2) == 0 {
-                wire.begin_unconnected();
-            }
+            let is_unconnected = random.below(2) == 0;
+            connect(&mut wire, seed, is_unconnected);
         }
         let ms =
             |choices: [u64; 3], random: &mut Random| Duration::from_ms(choices[random.below(3) as usize]);
@@ -329,6 +331,20 @@ impl<'a> World<'a> {
             report: WorldReport { digest: 0xCBF2_9CE4_8422_2325, ..WorldReport::default() },
             history,
         })
+    }
+
+    /// What has happened to connections.
+    fn cover_connections(&mut self) {
+        let ConnectionCounts { refused, crossed, half_made, again } = self.wire.borrow().connection_counts();
+        let seen = [
+            (refused, Feature::DialRefused),
+            (crossed, Feature::DialsCross),
+            (half_made, Feature::ConnectionHalfMade),
+            (again, Feature::ConnectionAgain),
+        ];
+        for (_, feature) in seen.into_iter().filter(|(count, _)| *count > 0) {
+            self.report.cover(feature);
+        }
     }
 
     fn attach_buffers(&mut self) -> Outcome {
@@ -381,6 +397,17 @@ impl<'a> World<'a> {
         self.arena_used += length.next_multiple_of(16);
         fill(&buffer, content);
         Some(buffer)
+    }
+}
+
+/// Rails are connected, will be soon, or their processes connect them. Draws no number from the world's:
+/// seeds whose processes do not connect stay what they were.
+fn connect(wire: &mut Wire, seed: u64, is_unconnected: bool) {
+    let mut random = Random::for_entity(seed, 0xC0);
+    if random.below(CONNECTING_ONE_IN) == 0 {
+        wire.begin_connecting(random);
+    } else if is_unconnected {
+        wire.begin_unconnected();
     }
 }
 

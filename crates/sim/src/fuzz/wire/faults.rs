@@ -10,8 +10,9 @@
 //! ```
 //!
 //! An end of a connection that is broken and does not know takes packets, which are lost, and gets and puts, which come
-//! to nothing when it is told. A silent rail loses what it is given, or keeps it back until the silence ends (as TCP
-//! does), in one direction or both.
+//! to nothing when it is told. In some worlds a connection comes back by itself when its fault ends, in
+//! others the processes' machines make it (`connecting`). A silent rail loses what it is given, or keeps it
+//! back until the silence ends (as TCP does), in one direction or both.
 
 use ayatori_core::device::{Event, RailBroken};
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
@@ -39,9 +40,11 @@ pub(super) enum Condition {
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) condition: Condition,
-    works_since_ps: u64,
+    pub(super) works_since_ps: u64,
+    /// Whether a handshake comes through. Only worlds that make connections look at it.
+    pub(super) lets_through: bool,
     /// It never works again.
-    is_scar: bool,
+    pub(super) is_scar: bool,
     /// Counts faults: the end of an earlier one does not end a later one.
     fault: u32,
     /// Held back by silence.
@@ -56,6 +59,7 @@ impl Path {
         Path {
             condition: Condition::Works,
             works_since_ps: 0,
+            lets_through: true,
             is_scar: false,
             fault: 0,
             stalled: Vec::new(),
@@ -149,6 +153,7 @@ impl Wire {
         self.outage_count += 1;
         self.paths[path].is_scar = lasts_ps.is_none();
         self.paths[path].fault += 1;
+        self.paths[path].lets_through = false;
         match fault {
             Fault::Cut => {
                 self.break_connection(rail, a, b);
@@ -191,7 +196,7 @@ impl Wire {
     }
 
     /// The connection is no more: what is on its way is lost.
-    fn break_connection(&mut self, rail: Rail, a: u32, b: u32) {
+    pub(super) fn break_connection(&mut self, rail: Rail, a: u32, b: u32) {
         let path = self.path(rail, a, b);
         self.paths[path].condition = Condition::Down;
         for (from, to) in [(a, b), (b, a)] {
@@ -251,9 +256,10 @@ impl Wire {
         }
         self.disconnect(rail, me, peer);
         self.reports[me as usize].push_back(Event::RailDown(rail, ProcessId(peer)));
+        self.on_disconnected(rail, me, peer);
     }
 
-    fn disconnect(&mut self, rail: Rail, me: u32, peer: u32) {
+    pub(super) fn disconnect(&mut self, rail: Rail, me: u32, peer: u32) {
         let (out, back) = (self.lane(rail, me, peer), self.lane(rail, peer, me));
         self.lanes[out].is_connected = false;
         self.lanes[out].owes_since_ps = None;
@@ -280,7 +286,9 @@ impl Wire {
             self.break_connection(rail, me, peer);
         }
         self.disconnect(rail, me, peer);
-        if before == Condition::Works {
+        if self.connecting.is_some() {
+            self.on_disconnected(rail, me, peer);
+        } else if before == Condition::Works {
             // It was well. A new one is made at once; the other end hears of the end of this one.
             self.paths[path].fault += 1;
             self.tell_later(rail, peer, me);
@@ -294,6 +302,13 @@ impl Wire {
         let both_live = [a, b].iter().all(|&process| self.alive[process as usize]);
         let is_over = self.paths[path].fault != fault || self.paths[path].condition == Condition::Works;
         if is_over || self.paths[path].is_scar || !both_live {
+            return;
+        }
+        self.paths[path].lets_through = true;
+        if self.connecting.is_some() && self.paths[path].condition == Condition::Down {
+            for (from, to) in [(a, b), (b, a)] {
+                self.tell_down(rail, from, to);
+            }
             return;
         }
         let before = std::mem::replace(&mut self.paths[path].condition, Condition::Works);
@@ -337,6 +352,7 @@ impl Wire {
                 for rail in self.rails.between[pair].iter() {
                     let path = self.path(rail, a, b);
                     self.paths[path].condition = Condition::Down;
+                    self.paths[path].lets_through = false;
                     for (from, to) in [(a, b), (b, a)] {
                         let lane = self.lane(rail, from, to);
                         self.lanes[lane].is_connected = false;

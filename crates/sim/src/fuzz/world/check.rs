@@ -301,7 +301,7 @@ impl World<'_> {
         if (counts.requests, counts.posted, unexpected, registered) != (0, 0, 0, 0) {
             return Err(format!("process {at} is left with {counts:?} and {registered} registrations"));
         }
-        if !process.is_quiet() {
+        if !process.is_quiet() || process.is_moving_data() || process.me() != ProcessId(at) {
             return Err(format!("process {at} still has something on its way"));
         }
         Ok(())
