@@ -146,6 +146,7 @@ impl Parts<'_> {
     /// Puts a request's state back; a freed request vanishes when nothing of it is under way.
     fn put_partitioned(&mut self, id: RequestId, partitioned: Box<Partitioned>) {
         let is_over = matches!(partitioned.run, Run::Over(_));
+        let has_failed = partitioned.outcome().is_some_and(|outcome| outcome.error.is_some());
         let request = self.messages.requests.get_mut(id).expect("taken out of it before");
         if request.detached && partitioned.is_idle() {
             self.messages.requests.remove(id);
@@ -154,6 +155,7 @@ impl Parts<'_> {
         request.state = State::Partitioned(partitioned);
         // Whoever waits is to look again.
         self.messages.completion_count += u64::from(is_over);
+        self.messages.failure_count += u64::from(has_failed);
     }
 
     /// Starts a partitioned request (`MPI_Start`).

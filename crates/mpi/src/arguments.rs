@@ -101,9 +101,9 @@ impl Out<MPI_Status> {
         }
     }
 
-    /// Sets the error fields of the first `count` statuses, unless the caller ignores them.
-    pub(crate) fn set_errors(self, count: usize, error: c_int) {
-        for at in (0..count).filter(|_| !self.0.is_null()) {
+    /// Sets the error field of status `at` of an array, unless the caller ignores it.
+    pub(crate) fn set_error(self, at: usize, error: c_int) {
+        if !self.0.is_null() {
             // SAFETY: not null, and the call's description promises a status for each request.
             unsafe { (*self.0.add(at)).error = error };
         }

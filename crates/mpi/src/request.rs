@@ -248,13 +248,15 @@ pub(crate) struct Requests {
     pub(crate) table: Table<MPI_Request, Request>,
     /// Whose error handler hears of the errors of the core's requests, by their slots.
     core_comms: Vec<MPI_Comm>,
+    /// Operations of the engine's thread that have failed.
+    failure_count: u64,
 }
 
 /// Making requests.
 impl Requests {
     /// None.
     pub(crate) const fn new() -> Self {
-        Self { table: Table::new(), core_comms: Vec::new() }
+        Self { table: Table::new(), core_comms: Vec::new(), failure_count: 0 }
     }
 
     /// Puts [`SENT`] in, at the start.
@@ -462,6 +464,12 @@ impl Requests {
         self.machine(engine).core.take_plain(id)
     }
 
+    /// Unchanged: no request has failed since.
+    #[inline]
+    pub(crate) fn failures(&self, engine: &mut Engine) -> u64 {
+        engine.own().map_or(0, |machine| machine.core.failure_count()).wrapping_add(self.failure_count)
+    }
+
     /// The communicator whose error handler hears of a request's errors.
     pub(crate) fn comm_of(&mut self, engine: &mut Engine, handle: MPI_Request) -> MPI_Comm {
         match self.core_id(engine, handle, "request") {
@@ -595,6 +603,7 @@ impl Requests {
     }
 
     fn end_remote(&mut self, Response { request: handle, completion }: Response) {
+        self.failure_count += u64::from(completion.error.is_some());
         let Ok(request) = self.table.get_mut(handle, "request") else {
             debug_assert!(false, "an operation without a request");
             return;

@@ -169,6 +169,12 @@ impl Process {
         self.requests.end_plain(&mut self.engine, handle)
     }
 
+    /// Unchanged: no request has failed since.
+    #[inline]
+    pub(crate) fn failures(&mut self) -> u64 {
+        self.requests.failures(&mut self.engine)
+    }
+
     pub(crate) fn comm_of(&mut self, handle: MPI_Request) -> MPI_Comm {
         self.requests.comm_of(&mut self.engine, handle)
     }

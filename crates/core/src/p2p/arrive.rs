@@ -31,11 +31,15 @@ impl Messages {
         if let Some(index) = self.posted.take_match(envelope) {
             let (id, request) = self.requests.at_mut(index).expect("a posted receive is a request");
             let state = core::cell::Cell::from_mut(&mut request.state);
+            let failure_count = core::cell::Cell::from_mut(&mut self.failure_count);
             copy_in(envelope, payload, (&request.buffer, &request.extra), |completion| {
                 let before = state.replace(State::Complete(completion));
                 // Nothing to drop, which the compiler cannot know.
                 debug_assert!(matches!(before, State::Posted { .. }), "posted, not complete");
                 core::mem::forget(before);
+                if completion.error.is_some() {
+                    failure_count.set(failure_count.get() + 1);
+                }
             });
             self.completion_count += 1;
             if request.is_watched()

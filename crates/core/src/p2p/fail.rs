@@ -104,6 +104,7 @@ impl Messages {
             self.interrupted = interrupted;
             // Who waits looks again.
             self.completion_count += 1;
+            self.failure_count += 1;
         }
         // The caller of this one does not see a request, so it cannot go on.
         if let Direct::Waiting { peer: None, key, .. } = self.direct

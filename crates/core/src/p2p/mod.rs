@@ -131,6 +131,8 @@ pub(crate) struct Messages {
     /// Requests that never end, and stand for no operation under way.
     pub(crate) endless_count: usize,
     pub(crate) completion_count: u64,
+    /// How many requests have ended with an error, or receives were interrupted.
+    pub(crate) failure_count: u64,
     /// Messages that came before anybody wanted them.
     pub(crate) arrival_count: u64,
 }
@@ -157,6 +159,7 @@ impl Messages {
             buffered: AttachedBuffers::default(),
             endless_count: 0,
             completion_count: 0,
+            failure_count: 0,
             arrival_count: 0,
         }
     }
@@ -179,6 +182,9 @@ impl Messages {
         let Some(request) = self.requests.get_mut(id) else { return };
         request.state = crate::request::State::Complete(completion);
         self.completion_count += 1;
+        if completion.error.is_some() {
+            self.failure_count += 1;
+        }
         if request.is_watched() {
             self.clear_away(id, &completion);
         }

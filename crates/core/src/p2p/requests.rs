@@ -22,6 +22,7 @@ impl Messages {
     /// A completed request that holds `completion` until taken: for callers that must hand out a request
     /// where the operation was over at once.
     pub(crate) fn park(&mut self, completion: Completion) -> RequestId {
+        self.failure_count += u64::from(completion.error.is_some());
         self.requests.insert(Request::new(State::Complete(completion), Buffer::EMPTY, None))
     }
 

@@ -211,24 +211,70 @@ fn in_status(ended: &Ended) -> Fault {
     fault(MPI_ERR_IN_STATUS, format_args!("an operation failed: {detail}")).on(object)
 }
 
-/// Sets the error fields of statuses to success.
-#[cold]
-fn clear_errors(statuses: Out<MPI_Status>, count: usize) {
-    statuses.set_errors(count, MPI_SUCCESS);
-}
-
-/// Whether every request of an array is over; then ends them all. Until then none is touched.
-fn end_all(requests: InOut<MPI_Request>, count: usize) -> Result<Option<Vec<Ended>>, Fault> {
+/// Whether every request of an array is over, or one has failed; then ends those that are over. Until then
+/// none is touched.
+fn end_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status>) -> Result<bool, Fault> {
+    let may_have_failed = process()?.failures() > 0;
+    let mut is_going = false;
     for at in 0..count {
-        if peek(requests.get_at("array_of_requests", at)?)?.is_none() {
-            return Ok(None);
+        is_going |= peek(requests.get_at("array_of_requests", at)?)?.is_none();
+        if is_going && !may_have_failed {
+            return Ok(false);
         }
     }
-    let mut all = Vec::with_capacity(count);
-    for at in 0..count {
-        all.push(wait_for(requests, at, count)?);
+    if is_going && !has_failed(&mut *process()?, requests, (0, count))? {
+        return Ok(false);
     }
-    Ok(Some(all))
+    end_rest(requests, (0, count), statuses, None)?;
+    Ok(true)
+}
+
+/// Whether one of these requests has failed. None is touched.
+#[cold]
+fn has_failed(
+    process: &mut Process,
+    requests: InOut<MPI_Request>,
+    (first, count): (usize, usize),
+) -> Result<bool, Fault> {
+    for at in first..count {
+        let looked = process.look_at(requests.get_at("array_of_requests", at)?)?;
+        if matches!(looked, Looked::Core(Some(Completion { error: Some(_), .. }))) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Ends the requests of an array from `first` on that are over. If there is an error among them, or `failed`, the
+/// request before them, has one, all error fields count, and a request that goes on is pending (MPI-5.0 §3.7.5).
+#[cold]
+fn end_rest(
+    requests: InOut<MPI_Request>,
+    (first, count): (usize, usize),
+    statuses: Out<MPI_Status>,
+    mut failed: Option<Ended>,
+) -> Result<(), Fault> {
+    let ended_before = first - usize::from(failed.is_some());
+    let mut codes = Vec::with_capacity(count - ended_before);
+    codes.extend(failed.as_ref().map(|ended| code(&ended.completion)));
+    for at in first..count {
+        let handle = requests.get_at("array_of_requests", at)?;
+        let found = look(&mut *process()?, handle, "array_of_requests")?;
+        let Some(found) = found else {
+            codes.push(MPI_ERR_PENDING);
+            continue;
+        };
+        let ended = end(found, requests, at)?;
+        store(statuses, at, ended.status, ended.error_field());
+        codes.push(code(&ended.completion));
+        if ended.completion.error.is_some() {
+            failed.get_or_insert(ended);
+        }
+    }
+    let Some(failed) = failed else { return Ok(()) };
+    (0..ended_before).for_each(|at| statuses.set_error(at, MPI_SUCCESS));
+    codes.into_iter().enumerate().for_each(|(at, code)| statuses.set_error(ended_before + at, code));
+    Err(in_status(&failed))
 }
 
 /// Ends a request that has completed without error, at once or after a round of progress; its status.
@@ -241,8 +287,16 @@ fn test_plain(process: &mut Guard, handle: MPI_Request) -> Option<Status> {
 }
 
 /// Waits for a request where no other thread may call, and ends it if that is all there is to do; its status.
+/// Where a request has failed, waiting for several takes a longer look.
 #[inline(never)]
-fn wait_plain(process: &mut Guard, handle: MPI_Request, waits: Waits) -> Result<Option<Status>, Fault> {
+fn wait_plain(
+    process: &mut Guard,
+    handle: MPI_Request,
+    (waits, is_alone): (Waits, bool),
+) -> Result<Option<Status>, Fault> {
+    if !is_alone && process.failures() > 0 {
+        return Ok(None);
+    }
     match process.core_id(handle, "request") {
         Ok(Some(id)) if !process.is_shared() => {
             wait_alone(process, id, waits)?;
@@ -265,7 +319,7 @@ fn end_leading(
         let handle = requests.get_at("array_of_requests", at)?;
         let status = match process.end_plain(handle) {
             Some(status) => status,
-            None => match wait_plain(&mut process, handle, Waits::All(requests, count))? {
+            None => match wait_plain(&mut process, handle, (Waits::All(requests, count), count == 1))? {
                 Some(status) => status,
                 None => return Ok(at),
             },
@@ -276,43 +330,45 @@ fn end_leading(
     Ok(count)
 }
 
-/// Waits for all requests of an array.
+/// Waits for all requests of an array, or until one has failed.
 fn wait_all(requests: InOut<MPI_Request>, count: usize, statuses: Out<MPI_Status>) -> Result<(), Fault> {
-    let mut failed = None;
     let mut at = 0;
     loop {
         at = end_leading(requests, (at, count), statuses)?;
         if at == count {
-            return failed.map_or(Ok(()), |ended| Err(in_status(&ended)));
+            return Ok(());
         }
-        let ended = wait_for(requests, at, count)?;
-        let error = ended.completion.error.map(|_| code(&ended.completion));
-        if error.is_some() && failed.is_none() {
-            // From the first error on, the error fields of all statuses count.
-            clear_errors(statuses, count);
-        }
-        store(statuses, at, ended.status, error.or(ended.error_field()));
-        if error.is_some() {
-            failed.get_or_insert(ended);
-        }
+        let Some(found) = wait_among(requests, (at, count))? else {
+            return end_rest(requests, (at, count), statuses, None);
+        };
+        let ended = end(found, requests, at)?;
+        store(statuses, at, ended.status, ended.error_field());
         at += 1;
+        if ended.completion.error.is_some() {
+            return end_rest(requests, (at, count), statuses, Some(ended));
+        }
     }
 }
 
-/// Waits for one request of an array, all of which the caller waits for, and ends it.
-fn wait_for(requests: InOut<MPI_Request>, at: usize, count: usize) -> Result<Ended, Fault> {
+/// Waits for request `at` of an array of `count`. `None`: it goes on, and one behind it has failed.
+fn wait_among(requests: InOut<MPI_Request>, (at, count): (usize, usize)) -> Result<Option<Found>, Fault> {
     let handle = requests.get_at("request", at)?;
-    if handle == MPI_REQUEST_NULL {
-        let completion = Completion::EMPTY;
-        return Ok(Ended { status: MPI_Status::empty(), completion, comm: MPI_COMM_SELF, is_nothing: true });
-    }
     // What is over already needs no round of progress.
     let first = look(&mut *process()?, handle, "request")?;
-    let found = match first {
-        Some(found) => found,
-        None => wait_until(Waits::All(requests, count), |process| look(process, handle, "request"))?,
-    };
-    end(found, requests, at)
+    if first.is_some() {
+        return Ok(first);
+    }
+    let mut failures = 0;
+    wait_until(Waits::All(requests, count), |process| {
+        let found = look(process, handle, "request")?;
+        if found.is_some() {
+            return Ok(Some(found));
+        }
+        // Another look at the others is of use when something has failed since the last.
+        let before = std::mem::replace(&mut failures, process.failures());
+        let is_over = failures != before && has_failed(process, requests, (at + 1, count))?;
+        Ok(is_over.then_some(None))
+    })
 }
 
 api! {
@@ -321,7 +377,8 @@ api! {
         if end_leading(request, (0, 1), status)? == 1 {
             return Ok(());
         }
-        let ended = wait_for(request, 0, 1)?;
+        let found = wait_among(request, (0, 1))?.expect("there is no other");
+        let ended = end(found, request, 0)?;
         store(status, 0, ended.status, ended.error_field());
         check(&ended.completion, ended.comm)
     }
@@ -362,15 +419,13 @@ api! {
         array_of_statuses: Out<MPI_Status>,
     ) {
         process()?.progress();
-        let ended = end_all(array_of_requests, length("count", count)?)?;
-        flag.set("flag", c_int::from(ended.is_some()))?;
-        match ended {
-            None => {
-                found_nothing();
-                Ok(())
-            }
-            Some(ended) => give_statuses(ended.iter(), array_of_statuses),
+        // With an error, too, the call says which requests are over.
+        flag.set("flag", 1)?;
+        if !end_all(array_of_requests, length("count", count)?, array_of_statuses)? {
+            found_nothing();
+            flag.set("flag", 0)?;
         }
+        Ok(())
     }
 
     /// MPI-5.0 §3.7.5

@@ -48,10 +48,13 @@ pub(crate) fn wait_direct(process: &mut Process) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Waits until a request of the core is over, with nobody else calling.
+/// Waits until a request of the core is over, or any has failed, with nobody else calling.
 pub(crate) fn wait_alone(process: &mut Process, id: RequestId, waits: Waits) -> Result<(), Fault> {
     let mut asleep = None;
-    let is_over = |core: &mut ayatori_core::Process| Ok(core.is_complete(id).then_some(()));
+    let failures_seen = process.engine().core.failure_count();
+    let is_over = |core: &mut ayatori_core::Process| {
+        Ok((core.is_complete(id) || core.failure_count() != failures_seen).then_some(()))
+    };
     while process.engine().wait_alone(&mut asleep, is_over)?.is_none() {
         why::answer(process, waits, asleep);
     }
