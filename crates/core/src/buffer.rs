@@ -253,6 +253,16 @@ impl Buffer {
         Some(bytes)
     }
 
+    /// Copies the bytes from `offset` on to `into`, as many as that has; nothing if virtual.
+    ///
+    /// # Panics
+    /// If there are not so many (our bug).
+    #[inline]
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) {
+        // SAFETY: the slice is writable over its length.
+        unsafe { self.copy_to(offset, into.as_mut_ptr(), into.len()) }
+    }
+
     /// Copies `len` bytes from `offset` to an address; nothing if virtual.
     ///
     /// # Safety

@@ -150,6 +150,11 @@ impl Composite {
         &self.shm
     }
 
+    /// The same, for copies between memory of this host's processes that are over when the call returns.
+    pub fn shm_mut(&mut self) -> &mut Shm {
+        &mut self.shm
+    }
+
     #[inline]
     fn is_local(rail: Rail) -> bool {
         rail.0 < FIRST_TCP_RAIL

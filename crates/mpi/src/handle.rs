@@ -170,16 +170,17 @@ impl<H: Handle, T> Table<H, T> {
         self.slots.iter().filter_map(|slot| slot.object.as_ref())
     }
 
+    /// As [`find`](Self::find), to change it.
+    #[inline(always)]
+    pub(crate) fn find_mut(&mut self, handle: H) -> Option<&mut T> {
+        let slot = self.slots.get_mut(Self::index(handle)).filter(|slot| slot.handle == handle)?;
+        slot.object.as_mut()
+    }
+
     /// As [`get`](Self::get), to change it.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, handle: H, name: &str) -> Result<&mut T, Fault> {
-        if let Some(slot) = self.slots.get_mut(Self::index(handle))
-            && slot.handle == handle
-            && let Some(object) = &mut slot.object
-        {
-            return Ok(object);
-        }
-        Err(bad(handle, name))
+        self.find_mut(handle).ok_or_else(|| bad(handle, name))
     }
 
     /// Takes the object of a handle out: the handle is bad from now on.

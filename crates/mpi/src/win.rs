@@ -10,7 +10,7 @@ use crate::info::Info;
 use crate::lock::{Elided, Guard};
 use crate::phase;
 use ayatori_core::group::Group;
-use ayatori_core::ids::{CommId, Rank};
+use ayatori_core::ids::{CommId, ProcessId, Rank};
 use ayatori_core::layout::{Layout, Region};
 use ayatori_core::rma::{Place, WindowId};
 use ayatori_core::transfer::Sink;
@@ -62,6 +62,10 @@ pub(crate) struct Win {
     pub(crate) shared: Option<Arc<SharedMemory>>,
     /// Whether all members have mapped that.
     pub(crate) is_mapped_by_all: bool,
+    /// The locks of the members' epochs, if all share memory: [`shared`](Self::shared), or made for them.
+    pub(crate) locks: Option<Arc<SharedMemory>>,
+    /// Calls that have passed the engine by.
+    pub(crate) quick_count: u32,
     /// Which epochs are open.
     pub(crate) epochs: Epochs,
     /// What is attached to a dynamic window: addresses and lengths.
@@ -77,6 +81,8 @@ pub(crate) struct Part {
     pub(crate) bytes: usize,
     /// Bytes of a unit of displacement.
     pub(crate) unit: usize,
+    /// Its address in its process, where a put or get may go there.
+    pub(crate) address: Option<u64>,
     /// Where it begins in shared memory.
     pub(crate) shared_at: usize,
 }
@@ -104,10 +110,27 @@ pub(crate) struct Epochs {
     started: Option<Vec<Rank>>,
     /// The origins of `MPI_Win_post`.
     posted: Option<Vec<Rank>>,
-    /// Locked targets, and whether they were asked.
-    locked: BTreeMap<Rank, bool>,
+    /// Locked targets, and what is held there.
+    locked: BTreeMap<Rank, Held>,
     /// `MPI_Win_lock_all`, and whether targets were asked.
     locked_all: Option<bool>,
+}
+
+/// Which lock of a target an epoch holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Held {
+    /// None: the program says that it needs none (`MPI_MODE_NOCHECK`).
+    Nothing,
+    /// One of many.
+    Shared,
+    /// The only one.
+    Exclusive,
+}
+
+impl Held {
+    pub(crate) fn by(is_exclusive: bool) -> Self {
+        if is_exclusive { Self::Exclusive } else { Self::Shared }
+    }
 }
 
 #[cold]
@@ -141,16 +164,22 @@ impl Epochs {
         self.leave_fence()
     }
 
-    /// An operation on a target.
-    pub(crate) fn access(&mut self, rank: Rank) -> Result<(), Fault> {
+    /// Whether an operation on a target may begin; in a fence's epoch it is one now in which something was done.
+    #[inline(always)]
+    fn is_open(&mut self, rank: Rank) -> bool {
         let is_open = self.locked_all.is_some()
             || self.locked.contains_key(&rank)
             || self.started.as_ref().is_some_and(|targets| targets.contains(&rank));
-        if is_open {
-            return Ok(());
-        }
-        if let Some(is_used) = &mut self.fence {
+        if !is_open && let Some(is_used) = &mut self.fence {
             *is_used = true;
+            return true;
+        }
+        is_open
+    }
+
+    /// An operation on a target.
+    pub(crate) fn access(&mut self, rank: Rank) -> Result<(), Fault> {
+        if self.is_open(rank) {
             return Ok(());
         }
         Err(wrong(format_args!(
@@ -199,16 +228,16 @@ impl Epochs {
         self.posted = None;
     }
 
-    pub(crate) fn lock(&mut self, rank: Rank, asks: bool) -> Result<(), Fault> {
+    pub(crate) fn lock(&mut self, rank: Rank, held: Held) -> Result<(), Fault> {
         if self.started.is_some() || self.locked_all.is_some() || self.locked.contains_key(&rank) {
             return Err(wrong(format_args!("rank {rank} is locked, or another access epoch is open")));
         }
         self.leave_fence()?;
-        self.locked.insert(rank, asks);
+        self.locked.insert(rank, held);
         Ok(())
     }
 
-    pub(crate) fn unlock(&mut self, rank: Rank) -> Result<bool, Fault> {
+    pub(crate) fn unlock(&mut self, rank: Rank) -> Result<Held, Fault> {
         self.locked.remove(&rank).ok_or_else(|| wrong(format_args!("rank {rank} is not locked")))
     }
 
@@ -264,6 +293,49 @@ pub(crate) struct Direct {
 }
 
 impl Win {
+    /// The memory that all members map, and where in it an operation on so many bytes of a member works. `None`:
+    /// there is no such memory, or something is wrong; ask [`target`](Self::target), which takes longer.
+    #[inline(always)]
+    pub(crate) fn shared_part(
+        &mut self,
+        rank: c_int,
+        disp: MPI_Aint,
+        bytes: usize,
+    ) -> Option<(&SharedMemory, usize)> {
+        let rank = Rank::try_from(rank).ok()?;
+        let part = self.parts.get(rank as usize)?;
+        let first = usize::try_from(disp).ok()?.checked_mul(part.unit)?;
+        let is_inside = first <= part.bytes && bytes <= part.bytes - first;
+        if !is_inside || !self.is_mapped_by_all || !self.epochs.is_open(rank) {
+            return None;
+        }
+        Some((self.shared.as_deref()?, part.shared_at + first))
+    }
+
+    /// Whether a call that ends operations may pass the engine by: all of them are loads and stores. Now and then it
+    /// may not, for a program that calls nothing else is to make progress.
+    pub(crate) fn passes_engine_by(&mut self) -> bool {
+        const QUICK_MAX: u32 = 64;
+        self.quick_count = (self.quick_count + 1) % QUICK_MAX;
+        self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
+    }
+
+    /// The process whose memory an operation on so many bytes works at, and their address there. `None`: nobody may
+    /// reach it so, it is this process, or something is wrong.
+    pub(crate) fn address_part(
+        &mut self,
+        rank: c_int,
+        disp: MPI_Aint,
+        bytes: usize,
+    ) -> Option<(ProcessId, u64)> {
+        let rank = Rank::try_from(rank).ok().filter(|rank| *rank != self.rank)?;
+        let part = self.parts.get(rank as usize)?;
+        let first = usize::try_from(disp).ok()?.checked_mul(part.unit)?;
+        let is_inside = first <= part.bytes && bytes <= part.bytes - first;
+        let address = part.address.filter(|_| is_inside && self.epochs.is_open(rank))?;
+        Some((self.group.process(rank)?, address + first as u64))
+    }
+
     /// Checks the target of an operation; `None` for `MPI_PROC_NULL`.
     pub(crate) fn target(
         &mut self,
@@ -393,7 +465,7 @@ mod tests {
         epochs.access(0).unwrap();
         assert!(
             is_wrong(epochs.start(vec![1]))
-                && is_wrong(epochs.lock(0, true))
+                && is_wrong(epochs.lock(0, Held::Shared))
                 && is_wrong(epochs.lock_all(true))
         );
         epochs.check_fence().unwrap();
@@ -412,12 +484,12 @@ mod tests {
     fn an_unused_fence_gives_way_to_other_epochs() {
         let mut epochs = Epochs::default();
         epochs.fenced(true);
-        epochs.lock(2, true).unwrap();
-        assert!(is_wrong(epochs.lock(2, true)) && is_wrong(epochs.lock_all(true)));
+        epochs.lock(2, Held::Shared).unwrap();
+        assert!(is_wrong(epochs.lock(2, Held::Shared)) && is_wrong(epochs.lock_all(true)));
         assert!(is_wrong(epochs.access(1)));
         epochs.check_locked(Some(2)).unwrap();
         assert!(is_wrong(epochs.check_locked(Some(1))) && is_wrong(epochs.unlock(1)));
-        assert!(epochs.unlock(2).unwrap());
+        assert_eq!(epochs.unlock(2).unwrap(), Held::Shared);
         assert!(is_wrong(epochs.check_locked(None)) && is_wrong(epochs.unlock_all()));
         epochs.post(vec![0]).unwrap();
         assert!(is_wrong(epochs.post(vec![0])) && is_wrong(epochs.check_fence()));

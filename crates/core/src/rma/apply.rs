@@ -4,7 +4,6 @@ use crate::buffer::{Buffer, Piece};
 use crate::data::{Data, Sink, Source};
 use crate::datatype::Predefined;
 use crate::error::Error;
-use crate::layout::{Layout, Region};
 use crate::op::{Operation, Reducer};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,11 +11,7 @@ use alloc::vec::Vec;
 /// Reads bytes of a packed stream.
 pub(crate) fn read(data: &Data, offset: usize, into: &mut [u8]) {
     match data {
-        Data::Memory(buffer) => {
-            let part = buffer.part(offset, into.len());
-            let region = Region::new(Layout::bytes(into.len()), 1, part);
-            region.expect("of that length").pack(0, into);
-        }
+        Data::Memory(buffer) => buffer.read(offset, into),
         Data::Region(region) => region.pack(offset, into),
     }
 }
@@ -127,16 +122,25 @@ pub(crate) fn accumulate_here(
     what: (Operation, Predefined),
 ) -> Result<(), Error> {
     let len = target.len();
-    let mut input = vec![0; if source.is_some() { len } else { 0 }];
-    if let Some(source) = source {
-        read(source, 0, &mut input);
-    }
-    if let Some(fetched) = fetched {
-        let mut old = vec![0; len];
-        read(target, 0, &mut old);
-        fetched.write(0, Piece::Bytes(&old));
-    }
-    apply(target, 0, &input, what)
+    with_room(if source.is_some() { len } else { 0 }, |input| {
+        if let Some(source) = source {
+            read(source, 0, input);
+        }
+        if let Some(fetched) = fetched {
+            with_room(len, |old| {
+                read(target, 0, old);
+                fetched.write(0, Piece::Bytes(old));
+            });
+        }
+        apply(target, 0, input, what)
+    })
+}
+
+/// Lends zeroed memory; what a single element needs is on the stack.
+#[inline(always)]
+fn with_room<R>(len: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+    const ON_STACK_BYTES: usize = 64;
+    if len <= ON_STACK_BYTES { work(&mut [0; ON_STACK_BYTES][..len]) } else { work(&mut vec![0; len]) }
 }
 
 /// Replaces the element by `origin` if it equals `compare`; `result` gets the old one. All are as long as the
@@ -154,11 +158,13 @@ pub fn compare_and_swap_in(
     if [compare, origin, result].iter().any(|buffer| buffer.len() != len) {
         return Err(Error::Count);
     }
-    let (mut both, mut old) = (vec![0; 2 * len], vec![0; len]);
-    read(&compare.into(), 0, &mut both[..len]);
-    read(&origin.into(), 0, &mut both[len..]);
-    compare_and_swap(&target.0, &both, &mut old);
-    result.scatter(0, Piece::Bytes(&old));
+    with_room(3 * len, |all| {
+        let (both, old) = all.split_at_mut(2 * len);
+        compare.read(0, &mut both[..len]);
+        origin.read(0, &mut both[len..]);
+        compare_and_swap(&target.0, both, old);
+        result.scatter(0, Piece::Bytes(old));
+    });
     Ok(())
 }
 

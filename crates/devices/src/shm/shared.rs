@@ -14,10 +14,18 @@ use std::sync::atomic::Ordering;
 pub struct SharedMemory {
     mapping: PassingMapping,
     data_at: usize,
+    /// This process, as locks name their holders.
+    me: u32,
 }
 
 /// Bytes from one lock to the next: two do not share a cache line.
 const LOCK_BYTES: usize = 64;
+
+/// Where the lock for epochs lies, behind that for accumulates.
+const EPOCH_WORD_AT: usize = LOCK_BYTES / 2;
+
+/// A lock for epochs that one process has alone.
+const EXCLUSIVE: u32 = 1 << 31;
 
 /// What the data is aligned to: a page.
 const PAGE_BYTES: usize = 4096;
@@ -45,7 +53,7 @@ impl SharedMemory {
         sys::set_length(&fd, len).map_err(system("give shared memory its length"))?;
         sys::reserve(fd.as_fd(), len).map_err(system("reserve shared memory"))?;
         let mapping = PassingMapping::new(fd.as_fd(), len).map_err(system("map shared memory"))?;
-        Ok((Self { mapping, data_at }, source))
+        Ok((Self { mapping, data_at, me: sys::process_id().cast_unsigned() }, source))
     }
 
     /// Maps what another member has made.
@@ -62,7 +70,7 @@ impl SharedMemory {
             return Err(ShmError::TooLarge(bytes));
         }
         let mapping = PassingMapping::new(fd.as_fd(), len).map_err(system("map shared memory"))?;
-        Ok(Self { mapping, data_at })
+        Ok(Self { mapping, data_at, me: sys::process_id().cast_unsigned() })
     }
 
     /// `len` bytes at `offset` of the data.
@@ -73,13 +81,50 @@ impl SharedMemory {
         self.mapping.buffer(self.data_at + offset, len)
     }
 
+    /// Takes the locks of these members for epochs, shared by many or for this process alone, if all are free: else
+    /// none. Whoever comes first has them; nobody is served in order.
+    pub fn try_epochs(&self, members: &[u32], is_exclusive: bool) -> bool {
+        let try_one = |member: &u32| {
+            let word = self.epoch_word(*member);
+            let take = |held: u32| match is_exclusive {
+                true => (held == 0).then_some(EXCLUSIVE),
+                // Never that many: each holder is a process.
+                false => (held & EXCLUSIVE == 0).then_some(held + 1),
+            };
+            word.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
+        };
+        match members.iter().position(|member| !try_one(member)) {
+            None => true,
+            Some(taken_count) => {
+                self.end_epochs(&members[..taken_count], is_exclusive);
+                false
+            }
+        }
+    }
+
+    /// Gives back what [`try_epochs`](Self::try_epochs) took.
+    pub fn end_epochs(&self, members: &[u32], is_exclusive: bool) {
+        for member in members {
+            let word = self.epoch_word(*member);
+            match is_exclusive {
+                true => word.store(0, Ordering::Release),
+                false => drop(word.fetch_sub(1, Ordering::Release)),
+            }
+        }
+    }
+
+    /// Holders of a member's lock for epochs: their number, or [`EXCLUSIVE`].
+    fn epoch_word(&self, member: u32) -> &std::sync::atomic::AtomicU32 {
+        self.mapping.word(member as usize * LOCK_BYTES + EPOCH_WORD_AT)
+    }
+
     /// Takes a member's lock. One whose holder has died is taken from it.
     pub fn lock(&self, member: usize) -> Locked<'_> {
         /// Looks before the CPU is given to others, and looks in between at whether the holder lives.
         const SPINS: u32 = 200;
         const YIELDS: u32 = 1000;
         let word = self.mapping.word(member * LOCK_BYTES);
-        let me = sys::process_id().cast_unsigned();
+        let me = self.me;
         let mut looks = 0_u32;
         loop {
             match word.compare_exchange_weak(0, me, Ordering::Acquire, Ordering::Relaxed) {
@@ -122,6 +167,20 @@ mod tests {
         assert!(SharedMemory::open(&address, 3, 10_000).is_err(), "it was closed");
         drop(made);
         assert_eq!(opened.buffer(9_000, 5).to_vec().unwrap(), b"hello");
+    }
+
+    #[test]
+    fn locks_for_epochs_are_shared_or_exclusive_and_all_or_none() {
+        let (memory, _source) = SharedMemory::create(3, 64).unwrap();
+        assert!(memory.try_epochs(&[1], false) && memory.try_epochs(&[1, 2], false));
+        assert!(!memory.try_epochs(&[0, 1], true), "1 is shared");
+        assert!(memory.try_epochs(&[0], true), "the try before has kept nothing");
+        assert!(!memory.try_epochs(&[0], false) && !memory.try_epochs(&[2, 0], false));
+        memory.end_epochs(&[1, 2], false);
+        assert!(memory.try_epochs(&[2], true) && !memory.try_epochs(&[1], true));
+        memory.end_epochs(&[1], false);
+        memory.end_epochs(&[0], true);
+        assert!(memory.try_epochs(&[0, 1], true));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! `rma/window.rs`, epochs in `rma/sync.rs`.
 //!
 //! Where all members of a window share its memory, an operation is done when the call returns: a copy, or an
-//! accumulate under the lock of the target's memory, which all accumulates of such a window take. Else it is
-//! the core's.
+//! accumulate under the lock of the target's memory, which all accumulates of such a window take (short ones
+//! on plain elements: `rma/direct.rs`). Else it is the core's.
 
+mod direct;
 mod sync;
 mod window;
 
@@ -97,6 +98,9 @@ fn in_core(
 }
 
 fn put(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
+    if direct::put(origin, at) {
+        return give(OVER, request);
+    }
     let Some((target, _)) = at.target()? else { return give(OVER, request) };
     let data = origin.data("origin_addr")?;
     check_lengths(data.len(), &target)?;
@@ -113,6 +117,9 @@ fn put(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
 }
 
 fn get(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
+    if direct::get(origin, at) {
+        return give(OVER, request);
+    }
     let Some((target, _)) = at.target()? else { return give(OVER, request) };
     let data = origin.data("origin_addr")?;
     check_lengths(data.len(), &target)?;
@@ -173,6 +180,9 @@ fn accumulate(
     op: MPI_Op,
     request: Wanted,
 ) -> Result<(), Fault> {
+    if direct::accumulate(origin, result, at, op) {
+        return give(OVER, request);
+    }
     let Some((target, ty)) = at.target()? else { return give(OVER, request) };
     let what = operation(op, &ty, target.place.is_empty())?;
     let source = match what.0 {

@@ -123,6 +123,14 @@ impl Net {
             Self::Composite(device) => device.shm(),
         }
     }
+
+    /// The same, to copy by the kernel.
+    pub(crate) fn shm_mut(&mut self) -> &mut Shm {
+        match self {
+            Self::Shm(device) => device,
+            Self::Composite(device) => device.shm_mut(),
+        }
+    }
 }
 
 impl Device for Net {

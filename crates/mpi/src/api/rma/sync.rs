@@ -5,10 +5,14 @@ use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
 use crate::runtime::machine::Machine;
+use crate::runtime::sleepers;
+use crate::runtime::wait::wait_until;
 use crate::state::process;
-use crate::win::{self, Epochs, Win};
-use ayatori_core::ids::Rank;
+use crate::why::Waits;
+use crate::win::{self, Epochs, Held, Win};
+use ayatori_core::ids::{CommId, Rank};
 use ayatori_core::rma::WindowId;
+use ayatori_devices::shm::SharedMemory;
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence};
 
@@ -56,6 +60,7 @@ fn order_memory() {
 }
 
 fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault> {
+    let mut is_done = false;
     let target = with(win, |win| {
         let rank = match rank {
             Some(rank) => match win.rank(rank, "rank")? {
@@ -65,21 +70,48 @@ fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault>
             None => None,
         };
         win.epochs.check_locked(rank)?;
+        is_done = win.passes_engine_by();
         Ok(Some((win.id, rank)))
     })?;
     let Some((id, rank)) = target else { return Ok(()) };
     order_memory();
+    if is_done {
+        return Ok(());
+    }
     wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, is_local))
 }
 
-fn lock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, is_exclusive: bool) -> Result<(), Fault> {
-    let locked = wait_on(|Machine { core, device, .. }| {
-        core.windows().lock(device, id, targets.clone(), is_exclusive)
+/// Takes locks in shared memory. Who waits looks at intervals: nobody wakes it. A member that is lost may hold one.
+fn take(comm: CommId, locks: &SharedMemory, targets: &[Rank], is_exclusive: bool) -> Result<(), Fault> {
+    if locks.try_epochs(targets, is_exclusive) {
+        return Ok(());
+    }
+    sleepers::begin_outside();
+    let taken = wait_until(Waits::Other("a lock of a window"), |process| {
+        if locks.try_epochs(targets, is_exclusive) {
+            return Ok(Some(()));
+        }
+        process.engine().core.lost_in(comm).map_or(Ok(None), |error| Err(error.into()))
     });
+    sleepers::end_outside();
+    taken
+}
+
+fn lock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, is_exclusive: bool) -> Result<(), Fault> {
+    let (comm, locks) = with(win, |win| Ok((win.comm, win.locks.clone())))?;
+    let locked = match locks {
+        Some(locks) => take(comm, &locks, &targets, is_exclusive),
+        None => wait_on(|Machine { core, device, .. }| {
+            core.windows().lock(device, id, targets.clone(), is_exclusive)
+        }),
+    };
     if locked.is_err() {
         // It does not hold: the epoch ends.
         with(win, |win| {
-            let _ = if targets.len() == 1 { win.epochs.unlock(targets[0]) } else { win.epochs.unlock_all() };
+            let _ = match targets[..] {
+                [target] => win.epochs.unlock(target).map(drop),
+                _ => win.epochs.unlock_all().map(drop),
+            };
             Ok(())
         })?;
     }
@@ -87,9 +119,25 @@ fn lock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, is_exclusive: bool) -> R
     locked
 }
 
-fn unlock(targets: Vec<Rank>, id: WindowId, is_locked: bool) -> Result<(), Fault> {
+fn unlock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, held: Held) -> Result<(), Fault> {
     order_memory();
-    wait_on(|Machine { core, device, .. }| core.windows().unlock(device, id, targets, is_locked))
+    let (locks, is_done) = with(win, |win| Ok((win.locks.clone(), win.passes_engine_by())))?;
+    let Some(locks) = locks else {
+        return wait_on(|Machine { core, device, .. }| {
+            core.windows().unlock(device, id, targets, held != Held::Nothing)
+        });
+    };
+    let done = match is_done {
+        true => Ok(()),
+        // What was done ends first.
+        false => {
+            wait_on(|Machine { core, device, .. }| core.windows().unlock(device, id, targets.clone(), false))
+        }
+    };
+    if held != Held::Nothing {
+        locks.end_epochs(&targets, held == Held::Exclusive);
+    }
+    done
 }
 
 const FENCE: c_int = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
@@ -181,18 +229,20 @@ api! {
         }
         let Some(target) = with(win, |win| win.rank(rank, "rank"))? else { return Ok(()) };
         let asks = assert & MPI_MODE_NOCHECK == 0;
-        let (id, ()) = epochs(win, (assert, MPI_MODE_NOCHECK), |epochs, _| epochs.lock(target, asks))?;
+        let is_exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
+        let held = if asks { Held::by(is_exclusive) } else { Held::Nothing };
+        let (id, ()) = epochs(win, (assert, MPI_MODE_NOCHECK), |epochs, _| epochs.lock(target, held))?;
         if !asks {
             return Ok(());
         }
-        lock(win, vec![target], id, lock_type == MPI_LOCK_EXCLUSIVE)
+        lock(win, vec![target], id, is_exclusive)
     }
 
     /// MPI-5.0 §12.5.3
     fn MPI_Win_unlock(rank: c_int, win: MPI_Win) on win {
         let Some(target) = with(win, |win| win.rank(rank, "rank"))? else { return Ok(()) };
-        let (id, is_locked) = epochs(win, (0, 0), |epochs, _| epochs.unlock(target))?;
-        unlock(vec![target], id, is_locked)
+        let (id, held) = epochs(win, (0, 0), |epochs, _| epochs.unlock(target))?;
+        unlock(win, vec![target], id, held)
     }
 
     /// MPI-5.0 §12.5.3
@@ -211,7 +261,8 @@ api! {
     /// MPI-5.0 §12.5.3
     fn MPI_Win_unlock_all(win: MPI_Win) on win {
         let (id, (is_locked, size)) = epochs(win, (0, 0), |epochs, win| Ok((epochs.unlock_all()?, win.size)))?;
-        unlock((0..size).collect(), id, is_locked)
+        let held = if is_locked { Held::Shared } else { Held::Nothing };
+        unlock(win, (0..size).collect(), id, held)
     }
 
     /// MPI-5.0 §12.5.4

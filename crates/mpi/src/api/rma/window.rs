@@ -10,7 +10,7 @@ use crate::arguments::*;
 use crate::attribute::{Attributes, delete_all};
 use crate::collective::run_in;
 use crate::errhandler::{Kind, handlers};
-use crate::fault::{Fault, Object, fault};
+use crate::fault::{Fault, Object, fault, survives};
 use crate::message;
 use crate::operation::{Operation, Parts};
 use crate::runtime::machine::Machine;
@@ -99,6 +99,8 @@ struct Made {
     base: *mut c_void,
     parts: Vec<Part>,
     shared: Option<SharedMemory>,
+    /// Where locks of epochs are, if not in `shared`.
+    locks: Option<SharedMemory>,
 }
 
 /// Checks what all windows with memory need.
@@ -106,7 +108,7 @@ fn check_part(size: MPI_Aint, disp_unit: MPI_Aint) -> Result<Part, Fault> {
     let bytes = usize::try_from(size)
         .map_err(|_| fault(MPI_ERR_SIZE, format_args!("argument size is negative ({size})")))?;
     match usize::try_from(disp_unit) {
-        Ok(unit @ 1..) => Ok(Part { bytes, unit, shared_at: 0 }),
+        Ok(unit @ 1..) => Ok(Part { bytes, unit, ..Part::default() }),
         _ => Err(fault(MPI_ERR_DISP, format_args!("argument disp_unit ({disp_unit}) is not positive"))),
     }
 }
@@ -114,14 +116,22 @@ fn check_part(size: MPI_Aint, disp_unit: MPI_Aint) -> Result<Part, Fault> {
 /// The error handler that windows begin with.
 const FIRST_HANDLER: MPI_Errhandler = MPI_ERRORS_ARE_FATAL;
 
-/// The members' lengths and units.
+/// The members' lengths and units, and where memory lies that the program has made.
 fn parts(members: &Members, own: Part) -> Result<Vec<Part>, Fault> {
-    let words = [own.bytes as u64, own.unit as u64];
+    let words = [own.bytes as u64, own.unit as u64, own.address.unwrap_or(0)];
     let all = exchange(members.comm, members.group.size(), members.rank, words)?;
-    Ok(all
-        .iter()
-        .map(|[bytes, unit]| Part { bytes: *bytes as usize, unit: *unit as usize, shared_at: 0 })
-        .collect())
+    let part = |[bytes, unit, address]: &[u64; 3]| Part {
+        bytes: *bytes as usize,
+        unit: *unit as usize,
+        address: Some(*address).filter(|address| *address != 0),
+        shared_at: 0,
+    };
+    Ok(all.iter().map(part).collect())
+}
+
+/// Memory for locks of epochs, where all members are on this host. Processes that fail would not give them back.
+fn locks(members: &Members) -> Option<SharedMemory> {
+    if members.is_local && !survives() { share(members, 0).ok() } else { None }
 }
 
 /// The last steps: all know the window, then it has a handle.
@@ -133,6 +143,8 @@ fn finish(members: &Members, made: Made, info: MPI_Info, out: Out<MPI_Win>) -> R
         process.engine().core.windows().add(members.comm, made.memory)?
     };
     barrier(members.comm)?;
+    let shared = made.shared.map(Arc::new);
+    let of_memory = shared.clone().filter(|_| members.is_local && !survives());
     let values = Values {
         base: UserPointer(made.base),
         size: own.bytes as MPI_Aint,
@@ -150,8 +162,10 @@ fn finish(members: &Members, made: Made, info: MPI_Info, out: Out<MPI_Win>) -> R
         group: members.group.clone(),
         rank: members.rank,
         parts: made.parts.into(),
-        shared: made.shared.map(Arc::new),
+        shared,
         is_mapped_by_all: members.is_local,
+        locks: made.locks.map(Arc::new).or(of_memory),
+        quick_count: 0,
         epochs: Epochs::default(),
         attached: Vec::new(),
         values: Box::new(values),
@@ -172,9 +186,11 @@ fn create(
     hints(info)?;
     let memory = message::elements(base, own.bytes as MPI_Count, 1, "base")?;
     let members = duplicate(comm)?;
-    let parts = parts(&members, own)?;
-    let made =
-        Made { flavor: MPI_WIN_FLAVOR_CREATE, memory: Memory::Fixed(memory), base, parts, shared: None };
+    let address = memory.as_ptr().map(|base| base.expose_provenance() as u64).filter(|_| own.bytes > 0);
+    let parts = parts(&members, Part { address, ..own })?;
+    let locks = locks(&members);
+    let flavor = MPI_WIN_FLAVOR_CREATE;
+    let made = Made { flavor, memory: Memory::Fixed(memory), base, parts, shared: None, locks };
     finish(&members, made, info, out)
 }
 
@@ -272,7 +288,7 @@ fn allocate(
     let memory = shared.buffer(at, own.bytes);
     let base = address_of(&memory);
     Out::from_void(baseptr).set("baseptr", base)?;
-    let made = Made { flavor, memory: Memory::Fixed(memory), base, parts, shared: Some(shared) };
+    let made = Made { flavor, memory: Memory::Fixed(memory), base, parts, shared: Some(shared), locks: None };
     finish(&members, made, info, out)
 }
 
@@ -421,13 +437,14 @@ api! {
         process()?.comms.get(comm, "comm")?;
         hints(info)?;
         let members = duplicate(comm)?;
-        let parts = vec![Part { bytes: 0, unit: 1, shared_at: 0 }; members.group.size() as usize];
+        let parts = vec![Part { unit: 1, ..Part::default() }; members.group.size() as usize];
         let made = Made {
             flavor: MPI_WIN_FLAVOR_DYNAMIC,
             memory: Memory::Dynamic(Vec::new()),
             base: null_mut(),
             parts,
             shared: None,
+            locks: None,
         };
         finish(&members, made, info, win)
     }

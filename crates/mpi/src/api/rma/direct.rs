@@ -1,0 +1,113 @@
+//! Operations on plain elements (of predefined types without gaps) without a message and without a look at layouts.
+//! In memory that all members of a window share, short ones are loads and stores. In memory of the program's on
+//! this host, puts and gets are one copy by the kernel, which needs nothing of the target. Whatever is not that,
+//! or is wrong, is left to the longer way, which says what.
+
+use super::{At, Elements};
+use crate::abi::*;
+use crate::datatype;
+use crate::message;
+use crate::op;
+use crate::state::process;
+use crate::win;
+use ayatori_core::buffer::Buffer;
+use ayatori_core::device::{Device, RemoteKey, RemoteRegion, Submitted, Token};
+use ayatori_core::ids::{ProcessId, Rail};
+use ayatori_core::op::Operation;
+use ayatori_core::rma;
+
+/// The windows are locked while memory is loaded or stored, so it is not much.
+const SHARED_BYTES_MAX: usize = 16 * 1024;
+/// The process is locked while the kernel copies; more goes as a message, in pieces.
+const KERNEL_BYTES_MAX: usize = 1 << 20;
+
+/// The origin's memory, if there is any and it is as long as what is wanted at the target.
+#[inline(always)]
+fn origin_of(origin: Elements, at: At) -> Option<Buffer> {
+    let memory = message::plain(origin.memory, origin.count, origin.datatype)?;
+    let bytes = usize::try_from(at.count).ok()?.checked_mul(datatype::plain_bytes(at.datatype))?;
+    (memory.len() == bytes && bytes > 0).then_some(memory)
+}
+
+/// Which way elements go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToTarget,
+    ToOrigin,
+}
+
+/// Copies; whether it did.
+#[inline(always)]
+fn copied(direction: Direction, origin: Elements, at: At) -> bool {
+    let Some(memory) = origin_of(origin, at) else { return false };
+    let bytes = memory.len();
+    let Ok(mut windows) = win::table() else { return false };
+    let Some(win) = windows.find_mut(at.win) else { return false };
+    if bytes <= SHARED_BYTES_MAX
+        && let Some((shared, place)) = win.shared_part(at.rank, at.disp, bytes)
+    {
+        let target = shared.buffer(place, bytes);
+        match direction {
+            Direction::ToTarget => target.copy_from(0, &memory, 0, bytes),
+            Direction::ToOrigin => memory.copy_from(0, &target, 0, bytes),
+        }
+        return true;
+    }
+    if bytes > KERNEL_BYTES_MAX {
+        return false;
+    }
+    let place = win.address_part(at.rank, at.disp, bytes);
+    drop(windows);
+    place.is_some_and(|place| is_copied_by_kernel(direction, memory, place))
+}
+
+/// Has the kernel copy from or to the memory of another process of this host. `false`: nothing is done, the process is
+/// elsewhere, or the kernel refuses.
+fn is_copied_by_kernel(direction: Direction, memory: Buffer, (peer, address): (ProcessId, u64)) -> bool {
+    let Ok(mut process) = process() else { return false };
+    let shm = process.engine().device.shm_mut();
+    if shm.rails_to(peer).is_empty() {
+        return false;
+    }
+    let key = RemoteKey { words: [address, memory.len() as u64] };
+    let (rail, remote, token) = (Rail(0), RemoteRegion { key, offset: 0 }, Token(0));
+    let submitted = match direction {
+        Direction::ToTarget => shm.put(rail, peer, memory, remote, token),
+        Direction::ToOrigin => shm.get(rail, peer, memory, remote, token),
+    };
+    submitted == Ok(Submitted::Done)
+}
+
+/// `MPI_Put`; whether it is done.
+pub(super) fn put(origin: Elements, at: At) -> bool {
+    copied(Direction::ToTarget, origin, at)
+}
+
+/// `MPI_Get`; whether it is done.
+pub(super) fn get(origin: Elements, at: At) -> bool {
+    copied(Direction::ToOrigin, origin, at)
+}
+
+/// `MPI_Accumulate` and the like; whether it is done.
+pub(super) fn accumulate(origin: Elements, result: Option<Elements>, at: At, op: MPI_Op) -> bool {
+    let all = || {
+        let operation = op::predefined(op).filter(|operation| *operation != Operation::NoOp)?;
+        let memory = origin_of(origin, at).filter(|memory| memory.len() <= SHARED_BYTES_MAX)?;
+        let old = match result {
+            None => None,
+            Some(result) => Some(
+                message::plain(result.memory, result.count, result.datatype)
+                    .filter(|old| old.len() == memory.len())?,
+            ),
+        };
+        Some((operation, datatype::basic(at.datatype)?.predefined, memory, old))
+    };
+    let Some((operation, basic, memory, old)) = all() else { return false };
+    let Ok(mut windows) = win::table() else { return false };
+    let Some(win) = windows.find_mut(at.win) else { return false };
+    let Some((shared, place)) = win.shared_part(at.rank, at.disp, memory.len()) else { return false };
+    let target = shared.buffer(place, memory.len()).into();
+    let _locked = shared.lock(at.rank as usize);
+    // It fails before it does anything.
+    rma::accumulate(&target, Some(&memory.into()), old.map(Into::into).as_ref(), (operation, basic)).is_ok()
+}
