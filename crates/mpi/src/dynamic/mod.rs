@@ -11,6 +11,7 @@
 //!
 //! While a leader waits for the other one it makes progress itself and looks at its sockets at intervals.
 
+pub(crate) mod acquaint;
 pub(crate) mod meet;
 pub(crate) mod names;
 pub(crate) mod ports;
@@ -20,6 +21,7 @@ use crate::abi::{MPI_COMM_NULL, MPI_Comm};
 use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::runtime::exit::with_launcher;
+use crate::runtime::wait::wait;
 use crate::state::process;
 use crate::why::{self, Waits};
 use ayatori_core::group::Group;
@@ -56,17 +58,39 @@ pub(crate) fn forget(comm: MPI_Comm) -> Result<(), Fault> {
     if !IS_CONNECTED.load(Ordering::Relaxed) {
         return Ok(());
     }
+    if shared_with_others()?.is_empty() && IS_CONNECTED.swap(false, Ordering::AcqRel) {
+        // One that does not know this word goes on taking them for connected.
+        let _ = with_launcher(|client| client.put(APART_KEY, "1"));
+    }
+    Ok(())
+}
+
+/// The communicators with processes of other worlds.
+fn shared_with_others() -> Result<Vec<CommId>, Fault> {
     let mut process = process()?;
     let world = Group::clone(process.engine().core.comm(CommId::WORLD)?.group());
     let is_stranger = |member| world.rank_of(member).is_none();
-    let has_stranger = |comm: &Comm| {
+    let has_stranger = |comm: &&Comm| {
         let shape = comm.shape();
         shape.group.iter().chain(shape.remote.iter().flat_map(Group::iter)).any(is_stranger)
     };
-    if !process.comms.iter().any(has_stranger) && IS_CONNECTED.swap(false, Ordering::AcqRel) {
-        drop(process);
-        // One that does not know this word goes on taking them for connected.
-        let _ = with_launcher(|client| client.put(APART_KEY, "1"));
+    Ok(process.comms.iter().filter(has_stranger).map(Comm::id).collect())
+}
+
+/// What `MPI_Finalize` does in a process that is still connected to other worlds: it is collective over all of them
+/// (MPI-5.0 §11.2.2), and their `MPI_Comm_disconnect` is as good. Who shares no communicator any more, or has ended, is not
+/// waited for.
+pub(crate) fn meet_connected() -> Result<(), Fault> {
+    if !meet::has_met_others() {
+        return Ok(());
+    }
+    let mut posted = Vec::new();
+    for comm in shared_with_others()? {
+        // One that cannot be waited for any more: a member has failed.
+        posted.extend(process()?.engine().begin_barrier(comm).ok());
+    }
+    for posted in posted {
+        wait(process()?, posted)?;
     }
     Ok(())
 }
