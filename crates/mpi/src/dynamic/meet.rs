@@ -30,7 +30,7 @@ use std::sync::Mutex;
 
 /// What a member tells its leader: number, world, length, card.
 const CARD_BYTES_MAX: usize = 1008;
-const BLOCK_BYTES: usize = 16 + CARD_BYTES_MAX;
+pub(super) const BLOCK_BYTES: usize = 16 + CARD_BYTES_MAX;
 
 /// The other group, and what the two are called.
 pub(crate) struct Others {
@@ -41,10 +41,10 @@ pub(crate) struct Others {
 }
 
 /// What a leader tells its group: the key of connections, the name, the others.
-struct Found {
-    key: [u8; TOKEN_BYTES],
-    name: [u8; TOKEN_BYTES],
-    others: Table,
+pub(super) struct Found {
+    pub(super) key: [u8; TOKEN_BYTES],
+    pub(super) name: [u8; TOKEN_BYTES],
+    pub(super) others: Table,
 }
 
 /// A meeting that the leader has begun: what is left to say to the other one.
@@ -99,16 +99,16 @@ pub(crate) fn meet(comm: MPI_Comm, root: Rank, side: Option<Result<Side, Fault>>
     Ok(Others { group: Group::from_members(members)?, leader: others.leader, name })
 }
 
-fn leader_failed(code: c_int, root: Rank) -> Fault {
+pub(super) fn leader_failed(code: c_int, root: Rank) -> Fault {
     fault(code, format_args!("rank {root}, the root, could not meet the other group; it says why"))
 }
 
-fn nonsense() -> Fault {
+pub(super) fn nonsense() -> Fault {
     fault(MPI_ERR_INTERN, format_args!("what is said of the other group cannot be read"))
 }
 
 /// What this process tells its leader of itself, ready to be called.
-fn own_block() -> Result<Vec<u8>, Fault> {
+pub(super) fn own_block() -> Result<Vec<u8>, Fault> {
     let mut process = process()?;
     let (id, world) = (process.id(), process.world());
     let card = process.engine().meet_others(world.first)?;
@@ -128,7 +128,7 @@ fn own_block() -> Result<Vec<u8>, Fault> {
     Ok(block)
 }
 
-fn members_of(blocks: &[u8]) -> Result<Vec<Member>, Fault> {
+pub(super) fn members_of(blocks: &[u8]) -> Result<Vec<Member>, Fault> {
     let member = |block: &[u8]| {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| block[at + i]));
         let length = word(4) as usize;
@@ -216,8 +216,13 @@ fn finish(talk: &mut Talk, failed: Option<c_int>) -> Result<(), Fault> {
 /// Worlds of processes that have been met, to notice two with the same number.
 static MET: Mutex<BTreeMap<ProcessId, u64>> = Mutex::new(BTreeMap::new());
 
+/// Whether this process has met any.
+pub(crate) fn has_met_others() -> bool {
+    !locked(&MET).is_empty()
+}
+
 /// From now on this process can talk to the others.
-fn get_to_know(found: &Found) -> Result<(), Fault> {
+pub(super) fn get_to_know(found: &Found) -> Result<(), Fault> {
     let mut process = process()?;
     let WorldName { token, .. } = process.world();
     let world = Group::clone(process.engine().core.comm(ayatori_core::ids::CommId::WORLD)?.group());
@@ -246,11 +251,11 @@ fn get_to_know(found: &Found) -> Result<(), Fault> {
 }
 
 impl Found {
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         [&self.key[..], &self.name, &self.others.emit()].concat()
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let (key, rest) = bytes.split_first_chunk()?;
         let (name, rest) = rest.split_first_chunk()?;
         Some(Self { key: *key, name: *name, others: Table::parse(rest)? })
@@ -258,7 +263,7 @@ impl Found {
 }
 
 /// The members of a communicator and their leader, who tell each other things.
-struct Circle {
+pub(super) struct Circle {
     comm: MPI_Comm,
     root: Rank,
     is_root: bool,
@@ -266,7 +271,7 @@ struct Circle {
 }
 
 impl Circle {
-    fn of(comm: MPI_Comm, root: Rank) -> Result<Self, Fault> {
+    pub(super) fn of(comm: MPI_Comm, root: Rank) -> Result<Self, Fault> {
         let process = process()?;
         let of = process.comms.get(comm, "comm")?;
         Ok(Self { comm, root, is_root: of.rank() == root, size: of.size() as usize })
@@ -277,7 +282,7 @@ impl Circle {
     }
 
     /// As many bytes from each, at the leader; elsewhere none.
-    fn gather(&self, own: Vec<u8>) -> Result<Vec<u8>, Fault> {
+    pub(super) fn gather(&self, own: Vec<u8>) -> Result<Vec<u8>, Fault> {
         if self.size == 1 {
             return Ok(own);
         }
@@ -290,7 +295,7 @@ impl Circle {
     }
 
     /// What the leader says, in as many bytes as all know.
-    fn tell_bytes(&self, mut own: Vec<u8>, length: usize) -> Result<Vec<u8>, Fault> {
+    pub(super) fn tell_bytes(&self, mut own: Vec<u8>, length: usize) -> Result<Vec<u8>, Fault> {
         if self.size == 1 {
             return Ok(own);
         }
@@ -300,7 +305,7 @@ impl Circle {
         Ok(memory.bytes().to_vec())
     }
 
-    fn tell<const N: usize>(&self, own: [u64; N]) -> Result<[u64; N], Fault> {
+    pub(super) fn tell<const N: usize>(&self, own: [u64; N]) -> Result<[u64; N], Fault> {
         let bytes = self.tell_bytes(own.iter().flat_map(|word| word.to_le_bytes()).collect(), 8 * N)?;
         Ok(std::array::from_fn(|at| u64::from_le_bytes(std::array::from_fn(|i| bytes[8 * at + i]))))
     }

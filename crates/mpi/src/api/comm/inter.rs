@@ -1,8 +1,9 @@
 //! Intercommunicators (MPI-5.0 §7.6). How one is made: the core's `collective/meet.rs`.
 
-use super::{finish_making, finish_part, share_room};
+use super::{finish_making, finish_part, free, share_room};
 use crate::abi::*;
 use crate::arguments::*;
+use crate::dynamic::acquaint::{acquaint, is_over_worlds};
 use crate::fault::{Fault, fault};
 use crate::group::DerivedGroup;
 use crate::state::process;
@@ -80,7 +81,16 @@ api! {
             engine.core.collectives().icomm_inter(&mut engine.device, id, leader, other)?
         };
         let made = finish_part(local_comm, Some(started));
-        wrong.map_or(made, Err).and_then(|made| newintercomm.set("newintercomm", made))
+        let made = wrong.map_or(made, Err)?;
+        if is_over_worlds(made)? {
+            // The same two leaders, once more.
+            let other = if is_leader { Some(other_leader(peer_comm, remote_leader, tag)?) } else { None };
+            if let Err(fault) = acquaint(local_comm, leader, other) {
+                free(made)?;
+                return Err(fault);
+            }
+        }
+        newintercomm.set("newintercomm", made)
     }
 
     /// The group that gives `high` comes second. If both give the same, the one whose leader has the lower
