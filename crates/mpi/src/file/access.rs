@@ -28,9 +28,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const CHUNK_BYTES: usize = 1 << 20;
 /// Pieces of memory at least so long on average go by vectored calls.
 const VECTORED_BYTES_MIN: usize = 2048;
-/// Sieving reads holes and saves a call a piece: worth it up to so many bytes of hole. A write does both
-/// ways.
-const HOLE_BYTES_MAX: usize = 4096;
+/// Sieving reads holes and saves a call a piece: of a file in the page cache, worth it up to so many bytes of hole.
+const READ_HOLE_BYTES_MAX: usize = 2048;
+/// A write of a piece excludes others from the whole file in the kernel, so writers of neighbouring pieces wait for each
+/// other at every piece: windows are worth twice as many bytes, although these are read and written.
+const WRITE_HOLE_BYTES_MAX: usize = 4096;
 /// Pieces that a choice looks at.
 const SAMPLE_COUNT: usize = 64;
 
@@ -196,8 +198,8 @@ impl Access {
     /// Whether the file goes by windows: many small pieces with little between them.
     fn is_sieved(&self, (low, high): (u64, u64)) -> bool {
         let (window_bytes, hole_max) = match self.way {
-            Way::Read => (self.manner.read_window_bytes, HOLE_BYTES_MAX),
-            Way::Write if self.manner.sieves => (self.manner.write_window_bytes, HOLE_BYTES_MAX / 2),
+            Way::Read => (self.manner.read_window_bytes, READ_HOLE_BYTES_MAX),
+            Way::Write if self.manner.sieves => (self.manner.write_window_bytes, WRITE_HOLE_BYTES_MAX),
             Way::Write => (0, 0),
         };
         if window_bytes == 0 || !self.view.is_ascending || !self.store.is_readable {
