@@ -1,5 +1,6 @@
-/* MPI_Intercomm_create over processes that have never met: each rank starts a world of its own, and the pairs of a starter
- * and its world meet the next rank's. Their leaders know each other, the started ones do not. All talk to all then. */
+/* MPI_Intercomm_create over processes that have never met: each of two ranks starts a world of its own,
+ * and the pairs of a starter and its world meet. Their leaders know each other, the started ones do not.
+ * All talk to all then. */
 #include "check.h"
 #include <limits.h>
 #include <unistd.h>
@@ -21,7 +22,8 @@ static void talk(MPI_Comm inter, int mine)
             int to = (rank + shift) % size, from = (rank + size - shift) % size;
             OK(MPI_Sendrecv(out, length, MPI_INT, to, 3, in, length, MPI_INT, from, 3, inter, &status));
             CHECK_STATUS(status, from, 3, (size_t)length * sizeof(int));
-            CHECK(in[length - 1] % 1000 == (from + length - 1) % 1000, "%d came from rank %d", in[length - 1], from);
+            int last = in[length - 1];
+            CHECK(last % 1000 == (from + length - 1) % 1000, "%d came from rank %d", last, from);
         }
     free(out);
     free(in);
@@ -64,7 +66,8 @@ int main(int argc, char **argv)
         CHECK(readlink("/proc/self/exe", own, sizeof own - 1) > 0, "where is this program?");
         snprintf(number, sizeof number, "%d", check_rank);
         arguments[0] = number;
-        OK(MPI_Comm_spawn(own, arguments, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter, MPI_ERRCODES_IGNORE));
+        OK(MPI_Comm_spawn(own, arguments, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter,
+                          MPI_ERRCODES_IGNORE));
         OK(MPI_Intercomm_merge(inter, 0, &all));
         meet(all, check_rank);
         OK(MPI_Comm_free(&all));

@@ -1,6 +1,6 @@
-/* MPI_Finalize is collective over all that are connected (MPI-5.0 §11.2.2): a started process that still has the
- * communicator with those that started it leaves MPI_Finalize only when they have entered it, or have disconnected. One whose
- * parents have freed the communicator and ended is not left waiting. */
+/* MPI_Finalize is collective over all that are connected (MPI-5.0 §11.2.2): a started process that still
+ * has the communicator with those that started it leaves MPI_Finalize only when they have entered it, or
+ * have disconnected. One whose parents have freed the communicator and ended is not left waiting. */
 #include "check.h"
 #include <limits.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
-/* One of several requests fails while others cannot go on (MPI-5.0 §3.7.5): the calls for all of them return
- * MPI_ERR_IN_STATUS and say MPI_ERR_PENDING of those that have neither failed nor completed, wherever in the array they
- * stand. These go on and are waited for later. The standard allows to wait for them instead: this is what we promise. */
+/* One of several requests fails while others cannot go on (MPI-5.0 §3.7.5): the calls for all of them
+ * return MPI_ERR_IN_STATUS and say MPI_ERR_PENDING of those that have neither failed nor completed,
+ * wherever in the array they stand. These go on and are waited for later. The standard allows to wait for
+ * them instead: this is what we promise. */
 #include "check.h"
 
 enum { LATE, FAILS_HERE, EARLY, NOTHING, COUNT };
@@ -12,8 +13,10 @@ static MPI_Request requests[COUNT];
 static void post(int tag, const int order[3])
 {
     for (int i = 0; i < COUNT; i++) requests[i] = MPI_REQUEST_NULL;
-    for (int i = 0; i < 3; i++) OK(MPI_Irecv(values[i], order[i] == FAILS_HERE ? 1 : 4, MPI_INT, partner, tag + order[i],
-                                             MPI_COMM_WORLD, &requests[i]));
+    for (int i = 0; i < 3; i++) {
+        int count = order[i] == FAILS_HERE ? 1 : 4;
+        OK(MPI_Irecv(values[i], count, MPI_INT, partner, tag + order[i], MPI_COMM_WORLD, &requests[i]));
+    }
 }
 
 static void send(int tag, int which)
@@ -34,7 +37,8 @@ static void verify(const MPI_Status statuses[COUNT], const int order[3], int tag
     static const int wanted[COUNT] = {MPI_ERR_PENDING, MPI_ERR_TRUNCATE, MPI_SUCCESS, MPI_SUCCESS};
     for (int i = 0; i < COUNT; i++) {
         int which = i < 3 ? order[i] : NOTHING;
-        CHECK(class_of(statuses[i].MPI_ERROR) == wanted[which], "request %d has error %d", i, statuses[i].MPI_ERROR);
+        int error = statuses[i].MPI_ERROR;
+        CHECK(class_of(error) == wanted[which], "request %d has error %d", i, error);
         CHECK((requests[i] != MPI_REQUEST_NULL) == (which == LATE), "request %d is %s", i,
               which == LATE ? "gone" : "still there");
         if (which != EARLY) continue;
@@ -83,7 +87,8 @@ static void round_of(int tag, const int order[3], int by_test, int is_sent_befor
 
 int main(int argc, char **argv)
 {
-    static const int orders[][3] = {{LATE, FAILS_HERE, EARLY}, {FAILS_HERE, LATE, EARLY}, {EARLY, FAILS_HERE, LATE}};
+    static const int orders[][3] = {
+        {LATE, FAILS_HERE, EARLY}, {FAILS_HERE, LATE, EARLY}, {EARLY, FAILS_HERE, LATE}};
     check_start(&argc, &argv);
     partner = check_rank ^ 1;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -91,6 +96,7 @@ int main(int argc, char **argv)
     /* A send to oneself may wait for its receive. */
     int forms = partner == check_rank ? 2 : 4;
     for (int order = 0; order < 3; order++)
-        for (int form = 0; form < forms; form++) round_of(1000 * order + 200 * form, orders[order], form & 1, form >> 1);
+        for (int form = 0; form < forms; form++)
+            round_of(1000 * order + 200 * form, orders[order], form & 1, form >> 1);
     return check_end();
 }

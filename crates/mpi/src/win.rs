@@ -164,7 +164,8 @@ impl Epochs {
         self.leave_fence()
     }
 
-    /// Whether an operation on a target may begin; in a fence's epoch it is one now in which something was done.
+    /// Whether an operation on a target may begin; in a fence's epoch it is one now in which something was
+    /// done.
     #[inline(always)]
     fn is_open(&mut self, rank: Rank) -> bool {
         let is_open = self.locked_all.is_some()
@@ -293,8 +294,9 @@ pub(crate) struct Direct {
 }
 
 impl Win {
-    /// The memory that all members map, and where in it an operation on so many bytes of a member works. `None`:
-    /// there is no such memory, or something is wrong; ask [`target`](Self::target), which takes longer.
+    /// The memory that all members map, and where in it an operation on so many bytes of a member works.
+    /// `None`: there is no such memory, or something is wrong; ask [`target`](Self::target), which takes
+    /// longer.
     #[inline(always)]
     pub(crate) fn shared_part(
         &mut self,
@@ -312,16 +314,16 @@ impl Win {
         Some((self.shared.as_deref()?, part.shared_at + first))
     }
 
-    /// Whether a call that ends operations may pass the engine by: all of them are loads and stores. Now and then it
-    /// may not, for a program that calls nothing else is to make progress.
+    /// Whether a call that ends operations may pass the engine by: all of them are loads and stores. Now and
+    /// then it may not, for a program that calls nothing else is to make progress.
     pub(crate) fn passes_engine_by(&mut self) -> bool {
         const QUICK_MAX: u32 = 64;
         self.quick_count = (self.quick_count + 1) % QUICK_MAX;
         self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
     }
 
-    /// The process whose memory an operation on so many bytes works at, and their address there. `None`: nobody may
-    /// reach it so, it is this process, or something is wrong.
+    /// The process whose memory an operation on so many bytes works at, and their address there. `None`:
+    /// nobody may reach it so, it is this process, or something is wrong.
     pub(crate) fn address_part(
         &mut self,
         rank: c_int,

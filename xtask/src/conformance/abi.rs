@@ -1,6 +1,6 @@
-//! The standard ABI at work: binaries made by MPICH's `mpicc_abi` run on MPICH's `libmpi_abi.so.1` and then, unchanged,
-//! on ours. Only the library path differs (`LD_LIBRARY_PATH` goes before the path the wrapper wrote). Ours is also run
-//! under MPICH's `mpiexec`, which speaks PMI-1.
+//! The standard ABI at work: binaries made by MPICH's `mpicc_abi` run on MPICH's `libmpi_abi.so.1` and then,
+//! unchanged, on ours. Only the library path differs (`LD_LIBRARY_PATH` goes before the path the wrapper
+//! wrote). Ours is also run under MPICH's `mpiexec`, which speaks PMI-1.
 
 use std::path::Path;
 use std::process::Command;

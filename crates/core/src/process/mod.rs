@@ -175,8 +175,8 @@ impl Process {
         self.messages.completion_count
     }
 
-    /// Counts requests that have ended with an error, and receives from anybody that a failure has interrupted:
-    /// unchanged means that no other request has failed.
+    /// Counts requests that have ended with an error, and receives from anybody that a failure has
+    /// interrupted: unchanged means that no other request has failed.
     #[inline]
     pub fn failure_count(&self) -> u64 {
         self.messages.failure_count

@@ -81,8 +81,8 @@ impl SharedMemory {
         self.mapping.buffer(self.data_at + offset, len)
     }
 
-    /// Takes the locks of these members for epochs, shared by many or for this process alone, if all are free: else
-    /// none. Whoever comes first has them; nobody is served in order.
+    /// Takes the locks of these members for epochs, shared by many or for this process alone, if all are
+    /// free: else none. Whoever comes first has them; nobody is served in order.
     pub fn try_epochs(&self, members: &[u32], is_exclusive: bool) -> bool {
         let try_one = |member: &u32| {
             let word = self.epoch_word(*member);

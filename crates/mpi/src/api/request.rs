@@ -245,8 +245,9 @@ fn has_failed(
     Ok(false)
 }
 
-/// Ends the requests of an array from `first` on that are over. If there is an error among them, or `failed`, the
-/// request before them, has one, all error fields count, and a request that goes on is pending (MPI-5.0 §3.7.5).
+/// Ends the requests of an array from `first` on that are over. If there is an error among them, or `failed`,
+/// the request before them, has one, all error fields count, and a request that goes on is pending (MPI-5.0
+/// §3.7.5).
 #[cold]
 fn end_rest(
     requests: InOut<MPI_Request>,

@@ -77,9 +77,9 @@ fn shared_with_others() -> Result<Vec<CommId>, Fault> {
     Ok(process.comms.iter().filter(has_stranger).map(Comm::id).collect())
 }
 
-/// What `MPI_Finalize` does in a process that is still connected to other worlds: it is collective over all of them
-/// (MPI-5.0 §11.2.2), and their `MPI_Comm_disconnect` is as good. Who shares no communicator any more, or has ended, is not
-/// waited for.
+/// What `MPI_Finalize` does in a process that is still connected to other worlds: it is collective over all
+/// of them (MPI-5.0 §11.2.2), and their `MPI_Comm_disconnect` is as good. Who shares no communicator any
+/// more, or has ended, is not waited for.
 pub(crate) fn meet_connected() -> Result<(), Fault> {
     if !meet::has_met_others() {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Operations on plain elements (of predefined types without gaps) without a message and without a look at layouts.
-//! In memory that all members of a window share, short ones are loads and stores. In memory of the program's on
-//! this host, puts and gets are one copy by the kernel, which needs nothing of the target. Whatever is not that,
-//! or is wrong, is left to the longer way, which says what.
+//! Operations on plain elements (of predefined types without gaps) without a message and without a look at
+//! layouts. In memory that all members of a window share, short ones are loads and stores. In memory of the
+//! program's on this host, puts and gets are one copy by the kernel, which needs nothing of the target.
+//! Whatever is not that, or is wrong, is left to the longer way, which says what.
 
 use super::{At, Elements};
 use crate::abi::*;
@@ -61,8 +61,8 @@ fn copied(direction: Direction, origin: Elements, at: At) -> bool {
     place.is_some_and(|place| is_copied_by_kernel(direction, memory, place))
 }
 
-/// Has the kernel copy from or to the memory of another process of this host. `false`: nothing is done, the process is
-/// elsewhere, or the kernel refuses.
+/// Has the kernel copy from or to the memory of another process of this host. `false`: nothing is done, the
+/// process is elsewhere, or the kernel refuses.
 fn is_copied_by_kernel(direction: Direction, memory: Buffer, (peer, address): (ProcessId, u64)) -> bool {
     let Ok(mut process) = process() else { return false };
     let shm = process.engine().device.shm_mut();

@@ -81,7 +81,8 @@ fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault>
     wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, is_local))
 }
 
-/// Takes locks in shared memory. Who waits looks at intervals: nobody wakes it. A member that is lost may hold one.
+/// Takes locks in shared memory. Who waits looks at intervals: nobody wakes it. A member that is lost may
+/// hold one.
 fn take(comm: CommId, locks: &SharedMemory, targets: &[Rank], is_exclusive: bool) -> Result<(), Fault> {
     if locks.try_epochs(targets, is_exclusive) {
         return Ok(());

@@ -129,7 +129,8 @@ fn parts(members: &Members, own: Part) -> Result<Vec<Part>, Fault> {
     Ok(all.iter().map(part).collect())
 }
 
-/// Memory for locks of epochs, where all members are on this host. Processes that fail would not give them back.
+/// Memory for locks of epochs, where all members are on this host. Processes that fail would not give them
+/// back.
 fn locks(members: &Members) -> Option<SharedMemory> {
     if members.is_local && !survives() { share(members, 0).ok() } else { None }
 }
