@@ -6,6 +6,7 @@
 //! on plain elements: `rma/direct.rs`). Else it is the core's.
 
 mod direct;
+mod operands;
 mod sync;
 mod window;
 
@@ -14,59 +15,22 @@ pub(crate) use window::*;
 
 use crate::abi::*;
 use crate::arguments::*;
-use crate::datatype::{self, Type};
+use crate::datatype::Type;
 use crate::fault::{Fault, fault};
 use crate::message;
 use crate::op;
 use crate::request::SENT;
 use crate::runtime::machine::Machine;
 use crate::state::process;
-use crate::win::{self, Target};
+use crate::win::Target;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::datatype::{Class, Predefined};
 use ayatori_core::op::Operation;
 use ayatori_core::request::{Completion, Posted};
 use ayatori_core::rma;
 use ayatori_core::transfer::{Sink, Source};
+use operands::{At, Elements};
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
-
-/// Elements at the origin.
-#[derive(Clone, Copy)]
-struct Elements {
-    memory: *const c_void,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-}
-
-impl Elements {
-    fn data(self, name: &str) -> Result<message::Data, Fault> {
-        message::data(self.memory, self.count, self.datatype, name)
-    }
-}
-
-/// Elements at the target.
-#[derive(Clone, Copy)]
-struct At {
-    rank: c_int,
-    disp: MPI_Aint,
-    count: MPI_Count,
-    datatype: MPI_Datatype,
-    win: MPI_Win,
-}
-
-impl At {
-    /// Checks all of it; `None` for `MPI_PROC_NULL`.
-    fn target(self) -> Result<Option<(Target, Arc<Type>)>, Fault> {
-        // The window before the rest, so that a bad handle is what is told first.
-        win::table()?.get(self.win, "win")?;
-        let ty = datatype::get_committed(self.datatype, "target_datatype")?;
-        let count = datatype::count(self.count, "target_count")?;
-        let target =
-            win::table()?.get_mut(self.win, "win")?.target(self.rank, self.disp, (&ty.layout, count))?;
-        Ok(target.map(|target| (target, ty)))
-    }
-}
 
 /// Where the request of an operation goes, if it has one.
 type Wanted = Option<Out<MPI_Request>>;

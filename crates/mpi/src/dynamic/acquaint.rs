@@ -7,7 +7,9 @@
 //!   members <-- broadcast -- that all can talk to all
 //! ```
 
-use super::meet::{BLOCK_BYTES, Circle, Found, get_to_know, leader_failed, members_of, nonsense, own_block};
+use super::meet::{
+    BLOCK_BYTES, Circle, Found, get_to_know, has_met_others, leader_failed, members_of, nonsense, own_block,
+};
 use crate::abi::*;
 use crate::collective::run_in;
 use crate::comm::Comm;
@@ -22,6 +24,24 @@ use ayatori_core::introduction::Table;
 use ayatori_core::process::OtherLeader;
 use ayatori_devices::tcp::Key;
 use std::ffi::c_int;
+
+/// What `MPI_Finalize` does in a process that is still connected to other worlds: it is collective over all
+/// of them (MPI-5.0 §11.2.2), and their `MPI_Comm_disconnect` is as good. Who shares no communicator any
+/// more, or has ended, is not waited for.
+pub(crate) fn meet_connected() -> Result<(), Fault> {
+    if !has_met_others() {
+        return Ok(());
+    }
+    let mut posted = Vec::new();
+    for comm in super::shared_with_others()? {
+        // One that cannot be waited for any more: a member has failed.
+        posted.extend(process()?.engine().begin_barrier(comm).ok());
+    }
+    for posted in posted {
+        wait(process()?, posted)?;
+    }
+    Ok(())
+}
 
 /// Whether there are processes of several worlds in a communicator. All its members find the same.
 pub(crate) fn is_over_worlds(comm: MPI_Comm) -> Result<bool, Fault> {

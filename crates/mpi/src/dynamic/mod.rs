@@ -21,7 +21,6 @@ use crate::abi::{MPI_COMM_NULL, MPI_Comm};
 use crate::comm::Comm;
 use crate::fault::Fault;
 use crate::runtime::exit::with_launcher;
-use crate::runtime::wait::wait;
 use crate::state::process;
 use crate::why::{self, Waits};
 use ayatori_core::group::Group;
@@ -75,24 +74,6 @@ fn shared_with_others() -> Result<Vec<CommId>, Fault> {
         shape.group.iter().chain(shape.remote.iter().flat_map(Group::iter)).any(is_stranger)
     };
     Ok(process.comms.iter().filter(has_stranger).map(Comm::id).collect())
-}
-
-/// What `MPI_Finalize` does in a process that is still connected to other worlds: it is collective over all
-/// of them (MPI-5.0 §11.2.2), and their `MPI_Comm_disconnect` is as good. Who shares no communicator any
-/// more, or has ended, is not waited for.
-pub(crate) fn meet_connected() -> Result<(), Fault> {
-    if !meet::has_met_others() {
-        return Ok(());
-    }
-    let mut posted = Vec::new();
-    for comm in shared_with_others()? {
-        // One that cannot be waited for any more: a member has failed.
-        posted.extend(process()?.engine().begin_barrier(comm).ok());
-    }
-    for posted in posted {
-        wait(process()?, posted)?;
-    }
-    Ok(())
 }
 
 /// How long a leader sleeps between two looks at its sockets: a sixteenth of what it has waited, within

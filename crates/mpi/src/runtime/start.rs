@@ -2,13 +2,14 @@
 
 use crate::abi::*;
 use crate::comm::Comm;
+use crate::dynamic::acquaint;
 use crate::fault::{Fault, fault, survives};
 use crate::host::this_thread;
 use crate::lock::locked;
 use crate::phase::{self, Phase};
 use crate::state;
 use crate::why::{self, Waits};
-use crate::{attribute, calls, datatype, dynamic, errhandler};
+use crate::{attribute, calls, datatype, errhandler};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
@@ -170,7 +171,7 @@ fn end() -> Result<(), Fault> {
     // Buffered and freed sends leave before the end (MPI-5.0 §11.2.2).
     flush()?;
     // Nobody leaves while another may need its answers.
-    dynamic::meet_connected()?;
+    acquaint::meet_connected()?;
     meet()?;
     let settled = std::time::Instant::now() + SETTLE_MAX;
     wait_until(Waits::Other("acknowledgements"), |process| {

@@ -3,7 +3,7 @@
 //! program's on this host, puts and gets are one copy by the kernel, which needs nothing of the target.
 //! Whatever is not that, or is wrong, is left to the longer way, which says what.
 
-use super::{At, Elements};
+use super::operands::{At, Elements};
 use crate::abi::*;
 use crate::datatype;
 use crate::message;
