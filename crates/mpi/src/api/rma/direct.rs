@@ -1,6 +1,6 @@
 //! Operations on plain elements (of predefined types without gaps) without a message and without a look at
 //! layouts. In memory that all members of a window share, short ones are loads and stores. In memory of the
-//! program's on this host, puts and gets are one copy by the kernel, which needs nothing of the target.
+//! program's on this host, long puts and gets are one copy by the kernel, which needs nothing of the target.
 //! Whatever is not that, or is wrong, is left to the longer way, which says what.
 
 use super::operands::{At, Elements};
@@ -18,6 +18,9 @@ use ayatori_core::rma;
 
 /// The windows are locked while memory is loaded or stored, so it is not much.
 const SHARED_BYTES_MAX: usize = 16 * 1024;
+/// So many bytes go in the message that asks for them, which a target that is in MPI takes sooner than the
+/// kernel is called.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// The process is locked while the kernel copies; more goes as a message, in pieces.
 const KERNEL_BYTES_MAX: usize = 1 << 20;
 
@@ -53,7 +56,7 @@ fn copied(direction: Direction, origin: Elements, at: At) -> bool {
         }
         return true;
     }
-    if bytes > KERNEL_BYTES_MAX {
+    if bytes <= MESSAGE_BYTES_MAX || bytes > KERNEL_BYTES_MAX {
         return false;
     }
     let place = win.address_part(at.rank, at.disp, bytes);
