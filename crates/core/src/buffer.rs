@@ -126,11 +126,9 @@ impl Buffer {
     /// # Safety
     /// As long as this buffer, a copy or a part of it is used:
     ///
-    /// 1. the memory stays valid for reads, and for writes if a receive, a get or a registration is made with
-    /// it, or
+    /// 1. the memory stays valid for reads, and for writes if a receive, a get or a registration is made with it, or
     ///    something is written through it;
-    /// 2. nobody else writes it, and nobody else reads it either if it is written through the buffer (MPI-5.0
-    /// §3.7.2: the
+    /// 2. nobody else writes it, and nobody else reads it either if it is written through the buffer (MPI-5.0 §3.7.2: the
     ///    request owns it until it completes);
     /// 3. whatever uses it does so on one thread at a time.
     ///
