@@ -14,6 +14,25 @@ const SCRIPT_TIMEOUT_S: u64 = 300;
 /// Time for LACP to bring up all cables of a LAG, s: three fast periods of one second, and the machine is slow.
 const LAG_WAIT_S: u64 = 120;
 
+/// Removes every interface that is no cable, takes addresses off the cables and shuts them.
+const RESET: &str = "\
+set -e
+names() { ip -o link show \"$@\" | cut -d: -f2 | cut -d@ -f1 | tr -d ' '; }
+for kind in vlan bridge bond dummy; do
+    for name in $(names type $kind); do ip link del dev \"$name\"; done
+done
+for name in $(names | grep -vx lo); do
+    ip address flush dev \"$name\"
+    ip link set dev \"$name\" down
+done
+";
+
+/// Shows what [`RESET`] takes away.
+const LEFT: &str = "\
+for kind in vlan bridge bond dummy; do ip -o link show type $kind; done
+ip -o -4 address show scope global
+";
+
 /// A cluster that is up: the plan's scripts have run, nothing has been primed.
 #[derive(Debug)]
 pub struct Lab {
@@ -135,6 +154,30 @@ impl Lab {
             self.apply_switch(&node)?;
         }
         Ok(())
+    }
+
+    /// Takes away all that scripts have set up in switches and hosts, as a power cut does.
+    ///
+    /// # Errors
+    /// An interface cannot be removed.
+    pub(crate) fn restart(&mut self) -> anyhow::Result<()> {
+        let nodes = self.layout.nodes();
+        let jobs = nodes.iter().map(|node| layout::shell_job(node, RESET.to_owned())).collect();
+        self.host_scripts.clear();
+        self.run_or_fail(jobs)
+    }
+
+    /// What [`Lab::restart`] should have taken away and did not, a line each.
+    ///
+    /// # Errors
+    /// The machine is gone.
+    pub(crate) fn left_after_restart(&mut self) -> anyhow::Result<Vec<String>> {
+        let mut left = Vec::new();
+        for node in self.layout.nodes() {
+            let output = self.shell(&node, LEFT)?;
+            left.extend(output.lines().map(|line| format!("{node}: {line}")));
+        }
+        Ok(left)
     }
 
     /// The MAC learning procedure in every host, as `ayatori plan prime` does it.

@@ -1,6 +1,6 @@
 //! The proof that a plan works, by traffic on real bridges: everybody reaches everybody, frames take the planned links
 //! and no other, switches flood before priming and not after, broadcasts arrive once, a wrong membership is named, and
-//! a pulled cable heals with the configuration planned for it.
+//! a pulled cable heals with the configuration planned for it, and all of it comes back after a restart.
 //!
 //! Each check has a name and is told as it is made. One that the plan gives no occasion for says so and counts as
 //! passed: in a tree no cable can be spared.
@@ -62,6 +62,7 @@ pub fn run(
         Ok(in_use) => verifier.watched_cable(machine, &in_use)?,
         Err(_) => verifier.pulled_cable(machine)?,
     }
+    verifier.restarted()?;
     Ok(verifier.checks)
 }
 

@@ -1,4 +1,5 @@
-//! What happens to a network in use: a cable is cut and `ayatori_fabric::watch` repairs it.
+//! What happens to a network in use: a cable is cut and `ayatori_fabric::watch` repairs it; everything is
+//! restarted.
 
 use std::time::Instant;
 
@@ -61,6 +62,21 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let is_whole = after.missing.is_empty() && restored.missing.is_empty();
         self.say(NAME, is_right && !broken.missing.is_empty() && is_whole, detail);
         self.learned("learned again", "")
+    }
+
+    /// Everything that was set up is gone, as after a power cut; what the boot units run brings it back.
+    pub(super) fn restarted(&mut self) -> anyhow::Result<()> {
+        self.lab.restart()?;
+        let left = self.lab.left_after_restart()?;
+        let detail = match left.first() {
+            None => "switches and hosts have no bridge, VLAN interface or address left".to_owned(),
+            Some(first) => format!("{} interfaces are left; the first: {first}", left.len()),
+        };
+        self.say("restart forgets", left.is_empty(), detail);
+        self.lab.apply()?;
+        let scripted_count = self.lab.prime_by_script()?;
+        self.learned("learned after a restart", &format!("; {scripted_count} hosts primed by their script"))?;
+        self.reach("reach after a restart")
     }
 
     /// What the watching machine asks to be done without, after as many rounds as it wants to see.
