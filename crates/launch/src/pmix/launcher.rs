@@ -1,6 +1,6 @@
 //! The PMIx client as a [`Launcher`].
 
-use super::sys::{self, Status, Value, WILDCARD};
+use super::sys::{self, App, Status, Value, WILDCARD};
 use super::{Client, Error, nodes};
 use crate::launcher::{self, Launcher};
 use crate::pmi::spawn::Part;
@@ -11,6 +11,25 @@ use std::time::Duration;
 const COLLECT_MAX: u32 = 256;
 /// Longest value. PMIx has no limit of its own; a card is no longer than that.
 const VALUE_BYTES_MAX: usize = 4096;
+
+/// The namespace of the job that has set the other variables.
+const GIVEN_BY: &str = "AYATORI_GIVEN_BY";
+
+/// Whether these are two jobs of one run of a launcher. PRRTE and Open MPI 5 name them `RUN@NUMBER`; Open
+/// MPI 4 gives them numbers whose upper 16 bits are the run's.
+fn is_of_same_launcher(one: &str, other: &str) -> bool {
+    let run = |name: &str| match (name.rsplit_once('@'), name.parse::<u32>()) {
+        (Some((run, _)), _) => Some(run.to_owned()),
+        (None, Ok(number)) => Some((number >> 16).to_string()),
+        (None, Err(_)) => None,
+    };
+    one != other && run(one).is_some() && run(one) == run(other)
+}
+
+/// The variable in which started processes find a value.
+fn given_variable(key: &str) -> String {
+    format!("AYATORI_GIVEN_{}", key.to_ascii_uppercase().replace('-', "_"))
+}
 
 /// `PMIX_ERR_NOT_SUPPORTED` (PMIx Standard 4.1, section 3.1.1).
 const NOT_SUPPORTED: Status = -47;
@@ -107,14 +126,37 @@ impl Launcher for Client {
         &self.proc.nspace
     }
 
-    /// Not asked for: what `PMIx_Spawn` gives differs between launchers, and none was at hand to try.
-    fn spawn(&mut self, _: &[Part], _: &[(&str, &str)]) -> Result<(), launcher::Error> {
-        let why = "processes are started under `ayatori run` and PMI-1 launchers only".to_owned();
-        Err(Error::Request { doing: "starting processes", status: NOT_SUPPORTED, why }.into())
+    /// The values go as variables of the environment, which every launcher with PMIx hands on. Of the wishes
+    /// `wdir` is understood.
+    fn spawn(&mut self, parts: &[Part], values: &[(&str, &str)]) -> Result<(), launcher::Error> {
+        let by = format!("{GIVEN_BY}={}", self.proc.nspace);
+        let values = values.iter().map(|(key, value)| format!("{}={value}", given_variable(key)));
+        let environment: Vec<String> = values.chain([by]).collect();
+        let app = |part: &Part| App {
+            program: part.program.clone(),
+            args: part.args.clone(),
+            environment: environment.clone(),
+            directory: part.hint("wdir").map(str::to_owned),
+            count: part.count,
+        };
+        let apps: Vec<App> = parts.iter().map(app).collect();
+        Ok(self.library.spawn(&apps, self.limit).map_err(|status| match status {
+            NOT_SUPPORTED => {
+                let why = "this launcher starts no processes for programs".to_owned();
+                Error::Request { doing: "starting processes", status, why }
+            }
+            status => self.error("starting processes")(status),
+        })?)
     }
 
-    fn given(&mut self, _: &str) -> Result<Option<String>, launcher::Error> {
-        Ok(None)
+    /// A process inherits its environment, so the variable counts only where this job is another of the same
+    /// launcher as the job that has set it.
+    fn given(&mut self, key: &str) -> Result<Option<String>, launcher::Error> {
+        let by = std::env::var(GIVEN_BY).unwrap_or_default();
+        if !is_of_same_launcher(&by, &self.proc.nspace) {
+            return Ok(None);
+        }
+        Ok(std::env::var(given_variable(key)).ok().filter(|value| !value.is_empty()))
     }
 
     fn on_failure(&mut self, notify: Box<dyn Fn(u32) + Send>) {
@@ -137,5 +179,20 @@ impl Launcher for Client {
     fn abort(&mut self, exitcode: i32, message: Option<&str>) -> Result<(), launcher::Error> {
         let asked = self.library.abort(exitcode, message.unwrap_or_default());
         Ok(asked.map_err(self.error("aborting the job"))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_one_launcher_are_told_from_those_of_another() {
+        assert!(is_of_same_launcher("prterun-host-4711@1", "prterun-host-4711@2"));
+        assert!(is_of_same_launcher("1863909377", "1863909378"));
+        assert!(!is_of_same_launcher("prterun-host-4711@1", "prterun-host-4712@1"));
+        assert!(!is_of_same_launcher("prterun-host-4711@1", "prterun-host-4711@1"));
+        assert!(!is_of_same_launcher("1863909377", "1863974913"));
+        assert!(!is_of_same_launcher("", "") && !is_of_same_launcher("slurm.pmix.1.0", "slurm.pmix.1.1"));
     }
 }

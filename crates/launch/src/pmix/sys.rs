@@ -92,6 +92,18 @@ struct RawInfo {
     value: RawValue,
 }
 
+/// `pmix_app_t`.
+#[repr(C)]
+struct RawApp {
+    cmd: *mut c_char,
+    argv: *mut *mut c_char,
+    env: *mut *mut c_char,
+    cwd: *mut c_char,
+    maxprocs: c_int,
+    infos: *mut RawInfo,
+    infos_count: usize,
+}
+
 /// `pmix_pdata_t`.
 #[repr(C)]
 struct RawPublished {
@@ -105,12 +117,14 @@ const _: () = {
     assert!(size_of::<RawValue>() == 32);
     assert!(size_of::<RawInfo>() == 552);
     assert!(std::mem::offset_of!(RawInfo, value) == 520);
+    assert!(size_of::<RawApp>() == 56);
     assert!(size_of::<RawPublished>() == 808);
     assert!(std::mem::offset_of!(RawPublished, value) == 776);
 };
 
 type OpDone = extern "C" fn(Status, *mut c_void);
 type ValueDone = extern "C" fn(Status, *mut RawValue, *mut c_void);
+type SpawnDone = extern "C" fn(Status, *const c_char, *mut c_void);
 type EventDone = extern "C" fn(Status, *mut RawInfo, usize, Option<OpDone>, *mut c_void, *mut c_void);
 type OnEvent = extern "C" fn(
     usize,
@@ -151,6 +165,14 @@ struct Functions {
     publish: unsafe extern "C" fn(*const RawInfo, usize) -> Status,
     lookup: unsafe extern "C" fn(*mut RawPublished, usize, *const RawInfo, usize) -> Status,
     unpublish: unsafe extern "C" fn(*const *const c_char, *const RawInfo, usize) -> Status,
+    spawn: unsafe extern "C" fn(
+        *const RawInfo,
+        usize,
+        *mut RawApp,
+        usize,
+        Option<SpawnDone>,
+        *mut c_void,
+    ) -> Status,
     resolve_nodes: unsafe extern "C" fn(*const c_char, *mut *mut c_char) -> Status,
     resolve_peers:
         unsafe extern "C" fn(*const c_char, *const c_char, *mut *mut RawProc, *mut usize) -> Status,
@@ -230,6 +252,7 @@ pub(super) fn open(found: &Found) -> Result<Library, String> {
                 publish: function(handle, c"PMIx_Publish")?,
                 lookup: function(handle, c"PMIx_Lookup")?,
                 unpublish: function(handle, c"PMIx_Unpublish")?,
+                spawn: function(handle, c"PMIx_Spawn_nb")?,
                 resolve_nodes: function(handle, c"PMIx_Resolve_nodes")?,
                 resolve_peers: function(handle, c"PMIx_Resolve_peers")?,
                 register: function(handle, c"PMIx_Register_event_handler")?,
@@ -376,6 +399,12 @@ extern "C" fn on_done(status: Status, cell: *mut c_void) {
     cell.set(status, ());
 }
 
+extern "C" fn on_spawned(status: Status, _nspace: *const c_char, cell: *mut c_void) {
+    // SAFETY: `cell` is the count that `Library::spawn` gave away with this callback, which is called once.
+    let cell = unsafe { Arc::from_raw(cell.cast_const().cast::<Cell<()>>()) };
+    cell.set(status, ());
+}
+
 extern "C" fn on_value(status: Status, value: *mut RawValue, cell: *mut c_void) {
     // SAFETY: `cell` is the count that `Library::get` gave away with this callback, which is called once.
     let cell = unsafe { Arc::from_raw(cell.cast_const().cast::<Cell<Option<Value>>>()) };
@@ -418,6 +447,76 @@ extern "C" fn on_event(
 /// Whether an operation has ended well.
 fn checked(status: Status) -> Result<(), Status> {
     if matches!(status, SUCCESS | OPERATION_SUCCEEDED) { Ok(()) } else { Err(status) }
+}
+
+/// A command for [`Library::spawn`].
+pub(super) struct App {
+    pub(super) program: String,
+    pub(super) args: Vec<String>,
+    /// `NAME=value`.
+    pub(super) environment: Vec<String>,
+    pub(super) directory: Option<String>,
+    pub(super) count: u32,
+}
+
+/// Texts as C has them: made with malloc, because the library lengthens and frees them.
+fn texts<'a>(list: impl ExactSizeIterator<Item = &'a str>) -> *mut *mut c_char {
+    // SAFETY: room for so many addresses and a null, each of a copy that ends with a zero. Memory that is not
+    // to be had stays null, which ends the list.
+    unsafe {
+        let array = libc::calloc(list.len() + 1, size_of::<*mut c_char>()).cast::<*mut c_char>();
+        if !array.is_null() {
+            for (at, one) in list.enumerate() {
+                *array.add(at) = libc::strdup(text(one).as_ptr());
+            }
+        }
+        array
+    }
+}
+
+/// What [`texts`] has made, or the library in its place.
+fn free_texts(array: *mut *mut c_char) {
+    // SAFETY: null, or a list of texts made with malloc that ends with null and that nobody else has.
+    unsafe {
+        let mut at = array;
+        while !at.is_null() && !(*at).is_null() {
+            libc::free((*at).cast());
+            at = at.add(1);
+        }
+        libc::free(array.cast());
+    }
+}
+
+impl RawApp {
+    fn new(app: &App) -> Self {
+        let argv: Vec<&str> =
+            std::iter::once(app.program.as_str()).chain(app.args.iter().map(String::as_str)).collect();
+        let copied = |one: &str| {
+            // SAFETY: a text that ends with a zero.
+            unsafe { libc::strdup(text(one).as_ptr()) }
+        };
+        Self {
+            cmd: copied(&app.program),
+            argv: texts(argv.into_iter()),
+            env: texts(app.environment.iter().map(String::as_str)),
+            cwd: app.directory.as_deref().map_or(null_mut(), copied),
+            maxprocs: c_int::try_from(app.count).unwrap_or(c_int::MAX),
+            infos: null_mut(),
+            infos_count: 0,
+        }
+    }
+}
+
+impl Drop for RawApp {
+    fn drop(&mut self) {
+        free_texts(self.argv);
+        free_texts(self.env);
+        // SAFETY: null, or made by `strdup` and nobody else's.
+        unsafe {
+            libc::free(self.cmd.cast());
+            libc::free(self.cwd.cast());
+        }
+    }
 }
 
 impl Library {
@@ -525,6 +624,25 @@ impl Library {
             Some((status, _)) => Err(status),
             None => Err(ERR_TIMEOUT),
         }
+    }
+
+    /// `PMIx_Spawn_nb`, awaited: the launcher has started all processes of these commands, or none.
+    pub(super) fn spawn(&self, apps: &[App], limit: Duration) -> Result<(), Status> {
+        let cell = Cell::<()>::new(RawProc::new("", 0));
+        let mut raw: Vec<RawApp> = apps.iter().map(RawApp::new).collect();
+        let given = Arc::into_raw(Arc::clone(&cell)).cast_mut().cast();
+        // SAFETY: no infos; commands that outlive the call, in which the library writes them into its
+        // message, and whose texts it may replace by others made with malloc; a callback with a count of the
+        // cell that is its own.
+        let status = unsafe {
+            (self.functions.spawn)(null(), 0, raw.as_mut_ptr(), raw.len(), Some(on_spawned), given)
+        };
+        if status != SUCCESS {
+            // SAFETY: as in `fence`.
+            drop(unsafe { Arc::from_raw(given.cast_const().cast::<Cell<()>>()) });
+            return checked(status);
+        }
+        cell.wait(limit).map_or(Err(ERR_TIMEOUT), |(status, ())| checked(status))
     }
 
     /// The names of the hosts of the job, separated by commas (`PMIx_Resolve_nodes`).
