@@ -36,6 +36,8 @@ pub(super) enum Verdict {
     Passed,
     /// It cannot be run here, or not yet: why.
     NotRun(String),
+    /// The launcher cannot do it, and the program was told so by an error: with which text.
+    Refused(String),
     Failed(String),
 }
 
@@ -76,9 +78,6 @@ pub(super) fn run(site: &Site<'_>, row: &Row, cell: Cell) -> Verdict {
         && let Some(why) = row.no_second_host
     {
         return Verdict::NotRun(why.to_owned());
-    }
-    if cell == Cell::Spawn {
-        return Verdict::NotRun("`MPI_Comm_spawn` was not in the library that was tested".to_owned());
     }
     let ranks = RANKS.to_string();
     let words: Vec<String> = match cell {
@@ -144,7 +143,8 @@ fn judge(cell: Cell, outcome: &Outcome) -> Verdict {
         cell => outcome.success() && said(&format!("probe: {} good", cell.word())),
     };
     if is_good {
-        return Verdict::Passed;
+        let refusal = outcome.stdout.lines().find_map(|line| line.strip_prefix("probe: spawn refused: "));
+        return refusal.map_or(Verdict::Passed, |why| Verdict::Refused(why.replace('|', "/")));
     }
     let why = if went_on {
         "a rank goes on after the end of another".to_owned()

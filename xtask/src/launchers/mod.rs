@@ -98,7 +98,7 @@ fn prepare(options: &Options) -> Result<Bench> {
     let folder = paths::build_dir().join("launchers");
     fs::create_dir_all(&folder)?;
     let prefix = match &options.prefix {
-        Some(prefix) => prefix.clone(),
+        Some(prefix) => std::path::absolute(prefix)?,
         None => {
             Library::Ayatori.prepare()?;
             Library::Ayatori.prefix()
@@ -114,7 +114,9 @@ fn header() -> String {
     let mut text = "# Launchers\n\nWritten by `cargo xtask launchers`: what was started under which \
                     launcher on one machine, and whether it did what it should.\nA number refers to a \
                     reason below. IMB-MPI1 is six of its benchmarks with checked data, mpi4py its `bench \
-                    ringtest`; three ranks each.\n\n| launcher |"
+                    ringtest`; three ranks each.\nSpawn starts two more processes from three; \
+                    \"refused\" is an error of class `MPI_ERR_SPAWN` at all ranks, after \
+                    which the program goes on and ends well.\n\n| launcher |"
         .to_owned();
     for cell in CELLS {
         let _ = write!(text, " {} |", cell.title());
@@ -135,6 +137,10 @@ fn report(row: &Row, cell: Cell, verdict: Verdict, notes: &mut Vec<String>, fail
         Verdict::NotRun(why) => {
             skips::note(&format!("launchers {} {}", row.name, cell.title()), &why);
             ("not run", why)
+        }
+        Verdict::Refused(why) => {
+            println!("{:<14} {:<12} is refused: {why}", row.name, cell.title());
+            ("refused", why)
         }
         Verdict::Failed(why) => {
             println!("{:<14} {:<12} FAILS: {why}", row.name, cell.title());

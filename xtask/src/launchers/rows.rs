@@ -103,6 +103,8 @@ fn srun(site: &Site<'_>, plugin: &str, ranks: usize, hosts: usize) -> Command {
     if let Ok(slurm) = site.slurm {
         srun.env("SLURM_CONF", &slurm.configuration);
     }
+    // Slurm starts what a program spawns by another srun, which without this waits for the program's CPUs.
+    srun.env("SLURM_OVERLAP", "1");
     srun.args(["--quiet", "-K", &format!("--mpi={plugin}"), &format!("-N{hosts}"), &format!("-n{ranks}")]);
     srun
 }
@@ -115,12 +117,16 @@ fn srun_pmix(site: &Site<'_>, ranks: usize, hosts: usize) -> Command {
     srun(site, "pmix", ranks, hosts)
 }
 
+/// Room for the processes that programs start, too: these count in no job's `:OVERSUBSCRIBE`.
+const SLOTS: &str = "localhost:8";
+
 fn of_open_mpi(program: &str, ranks: usize) -> Command {
     let mut command = Command::new(Library::OpenMpi.prefix().join("bin").join(program));
     if nix::unistd::geteuid().is_root() {
         command.arg("--allow-run-as-root");
     }
-    command.args(["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "-n", &ranks.to_string()]);
+    command.args(["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "--host", SLOTS]);
+    command.args(["-n", &ranks.to_string()]);
     command
 }
 
@@ -141,7 +147,7 @@ fn open_mpi_4(_: &Site<'_>, ranks: usize, _: usize) -> Command {
     if nix::unistd::geteuid().is_root() {
         command.arg("--allow-run-as-root");
     }
-    command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
+    command.args(["--oversubscribe", "--bind-to", "none", "--host", SLOTS, "-n", &ranks.to_string()]);
     command
 }
 
