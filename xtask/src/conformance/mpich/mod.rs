@@ -62,6 +62,7 @@ const CONFIGURATION: &str = "\
 #define HAVE_STDLIB_H 1
 #define HAVE_STDINT_H 1
 #define HAVE_PTHREAD_H 1
+#define HAVE_PTHREAD_BARRIER_INIT 1
 #define HAVE_STRDUP 1
 #define HAVE_USLEEP 1
 #define HAVE_GETRUSAGE 1
