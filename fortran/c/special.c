@@ -245,7 +245,8 @@ void F(grequest_start)(procedure query, procedure release, procedure cancel, MPI
 REGISTER(register_datarep, Register_datarep, )
 REGISTER(register_datarep_c, Register_datarep_c, _c)
 
-/* Processes. The arguments of a command end with a blank one. */
+/* Processes. The arguments of a command end with a blank one. Blanks at the begin and the end of a command
+ * or an argument do not count (MPI-5.0, 11.8.2). */
 
 /* The strings `texts[0], texts[step], ...` as a NULL-terminated vector in one piece of memory: until a blank one, or
  * `count` of them. NULL without memory. */
@@ -262,7 +263,7 @@ static char **vector_of(const char *texts, size_t length, size_t step, size_t co
     if (vector == NULL) return NULL;
     char *at = (char *)(vector + used + 1);
     for (size_t i = 0; i < used; i++, at += length + 1) {
-        vector[i] = text_in(at, length + 1, texts + i * step * length, length, 0);
+        vector[i] = text_in(at, length + 1, texts + i * step * length, length, 1);
     }
     vector[used] = NULL;
     return vector;
@@ -281,7 +282,7 @@ void F(comm_spawn)(const char *command, const char *argv, const int *maxprocs, c
     int rank = -1, code = MPI_ERR_NO_MEM;
     PMPI_Comm_rank(to_MPI_Comm(*comm), &rank);
     int is_root = rank == *root, has_argv = is_root && argv != ayatori_argv_null_;
-    char *c_command = is_root ? text_in(few, sizeof few, command, length_command, 0) : few;
+    char *c_command = is_root ? text_in(few, sizeof few, command, length_command, 1) : few;
     char **c_argv = has_argv ? vector_of(argv, length_argv, 1, SIZE_MAX) : MPI_ARGV_NULL;
     if (c_command != NULL && (c_argv != NULL || !has_argv)) {
         if (!is_root) *c_command = '\0';

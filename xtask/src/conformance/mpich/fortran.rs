@@ -132,7 +132,7 @@ fn make_f90(suite: &Path) -> Result<()> {
 /// The compiler with the flags that all programs take. Old programs pass buffers of several types.
 pub(super) fn compile(compiler: &Path, suite: &Path) -> Command {
     let mut command = Command::new(compiler);
-    command.args(["-O1", "-w", "-fallow-argument-mismatch", "-I."]);
+    command.args(["-O1", "-w", "-fallow-argument-mismatch", "-I.", "-I../attr"]);
     command.arg("-I").arg(suite.join("include"));
     command
 }
