@@ -30,8 +30,19 @@ pub struct PlanOptions {
     pub host_subnet: Subnet,
     /// Where the VLAN interfaces' addresses come from: each VLAN gets a part.
     pub vlan_subnet: Subnet,
-    /// Seed of the search for few VLANs.
+    /// Seed of the searches for few VLANs and for balanced routes.
     pub seed: u64,
+    /// How long to search for balanced routes.
+    pub search: SearchEffort,
+}
+
+/// How long to search for balanced routes. Both count steps and not seconds: the same file gives the same plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchEffort {
+    /// About a second: routes are improved within the turns that they begin with.
+    Quick,
+    /// Some ten seconds more where the quick search ends far from the bound.
+    Full,
 }
 
 /// How paths are chosen.
@@ -105,6 +116,7 @@ impl Default for PlanOptions {
             host_subnet: Subnet { network: Ipv4Addr::new(172, 16, 0, 0), prefix_bits: 12 },
             vlan_subnet: Subnet { network: Ipv4Addr::new(10, 0, 0, 0), prefix_bits: 8 },
             seed: 1,
+            search: SearchEffort::Quick,
         }
     }
 }
@@ -138,6 +150,10 @@ pub(super) fn options(section: Section<'_>) -> Result<PlanOptions> {
         host_subnet: subnet(s, "host_subnet")?.unwrap_or(default.host_subnet),
         vlan_subnet: subnet(s, "vlan_subnet")?.unwrap_or(default.vlan_subnet),
         seed: s.count("seed", 0..=u64::MAX)?.unwrap_or(default.seed),
+        search: match s.choice("search", &["quick", "full"])? {
+            Some(1) => SearchEffort::Full,
+            _ => SearchEffort::Quick,
+        },
     };
     let overlap = |a: Subnet, b: Subnet| a.network <= b.broadcast() && b.network <= a.broadcast();
     if overlap(options.host_subnet, options.vlan_subnet) {

@@ -166,8 +166,8 @@ fn vlans(network: &Network, judged: &Judged, vids: &[VlanId], subnets: &[Subnet]
     for source in network.sources() {
         match &judged.solution.choice {
             Choice::BySource(senders) => {
-                let own = senders[source as usize].iter();
-                own.for_each(|senders| sources[senders.vlan as usize].push(SwitchId(source)));
+                let own: VlanIndices = senders[source as usize].iter().map(|senders| senders.vlan).collect();
+                own.iter().for_each(|&vlan| sources[vlan as usize].push(SwitchId(source)));
             }
             Choice::ByPair(vlans) => {
                 let row = &vlans[source as usize * network.switch_count()..][..network.switch_count()];

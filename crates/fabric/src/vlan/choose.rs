@@ -1,7 +1,7 @@
 //! Which solution to take: candidates by the options, judged, and a deadlock-free alternative where the one asked for
 //! is not.
 
-use crate::description::{Grouping, PlanOptions, Routing};
+use crate::description::{Grouping, PlanOptions, Routing, SearchEffort};
 use crate::plan::Tagging;
 use crate::topology::grid::Grid;
 
@@ -14,7 +14,7 @@ use super::paths::grid::{WrapRule, dimension_order, orders, shortest_first};
 use super::paths::minimal::{Spread, balanced, fewest};
 use super::paths::spanning::spanning_tree;
 use super::paths::up_down::up_down;
-use super::solution::{Solution, SourceTree, all_hosts, by_host_port, by_pair, by_source};
+use super::solution::{Solution, SourceTree, all_hosts, by_host_port, by_pair, by_source, in_order_of_hosts};
 
 /// A solution and what it is worth.
 #[derive(Debug, Clone)]
@@ -85,6 +85,7 @@ fn less_busy(
         trees_max: effort.vlans_max,
         allows_cycles: !options.pause,
         seed: options.seed,
+        is_thorough: options.search == SearchEffort::Full,
         least_pressure,
     };
     let found = if effort.balances { balanced_trees(network, &starts, limits) } else { None };
@@ -103,8 +104,38 @@ fn less_busy(
         .then_some(Judged { solution, evaluation })
 }
 
+/// Routes for the traffic of a network, if a search finds some, and what no routes go below: units for a rate of 1 bit/s.
+pub(crate) fn for_traffic(
+    network: &Network,
+    starts: &[Vec<SourceTree>],
+    options: &PlanOptions,
+    vlans_max: usize,
+    is_thorough: bool,
+) -> (Option<Chosen>, f64) {
+    let least_pressure = least_pressure(network, u64::MAX);
+    let limits = Limits {
+        trees_max: vlans_max,
+        allows_cycles: !options.pause,
+        seed: options.seed,
+        is_thorough,
+        least_pressure,
+    };
+    let trees = balanced_trees(network, starts, limits);
+    let chosen = trees.map(|trees| {
+        let settings = vec!["routing = \"auto\"".to_owned()];
+        let method = "routes for a given traffic, VLANs by host port".to_owned();
+        let solution = in_order_of_hosts(network, method, settings, &trees);
+        let evaluation = evaluate(network, &solution);
+        Chosen { best: Judged { solution, evaluation }, alternative: None }
+    });
+    let fits = |chosen: &Chosen| {
+        chosen.best.solution.trees.len() <= vlans_max && (chosen.best.evaluation.is_free || !options.pause)
+    };
+    (chosen.filter(fits), least_pressure)
+}
+
 /// Trees that a search may begin with, those with the least busy busiest link first.
-fn starts(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Vec<SourceTree>> {
+pub(crate) fn starts(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Vec<SourceTree>> {
     let mut candidates = [asked(network, grid, options), safe(network, grid, options)].concat();
     candidates.extend(in_orders(network, grid, options, WrapRule::Staggered));
     let candidates = candidates.into_iter().map(|(paths, _)| all_hosts(network, paths));

@@ -38,6 +38,7 @@ mod balance;
 mod choose;
 mod continued;
 mod evaluation;
+mod for_traffic;
 mod in_use;
 mod network;
 mod paths;
@@ -53,6 +54,7 @@ mod verify;
 mod written;
 
 pub use continued::{plan_from, repaired_from};
+pub use for_traffic::{ForTraffic, plan_for_traffic};
 pub use in_use::{InUse, InUseError};
 pub use network::Failure;
 pub use planner::{plan, plan_without};

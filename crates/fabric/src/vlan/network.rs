@@ -50,10 +50,16 @@ pub(crate) struct Network {
     weights: Vec<u32>,
     /// Switches that take part.
     alive: Vec<bool>,
+    /// What hosts send, if that is known; else each sends as much to each other.
+    traffic: Option<Traffic>,
     shortest: OnceLock<Shortest>,
     /// The least that the busiest link carries, once it has been asked for.
     pub(crate) least_pressure: OnceLock<f64>,
 }
+
+/// What hosts send: by switch, by its host interfaces in their order, to each switch so much. Routes to switches
+/// that nothing is sent to are there all the same.
+pub(crate) type Traffic = Vec<Vec<Vec<(u32, u64)>>>;
 
 /// Flows by shortest paths: what every plan of a network is measured against. One flow goes from each host interface to
 /// each other one at another switch.
@@ -99,9 +105,30 @@ impl Network {
         }
         let alive = (0..graph.switch_count() as u32).map(switch_is_up).collect();
         let (shortest, least_pressure) = (OnceLock::new(), OnceLock::new());
-        let mut network = Network { offsets, arcs, ends, rates, weights, alive, shortest, least_pressure };
+        let mut network =
+            Network { offsets, arcs, ends, rates, weights, alive, traffic: None, shortest, least_pressure };
         network.keep_largest_part();
         network
+    }
+
+    /// The same network for what its hosts send.
+    pub(crate) fn with_traffic(&self, traffic: Traffic) -> Network {
+        let mut network = self.clone();
+        (network.traffic, network.least_pressure) = (Some(traffic), OnceLock::new());
+        network
+    }
+
+    /// By switch: what some of a switch's host interfaces send there, from `first` on.
+    pub(crate) fn needs(&self, switch: u32, first: u32, count: u32) -> Vec<u64> {
+        match &self.traffic {
+            None => self.weights.iter().map(|&hosts| u64::from(hosts) * u64::from(count)).collect(),
+            Some(traffic) => {
+                let mut needs = vec![0; self.switch_count()];
+                let own = &traffic[switch as usize][first as usize..(first + count) as usize];
+                own.iter().flatten().for_each(|&(to, bytes)| needs[to as usize] += bytes);
+                needs
+            }
+        }
     }
 
     fn keep_largest_part(&mut self) {

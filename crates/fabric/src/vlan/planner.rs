@@ -5,9 +5,10 @@ use crate::plan::{Plan, Tagging, VlanId};
 use crate::topology::Topology;
 
 use super::assign::assign;
-use super::choose::{Chosen, Effort, choose};
+use super::choose::{Chosen, Effort, choose, starts};
 use super::network::{Failure, Network};
 use super::repair;
+use super::solution::SourceTree;
 
 /// Plans a machine by its `[plan]` options. The plan's [`crate::plan::Verdicts`] say what holds and what does not.
 ///
@@ -74,8 +75,14 @@ pub(super) fn chosen(machine: &Machine, network: &Network, balances: bool) -> Ch
     choose(network, grid.as_ref(), &machine.options, tagging(machine), effort)
 }
 
+/// Routes that a search may begin with.
+pub(super) fn starts_of(machine: &Machine, network: &Network) -> Vec<Vec<SourceTree>> {
+    let grid = machine.topology.as_ref().and_then(Topology::grid);
+    starts(network, grid.as_ref(), &machine.options)
+}
+
 /// VLANs that every switch takes, with all hosts' addresses on each, and that there are identifiers for.
-fn vlans_max(machine: &Machine) -> usize {
+pub(super) fn vlans_max(machine: &Machine) -> usize {
     let attachment_count: u64 = machine.hosts.iter().map(|host| host.attachments.len() as u64).sum();
     let by_table = |max: u64| (max / attachment_count.max(1)) as usize;
     let models = machine.graph.switches().map(|switch| machine.switch_model(switch));
@@ -88,7 +95,7 @@ fn vlans_max(machine: &Machine) -> usize {
 }
 
 /// Who tags: the switches, unless one of them cannot or the hosts were asked to.
-fn tagging(machine: &Machine) -> Tagging {
+pub(super) fn tagging(machine: &Machine) -> Tagging {
     let all_can = (0..machine.switches.len() as u32)
         .all(|id| machine.switch_model(crate::graph::SwitchId(id)).many_untagged_vlans_per_port);
     match machine.options.tagging {

@@ -68,13 +68,35 @@ pub(crate) fn by_host_port(
     settings: Vec<String>,
     trees: &[SourceTree],
 ) -> Solution {
+    sharing(network, method, settings, trees, false)
+}
+
+/// [`by_host_port`], where it matters which hosts take which tree: the trees of a switch are for its hosts in their
+/// order.
+pub(crate) fn in_order_of_hosts(
+    network: &Network,
+    method: String,
+    settings: Vec<String>,
+    trees: &[SourceTree],
+) -> Solution {
+    sharing(network, method, settings, trees, true)
+}
+
+fn sharing(
+    network: &Network,
+    method: String,
+    settings: Vec<String>,
+    trees: &[SourceTree],
+    keeps_order: bool,
+) -> Solution {
     let mut senders: Vec<Vec<Senders>> = vec![Vec::new(); network.switch_count()];
     let mut same: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
     let mut shared = Shared::new(network);
     for SourceTree { tree, hosts } in trees {
         let vlan = *same.entry(tree.links()).or_insert_with_key(|links| shared.place(network, links));
         let own = &mut senders[tree.root() as usize];
-        match own.iter_mut().find(|senders| senders.vlan == vlan) {
+        let first = if keeps_order { own.len().saturating_sub(1) } else { 0 };
+        match own[first..].iter_mut().find(|senders| senders.vlan == vlan) {
             Some(senders) => senders.hosts += hosts,
             None => own.push(Senders { vlan, hosts: *hosts }),
         }

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Plan as if this switch were gone
     #[arg(long, value_name = "SWITCH")]
     without_switch: Vec<String>,
-    /// Loads of the links under this traffic: lines of FROM TO BYTES, or .csv, or .json (docs/plan.md)
+    /// Choose routes for this traffic: lines of FROM TO BYTES, or .csv, or .json (docs/plan.md). With --from: only its loads
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,
     /// Plan anew for every single link and switch that may fail, and say what degrades
@@ -77,7 +77,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Some(old) => continued(&machine, old)?,
         None => plan_without(&machine, &lost)?,
     };
-    let traffic = args.traffic.as_deref().map(|file| Traffic::read(&plan, file)).transpose()?;
+    let (plan, traffic) = match &args.traffic {
+        None => (plan, None),
+        // A continued plan keeps its routes.
+        Some(file) if args.from.is_some() => {
+            let traffic = Traffic::read(&plan, file)?;
+            (plan, Some(traffic))
+        }
+        Some(file) => {
+            let (plan, traffic) = Traffic::planned(&machine, &lost, plan, file)?;
+            (plan, Some(traffic))
+        }
+    };
     let degraded = if args.failures { Some(every_failure(&machine, &plan)?) } else { None };
     if args.json {
         print_json(&plan, traffic.as_ref(), degraded.as_deref())?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use ayatori_fabric::description::Machine;
+use ayatori_fabric::description::{Grouping, Machine, Routing, SearchEffort};
 use ayatori_fabric::plan::{Plan, Status, Tagging};
 use ayatori_fabric::vlan::Degraded;
 
@@ -22,7 +22,7 @@ pub(super) fn summary(machine: &Machine, plan: &Plan) -> String {
     let mut text = String::new();
     // Writing into a string does not fail.
     let _ = head(&mut text, machine, plan);
-    let _ = figures(&mut text, plan);
+    let _ = figures(&mut text, machine, plan);
     let _ = vlans(&mut text, plan);
     let _ = checks(&mut text, plan);
     text
@@ -47,7 +47,7 @@ fn head(text: &mut String, machine: &Machine, plan: &Plan) -> std::fmt::Result {
     writeln!(text, "  {}{repaired}; {who}\n", plan.method)
 }
 
-fn figures(text: &mut String, plan: &Plan) -> std::fmt::Result {
+fn figures(text: &mut String, machine: &Machine, plan: &Plan) -> std::fmt::Result {
     let figures = &plan.figures;
     let least = if figures.vlan_count_min < plan.vlans.len() {
         format!(" (with such paths at least {})", figures.vlan_count_min)
@@ -76,6 +76,13 @@ fn figures(text: &mut String, plan: &Plan) -> std::fmt::Result {
              routes have less than {:.0}; {} links idle",
             figures.link_load_max, figures.link_load_mean, figures.link_load_least, figures.idle_link_count
         )?;
+        let is_far = figures.link_load_max as f64 > FAR_FROM_BOUND * figures.link_load_least;
+        if is_far && may_search_further(machine, plan) {
+            writeln!(
+                text,
+                "                      search = \"full\" in [plan] looks further, for some ten seconds"
+            )?;
+        }
     }
     if let Some(price) = figures.price {
         let per_cable = if figures.cable_count > 0 {
@@ -90,6 +97,17 @@ fn figures(text: &mut String, plan: &Plan) -> std::fmt::Result {
     }
     text.push('\n');
     Ok(())
+}
+
+/// From here on a longer search is worth its time.
+const FAR_FROM_BOUND: f64 = 1.2;
+
+fn may_search_further(machine: &Machine, plan: &Plan) -> bool {
+    let options = &machine.options;
+    options.search == SearchEffort::Quick
+        && options.grouping == Grouping::Balanced
+        && options.routing == Routing::Auto
+        && plan.tagging == Tagging::Switch
 }
 
 fn gigabits(bits_per_s: u64) -> String {

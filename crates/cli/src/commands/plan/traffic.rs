@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use ayatori_fabric::analysis::{ChannelLoad, LinkLoads, read_traffic};
+use ayatori_fabric::analysis::{ChannelLoad, Flow, LinkLoads, read_traffic};
+use ayatori_fabric::description::Machine;
 use ayatori_fabric::plan::Plan;
+use ayatori_fabric::vlan::{Failure, ForTraffic, plan_for_traffic};
 use serde::Serialize;
 
 /// Links listed before the rest is only counted.
@@ -22,6 +24,9 @@ pub(super) struct Traffic {
     bytes: u64,
     /// Bytes that cross no link between switches.
     local_bytes: u64,
+    /// Whether routes were chosen for this traffic, and what no routes go below, s.
+    is_planned_for: bool,
+    least_time_s: Option<f64>,
     /// Channels that carry something, the slowest first.
     channels: Vec<ChannelLoad>,
     #[serde(skip)]
@@ -34,9 +39,28 @@ impl Traffic {
     /// # Errors
     /// The file cannot be read or is wrong; a host that a failure cuts off.
     pub(super) fn read(plan: &Plan, file: &Path) -> anyhow::Result<Traffic> {
+        Traffic::of(plan, file, flows(plan, file)?)
+    }
+
+    /// Plans for the traffic of a file; `plan` is the one without it.
+    ///
+    /// # Errors
+    /// As [`Traffic::read`], and if the machine cannot be planned.
+    pub(super) fn planned(
+        machine: &Machine,
+        lost: &[Failure],
+        plan: Plan,
+        file: &Path,
+    ) -> anyhow::Result<(Plan, Traffic)> {
+        let flows = flows(&plan, file)?;
+        let ForTraffic { plan, is_other, least_s } = plan_for_traffic(machine, lost, plan, &flows)?;
+        let mut traffic = Traffic::of(&plan, file, flows)?;
+        (traffic.is_planned_for, traffic.least_time_s) = (is_other, least_s);
+        Ok((plan, traffic))
+    }
+
+    fn of(plan: &Plan, file: &Path, flows: Vec<Flow>) -> anyhow::Result<Traffic> {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
-        let flows = read_traffic(plan, &name, &text)?;
         let switch_of = |host: ayatori_fabric::graph::HostId| plan.host(host).attachments[0].switch;
         let sum = |bytes: &mut dyn Iterator<Item = u64>| bytes.fold(0_u64, u64::saturating_add);
         let local = flows.iter().filter(|(from, to, _)| switch_of(*from) == switch_of(*to));
@@ -46,7 +70,17 @@ impl Traffic {
         let loads =
             LinkLoads::of(plan, flows).with_context(|| format!("cannot route the traffic of {name}"))?;
         let channels = loads.busiest_first(plan);
-        Ok(Traffic { file: name, flow_count, bytes, local_bytes, channels, loads })
+        let (is_planned_for, least_time_s) = (false, None);
+        Ok(Traffic {
+            file: name,
+            flow_count,
+            bytes,
+            local_bytes,
+            is_planned_for,
+            least_time_s,
+            channels,
+            loads,
+        })
     }
 
     /// Where it was read from.
@@ -70,7 +104,12 @@ impl Traffic {
             return text;
         };
         let time = |time_s: f64| format!("{:.3} ms", time_s * 1e3);
-        let _ = writeln!(text, "  the busiest link needs {} for its share\n", time(slowest.time_s));
+        let _ = writeln!(text, "  the busiest link needs {} for its share", time(slowest.time_s));
+        if let Some(least_s) = self.least_time_s {
+            let chosen = if self.is_planned_for { "routes were chosen for it" } else { "the routes stay" };
+            let _ = writeln!(text, "  {chosen}; with no routes it needs less than {}", time(least_s));
+        }
+        text.push('\n');
         let _ = writeln!(text, "  {:32} {:>16}  {:>14}", "link", "bytes", "time");
         for channel in self.channels.iter().take(LISTED_MAX) {
             let [from, to] = [channel.from, channel.to].map(|id| plan.switch(id).name.as_str());
@@ -83,4 +122,10 @@ impl Traffic {
         }
         text
     }
+}
+
+fn flows(plan: &Plan, file: &Path) -> anyhow::Result<Vec<Flow>> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    Ok(read_traffic(plan, &name, &text)?)
 }

@@ -99,15 +99,15 @@ impl Channels {
         let mut search = Dijkstra::new(network.switch_count());
         for source in network.sources() {
             search.run(network, lengths, source);
-            let hosts = f64::from(network.weight(source));
+            let needs = network.needs(source, 0, network.weight(source));
             let mut below = vec![0.0; network.switch_count()];
             for &switch in search.order.iter().rev() {
-                let here = if switch == source { 0.0 } else { f64::from(network.weight(switch)) };
-                distance_sum += hosts * here * search.distances[switch as usize];
+                let here = if switch == source { 0.0 } else { needs[switch as usize] as f64 };
+                distance_sum += here * search.distances[switch as usize];
                 below[switch as usize] += here;
                 let by = search.by[switch as usize];
                 if by != NONE {
-                    flows[by as usize] += hosts * below[switch as usize];
+                    flows[by as usize] += below[switch as usize];
                     let before = search.before[switch as usize];
                     below[before as usize] += below[switch as usize];
                 }

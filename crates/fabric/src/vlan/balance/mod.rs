@@ -4,9 +4,11 @@
 //! Begins with routes that are free of deadlock, takes out one tree after the other and grows it again
 //! where the network is least busy (`search`), first with one tree for each source switch, then with one
 //! for every few of its hosts. What is found is held against a bound that no routes can pass (`bound`),
-//! which also says when to stop.
+//! which also says when to stop. Where that is far from the bound, the turns themselves are negotiated
+//! (`negotiate`).
 
 mod bound;
+mod negotiate;
 mod order;
 mod search;
 #[cfg(test)]
@@ -26,6 +28,8 @@ pub(super) struct Limits {
     /// Whether channels may wait for each other in a circle: nothing pauses.
     pub(super) allows_cycles: bool,
     pub(super) seed: u64,
+    /// Whether turns may be negotiated: seconds instead of one.
+    pub(super) is_thorough: bool,
     /// What no routes can pass.
     pub(super) least_pressure: f64,
 }
@@ -55,13 +59,7 @@ pub(super) fn balanced(
         return None;
     }
     let mut best: Option<(f64, Search<'_>)> = None;
-    for start in starts.iter().filter(|start| start.len() <= limits.trees_max) {
-        let Some(mut search) =
-            Search::new(network, start, limits.least_pressure, limits.allows_cycles, limits.seed)
-        else {
-            continue;
-        };
-        let mut worst = search.improve(rounds, ENOUGH);
+    let split_further = |search: &mut Search<'_>, mut worst: f64| {
         while worst > ENOUGH && search.tree_count() * 2 <= limits.trees_max.min(4 * sources as usize) {
             if !search.split() {
                 break;
@@ -69,11 +67,32 @@ pub(super) fn balanced(
             let rounds = (rounds * sources as usize / search.tree_count()).max(1);
             worst = search.improve(rounds, ENOUGH);
         }
+        worst
+    };
+    for start in starts.iter().filter(|start| start.len() <= limits.trees_max) {
+        let Some(mut search) =
+            Search::new(network, start, limits.least_pressure, limits.allows_cycles, limits.seed)
+        else {
+            continue;
+        };
+        let worst = search.improve(rounds, ENOUGH);
+        let worst = split_further(&mut search, worst);
         if best.as_ref().is_none_or(|(least, _)| worst < *least) {
             best = Some((worst, search));
         }
         if worst <= ENOUGH {
             break;
+        }
+    }
+    let is_far = best.as_ref().is_none_or(|(worst, _)| *worst > negotiate::ENOUGH);
+    if is_far
+        && limits.is_thorough
+        && !limits.allows_cycles
+        && let Some((worst, mut search)) = negotiate::negotiated(network, limits)
+    {
+        let worst = split_further(&mut search, worst);
+        if best.as_ref().is_none_or(|(least, _)| worst < *least) {
+            best = Some((worst, search));
         }
     }
     best.map(|(_, search)| search.into_trees())

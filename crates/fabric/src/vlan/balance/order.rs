@@ -57,9 +57,36 @@ impl<'a> Order<'a> {
         }
     }
 
-    fn index(&self, held: u32, wanted: u32) -> usize {
+    /// Where a dependency stands among all that there can be.
+    pub(super) fn index(&self, held: u32, wanted: u32) -> usize {
         let to = self.network.arc(held as usize).to;
         self.firsts[held as usize] as usize + wanted as usize - self.network.arc_range(to).start
+    }
+
+    /// Dependencies that there can be.
+    pub(super) fn dependency_count_max(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The place of each arc in the order.
+    pub(super) fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// Another order. The dependencies must agree with it, unless circles are allowed.
+    pub(super) fn set_ranks(&mut self, ranks: Vec<u32>) {
+        self.ranks = ranks;
+    }
+
+    /// Without dependencies, in this order.
+    pub(super) fn emptied(&self, ranks: Vec<u32>, allows_cycles: bool) -> Order<'a> {
+        Order {
+            counts: vec![0; self.counts.len()],
+            refused: vec![0; self.refused.len()],
+            ranks,
+            is_free: allows_cycles,
+            ..self.clone()
+        }
     }
 
     /// Arcs that `held` waits for.

@@ -7,6 +7,7 @@
 //! that begins with one set of turns can end with another.
 
 use std::collections::{BTreeSet, BinaryHeap};
+use std::rc::Rc;
 
 use super::super::network::{Arc, NONE, Network};
 use super::super::random::Random;
@@ -17,37 +18,57 @@ use super::order::Order;
 
 /// What a link costs beside its load, so that of equally busy ways the shorter is taken.
 const HOP_COST: f64 = 0.002;
-/// Groups of destinations of a tree between which the costs of channels are looked at anew.
-const CHUNK_COUNT: usize = 12;
 /// Ways to a destination that may turn out to close a circle before the tree is given up.
 const RETRIES_MAX: usize = 12;
-/// A little worse is taken too: the way to a better set of turns leads over it.
-const TOLERANCE: f64 = 1.02;
 /// Rounds without a better result before the search ends.
 const IDLE_ROUNDS_MAX: usize = 6;
 
 /// A tree and how many hosts send along it.
 #[derive(Debug, Clone)]
-struct Grown {
-    root: u32,
-    hosts: u32,
+pub(super) struct Grown {
+    pub(super) root: u32,
+    /// How many of the root's hosts send along it, and the first of them.
+    pub(super) hosts: u32,
+    pub(super) first_host: u32,
+    /// By switch: what these hosts send there.
+    pub(super) needs: Rc<[u64]>,
     /// By switch: the arc by which it is reached; [`NONE`] outside the tree and at the root.
-    by: Vec<u32>,
+    pub(super) by: Vec<u32>,
     /// Switches, the root first, each after the one before it.
-    order: Vec<u32>,
+    pub(super) order: Vec<u32>,
+}
+
+/// How a tree is grown and taken.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Care {
+    /// Groups of destinations of a tree between which the costs of channels are looked at anew.
+    chunk_count: usize,
+    /// So much worse is taken too: the way to a better set of turns leads over it.
+    tolerance: f64,
+}
+
+impl Care {
+    pub(super) const GREAT: Care = Care { chunk_count: 12, tolerance: 1.02 };
+    /// For many rounds: a round takes a third of the steps.
+    pub(super) const LITTLE: Care = Care { chunk_count: 4, tolerance: 1.15 };
 }
 
 /// Trees, and what they put on the channels together.
 #[derive(Debug)]
 pub(super) struct Search<'a> {
-    network: &'a Network,
-    order: Order<'a>,
-    trees: Vec<Grown>,
+    pub(super) network: &'a Network,
+    pub(super) order: Order<'a>,
+    pub(super) trees: Vec<Grown>,
     /// By arc.
     flows: Vec<u64>,
     /// By arc: flows at which its load is 1.
     full: Vec<f64>,
-    random: Random,
+    /// By dependency: what going against the order costs, while that is allowed; else empty.
+    pub(super) tolls: Vec<f64>,
+    /// Arcs looked at so far.
+    pub(super) steps: u64,
+    pub(super) care: Care,
+    pub(super) random: Random,
 }
 
 impl<'a> Search<'a> {
@@ -60,41 +81,85 @@ impl<'a> Search<'a> {
         allows_cycles: bool,
         seed: u64,
     ) -> Option<Search<'a>> {
-        let full = |place: usize| (least_pressure * network.rate(network.arc(place).link) as f64).max(1.0);
-        let mut search = Search {
-            network,
-            order: Order::new(network, allows_cycles),
-            trees: Vec::new(),
-            flows: vec![0; network.arc_count()],
-            full: (0..network.arc_count()).map(full).collect(),
-            random: Random::new(seed),
-        };
+        let mut search = Search::empty(network, least_pressure, allows_cycles, seed);
+        let mut first_hosts = vec![0; network.switch_count()];
         for tree in trees {
-            let grown = search.grown(tree);
+            let first_host = &mut first_hosts[tree.tree.root() as usize];
+            let grown = search.grown(tree, *first_host);
+            *first_host += tree.hosts;
             search.put(&grown).then_some(())?;
             search.trees.push(grown);
         }
         Some(search)
     }
 
-    fn grown(&self, SourceTree { tree, hosts }: &SourceTree) -> Grown {
-        let mut by = vec![NONE; self.network.switch_count()];
+    /// Without a tree.
+    pub(super) fn empty(
+        network: &'a Network,
+        least_pressure: f64,
+        allows_cycles: bool,
+        seed: u64,
+    ) -> Search<'a> {
+        let full = |place: usize| (least_pressure * network.rate(network.arc(place).link) as f64).max(1.0);
+        Search {
+            network,
+            order: Order::new(network, allows_cycles),
+            trees: Vec::new(),
+            flows: vec![0; network.arc_count()],
+            full: (0..network.arc_count()).map(full).collect(),
+            tolls: Vec::new(),
+            steps: 0,
+            care: Care::GREAT,
+            random: Random::new(seed),
+        }
+    }
+
+    /// The same without trees, with another order.
+    pub(super) fn emptied(&self, order: Order<'a>) -> Search<'a> {
+        Search {
+            network: self.network,
+            order,
+            trees: Vec::new(),
+            flows: vec![0; self.flows.len()],
+            full: self.full.clone(),
+            tolls: Vec::new(),
+            steps: self.steps,
+            care: self.care,
+            random: self.random.clone(),
+        }
+    }
+
+    fn grown(&self, SourceTree { tree, hosts }: &SourceTree, first_host: u32) -> Grown {
+        let mut grown = self.bare(tree.root(), first_host, *hosts);
         for &switch in &tree.order[1..] {
             let Arc { to: before, link } = tree.parents[switch as usize];
             let mut range = self.network.arc_range(before);
             let arc = range.find(|&place| self.network.arc(place).link == link);
-            by[switch as usize] = arc.map_or(NONE, |place| place as u32);
+            grown.by[switch as usize] = arc.map_or(NONE, |place| place as u32);
         }
-        Grown { root: tree.root(), hosts: *hosts, by, order: tree.order.clone() }
+        grown.order = tree.order.clone();
+        grown
+    }
+
+    /// A tree that reaches nothing yet.
+    pub(super) fn bare(&self, root: u32, first_host: u32, hosts: u32) -> Grown {
+        Grown {
+            root,
+            hosts,
+            first_host,
+            needs: self.network.needs(root, first_host, hosts).into(),
+            by: vec![NONE; self.network.switch_count()],
+            order: vec![root],
+        }
     }
 
     /// The switch an arc leaves.
-    fn from(&self, arc: u32) -> u32 {
+    pub(super) fn from(&self, arc: u32) -> u32 {
         self.network.arc(self.order.reverse[arc as usize] as usize).to
     }
 
     /// Adds what a tree puts on the channels; `false`, and nothing, if that makes a circle.
-    fn put(&mut self, tree: &Grown) -> bool {
+    pub(super) fn put(&mut self, tree: &Grown) -> bool {
         for (index, &switch) in tree.order.iter().enumerate().skip(1) {
             let arc = tree.by[switch as usize];
             let before = tree.by[self.from(arc) as usize];
@@ -107,7 +172,7 @@ impl<'a> Search<'a> {
         true
     }
 
-    fn take(&mut self, tree: &Grown) {
+    pub(super) fn take(&mut self, tree: &Grown) {
         self.remove_dependencies(tree, tree.order.len());
         self.load(tree, false);
     }
@@ -126,12 +191,29 @@ impl<'a> Search<'a> {
         let mut below = vec![0_u64; self.network.switch_count()];
         for &switch in tree.order[1..].iter().rev() {
             let arc = tree.by[switch as usize];
-            let here = below[switch as usize] + u64::from(self.network.weight(switch));
-            below[self.from(arc) as usize] += here;
-            let flows = here * u64::from(tree.hosts);
+            let flows = below[switch as usize] + tree.needs[switch as usize];
+            below[self.from(arc) as usize] += flows;
             let sum = &mut self.flows[arc as usize];
             *sum = if more { *sum + flows } else { *sum - flows };
         }
+    }
+
+    /// By dependency: the flows that turn so.
+    pub(super) fn turn_flows(&self) -> Vec<f64> {
+        let mut turned = vec![0.0; self.order.dependency_count_max()];
+        for tree in &self.trees {
+            let mut below = vec![0_u64; self.network.switch_count()];
+            for &switch in tree.order[1..].iter().rev() {
+                let arc = tree.by[switch as usize];
+                let from = self.from(arc) as usize;
+                let flows = below[switch as usize] + tree.needs[switch as usize];
+                below[from] += flows;
+                if tree.by[from] != NONE {
+                    turned[self.order.index(tree.by[from], arc)] += flows as f64;
+                }
+            }
+        }
+        turned
     }
 
     /// The busiest channel's flows over the least possible.
@@ -146,11 +228,16 @@ impl<'a> Search<'a> {
 
     /// Every tree shared by several hosts becomes two.
     pub(super) fn split(&mut self) -> bool {
+        let network = self.network;
         let mut halves = Vec::new();
         for tree in self.trees.iter_mut().filter(|tree| tree.hosts > 1) {
             let mut half = tree.clone();
             half.hosts = tree.hosts / 2;
             tree.hosts -= half.hosts;
+            half.first_host = tree.first_host + tree.hosts;
+            for part in [&mut *tree, &mut half] {
+                part.needs = network.needs(part.root, part.first_host, part.hosts).into();
+            }
             halves.push(half);
         }
         for half in &halves {
@@ -202,7 +289,7 @@ impl<'a> Search<'a> {
     }
 
     /// Puts other trees in the place of all.
-    fn replace(&mut self, trees: Vec<Grown>) {
+    pub(super) fn replace(&mut self, trees: Vec<Grown>) {
         for tree in std::mem::take(&mut self.trees) {
             self.take(&tree);
         }
@@ -218,11 +305,11 @@ impl<'a> Search<'a> {
         let old = self.trees[turn].clone();
         let before = self.potential();
         self.take(&old);
-        let Some(new) = self.grow(old.root, old.hosts) else {
+        let Some(new) = self.grow(&old) else {
             self.put(&old);
             return;
         };
-        if self.potential() > before * TOLERANCE {
+        if self.potential() > before * self.care.tolerance {
             self.take(&new);
             self.put(&old);
             return;
@@ -230,16 +317,18 @@ impl<'a> Search<'a> {
         self.trees[turn] = new;
     }
 
-    /// A new tree, put in place.
-    fn grow(&mut self, root: u32, hosts: u32) -> Option<Grown> {
-        let mut tree = Grown { root, hosts, by: vec![NONE; self.network.switch_count()], order: vec![root] };
+    /// A new tree for the hosts of an old one, put in place.
+    pub(super) fn grow(&mut self, old: &Grown) -> Option<Grown> {
+        let root = old.root;
+        let by = vec![NONE; self.network.switch_count()];
+        let mut tree = Grown { by, order: vec![root], needs: Rc::clone(&old.needs), ..*old };
         let mut is_in = vec![false; self.network.switch_count()];
         is_in[root as usize] = true;
         let mut targets: Vec<u32> = self.network.sources().filter(|&switch| switch != root).collect();
         self.random.shuffle(&mut targets);
         self.order.forget();
         let mut banned = BTreeSet::new();
-        let chunk = targets.len().div_ceil(CHUNK_COUNT).max(1);
+        let chunk = targets.len().div_ceil(self.care.chunk_count).max(1);
         for first in (0..targets.len()).step_by(chunk) {
             let last = (first + chunk).min(targets.len());
             let ways = self.cheapest(&tree, &is_in, &targets[first..last], &banned);
@@ -254,24 +343,23 @@ impl<'a> Search<'a> {
                     self.abandon(&tree, &targets[..index]);
                     return None;
                 }
-                let flows = u64::from(hosts) * u64::from(self.network.weight(target));
-                self.charge(&tree, target, flows, true);
+                self.charge(&tree, target, true);
             }
         }
         Some(tree)
     }
 
     /// Takes back a tree of which these destinations are charged.
-    fn abandon(&mut self, tree: &Grown, targets: &[u32]) {
+    pub(super) fn abandon(&mut self, tree: &Grown, targets: &[u32]) {
         self.remove_dependencies(tree, tree.order.len());
         for &target in targets {
-            let flows = u64::from(tree.hosts) * u64::from(self.network.weight(target));
-            self.charge(tree, target, flows, false);
+            self.charge(tree, target, false);
         }
     }
 
     /// Adds a destination's flows to its way, or takes them off.
-    fn charge(&mut self, tree: &Grown, target: u32, flows: u64, more: bool) {
+    pub(super) fn charge(&mut self, tree: &Grown, target: u32, more: bool) {
+        let flows = tree.needs[target as usize];
         let mut at = target;
         while at != tree.root {
             let arc = tree.by[at as usize];
@@ -282,7 +370,7 @@ impl<'a> Search<'a> {
     }
 
     /// Joins a destination to the tree by the cheapest way that closes no circle.
-    fn join(
+    pub(super) fn join(
         &mut self,
         tree: &mut Grown,
         is_in: &mut [bool],
@@ -343,6 +431,10 @@ impl<'a> Search<'a> {
         HOP_COST + power((self.flows[arc] + more) as f64 / self.full[arc])
     }
 
+    fn toll(&self, held: u32, wanted: u32) -> f64 {
+        if held == NONE || self.tolls.is_empty() { 0.0 } else { self.tolls[self.order.index(held, wanted)] }
+    }
+
     /// For each of some destinations the arcs from the tree to it over which flows cost least; `None` where
     /// there is no way. Destinations in the tree have none either.
     fn cheapest(
@@ -353,14 +445,15 @@ impl<'a> Search<'a> {
         banned: &BTreeSet<(u32, u32)>,
     ) -> Vec<Option<Vec<u32>>> {
         let network = self.network;
-        let hosts = targets.first().map_or(1, |&target| network.weight(target));
-        let flows = u64::from(tree.hosts) * u64::from(hosts);
+        let flows = targets.first().map_or(1, |&target| tree.needs[target as usize]);
         let mut labels = Labels::new(network);
         let mut bases = vec![0.0; network.switch_count()];
         for &at in &tree.order {
             let held = tree.by[at as usize];
             if held != NONE {
-                bases[at as usize] = bases[self.from(held) as usize] + self.cost(held as usize, flows);
+                let from = self.from(held) as usize;
+                let toll = self.toll(tree.by[from], held);
+                bases[at as usize] = bases[from] + self.cost(held as usize, flows) + toll;
             }
             self.relax((held, at, bases[at as usize]), flows, is_in, banned, &mut labels);
         }
@@ -394,12 +487,13 @@ impl<'a> Search<'a> {
         banned: &BTreeSet<(u32, u32)>,
         labels: &mut Labels,
     ) {
+        self.steps += self.network.arc_range(at).len() as u64;
         for place in self.network.arc_range(at) {
             let to = self.network.arc(place).to;
             if is_in[to as usize] || (held != NONE && self.order.reverse[held as usize] == place as u32) {
                 continue;
             }
-            let distance = base + self.cost(place, flows);
+            let distance = base + self.cost(place, flows) + self.toll(held, place as u32);
             if distance >= labels.costs[place] {
                 continue;
             }
@@ -428,7 +522,9 @@ impl<'a> Search<'a> {
                 hosts: grown.hosts,
             }
         };
-        self.trees.iter().map(tree).collect()
+        let mut by_host: Vec<&Grown> = self.trees.iter().collect();
+        by_host.sort_by_key(|grown| (grown.root, grown.first_host));
+        by_host.into_iter().map(tree).collect()
     }
 }
 

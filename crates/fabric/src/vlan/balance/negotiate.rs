@@ -1,0 +1,358 @@
+//! Which turns to do without is negotiated: every turn may be taken at first, and those that go against an order
+//! of the channels cost a toll that grows the longer they are wanted (after PathFinder, L. McMurchie and C. Ebeling,
+//! FPGA 1995, where the scarce thing is a wire).
+//!
+//! A search that never allows a circle keeps the turns that it began with: giving one up takes all trees that use it
+//! at once. Here the order moves towards what the trees want, and the trees towards the order. Every few rounds the
+//! trees are *settled*: what goes against the order is cut off and joined again without making a circle, and the
+//! result is improved as any other.
+//!
+//! In every other attempt the turns of one spanning tree are kept free (an escape, as in J. Domke et al., "Routing on
+//! the dependency graph", HPDC 2016), so that settling always finds routes.
+
+use std::collections::BTreeSet;
+
+use super::super::network::{NONE, Network};
+use super::super::random::Random;
+use super::Limits;
+use super::order::Order;
+use super::search::{Care, Grown, Search};
+
+/// This near to the bound nothing is negotiated.
+pub(super) const ENOUGH: f64 = 1.2;
+/// Arcs looked at, over all attempts: some seconds.
+const STEPS_MAX: u64 = 250_000_000;
+const ATTEMPTS_MAX: u64 = 6;
+const ROUNDS_MAX: u32 = 200;
+/// Rounds that the steps must be enough for.
+const ROUNDS_MIN: u64 = 60;
+/// Rounds without tolls, the first round that is settled, every how many are, and the first after which the
+/// negotiation goes on from the best that was settled.
+const FREE_ROUNDS: u32 = 3;
+const FIRST_SETTLED: u32 = 20;
+const SETTLED_EVERY: u32 = 10;
+const FIRST_RETURN: u32 = 70;
+/// Settled trees are improved for so many rounds.
+const POLISH_ROUNDS: usize = 30;
+/// What a turn against the order costs at first (the load of a full channel is 1), and by how much that grows.
+const FIRST_TOLL: f64 = 1.0;
+const TOLL_GROWTH: f64 = 1.02;
+/// What is left after a round of how long a turn has been wanted.
+const HISTORY_KEPT: f64 = 0.85;
+const SWEEPS_MAX: usize = 20;
+/// What a turn of the escape weighs.
+const KEPT: f64 = 1e12;
+
+/// The best trees found, and the busiest channel's load. `None` for networks too large.
+pub(super) fn negotiated(network: &Network, limits: Limits) -> Option<(f64, Search<'_>)> {
+    let sources = network.sources().count();
+    let per_source = (limits.trees_max / sources.max(1)).min(2);
+    let mut best: Option<(f64, Search<'_>)> = None;
+    let mut steps = 0;
+    for attempt in 0..ATTEMPTS_MAX {
+        if per_source == 0 || steps >= STEPS_MAX {
+            break;
+        }
+        let keeps_escape = attempt % 2 == 0;
+        let mut talks = Talks::new(network, limits, limits.seed + attempt, keeps_escape, per_source as u32)?;
+        if talks.loose.steps * ROUNDS_MIN > STEPS_MAX {
+            return None;
+        }
+        talks.hold(STEPS_MAX - steps);
+        steps += talks.loose.steps;
+        let Some((worst, found)) = talks.best else { continue };
+        if best.as_ref().is_none_or(|(least, _)| worst < *least) {
+            best = Some((worst, found));
+        }
+        if worst <= ENOUGH {
+            break;
+        }
+    }
+    best
+}
+
+struct Talks<'a> {
+    network: &'a Network,
+    /// Trees that may go against the order.
+    loose: Search<'a>,
+    /// By dependency: how long it has been wanted against the order.
+    history: Vec<f64>,
+    toll: f64,
+    /// By dependency: [`KEPT`] for the turns of the escape.
+    kept: Vec<f64>,
+    best: Option<(f64, Search<'a>)>,
+}
+
+impl<'a> Talks<'a> {
+    fn new(
+        network: &'a Network,
+        limits: Limits,
+        seed: u64,
+        keeps_escape: bool,
+        per_source: u32,
+    ) -> Option<Talks<'a>> {
+        let mut loose = Search::empty(network, limits.least_pressure, true, seed);
+        loose.care = Care::LITTLE;
+        let (ranks, kept) = escape(network, &loose.order, keeps_escape, &mut loose.random);
+        loose.order = loose.order.emptied(ranks, true);
+        for source in network.sources() {
+            let hosts = network.weight(source);
+            let count = per_source.min(hosts);
+            for index in 0..count {
+                let [first, next] = [index, index + 1].map(|index| hosts * index / count);
+                let tree = loose.grow(&loose.bare(source, first, next - first))?;
+                loose.trees.push(tree);
+            }
+        }
+        let history = vec![0.0; loose.order.dependency_count_max()];
+        Some(Talks { network, loose, history, toll: 0.0, kept, best: None })
+    }
+
+    fn hold(&mut self, steps_max: u64) {
+        for round in 0..ROUNDS_MAX {
+            self.round(round >= FREE_ROUNDS);
+            let is_settled = round >= FIRST_SETTLED && round % SETTLED_EVERY == 0;
+            if is_settled && let Some(mut settled) = self.settled() {
+                let worst = settled.improve(POLISH_ROUNDS, 1.0);
+                self.loose.steps = settled.steps;
+                if self.best.as_ref().is_none_or(|(least, _)| worst < *least) {
+                    self.best = Some((worst, settled));
+                }
+                if worst <= ENOUGH {
+                    return;
+                }
+            }
+            if is_settled && round >= FIRST_RETURN {
+                self.return_to_best();
+            }
+            if self.loose.steps > steps_max {
+                return;
+            }
+        }
+    }
+
+    /// Every tree is grown anew, the order follows, and tolls are set.
+    fn round(&mut self, has_tolls: bool) {
+        let mut turns: Vec<usize> = (0..self.loose.trees.len()).collect();
+        self.loose.random.shuffle(&mut turns);
+        for turn in turns {
+            let old = self.loose.trees[turn].clone();
+            self.loose.take(&old);
+            match self.loose.grow(&old) {
+                Some(new) => self.loose.trees[turn] = new,
+                None => {
+                    self.loose.put(&old);
+                }
+            }
+        }
+        let flows = self.loose.turn_flows();
+        let weights: Vec<f64> =
+            (0..flows.len()).map(|at| flows[at] * (1.0 + self.history[at]) + self.kept[at]).collect();
+        let ranks = sifted(self.network, &self.loose.order, &weights, &mut self.loose.random);
+        if has_tolls {
+            self.toll = if self.toll == 0.0 { FIRST_TOLL } else { self.toll * TOLL_GROWTH };
+        }
+        self.loose.tolls.resize(flows.len(), 0.0);
+        for held in 0..self.network.arc_count() {
+            for wanted in self.network.arc_range(self.network.arc(held).to) {
+                let at = self.loose.order.index(held as u32, wanted as u32);
+                let is_against = ranks[held] >= ranks[wanted];
+                self.history[at] *= HISTORY_KEPT;
+                if has_tolls && is_against && flows[at] > 0.0 {
+                    self.history[at] += 1.0;
+                }
+                self.loose.tolls[at] = if is_against { self.toll * (1.0 + self.history[at]) } else { 0.0 };
+            }
+        }
+        self.loose.order.set_ranks(ranks);
+    }
+
+    /// The trees without what goes against the order, joined again without a circle.
+    fn settled(&mut self) -> Option<Search<'a>> {
+        let ranks = self.loose.order.ranks().to_vec();
+        let mut strict = self.loose.emptied(self.loose.order.emptied(ranks, false));
+        for held in 0..self.network.arc_count() as u32 {
+            for wanted in self.network.arc_range(self.network.arc(held as usize).to) {
+                let is_kept = self.kept[self.loose.order.index(held, wanted as u32)] > 0.0;
+                if is_kept && !strict.order.add(held, wanted as u32) {
+                    return None;
+                }
+            }
+        }
+        let forward: Vec<Grown> = self.loose.trees.iter().map(|tree| self.forward_part(tree)).collect();
+        for tree in &forward {
+            if !strict.put(tree) {
+                return None;
+            }
+        }
+        let mut turns: Vec<usize> = (0..forward.len()).collect();
+        strict.random.shuffle(&mut turns);
+        for turn in turns {
+            let tree = completed(&mut strict, &forward[turn])?;
+            strict.trees.push(tree);
+        }
+        self.loose.steps = strict.steps;
+        Some(strict)
+    }
+
+    fn forward_part(&self, tree: &Grown) -> Grown {
+        let ranks = self.loose.order.ranks();
+        let mut part = self.loose.bare(tree.root, tree.first_host, tree.hosts);
+        for &switch in &tree.order[1..] {
+            let arc = tree.by[switch as usize];
+            let from = self.loose.from(arc);
+            let before = part.by[from as usize];
+            let is_in = from == tree.root || before != NONE;
+            if is_in && (before == NONE || ranks[before as usize] < ranks[arc as usize]) {
+                part.by[switch as usize] = arc;
+                part.order.push(switch);
+            }
+        }
+        part
+    }
+
+    /// Goes on from the best trees, as if nothing had been wanted before.
+    fn return_to_best(&mut self) {
+        let Some((_, best)) = &self.best else { return };
+        let (trees, ranks) = (best.trees.clone(), best.order.ranks().to_vec());
+        self.loose.replace(trees);
+        self.loose.order.set_ranks(ranks);
+        self.history.fill(0.0);
+        self.toll = 0.0;
+    }
+}
+
+/// Joins what a tree that is in place does not reach; where that cannot be, a tree grown from its root.
+fn completed(strict: &mut Search<'_>, part: &Grown) -> Option<Grown> {
+    let network = strict.network;
+    let mut tree = part.clone();
+    let mut is_in = vec![false; network.switch_count()];
+    tree.order.iter().for_each(|&switch| is_in[switch as usize] = true);
+    let missing: Vec<u32> = network.sources().filter(|&switch| !is_in[switch as usize]).collect();
+    // What is only passed through so far is charged when its turn comes.
+    let mut charged: Vec<u32> = part.order[1..].to_vec();
+    strict.order.forget();
+    let mut banned = BTreeSet::new();
+    for &target in &missing {
+        let is_there = is_in[target as usize] || strict.join(&mut tree, &mut is_in, target, &mut banned);
+        if !is_there {
+            strict.abandon(&tree, &charged);
+            return strict.grow(&tree);
+        }
+        strict.charge(&tree, target, true);
+        charged.push(target);
+    }
+    Some(tree)
+}
+
+/// An order of the channels in which all turns of a spanning tree go forwards, and what each turn weighs for
+/// that. Without an escape: any order, and no weights.
+fn escape(
+    network: &Network,
+    order: &Order<'_>,
+    is_wanted: bool,
+    random: &mut Random,
+) -> (Vec<u32>, Vec<f64>) {
+    let mut kept = vec![0.0; order.dependency_count_max()];
+    let arc_count = network.arc_count();
+    let mut keys: Vec<f64> =
+        (0..arc_count).map(|_| random.below(1 << 20) as f64 / (1 << 20) as f64).collect();
+    let sources: Vec<u32> = network.sources().collect();
+    let root = sources[random.below(sources.len())];
+    // By arc: 1 up the tree, 2 down.
+    let mut kinds = vec![0_u8; arc_count];
+    if is_wanted {
+        let distances = network.distances(root);
+        let deepest = sources.iter().map(|&switch| distances[switch as usize]).max().unwrap_or(1).max(1);
+        for switch in network.alive().filter(|&switch| switch != root) {
+            let depth = distances[switch as usize];
+            let ups: Vec<usize> = network
+                .arc_range(switch)
+                .filter(|&place| distances[network.arc(place).to as usize] < depth)
+                .collect();
+            let up = ups[random.below(ups.len())];
+            let down = order.reverse[up] as usize;
+            (kinds[up], kinds[down]) = (1, 2);
+            // Upwards the deepest first, then downwards the deepest last; nothing has a key of 1 or more but these.
+            let share = f64::from(depth) / f64::from(deepest.max(depth));
+            (keys[up], keys[down]) = (0.5 - share / 2.0, 0.5 + share / 2.0);
+        }
+    }
+    let mut places: Vec<usize> = (0..arc_count).collect();
+    places.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
+    let mut ranks = vec![0; arc_count];
+    places.iter().enumerate().for_each(|(rank, &place)| ranks[place] = rank as u32);
+    for held in (0..arc_count).filter(|&held| kinds[held] > 0) {
+        for wanted in network.arc_range(network.arc(held).to) {
+            let is_turn = kinds[wanted] >= kinds[held] && order.reverse[held] as usize != wanted;
+            if is_turn && ranks[held] < ranks[wanted] {
+                kept[order.index(held as u32, wanted as u32)] = KEPT;
+            }
+        }
+    }
+    (ranks, kept)
+}
+
+/// The order after each channel in turn has gone to where the least weight goes against it.
+fn sifted(network: &Network, order: &Order<'_>, weights: &[f64], random: &mut Random) -> Vec<u32> {
+    let count = network.arc_count();
+    let mut ranks = order.ranks().to_vec();
+    let mut places = vec![0_usize; count];
+    ranks.iter().enumerate().for_each(|(place, &rank)| places[rank as usize] = place);
+    for _ in 0..SWEEPS_MAX {
+        let mut turns: Vec<usize> = (0..count).collect();
+        random.shuffle(&mut turns);
+        let mut has_moved = false;
+        for channel in turns {
+            let mine = ranks[channel] as usize;
+            let Some(target) = better_place(network, order, weights, &ranks, channel) else { continue };
+            has_moved = true;
+            places.remove(mine);
+            places.insert(target, channel);
+            for rank in mine.min(target)..=mine.max(target) {
+                ranks[places[rank]] = rank as u32;
+            }
+        }
+        if !has_moved {
+            break;
+        }
+    }
+    ranks
+}
+
+/// The rank at which less weight goes against the order than where a channel is, if there is one.
+fn better_place(
+    network: &Network,
+    order: &Order<'_>,
+    weights: &[f64],
+    ranks: &[u32],
+    channel: usize,
+) -> Option<usize> {
+    let after = network.arc_range(network.arc(channel).to);
+    let after = after.map(|next| (ranks[next] as usize, weights[order.index(channel as u32, next as u32)]));
+    let from = network.arc(order.reverse[channel] as usize).to;
+    let before = network.arc_range(from).map(|leaving| order.reverse[leaving]);
+    let before =
+        before.map(|held| (ranks[held as usize] as usize, -weights[order.index(held, channel as u32)]));
+    let mut near: Vec<(usize, f64)> = after.chain(before).filter(|(_, weight)| *weight != 0.0).collect();
+    near.sort_unstable_by_key(|&(rank, _)| rank);
+    // What it costs to stand behind the first so many, beside standing before all of them.
+    let mine = ranks[channel] as usize;
+    let (mut cost, mut here) = (0.0, 0.0);
+    let (mut least, mut behind) = (0.0, None);
+    for &(rank, weight) in &near {
+        cost += weight;
+        if rank < mine {
+            here = cost;
+        }
+        if cost < least - 1e-9 {
+            (least, behind) = (cost, Some(rank));
+        }
+    }
+    if least >= here - 1e-9 {
+        return None;
+    }
+    // Taking the channel out moves those behind it forwards.
+    let target = behind.map_or(near[0].0, |rank| rank + 1);
+    Some(if target > mine { target - 1 } else { target })
+}
