@@ -1,5 +1,6 @@
 //! `ayatori lab`: the described cluster on this machine.
 
+use super::plan::plan_of;
 use crate::exit::{Coded, Exit};
 use anyhow::Context;
 use ayatori_fabric::description::Machine;
@@ -19,6 +20,9 @@ pub(crate) struct Args {
     /// The machine description
     #[arg(required_unless_present_any = ["get_kernel", "agent"])]
     file: Option<PathBuf>,
+    /// The plan as it was written: a plan.json, or the folder of `ayatori plan --out`
+    #[arg(long, value_name = "DIR")]
+    plan: Option<PathBuf>,
     /// Command to run in every host at once
     #[arg(last = true)]
     command: Vec<String>,
@@ -85,7 +89,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let file = args.file.as_deref().context("no machine description")?;
     let machine = Machine::load(file)?;
-    let plan = ayatori_fabric::vlan::plan(&machine)?;
+    let plan = plan_of(&machine, args.plan.as_deref())?;
     check_hosts(&args, &plan)?;
     let spec = spec(&args, &plan)?;
     if let Some(folder) = &args.collect {
