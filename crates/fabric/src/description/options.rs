@@ -36,7 +36,8 @@ pub struct PlanOptions {
     pub search: SearchEffort,
 }
 
-/// How long to search for balanced routes. Both count steps and not seconds: the same file gives the same plan.
+/// How long to search for balanced routes. Both count steps and not seconds: the same file gives the same
+/// plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchEffort {
     /// About a second: routes are improved within the turns that they begin with.

@@ -104,7 +104,8 @@ fn less_busy(
         .then_some(Judged { solution, evaluation })
 }
 
-/// Routes for the traffic of a network, if a search finds some, and what no routes go below: units for a rate of 1 bit/s.
+/// Routes for the traffic of a network, if a search finds some, and what no routes go below: units for a
+/// rate of 1 bit/s.
 pub(crate) fn for_traffic(
     network: &Network,
     starts: &[Vec<SourceTree>],

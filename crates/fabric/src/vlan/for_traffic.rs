@@ -1,4 +1,5 @@
-//! Routes for a traffic that is known: what is made small is the time of the link that takes longest for its share
+//! Routes for a traffic that is known: what is made small is the time of the link that takes longest for
+//! its share
 //! of it, not the flows of a link when every host sends as much to every other.
 
 use crate::analysis::{Flow, LinkLoads};
@@ -20,12 +21,14 @@ pub struct ForTraffic {
     pub plan: Plan,
     /// Whether it is another than the one given.
     pub is_other: bool,
-    /// What no routes of this traffic go below: the time of the link that takes longest, s. `None` where routes are not
+    /// What no routes of this traffic go below: the time of the link that takes longest, s. `None` where
+    /// routes are not
     /// chosen.
     pub least_s: Option<f64>,
 }
 
-/// Plans a machine for a traffic: `plan` is what [`super::plan_without`] gave for the same failures. Routes are chosen
+/// Plans a machine for a traffic: `plan` is what [`super::plan_without`] gave for the same failures. Routes
+/// are chosen
 /// where the planner chooses them: with `routing = "auto"`, `vlans = "balanced"`, and switches that tag.
 ///
 /// # Errors

@@ -57,7 +57,8 @@ pub(crate) struct Network {
     pub(crate) least_pressure: OnceLock<f64>,
 }
 
-/// What hosts send: by switch, by its host interfaces in their order, to each switch so much. Routes to switches
+/// What hosts send: by switch, by its host interfaces in their order, to each switch so much. Routes to
+/// switches
 /// that nothing is sent to are there all the same.
 pub(crate) type Traffic = Vec<Vec<Vec<(u32, u64)>>>;
 

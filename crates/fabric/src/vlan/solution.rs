@@ -71,7 +71,8 @@ pub(crate) fn by_host_port(
     sharing(network, method, settings, trees, false)
 }
 
-/// [`by_host_port`], where it matters which hosts take which tree: the trees of a switch are for its hosts in their
+/// [`by_host_port`], where it matters which hosts take which tree: the trees of a switch are for its hosts
+/// in their
 /// order.
 pub(crate) fn in_order_of_hosts(
     network: &Network,

@@ -1,6 +1,7 @@
 //! How near to the bound the busiest link of a plan is.
 //!
-//! `cargo test --release -p ayatori-fabric --test it -- --ignored balance --nocapture` prints it for the machines of
+//! `cargo test --release -p ayatori-fabric --test it -- --ignored balance --nocapture` prints it for the
+//! machines of
 //! docs/plan.md and, as a distribution, for 1,000 random graphs.
 
 use std::sync::Mutex;
@@ -75,7 +76,8 @@ fn roll(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A random connected graph of 4 to 32 switches with two hosts each: a random tree and up to twice as many more
+/// A random connected graph of 4 to 32 switches with two hosts each: a random tree and up to twice as many
+/// more
 /// links.
 fn random_graph(seed: u64, options: &str) -> String {
     let mut state = seed;

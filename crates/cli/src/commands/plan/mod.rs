@@ -59,7 +59,8 @@ pub(crate) struct Args {
     /// Plan as if this switch were gone
     #[arg(long, value_name = "SWITCH")]
     without_switch: Vec<String>,
-    /// Choose routes for this traffic: lines of FROM TO BYTES, or .csv, or .json (docs/plan.md). With --from: only its loads
+    /// Choose routes for this traffic: lines of FROM TO BYTES, or .csv, or .json (docs/plan.md). With
+    /// --from: only its loads
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,
     /// Plan anew for every single link and switch that may fail, and say what degrades

@@ -1,13 +1,19 @@
-//! Which turns to do without is negotiated: every turn may be taken at first, and those that go against an order
-//! of the channels cost a toll that grows the longer they are wanted (after PathFinder, L. McMurchie and C. Ebeling,
+//! Which turns to do without is negotiated: every turn may be taken at first, and those that go against an
+//! order
+//! of the channels cost a toll that grows the longer they are wanted (after PathFinder, L. McMurchie and C.
+//! Ebeling,
 //! FPGA 1995, where the scarce thing is a wire).
 //!
-//! A search that never allows a circle keeps the turns that it began with: giving one up takes all trees that use it
-//! at once. Here the order moves towards what the trees want, and the trees towards the order. Every few rounds the
-//! trees are *settled*: what goes against the order is cut off and joined again without making a circle, and the
+//! A search that never allows a circle keeps the turns that it began with: giving one up takes all trees
+//! that use it
+//! at once. Here the order moves towards what the trees want, and the trees towards the order. Every few
+//! rounds the
+//! trees are *settled*: what goes against the order is cut off and joined again without making a circle,
+//! and the
 //! result is improved as any other.
 //!
-//! In every other attempt the turns of one spanning tree are kept free (an escape, as in J. Domke et al., "Routing on
+//! In every other attempt the turns of one spanning tree are kept free (an escape, as in J. Domke et al.,
+//! "Routing on
 //! the dependency graph", HPDC 2016), so that settling always finds routes.
 
 use std::collections::BTreeSet;
@@ -34,7 +40,8 @@ const SETTLED_EVERY: u32 = 10;
 const FIRST_RETURN: u32 = 70;
 /// Settled trees are improved for so many rounds.
 const POLISH_ROUNDS: usize = 30;
-/// What a turn against the order costs at first (the load of a full channel is 1), and by how much that grows.
+/// What a turn against the order costs at first (the load of a full channel is 1), and by how much that
+/// grows.
 const FIRST_TOLL: f64 = 1.0;
 const TOLL_GROWTH: f64 = 1.02;
 /// What is left after a round of how long a turn has been wanted.
@@ -273,7 +280,8 @@ fn escape(
             let up = ups[random.below(ups.len())];
             let down = order.reverse[up] as usize;
             (kinds[up], kinds[down]) = (1, 2);
-            // Upwards the deepest first, then downwards the deepest last; nothing has a key of 1 or more but these.
+            // Upwards the deepest first, then downwards the deepest last; nothing has a key of 1 or more
+            // but these.
             let share = f64::from(depth) / f64::from(deepest.max(depth));
             (keys[up], keys[down]) = (0.5 - share / 2.0, 0.5 + share / 2.0);
         }
