@@ -8,6 +8,7 @@
 //! (`negotiate`).
 
 mod bound;
+mod limits;
 mod negotiate;
 mod order;
 mod search;
@@ -19,20 +20,7 @@ use super::solution::SourceTree;
 use search::Search;
 
 pub(super) use bound::{least_flows, least_pressure};
-
-/// What a search may do.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Trees, each a VLAN at worst.
-    pub(super) trees_max: usize,
-    /// Whether channels may wait for each other in a circle: nothing pauses.
-    pub(super) allows_cycles: bool,
-    pub(super) seed: u64,
-    /// Whether turns may be negotiated: seconds instead of one.
-    pub(super) is_thorough: bool,
-    /// What no routes can pass.
-    pub(super) least_pressure: f64,
-}
+pub(super) use limits::Limits;
 
 /// Arcs looked at, over all rounds of one search: about a second.
 const STEPS_MAX: u64 = 30_000_000;

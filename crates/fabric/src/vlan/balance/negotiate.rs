@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use super::super::network::{NONE, Network};
 use super::super::random::Random;
-use super::Limits;
+use super::limits::Limits;
 use super::order::Order;
 use super::search::{Care, Grown, Search};
 
