@@ -1,6 +1,6 @@
 /* Two ranks send each other messages of many lengths, both ways at once, and look at every word that arrives. For tests that
  * break rails meanwhile. The argument is a number of seconds, or the path of a file at whose appearance they stop. Prints
- * "No Errors". */
+ * "No Errors", and on stderr how many packets came damaged. */
 #include "until.h"
 
 #include <mpi.h>
@@ -17,6 +17,24 @@ static uint32_t word(uint32_t message, uint32_t sender, uint32_t i)
 {
     uint32_t x = message * 2654435761u ^ sender * 40503u ^ i * 2246822519u;
     return x ^ x >> 15;
+}
+
+/* What the library counts under this name. */
+static unsigned long long count_of(const char *name)
+{
+    int provided, index, count;
+    unsigned long long value = 0;
+    MPI_T_pvar_session session;
+    MPI_T_pvar_handle handle;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return 0;
+    if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) == MPI_SUCCESS) {
+        MPI_T_pvar_session_create(&session);
+        MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count);
+        MPI_T_pvar_read(session, handle, &value);
+        MPI_T_pvar_session_free(&session);
+    }
+    MPI_T_finalize();
+    return value;
 }
 
 int main(int argc, char **argv)
@@ -58,7 +76,10 @@ int main(int argc, char **argv)
         MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }
     MPI_Allreduce(MPI_IN_PLACE, &errors, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    unsigned long long damaged = count_of("damaged_packets"), damaged_all = 0;
+    MPI_Reduce(&damaged, &damaged_all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
+        fprintf(stderr, "%llu damaged packets\n", damaged_all);
         fprintf(stderr, "%u messages, longest turn %.3f s\n", message, longest);
         if (errors) printf("%d wrong words\n", errors);
         else printf("No Errors\n");

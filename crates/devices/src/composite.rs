@@ -129,6 +129,11 @@ impl Composite {
         self.tcp.may_hold()
     }
 
+    /// Packets that came damaged over TCP and were dropped.
+    pub fn damaged_count(&self) -> u64 {
+        self.tcp.damaged_count()
+    }
+
     /// Says goodbye on all sides.
     pub fn detach(&mut self) {
         self.tcp.detach(Duration::from_secs(2));

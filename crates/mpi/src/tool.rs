@@ -8,6 +8,7 @@
 use crate::abi::*;
 use crate::lock::locked;
 use crate::phase::{Phase, phase};
+use crate::runtime::machine::Machine;
 use crate::state;
 use ayatori_core::coll::Collective;
 use std::collections::BTreeMap;
@@ -95,7 +96,7 @@ pub(crate) struct Performance {
 }
 
 /// The performance variables; all are in the last category and are unsigned integers of 64 bits.
-pub(crate) const PERFORMANCES: [Performance; 9] = [
+pub(crate) const PERFORMANCES: [Performance; 10] = [
     level("requests", "requests that are not over, or whose end was not asked for"),
     level("posted_receives", "receives that wait for a message"),
     level("unexpected_messages", "messages that have arrived and wait for a receive"),
@@ -105,6 +106,7 @@ pub(crate) const PERFORMANCES: [Performance; 9] = [
     counter("sent_packets", "packets sent to all peers"),
     counter("received_packets", "packets received from all peers"),
     counter("completions", "requests that have ended"),
+    counter("damaged_packets", "packets that came damaged over TCP and were dropped"),
 ];
 
 const fn level(name: &'static str, description: &'static str) -> Performance {
@@ -121,7 +123,7 @@ pub(crate) fn performance(index: usize) -> u64 {
         return 0;
     }
     let mut process = state::process_in_any_phase();
-    let core = &process.engine().core;
+    let Machine { core, device, .. } = process.engine();
     let (counts, [sent, received, queued]) = (core.counts(), core.packet_counts());
     match index {
         0 => counts.requests as u64,
@@ -132,7 +134,8 @@ pub(crate) fn performance(index: usize) -> u64 {
         5 => queued,
         6 => sent,
         7 => received,
-        _ => core.completion_count(),
+        8 => core.completion_count(),
+        _ => device.damaged_count(),
     }
 }
 

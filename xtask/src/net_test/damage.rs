@@ -21,8 +21,15 @@ use super::network::{LIMIT, Network, ip};
 use crate::process;
 use crate::random::Random;
 
-/// A bit flips in so many bytes, on average.
-const FLIP_EVERY_BYTES: u64 = 4 << 20;
+/// Bits flip this far apart at least, bytes: more than a handshake, and more than a packet, so each is in a
+/// packet of its own.
+const FLIP_APART_MIN: u64 = 2 << 20;
+/// And by up to so much more.
+const FLIP_APART_MORE: u64 = 4 << 20;
+/// What the kernels may hold of a connection that ends before anybody has read it, bytes.
+const UNREAD_MAX: u64 = 16 << 20;
+/// Of those that were read one in so many may be in a packet that came twice and is passed over unread.
+const PASSED_OVER_ONE_IN: u64 = 20;
 /// How many jobs without sums may end before they see a wrong word.
 const UNSUMMED_ATTEMPTS: usize = 5;
 /// Hello and proof.
@@ -35,6 +42,8 @@ struct Proxy {
     seed: u64,
     is_over: AtomicBool,
     flips_count: AtomicU64,
+    /// Those behind which so much more was sent that they have been read.
+    read_flips_count: AtomicU64,
     connections_count: AtomicU64,
     /// What the first caller said who came as far as a proof: of two ranks that call each other at once one hangs up.
     recorded: Mutex<Option<Vec<u8>>>,
@@ -65,6 +74,8 @@ pub(super) fn damage(session: &mut Session<'_>) -> Result<()> {
     let is_right = damaged.job.success() && damaged.job.stdout.trim() == "No Errors";
     let what = format!("every one detected: {}", damaged.words());
     session.verdict(is_right && damaged.flips_count > 0, &what, || damaged.job.reason());
+    let what = format!("as many damaged packets as flipped bits: {}", damaged.comparison());
+    session.verdict(damaged.are_all_found(), &what, String::new);
     let is_refused = matches!(damaged.replay, Ok(Answer::Refused));
     session.verdict(is_refused, "a replayed handshake is refused", || match damaged.replay {
         Ok(answer) => format!("{answer:?}"),
@@ -93,10 +104,26 @@ struct Damaged {
     job: process::Outcome,
     replay: Result<Answer>,
     flips_count: u64,
+    read_flips_count: u64,
     connections_count: u64,
 }
 
 impl Damaged {
+    /// Whether the library has found each flipped bit that it can have read, and no more than were flipped.
+    fn are_all_found(&self) -> bool {
+        let Some(found) = damaged_packets(&self.job.stderr) else { return false };
+        let least = self.read_flips_count - self.read_flips_count / PASSED_OVER_ONE_IN;
+        found > 0 && (least..=self.flips_count).contains(&found)
+    }
+
+    fn comparison(&self) -> String {
+        let found = damaged_packets(&self.job.stderr);
+        format!(
+            "{found:?} found, {} flipped, {} of them surely read",
+            self.flips_count, self.read_flips_count
+        )
+    }
+
     fn words(&self) -> String {
         let said = self.job.stderr.trim().lines().next_back().unwrap_or_default();
         format!("{} flipped bits, {} connections: {said}", self.flips_count, self.connections_count)
@@ -109,6 +136,11 @@ fn wrong_words(stdout: &str) -> Option<u64> {
     stdout.lines().find_map(count).filter(|&count| count > 0)
 }
 
+/// How many packets the program says came damaged.
+fn damaged_packets(stderr: &str) -> Option<u64> {
+    stderr.lines().find_map(|line| line.trim().strip_suffix(" damaged packets")?.parse().ok())
+}
+
 impl Proxy {
     fn between(near: &Network, seed: u64) -> Self {
         Self {
@@ -116,6 +148,7 @@ impl Proxy {
             seed,
             is_over: AtomicBool::new(false),
             flips_count: AtomicU64::new(0),
+            read_flips_count: AtomicU64::new(0),
             connections_count: AtomicU64::new(0),
             recorded: Mutex::default(),
         }
@@ -137,6 +170,7 @@ impl Proxy {
             job: outcome?,
             replay: replay.unwrap_or_else(|_| Err(anyhow::anyhow!("a panic"))),
             flips_count: self.flips_count.into_inner(),
+            read_flips_count: self.read_flips_count.into_inner(),
             connections_count: self.connections_count.into_inner(),
         })
     }
@@ -177,7 +211,9 @@ impl Proxy {
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, number: u64, is_caller: bool) {
         let mut said = Vec::new();
         let mut random = Random::new(self.seed ^ number << 32);
-        let mut left = random.below(2 * FLIP_EVERY_BYTES);
+        let apart = |random: &mut Random| FLIP_APART_MIN + random.below(FLIP_APART_MORE);
+        let mut left = apart(&mut random);
+        let (mut flips, mut sent) = (Vec::new(), 0);
         let mut chunk = vec![0; 256 << 10];
         let _ = from.set_read_timeout(Some(TICK));
         loop {
@@ -200,13 +236,17 @@ impl Proxy {
                 at += left as usize;
                 chunk[at] ^= 1 << random.below(8);
                 self.flips_count.fetch_add(1, Ordering::Relaxed);
-                left = 1 + random.below(2 * FLIP_EVERY_BYTES);
+                flips.push(sent + at as u64);
+                left = apart(&mut random);
             }
             left -= ((count - at) as u64).min(left);
             if to.write_all(&chunk[..count]).is_err() {
                 break;
             }
+            sent += count as u64;
         }
+        let read = flips.iter().filter(|&&at| at + UNREAD_MAX <= sent).count();
+        self.read_flips_count.fetch_add(read as u64, Ordering::Relaxed);
         let _ = (to.shutdown(Shutdown::Both), from.shutdown(Shutdown::Both));
     }
 

@@ -108,6 +108,8 @@ pub struct Tcp {
     /// A long packet was sent since the last look at all: that took its time, in which any connection may
     /// have got news.
     has_sent_much: bool,
+    /// What connections that have ended had found damaged, and heads that were none.
+    damaged_before_count: u64,
     /// Some connections keep back the tail of a long packet.
     keeps_tails: bool,
     /// The kernel had no room for all that was sent, and has not said since that it has.
@@ -226,9 +228,11 @@ impl Tcp {
         }
     }
 
-    /// Packets that came damaged and were dropped, on the connections that there are now.
+    /// Packets that came damaged and were dropped. One whose head is damaged ends its connection and counts,
+    /// too.
     pub fn damaged_count(&self) -> u64 {
-        self.connections.iter().flatten().map(Connection::damaged_count).sum()
+        let now: u64 = self.connections.iter().flatten().map(Connection::damaged_count).sum();
+        self.damaged_before_count + now
     }
 
     fn stop(&mut self) {
@@ -333,6 +337,7 @@ impl Tcp {
     /// Forgets a connection; it is closed.
     fn drop_connection(&mut self, index: u32) {
         let Some(connection) = self.connections[index as usize].take() else { return };
+        self.damaged_before_count += connection.damaged_count();
         if let Some(peer) = self.peer_mut(connection.peer) {
             for place in &mut peer.connections {
                 if *place == index {
@@ -533,6 +538,7 @@ impl Tcp {
                 None
             }
             Err(frame::Damaged) => {
+                self.damaged_before_count += 1;
                 self.on_end(index);
                 self.events.pop_front()
             }

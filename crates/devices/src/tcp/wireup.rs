@@ -298,6 +298,7 @@ impl Wireup {
             streak_count: 0,
             polls_count: 0,
             has_sent_much: false,
+            damaged_before_count: 0,
             keeps_tails: false,
             may_hold: false,
             events: VecDeque::new(),

@@ -111,6 +111,14 @@ impl Net {
         }
     }
 
+    /// Packets that came damaged and were dropped.
+    pub(crate) fn damaged_count(&self) -> u64 {
+        match self {
+            Self::Shm(_) => 0,
+            Self::Composite(device) => device.damaged_count(),
+        }
+    }
+
     /// Says goodbye.
     pub(crate) fn detach(&mut self) {
         on_device!(self, |device| device.detach());
