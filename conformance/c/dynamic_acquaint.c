@@ -32,12 +32,17 @@ static void talk(MPI_Comm inter, int mine)
 /* All of one pair's processes: the starter is rank 0 of `all`. */
 static void meet(MPI_Comm all, int pair)
 {
-    MPI_Comm inter;
-    int rank;
+    MPI_Comm inter, both;
+    int rank, size, sum = 0, one = 1;
     OK(MPI_Comm_rank(all, &rank));
     /* Ranks 0 and 1 of the first world are the leaders. */
     OK(MPI_Intercomm_create(all, 0, MPI_COMM_WORLD, 1 - pair, 12, &inter));
     talk(inter, 1000 * pair + rank);
+    OK(MPI_Intercomm_merge(inter, pair, &both));
+    OK(MPI_Comm_size(both, &size));
+    OK(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, both));
+    CHECK(size == 2 * (CHILDREN + 1) && sum == size, "%d together, of whom %d speak", size, sum);
+    OK(MPI_Comm_free(&both));
     OK(MPI_Comm_disconnect(&inter));
 }
 
