@@ -117,11 +117,9 @@ impl Damaged {
     }
 
     fn comparison(&self) -> String {
-        let found = damaged_packets(&self.job.stderr);
-        format!(
-            "{found:?} found, {} flipped, {} of them surely read",
-            self.flips_count, self.read_flips_count
-        )
+        let found = damaged_packets(&self.job.stderr)
+            .map_or_else(|| "the job does not say how many".to_owned(), |found| found.to_string());
+        format!("{found} found, {} flipped, {} of them surely read", self.flips_count, self.read_flips_count)
     }
 
     fn words(&self) -> String {
