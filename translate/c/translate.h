@@ -141,7 +141,11 @@ INLINE void unset_status(a_status *a)
 
 INLINE void out_status(const a_status *a, MPI_Status *status)
 {
-    if (unlikely(a->source == UNTOUCHED)) return;
+    if (unlikely(a->source == UNTOUCHED)) {
+        /* Of a request that goes on only the error is set (MPI_ERR_PENDING). */
+        if (a->error != UNTOUCHED) status->MPI_ERROR = out_error(a->error);
+        return;
+    }
     status->MPI_SOURCE = out_rank(a->source);
     status->MPI_TAG = out_tag(a->tag);
     if (a->error != UNTOUCHED) status->MPI_ERROR = out_error(a->error);
