@@ -284,6 +284,12 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         Ok(())
     }
 
+    /// Both ends of all cables of a link.
+    fn ends_of(&self, link: usize, cable_count: usize) -> Vec<End> {
+        let ends = (0..2).flat_map(|end| (0..cable_count).map(move |cable| (end, cable)));
+        ends.map(|(end, cable)| self.lab.link_end(link, end, cable)).collect()
+    }
+
     /// The cable of a link is pulled: hosts lose each other until the plan without the link is applied, and again stand
     /// as before when it is back.
     fn pulled_cable(&mut self, machine: &Machine) -> anyhow::Result<()> {
@@ -293,10 +299,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
             self.say(NAME, true, "no occasion: no link can be spared".into());
             return Ok(());
         };
-        let ends: Vec<End> = (0..2)
-            .flat_map(|end| (0..plan.links[link.index()].cable_count()).map(move |cable| (end, cable)))
-            .map(|(end, cable)| self.lab.link_end(link.index(), end, cable))
-            .collect();
+        let ends = self.ends_of(link.index(), plan.links[link.index()].cable_count());
         for end in &ends {
             self.lab.set_link(end, false)?;
         }

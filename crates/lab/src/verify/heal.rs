@@ -12,7 +12,6 @@ use ayatori_fabric::vlan::{Failure, InUse, repaired_from};
 use ayatori_fabric::watch::{Action, Round, Settings, Watch, safe_order};
 
 use super::{Check, ROUND_COUNT_MAX, Verifier, spare_link};
-use crate::wire::End;
 
 /// Rounds until a change must have been asked for: five that agree, and some for links that come up late.
 const WATCH_ROUNDS_MAX: u32 = 20;
@@ -27,10 +26,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
             self.say(NAME, true, "no occasion: no link can be spared".into());
             return Ok(());
         };
-        let ends: Vec<End> = (0..2)
-            .flat_map(|end| (0..plan.links[link.index()].cable_count()).map(move |cable| (end, cable)))
-            .map(|(end, cable)| self.lab.link_end(link.index(), end, cable))
-            .collect();
+        let ends = self.ends_of(link.index(), plan.links[link.index()].cable_count());
         let mut watch = Watch::new(Settings::default(), Vec::new());
         let cut = Instant::now();
         for end in &ends {
