@@ -24,6 +24,14 @@ pub enum Error {
     Pmi(pmi::Error),
     /// Over PMIx.
     Pmix(pmix::Error),
+    /// A value was asked for of a process that the job does not have. No launcher is asked: the server of
+    /// Slurm 22.05 crashes at it.
+    NoSuchRank {
+        /// The rank that was named.
+        rank: u32,
+        /// Processes of the job.
+        size: u32,
+    },
 }
 
 impl fmt::Display for Error {
@@ -31,6 +39,9 @@ impl fmt::Display for Error {
         match self {
             Self::Pmi(error) => error.fmt(f),
             Self::Pmix(error) => error.fmt(f),
+            Self::NoSuchRank { rank, size } => {
+                write!(f, "a value of rank {rank} was asked for in a job of {size} processes")
+            }
         }
     }
 }
@@ -40,6 +51,7 @@ impl std::error::Error for Error {
         match self {
             Self::Pmi(error) => error.source(),
             Self::Pmix(error) => error.source(),
+            Self::NoSuchRank { .. } => None,
         }
     }
 }
@@ -54,6 +66,14 @@ impl From<pmix::Error> for Error {
     fn from(error: pmix::Error) -> Self {
         Self::Pmix(error)
     }
+}
+
+/// That a job of so many processes has this rank.
+///
+/// # Errors
+/// It has not.
+pub(crate) fn check_rank(rank: u32, size: u32) -> Result<(), Error> {
+    if rank < size { Ok(()) } else { Err(Error::NoSuchRank { rank, size }) }
 }
 
 /// A value that a process has put.
@@ -176,4 +196,16 @@ pub trait Launcher: Send + fmt::Debug {
     /// # Errors
     /// The launcher is gone.
     fn abort(&mut self, exitcode: i32, message: Option<&str>) -> Result<(), Error>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_beyond_the_job_is_refused_by_name() {
+        assert!(check_rank(2, 3).is_ok());
+        let error = check_rank(1 << 20, 3).expect_err("no such rank");
+        assert_eq!(error.to_string(), "a value of rank 1048576 was asked for in a job of 3 processes");
+    }
 }

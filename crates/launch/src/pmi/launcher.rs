@@ -2,7 +2,7 @@
 
 use super::spawn::Part;
 use super::{Client, mapping};
-use crate::launcher::{self, Launcher, Name};
+use crate::launcher::{self, Launcher, Name, check_rank};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -48,11 +48,14 @@ impl Launcher for Client {
         Ok(self.barrier_while(meanwhile)?)
     }
 
-    fn get(&mut self, _rank: u32, key: &str) -> Result<Option<String>, launcher::Error> {
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, launcher::Error> {
+        check_rank(rank, Client::size(self))?;
         Ok(Client::get(self, key)?)
     }
 
     fn get_all(&mut self, names: &[Name]) -> Result<Vec<Option<String>>, launcher::Error> {
+        let size = Client::size(self);
+        names.iter().try_for_each(|name| check_rank(name.rank, size))?;
         let keys: Vec<String> = names.iter().map(|name| name.key.clone()).collect();
         Ok(Client::get_all(self, &keys)?)
     }

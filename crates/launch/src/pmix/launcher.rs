@@ -2,7 +2,7 @@
 
 use super::sys::{self, App, Status, Value, WILDCARD};
 use super::{Client, Error, nodes};
-use crate::launcher::{self, Launcher};
+use crate::launcher::{self, Launcher, check_rank};
 use crate::pmi::spawn::Part;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -98,6 +98,7 @@ impl Launcher for Client {
     }
 
     fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, launcher::Error> {
+        check_rank(rank, self.size)?;
         let found = self.library.get(&self.proc.nspace, rank, key, false, self.limit);
         Ok(match found.map_err(self.error("fetching a value"))? {
             Some(Value::Text(text)) => Some(text),

@@ -152,6 +152,7 @@ fn attach(host: &Host, launcher: &mut dyn Launcher, world: &World) -> Result<Shm
         return Shm::attach(&Source::File(fd), &config).map_err(failed(doing));
     }
     let key = format!("ayatori-shm-{:x}", world.cards[world.me].node);
+    let maker = local[0].0 - world.first.0;
     let own = match local_rank {
         0 => Some(Source::create().map_err(failed("make this host's shared segment"))?),
         _ => None,
@@ -162,7 +163,7 @@ fn attach(host: &Host, launcher: &mut dyn Launcher, world: &World) -> Result<Shm
     launcher.fence().map_err(failed("wait for the other processes"))?;
     let source = match own {
         Some(source) => source,
-        None => match launcher.get(local[0].0, &key).map_err(failed("ask for the shared segment"))? {
+        None => match launcher.get(maker, &key).map_err(failed("ask for the shared segment"))? {
             Some(address) => Source::Address(address),
             None => return Err(fault(MPI_ERR_OTHER, format_args!("no shared segment on this host"))),
         },
