@@ -1,6 +1,8 @@
-/* Resident and private memory per rank, after every rank has talked to every other. MiB, the mean over ranks.
+/* Resident and private memory per rank, after every rank has talked to every other; with the argument
+ * `start`, after MPI_Init and one barrier. MiB, the mean over ranks.
  *
- * `rss` counts shared pages in every process that touches them; `pss` divides them among these. */
+ * `rss` counts shared pages in every process that touches them, `peak` is the most it has ever been; `pss`
+ * divides them among these. */
 #include "bench.h"
 
 /* Reads a "Name:   123 kB" line of a /proc file; -1 where there is none. */
@@ -29,11 +31,15 @@ static void report(const char *name, double kib)
 int main(int argc, char **argv)
 {
     bench_start(&argc, &argv);
-    char *out = bench_buffer((size_t)bench_size * 64), *in = bench_buffer((size_t)bench_size * 64);
-    for (int i = 0; i < 10; i++) MPI_Alltoall(out, 64, MPI_CHAR, in, 64, MPI_CHAR, MPI_COMM_WORLD);
+    int is_start = argc > 1 && !strcmp(argv[1], "start");
+    if (!is_start) {
+        char *out = bench_buffer((size_t)bench_size * 64), *in = bench_buffer((size_t)bench_size * 64);
+        for (int i = 0; i < 10; i++) MPI_Alltoall(out, 64, MPI_CHAR, in, 64, MPI_CHAR, MPI_COMM_WORLD);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     double rss = field_kib("/proc/self/status", "VmRSS:"), pss = field_kib("/proc/self/smaps_rollup", "Pss:");
-    report("memory_rss", rss);
+    if (is_start) report("memory_peak", field_kib("/proc/self/status", "VmHWM:"));
+    else report("memory_rss", rss);
     report("memory_pss", pss);
     MPI_Finalize();
     return 0;

@@ -5,6 +5,7 @@
 //! named with the reason and left out of the rest of that case, never waited for again.
 
 mod report;
+mod start;
 mod suite;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Only these groups: pingpong, bandwidth, rate, sendrecv, types, onesided, overlap, collectives, files,
-    /// startup, memory.
+    /// startup, memory. `start` alone (never by default): jobs of up to 1,000 ranks beside Hydra.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Rank counts of the collectives.
@@ -75,9 +76,12 @@ pub(crate) fn stopwatch(options: &StopwatchOptions) -> Result<()> {
 
 /// `cargo xtask bench`.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.only == [start::GROUP] {
+        return start::run(options);
+    }
     for name in &options.only {
         if !suite::GROUPS.contains(&name.as_str()) {
-            bail!("no benchmark `{name}`; there are {}", suite::GROUPS.join(", "));
+            bail!("no benchmark `{name}`; there are {}, and alone start", suite::GROUPS.join(", "));
         }
     }
     let runs = options.runs.unwrap_or(if options.quick { 3 } else { 5 });
@@ -142,11 +146,11 @@ fn prepare(wanted: &[Library], failures: &mut Vec<Failure>) -> Result<Vec<Librar
     Ok(ready)
 }
 
-fn source(program: &str) -> PathBuf {
+pub(super) fn source(program: &str) -> PathBuf {
     paths::root().join("bench").join(format!("{program}.c"))
 }
 
-fn program_path(library: Library, program: &str) -> PathBuf {
+pub(super) fn program_path(library: Library, program: &str) -> PathBuf {
     paths::build_dir().join("bench/programs").join(library.build_name()).join(program)
 }
 
@@ -201,7 +205,7 @@ fn launch(case: &Case, library: Library, wrap: Option<&str>) -> Command {
     wrapped(watch, wrap)
 }
 
-fn wrapped(inner: Command, wrap: Option<&str>) -> Command {
+pub(super) fn wrapped(inner: Command, wrap: Option<&str>) -> Command {
     let mut words = wrap.unwrap_or("").split_whitespace();
     let Some(program) = words.next() else { return inner };
     let mut command = Command::new(program);
@@ -248,7 +252,7 @@ fn collect(
 }
 
 /// The `RESULT name bytes value unit` lines of a program's output.
-fn parse(stdout: &str) -> Vec<(String, usize, f64, String)> {
+pub(super) fn parse(stdout: &str) -> Vec<(String, usize, f64, String)> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ["RESULT", name, bytes, value, unit] = words[..] else { return None };
@@ -287,7 +291,7 @@ fn raw(wrap: Option<&str>, runs: usize, of_files: bool) -> Result<Vec<(String, u
     Ok(rows)
 }
 
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     model.map_or("unknown processor".to_owned(), |(_, name)| name.trim().to_owned())
