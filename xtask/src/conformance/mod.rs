@@ -6,6 +6,7 @@
 //! library's wrappers and run; what is counted is runs.
 
 mod abi;
+mod binaries;
 pub(crate) mod errors;
 mod imb;
 mod mpi4py;
@@ -51,6 +52,9 @@ enum Suite {
     Mpi4py(mpi4py::Options),
     /// Released programs of other people, got from package archives: conformance/packages.toml.
     Packages(packages::Options),
+    /// Programs built for another MPI, got from package archives, on that MPI and on ours through the
+    /// translator: conformance/binaries.toml.
+    Binaries(binaries::Options),
     /// One binary made by MPICH's mpicc_abi, run on MPICH's library and on ours, unchanged.
     MpichAbi(CommonOptions),
 }
@@ -264,6 +268,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Suite::Mpich(options) => mpich::run(options),
         Suite::Mpi4py(options) => mpi4py::run(options),
         Suite::Packages(options) => packages::run(options),
+        Suite::Binaries(options) => binaries::run(options),
         Suite::MpichAbi(common) => abi::run(common),
     }
 }

@@ -20,6 +20,7 @@ use super::{Tally, Verdict, our_prefix};
 use crate::process::{self, Outcome};
 use crate::{paths, skips};
 use source::Source;
+pub(super) use source::lists_of_debian;
 
 /// Options of `cargo xtask conformance packages`.
 #[derive(clap::Args)]

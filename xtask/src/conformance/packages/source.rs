@@ -97,7 +97,7 @@ fn debian_archive(package: &str, version: &str, sha256: &str, folder: &Path) -> 
     if let Some(archive) = archive()? {
         return Ok(archive);
     }
-    let options = sources_of_debian(folder)?;
+    let options = lists_of_debian(folder.parent().unwrap_or(folder), "deb-src")?;
     let apt = |arguments: &[&str]| {
         let mut apt = Command::new("apt-get");
         apt.args(&options).args(["-qq", "-o", "APT::Sandbox::User=root"]).args(arguments).current_dir(folder);
@@ -110,21 +110,24 @@ fn debian_archive(package: &str, version: &str, sha256: &str, folder: &Path) -> 
     })
 }
 
-/// Options that make apt read source packages from the archives that this machine has its packages from. They
-/// leave the machine's own lists alone.
-fn sources_of_debian(folder: &Path) -> Result<Vec<String>> {
-    let apt = folder.parent().unwrap_or(folder).join("apt");
+/// Options that make apt read lists of its own under `folder`, of the archives that this machine has its
+/// packages from. They leave the machine's lists alone. `kind` is `deb` or `deb-src`.
+///
+/// # Errors
+/// This machine has no such archives, or a file cannot be written.
+pub(in crate::conformance) fn lists_of_debian(folder: &Path, kind: &str) -> Result<Vec<String>> {
+    let apt = folder.join("apt");
     let parts = apt.join("parts");
     for part in [&parts, &apt.join("lists/partial")] {
         fs::create_dir_all(part)?;
     }
     let own = Path::new("/etc/apt/sources.list.d/debian.sources");
     let (name, text) = match fs::read_to_string(own) {
-        Ok(text) => ("all.sources", text.replace("Types: deb\n", "Types: deb-src\n")),
+        Ok(text) => ("all.sources", text.replace("Types: deb\n", &format!("Types: {kind}\n"))),
         Err(_) => {
             let text = fs::read_to_string("/etc/apt/sources.list").context("no list of Debian's archives")?;
             let lines = text.lines().filter_map(|line| line.strip_prefix("deb "));
-            ("all.list", lines.map(|line| format!("deb-src {line}\n")).collect())
+            ("all.list", lines.map(|line| format!("{kind} {line}\n")).collect())
         }
     };
     fs::write(parts.join(name), text)?;
