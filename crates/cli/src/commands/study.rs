@@ -2,11 +2,15 @@
 
 use crate::exit::{Exit, FAILURE};
 use anyhow::Context as _;
+use ayatori_sim::simulation::parse_bytes;
 use ayatori_study::report::Report;
+use ayatori_study::sweep::Control;
 use ayatori_study::{all, cenju3, comet, pacing, trunking, vlan};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Computes a paper's figures and prints them beside the paper's own.
 #[derive(Debug, clap::Args)]
@@ -52,14 +56,23 @@ struct AllArgs {
     out: PathBuf,
 }
 
-/// Plans the paper's two clusters in all of its topologies.
+/// Plans the paper's two clusters in all of its topologies, and simulates all-to-all and random ring on each.
 ///
-/// The exit code is 1 if a figure differs from the paper's.
+/// The exit code is 1 if a figure of the paper's tables differs.
 #[derive(Debug, clap::Args)]
 struct VlanArgs {
     /// Folder with supernova.toml and misc.toml [default: those that this program was built with]
     #[arg(long, value_name = "DIR")]
     machines: Option<PathBuf>,
+    /// Length of the messages that are simulated: 64K, 1M ... With 16K it takes four times as long
+    #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = parse_bytes)]
+    bytes: usize,
+    /// Simulations at a time; as many as there are cores if not given
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Only the tables: simulate nothing
+    #[arg(long)]
+    tables: bool,
 }
 
 /// Random ring and all-to-all with gaps between packets, on the paper's FX10.
@@ -93,17 +106,39 @@ struct PacingArgs {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     match args.study {
-        Study::Vlan(args) => {
-            let report = vlan::run(args.machines.as_deref())?;
-            std::io::stdout().lock().write_all(report.text.as_bytes())?;
-            Ok(if report.agrees { Exit::Success } else { Exit::Code(FAILURE) })
-        }
+        Study::Vlan(args) => run_vlan(&args),
         Study::Pacing(args) => run_pacing(args),
         Study::Trunking(args) => run_host(args, "trunking", |progress| trunking::run(progress)),
         Study::Cenju3(args) => run_host(args, "cenju3", |progress| cenju3::run(progress)),
         Study::Comet(args) => run_host(args, "comet", |progress| comet::run(progress)),
         Study::All(args) => run_all(&args.out),
     }
+}
+
+fn run_vlan(args: &VlanArgs) -> anyhow::Result<Exit> {
+    let report = vlan::run(args.machines.as_deref())?;
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(report.text.as_bytes())?;
+    if !args.tables {
+        let variants = vlan::Variants::plan(args.machines.as_deref())?;
+        let core_count = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads_count = args.jobs.map_or_else(core_count, usize::from);
+        let how = vlan::Simulations { bytes: args.bytes as u64, threads_count };
+        let style = ProgressStyle::with_template("{wide_bar} {pos} of {len}, {elapsed}, {eta} left")?;
+        let bar = ProgressBar::new(variants.run_count() as u64).with_style(style);
+        let control = Control::default();
+        let text = std::thread::scope(|scope| {
+            let runs = scope.spawn(|| variants.simulate(how, &control));
+            while !runs.is_finished() {
+                bar.set_position(control.done_count.load(Ordering::Relaxed) as u64);
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+            runs.join().expect("a simulation does not panic")
+        });
+        bar.finish_and_clear();
+        write!(stdout, "\n{}", text?)?;
+    }
+    Ok(if report.agrees { Exit::Success } else { Exit::Code(FAILURE) })
 }
 
 fn spinner() -> anyhow::Result<ProgressBar> {

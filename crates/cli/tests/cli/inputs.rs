@@ -53,6 +53,7 @@ const WRONG: &[(&str, i32, &str)] = &[
     ("lab nothing -- true", 1, "nothing: cannot be read"),
     ("lab @ --host h7 -- true", 2, "has no host h7; its first is node0"),
     ("lab @ --kernel folder -- true", 1, "no boot/vmlinuz-VERSION with lib/modules/VERSION below folder"),
+    ("study vlan --bytes 4X", 2, "'4X' is no length"),
     ("study vlan --machines nothing", 1, "cannot read nothing/supernova.toml"),
     ("study pacing --machine nothing", 1, "cannot read nothing: No such file"),
     ("sim run nothing ping-pong", 1, "nothing: cannot be read: No such file"),
@@ -87,6 +88,6 @@ fn every_wrong_input_is_named_in_one_error_with_an_exit_code() {
 #[test]
 fn the_vlan_study_needs_no_file() {
     let folder = folder();
-    let output = ayatori(&["study", "vlan"], folder.path());
+    let output = ayatori(&["study", "vlan", "--tables"], folder.path());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

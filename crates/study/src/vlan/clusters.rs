@@ -28,6 +28,18 @@ impl Cluster {
         Ok(Cluster { file: path.display().to_string(), text })
     }
 
+    /// The same with the first NIC of every host only.
+    pub(super) fn with_one_nic(&self) -> anyhow::Result<Cluster> {
+        let mut table: toml::Table = self.text.parse()?;
+        let models = table.get_mut("host_models").and_then(toml::Value::as_table_mut);
+        for (_, model) in models.into_iter().flatten() {
+            if let Some(nics) = model.get_mut("nic").and_then(toml::Value::as_array_mut) {
+                nics.truncate(1);
+            }
+        }
+        Ok(Cluster { file: self.file.clone(), text: table.to_string() })
+    }
+
     /// The machine with another topology and options; empty ones leave the file's.
     pub(super) fn with(&self, topology: &str, options: &str) -> anyhow::Result<Machine> {
         let mut sections = String::new();
@@ -43,7 +55,8 @@ impl Cluster {
     }
 }
 
-/// A VLAN's tree as a topology of its own: switches and cables one by one, with `CABLES` where their number goes.
+/// A VLAN's tree as a topology of its own: switches and cables one by one, with `PORTS` where their ports
+/// go.
 pub(super) fn tree_of(plan: &Plan, vlan: &VlanPlan) -> String {
     let mut text = String::new();
     for switch in &plan.switches {
@@ -87,7 +100,8 @@ mod tests {
 
     #[test]
     fn links_of_a_listed_tree_take_ports_from_the_last_down() {
-        let tree = "[[cable]]\nfrom = \"a:PORTS\"\nto = \"b:PORTS\"\n[[cable]]\nfrom = \"a:PORTS\"\nto = \"c:PORTS\"";
+        let cable = |to| format!("[[cable]]\nfrom = \"a:PORTS\"\nto = \"{to}:PORTS\"\n");
+        let tree = &(cable("b") + &cable("c"));
         let text = with_links(tree, 2);
         assert!(text.contains("from = \"a:47-48\"\nto = \"b:47-48\""), "{text}");
         assert!(text.contains("from = \"a:45-46\"\nto = \"c:47-48\""), "{text}");

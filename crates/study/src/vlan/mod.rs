@@ -1,10 +1,15 @@
 //! Tables 2 and 7 and figure 2 of the VLAN routing paper (T. Hiroyasu et al., IPSJ ACS 2009), planned from
 //! machines/supernova.toml and machines/misc.toml with their `[topology]` replaced.
 //!
+//! All-to-all and random ring are simulated on each of them ([`Variants`]) and held against what the paper
+//! says of HPL and the NAS parallel benchmarks.
+//!
 //! Every value in the column "planned" comes from a plan, and every plan is made for each number of links that fits the
 //! switches' 48 ports; the paper's values stand beside it and are compared, nothing else.
 
 mod clusters;
+mod orders;
+mod times;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +18,9 @@ use anyhow::{Context as _, ensure};
 use ayatori_fabric::plan::{Plan, PortRole, VlanId};
 use ayatori_fabric::vlan::plan;
 
+use crate::sweep::Control;
 use clusters::{Cluster, LINKS_MAX, tree_of, with_links};
+use times::Variant;
 
 /// The paper's tables, planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,13 +77,30 @@ struct Planned {
 /// # Errors
 /// A machine that cannot be read or planned.
 pub fn run(folder: Option<&Path>) -> anyhow::Result<Report> {
+    let (supernova, misc) = clusters(folder)?;
+    let mut text = String::new();
+    let torus = plan(&supernova.with("", "")?)?;
+    let mut agrees = table(&mut text, "SuperNova (table 2)", &supernova, &supernova_rows(&torus))?;
+    agrees &= table(&mut text, "Misc (table 7)", &misc, &misc_rows())?;
+    agrees &= figure_2(&mut text, &torus);
+    let _ = writeln!(
+        text,
+        "{}",
+        if agrees { "Every figure the paper prints is the planner's." } else { "SOME FIGURES DIFFER." }
+    );
+    Ok(Report { text, agrees })
+}
+
+fn clusters(folder: Option<&Path>) -> anyhow::Result<(Cluster, Cluster)> {
     let built_in = include_str!("../../../../machines/supernova.toml");
     let supernova = Cluster::read(folder, "supernova.toml", built_in)?;
     let misc = Cluster::read(folder, "misc.toml", include_str!("../../../../machines/misc.toml"))?;
-    let mut text = String::new();
-    let torus = plan(&supernova.with("", "")?)?;
-    let rows = [
-        row("tree (VLAN 101)", &tree_of(&torus, &torus.vlans[0]), Some((6, 1, 1))),
+    Ok((supernova, misc))
+}
+
+fn supernova_rows(torus: &Plan) -> [Row; 6] {
+    [
+        row("tree (VLAN 101)", &tree_of(torus, &torus.vlans[0]), Some((6, 1, 1))),
         row("complete", "kind = \"complete\"\nswitches = 8", Some((2, 16, 8))),
         row("mesh 4x2", "kind = \"mesh\"\nextents = [4, 2]", Some((5, 2, 4))),
         row("torus 4x2", "kind = \"torus\"\nextents = [4, 2]", Some((4, 4, 4))),
@@ -86,20 +110,98 @@ pub fn run(folder: Option<&Path>) -> anyhow::Result<Report> {
             ..row("ring 8x1, shortest", "kind = \"ring\"\nswitches = 8", None)
         },
         row("ring 8x1, safe", "kind = \"ring\"\nswitches = 8", None),
-    ];
-    let mut agrees = table(&mut text, "SuperNova (table 2)", &supernova, &rows)?;
-    let rows = [
+    ]
+}
+
+fn misc_rows() -> [Row; 2] {
+    [
         row("tree (star)", "kind = \"star\"\nswitches = 6", Some((3, 3, 1))),
         row("complete", "kind = \"complete\"\nswitches = 6", Some((2, 9, 6))),
-    ];
-    agrees &= table(&mut text, "Misc (table 7)", &misc, &rows)?;
-    agrees &= figure_2(&mut text, &torus);
-    let _ = writeln!(
-        text,
-        "{}",
-        if agrees { "Every figure the paper prints is the planner's." } else { "SOME FIGURES DIFFER." }
-    );
-    Ok(Report { text, agrees })
+    ]
+}
+
+/// How the simulations are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Simulations {
+    /// Length of a message, bytes.
+    pub bytes: u64,
+    /// Simulations at a time.
+    pub threads_count: usize,
+}
+
+/// The paper's clusters in all of its topologies, with each number of links that fits and, on Misc, one and
+/// two NICs a host: ready to be simulated.
+#[derive(Debug)]
+pub struct Variants {
+    supernova: Vec<Variant>,
+    misc: Vec<Variant>,
+}
+
+impl Variants {
+    /// Plans them all.
+    ///
+    /// # Errors
+    /// A machine that cannot be read or planned.
+    pub fn plan(folder: Option<&Path>) -> anyhow::Result<Variants> {
+        let (supernova, misc) = clusters(folder)?;
+        let torus = plan(&supernova.with("", "")?)?;
+        let one_nic = misc.with_one_nic()?;
+        let rows = misc_rows();
+        let misc = {
+            let mut all = variants(&one_nic, &rows, ",1")?;
+            all.extend(variants(&misc, &rows, ",2")?);
+            all
+        };
+        Ok(Variants { supernova: variants(&supernova, &supernova_rows(&torus), "")?, misc })
+    }
+
+    /// How many simulations there are.
+    pub fn run_count(&self) -> usize {
+        times::run_count(&self.supernova) + times::run_count(&self.misc)
+    }
+
+    /// Simulates all-to-all and random ring on each, and holds the order of topologies against the paper's.
+    ///
+    /// # Errors
+    /// A machine that cannot be simulated.
+    pub fn simulate(&self, how: Simulations, control: &Control) -> anyhow::Result<String> {
+        let mut text = String::new();
+        let clusters = [
+            ("SuperNova", &self.supernova, orders::SUPERNOVA),
+            ("Misc (links, NICs)", &self.misc, orders::MISC),
+        ];
+        for (name, variants, paper) in clusters {
+            let times = times::simulate(variants, how.bytes, how.threads_count, control)?;
+            let count = variants.first().map_or(0, |variant| variant.machine.hosts.len());
+            let title =
+                format!("{name}, simulated: {count} processes, one a host, messages of {} bytes", how.bytes);
+            let _ = writeln!(text, "{}", times::table(&title, &times).text());
+            let _ = writeln!(text, "{}", orders::beside(&paper, &times));
+        }
+        Ok(text)
+    }
+}
+
+/// A cluster in the topologies of `rows` with each number of links that fits.
+fn variants(cluster: &Cluster, rows: &[Row], nics: &str) -> anyhow::Result<Vec<Variant>> {
+    let mut all = Vec::new();
+    for row in rows {
+        for n in 1..=LINKS_MAX {
+            let Some(variant) = variant(cluster, row, n, nics)? else { break };
+            all.push(variant);
+        }
+    }
+    Ok(all)
+}
+
+/// `None`: more links than the ports allow.
+fn variant(cluster: &Cluster, row: &Row, n: u64, nics: &str) -> anyhow::Result<Option<Variant>> {
+    let Ok(machine) = cluster.with(&with_links(&row.topology, n), row.options) else { return Ok(None) };
+    let kind = row.name.split(' ').next().unwrap_or(row.name);
+    let kind = if row.options.is_empty() { kind.to_owned() } else { format!("{kind}, shortest ") };
+    let (label, file) = (format!("{kind}({n}{nics})"), cluster.file.clone());
+    let plan = plan(&machine)?;
+    Ok(Some(Variant { label, file, machine, plan }))
 }
 
 fn planned(cluster: &Cluster, row: &Row) -> anyhow::Result<Planned> {
@@ -259,5 +361,41 @@ mod tests {
     fn machines_that_are_not_there_are_named() {
         let error = run(Some(Path::new("/no/such"))).unwrap_err();
         assert!(format!("{error:#}").starts_with("cannot read /no/such/supernova.toml"), "{error:#}");
+    }
+
+    /// Figures 7 and 8: more links are faster, and a complete graph is faster than a tree of as many.
+    #[test]
+    fn simulated_misc_has_the_papers_order() {
+        let (_, misc) = clusters(None).unwrap();
+        let (misc, rows) = (misc.with_one_nic().unwrap(), misc_rows());
+        let cases = [(0, 1), (0, 5), (1, 5)];
+        let variants = cases.map(|(row, n)| variant(&misc, &rows[row], n, ",1").unwrap().unwrap());
+        assert!(
+            variants.iter().all(|variant| variant.machine.hosts.iter().all(|h| h.attachments.len() == 1))
+        );
+        let simulate = |threads| times::simulate(&variants, 1024, threads, &Control::default()).unwrap();
+        let times = simulate(2);
+        let labels: Vec<&str> = times.iter().map(|times| &*times.label).collect();
+        assert_eq!(labels, ["tree(1,1)", "tree(5,1)", "complete(5,1)"]);
+        for (name, of) in orders::MEASURES {
+            for (faster, slower) in [("tree(5,1)", "tree(1,1)"), ("complete(5,1)", "tree(5,1)")] {
+                let ratio = orders::speedup(&times, of, faster, slower).unwrap();
+                assert!(ratio > 1.0, "{name}: {faster} {ratio} times as fast as {slower}");
+            }
+        }
+        assert_eq!(simulate(1), times);
+        let text = orders::beside(&orders::MISC, &times);
+        assert!(text.contains("FT.128") && text.contains("complete(5,1)"), "{text}");
+    }
+
+    #[test]
+    fn a_deadlock_is_told_and_not_timed() {
+        let (supernova, _) = clusters(None).unwrap();
+        let torus = plan(&supernova.with("", "").unwrap()).unwrap();
+        let shortest = &supernova_rows(&torus)[4];
+        let ring = variant(&supernova, shortest, 1, "").unwrap().unwrap();
+        assert_eq!(ring.label, "ring, shortest (1)");
+        let times = times::simulate(&[ring], 4096, 2, &Control::default()).unwrap();
+        assert!(times::table("", &times).text().contains("deadlock"), "{times:?}");
     }
 }
