@@ -165,7 +165,7 @@ impl Plan {
 
     /// The plan as one page for a browser.
     fn html(&self) -> String {
-        page::html(&self.plan, &self.machine.graph, None)
+        page::html(&self.plan, &self.machine, &page::Extras::default())
     }
 
     fn __repr__(&self) -> String {

@@ -113,6 +113,53 @@ impl Browser {
         );
     }
 
+    /// The mouse's wheel over an element, up by so many pixels.
+    pub(crate) fn wheel(&mut self, selector: &str, up: i32) {
+        let (x, y) = self.middle(selector);
+        let event = json!({ "type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": -up });
+        self.call("Input.dispatchMouseEvent", event);
+    }
+
+    /// The mouse pressed at a point, moved by so much, and let go.
+    pub(crate) fn drag(&mut self, from: (f64, f64), by: (f64, f64)) {
+        let steps = [("mousePressed", 0.0), ("mouseMoved", 0.5), ("mouseMoved", 1.0), ("mouseReleased", 1.0)];
+        for (kind, part) in steps {
+            let (x, y) = (from.0 + part * by.0, from.1 + part * by.1);
+            let event =
+                json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    /// A phone's screen with fingers in the place of a mouse.
+    pub(crate) fn become_phone(&mut self) {
+        let size = json!({ "width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true });
+        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setTouchEmulationEnabled", json!({ "enabled": true, "maxTouchPoints": 2 }));
+    }
+
+    /// Fingers from these places to those.
+    pub(crate) fn touch(&mut self, from: &[(f64, f64)], to: &[(f64, f64)]) {
+        let points = |places: &[(f64, f64)]| {
+            let points = places.iter().enumerate();
+            json!(points.map(|(id, (x, y))| json!({ "x": x, "y": y, "id": id })).collect::<Vec<Value>>())
+        };
+        for (kind, places) in [("touchStart", from), ("touchMove", to), ("touchEnd", &[])] {
+            self.call("Input.dispatchTouchEvent", json!({ "type": kind, "touchPoints": points(places) }));
+        }
+    }
+
+    /// Presses keys, each by its name: `Enter`, `ArrowLeft`, `+`.
+    pub(crate) fn keys(&mut self, names: &[&str]) {
+        for name in names {
+            for kind in ["keyDown", "keyUp"] {
+                let text = if name.chars().count() == 1 && kind == "keyDown" { *name } else { "" };
+                let event = json!({ "type": kind, "key": name, "text": text });
+                self.call("Input.dispatchKeyEvent", event);
+            }
+        }
+    }
+
     /// Replaces what stands in an input by typing.
     pub(crate) fn type_into(&mut self, selector: &str, text: &str) {
         self.value(&format!(
@@ -129,7 +176,7 @@ impl Browser {
         std::fs::write(file, data).unwrap();
     }
 
-    fn middle(&mut self, selector: &str) -> (f64, f64) {
+    pub(crate) fn middle(&mut self, selector: &str) -> (f64, f64) {
         let script = format!(
             "(() => {{ const element = document.querySelector('{selector}'); \
              element.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \

@@ -97,11 +97,203 @@ fn a_given_traffic_is_shown_in_the_place_of_all_flows() {
     let mut browser = Browser::open(program, &page);
     assert_eq!(browser.value("flows.flat().reduce((sum, count) => sum + count, 0)"), json!(3_000_000));
     let title = browser.value("document.querySelector('#load-title').textContent");
-    assert!(title.as_str().unwrap().starts_with("Load of links - bytes of "), "{title}");
+    assert!(title.as_str().unwrap().starts_with("Load of links: bytes of "), "{title}");
     browser.click("#loads tr td");
     let hint = browser.value("document.querySelector('#hint').textContent");
     assert!(hint.as_str().unwrap().contains("1500000 bytes"), "{hint}");
     browser.screenshot(&picture("torus-traffic.png"));
+}
+
+/// The picture's place on the screen and how near it is.
+fn view(browser: &mut Browser) -> (f64, f64, f64) {
+    let view = browser.value("[view.k, view.x, view.y]");
+    (view[0].as_f64().unwrap(), view[1].as_f64().unwrap(), view[2].as_f64().unwrap())
+}
+
+fn middle_of(browser: &mut Browser, switch: usize) -> (f64, f64) {
+    browser.middle(&format!("#switch-{switch} circle"))
+}
+
+#[test]
+fn the_picture_is_moved_and_enlarged_by_mouse_and_keys() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut browser = Browser::open(program, &shown("lab-torus.toml", folder.path(), &[]));
+    let fitted = view(&mut browser);
+    // What is under the mouse stays there; the mouse's place is whole pixels, its error grows with the
+    // picture.
+    let before = middle_of(&mut browser, 5);
+    browser.wheel("#switch-5 circle", 800);
+    let near = view(&mut browser);
+    let after = middle_of(&mut browser, 5);
+    assert!(near.0 > 2.5 * fitted.0, "{near:?} {fitted:?}");
+    assert!((before.0 - after.0).abs() < 4.0 && (before.1 - after.1).abs() < 4.0, "{before:?} {after:?}");
+    // So near, ports and LAGs are written.
+    let ports =
+        browser.value("[...document.querySelectorAll('.port')].map((own) => own.textContent).join('|')");
+    assert!(ports.as_str().unwrap().contains("1 x 1 Gbit/s"), "{ports}");
+    browser.screenshot(&picture("torus-near.png"));
+
+    // Dragging moves it, and is no click.
+    browser.drag((after.0, after.1), (-120.0, 40.0));
+    let moved = middle_of(&mut browser, 5);
+    assert!(
+        (moved.0 - after.0 + 120.0).abs() < 7.0 && (moved.1 - after.1 - 40.0).abs() < 7.0,
+        "{after:?} {moved:?}"
+    );
+    assert_eq!(browser.value("document.querySelectorAll('.switch.chosen').length"), json!(0));
+    browser.click("#fit");
+    let again = view(&mut browser);
+    assert!((again.0 - fitted.0).abs() < 1e-6 && (again.1 - fitted.1).abs() < 0.1, "{again:?} {fitted:?}");
+
+    browser.value("graph.focus()");
+    browser.keys(&["+", "+", "ArrowRight"]);
+    let near = view(&mut browser);
+    assert!((near.0 / fitted.0 - 1.69).abs() < 0.01, "{near:?}");
+    browser.keys(&["0"]);
+    assert!((view(&mut browser).0 - fitted.0).abs() < 1e-6);
+
+    // From switch to switch by arrows: s0.0 is top left, s1.0 right of it, s1.1 below.
+    browser.value("switches[0].group.focus()");
+    browser.keys(&["ArrowRight", "ArrowDown", "Enter"]);
+    let chosen = browser.value("document.querySelector('.switch.chosen').getAttribute('aria-label')");
+    assert_eq!(chosen, json!("s1.1, 2 hosts"));
+    // In the lists too.
+    browser.value("document.querySelector('#vlans button').focus()");
+    browser.keys(&["ArrowDown"]);
+    assert_eq!(browser.value("document.activeElement.id"), json!("vlan-102"));
+    browser.value("document.querySelector('#loads tr').focus()");
+    browser.keys(&["ArrowDown", "Enter"]);
+    assert_eq!(browser.value("document.querySelectorAll('.link.chosen').length"), json!(1));
+    browser.keys(&["Escape"]);
+    assert_eq!(browser.value("document.querySelectorAll('.chosen').length"), json!(0));
+}
+
+/// The numbers are those of `ayatori lab --verify` on the same machine (docs/lab.md): 56 pairs lost, 4
+/// switches.
+#[test]
+fn a_failure_shows_what_breaks_and_the_repair() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut browser = Browser::open(program, &shown("lab-torus.toml", folder.path(), &["--failures"]));
+    browser.type_into("#failure", "link s0.0 - s1.0");
+    let told = browser.value("document.querySelector('#failure-text').textContent");
+    assert!(told.as_str().unwrap().ends_with("56 ordered pairs of hosts cannot talk."), "{told}");
+    assert_eq!(browser.value("document.querySelectorAll('.link.failed').length"), json!(1));
+    browser.screenshot(&picture("torus-broken.png"));
+    browser.click("#repair");
+    let told = browser.value("document.querySelector('#failure-text').textContent");
+    assert!(told.as_str().unwrap().contains(": 0 pairs cannot talk; busiest link "), "{told}");
+    assert!(told.as_str().unwrap().contains("free of deadlock; 4 switches configured again: "), "{told}");
+    assert_eq!(browser.value("document.querySelectorAll('.switch.changed').length"), json!(4));
+    // No repaired tree uses what failed, and each reaches all eight switches.
+    assert_eq!(
+        browser.value("plan.vlans.some(({ tree }) => tree.includes(0) || tree.length !== 7)"),
+        json!(false)
+    );
+    browser.screenshot(&picture("torus-repaired.png"));
+    browser.type_into("#failure", "switch s2.1");
+    let told = browser.value("document.querySelector('#failure-text').textContent");
+    assert!(told.as_str().unwrap().contains("2 hosts are cut off"), "{told}");
+    browser.type_into("#failure", "switch nowhere");
+    assert_eq!(browser.value("document.querySelector('#failure').classList.contains('wrong')"), json!(true));
+    browser.click("#whole");
+    assert_eq!(browser.value("document.querySelector('#failure-box').hidden && plan === whole"), json!(true));
+}
+
+/// A file that another program can draw: no rule or variable of the page is needed.
+#[test]
+fn the_picture_is_exported_as_svg() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut browser = Browser::open(program, &shown("lab-torus.toml", folder.path(), &[]));
+    let svg = browser.value("exportedSvg()").as_str().unwrap().to_owned();
+    for (what, count) in [("var(--", 0), ("class=", 0), ("<circle", 8), ("calc(", 0)] {
+        assert_eq!(svg.matches(what).count(), count, "{what}");
+    }
+    let file = folder.path().join("torus.svg");
+    std::fs::write(&file, &svg).unwrap();
+    let mut alone = Browser::open(program, &file);
+    assert_eq!(alone.value("document.documentElement.tagName"), json!("svg"));
+    let drawn = "[...document.querySelectorAll('path')].filter((own) => own.getBoundingClientRect().width + \
+                 own.getBoundingClientRect().height > 20).length";
+    assert!(alone.value(drawn).as_u64().unwrap() >= 24, "two lines a link");
+    alone.screenshot(&picture("torus-exported.png"));
+}
+
+#[test]
+fn fingers_move_and_enlarge_the_picture_on_a_phone() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut browser = Browser::open(program, &shown("supernova.toml", folder.path(), &[]));
+    browser.become_phone();
+    browser.value("fit()");
+    assert_eq!(
+        browser.value("document.documentElement.scrollWidth <= 390"),
+        json!(true),
+        "nothing is cut off"
+    );
+    let fitted = view(&mut browser);
+    browser.screenshot(&picture("phone.png"));
+    browser.touch(&[(150.0, 200.0), (240.0, 200.0)], &[(60.0, 200.0), (330.0, 200.0)]);
+    let near = view(&mut browser);
+    assert!((near.0 / fitted.0 - 3.0).abs() < 0.2, "{near:?} {fitted:?}");
+    browser.touch(&[(200.0, 250.0)], &[(140.0, 300.0)]);
+    let moved = view(&mut browser);
+    assert!(
+        (moved.1 - near.1 + 60.0).abs() < 8.0 && (moved.2 - near.2 - 50.0).abs() < 8.0,
+        "{near:?} {moved:?}"
+    );
+    browser.value("fit()");
+    // A tap is the browser's to make a click of.
+    browser.click("#switch-3 circle");
+    assert_eq!(browser.value("document.querySelectorAll('.switch.chosen').length"), json!(1));
+    browser.click("#vlans button");
+    assert_eq!(browser.value("document.querySelectorAll('button[aria-pressed=true]').length"), json!(1));
+}
+
+/// 64 and 256 switches; the small machines above have eight.
+#[test]
+fn large_machines_are_drawn_whole() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        ("torus-64", "kind = \"torus\"\nextents = [8, 8]", 64, 128),
+        ("dragonfly-256", "kind = \"dragonfly\"\ngroup_size = 8\nglobal_ports = 4\ngroups = 32", 256, 1392),
+        ("mesh-256", "kind = \"mesh\"\nextents = [16, 16]", 256, 480),
+    ];
+    for (name, topology, switch_count, link_count) in cases {
+        let text = format!(
+            "name = \"{name}\"\n[switch_models.s]\nports = 48\nrate_gbps = 1\nvlans_max = 1000\n\
+             mac_table_max = 1000000\ndialect = \"linux-bridge\"\n[host_models.h]\n\
+             nic = [{{ name = \"eth0\", rate_gbps = 1 }}]\n[topology]\n{topology}\nswitch_model = \"s\"\n\
+             [hosts]\nmodel = \"h\"\nper_switch = 1\n"
+        );
+        let file = folder.path().join(format!("{name}.toml"));
+        std::fs::write(&file, text).unwrap();
+        let page = folder.path().join(format!("{name}.html"));
+        let output = ayatori(&["plan", "show", file.to_str().unwrap(), "--html", page.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", super::text(&output.stderr));
+        let mut browser = Browser::open(program, &page);
+        assert_eq!(browser.value("document.querySelectorAll('.switch').length"), json!(switch_count));
+        assert_eq!(browser.value("document.querySelectorAll('.link').length"), json!(link_count));
+        // All inside the picture, none on another.
+        let inside = "(() => { const { left, top, right, bottom } = box(); \
+                      return switches.every(({ circle }) => { const own = circle.getBoundingClientRect(); \
+                      return own.left >= left && own.top >= top && own.right <= right && \
+                      own.bottom <= bottom; }); })()";
+        assert_eq!(browser.value(inside), json!(true), "{name}");
+        assert_eq!(browser.value("2 * radius < nearest * view.k"), json!(true), "{name}");
+        browser.screenshot(&picture(&format!("{name}.png")));
+        // The list of VLANs scrolls.
+        let scrolls = "plan.vlans.length < 30 || \
+             byId('vlans').scrollHeight > byId('vlans').clientHeight && byId('vlans').clientHeight <= 170";
+        assert_eq!(browser.value(scrolls), json!(true), "{name}");
+        browser.wheel("#switch-20 circle", 2200);
+        browser.click("#switch-20 circle");
+        browser.screenshot(&picture(&format!("{name}-near.png")));
+        assert_eq!(browser.value("document.querySelectorAll('.port').length > 3"), json!(true), "{name}");
+    }
 }
 
 #[test]

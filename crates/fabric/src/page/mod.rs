@@ -1,16 +1,45 @@
-//! One self-contained page that shows a plan: the switches and links, a VLAN's tree, the routes between two hosts both
-//! ways, the load on every link. Opened from a file, it asks nothing of any network.
+//! One self-contained page that shows a plan: the switches and links, a VLAN's tree, the routes between two
+//! hosts both ways, the load on every link, and what a failure breaks. Opened from a file, it asks nothing of
+//! any network.
 //!
-//! Owns where switches are drawn and what the page is told; what is drawn, and when, is in `page.html`. The routes and
-//! loads are computed there from the trees, as the switches do it: nothing of them is copied from the planner.
+//! Owns what the page is told, and where switches are drawn (`layout`); what is drawn, and when, is in
+//! `page.js`. The routes and loads are computed in `routes.js` from the trees, as the switches do it: nothing
+//! of them is copied from the planner.
 
-use std::collections::VecDeque;
+mod layout;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::analysis::LinkLoads;
-use crate::graph::Graph;
+use crate::description::Machine;
+use crate::graph::{LinkId, SwitchId};
 use crate::plan::{Check, Plan, Tagging, VlanChoice};
+use crate::vlan::Failure;
+use layout::Group;
+
+/// What the page shows beside the plan.
+#[derive(Debug, Default)]
+pub struct Extras<'a> {
+    /// A name, and the bytes that this traffic puts on the links, to be shown in the place of one flow from
+    /// each host to each other.
+    pub traffic: Option<(&'a str, &'a LinkLoads)>,
+    /// Repairs of failures, which the page then shows, too.
+    pub repairs: &'a [Repair],
+}
+
+/// The plan after a failure.
+#[derive(Debug)]
+pub struct Repair {
+    /// What has failed.
+    pub failure: Failure,
+    /// The plan without it.
+    pub plan: Plan,
+    /// Switches to be configured again, in the order in which no VLAN has a loop in between; `None` where
+    /// there is no such order.
+    pub order: Option<Vec<SwitchId>>,
+}
 
 /// What the page is told. Short names: there may be a million of some.
 #[derive(Serialize)]
@@ -20,7 +49,8 @@ struct Data<'a> {
     tagging: Tagging,
     pause: bool,
     switches: Vec<Switch<'a>>,
-    links: Vec<Link>,
+    groups: Vec<Group>,
+    links: Vec<Link<'a>>,
     vlans: Vec<Vlan>,
     /// Name, switch, and with a VLAN by source its index.
     hosts: Vec<(&'a str, u32, Option<usize>)>,
@@ -29,6 +59,28 @@ struct Data<'a> {
     cycle: Vec<String>,
     /// In the place of one flow from each host to each other.
     traffic: Option<Traffic<'a>>,
+    repairs: Vec<Repaired<'a>>,
+}
+
+/// A repair, as it differs from the plan.
+#[derive(Serialize)]
+struct Repaired<'a> {
+    link: Option<u32>,
+    switch: Option<u32>,
+    vlans: Vec<RepairedVlan>,
+    /// Hosts that send on another VLAN: index, and index of the VLAN in `vlans`.
+    moved: Vec<(usize, Option<usize>)>,
+    method: &'a str,
+    free: bool,
+    order: Option<Vec<u32>>,
+}
+
+#[derive(Serialize)]
+struct RepairedVlan {
+    vid: u16,
+    /// Links that the VLAN of this number has no longer, and has in addition.
+    without: Vec<u32>,
+    with: Vec<u32>,
 }
 
 #[derive(Serialize)]
@@ -46,10 +98,12 @@ struct Switch<'a> {
 }
 
 #[derive(Serialize)]
-struct Link {
+struct Link<'a> {
     a: u32,
     b: u32,
-    cables: usize,
+    /// At both ends, as printed on the switch; as many as cables.
+    ports: [&'a [u16]; 2],
+    lags: [Option<u16>; 2],
     /// Of one cable, Gbit/s.
     gbps: f64,
 }
@@ -66,10 +120,9 @@ struct Choice<'a> {
     vlans: &'a [Option<u16>],
 }
 
-/// The page. `graph` gives the switches' places where the topology has coordinates; `traffic` a name and what it puts on
-/// the links, to be shown in the place of one flow from each host to each other.
-pub fn html(plan: &Plan, graph: &Graph, traffic: Option<(&str, &LinkLoads)>) -> String {
-    let places = places(plan, graph);
+/// The page. `machine`, from which the plan was made, gives the switches' places.
+pub fn html(plan: &Plan, machine: &Machine, extras: &Extras<'_>) -> String {
+    let layout = layout::layout(plan, machine);
     let name_of = |id: crate::graph::SwitchId| plan.switch(id).name.as_str();
     let choice = match &plan.choice {
         VlanChoice::BySource(_) => Choice { by: "source", vlans: &[] },
@@ -83,16 +136,18 @@ pub fn html(plan: &Plan, graph: &Graph, traffic: Option<(&str, &LinkLoads)>) -> 
         switches: plan
             .switches
             .iter()
-            .zip(places)
+            .zip(layout.places)
             .map(|(switch, (x, y))| Switch { name: &switch.name, x, y })
             .collect(),
+        groups: layout.groups,
         links: plan
             .links
             .iter()
             .map(|link| Link {
                 a: link.ends[0].switch.0,
                 b: link.ends[1].switch.0,
-                cables: link.cable_count(),
+                ports: [&link.ends[0].ports, &link.ends[1].ports],
+                lags: link.ends.each_ref().map(|end| end.lag),
                 gbps: link.rate_bits_per_s as f64 / 1e9,
             })
             .collect(),
@@ -101,18 +156,7 @@ pub fn html(plan: &Plan, graph: &Graph, traffic: Option<(&str, &LinkLoads)>) -> 
             .iter()
             .map(|vlan| Vlan { vid: vlan.vid.get(), tree: vlan.tree.iter().map(|link| link.0).collect() })
             .collect(),
-        hosts: plan
-            .hosts
-            .iter()
-            .filter_map(|host| {
-                let own = host.attachments.first()?;
-                let vlan = match plan.choice {
-                    VlanChoice::BySource(_) => plan.choice.vlan_index(own, own),
-                    VlanChoice::ByPair { .. } => None,
-                };
-                Some((host.name.as_str(), own.switch.0, vlan))
-            })
-            .collect(),
+        hosts: hosts(plan).map(|(name, switch, vlan)| (name, switch.0, vlan)).collect(),
         choice,
         checks: &plan.verdicts.checks,
         cycle: plan
@@ -122,124 +166,87 @@ pub fn html(plan: &Plan, graph: &Graph, traffic: Option<(&str, &LinkLoads)>) -> 
             .iter()
             .map(|step| format!("{} to {} (VLAN {})", name_of(step.from), name_of(step.to), step.vid))
             .collect(),
-        traffic: traffic
+        traffic: extras
+            .traffic
             .map(|(name, loads)| Traffic { name, bytes: loads.channel_bytes.chunks(2).collect() }),
+        repairs: extras.repairs.iter().map(|repair| repaired(plan, repair)).collect(),
     };
     // In a script element only `</` and `<!--` would end or change it.
     let json = serde_json::to_string(&data).expect("a plan can be written").replace('<', "\\u003c");
-    include_str!("page.html").replace("@TITLE@", &escaped(&plan.machine)).replace("@DATA@", &json)
+    include_str!("page.html")
+        .replace("@TITLE@", &escaped(&plan.machine))
+        .replace("@STYLE@", include_str!("page.css"))
+        .replace("@ROUTES@", include_str!("routes.js"))
+        .replace("@PAGE@", include_str!("page.js"))
+        .replace("@DATA@", &json)
+}
+
+/// By host that has an interface: its name, its first interface's switch, and with a VLAN by source its
+/// index.
+fn hosts(plan: &Plan) -> impl Iterator<Item = (&str, SwitchId, Option<usize>)> {
+    plan.hosts.iter().filter_map(|host| {
+        let own = host.attachments.first()?;
+        let vlan = match plan.choice {
+            VlanChoice::BySource(_) => plan.choice.vlan_index(own, own),
+            VlanChoice::ByPair { .. } => None,
+        };
+        Some((host.name.as_str(), own.switch, vlan))
+    })
+}
+
+fn repaired<'a>(whole: &Plan, repair: &'a Repair) -> Repaired<'a> {
+    let trees: BTreeMap<u16, &[LinkId]> =
+        whole.vlans.iter().map(|vlan| (vlan.vid.get(), vlan.tree.as_slice())).collect();
+    let beyond = |of: &[LinkId], others: &[LinkId]| -> Vec<u32> {
+        of.iter().filter(|link| !others.contains(link)).map(|link| link.0).collect()
+    };
+    let vlans = repair.plan.vlans.iter().map(|vlan| {
+        let vid = vlan.vid.get();
+        let before = trees.get(&vid).copied().unwrap_or_default();
+        RepairedVlan { vid, without: beyond(before, &vlan.tree), with: beyond(&vlan.tree, before) }
+    });
+    let vid_of = |plan: &Plan, vlan: Option<usize>| vlan.map(|vlan| plan.vlans[vlan].vid);
+    let both = hosts(whole).zip(hosts(&repair.plan)).enumerate();
+    let moved = both.filter(|(_, (before, after))| vid_of(whole, before.2) != vid_of(&repair.plan, after.2));
+    let (link, switch) = match repair.failure {
+        Failure::Link(link) => (Some(link.0), None),
+        Failure::Switch(switch) => (None, Some(switch.0)),
+    };
+    Repaired {
+        link,
+        switch,
+        vlans: vlans.collect(),
+        moved: moved.map(|(index, (_, after))| (index, after.2)).collect(),
+        method: &repair.plan.method,
+        free: repair.plan.verdicts.deadlock.is_free(),
+        order: repair.order.as_ref().map(|order| order.iter().map(|switch| switch.0).collect()),
+    }
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// Where each switch is drawn, both coordinates in 0 to 1.
-fn places(plan: &Plan, graph: &Graph) -> Vec<(f64, f64)> {
-    let count = plan.switches.len();
-    let coordinates: Vec<&[u32]> = if graph.switch_count() == count {
-        graph.switches().map(|id| graph.coordinates(id)).collect()
-    } else {
-        Vec::new()
-    };
-    let dimension_count = coordinates.first().map_or(0, |own| own.len());
-    let is_grid = dimension_count >= 2 && coordinates.iter().all(|own| own.len() == dimension_count);
-    let raw: Vec<(f64, f64)> = if is_grid {
-        on_grid(&coordinates, dimension_count)
-    } else if plan.links.len() + 1 == count && count > 2 {
-        on_layers(plan)
-    } else {
-        on_circle(count)
-    };
-    scaled(&raw)
-}
-
-/// Dimensions 0, 2, 4 … go right, 1, 3, 5 … down; each further one in steps as wide as all before.
-fn on_grid(coordinates: &[&[u32]], dimension_count: usize) -> Vec<(f64, f64)> {
-    let mut steps = vec![1.0; dimension_count];
-    for dimension in 2..dimension_count {
-        let before = dimension - 2;
-        let extent = coordinates.iter().map(|own| own[before]).max().unwrap_or(0) + 1;
-        steps[dimension] = steps[before] * (f64::from(extent) + 0.6);
-    }
-    let along = |own: &[u32], first: usize| -> f64 {
-        (first..dimension_count)
-            .step_by(2)
-            .map(|dimension| f64::from(own[dimension]) * steps[dimension])
-            .sum()
-    };
-    coordinates.iter().map(|own| (along(own, 0), along(own, 1))).collect()
-}
-
-/// A tree: by distance from the switch that is nearest to all.
-fn on_layers(plan: &Plan) -> Vec<(f64, f64)> {
-    let count = plan.switches.len();
-    let mut next_to = vec![Vec::new(); count];
-    for link in &plan.links {
-        let [a, b] = [0, 1].map(|end| link.ends[end].switch.index());
-        next_to[a].push(b);
-        next_to[b].push(a);
-    }
-    let depths = |root: usize| {
-        let mut depths = vec![usize::MAX; count];
-        depths[root] = 0;
-        let mut queue = VecDeque::from([root]);
-        while let Some(at) = queue.pop_front() {
-            for &to in &next_to[at] {
-                if depths[to] == usize::MAX {
-                    depths[to] = depths[at] + 1;
-                    queue.push_back(to);
-                }
-            }
-        }
-        depths
-    };
-    let root = (0..count).min_by_key(|&root| depths(root).into_iter().max()).unwrap_or(0);
-    let depths = depths(root);
-    let mut width_at = vec![0_u32; count + 1];
-    let mut places = Vec::with_capacity(count);
-    for &depth in &depths {
-        let depth = depth.min(count);
-        places.push((f64::from(width_at[depth]), depth as f64));
-        width_at[depth] += 1;
-    }
-    // Each layer in the middle.
-    for (place, &depth) in places.iter_mut().zip(&depths) {
-        let width = f64::from(width_at[depth.min(count)]);
-        place.0 = (place.0 + 0.5) / width;
-    }
-    places
-}
-
-fn on_circle(count: usize) -> Vec<(f64, f64)> {
-    let angle = |index: usize| std::f64::consts::TAU * index as f64 / count.max(1) as f64;
-    (0..count).map(|index| (angle(index).sin(), -angle(index).cos())).collect()
-}
-
-fn scaled(raw: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let range = |values: Vec<f64>| {
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        (low, high - low)
-    };
-    let (x_low, width) = range(raw.iter().map(|place| place.0).collect());
-    let (y_low, height) = range(raw.iter().map(|place| place.1).collect());
-    // Three digits are finer than a pixel.
-    let to_unit = |value: f64, low: f64, size: f64| {
-        let unit = if size > 0.0 { (value - low) / size } else { 0.5 };
-        (unit * 1000.0).round() / 1000.0
-    };
-    raw.iter().map(|&(x, y)| (to_unit(x, x_low, width), to_unit(y, y_low, height))).collect()
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    // What stands between two of them is replaced.
+    text.replace('@', "&#64;")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::two_switches_and_four_hosts;
+    use crate::vlan::{InUse, plan, repaired_from};
+
+    fn torus() -> (Machine, Plan) {
+        let text = "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
+             nic = [{ name = \"eth0\", rate_gbps = 1 }]\n[topology]\nkind = \"torus\"\nextents = [3, 3]\n\
+             switch_model = \"s\"\n[hosts]\nmodel = \"h\"\nper_switch = 2\n";
+        let machine = Machine::parse("m.toml", text).expect("a machine");
+        let plan = plan(&machine).expect("a plan");
+        (machine, plan)
+    }
 
     #[test]
     fn the_page_needs_nothing_from_elsewhere() {
-        let page = html(&two_switches_and_four_hosts(), &Graph::new(), None);
+        let (machine, plan) = torus();
+        let page = html(&plan, &machine, &Extras::default());
         for foreign in ["http://", "https://", "src=", "@import", "url(", "<link", "fetch("] {
             // Names of a namespace and of a marker of the page itself; neither is fetched.
             let page = page.replace("http://www.w3.org/2000/svg", "").replace("url(#arrow", "");
@@ -249,25 +256,44 @@ mod tests {
 
     #[test]
     fn names_cannot_break_out_of_the_page() {
-        let mut plan = two_switches_and_four_hosts();
-        plan.machine = "</script><b>&".into();
-        plan.hosts[0].name = "</script><script>alert(1)</script>".into();
+        let (machine, mut plan) = torus();
+        plan.machine = "</script><b>&@DATA@".into();
+        plan.hosts[0].name = "</script><script>alert(1)</script>@TITLE@".into();
         let loads = LinkLoads { channel_bytes: vec![1, 2], bottleneck: None };
-        let page = html(&plan, &Graph::new(), Some(("</script>", &loads)));
+        let extras = Extras { traffic: Some(("</script>", &loads)), ..Extras::default() };
+        let page = html(&plan, &machine, &extras);
         assert_eq!(page.matches("</script>").count(), 1, "the page's own");
-        assert!(page.contains("&lt;/script&gt;&lt;b&gt;&amp;"));
+        assert!(page.contains("<title>&lt;/script&gt;&lt;b&gt;&amp;&#64;DATA&#64; - plan</title>"));
+        assert!(page.contains("alert(1)\\u003c/script>@TITLE@"));
     }
 
+    /// What the page is told of a repair gives the repaired plan's trees and hosts' VLANs back.
     #[test]
-    fn switches_are_drawn_in_the_unit_square_and_apart() {
-        let plan = two_switches_and_four_hosts();
-        assert_eq!(places(&plan, &Graph::new()).len(), 2);
-        let coordinates: Vec<Vec<u32>> = (0..24).map(|i| vec![i % 4, i / 4 % 2, i / 8]).collect();
-        let borrowed: Vec<&[u32]> = coordinates.iter().map(Vec::as_slice).collect();
-        let places = scaled(&on_grid(&borrowed, 3));
-        for (index, place) in places.iter().enumerate() {
-            assert!((0.0..=1.0).contains(&place.0) && (0.0..=1.0).contains(&place.1));
-            assert!(!places[..index].contains(place), "two switches at {place:?}");
+    fn a_repair_is_told_by_its_difference() {
+        let (machine, whole) = torus();
+        let in_use = InUse::of(&whole).expect("it can be continued");
+        for failure in crate::vlan::single_failures(&machine) {
+            let after = repaired_from(&machine, &in_use, &[failure]).expect("a repair");
+            let repair = Repair { failure, plan: after, order: Some(vec![SwitchId(0)]) };
+            let told = repaired(&whole, &repair);
+            let moved: BTreeMap<usize, Option<usize>> = told.moved.iter().copied().collect();
+            for (index, vlan) in repair.plan.vlans.iter().enumerate() {
+                let own = &told.vlans[index];
+                assert_eq!(own.vid, vlan.vid.get());
+                let before = whole.vlans.iter().find(|before| before.vid == vlan.vid);
+                let mut tree: Vec<u32> =
+                    before.map_or(Vec::new(), |before| before.tree.iter().map(|l| l.0).collect());
+                tree.retain(|link| !own.without.contains(link));
+                tree.extend(&own.with);
+                tree.sort_unstable();
+                assert_eq!(tree, vlan.tree.iter().map(|link| link.0).collect::<Vec<u32>>(), "{failure:?}");
+            }
+            for (index, (before, after)) in hosts(&whole).zip(hosts(&repair.plan)).enumerate() {
+                let stayed = before.2.and_then(|vlan| {
+                    repair.plan.vlans.iter().position(|own| own.vid == whole.vlans[vlan].vid)
+                });
+                assert_eq!(moved.get(&index).copied().unwrap_or(stayed), after.2, "{failure:?} {}", before.0);
+            }
         }
     }
 }

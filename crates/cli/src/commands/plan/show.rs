@@ -4,7 +4,10 @@ use super::traffic::Traffic;
 use crate::exit::Exit;
 use anyhow::Context;
 use ayatori_fabric::description::Machine;
-use ayatori_fabric::page;
+use ayatori_fabric::page::{self, Extras, Repair};
+use ayatori_fabric::plan::Plan;
+use ayatori_fabric::vlan::{InUse, repaired_from, single_failures};
+use ayatori_fabric::watch::safe_order;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -24,6 +27,9 @@ pub(crate) struct Args {
     /// Show the bytes that this traffic puts on the links, instead of one flow from each host to each other
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,
+    /// Show repairs, too: what to change when a link or a switch fails, for each of them
+    #[arg(long)]
+    failures: bool,
 }
 
 /// Writes the page.
@@ -31,9 +37,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let machine = Machine::load(&args.file)?;
     let plan = super::plan_of(&machine, args.plan.as_deref())?;
     let traffic = args.traffic.as_deref().map(|file| Traffic::read(&plan, file)).transpose()?;
-    let loads = traffic.as_ref().map(|traffic| (traffic.file(), traffic.loads()));
-    let page = page::html(&plan, &machine.graph, loads);
+    let traffic = traffic.as_ref().map(|traffic| (traffic.file(), traffic.loads()));
+    let repairs = if args.failures { repairs(&machine, &plan)? } else { Vec::new() };
+    let page = page::html(&plan, &machine, &Extras { traffic, repairs: &repairs });
     std::fs::write(&args.html, page).with_context(|| format!("cannot write {}", args.html.display()))?;
     writeln!(std::io::stdout(), "{}", args.html.display())?;
     Ok(Exit::Success)
+}
+
+/// Of every single link and switch.
+fn repairs(machine: &Machine, plan: &Plan) -> anyhow::Result<Vec<Repair>> {
+    let in_use = InUse::of(plan).context("--failures: the plan")?;
+    let all = single_failures(machine).into_iter().map(|failure| {
+        let repaired = repaired_from(machine, &in_use, &[failure])?;
+        let order = safe_order(plan, &repaired, &super::repairs::absent(&[failure]));
+        Ok(Repair { failure, plan: repaired, order })
+    });
+    all.collect()
 }
