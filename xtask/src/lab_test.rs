@@ -10,8 +10,8 @@ use crate::{paths, process, skips};
 /// What to try.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also larger and other machines: 64 hosts on eight switches, 12 and 66 on six, hosts that tag, hosts with two
-    /// NICs, three hosts without a switch (long)
+    /// Also larger and other machines: a fat tree, twelve switches in no order, 64 hosts on eight switches, 12 and 66
+    /// on six, hosts that tag, hosts with two NICs, three hosts without a switch (long)
     #[arg(long)]
     all: bool,
     /// Where QEMU or a kernel is missing, say so and succeed; download nothing
@@ -22,8 +22,10 @@ pub(crate) struct Options {
 /// A machine, the hosts at each of its switches, and a line in the place of its own, or added to its `[plan]`.
 type Case = (&'static str, u32, &'static str);
 const SMALL: [Case; 1] = [("lab-torus", 2, "")];
-const LARGE: [Case; 9] = [
+const LARGE: [Case; 11] = [
     ("lab-ring", 1, ""),
+    ("lab-fat-tree", 2, ""),
+    ("lab-irregular", 2, ""),
     ("lab-torus", 2, "tagging = \"host\""),
     ("lab-rails", 2, ""),
     ("lab-rails", 2, "tagging = \"host\""),
