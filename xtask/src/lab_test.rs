@@ -10,8 +10,9 @@ use crate::{paths, process, skips};
 /// What to try.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Also larger and other machines: a fat tree, twelve switches in no order, 64 hosts on eight switches, 12 and 66
-    /// on six, hosts that tag, hosts with two NICs, three hosts without a switch (long)
+    /// Also larger and other machines: a fat tree, twelve switches in no order, 64 hosts on eight
+    /// switches, 12 and 66 on six, hosts that tag, hosts with two NICs, three hosts without a switch
+    /// (long)
     #[arg(long)]
     all: bool,
     /// Where QEMU or a kernel is missing, say so and succeed; download nothing

@@ -9,7 +9,8 @@ use ayatori_fabric::plan::{Plan, VlanId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Time a script or a collection of state may take in one node, s: on a busy machine without KVM some took over 300.
+/// Time a script or a collection of state may take in one node, s: on a busy machine without KVM some
+/// took over 300.
 const SCRIPT_TIMEOUT_S: u64 = 900;
 /// Time for LACP to bring up all cables of a LAG, s: three fast periods of one second, and the machine is slow.
 const LAG_WAIT_S: u64 = 120;

@@ -48,6 +48,27 @@ fn the_map_from_pairs_of_switches_to_vlans_is_in_the_schema() {
     assert_eq!(faults(&validator(), &plan), Vec::<String>::new());
 }
 
+#[test]
+fn mstp_is_in_the_schema_and_needs_no_repairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let torus = std::fs::read_to_string(machine("lab-torus.toml")).unwrap();
+    let torus = torus.replace("\"linux-bridge\"", "\"comware\"");
+    std::fs::write(&file, torus.replace("[plan]\n", "[plan]\nspanning_tree = \"mstp\"\n")).unwrap();
+    let file = file.to_str().unwrap();
+    let plan = planned(&[file, "--failures"]);
+    assert_eq!(plan["mstp"]["instances"].as_array().unwrap().len(), 4);
+    assert_eq!(faults(&validator(), &plan), Vec::<String>::new());
+    let mut failures = plan["failures"].as_array().unwrap().iter();
+    assert!(failures.all(|one| one["changed_switch_count"] == 0), "no failure changes a switch");
+    let config = folder.path().join("config");
+    let config = config.to_str().unwrap();
+    assert!(ayatori(&["plan", file, "--out", config]).status.success());
+    let repairs = ayatori(&["plan", "repairs", file, "--plan", config, "--out", &format!("{config}/r")]);
+    let said = text(&repairs.stderr);
+    assert!(!repairs.status.success() && said.contains("held by MSTP, which heals by itself"), "{said}");
+}
+
 fn tagged_by_hosts(text: &str) -> String {
     let line = "tagging = \"host\"\n";
     match text.split_once("[plan]\n") {

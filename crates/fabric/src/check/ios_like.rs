@@ -96,6 +96,14 @@ pub(super) fn read(text: &str, pause_default: Option<bool>) -> Result<Observed, 
                 let off = observed.without_spanning_tree.get_or_insert_default();
                 vlan_set(list).map_err(at)?.iter().for_each(|vlan| off.insert(vlan));
             }
+            ["spanning-tree"] | ["spanning-tree", "mode", _] => {
+                observed.without_spanning_tree = Some(VlanSet::new());
+            }
+            ["spanning-tree", "vlan", list] => {
+                let on = vlan_set(list).map_err(at)?;
+                let off = observed.without_spanning_tree.get_or_insert_default();
+                *off = off.difference(&on);
+            }
             // Of the whole switch.
             ["flowcontrol"] => pause_default = Some(true),
             ["no", "flowcontrol"] => pause_default = Some(false),

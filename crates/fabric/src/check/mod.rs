@@ -16,6 +16,7 @@ mod file;
 mod ios_like;
 mod junos;
 mod learned;
+mod mstp;
 mod networkd;
 mod nvue;
 mod observed;
@@ -41,7 +42,7 @@ pub use cables::{FarEnd, compare_cables, far_end};
 pub use counters::{MeasuredLoad, SentBytes, compare_loads, measured_loads, read_sent};
 pub use difference::Difference;
 pub use file::ReadError;
-pub use observed::{InterfaceName, Observed, ObservedInterface, TableEntry};
+pub use observed::{InterfaceName, Observed, ObservedInterface, ObservedMstp, TableEntry};
 pub use shown::{Neighbour, Shown, ShownPort};
 
 /// The state of one switch out of the folder it was collected into, `None` if nothing of it is there.
@@ -71,7 +72,8 @@ pub fn read(folder: &Path, switch: &SwitchPlan) -> Result<Option<Observed>, Read
     } else {
         for kind in RUNNING_KINDS {
             let Some((file, text)) = load(named(kind))? else { continue };
-            let state = running_config(&text, switch).map_err(|problem| ReadError { file, problem })?;
+            let mut state = running_config(&text, switch).map_err(|problem| ReadError { file, problem })?;
+            state.mstp = mstp::read(&text);
             observed = Some(state);
             break;
         }
@@ -170,7 +172,9 @@ impl Report<'_> {
         let memberships = switch.ports.iter().map(|port| &port.membership);
         let used: VlanSet = memberships.flat_map(|m| m.untagged.iter().chain(m.tagged.iter())).collect();
         state.faults.iter().for_each(|fault| self.say(None, fault.clone()));
-        if let Some(without) = &state.without_spanning_tree {
+        if plan.mstp.is_some() {
+            self.compare_mstp(plan, state, &used);
+        } else if let Some(without) = &state.without_spanning_tree {
             let with = used.difference(without);
             let vlans = if with == used { String::new() } else { format!(" in VLAN {with}") };
             if !with.is_empty() {
@@ -218,6 +222,23 @@ impl Report<'_> {
             }
         }
         self.compare_unknown(plan, state);
+    }
+
+    fn compare_mstp(&mut self, plan: &Plan, state: &Observed, used: &VlanSet) {
+        let Some(planned) = &plan.mstp else { return };
+        if let Some(without) = &state.without_spanning_tree
+            && used.iter().any(|vlan| without.contains(vlan))
+        {
+            self.say(None, "spanning tree is off, planned MSTP: its links form loops".into());
+        }
+        match &state.mstp {
+            Some(found) => {
+                for (port, what) in found.differences(planned, self.switch) {
+                    self.say(port.as_deref(), what);
+                }
+            }
+            None => self.say(None, "says nothing of an MSTP region".into()),
+        }
     }
 
     fn compare_membership(

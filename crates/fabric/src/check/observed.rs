@@ -18,10 +18,27 @@ pub struct Observed {
     pub aging_time_s: Option<u32>,
     /// VLANs in which no spanning tree protocol runs, if the source tells.
     pub without_spanning_tree: Option<VlanSet>,
+    /// MSTP's region and costs, if the source tells.
+    pub mstp: Option<ObservedMstp>,
     /// What is wrong whatever the plan: VLAN filtering that is off.
     pub faults: Vec<String>,
     /// Learned addresses.
     pub table: Option<Vec<TableEntry>>,
+}
+
+/// What a switch was found to have of MSTP. What is not said is as shipped: priority 32,768, the usual cost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObservedMstp {
+    /// The region's name.
+    pub region: Option<String>,
+    /// The revision of its map.
+    pub revision: Option<u16>,
+    /// VLANs by instance.
+    pub instances: BTreeMap<u16, VlanSet>,
+    /// The switch's priority by instance.
+    pub priorities: BTreeMap<u16, u32>,
+    /// Costs by interface and instance.
+    pub costs: BTreeMap<(InterfaceName, u16), u32>,
 }
 
 /// Every VLAN there can be.
@@ -41,6 +58,7 @@ impl Observed {
         self.knows_lags |= other.knows_lags;
         self.aging_time_s = self.aging_time_s.or(other.aging_time_s);
         self.without_spanning_tree = self.without_spanning_tree.take().or(other.without_spanning_tree);
+        self.mstp = self.mstp.take().or(other.mstp);
         self.faults.extend(other.faults);
         for (name, found) in other.interfaces {
             let interface = self.interfaces.entry(name).or_default();

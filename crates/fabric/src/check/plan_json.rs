@@ -1,14 +1,24 @@
 //! What the `json` dialect wrote, perhaps filled in by somebody's own tool with what it found.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
-use crate::plan::{Membership, VlanId, VlanSet};
+use crate::plan::{Membership, Mstp, VlanId, VlanSet};
 
-use super::observed::{InterfaceName, Observed, ObservedInterface};
+use super::observed::{InterfaceName, Observed, ObservedInterface, ObservedMstp};
 
 #[derive(Deserialize)]
 struct File {
     switch: Switch,
+    mstp: Option<Own>,
+}
+
+#[derive(Deserialize)]
+struct Own {
+    region: Mstp,
+    priorities: Vec<u32>,
+    costs: BTreeMap<String, Vec<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -56,7 +66,25 @@ pub(super) fn read(text: &str) -> Result<Observed, String> {
         let interface = ObservedInterface { membership: membership(&lag.membership)?, ..Default::default() };
         observed.interfaces.insert(InterfaceName::Lag(lag.number), interface);
     }
+    observed.mstp = file.mstp.map(mstp);
     Ok(observed)
+}
+
+fn mstp(own: Own) -> ObservedMstp {
+    let numbers: Vec<u16> = own.region.instances.iter().map(|instance| instance.number).collect();
+    let costs = own.costs.into_iter().flat_map(|(name, costs)| {
+        let lag = name.strip_prefix("LAG ").and_then(|number| number.parse().ok());
+        let name = lag.map_or(InterfaceName::Port(name), InterfaceName::Lag);
+        let by_number = numbers.iter().copied().zip(costs);
+        by_number.map(move |(number, cost)| ((name.clone(), number), cost))
+    });
+    ObservedMstp {
+        costs: costs.collect(),
+        region: Some(own.region.region),
+        revision: Some(own.region.revision),
+        priorities: numbers.iter().copied().zip(own.priorities).collect(),
+        instances: own.region.instances.into_iter().map(|own| (own.number, own.vlans)).collect(),
+    }
 }
 
 fn membership(members: &Members) -> Result<Membership, String> {

@@ -1,7 +1,10 @@
 //! Every dialect's own output is read back as the plan; every kind of mistake is named.
 
 use super::*;
-use crate::dialect::{ALL, Dialect, by_name, golden_tests::example};
+use crate::dialect::{
+    ALL, Dialect, by_name,
+    golden_tests::{example, mstp_example},
+};
 use crate::graph::SwitchId;
 use crate::plan::MacAddr;
 
@@ -160,6 +163,55 @@ fn a_vlan_that_does_not_exist_on_the_switch_is_named() {
             "{}",
             dialect.name()
         );
+    }
+}
+
+/// Makes that write MSTP.
+fn with_mstp() -> impl Iterator<Item = &'static dyn Dialect> {
+    ALL.iter().copied().filter(|dialect| dialect.capabilities().mstp_instances_max > 0)
+}
+
+#[test]
+fn mstp_is_read_back_as_the_plan_and_every_difference_is_named() {
+    for dialect in with_mstp() {
+        let plan = mstp_example(dialect);
+        let folder = collected(dialect, &plan);
+        let states = read_all(folder.path(), &plan);
+        assert_eq!(words(&compare(&plan, &states)), Vec::<String>::new(), "{}", dialect.name());
+        let said = |change: &dyn Fn(&mut ObservedMstp)| {
+            let mut changed = states.clone();
+            change(changed.get_mut("left").unwrap().mstp.as_mut().unwrap());
+            words(&compare(&plan, &changed)).join("\n")
+        };
+        let vlan = VlanId::new(102).unwrap();
+        let name = dialect.name();
+        let found = said(&|mstp| mstp.instances.get_mut(&1).unwrap().insert(vlan));
+        assert_eq!(found, "left: MSTP instance 1 has VLAN 101-102, planned 101", "{name}");
+        let found = said(&|mstp| mstp.priorities = BTreeMap::from([(1, 4096), (2, 4096)]));
+        assert_eq!(found, "left: has priority 4096 in MSTP instance 1, planned 0", "{name}");
+        let found = said(&|mstp| *mstp.costs.get_mut(&(InterfaceName::Lag(1), 2)).unwrap() = 1);
+        assert_eq!(found, "left LAG 1: costs 1 in MSTP instance 2, planned 10000", "{name}");
+        let found = said(&|mstp| mstp.region = Some("other".into()));
+        let wanted = "left: is in the MSTP region other, revision 1, planned example, 1: a region of its own";
+        assert_eq!(found, wanted, "{name}");
+    }
+}
+
+#[test]
+fn mstp_after_a_plan_without_turns_the_spanning_tree_on_and_back() {
+    for dialect in with_mstp().filter(|dialect| dialect.name() != "json") {
+        let (off, on) = (example(dialect, None), mstp_example(dialect));
+        for (before, after) in [(&off, &on), (&on, &off)] {
+            let folder = collected(dialect, after);
+            for switch in &after.switches {
+                let before = dialect.emit(before, switch.id).unwrap().files.remove(0);
+                let path = folder.path().join(&before.name);
+                let both = before.text + &std::fs::read_to_string(&path).unwrap();
+                std::fs::write(&path, both).unwrap();
+            }
+            let differences = compare(after, &read_all(folder.path(), after));
+            assert_eq!(words(&differences), Vec::<String>::new(), "{}", dialect.name());
+        }
     }
 }
 

@@ -569,6 +569,7 @@ fn bridge_model(name: String, host: &HostModel) -> SwitchModel {
         dialect: "linux-bridge".into(),
         vlans_max: None,
         mac_table_max: None,
+        mstp_instances_max: 0,
         lag_ports_max: None,
         lags_max: None,
         many_untagged_vlans_per_port: true,

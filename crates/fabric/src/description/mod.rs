@@ -57,7 +57,7 @@ pub use hosts::{
 };
 pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};
-pub use options::{Grouping, PlanOptions, Routing, SearchEffort, TaggingOption};
+pub use options::{Grouping, PlanOptions, Routing, SearchEffort, SpanningTree, TaggingOption};
 pub use prices::{CablePrice, Prices, Racks};
 
 use error::Source;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::dialect::{Capabilities, KNOWN, capabilities_of};
-use crate::plan::PortNumber;
+use crate::plan::{MSTP_INSTANCES_MAX, PortNumber};
 use crate::routing::Dateline;
 
 use super::error::suggest;
@@ -35,6 +35,8 @@ pub struct SwitchModel {
     pub vlans_max: Option<u16>,
     /// MAC addresses it can learn, over all VLANs, if known.
     pub mac_table_max: Option<u64>,
+    /// MSTP instances it takes beside the common one; 0 where its dialect has no words for MSTP.
+    pub mstp_instances_max: u16,
     /// Ports in one LAG, if limited.
     pub lag_ports_max: Option<u16>,
     /// LAGs on one switch, if limited.
@@ -174,6 +176,7 @@ pub(super) fn switch_model(name: &Located<String>, section: Section<'_>) -> Resu
         port_names: port_names(s, port_count, &able)?,
         vlans_max: s.count("vlans_max", 1..=4094)?.map(|n| n as u16),
         mac_table_max: s.count("mac_table_max", 1..=1 << 40)?,
+        mstp_instances_max: mstp_instances_max(s, &able, &dialect)?,
         lag_ports_max: s.count("lag_ports_max", 1..=256)?.map(|n| n as u16),
         lags_max: s.count("lags_max", 0..=4096)?.map(|n| n as u16),
         many_untagged_vlans_per_port: untagged(s, &able, &dialect)?,
@@ -198,6 +201,18 @@ fn dialect(s: &Section<'_>) -> Result<String> {
     let names: Vec<&str> = KNOWN.iter().map(|&(name, _)| name).collect();
     let chosen = s.choice("dialect", &names)?;
     Ok(chosen.map_or("json", |index| names[index]).into())
+}
+
+/// The dialect's, unless the model has fewer or more of what 802.1Q allows.
+fn mstp_instances_max(s: &Section<'_>, able: &Capabilities, dialect: &str) -> Result<u16> {
+    let Some(given) = s.count("mstp_instances_max", 1..=u64::from(MSTP_INSTANCES_MAX))? else {
+        return Ok(able.mstp_instances_max);
+    };
+    if able.mstp_instances_max == 0 {
+        let problem = format!("no words for MSTP are known in dialect {dialect}");
+        return Err(s.error("mstp_instances_max", problem, "leave it out"));
+    }
+    Ok(given as u16)
 }
 
 fn untagged(s: &Section<'_>, able: &Capabilities, dialect: &str) -> Result<bool> {

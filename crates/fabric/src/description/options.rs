@@ -34,6 +34,17 @@ pub struct PlanOptions {
     pub seed: u64,
     /// How long to search for balanced routes.
     pub search: SearchEffort,
+    /// Who keeps trees free of loops.
+    pub spanning_tree: SpanningTree,
+}
+
+/// Who keeps trees free of loops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanningTree {
+    /// The plan: ports are left out of VLANs, and the protocol is off.
+    Off,
+    /// MSTP, with costs that make each instance elect the planned tree. Heals by itself.
+    Mstp,
 }
 
 /// How long to search for balanced routes. Both count steps and not seconds: the same file gives the same
@@ -118,6 +129,7 @@ impl Default for PlanOptions {
             vlan_subnet: Subnet { network: Ipv4Addr::new(10, 0, 0, 0), prefix_bits: 8 },
             seed: 1,
             search: SearchEffort::Quick,
+            spanning_tree: SpanningTree::Off,
         }
     }
 }
@@ -154,6 +166,10 @@ pub(super) fn options(section: Section<'_>) -> Result<PlanOptions> {
         search: match s.choice("search", &["quick", "full"])? {
             Some(1) => SearchEffort::Full,
             _ => SearchEffort::Quick,
+        },
+        spanning_tree: match s.choice("spanning_tree", &["off", "mstp"])? {
+            Some(1) => SpanningTree::Mstp,
+            _ => SpanningTree::Off,
         },
     };
     let overlap = |a: Subnet, b: Subnet| a.network <= b.broadcast() && b.network <= a.broadcast();

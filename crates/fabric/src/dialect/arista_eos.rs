@@ -9,6 +9,7 @@ use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
 use super::ios_family::{self, Members, Words, write_vlans};
+use super::mstp::Make;
 use super::text::{Interface, line};
 use super::{Config, Dialect, Refusal};
 
@@ -32,6 +33,7 @@ impl Words for AristaEos {
     const LAG: &'static str = "Port-Channel";
     const TRUNK: &'static [&'static str] = &["switchport mode trunk"];
     const AFTER_VLANS: &'static [&'static str] = &["spanning-tree bpdufilter enable"];
+    const MSTP: Make = Make::Eos;
     const MEMBERS: Members = Members::Bare;
 
     fn write_globals(out: &mut String, switch: &SwitchPlan, _mtu_bytes: Option<u32>) {

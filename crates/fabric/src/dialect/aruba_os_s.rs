@@ -6,10 +6,10 @@
 //! Written from the makers' manuals; not tried on a device.
 
 use crate::graph::SwitchId;
-use crate::plan::{Plan, PortRole, SwitchPlan, VlanId};
+use crate::plan::{MSTP_MAX_HOPS, Plan, PortRole, SwitchPlan, VlanId};
 
 use super::text::{self, Interface, line};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ impl Dialect for ArubaOsS {
                 ; configuration first, or let `ayatori plan check` name it.\n";
         line(&mut out, "configure");
         write_ports(&mut out, plan, switch);
+        write_mstp(&mut out, plan, switch);
         for vlan in text::carried(switch).iter() {
             write_vlan(&mut out, switch, vlan, mtu_bytes.is_some());
         }
@@ -53,8 +54,11 @@ impl Dialect for ArubaOsS {
         if let Some(aging_time_s) = switch.aging_time_s {
             line(&mut out, format_args!("mac-age-time {aging_time_s}"));
         }
-        out += &text::spanning_tree_last(";");
-        out += "no spanning-tree\nexit\nwrite memory\n";
+        if plan.mstp.is_none() {
+            out += &text::spanning_tree_last(";");
+            out += "no spanning-tree\n";
+        }
+        out += "exit\nwrite memory\n";
         let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
         Ok(Config { files: vec![file] })
     }
@@ -87,6 +91,34 @@ fn write_ports(out: &mut String, plan: &Plan, switch: &SwitchPlan) {
         *out += if plan.pause { "   flow-control\n" } else { "   no flow-control\n" };
         *out += "   enable\n   exit\n";
     }
+}
+
+/// Before any link carries a VLAN.
+fn write_mstp(out: &mut String, plan: &Plan, switch: &SwitchPlan) {
+    let Some(region) = &plan.mstp else { return };
+    *out += "; MSTP: each instance elects the planned tree of its VLANs.\nspanning-tree mode mstp\n";
+    line(out, format_args!("spanning-tree config-name \"{}\"", region.region));
+    line(out, format_args!("spanning-tree config-revision {}", region.revision));
+    line(out, format_args!("spanning-tree max-hops {MSTP_MAX_HOPS}"));
+    for instance in &region.instances {
+        let vlans: Vec<String> = instance.vlans.iter().map(|vlan| vlan.to_string()).collect();
+        line(out, format_args!("spanning-tree instance {} vlan {}", instance.number, vlans.join(" ")));
+        // In steps of 4,096.
+        let step = instance.priority(switch.id) / 4096;
+        line(out, format_args!("spanning-tree instance {} priority {step}", instance.number));
+    }
+    for interface in text::interfaces(switch) {
+        let name = name(interface);
+        match interface.role() {
+            PortRole::Link { link, .. } => {
+                for (number, cost) in mstp::costs(region, link) {
+                    line(out, format_args!("spanning-tree instance {number} {name} path-cost {cost}"));
+                }
+            }
+            _ => line(out, format_args!("spanning-tree {name} admin-edge-port")),
+        }
+    }
+    *out += "spanning-tree\n";
 }
 
 fn write_vlan(out: &mut String, switch: &SwitchPlan, vlan: VlanId, is_jumbo: bool) {

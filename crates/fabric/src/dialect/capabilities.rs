@@ -16,6 +16,9 @@ pub struct Capabilities {
     pub aging_time_max_s: Option<u32>,
     /// Whether learned addresses can be kept for ever.
     pub aging_can_be_off: bool,
+    /// MSTP instances beside the common one that switches of the make take as far as is known, the
+    /// fewest of its models; 0 where the dialect has no words for MSTP.
+    pub mstp_instances_max: u16,
     /// Port name pattern where the model gives none: `{port}` counts from 1, `{port0}` from 0.
     pub port_name: &'static str,
     /// In a sentence for the user, with what it cannot do.
@@ -29,6 +32,7 @@ const SWITCH_TAGGED: Capabilities = Capabilities {
     mtu_max_bytes: 65_535,
     aging_time_max_s: Some(1_000_000),
     aging_can_be_off: false,
+    mstp_instances_max: 0,
     port_name: "{port}",
     statement: "",
 };
@@ -44,6 +48,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "dell-os6",
         Capabilities {
+            mstp_instances_max: 15,
             // "Aging Time … 100000" is the most a PowerConnect 6248 takes (the paper, section 3.2).
             aging_time_max_s: Some(100_000),
             // Frames of 9,216 bytes with header, tag and checksum.
@@ -57,6 +62,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "comware",
         Capabilities {
+            mstp_instances_max: 48,
             mtu_max_bytes: 9_194,
             port_name: "GigabitEthernet1/0/{port}",
             statement: "HPE and H3C Comware: hybrid ports put several untagged VLANs on a port.",
@@ -88,6 +94,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "arista-eos",
         Capabilities {
+            mstp_instances_max: 64,
             mtu_max_bytes: 9_192,
             port_name: "Ethernet{port}",
             statement: "Arista EOS: a trunk has one native VLAN, so hosts must tag.",
@@ -97,6 +104,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "cisco-nxos",
         Capabilities {
+            mstp_instances_max: 64,
             aging_time_max_s: Some(918_000),
             mtu_max_bytes: 9_216,
             port_name: "Ethernet1/{port}",
@@ -107,6 +115,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "cisco-ios",
         Capabilities {
+            mstp_instances_max: 64,
             sends_pause: false,
             without_pause: "Cisco IOS obeys pause frames and sends none",
             mtu_max_bytes: 9_198,
@@ -159,6 +168,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "huawei-vrp",
         Capabilities {
+            mstp_instances_max: 48,
             aging_can_be_off: true,
             mtu_max_bytes: 9_194,
             port_name: "GigabitEthernet0/0/{port}",
@@ -169,6 +179,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "aruba-os-s",
         Capabilities {
+            mstp_instances_max: 16,
             aging_time_max_s: Some(999_960),
             mtu_max_bytes: 9_194,
             statement: "ArubaOS-Switch (ProCurve): a port has one untagged VLAN, so hosts must tag.",
@@ -178,6 +189,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "junos-els",
         Capabilities {
+            mstp_instances_max: 64,
             mtu_max_bytes: 9_198,
             port_name: "ge-0/0/{port0}",
             statement: "Juniper Junos with ELS: a trunk has one native VLAN, so hosts must tag.",
@@ -187,6 +199,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "dell-os10",
         Capabilities {
+            mstp_instances_max: 61,
             aging_can_be_off: true,
             mtu_max_bytes: 9_194,
             port_name: "ethernet1/1/{port}",
@@ -206,6 +219,7 @@ pub const KNOWN: &[(&str, Capabilities)] = &[
     (
         "json",
         Capabilities {
+            mstp_instances_max: 64,
             aging_can_be_off: true,
             statement: "The plan as data, for tools of your own: no limit of its own.",
             ..SWITCH_TAGGED

@@ -8,6 +8,7 @@ use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
 use super::ios_family::{self, Members, Words, write_aging, write_hashing, write_vlans};
+use super::mstp::Make;
 use super::text::{Interface, line};
 use super::{Config, Dialect, Refusal};
 
@@ -31,6 +32,7 @@ impl Words for CiscoIos {
     const LAG: &'static str = "Port-channel";
     const TRUNK: &'static [&'static str] = &["switchport mode trunk", "switchport nonegotiate"];
     const AFTER_VLANS: &'static [&'static str] = &[];
+    const MSTP: Make = Make::Ios;
     const MEMBERS: Members = Members::WithVlans;
 
     fn write_globals(out: &mut String, switch: &SwitchPlan, mtu_bytes: Option<u32>) {

@@ -8,6 +8,7 @@ use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanId, VlanSet};
 
 use super::ios_family::{self, Members, Words, write_aging, write_hashing, write_vlans};
+use super::mstp::Make;
 use super::text::Interface;
 use super::{Config, Dialect, Refusal};
 
@@ -34,6 +35,7 @@ impl Words for CiscoNxos {
     const LAG: &'static str = "port-channel";
     const TRUNK: &'static [&'static str] = &["switchport", "switchport mode trunk"];
     const AFTER_VLANS: &'static [&'static str] = &[];
+    const MSTP: Make = Make::Nxos;
     const MEMBERS: Members = Members::WithVlans;
 
     fn write_globals(out: &mut String, switch: &SwitchPlan, _mtu_bytes: Option<u32>) {

@@ -7,6 +7,7 @@
 use crate::graph::SwitchId;
 use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId, VlanSet};
 
+use super::mstp::{self, Make};
 use super::text::{self, Interface, line};
 use super::{Config, ConfigFile, Dialect, Refusal};
 
@@ -14,8 +15,13 @@ use super::{Config, ConfigFile, Dialect, Refusal};
 #[derive(Debug)]
 pub struct Comware;
 
-/// Ranges a command takes.
-const RANGES_MAX: usize = 10;
+const WORDS: InterfaceWords = InterfaceWords {
+    lag: "Bridge-Aggregation",
+    permit: "permit",
+    is_kind_first: false,
+    mstp: Make::Comware,
+    write_port,
+};
 
 impl Dialect for Comware {
     fn name(&self) -> &'static str {
@@ -28,6 +34,7 @@ impl Dialect for Comware {
         let mut out = text::header(plan, switch, "#", "HPE/H3C Comware. Enter in user view.");
         line(&mut out, "system-view");
         write_globals(&mut out, switch);
+        mstp::write_region(&mut out, Make::Comware, plan, switch);
         for port in text::unused_ports(switch) {
             line(&mut out, format_args!("#\ninterface {}\n description unused\n shutdown\n quit", port.name));
         }
@@ -45,16 +52,18 @@ impl Dialect for Comware {
                 line(&mut out, format_args!("interface {}", port.name));
                 line(&mut out, format_args!(" description {}", text::reason(plan, port.role)));
                 line(&mut out, format_args!(" port link-aggregation group {}", lag.number));
-                write_pause(&mut out, plan);
-                write_long_frames(&mut out, mtu_bytes);
+                write_port(&mut out, plan, mtu_bytes);
                 out += " undo shutdown\n quit\n";
             }
         }
         for interface in text::interfaces(switch) {
-            write_interface(&mut out, plan, interface, mtu_bytes);
+            write_interface(&mut out, &WORDS, plan, interface, mtu_bytes);
         }
-        out += &text::spanning_tree_last("#");
-        out += "undo stp global enable\nreturn\n#\n# For the next start, too.\nsave force\n";
+        if plan.mstp.is_none() {
+            out += &text::spanning_tree_last("#");
+            out += "undo stp global enable\n";
+        }
+        out += "return\n#\n# For the next start, too.\nsave force\n";
         let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
         Ok(Config { files: vec![file] })
     }
@@ -62,7 +71,7 @@ impl Dialect for Comware {
 
 fn write_globals(out: &mut String, switch: &SwitchPlan) {
     *out += "#\n# The VLANs.\n";
-    for list in lists(&text::carried(switch)) {
+    for list in text::lists_with_to(&text::carried(switch)) {
         line(out, format_args!("vlan {list}\n quit"));
     }
     *out += "#\n# Keep learned addresses as long as can be: priming, not traffic, teaches them.\n";
@@ -84,9 +93,29 @@ fn write_long_frames(out: &mut String, mtu_bytes: Option<u32>) {
     }
 }
 
-fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>, mtu_bytes: Option<u32>) {
+/// How Comware and VRP, whose words are the same otherwise, differ at an interface.
+pub(super) struct InterfaceWords {
+    /// A LAG's interface, less its number.
+    pub(super) lag: &'static str,
+    /// What a trunk does with VLANs.
+    pub(super) permit: &'static str,
+    /// What takes VLANs of a hybrid port untagged or tagged: before `vlan`, or after the list.
+    pub(super) is_kind_first: bool,
+    pub(super) mstp: Make,
+    /// Pause and lengths of frames at a port.
+    pub(super) write_port: fn(&mut String, &Plan, Option<u32>),
+}
+
+/// A LAG or a lone port with its VLANs.
+pub(super) fn write_interface(
+    out: &mut String,
+    words: &InterfaceWords,
+    plan: &Plan,
+    interface: Interface<'_>,
+    mtu_bytes: Option<u32>,
+) {
     match interface {
-        Interface::Lag(lag) => line(out, format_args!("#\ninterface Bridge-Aggregation{}", lag.number)),
+        Interface::Lag(lag) => line(out, format_args!("#\ninterface {}{}", words.lag, lag.number)),
         Interface::Port(port) => {
             line(out, format_args!("#\ninterface {}", port.name));
             line(out, format_args!(" description {}", text::reason(plan, port.role)));
@@ -99,27 +128,39 @@ fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>, mtu_
         && membership.pvid.is_none();
     if is_trunk {
         *out += " port link-type trunk\n";
-        write_lists(out, "undo port trunk permit vlan", &remove, "");
-        write_lists(out, "port trunk permit vlan", &membership.tagged, "");
+        write_lists(out, &format!("undo port trunk {} vlan", words.permit), &remove, "");
+        write_lists(out, &format!("port trunk {} vlan", words.permit), &membership.tagged, "");
     } else {
-        write_hybrid(out, membership, &remove);
+        write_hybrid(out, words, membership, &remove);
+    }
+    for command in mstp::interface(words.mstp, plan, interface) {
+        line(out, format_args!(" {command}"));
     }
     if let Interface::Port(_) = interface {
-        write_pause(out, plan);
-        write_long_frames(out, mtu_bytes);
+        (words.write_port)(out, plan, mtu_bytes);
     }
     *out += " undo shutdown\n quit\n";
 }
 
-fn write_hybrid(out: &mut String, membership: &Membership, remove: &VlanSet) {
+fn write_hybrid(out: &mut String, words: &InterfaceWords, membership: &Membership, remove: &VlanSet) {
     *out += " port link-type hybrid\n";
     write_lists(out, "undo port hybrid vlan", remove, "");
-    write_lists(out, "port hybrid vlan", &membership.untagged, " untagged");
-    write_lists(out, "port hybrid vlan", &membership.tagged, " tagged");
+    for (set, kind) in [(&membership.untagged, "untagged"), (&membership.tagged, "tagged")] {
+        if words.is_kind_first {
+            write_lists(out, &format!("port hybrid {kind} vlan"), set, "");
+        } else {
+            write_lists(out, "port hybrid vlan", set, &format!(" {kind}"));
+        }
+    }
     // Without one, untagged frames fall into VLAN 1, which the port is not in: they are dropped.
     if let Some(pvid) = membership.pvid {
         line(out, format_args!(" port hybrid pvid vlan {pvid}"));
     }
+}
+
+fn write_port(out: &mut String, plan: &Plan, mtu_bytes: Option<u32>) {
+    write_pause(out, plan);
+    write_long_frames(out, mtu_bytes);
 }
 
 fn write_pause(out: &mut String, plan: &Plan) {
@@ -127,31 +168,7 @@ fn write_pause(out: &mut String, plan: &Plan) {
 }
 
 fn write_lists(out: &mut String, command: &str, set: &VlanSet, how: &str) {
-    for list in lists(set) {
+    for list in text::lists_with_to(set) {
         line(out, format_args!(" {command} {list}{how}"));
-    }
-}
-
-/// `101 to 104 110`, at most [`RANGES_MAX`] ranges each.
-pub(super) fn lists(set: &VlanSet) -> Vec<String> {
-    let ranges: Vec<String> = set
-        .ranges()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first} to {last}") })
-        .collect();
-    ranges.chunks(RANGES_MAX).map(|chunk| chunk.join(" ")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_list_comes_in_lines_of_ten_ranges() {
-        let odd: VlanSet = (0..12).filter_map(|index| VlanId::new(101 + 2 * index)).collect();
-        let lists = lists(&odd);
-        assert_eq!(lists.len(), 2);
-        assert_eq!(lists[1], "121 123");
-        let run: VlanSet = (101..=104).filter_map(VlanId::new).collect();
-        assert_eq!(super::lists(&run), ["101 to 104"]);
     }
 }

@@ -9,7 +9,7 @@ use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan};
 
 use super::text::{self, Interface, line};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ impl Dialect for CumulusNvue {
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
         let switch = plan.switch(switch);
+        mstp::refuse(self, plan, switch)?;
         let mtu_bytes = text::long_frames(self, plan, switch)?;
         let mut out = String::from("#!/bin/sh\n");
         let what = "Cumulus Linux, NVUE. Run on the switch, any number of times.";

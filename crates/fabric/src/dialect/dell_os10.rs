@@ -7,6 +7,7 @@
 use crate::graph::SwitchId;
 use crate::plan::{Plan, PortRole, SwitchPlan, VlanId};
 
+use super::mstp::{self, Make};
 use super::text::{self, Interface, line};
 use super::{Config, ConfigFile, Dialect, Refusal};
 
@@ -47,6 +48,7 @@ impl Dialect for DellOs10 {
             out +=
                 "load-balancing ip-selection source-ip destination-ip l4-source-port l4-destination-port\n";
         }
+        mstp::write_region(&mut out, Make::DellOs10, plan, switch);
         for port in switch.ports.iter().filter(|port| port.role == PortRole::Unused) {
             line(&mut out, format_args!("!\ninterface {}\n description unused\n shutdown\n exit", port.name));
         }
@@ -65,8 +67,11 @@ impl Dialect for DellOs10 {
         for interface in text::interfaces(switch) {
             self.write_interface(&mut out, plan, switch, interface, mtu_bytes)?;
         }
-        out += &text::spanning_tree_last("!");
-        out += "spanning-tree disable\nend\n!\n! For the next start, too.\nwrite memory\n";
+        if plan.mstp.is_none() {
+            out += &text::spanning_tree_last("!");
+            out += "spanning-tree disable\n";
+        }
+        out += "end\n!\n! For the next start, too.\nwrite memory\n";
         let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
         Ok(Config { files: vec![file] })
     }
@@ -109,6 +114,9 @@ impl DellOs10 {
         }
         for list in text::in_lists(&membership.tagged, RANGES_MAX) {
             line(out, format_args!(" switchport trunk allowed vlan {list}"));
+        }
+        for command in mstp::interface(Make::DellOs10, plan, interface) {
+            line(out, format_args!(" {command}"));
         }
         if let Interface::Port(_) = interface {
             write_port(out, plan, mtu_bytes);

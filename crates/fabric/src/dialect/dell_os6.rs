@@ -8,6 +8,7 @@
 use crate::graph::SwitchId;
 use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanSet};
 
+use super::mstp::{self, Make};
 use super::text::{self, Interface, line};
 use super::{Config, ConfigFile, Dialect, Refusal};
 
@@ -41,6 +42,7 @@ impl Dialect for DellOs6 {
         let mut out = text::header(plan, switch, "!", "Dell PowerConnect / OS6. Enter in privileged mode.");
         line(&mut out, "configure");
         write_globals(&mut out, plan, switch, &carried, is_powerconnect);
+        mstp::write_region(&mut out, Make::DellOs6, plan, switch);
         if let Some(mtu_bytes) = mtu_bytes.filter(|_| !is_powerconnect) {
             line(&mut out, format_args!("system jumbo mtu {}", mtu_bytes + text::FRAME_OVERHEAD_BYTES));
         }
@@ -70,8 +72,11 @@ impl Dialect for DellOs6 {
             line(&mut out, format_args!("!\n{heading}"));
             write_interface(&mut out, plan, interface, is_powerconnect, frame_bytes);
         }
-        out += &text::spanning_tree_last("!");
-        out += "no spanning-tree\nexit\n";
+        if plan.mstp.is_none() {
+            out += &text::spanning_tree_last("!");
+            out += "no spanning-tree\n";
+        }
+        out += "exit\n";
         // It asks whether to.
         out += "!\n! For the next start, too.\ncopy running-config startup-config\ny\n";
         let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
@@ -133,6 +138,9 @@ fn write_interface(
         write_trunk(out, &membership.tagged, &remove, is_powerconnect);
     } else {
         write_general(out, membership, &remove);
+    }
+    for command in mstp::interface(Make::DellOs6, plan, interface) {
+        line(out, command);
     }
     *out += "exit\n";
 }

@@ -8,7 +8,7 @@ use crate::graph::SwitchId;
 use crate::plan::{Plan, PortRole, SwitchPlan};
 
 use super::text::{self, Interface, line};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ impl Dialect for EdgeSwitch {
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
         let switch = plan.switch(switch);
+        mstp::refuse(self, plan, switch)?;
         let mtu_bytes = text::long_frames(self, plan, switch)?;
         let carried = text::carried(switch);
         if let Some(vlan) = carried.iter().find(|vlan| vlan.get() > VLAN_MAX) {

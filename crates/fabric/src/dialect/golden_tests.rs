@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{ALL, Config, ConfigFile, Dialect, capabilities_of};
-use crate::graph::SwitchId;
-use crate::plan::{Membership, Plan, Tagging, VlanChoice, VlanId, VlanSet, two_switches_and_four_hosts};
+use crate::graph::{LinkId, SwitchId};
+use crate::plan::{
+    Membership, Mstp, MstpInstance, Plan, Tagging, VlanChoice, VlanId, VlanSet, two_switches_and_four_hosts,
+};
 
 /// The example for one dialect: its port names, and host tagging where it needs that.
 pub(crate) fn example(dialect: &dyn Dialect, port_name: Option<&str>) -> Plan {
@@ -38,6 +40,21 @@ fn tag_in_hosts(plan: &mut Plan) {
     }
 }
 
+/// The example held by MSTP: the only link is in the tree of one VLAN's instance, and in none of the other's.
+pub(crate) fn mstp_example(dialect: &dyn Dialect) -> Plan {
+    let mut plan = example(dialect, None);
+    let instance = |number: u16, tree: Vec<LinkId>| MstpInstance {
+        number,
+        vlans: [plan.vlans[usize::from(number) - 1].vid].into_iter().collect(),
+        tree,
+        root: SwitchId(u32::from(number) - 1),
+        second_root: Some(SwitchId(2 - u32::from(number))),
+    };
+    let instances = vec![instance(1, vec![LinkId(0)]), instance(2, Vec::new())];
+    plan.mstp = Some(Mstp { region: plan.machine.clone(), revision: 1, instances });
+    plan
+}
+
 fn compare(folder: &Path, config: &[ConfigFile]) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     for file in config {
@@ -66,6 +83,23 @@ fn golden_every_dialect_writes_what_was_reviewed() {
         let plan = example(*dialect, None);
         let Config { files } = dialect.emit(&plan, SwitchId(0)).unwrap();
         compare(&golden_folder(dialect.name()), &files);
+    }
+}
+
+#[test]
+fn golden_mstp_is_written_by_makes_that_have_it_and_refused_by_others() {
+    for dialect in ALL {
+        let written = dialect.emit(&mstp_example(*dialect), SwitchId(0));
+        match written {
+            Ok(config) => {
+                assert!(dialect.capabilities().mstp_instances_max > 0, "{}", dialect.name());
+                compare(&golden_folder(&format!("{}-mstp", dialect.name())), &config.files);
+            }
+            Err(refusal) => {
+                assert_eq!(dialect.capabilities().mstp_instances_max, 0, "{}", dialect.name());
+                assert!(refusal.to_string().contains("no words for MSTP"), "{refusal}");
+            }
+        }
     }
 }
 

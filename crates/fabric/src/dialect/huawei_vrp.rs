@@ -6,15 +6,24 @@
 //! reference; not tried on a device.
 
 use crate::graph::SwitchId;
-use crate::plan::{Plan, PortRole, SwitchPlan, VlanId, VlanSet};
+use crate::plan::{Plan, SwitchPlan};
 
-use super::comware::lists;
-use super::text::{self, Interface, line};
+use super::comware::{InterfaceWords, write_interface};
+use super::mstp::{self, Make};
+use super::text::{self, line};
 use super::{Config, ConfigFile, Dialect, Refusal};
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct HuaweiVrp;
+
+const WORDS: InterfaceWords = InterfaceWords {
+    lag: "Eth-Trunk",
+    permit: "allow-pass",
+    is_kind_first: true,
+    mstp: Make::Vrp,
+    write_port,
+};
 
 impl Dialect for HuaweiVrp {
     fn name(&self) -> &'static str {
@@ -27,6 +36,7 @@ impl Dialect for HuaweiVrp {
         let mut out = text::header(plan, switch, "#", "Huawei VRP. Enter in user view.");
         line(&mut out, "system-view");
         write_globals(&mut out, switch);
+        mstp::write_region(&mut out, Make::Vrp, plan, switch);
         for port in text::unused_ports(switch) {
             line(&mut out, format_args!("#\ninterface {}\n description unused\n shutdown\n quit", port.name));
         }
@@ -42,11 +52,14 @@ impl Dialect for HuaweiVrp {
             }
         }
         for interface in text::interfaces(switch) {
-            write_interface(&mut out, plan, interface, mtu_bytes);
+            write_interface(&mut out, &WORDS, plan, interface, mtu_bytes);
         }
-        out += &text::spanning_tree_last("#");
-        // Both ask whether to.
-        out += "undo stp enable\ny\nreturn\n#\n# For the next start, too.\nsave\ny\n";
+        if plan.mstp.is_none() {
+            out += &text::spanning_tree_last("#");
+            // It asks whether to, as does `save`.
+            out += "undo stp enable\ny\n";
+        }
+        out += "return\n#\n# For the next start, too.\nsave\ny\n";
         let file = ConfigFile { name: format!("{}.cfg", switch.name), text: out, executable: false };
         Ok(Config { files: vec![file] })
     }
@@ -54,7 +67,7 @@ impl Dialect for HuaweiVrp {
 
 fn write_globals(out: &mut String, switch: &SwitchPlan) {
     *out += "#\n# The VLANs.\n";
-    for list in lists(&text::carried(switch)) {
+    for list in text::lists_with_to(&text::carried(switch)) {
         line(out, format_args!("vlan batch {list}"));
     }
     *out +=
@@ -67,44 +80,5 @@ fn write_port(out: &mut String, plan: &Plan, mtu_bytes: Option<u32>) {
     if let Some(mtu_bytes) = mtu_bytes {
         let frame_bytes = (mtu_bytes + text::FRAME_OVERHEAD_BYTES).max(1_536);
         line(out, format_args!(" jumboframe enable {frame_bytes}"));
-    }
-}
-
-fn write_interface(out: &mut String, plan: &Plan, interface: Interface<'_>, mtu_bytes: Option<u32>) {
-    match interface {
-        Interface::Lag(lag) => line(out, format_args!("#\ninterface Eth-Trunk{}", lag.number)),
-        Interface::Port(port) => {
-            line(out, format_args!("#\ninterface {}", port.name));
-            line(out, format_args!(" description {}", text::reason(plan, port.role)));
-        }
-    }
-    let membership = interface.membership();
-    let remove = text::superfluous(membership, VlanId::MAX);
-    let is_trunk = matches!(interface.role(), PortRole::Link { .. })
-        && membership.untagged.is_empty()
-        && membership.pvid.is_none();
-    if is_trunk {
-        *out += " port link-type trunk\n";
-        write_lists(out, "undo port trunk allow-pass vlan", &remove);
-        write_lists(out, "port trunk allow-pass vlan", &membership.tagged);
-    } else {
-        *out += " port link-type hybrid\n";
-        write_lists(out, "undo port hybrid vlan", &remove);
-        write_lists(out, "port hybrid untagged vlan", &membership.untagged);
-        write_lists(out, "port hybrid tagged vlan", &membership.tagged);
-        // Without one, untagged frames fall into VLAN 1, which the port is not in: they are dropped.
-        if let Some(pvid) = membership.pvid {
-            line(out, format_args!(" port hybrid pvid vlan {pvid}"));
-        }
-    }
-    if let Interface::Port(_) = interface {
-        write_port(out, plan, mtu_bytes);
-    }
-    *out += " undo shutdown\n quit\n";
-}
-
-fn write_lists(out: &mut String, command: &str, set: &VlanSet) {
-    for list in lists(set) {
-        line(out, format_args!(" {command} {list}"));
     }
 }

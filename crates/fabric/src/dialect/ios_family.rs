@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use crate::graph::SwitchId;
 use crate::plan::{Plan, PortPlan, SwitchPlan, VlanId, VlanSet};
 
+use super::mstp::{self, Make};
 use super::text::{self, Interface, line};
 use super::{Config, ConfigFile, Dialect, Refusal};
 
@@ -28,8 +29,10 @@ pub(super) trait Words: Dialect {
     const LAG: &'static str;
     /// Lines that make an interface a trunk.
     const TRUNK: &'static [&'static str];
-    /// Lines after a trunk's VLANs.
+    /// Lines after a trunk's VLANs, where the spanning tree is off.
     const AFTER_VLANS: &'static [&'static str];
+    /// Its words for MSTP.
+    const MSTP: Make;
     /// When ports join LAGs.
     const MEMBERS: Members;
 
@@ -64,6 +67,7 @@ pub(super) fn emit<W: Words>(words: &W, plan: &Plan, switch: SwitchId) -> Result
     let mut out = text::header(plan, switch, "!", W::OPENING);
     let mtu_bytes = text::long_frames(words, plan, switch)?;
     W::write_globals(&mut out, switch, mtu_bytes);
+    mstp::write_region(&mut out, W::MSTP, plan, switch);
     for port in text::unused_ports(switch) {
         begin::<W>(&mut out, &port.name, "unused");
         write_lines::<W>(&mut out, ["shutdown"]);
@@ -87,7 +91,8 @@ pub(super) fn emit<W: Words>(words: &W, plan: &Plan, switch: SwitchId) -> Result
             write_lines::<W>(&mut out, [channel_group(switch, port)]);
         }
     }
-    if let Some(command) = W::no_spanning_tree(&text::carried(switch)) {
+    let off = W::no_spanning_tree(&text::carried(switch)).filter(|_| plan.mstp.is_none());
+    if let Some(command) = off {
         out += &text::spanning_tree_last("!");
         line(&mut out, command);
     }
@@ -117,7 +122,10 @@ fn write_trunk<W: Words>(
     // A link that no tree uses carries nothing.
     let list = if members.is_empty() { "none".to_owned() } else { members.to_string() };
     write_lines::<W>(out, [format!("switchport trunk allowed vlan {list}")]);
-    write_lines::<W>(out, W::AFTER_VLANS);
+    if plan.mstp.is_none() {
+        write_lines::<W>(out, W::AFTER_VLANS);
+    }
+    write_lines::<W>(out, mstp::interface(W::MSTP, plan, interface));
     let mtu_bytes = text::long_frames(words, plan, switch)?;
     write_lines::<W>(out, long_frames::<W>(interface, mtu_bytes));
     write_lines::<W>(out, W::pause(interface, plan.pause));

@@ -6,10 +6,10 @@
 //! it is confirmed. Written from Juniper's documentation; not tried on a device.
 
 use crate::graph::SwitchId;
-use crate::plan::{Plan, PortRole, SwitchPlan};
+use crate::plan::{MSTP_MAX_HOPS, Plan, PortRole, SwitchPlan};
 
 use super::text::{self, Interface, line};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -43,10 +43,13 @@ impl Dialect for JunosEls {
         for interface in text::interfaces(switch) {
             self.write_interface(&mut out, plan, switch, interface, mtu_bytes)?;
         }
-        out += &text::spanning_tree_last("#");
+        if plan.mstp.is_none() {
+            out += &text::spanning_tree_last("#");
+        }
         for protocol in ["stp", "rstp", "mstp", "vstp"] {
             line(&mut out, format_args!("delete protocols {protocol}"));
         }
+        write_mstp(&mut out, plan, switch);
         out += "commit confirmed 5\n";
         let file = ConfigFile { name: format!("{}.set", switch.name), text: out, executable: false };
         Ok(Config { files: vec![file] })
@@ -82,6 +85,43 @@ fn write_ports(out: &mut String, plan: &Plan, switch: &SwitchPlan, mtu_bytes: Op
                     line(out, format_args!("set interfaces {name} mtu {}", mtu_bytes + MTU_OVERHEAD_BYTES));
                 }
             }
+        }
+    }
+}
+
+/// All becomes valid in one commit, so the order does not matter.
+fn write_mstp(out: &mut String, plan: &Plan, switch: &SwitchPlan) {
+    let Some(region) = &plan.mstp else { return };
+    *out += "# MSTP: each instance elects the planned tree of its VLANs.\n";
+    let mut set = |words: String| line(out, format_args!("set protocols mstp {words}"));
+    set(format!("configuration-name {}", region.region));
+    set(format!("revision-level {}", region.revision));
+    set(format!("max-hops {MSTP_MAX_HOPS}"));
+    for instance in &region.instances {
+        // Written as Junos shows it: 0, 4k, 32k.
+        let priority = match instance.priority(switch.id) / 1024 {
+            0 => "0".to_owned(),
+            thousands => format!("{thousands}k"),
+        };
+        set(format!("msti {} bridge-priority {priority}", instance.number));
+        for (first, last) in instance.vlans.ranges() {
+            let range = if first == last { first.to_string() } else { format!("{first}-{last}") };
+            set(format!("msti {} vlan {range}", instance.number));
+        }
+    }
+    for interface in text::interfaces(switch) {
+        let name = match interface {
+            Interface::Port(port) => port.name.clone(),
+            Interface::Lag(lag) => format!("ae{}", lag.number),
+        };
+        match interface.role() {
+            PortRole::Link { link, .. } => {
+                set(format!("interface {name} mode point-to-point"));
+                for (number, cost) in mstp::costs(region, link) {
+                    set(format!("msti {number} interface {name} cost {cost}"));
+                }
+            }
+            _ => set(format!("interface {name} edge")),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::plan::{
 };
 
 use super::text::{self, Interface};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ impl Dialect for LinuxBridge {
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
         let switch = plan.switch(switch);
+        mstp::refuse(self, plan, switch)?;
         check_names(self.name(), plan, switch)?;
         let mut script = String::from("#!/bin/sh\n");
         let what = "Run as root on the switch, any number of times; it changes only what differs.";

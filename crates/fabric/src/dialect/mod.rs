@@ -21,6 +21,7 @@ mod ios_family;
 mod json;
 mod junos_els;
 mod linux_bridge;
+mod mstp;
 mod openwrt;
 mod routeros;
 mod sonic;

@@ -12,7 +12,7 @@ use crate::plan::{Membership, Plan, PortRole, SwitchPlan, VlanId};
 
 use super::linux_bridge::{aging_time_s, check_names, interface_name, lag_name};
 use super::text;
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ impl Dialect for OpenWrt {
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
         let switch = plan.switch(switch);
+        mstp::refuse(self, plan, switch)?;
         check_names(self.name(), plan, switch)?;
         let what = "OpenWrt: sections of /etc/config/network. Run the .uci.sh beside, which merges them.";
         let mut out = text::header(plan, switch, "#", what);

@@ -15,7 +15,7 @@ use crate::graph::SwitchId;
 use crate::plan::{Plan, PortRole, SwitchPlan};
 
 use super::text::{self, Interface};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// What ports are shipped with; less would serve nothing.
 const MTU_AS_SHIPPED_BYTES: u32 = 9100;
@@ -31,6 +31,7 @@ impl Dialect for Sonic {
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
         let switch = plan.switch(switch);
+        mstp::refuse(self, plan, switch)?;
         if let Some(lag) = switch.lags.iter().find(|lag| !lag.lacp) {
             return Err(Refusal {
                 switch: switch.name.clone(),

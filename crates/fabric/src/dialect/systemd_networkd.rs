@@ -12,7 +12,7 @@ use crate::plan::{Membership, Plan, PortPlan, PortRole, SwitchPlan};
 
 use super::linux_bridge::{aging_time_s, bridge_name, check_names, interface_name, lag_name, own_membership};
 use super::text::{self, Interface};
-use super::{Config, ConfigFile, Dialect, Refusal};
+use super::{Config, ConfigFile, Dialect, Refusal, mstp};
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ impl Dialect for SystemdNetworkd {
 
     fn emit(&self, plan: &Plan, switch: SwitchId) -> Result<Config, Refusal> {
         let switch = plan.switch(switch);
+        mstp::refuse(self, plan, switch)?;
         check_names(self.name(), plan, switch)?;
         let bridge = bridge_name(plan, switch);
         let mut files = vec![bridge_netdev(plan, switch, &bridge), bridge_network(plan, switch, &bridge)];

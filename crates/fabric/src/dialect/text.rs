@@ -124,6 +124,15 @@ pub(super) fn in_lists(set: &VlanSet, ranges_max: usize) -> Vec<String> {
     ranges.chunks(ranges_max).map(|chunk| chunk.join(",")).collect()
 }
 
+/// `101 to 104 110`, at most ten ranges each: what Comware and VRP take in one command.
+pub(super) fn lists_with_to(set: &VlanSet) -> Vec<String> {
+    let ranges: Vec<String> = set
+        .ranges()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first} to {last}") })
+        .collect();
+    ranges.chunks(10).map(|chunk| chunk.join(" ")).collect()
+}
+
 /// Longest payload before anything has to be said about it, bytes: every switch passes that.
 pub(super) const MTU_ALWAYS_BYTES: u32 = 1500;
 /// What an Ethernet frame has around its payload: addresses, tag, type and checksum, bytes.
@@ -193,4 +202,19 @@ pub(crate) fn flow_control(name: &str, ports: &str) -> String {
 /// Appends a line.
 pub(super) fn line(text: &mut String, words: impl std::fmt::Display) {
     let _ = writeln!(text, "{words}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_comes_in_lines_of_ten_ranges() {
+        let odd: VlanSet = (0..12).filter_map(|index| VlanId::new(101 + 2 * index)).collect();
+        let lists = lists_with_to(&odd);
+        assert_eq!(lists.len(), 2);
+        assert_eq!(lists[1], "121 123");
+        let run: VlanSet = (101..=104).filter_map(VlanId::new).collect();
+        assert_eq!(lists_with_to(&run), ["101 to 104"]);
+    }
 }

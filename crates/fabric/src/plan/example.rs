@@ -37,6 +37,7 @@ pub fn two_switches_and_four_hosts() -> Plan {
         figures: Figures { diameter_switches: 2, stretch: 1.0, cable_count: 2, ..Figures::default() },
         verdicts: Verdicts::default(),
         choice: VlanChoice::BySource(vec![Some(0), Some(0), Some(1), Some(1)]),
+        mstp: None,
     }
 }
 

@@ -26,6 +26,7 @@
 //! members of a LAG repeat the LAG's membership.
 
 mod example;
+mod mstp;
 mod read;
 mod route;
 mod vlan_set;
@@ -36,6 +37,9 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 pub use example::two_switches_and_four_hosts;
+pub use mstp::{
+    MSTP_DEPTH_MAX, MSTP_INSTANCES_MAX, MSTP_MAX_HOPS, MSTP_REGION_BYTES_MAX, Mstp, MstpInstance,
+};
 pub use read::PlanFileError;
 pub use route::{Hop, Route, VlanChoice};
 pub use vlan_set::{VlanId, VlanSet};
@@ -79,6 +83,9 @@ pub struct Plan {
     /// Which VLAN a frame takes.
     #[serde(default)]
     pub choice: VlanChoice,
+    /// The spanning tree protocol that holds the trees; `None`: it is off, and ports are left out of VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mstp: Option<Mstp>,
 }
 
 /// Who puts the VLAN tag on a frame.

@@ -13,6 +13,7 @@ use super::balance::{least_flows, least_pressure};
 use super::choose::{Chosen, Judged};
 use super::evaluation::{Witness, channel_switches, cycle};
 use super::in_use::InUse;
+use super::mstp;
 use super::network::{Failure, NONE, Network};
 use super::solution::{Choice, Senders};
 use super::verify;
@@ -24,6 +25,13 @@ pub(super) fn assign(
     failures: &[Failure],
     in_use: Option<&InUse>,
 ) -> Result<Plan, DescriptionError> {
+    let spanning;
+    let chosen = if mstp::is_wanted(machine) {
+        spanning = mstp::spanning(network, chosen);
+        &spanning
+    } else {
+        chosen
+    };
     let judged = &chosen.best;
     let vids = identifiers(machine, chosen, in_use)?;
     let tagging = match judged.solution.choice {
@@ -49,7 +57,12 @@ pub(super) fn assign(
         figures: figures(machine, network, judged, failures.is_empty()),
         verdicts: Verdicts::default(),
         choice,
+        mstp: None,
     };
+    if mstp::is_wanted(machine) {
+        let fewer = fewer_vlans(machine, chosen);
+        plan.mstp = Some(mstp::region(machine, network, &plan.vlans, &fewer)?);
+    }
     number_lags(&mut plan, machine, in_use);
     plan.switches = switches(machine, network, &plan, in_use);
     plan.priming.period_s =
@@ -61,6 +74,24 @@ pub(super) fn assign(
     check_vlan_limits(machine, chosen, &plan)?;
     plan.verdicts = verdicts(machine, network, chosen, failures, &plan);
     Ok(plan)
+}
+
+/// `whole` on the trees that MSTP elects without what has failed. Nothing is configured otherwise.
+pub(super) fn healed(
+    machine: &Machine,
+    network: &Network,
+    judged: Judged,
+    failures: &[Failure],
+    whole: Plan,
+) -> Plan {
+    let vids: Vec<VlanId> = whole.vlans.iter().map(|vlan| vlan.vid).collect();
+    let subnets: Vec<Subnet> = whole.vlans.iter().map(|vlan| vlan.subnet).collect();
+    let mut plan = whole;
+    plan.is_repaired = true;
+    plan.vlans = vlans(network, &judged, &vids, &subnets);
+    plan.figures = figures(machine, network, &judged, false);
+    plan.verdicts = verdicts(machine, network, &Chosen { best: judged, alternative: None }, failures, &plan);
+    plan
 }
 
 /// One identifier a VLAN, upwards from the first.
@@ -337,7 +368,9 @@ fn switches(machine: &Machine, network: &Network, plan: &Plan, in_use: Option<&I
     let mut tagged: Vec<VlanSet> = vec![VlanSet::new(); plan.links.len()];
     let mut is_on = vec![NONE; switches.len()];
     for (index, vlan) in plan.vlans.iter().enumerate() {
-        for link in &vlan.tree {
+        // MSTP chooses among all links, so all carry all.
+        let all = mstp::is_wanted(machine).then(|| links_up(network));
+        for link in all.as_ref().unwrap_or(&vlan.tree) {
             tagged[link.index()].insert(vlan.vid);
             for end in &plan.links[link.index()].ends {
                 // Once a VLAN, however many of the tree's links end here.
@@ -382,6 +415,10 @@ fn switches(machine: &Machine, network: &Network, plan: &Plan, in_use: Option<&I
         switches.iter_mut().for_each(|s| s.mac_entries_count = attachment_count * plan.vlans.len() as u64);
     }
     switches
+}
+
+fn links_up(network: &Network) -> Vec<LinkId> {
+    (0..network.link_count() as u32).filter(|&link| network.is_up(link)).map(LinkId).collect()
 }
 
 fn host_membership(plan: &Plan, attachment: &Attachment, all: &VlanSet) -> Membership {
@@ -524,6 +561,7 @@ fn verdicts(
         mtu_check(plan),
         broadcast_check(machine, plan),
     ];
+    checks.extend(plan.mstp.as_ref().map(|mstp| mstp::check(machine, network, mstp)));
     if !failures.is_empty() {
         checks.push(loss_check(machine, network, failures));
     }

@@ -42,7 +42,9 @@ pub fn plan_for_traffic(
     let options = &machine.options;
     let may_choose = options.grouping == Grouping::Balanced
         && options.routing == Routing::Auto
-        && tagging(machine) == Tagging::Switch;
+        && tagging(machine) == Tagging::Switch
+        // What MSTP is configured to does not change by a failure.
+        && (plan.mstp.is_none() || failures.is_empty());
     let kept = |plan, least_s| Ok(ForTraffic { plan, is_other: false, least_s });
     if !may_choose {
         return kept(plan, None);

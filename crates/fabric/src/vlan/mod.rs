@@ -40,6 +40,7 @@ mod continued;
 mod evaluation;
 mod for_traffic;
 mod in_use;
+mod mstp;
 mod network;
 mod paths;
 mod planner;

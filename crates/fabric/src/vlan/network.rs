@@ -206,6 +206,12 @@ impl Network {
         LinkId(link).channel_from(usize::from(self.ends[link as usize][0] != from))
     }
 
+    /// Whether a link and the switches at its ends take part.
+    pub(crate) fn is_up(&self, link: u32) -> bool {
+        let [a, _] = self.ends(link);
+        self.alive[a as usize] && self.arcs(a).iter().any(|arc| arc.link == link)
+    }
+
     pub(crate) fn weight(&self, switch: u32) -> u32 {
         self.weights[switch as usize]
     }

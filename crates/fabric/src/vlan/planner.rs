@@ -4,8 +4,9 @@ use crate::description::{DescriptionError, Machine, PLANNED_SWITCHES_MAX, Taggin
 use crate::plan::{Plan, Tagging, VlanId};
 use crate::topology::Topology;
 
-use super::assign::assign;
+use super::assign::{assign, healed};
 use super::choose::{Chosen, Effort, choose, starts};
+use super::mstp;
 use super::network::{Failure, Network};
 use super::repair;
 use super::solution::SourceTree;
@@ -48,6 +49,9 @@ pub(super) fn plan_repaired(
         let problem = format!("{switch_count} switches, and the planner takes {PLANNED_SWITCHES_MAX}");
         return Err(machine.error(key, problem, "plan a smaller part"));
     }
+    if mstp::is_wanted(machine) && !failures.is_empty() {
+        return healed_by_mstp(machine, failures, in_use);
+    }
     let network = Network::of(machine, failures);
     // After a failure the plan in use is repaired; the one made anew is what that is held against.
     let mut chosen = chosen(machine, &network, failures.is_empty());
@@ -55,6 +59,22 @@ pub(super) fn plan_repaired(
         keep_what_is_in_use(machine, &network, in_use, &mut chosen);
     }
     assign(machine, &network, &chosen, failures, None)
+}
+
+/// The whole machine's plan on the trees that MSTP elects after failures.
+fn healed_by_mstp(
+    machine: &Machine,
+    failures: &[Failure],
+    in_use: Option<&Option<Chosen>>,
+) -> Result<Plan, DescriptionError> {
+    let whole_network = Network::of(machine, &[]);
+    let in_use = in_use.cloned().flatten().unwrap_or_else(|| chosen(machine, &whole_network, true));
+    let whole = assign(machine, &whole_network, &in_use, &[], None)?;
+    let network = Network::of(machine, failures);
+    let Some(region) = &whole.mstp else { return Ok(whole) };
+    let spanning = mstp::spanning(&whole_network, &in_use);
+    let judged = mstp::after_failure(&network, &spanning.best, region, &whole.vlans);
+    Ok(healed(machine, &network, judged, failures, whole))
 }
 
 /// Takes the repaired plan of the whole machine in the place of a new one, where it is about as good.
@@ -91,7 +111,8 @@ pub(super) fn vlans_max(machine: &Machine) -> usize {
         by_count.min(model.mac_table_max.map_or(usize::MAX, by_table))
     };
     let identifiers = usize::from(VlanId::MAX - machine.options.first_vlan.get()) + 1;
-    models.map(of_model).min().unwrap_or(usize::MAX).min(identifiers)
+    let instances = mstp::instances_max(machine).unwrap_or(usize::MAX);
+    models.map(of_model).min().unwrap_or(usize::MAX).min(identifiers).min(instances)
 }
 
 /// Who tags: the switches, unless one of them cannot or the hosts were asked to.

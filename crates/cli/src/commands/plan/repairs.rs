@@ -53,11 +53,14 @@ pub(super) struct Repair {
 
 impl Whole {
     /// # Errors
-    /// The machine or the plan cannot be read, do not fit together, or hosts tag.
+    /// The machine or the plan cannot be read, do not fit together, hosts tag, or MSTP holds the trees.
     pub(super) fn load(machine: &Path, plan: &Path) -> anyhow::Result<Whole> {
         let machine = Machine::load(machine)?;
         let (file, text) = read(plan)?;
         let plan = written(&machine, &text).with_context(|| file.clone())?;
+        if plan.mstp.is_some() {
+            bail!("{file} is held by MSTP, which heals by itself: there is nothing to prepare or to watch");
+        }
         let in_use = InUse::of(&plan).with_context(|| file)?;
         let files = files::all(&plan)?.into_iter().map(|file| (file.name, file.text)).collect();
         Ok(Whole { machine, plan, text, in_use, files })
