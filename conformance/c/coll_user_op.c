@@ -116,6 +116,41 @@ static void commutative(void)
     OK(MPI_Op_free(&op));
 }
 
+/* 4,100 bytes: no small multiple of an element is a multiple of a cache line. */
+struct long_element { int values[1025]; };
+
+static void add_long(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    struct long_element *from = in, *to = inout;
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        for (int j = 0; j < 1025; j++) to[i].values[j] += from[i].values[j];
+}
+
+static void long_elements(int count)
+{
+    struct long_element *mine = check_alloc(sizeof *mine * (size_t)count);
+    struct long_element *got = check_alloc(sizeof *got * (size_t)count);
+    MPI_Datatype type;
+    MPI_Op op;
+    int wrong = 0;
+    OK(MPI_Type_contiguous(1025, MPI_INT, &type));
+    OK(MPI_Type_commit(&type));
+    OK(MPI_Op_create(add_long, 1, &op));
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < 1025; j++) mine[i].values[j] = check_rank + i + j;
+    OK(MPI_Allreduce(mine, got, count, type, op, MPI_COMM_WORLD));
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < 1025; j++)
+            wrong += got[i].values[j] != check_size * (check_size - 1) / 2 + check_size * (i + j);
+    CHECK(wrong == 0, "Allreduce of %d long elements: %d values are wrong", count, wrong);
+    OK(MPI_Reduce(mine, got, count, type, op, check_size - 1, MPI_COMM_WORLD));
+    OK(MPI_Op_free(&op));
+    OK(MPI_Type_free(&type));
+    free(mine);
+    free(got);
+}
+
 int main(int argc, char **argv)
 {
     static const int counts[] = {0, 1, 7, 100, 2049, 20000};
@@ -123,6 +158,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) in_order(counts[i]);
     for (size_t i = 0; i < 4; i++) scattered(counts[i]);
     commutative();
+    long_elements(1);
+    long_elements(40);
     CHECK(!calls_with_wrong_type, "the function got another type %d times", calls_with_wrong_type);
     return check_end();
 }

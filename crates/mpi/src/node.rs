@@ -9,13 +9,14 @@
 use crate::operation::{Operation, Parts};
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::Collective;
 use ayatori_core::coll::select::Question;
 use ayatori_core::comm::Communicator;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
 use ayatori_core::op::Reducer;
 use ayatori_core::process::Process;
-use ayatori_devices::shm::{Call, NodeCollectives, Occupancy, Shm, is_direct};
+use ayatori_devices::shm::{Call, NodeCollectives, Occupancy, Shm, is_direct, operand_fits};
 
 /// The rooms of this process' communicators.
 pub(crate) struct Node {
@@ -140,6 +141,12 @@ impl Node {
         let commutative = operation.reducer().is_none_or(Reducer::is_commutative);
         if !is_direct(&Question { collective, bytes, size, commutative }, occupancy) {
             return Ok(false);
+        }
+        if matches!(collective, Collective::Reduce | Collective::Allreduce) {
+            let element_bytes = operation.reducer().map_or(1, Reducer::extent_bytes);
+            if !operand_fits(element_bytes, bytes, occupancy) {
+                return Ok(false);
+            }
         }
         let call = call_of(operation, rank, size);
         Ok(call.map(|call| room.start(call)).is_some())

@@ -29,7 +29,7 @@ pub(crate) mod sys;
 mod wait;
 mod watch;
 
-pub use collectives::choice::{Occupancy, fabric, is_direct};
+pub use collectives::choice::{Occupancy, fabric, is_direct, operand_fits};
 pub use collectives::{Call, NodeCollectives};
 pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
 pub use shared::{Locked, SharedMemory};

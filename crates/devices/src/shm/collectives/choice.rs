@@ -60,6 +60,13 @@ pub fn is_direct(question: &Question, occupancy: Occupancy) -> bool {
     fits && (occupancy.is_oversubscribed() || bytes <= BYTES_MAX || collective == Collective::Bcast)
 }
 
+/// Whether a reduction of `bytes` in elements of `element_bytes` can be cut for the room: it fits whole, or a
+/// segment of whole elements and whole lines does. All members pass the same.
+pub fn operand_fits(element_bytes: usize, bytes: usize, occupancy: Occupancy) -> bool {
+    let area_bytes = RoomLayout::new(occupancy.ranks_count).area_bytes;
+    bytes <= area_bytes || super::unit(element_bytes) <= area_bytes
+}
+
 /// Lengths of broadcasts that the kernel copies straight from the root's memory (`lend.rs`), among `size`
 /// members.
 ///
@@ -124,6 +131,15 @@ mod tests {
             assert!(!is_direct(&question, occupancy), "{collective:?}");
         }
         assert!(!asked(Collective::Allgatherv, 8, (4, 2)));
+    }
+
+    #[test]
+    fn long_elements_are_cut_for_the_room_where_a_unit_fits() {
+        let occupancy = Occupancy { ranks_count: 4, cpus_count: 2 };
+        // 8,200 B are eighths of lines: eight elements are 1,025 lines, which an area of 64 KiB lacks.
+        assert!(operand_fits(8200, 7 * 8200, occupancy));
+        assert!(!operand_fits(8200, 8 * 8200, occupancy));
+        assert!(operand_fits(8192, 64 << 20, occupancy) && operand_fits(8, 64 << 20, occupancy));
     }
 
     #[test]

@@ -241,7 +241,8 @@ impl Segment {
 impl NodeCollectives {
     /// Begins a call; [`advance`](Self::advance) does it.
     ///
-    /// The call is one that [`is_direct`](super::is_direct) says yes to.
+    /// The call is one that [`is_direct`](super::is_direct) says yes to, and for reductions of vectors
+    /// [`operand_fits`](super::operand_fits), too.
     ///
     /// # Panics
     /// If the call before has not ended: our bug.
@@ -563,8 +564,14 @@ impl NodeCollectives {
         rest.min(self.area_bytes)
     }
 
+    /// Whole elements: all that is left where it fits, else as many units as do. `operand_fits` sees to it that
+    /// one does.
     fn operand_segment_bytes(&self, rest: usize, element_bytes: usize) -> usize {
-        rest.min(self.area_bytes / unit(element_bytes) * unit(element_bytes))
+        if rest <= self.area_bytes {
+            rest
+        } else {
+            self.area_bytes / unit(element_bytes) * unit(element_bytes)
+        }
     }
 
     /// Arrives at the round. If this call has nothing to wait for in it the round ends here.
@@ -606,7 +613,7 @@ impl NodeCollectives {
 /// The smallest number of bytes that is both whole elements and whole lines.
 fn unit(element_bytes: usize) -> usize {
     let twos = 1 << element_bytes.trailing_zeros().min(6);
-    element_bytes * (64 / twos)
+    element_bytes.saturating_mul(64 / twos)
 }
 
 #[cfg(test)]

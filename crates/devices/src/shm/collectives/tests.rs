@@ -60,6 +60,18 @@ const SIZES: [u32; 5] = [1, 2, 3, 8, 33];
 const LENGTHS: [usize; 9] = [0, 1, 8, 100, 2048, 2049, 10_000, 65_536, 200_001];
 
 #[test]
+fn an_element_longer_than_its_share_of_the_room_is_reduced() {
+    // One element of 10,001 B: 64 of them would be whole lines, and more than the room has. It fits alone.
+    run(3, true, |rank, collectives| {
+        let (mut send, mut receive) = (block(rank, 10_001, 0), vec![0; 10_001]);
+        let (send, receive_buffer) = (buffer(&mut send), buffer(&mut receive));
+        let call = Call::Allreduce { send, receive: receive_buffer, element_bytes: 10_001 };
+        finish(collectives, call);
+        assert!(receive == reduced(3, 10_001, 0), "at {rank}");
+    });
+}
+
+#[test]
 fn reductions_are_in_rank_order_for_any_length_and_number_of_ranks() {
     for (n, is_oversubscribed) in SIZES.into_iter().zip([true, false, true, false, true]) {
         run(n, is_oversubscribed, |rank, collectives| {
