@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{CommonOptions, our_prefix};
 use crate::peers::Library;
+use crate::translate::Abi;
 use crate::{paths, process, skips};
 
 /// The version whose tests are meant by the list.
@@ -35,6 +36,12 @@ pub(super) struct Options {
     /// fails on them is counted and not judged.
     #[arg(long, value_delimiter = ',')]
     beside: Vec<String>,
+    /// mpi4py as the index has it, built for another MPI, through the translator.
+    #[arg(long)]
+    wheel: Option<Abi>,
+    /// Run on this installation instead of the one that is built here: that of our wheel, say.
+    #[arg(long, conflicts_with = "library")]
+    prefix: Option<PathBuf>,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -56,6 +63,8 @@ struct Known {
 struct Entry {
     name: String,
     reason: String,
+    /// It counts only for mpi4py's wheel as built for this MPI.
+    wheel: Option<Abi>,
 }
 
 /// What became of a test at a rank.
@@ -70,38 +79,80 @@ struct Outcome {
 struct Built {
     library: Library,
     place: PathBuf,
+    prefix: PathBuf,
+    wheel: Option<Abi>,
 }
 
 impl Built {
-    /// Builds the suite for the library called `name`; `None`, with a note, where it cannot be had.
-    fn new(name: &str) -> Result<Option<Self>> {
+    /// Builds the suite for the library called `name`, of the installation `prefix` if there is one, or takes
+    /// it as built for another MPI; `None`, with a note, where it cannot be had.
+    fn new(name: &str, prefix: Option<&Path>, wheel: Option<Abi>) -> Result<Option<Self>> {
         let library = Library::by_name(name).with_context(|| format!("no library `{name}`"))?;
-        if library == Library::Ayatori {
-            our_prefix()?;
-        } else {
-            library.prepare()?;
+        match (library, prefix) {
+            (Library::Ayatori, Some(prefix)) if prefix.join("bin/ayatori").is_file() => {}
+            (Library::Ayatori, Some(prefix)) => bail!("{} has no bin/ayatori", prefix.display()),
+            (Library::Ayatori, None) => our_prefix().map(|_| ())?,
+            _ => library.prepare()?,
         }
-        let place = paths::venvs_dir().join(format!("mpi4py-{name}"));
-        if let Err(error) = install(library, &place) {
-            skips::note(
-                "conformance mpi4py",
-                &format!("mpi4py {VERSION} for {name} cannot be had: {error:#}"),
-            );
+        let of = match (wheel, prefix) {
+            (Some(_), _) => "wheel",
+            (None, Some(_)) => "installed",
+            (None, None) => name,
+        };
+        let prefix = match prefix {
+            Some(prefix) => prefix.canonicalize().with_context(|| prefix.display().to_string())?,
+            None => library.prefix(),
+        };
+        let built = Self { library, place: paths::venvs_dir().join(format!("mpi4py-{of}")), prefix, wheel };
+        if let Err(error) = built.install() {
+            let what = format!("mpi4py {VERSION} for {of} cannot be had: {error:#}");
+            skips::note("conformance mpi4py", &what);
             return Ok(None);
         }
-        Ok(Some(Self { library, place }))
+        Ok(Some(built))
+    }
+
+    fn name(&self) -> String {
+        let wheel = self.wheel.map_or(String::new(), |abi| format!(", built for {}", abi.name()));
+        if self.prefix == self.library.prefix() {
+            format!("{}{wheel}", self.library.name())
+        } else {
+            format!("{}{wheel}", self.prefix.display())
+        }
+    }
+
+    /// The command that runs the suite.
+    fn launch(&self, ranks: usize, arguments: &[&str]) -> Command {
+        let python = self.place.join("bin/python");
+        if self.wheel.is_none() && self.prefix == self.library.prefix() {
+            return self.library.launch(ranks, &python, arguments);
+        }
+        let mut command = Command::new(self.prefix.join("bin/ayatori"));
+        command.args(["run", "--bind-to", "none"]);
+        if let Some(abi) = self.wheel {
+            command.args(["--abi", abi.name()]).env("MPI4PY_MPIABI", abi.name());
+        }
+        command.args(["-n", &ranks.to_string()]).arg(python).args(arguments);
+        command
     }
 }
 
 pub(super) fn run(options: &Options) -> Result<()> {
-    let Some(built) = Built::new(&options.common.library)? else { return Ok(()) };
+    if options.wheel.is_some() && options.common.library != Library::Ayatori.name() {
+        bail!("--wheel is about the translators, which only our library has");
+    }
+    let built = Built::new(&options.common.library, options.prefix.as_deref(), options.wheel)?;
+    let Some(built) = built else { return Ok(()) };
     let mut beside = Vec::new();
     for name in &options.beside {
-        beside.extend(Built::new(name)?);
+        beside.extend(Built::new(name, None, None)?);
     }
     let path = paths::root().join("conformance/mpi4py.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let known: Known = toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))?;
+    let mut known: Known = toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))?;
+    for list in [&mut known.skip, &mut known.failure] {
+        list.retain(|entry| entry.wheel.is_none() || entry.wheel == options.wheel);
+    }
     let mut failed = Vec::new();
     for ranks in options.common.ranks_or(&RANKS) {
         let finished = run_at(&built, ranks, &options.common)?;
@@ -125,7 +176,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
 
 /// What came of the suite on a library.
 struct Finished {
-    library: Library,
+    name: String,
     ranks: usize,
     run: process::Outcome,
     outcomes: Vec<Outcome>,
@@ -134,7 +185,7 @@ struct Finished {
 impl Finished {
     fn time(&self) -> String {
         let ended = if self.run.timed_out { " (stopped)" } else { "" };
-        format!("{} {:.0} s{ended}", self.library.name(), self.run.wall.as_secs_f64())
+        format!("{} {:.0} s{ended}", self.name, self.run.wall.as_secs_f64())
     }
 
     fn wrong(&self, known: &Known) -> (Vec<String>, String) {
@@ -152,7 +203,7 @@ impl Finished {
         let (wrong, counts) = self.wrong(known);
         format!(
             "conformance mpi4py on {} at {} ranks: {counts}, {} unexpected, {:.0} s",
-            self.library.name(),
+            self.name,
             self.ranks,
             wrong.len(),
             self.run.wall.as_secs_f64()
@@ -170,21 +221,21 @@ impl Finished {
 
 /// The suite at a number of ranks.
 fn run_at(built: &Built, ranks: usize, options: &CommonOptions) -> Result<Finished> {
-    let Built { library, place } = built;
-    let folder = paths::build_dir().join("conformance").join(library.name());
+    let folder = paths::build_dir().join("conformance").join(built.library.name());
     fs::create_dir_all(&folder)?;
-    let log = folder.join(format!("mpi4py-{ranks}"));
+    let wheel = built.wheel.map_or(String::new(), |abi| format!("-{}", abi.name()));
+    let log = folder.join(format!("mpi4py{wheel}-{ranks}"));
     let log_of = |rank: usize| PathBuf::from(format!("{}.{rank}", log.display()));
     for rank in 0..ranks {
         let _ = fs::remove_file(log_of(rank));
     }
-    let tests = source(place).join("test");
+    let tests = source(&built.place).join("test");
     let main = tests.join("main.py").display().to_string();
     let mut arguments = vec![main.as_str(), "-q"];
     for only in &options.only {
         arguments.extend(["-i", only]);
     }
-    let mut command = library.launch(ranks, &place.join("bin/python"), &arguments);
+    let mut command = built.launch(ranks, &arguments);
     command.current_dir(&tests).env(LOG, &log).env("PYTHONPATH", paths::root().join("conformance/mpi4py"));
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     if let Some(progress) = &options.progress {
@@ -197,7 +248,8 @@ fn run_at(built: &Built, ranks: usize, options: &CommonOptions) -> Result<Finish
         let text = fs::read_to_string(log_of(rank)).unwrap_or_default();
         outcomes.extend(text.lines().filter_map(|line| parse(rank, line)));
     }
-    Ok(Finished { library: *library, ranks, run, outcomes })
+    fs::write(folder.join(format!("mpi4py{wheel}-{ranks}.said")), format!("{}{}", run.stdout, run.stderr))?;
+    Ok(Finished { name: built.name(), ranks, run, outcomes })
 }
 
 fn parse(rank: usize, line: &str) -> Option<Outcome> {
@@ -239,43 +291,59 @@ fn source(place: &Path) -> PathBuf {
     place.join(format!("mpi4py-{VERSION}"))
 }
 
-/// Builds mpi4py for the library, unless that was done with the same header.
-fn install(library: Library, place: &Path) -> Result<()> {
-    let header = fs::read_to_string(library.prefix().join("include/mpi.h")).unwrap_or_default();
-    let done = place.join(".installed");
-    if fs::read_to_string(&done).is_ok_and(|built| built == header) {
-        return Ok(());
-    }
-    println!("building mpi4py {VERSION} in {}", place.display());
-    let (cc, _) = library.wrappers().context("this library has no compiler wrappers")?;
-    let mut python = Command::new("python3");
-    python.args(["-m", "venv", "--clear"]).arg(place);
-    let pip = |arguments: &[&str]| {
-        let mut pip = Command::new(place.join("bin/python"));
-        pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]).args(arguments).current_dir(place);
-        pip
-    };
-    let wanted = format!("mpi4py=={VERSION}");
-    let mut build = pip(&["install", "--no-deps", "--no-cache-dir"]);
-    build.arg(source(place)).env("MPICC", &cc).env("MPI4PY_BUILD_MPICC", &cc).env("CFLAGS", "-O0");
-    let archive = format!("mpi4py-{VERSION}.tar.gz");
-    let mut unpack = Command::new("tar");
-    unpack.arg("xzf").arg(&archive).current_dir(place);
-    let companions: Vec<&str> = ["install"].into_iter().chain(COMPANIONS).collect();
-    for mut command in [
-        python,
-        pip(&companions),
-        pip(&["download", "--no-deps", "--no-binary=mpi4py", "-d", ".", &wanted]),
-        unpack,
-        build,
-    ] {
-        let outcome = process::capture(&mut command, BUILD_MAX)?;
-        if !outcome.success() {
-            bail!("`{}` failed: {}", process::line(&command), outcome.reason());
+impl Built {
+    /// Builds mpi4py for the library, or installs its wheel, unless that was done with the same header.
+    fn install(&self) -> Result<()> {
+        let place = &self.place;
+        let header = match self.wheel {
+            Some(_) => format!("mpi4py {VERSION} of the package index"),
+            None => {
+                let header = fs::read_to_string(self.prefix.join("include/mpi.h")).unwrap_or_default();
+                format!("{}\n{header}", self.prefix.display())
+            }
+        };
+        let done = place.join(".installed");
+        if fs::read_to_string(&done).is_ok_and(|built| built == header) {
+            return Ok(());
         }
+        println!("building mpi4py {VERSION} in {}", place.display());
+        let mut python = Command::new("python3");
+        python.args(["-m", "venv", "--clear"]).arg(place);
+        let pip = |arguments: &[&str]| {
+            let mut pip = Command::new(place.join("bin/python"));
+            pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
+            pip.args(arguments).current_dir(place);
+            pip
+        };
+        let wanted = format!("mpi4py=={VERSION}");
+        let build = if self.wheel.is_some() {
+            pip(&["install", "--no-deps", "--only-binary=mpi4py", &wanted])
+        } else {
+            self.library.wrappers().context("this library has no compiler wrappers")?;
+            let cc = self.prefix.join("bin/mpicc");
+            let mut build = pip(&["install", "--no-deps", "--no-cache-dir"]);
+            build.arg(source(place)).env("MPICC", &cc).env("MPI4PY_BUILD_MPICC", &cc).env("CFLAGS", "-O0");
+            build
+        };
+        let archive = format!("mpi4py-{VERSION}.tar.gz");
+        let mut unpack = Command::new("tar");
+        unpack.arg("xzf").arg(&archive).current_dir(place);
+        let companions: Vec<&str> = ["install"].into_iter().chain(COMPANIONS).collect();
+        for mut command in [
+            python,
+            pip(&companions),
+            pip(&["download", "--no-deps", "--no-binary=mpi4py", "-d", ".", &wanted]),
+            unpack,
+            build,
+        ] {
+            let outcome = process::capture(&mut command, BUILD_MAX)?;
+            if !outcome.success() {
+                bail!("`{}` failed: {}", process::line(&command), outcome.reason());
+            }
+        }
+        fs::write(&done, header)?;
+        Ok(())
     }
-    fs::write(&done, header)?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -283,7 +351,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str) -> Entry {
-        Entry { name: name.to_owned(), reason: "r".to_owned() }
+        Entry { name: name.to_owned(), reason: "r".to_owned(), wheel: None }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use crate::abi::table::{Function, Item};
 
 /// One of the two ABIs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Abi {
     /// libmpi.so.12
     Mpich,

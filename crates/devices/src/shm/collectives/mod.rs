@@ -564,8 +564,8 @@ impl NodeCollectives {
         rest.min(self.area_bytes)
     }
 
-    /// Whole elements: all that is left where it fits, else as many units as do. `operand_fits` sees to it that
-    /// one does.
+    /// Whole elements: all that is left where it fits, else as many units as do. `operand_fits` sees to it
+    /// that one does.
     fn operand_segment_bytes(&self, rest: usize, element_bytes: usize) -> usize {
         if rest <= self.area_bytes {
             rest
