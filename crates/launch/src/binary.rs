@@ -16,18 +16,7 @@ use object::read::elf::{Dyn, ElfFile64, FileHeader};
 
 use crate::error::Error;
 use crate::program;
-use crate::spec::Program;
-
-/// The binary interface of an MPI library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Abi {
-    /// `libmpi_abi.so.1`: of MPI-5.0.
-    Standard,
-    /// `libmpi.so.12`: MPICH, Intel MPI, MVAPICH, Cray MPICH.
-    Mpich,
-    /// `libmpi.so.40`: Open MPI 4 and 5.
-    OpenMpi,
-}
+use crate::spec::{Abi, Program};
 
 /// So many libraries of a program are looked at, at most.
 const LIBRARIES_MAX: usize = 1000;

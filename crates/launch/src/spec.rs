@@ -32,6 +32,9 @@ pub struct JobSpec {
     pub values: Vec<(String, String)>,
     /// Ranks of another job have started it (`MPI_Comm_spawn`).
     pub is_spawned: bool,
+    /// What MPI all programs were built for, as the user says it; that of programs that they spawn, too.
+    #[serde(default)]
+    pub abi: Option<Abi>,
 }
 
 /// A program and its number of ranks.
@@ -54,6 +57,17 @@ pub struct Program {
     pub env: Vec<(OsString, OsString)>,
     /// The directory that it starts in, if not the launcher's.
     pub wdir: Option<OsString>,
+}
+
+/// The binary interface of an MPI library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Abi {
+    /// `libmpi_abi.so.1`: of MPI-5.0.
+    Standard,
+    /// `libmpi.so.12`: MPICH, Intel MPI, MVAPICH, Cray MPICH.
+    Mpich,
+    /// `libmpi.so.40`: Open MPI 4 and 5.
+    OpenMpi,
 }
 
 /// How ranks are tied to CPUs.

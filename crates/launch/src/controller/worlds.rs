@@ -14,7 +14,7 @@
 use crate::binary;
 use crate::pmi::names::{NameReply, NameRequest};
 use crate::pmi::spawn::{Part, Spawn};
-use crate::spec::{App, Binding, Cluster, JobSpec, Program};
+use crate::spec::{Abi, App, Binding, Cluster, JobSpec, Program};
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -198,7 +198,7 @@ pub(super) fn spec_of(own: &JobSpec, spawn: Spawn, hostname: &str) -> anyhow::Re
             anyhow::bail!("host '{}' is not of this job", wanted.join(","));
         }
     }
-    let apps = spawn.parts.into_iter().map(app).collect::<anyhow::Result<_>>()?;
+    let apps = spawn.parts.into_iter().map(|part| app(part, own.abi)).collect::<anyhow::Result<_>>()?;
     Ok(JobSpec {
         apps,
         // Cores of their own are taken by those that spawn.
@@ -212,11 +212,12 @@ pub(super) fn spec_of(own: &JobSpec, spawn: Spawn, hostname: &str) -> anyhow::Re
         universe_size: universe_size(own).and_then(|size| u32::try_from(size).ok()),
         values: spawn.values,
         is_spawned: true,
+        abi: own.abi,
     })
 }
 
 /// A program is looked at for its ABI as those of the first world are.
-fn app(part: Part) -> anyhow::Result<App> {
+fn app(part: Part, abi: Option<Abi>) -> anyhow::Result<App> {
     let directories = part.hint("path").unwrap_or_default();
     let is_bare = !part.program.contains('/');
     let found = directories
@@ -228,7 +229,7 @@ fn app(part: Part) -> anyhow::Result<App> {
     let wdir = part.hint("wdir").map(Into::into);
     let args = part.args.iter().map(Into::into).collect();
     let mut program = Program { name, args, env: Vec::new(), wdir };
-    binary::prepare(&mut program, None)?;
+    binary::prepare(&mut program, abi)?;
     Ok(App { ranks_count: part.count as usize, program })
 }
 
@@ -277,6 +278,16 @@ mod tests {
         let spec = spec_of(&own, spawn(&[("host", "b")]), "here").unwrap();
         assert_eq!(spec.cluster.unwrap().hosts, HostSpec::list("b:3").unwrap());
         assert!(spec_of(&own, spawn(&[("host", "c")]), "here").is_err());
+    }
+
+    /// A script does not say what it was built for. No translator is installed beside the test.
+    #[test]
+    fn spawned_programs_have_the_abi_that_the_user_has_forced() {
+        let own = |abi| JobSpec { abi, ..JobSpec::default() };
+        let refused = spec_of(&own(Some(Abi::OpenMpi)), spawn(&[]), "here").expect_err("no translator");
+        assert!(refused.to_string().contains("libmpi.so.40"), "{refused}");
+        let spec = spec_of(&own(Some(Abi::Standard)), spawn(&[]), "here").unwrap();
+        assert_eq!(spec.abi, Some(Abi::Standard));
     }
 
     #[test]

@@ -209,12 +209,12 @@ enum Abi {
 
 impl Abi {
     /// The one that is forced.
-    fn forced(self) -> Option<binary::Abi> {
+    fn forced(self) -> Option<spec::Abi> {
         match self {
             Self::Auto => None,
-            Self::Standard => Some(binary::Abi::Standard),
-            Self::Mpich => Some(binary::Abi::Mpich),
-            Self::Openmpi => Some(binary::Abi::OpenMpi),
+            Self::Standard => Some(spec::Abi::Standard),
+            Self::Mpich => Some(spec::Abi::Mpich),
+            Self::Openmpi => Some(spec::Abi::OpenMpi),
         }
     }
 }
@@ -275,6 +275,7 @@ pub(super) fn job_spec(
         universe_size: args.universe_size.map(NonZeroU32::get),
         values: Vec::new(),
         is_spawned: false,
+        abi: args.abi.forced(),
     })
 }
 
