@@ -19,6 +19,7 @@
 //!
 //! Entry type: [`Shm`].
 
+mod active;
 mod bell;
 pub mod collectives;
 mod ring;
@@ -29,15 +30,17 @@ pub(crate) mod sys;
 mod wait;
 mod watch;
 
+pub use active::LOCAL_SIZE_MAX;
 pub use collectives::choice::{Occupancy, fabric, is_direct, operand_fits};
 pub use collectives::{Call, NodeCollectives};
-pub use segment::{LOCAL_SIZE_MAX, RingSize, ShmError, Source};
+pub use segment::{RingSize, ShmError, Source};
 pub use shared::{Locked, SharedMemory};
 pub(crate) use sleep::Sleep;
 pub use wait::{Wait, WaitPolicy, WaitStep};
 pub use watch::{CallWords, Observer, Sight, Stage};
 
 use crate::threads::{self, Parker};
+use active::ActiveSenders;
 use ayatori_core::buffer::{Buffer, Payload, Piece};
 use ayatori_core::device::{
     Armed, Device, Event, Fetched, Full, Incoming, Packet, RailCapabilities, RemoteKey, RemoteRegion,
@@ -97,9 +100,14 @@ pub struct Shm {
     /// Local rank by process id, less the lowest of this host.
     local_ranks: Vec<u32>,
     first_process: u32,
-    /// The peer to look at first, and the one after the last looked at.
+    /// The peer to look at first, and the place after the last looked at.
     expected: u32,
     scan_next: u32,
+    /// Those whose rings are looked into, by local rank, and how many announcements that knows of.
+    /// `scan_next` is a place in it.
+    active: Vec<u32>,
+    active_count: u32,
+    senders: &'static ActiveSenders,
     is_armed: bool,
     segment: Segment,
     /// Open, so that onlookers find it (`watch.rs`).
@@ -150,10 +158,14 @@ impl Shm {
         control.pid.store(sys::process_id() as u32, Ordering::Relaxed);
         control.state.store(STATE_ATTACHED, Ordering::Release);
         segment.attached_count().fetch_add(1, Ordering::AcqRel);
+        let sender = |peer: u32| {
+            let announcement = segment.controls()[peer as usize].senders.announcement(me);
+            Sender::new(segment.ring(me, peer), !is_oversubscribed).announcing(announcement)
+        };
         let peers: Vec<Peer> = (0..local_size)
             .map(|peer| Peer {
                 process: config.processes[peer as usize],
-                sender: Sender::new(segment.ring(me, peer), !is_oversubscribed),
+                sender: sender(peer),
                 receiver: Receiver::new(segment.ring(peer, me)),
                 control: &segment.controls()[peer as usize],
                 kernel_copy: config.kernel_copy,
@@ -182,6 +194,9 @@ impl Shm {
             first_process,
             expected: (me + 1) % local_size,
             scan_next: 0,
+            active: Vec::new(),
+            active_count: 0,
+            senders: &control.senders,
             is_armed: false,
             segment,
             file,
@@ -271,6 +286,9 @@ impl Shm {
         let is_starved = self.peers.iter().any(|peer| peer.is_starved);
         self.sleeper.arm(is_starved, place);
         self.is_armed = true;
+        if self.has_new_senders() {
+            self.learn_senders();
+        }
         if self.has_news() {
             self.is_armed = false;
             self.sleeper.disarm();
@@ -345,23 +363,43 @@ impl Shm {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
-        let n = self.peers.len() as u32;
+        if self.has_new_senders() {
+            self.learn_senders();
+        }
+        let n = self.active.len() as u32;
         for _ in 0..n.min(SCAN_COUNT) {
-            let local = self.scan_next;
-            self.scan_next = if local + 1 == n { 0 } else { local + 1 };
-            if let Some(event) = self.poll_peer(local) {
+            let place = self.scan_next;
+            self.scan_next = if place + 1 >= n { 0 } else { place + 1 };
+            if let Some(event) = self.poll_peer(self.active[place as usize]) {
                 return Some(event);
             }
         }
         None
     }
 
+    /// Whether somebody writes to this rank whose ring is not looked into yet.
+    #[inline(always)]
+    fn has_new_senders(&self) -> bool {
+        self.senders.count() != self.active_count
+    }
+
+    #[cold]
+    fn learn_senders(&mut self) {
+        self.active_count = self.senders.count();
+        self.active = self.senders.list(self.peers.len() as u32);
+        // Its place may have shifted by those before it.
+        self.scan_next = 0;
+    }
+
     /// Whether a poll would find something, or room has come where there was none.
     fn has_news(&self) -> bool {
+        let is_ready = |local: &u32| {
+            let peer = &self.peers[*local as usize];
+            !peer.is_gone && peer.receiver.is_ready()
+        };
         !self.events.is_empty()
-            || self.peers.iter().any(|peer| {
-                (!peer.is_gone && peer.receiver.is_ready()) || (peer.is_starved && peer.sender.has_news())
-            })
+            || self.active.iter().any(is_ready)
+            || self.peers.iter().any(|peer| peer.is_starved && peer.sender.has_news())
     }
 
     /// Reports peers whose process has ended without goodbye.

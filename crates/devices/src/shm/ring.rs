@@ -47,6 +47,7 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::active::Announcement;
 use super::sys;
 use ayatori_core::device::{Full, HEADER_BYTES_MAX};
 
@@ -228,6 +229,8 @@ pub(crate) struct Sender {
     filled: [u32; AREAS_COUNT],
     /// Payload from which on packets go in pieces, in bytes.
     in_pieces_bytes_min: usize,
+    /// What is to be said before the first packet.
+    announcement: Option<Announcement>,
 }
 
 impl Sender {
@@ -245,7 +248,16 @@ impl Sender {
             released_lines: [0; AREAS_COUNT],
             filled: [0; AREAS_COUNT],
             in_pieces_bytes_min,
+            announcement: None,
         }
+    }
+
+    /// Says this before its first packet. The ring is full as long as that has not been said, so that packets
+    /// after the first do not ask.
+    pub(crate) fn announcing(mut self, announcement: Announcement) -> Self {
+        self.announcement = Some(announcement);
+        self.released_slots = self.next.wrapping_sub(self.ring.slots_count());
+        self
     }
 
     /// Appends a packet.
@@ -407,6 +419,11 @@ impl Sender {
     /// Reads what the reader has released. A count that goes beyond what was sent is ignored (rule 6).
     #[cold]
     fn refresh(&mut self) {
+        if let Some(announcement) = self.announcement.take() {
+            announcement.make();
+            self.released_slots = self.next;
+            return;
+        }
         for (area, released) in self.ring.counts.released.0.iter().enumerate() {
             let released = released.load(Ordering::Acquire);
             let (slots, lines) = (released as u32, (released >> 32) as u32);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header      fingerprint, counts
-//! controls    one per rank: its sleep word, its process id
+//! controls    one per rank: its sleep word, its process id, who has written to it
 //! counts      one per ordered pair: see ring.rs
 //! rings       one per ordered pair: slots, then near and bulk lines; page-aligned
 //! rooms       for communicators' collectives: see collectives/room.rs
@@ -14,6 +14,7 @@
 //! settings, and the fingerprint in the header says which. Memory is touched only when used: the file is
 //! sparse, and a pair that never talks costs nothing.
 
+use super::active::{ActiveSenders, LOCAL_SIZE_MAX};
 use super::collectives::ROOMS_COUNT;
 use super::collectives::room::RoomLayout;
 use super::ring::{AREAS_COUNT, Counts, LINE_BYTES, Line, Pair, Ring};
@@ -24,11 +25,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Most ranks on one host.
-pub const LOCAL_SIZE_MAX: u32 = 1024;
-
 /// Changes whenever the layout or a protocol in the segment does.
-const VERSION: u64 = 6;
+const VERSION: u64 = 7;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -100,6 +98,8 @@ pub(crate) struct Control {
     /// What it is doing.
     pub(crate) words: CallWords,
     pub(crate) told: Told,
+    /// Who has written to it.
+    pub(crate) senders: ActiveSenders,
 }
 
 /// Runs, or is about to: needs no wake-up.
@@ -146,7 +146,7 @@ impl RingSize {
             9..=16 => (256, 128 << 10, 0),        // 15 × 2 × 144 KiB = 4.2 MiB
             17..=32 => (128, 32 << 10, 0),        // 31 × 2 × 40 KiB = 2.4 MiB
             33..=128 => (64, 16 << 10, 0),        // 127 × 2 × 20 KiB = 5.0 MiB
-            _ => (32, 8 << 10, 0),                // touched only by pairs that talk
+            _ => (32, 8 << 10, 0),                // touched only by pairs that talk (active.rs)
         };
         Self { slots_count, lines_counts: [near_bytes, bulk_bytes].map(|bytes| bytes / LINE_BYTES as u32) }
     }

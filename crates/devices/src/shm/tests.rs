@@ -50,6 +50,37 @@ fn everybody_reaches_everybody_and_itself() {
     }
 }
 
+/// Pages of the segment that are there.
+fn pages_count(device: &Shm) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::File::from(device.file.try_clone().unwrap()).metadata().unwrap().blocks() / 8
+}
+
+#[test]
+fn rings_that_nobody_has_written_to_take_no_memory() {
+    const RANKS: u32 = 64;
+    let mut world = world(RANKS, |_| {});
+    let before_count = pages_count(&world[0]);
+    for device in &mut world {
+        for _ in 0..2 * RANKS {
+            assert!(receive(device).is_none());
+        }
+        assert_eq!(device.arm(), Armed::Armed);
+    }
+    // Each looks into the ring of the rank that it expects first.
+    assert!(pages_count(&world[0]) <= before_count + u64::from(RANKS));
+    // A first packet is found even by a rank that looked for hours.
+    for from in [3, 63, 40] {
+        world[from].send(RAIL, ProcessId(10), b"x", NO_PAYLOAD).unwrap();
+        assert_eq!(world[0].arm(), Armed::NotYet);
+        let found = (0..2 * RANKS).find_map(|_| receive(&mut world[0]));
+        assert_eq!(found, Some((ProcessId(10 + 2 * from as u32), b"x".to_vec())));
+        assert_eq!(world[0].arm(), Armed::Armed);
+    }
+    // Counts and slots of three rings.
+    assert!(pages_count(&world[0]) <= before_count + u64::from(RANKS) + 3 * 2);
+}
+
 #[test]
 fn only_processes_of_this_host_are_reached() {
     let world = world(3, |_| {});

@@ -30,8 +30,8 @@
 //! 6. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
 //!    by storing 0 as the key, with release.
 
+use super::super::active::LOCAL_SIZE_MAX;
 use super::super::ring::LINE_BYTES;
-use super::super::segment::LOCAL_SIZE_MAX;
 use super::super::sys::{self, Direction, Mapping};
 use ayatori_core::buffer::{Buffer, Piece};
 use std::io;

@@ -1,0 +1,63 @@
+//! Which ranks have ever written to a rank: it looks into their rings, and into no other.
+//!
+//! Looking into a ring takes a page of the segment, whether anything is in it or not: with a thousand ranks
+//! on a host that was 3.3 GiB. So a writer announces itself before its first packet, once, where it learns
+//! for the first time how much room there is; no later packet pays for it.
+//!
+//! ```text
+//! writer:  set the bit ─► count + 1 ─► first packet ─► fence ─► is the reader asleep? (sleep.rs)
+//! reader:  goes to sleep ─► fence ─► is the count another? then read the bits, look into their rings
+//! ```
+//!
+//! The announcement comes before the packet, so whoever would be woken for the packet sees it (the argument
+//! of `sleep.rs` holds for all that is stored before its fence).
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Most ranks on one host.
+pub const LOCAL_SIZE_MAX: u32 = 1024;
+
+const BITS: u32 = u64::BITS;
+
+/// The ranks that have written to one rank, by local rank. Zero is the empty set.
+#[repr(C, align(128))]
+pub(crate) struct ActiveSenders {
+    /// Announcements so far.
+    count: AtomicU32,
+    words: [AtomicU64; (LOCAL_SIZE_MAX / BITS) as usize],
+}
+
+impl ActiveSenders {
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Those below `local_size`, in order. Read after [`count`](Self::count): all that it counted are in.
+    pub(crate) fn list(&self, local_size: u32) -> Vec<u32> {
+        let is_in = |rank: &u32| {
+            let word = self.words[(rank / BITS) as usize].load(Ordering::Acquire);
+            word & 1 << (rank % BITS) != 0
+        };
+        (0..local_size).filter(is_in).collect()
+    }
+
+    /// What `sender` has to say before its first packet.
+    pub(crate) fn announcement(&'static self, sender: u32) -> Announcement {
+        Announcement { set: self, sender }
+    }
+}
+
+/// That a rank writes for the first time, still to be said.
+pub(crate) struct Announcement {
+    set: &'static ActiveSenders,
+    sender: u32,
+}
+
+impl Announcement {
+    pub(crate) fn make(self) {
+        let bit = 1 << (self.sender % BITS);
+        self.set.words[(self.sender / BITS) as usize].fetch_or(bit, Ordering::Release);
+        self.set.count.fetch_add(1, Ordering::Release);
+    }
+}
