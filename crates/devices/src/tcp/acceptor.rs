@@ -9,7 +9,7 @@
 
 use super::Settings;
 use super::candidates::{Candidate, rail_plans};
-use super::card::{Card, Endpoint};
+use super::card::{Card, CardBook, Endpoint};
 use super::handshake::{self, CHALLENGE_BYTES, HELLO_BYTES, Hello, Key, PROOF_BYTES, VERDICT_BYTES};
 use super::interfaces::Interface;
 use super::pairing;
@@ -159,6 +159,38 @@ pub(super) struct Acquaintance {
     pub(super) key: Key,
 }
 
+/// The processes that may be talked to.
+pub(super) struct Known {
+    /// The first process of our world.
+    pub(super) first: ProcessId,
+    /// Of the connections within our world.
+    pub(super) key: Key,
+    pub(super) book: Arc<dyn CardBook>,
+    /// Those of other worlds.
+    pub(super) others: BTreeMap<ProcessId, Acquaintance>,
+}
+
+impl Known {
+    fn rank(&self, process: ProcessId) -> Option<usize> {
+        let rank = process.0.wrapping_sub(self.first.0) as usize;
+        (rank < self.book.count()).then_some(rank)
+    }
+
+    fn card(&self, process: ProcessId) -> Option<Card> {
+        match self.rank(process) {
+            Some(rank) => self.book.card(rank),
+            None => self.others.get(&process).map(|known| known.card.clone()),
+        }
+    }
+
+    fn key(&self, process: ProcessId) -> Option<&Key> {
+        match self.rank(process) {
+            Some(_) => Some(&self.key),
+            None => self.others.get(&process).map(|known| &known.key),
+        }
+    }
+}
+
 /// What the acceptor needs to know.
 pub(super) struct Setup {
     pub(super) me: ProcessId,
@@ -169,8 +201,7 @@ pub(super) struct Setup {
     pub(super) endpoints: Vec<Endpoint>,
     /// Each with its interface's place.
     pub(super) listeners: Vec<(u8, OwnedFd)>,
-    /// The processes elsewhere.
-    pub(super) known: BTreeMap<ProcessId, Acquaintance>,
+    pub(super) known: Known,
 }
 
 /// Starts the thread.
@@ -378,7 +409,7 @@ impl Acceptor {
         let orders = std::mem::take(&mut *lock(&self.shared.orders));
         for order in orders {
             match order {
-                Order::Know(peer, known) => drop(self.setup.known.insert(peer, *known)),
+                Order::Know(peer, known) => drop(self.setup.known.others.insert(peer, *known)),
                 Order::Want(peer) => {
                     self.know(peer, Some(core_time::Duration::ZERO));
                     self.connections.hasten(peer, self.now());
@@ -398,9 +429,9 @@ impl Acceptor {
     /// waits for it. Whether it is of this job and elsewhere.
     fn know(&mut self, id: ProcessId, delay: Option<core_time::Duration>) -> bool {
         let Setup { first_rail, rails_count, endpoints, known, .. } = &self.setup;
-        let Some(Acquaintance { card, .. }) = known.get(&id) else { return false };
         if !self.connections.knows(id) {
-            let (mut plans, mut candidates) = rail_plans(*first_rail, endpoints, card);
+            let Some(card) = known.card(id) else { return false };
+            let (mut plans, mut candidates) = rail_plans(*first_rail, endpoints, &card);
             plans.truncate(*rails_count);
             candidates.truncate(*rails_count);
             let uses_max = pairing::uses(card.endpoints.len(), endpoints.len());
@@ -466,7 +497,7 @@ impl Acceptor {
         epoll::add(&self.epoll, &socket, Token::Dial(dial.0).encode(), epoll::EventFlags::OUT)
             .map_err(|_| Failure::Other)?;
         let stage = DialStage::Connecting;
-        let key = self.setup.known.get(&peer).ok_or(Failure::Other)?.key.clone();
+        let key = self.setup.known.key(peer).ok_or(Failure::Other)?.clone();
         self.dials.insert(dial, Dial { socket, key, hello: hello.emit(), stage, inbox: Inbox::EMPTY });
         Ok(())
     }
@@ -638,7 +669,9 @@ impl Acceptor {
 fn ask(setup: &Setup, pending: &mut Pending) -> bool {
     let bytes = pending.inbox.message();
     let Ok(hello) = Hello::parse(&bytes) else { return false };
-    let Some(Acquaintance { card, key }) = setup.known.get(&hello.from) else { return false };
+    let (Some(card), Some(key)) = (setup.known.card(hello.from), setup.known.key(hello.from)) else {
+        return false;
+    };
     let is_one = usize::from(hello.from_interface) < card.endpoints.len();
     if !is_one || hello.to != setup.me || hello.to_interface != pending.interface {
         return false;

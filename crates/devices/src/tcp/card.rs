@@ -40,6 +40,25 @@ pub struct Card {
     pub endpoints: Vec<Endpoint>,
 }
 
+/// The cards of a world's processes. Each is asked for when its process is first needed, from any thread.
+pub trait CardBook: Send + Sync {
+    /// Processes of the world.
+    fn count(&self) -> usize;
+
+    /// The card of the process of this rank. `None`: it is not to be reached over the network.
+    fn card(&self, rank: usize) -> Option<Card>;
+}
+
+impl CardBook for Vec<Option<Card>> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn card(&self, rank: usize) -> Option<Card> {
+        self.get(rank).cloned().flatten()
+    }
+}
+
 /// Why text is not a card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotCard(pub &'static str);

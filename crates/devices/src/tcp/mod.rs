@@ -8,7 +8,7 @@
 //! system call (the runtime).
 //!
 //! ```text
-//!   Wireup::listen ──► card ──► launcher ──► cards of all ──► Wireup::open ──► Tcp
+//!   Wireup::listen ──► card ──► launcher ──► book of cards ──► Wireup::open ──► Tcp
 //!                                                                               │  orders: want, broke
 //!      data: one epoll, read and written by the thread that calls MPI           ▼  news: up, down, gone
 //!      listeners, dials, handshakes ───────────────────────────────────── acceptor (a thread that sleeps)
@@ -42,7 +42,7 @@ pub(crate) mod sys;
 mod wireup;
 
 pub use acceptor::Timing;
-pub use card::{Card, Endpoint, NotCard};
+pub use card::{Card, CardBook, Endpoint, NotCard};
 pub use handshake::{KEY_BYTES, Key};
 pub use interfaces::{Address, INTERFACES_MAX, Interface, RailFilter, RailsError, Reason};
 pub use wireup::{ENV_NO_RAILS, ENV_PORTS, ENV_RAILS, PortRange, Settings, TcpError, Wireup};
@@ -140,6 +140,14 @@ struct Peer {
     is_over: bool,
     /// It has said goodbye, and what it said before may not have been read on all connections.
     is_leaving: bool,
+}
+
+impl Peer {
+    /// It has no connection, and gets none.
+    fn end(&mut self) {
+        self.connections.fill(NONE);
+        (self.last, self.is_over) = (NONE, true);
+    }
 }
 
 impl Tcp {
@@ -241,10 +249,7 @@ impl Tcp {
             let _ = thread.join();
         }
         self.connections.clear();
-        for peer in self.peers.iter_mut() {
-            peer.connections.fill(NONE);
-            (peer.last, peer.is_over) = (NONE, true);
-        }
+        self.peers.end(Peer::end);
         self.ready.clear();
         self.current = NONE;
     }

@@ -46,9 +46,16 @@ fn pair_by(settings: Settings, rails: [u8; 2], keys: [Key; 2]) -> (Tcp, Tcp, Car
     let b = Wireup::listen_on(settings, interfaces(2, rails[1])).expect("listen");
     let (card_a, card_b) = (a.card(0, 1), b.card(1, 1));
     let [key_a, key_b] = keys;
-    let a = a.open((ProcessId(0), ProcessId(0)), key_a, vec![None, Some(card_b.clone())], 1).expect("open");
-    let b = b.open((ProcessId(0), ProcessId(1)), key_b, vec![Some(card_a), None], 1).expect("open");
+    let a = opened(a, ProcessId(0), key_a, vec![None, Some(card_b.clone())], 1);
+    let b = opened(b, ProcessId(1), key_b, vec![Some(card_a), None], 1);
     (a, b, card_b)
+}
+
+/// A device in a world with these cards.
+fn opened(wireup: Wireup, me: ProcessId, key: Key, cards: Vec<Option<Card>>, first_rail: u8) -> Tcp {
+    let rails = cards.iter().flatten().map(|card| wireup.rails_count_to(me, card, first_rail));
+    let most = rails.map(|count| count.expect("reached")).max().unwrap_or(0);
+    wireup.open((ProcessId(0), me), key, Arc::new(cards), (first_rail, most)).expect("open")
 }
 
 /// Polls both until `done`; events of both go to `seen`, packets as bytes.
@@ -127,6 +134,45 @@ fn packets_of_all_lengths_arrive_whole_and_in_order_on_every_rail_both_ways() {
     assert_eq!(a.rails_to(ProcessId(1)).iter().collect::<Vec<_>>(), [Rail(1), Rail(2), Rail(3)]);
     assert!(a.rails_to(ProcessId(0)).is_empty());
     all_lengths_go_both_ways(&mut a, &mut b);
+}
+
+/// Counts how often each card is asked for.
+struct CountingBook(Vec<Option<Card>>, Vec<std::sync::atomic::AtomicUsize>);
+
+impl CardBook for CountingBook {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn card(&self, rank: usize) -> Option<Card> {
+        self.1[rank].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0[rank].clone()
+    }
+}
+
+#[test]
+fn only_cards_of_processes_that_are_talked_to_are_asked_for() {
+    let a = Wireup::listen_on(quick(), interfaces(1, 1)).expect("listen");
+    let b = Wireup::listen_on(quick(), interfaces(2, 1)).expect("listen");
+    let (card_a, card_b) = (a.card(0, 1), b.card(1, 1));
+    let cards = vec![None, Some(card_b.clone()), Some(card_b)];
+    let book = Arc::new(CountingBook(cards, (0..3).map(|_| Default::default()).collect()));
+    let counted = Arc::clone(&book);
+    let key = Key::new([1; 32]);
+    let mut a = a.open((ProcessId(0), ProcessId(0)), key.clone(), book, (1, 1)).expect("open");
+    let mut b = opened(b, ProcessId(1), key, vec![Some(card_a), None, None], 1);
+    let mut seen = Seen::default();
+    run(&mut a, &mut b, &mut seen, |a, _, seen| {
+        if seen.packets[1].is_empty() {
+            let _ = a.send(Rail(1), ProcessId(1), b"x", NO_PAYLOAD);
+        }
+        !seen.packets[1].is_empty()
+    });
+    let counts: Vec<usize> =
+        counted.1.iter().map(|count| count.load(std::sync::atomic::Ordering::Relaxed)).collect();
+    assert!(counts[1] > 0 && counts[2] == 0, "{counts:?}");
+    assert!(!a.rails_to(ProcessId(2)).is_empty() && a.rails_to(ProcessId(0)).is_empty());
+    assert!(a.rails_to(ProcessId(3)).is_empty());
 }
 
 #[test]

@@ -1,21 +1,22 @@
 //! From nothing to a device: listen, tell the others where, learn where they are, open.
 
-use super::acceptor::{self, Acquaintance, Setup, Timing, scoped, stream_socket};
-use super::card::{Card, Endpoint};
+use super::acceptor::{self, Known, Setup, Timing, scoped, stream_socket};
+use super::card::{Card, CardBook, Endpoint};
 use super::handshake::Key;
 use super::interfaces::{Address, Interface, RailFilter, RailsError, await_rails};
-use super::peers::Peers;
+use super::peers::{Maker, Peers};
 use super::{DOORBELL, NEWS, NONE, Peer, Tcp, capabilities, pairing, sys};
 use ayatori_core::device::profiles;
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, sockopt};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Waiting connections the kernel keeps for each listener.
@@ -247,36 +248,47 @@ impl Wireup {
         Card { node, cpus_count, endpoints: self.endpoints.clone() }
     }
 
-    /// Starts. `cards`: by rank in our world, whose first process is `first`, of the processes that are to be
-    /// reached. Rails are numbered from `first_rail`.
+    /// Where this process listens, without ports. What [`rails_count_to`](Self::rails_count_to) answers for a
+    /// card is the same for processes that have this in common.
+    pub fn profile(&self) -> String {
+        let address = |(address, _): &(Address, u16)| format!("{}/{}", address.ip, address.prefix_bits);
+        let interface = |endpoint: &Endpoint| {
+            let addresses: Vec<String> = endpoint.addresses.iter().map(address).collect();
+            format!("{},{}", endpoint.name, addresses.join(","))
+        };
+        self.endpoints.iter().map(interface).collect::<Vec<_>>().join("|")
+    }
+
+    /// How many rails lead to a process with this card.
     ///
     /// # Errors
-    /// The system refuses; a process cannot be reached by any interface.
+    /// None does.
+    pub fn rails_count_to(&self, process: ProcessId, card: &Card, first_rail: u8) -> Result<usize, TcpError> {
+        Ok(peer(process, card, &self.endpoints, first_rail, usize::MAX)?.connections.len())
+    }
+
+    /// Starts. `book`: of our world, whose first process is `first`, with the cards of the processes that are
+    /// to be reached, to each of which at most `rails_most` rails lead
+    /// ([`rails_count_to`](Self::rails_count_to)). Rails are numbered from `first_rail`.
+    ///
+    /// # Errors
+    /// The system refuses.
     pub fn open(
         self,
         (first, me): (ProcessId, ProcessId),
         key: Key,
-        cards: Vec<Option<Card>>,
-        first_rail: u8,
+        book: Arc<dyn CardBook>,
+        (first_rail, rails_most): (u8, usize),
     ) -> Result<Tcp, TcpError> {
         let Self { settings, interfaces, endpoints, listeners } = self;
-        let of_rank = |rank: usize| ProcessId(first.0 + rank as u32);
-        let peers = cards.iter().enumerate().map(|(rank, card)| {
-            let peer = |card| peer(of_rank(rank), card, &endpoints, first_rail, usize::MAX);
-            card.as_ref().map(peer).transpose()
-        });
-        let peers: Vec<Option<Peer>> = peers.collect::<Result<_, _>>()?;
-        let most = peers.iter().flatten().map(|peer| peer.connections.len()).max().unwrap_or(0);
-        let rounds = most.div_ceil(interfaces.len()).max(1);
+        let rounds = rails_most.div_ceil(interfaces.len()).max(1);
         let rails: Vec<_> = (0..rounds).flat_map(|_| interfaces.iter().map(capabilities)).collect();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll set"))?;
         let is_summed = !settings.is_unchecked;
-        let known = |(rank, card): (usize, Option<Card>)| {
-            Some((of_rank(rank), Acquaintance { card: card?, key: key.clone() }))
-        };
-        let known = cards.into_iter().enumerate().filter_map(known).collect();
-        let own_endpoints = endpoints.clone();
+        let known = Known { first, key, book: Arc::clone(&book), others: BTreeMap::new() };
         let rails_count = rails.len();
+        let own_endpoints = endpoints.clone();
+        let make = maker(Arc::clone(&book), endpoints.clone(), first, (first_rail, rails_count));
         let setup = Setup { me, first_rail, rails_count, settings, interfaces, endpoints, listeners, known };
         let (shared, acceptor) = acceptor::start(setup).map_err(system("start the thread that accepts"))?;
         let token = epoll::EventData::new_u64(NEWS);
@@ -286,7 +298,7 @@ impl Wireup {
         Ok(Tcp {
             first_rail,
             rails,
-            peers: Peers::new(first, peers),
+            peers: Peers::new(first, book.count(), make),
             endpoints: own_endpoints,
             connections: Vec::new(),
             epoll,
@@ -308,6 +320,19 @@ impl Wireup {
             acceptor: Some(acceptor),
         })
     }
+}
+
+/// Makes a process of our world of its card. One that no rail reaches was refused before.
+fn maker(
+    book: Arc<dyn CardBook>,
+    endpoints: Vec<Endpoint>,
+    first: ProcessId,
+    (first_rail, rails_count): (u8, usize),
+) -> Maker<Peer> {
+    Box::new(move |process| {
+        let card = book.card(process.0.wrapping_sub(first.0) as usize)?;
+        peer(process, &card, &endpoints, first_rail, rails_count).ok()
+    })
 }
 
 /// A process elsewhere, and the rails that may reach it.

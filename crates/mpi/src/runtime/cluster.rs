@@ -19,37 +19,13 @@ use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
 use ayatori_launch::environment::{Host, KEY_OF_JOB};
 use ayatori_launch::launcher::Launcher;
 
-use super::cards::{self, Cards};
-use std::collections::HashSet;
+use super::cards::{self, Cards, Facts, Own};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Where each process is, and what it offers.
-struct World {
-    first: ProcessId,
-    /// The others' cards; ours too.
-    cards: Vec<Card>,
-    me: usize,
-}
-
-impl World {
-    /// The processes of our host, in order.
-    fn local(&self) -> Vec<ProcessId> {
-        let here = self.cards[self.me].node;
-        let ids = self.cards.iter().enumerate().filter(|(_, card)| card.node == here).map(|(id, _)| id);
-        ids.map(|rank| ProcessId(self.first.0 + rank as u32)).collect()
-    }
-
-    /// Messages between hosts set the pace. Made of the cards only, so the same at all.
-    fn fabric(&self) -> Fabric {
-        let rate = |card: &Card| {
-            card.endpoints.iter().map(|endpoint| u64::from(endpoint.speed_mbit_per_s)).sum::<u64>()
-        };
-        let slowest =
-            self.cards.iter().map(rate).filter(|&rate| rate > 0).min().unwrap_or(UNKNOWN_MBIT_PER_S);
-        let mut nodes = HashSet::new();
-        let firsts = self.cards.iter().filter(|card| nodes.insert(card.node));
-        Fabric { processors: Some(firsts.map(|card| card.cpus_count).sum()), ..fabric_of_rate(slowest) }
-    }
+/// What is between the hosts. Made of what all cards say, so the same at all processes.
+fn fabric_of(facts: &Facts) -> Fabric {
+    let rate = facts.slowest_mbit_per_s.unwrap_or(UNKNOWN_MBIT_PER_S);
+    Fabric { processors: Some(facts.processors), ..fabric_of_rate(rate) }
 }
 
 /// Messages over links of this rate.
@@ -105,27 +81,23 @@ pub(super) fn join(
     let key = key.as_deref().and_then(Key::from_hex).ok_or_else(|| {
         fault(MPI_ERR_OTHER, format_args!("the launcher has no key for connections of this job"))
     })?;
-    let Cards { all, shared } = cards::get(launcher, nodes.as_deref())?;
-    // The others of this host may read it as long as this process lives.
-    std::mem::forget(shared);
-    let world = World { first, cards: all, me: rank as usize };
-    let shm = attach(host, launcher, &world)?;
-    let local = world.local();
-    let fabric = world.fabric();
-    let cpus_count = world.cards[world.me].cpus_count;
-    let occupancy = Occupancy { ranks_count: local.len() as u32, cpus_count };
-    let elsewhere =
-        world.cards.into_iter().enumerate().map(|(rank, card)| (!is_in(&local, first, rank)).then_some(card));
+    let reach = |rank: usize, card: &Card| {
+        let process = ProcessId(first.0 + rank as u32);
+        wireup.rails_count_to(process, card, FIRST_TCP_RAIL).map_err(failed("reach the other hosts"))
+    };
+    let own = Own { node: card.node, profile: wireup.profile(), reach: &reach };
+    let Cards { book, here, facts } = cards::get(launcher, nodes.as_deref(), &own)?;
+    let place = Place { first, here: &here, node: card.node, cpus_count: card.cpus_count };
+    let shm = attach(host, launcher, &place)?;
+    let fabric = fabric_of(&facts);
+    let occupancy = Occupancy { ranks_count: here.len() as u32, cpus_count: card.cpus_count };
+    let ids = (first, ProcessId(first.0 + rank));
     let tcp = wireup
-        .open((first, ProcessId(first.0 + rank)), key, elsewhere.collect(), FIRST_TCP_RAIL)
+        .open(ids, key, book, (FIRST_TCP_RAIL, facts.rails_most))
         .map_err(failed("reach the other hosts"))?;
-    let device = Composite::new(shm, tcp, local.len() as u32, cpus_count)
+    let device = Composite::new(shm, tcp, occupancy.ranks_count, card.cpus_count)
         .map_err(failed("wait for shared memory and sockets at once"))?;
     Ok(Joined { device, occupancy, fabric })
-}
-
-fn is_in(local: &[ProcessId], first: ProcessId, rank: usize) -> bool {
-    local.binary_search(&ProcessId(first.0 + rank as u32)).is_ok()
 }
 
 /// A number for our host under a launcher that gives none: made of what two processes that can share memory
@@ -139,20 +111,30 @@ fn node_by_kernel() -> u64 {
     hasher.finish()
 }
 
+/// A process among those of its host.
+struct Place<'h> {
+    /// The first process of the world.
+    first: ProcessId,
+    /// The ranks of this host, in order.
+    here: &'h [u32],
+    node: u64,
+    cpus_count: u32,
+}
+
 /// Attaches to our host's segment.
-fn attach(host: &Host, launcher: &mut dyn Launcher, world: &World) -> Result<Shm, Fault> {
-    let local = world.local();
-    let me = ProcessId(world.first.0 + world.me as u32);
-    let local_rank = local.iter().position(|&id| id == me).unwrap_or(0) as u32;
-    let mut config = ShmConfig::new(local_rank, local.clone());
-    config.first = world.first;
-    config.cpus_count = world.cards[world.me].cpus_count;
+fn attach(host: &Host, launcher: &mut dyn Launcher, place: &Place<'_>) -> Result<Shm, Fault> {
+    let Place { first, here, node, cpus_count } = *place;
+    let rank = launcher.rank();
+    let local_rank = here.iter().position(|&one| one == rank).unwrap_or(0) as u32;
+    let mut config = ShmConfig::new(local_rank, here.iter().map(|rank| ProcessId(first.0 + rank)).collect());
+    config.first = first;
+    config.cpus_count = cpus_count;
     let doing = "attach to this host's shared memory";
     if let Some(fd) = host.shared_segment().map_err(failed("take the launcher's shared segment"))? {
         return Shm::attach(&Source::File(fd), &config).map_err(failed(doing));
     }
-    let key = format!("ayatori-shm-{:x}", world.cards[world.me].node);
-    let maker = local[0].0 - world.first.0;
+    let key = format!("ayatori-shm-{node:x}");
+    let maker = here[0];
     let own = match local_rank {
         0 => Some(Source::create().map_err(failed("make this host's shared segment"))?),
         _ => None,

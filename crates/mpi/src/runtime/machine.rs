@@ -16,6 +16,7 @@ use ayatori_devices::composite::{Composite, FIRST_TCP_RAIL};
 use ayatori_devices::shm::{Shm, Wait, WaitStep};
 use ayatori_devices::tcp::{Card, Key, Settings, Wireup};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::net::Net;
@@ -117,7 +118,7 @@ impl Machine {
             let key = Key::random().map_err(failed("draw a key"))?;
             let me = self.core.me();
             let tcp = wireup
-                .open((first, me), key, Vec::new(), FIRST_TCP_RAIL)
+                .open((first, me), key, Arc::new(Vec::new()), (FIRST_TCP_RAIL, 0))
                 .map_err(failed("listen for other processes"))?;
             // For a moment there is another device in its place, which nobody uses.
             let placeholder = Net::Shm(Shm::alone(me).map_err(failed("make room for another device"))?);

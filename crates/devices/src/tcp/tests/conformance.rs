@@ -20,9 +20,7 @@ impl Processes {
         let cards: Vec<_> = wireups.iter().enumerate().map(|(node, w)| w.card(node as u64, 1)).collect();
         let open = |(me, wireup): (usize, Wireup)| {
             let others = cards.iter().enumerate().map(|(id, card)| (id != me).then(|| card.clone()));
-            wireup
-                .open((ProcessId(0), ProcessId(me as u32)), Key::new([1; 32]), others.collect(), 0)
-                .expect("open")
+            opened(wireup, ProcessId(me as u32), Key::new([1; 32]), others.collect(), 0)
         };
         let devices = wireups.into_iter().enumerate().map(open).map(Some).collect();
         Box::new(Self { devices, deadline: Instant::now() + PATIENCE })
