@@ -48,6 +48,8 @@ struct Data<'a> {
     method: &'a str,
     tagging: Tagging,
     pause: bool,
+    /// Trees heal by themselves.
+    mstp: bool,
     switches: Vec<Switch<'a>>,
     groups: Vec<Group>,
     links: Vec<Link<'a>>,
@@ -133,6 +135,7 @@ pub fn html(plan: &Plan, machine: &Machine, extras: &Extras<'_>) -> String {
         method: &plan.method,
         tagging: plan.tagging,
         pause: plan.pause,
+        mstp: plan.mstp.is_some(),
         switches: plan
             .switches
             .iter()

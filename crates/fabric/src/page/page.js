@@ -471,7 +471,8 @@ function brokenText(failure) {
   const count = data.vlans.filter(({ tree }) => tree.some((link) => failure.links.has(link))).length;
   const gone = failure.at === null ? 0 : whole.hostCount[failure.at];
   const hosts = gone ? `${gone} hosts are cut off; of the others, ` : "";
-  const without = repairOf(failure) ? "" : " The page has no repair: ayatori plan show --failures.";
+  const heals = data.mstp ? " MSTP then elects other links by itself; which is not shown." : "";
+  const without = repairOf(failure) ? "" : heals || " The page has no repair: ayatori plan show --failures.";
   return (
     `Without ${failure.name}: ${count} of ${data.vlans.length} VLANs broken; ` +
     `${hosts}${pairsLost(plan)} ordered pairs of hosts cannot talk.${without}`
