@@ -66,6 +66,20 @@ impl Outcome {
             None => ending,
         }
     }
+
+    /// What is wrong with how it ended: it failed, says one of `fails`, or does not say `passes`.
+    pub(crate) fn fault(&self, passes: Option<&str>, fails: &[String]) -> Option<String> {
+        let says = |text: &str| self.stdout.contains(text) || self.stderr.contains(text);
+        if !self.success() {
+            return Some(self.reason());
+        }
+        if let Some(bad) = fails.iter().find(|text| says(text)) {
+            let lines = self.stdout.lines().chain(self.stderr.lines());
+            let line = lines.map(str::trim).find(|line| line.contains(bad.as_str())).unwrap_or(bad);
+            return Some(format!("it says: {line}"));
+        }
+        passes.filter(|text| !says(text)).map(|text| format!("it does not say {text:?}"))
+    }
 }
 
 /// The last lines of what was said, for people: who reads a log far away has nothing else.

@@ -238,16 +238,7 @@ impl Run {
 
     /// What is wrong with how it ended.
     fn fault(&self, outcome: &Outcome) -> Option<String> {
-        let says = |text: &str| outcome.stdout.contains(text) || outcome.stderr.contains(text);
-        if !outcome.success() {
-            return Some(outcome.reason());
-        }
-        if let Some(bad) = self.fails.iter().find(|text| says(text)) {
-            let lines = outcome.stdout.lines().chain(outcome.stderr.lines());
-            let line = lines.map(str::trim).find(|line| line.contains(bad.as_str())).unwrap_or(bad);
-            return Some(format!("it says: {line}"));
-        }
-        self.passes.as_ref().filter(|text| !says(text)).map(|text| format!("it does not say {text:?}"))
+        outcome.fault(self.passes.as_deref(), &self.fails)
     }
 }
 
