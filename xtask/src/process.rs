@@ -38,6 +38,7 @@ pub(crate) fn end_all_on_signal() -> Result<()> {
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What came of a run.
+#[derive(Clone)]
 pub(crate) struct Outcome {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,

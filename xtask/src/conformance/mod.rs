@@ -14,6 +14,7 @@ mod mpich;
 mod osu;
 mod packages;
 pub(crate) mod programs;
+mod table;
 mod translated;
 
 use std::path::{Path, PathBuf};

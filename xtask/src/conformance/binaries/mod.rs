@@ -10,7 +10,7 @@
 mod archive;
 mod own;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::table::{Listed, Only, Table};
 use super::{Tally, Verdict, our_prefix};
 use crate::process::{self, Outcome};
 use crate::{paths, skips};
@@ -26,16 +27,8 @@ use own::Mpi;
 /// Options of `cargo xtask conformance binaries`.
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Only programs, or runs `program/run`, whose name contains one of these; `list` names all.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-}
-
-/// `conformance/binaries.toml`.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    program: Vec<Program>,
+    #[command(flatten)]
+    only: Only,
 }
 
 #[derive(serde::Deserialize)]
@@ -96,64 +89,55 @@ fn ten_minutes() -> u64 {
     600
 }
 
-impl Table {
-    fn read() -> Result<Self> {
-        let path = paths::root().join("conformance/binaries.toml");
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let table: Self = toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))?;
-        let mut names = BTreeSet::new();
-        for program in &table.program {
-            for run in &program.run {
-                if !names.insert(program.full_name(run)) {
-                    bail!("{} lists {} twice", path.display(), program.full_name(run));
-                }
-                if run.same.is_none() && run.passes.is_none() {
-                    bail!("{}: {} is judged by nothing", path.display(), program.full_name(run));
-                }
-                if let Some(reference) = &run.reference
-                    && table.find(&reference.run).is_none()
-                {
-                    bail!("{}: there is no run {}", path.display(), reference.run);
-                }
-            }
-        }
-        Ok(table)
+impl Listed for Program {
+    type Run = Run;
+
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    fn find(&self, name: &str) -> Option<(&Program, &Run)> {
-        let runs = self.program.iter().flat_map(|program| program.run.iter().map(move |run| (program, run)));
-        runs.into_iter().find(|(program, run)| program.full_name(run) == name)
+    fn runs(&self) -> &[Run] {
+        &self.run
+    }
+
+    fn name_of(run: &Run) -> &str {
+        &run.name
+    }
+
+    fn about(&self) -> String {
+        format!("{} ({})", self.what, self.mpi.name())
     }
 }
 
-impl Options {
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
+/// The table `conformance/binaries.toml`.
+///
+/// # Errors
+/// It is none, or a run is judged by nothing or compared with a run that is not there.
+fn read_table() -> Result<Table<Program>> {
+    let table = Table::<Program>::read("binaries.toml")?;
+    for (program, run) in table.runs() {
+        let name = program.full_name(run);
+        if run.same.is_none() && run.passes.is_none() {
+            bail!("binaries.toml: {name} is judged by nothing");
+        }
+        if let Some(reference) = &run.reference
+            && table.find(&reference.run).is_none()
+        {
+            bail!("binaries.toml: {name}: there is no run {}", reference.run);
+        }
     }
+    Ok(table)
 }
 
 /// `cargo xtask conformance binaries`.
 pub(super) fn run(options: &Options) -> Result<()> {
-    let table = Table::read()?;
-    if options.only.iter().any(|name| name == "list") {
-        for program in &table.program {
-            println!(
-                "{:18} {:8} {} runs: {}",
-                program.name,
-                program.mpi.name(),
-                program.run.len(),
-                program.what
-            );
-        }
+    let table = read_table()?;
+    let programs = table.wanted(&options.only)?;
+    if programs.is_empty() {
         return Ok(());
     }
-    let is_wanted = |program: &&Program| program.run.iter().any(|run| options.wants(&program.full_name(run)));
-    let programs: Vec<&Program> = table.program.iter().filter(is_wanted).collect();
-    if programs.is_empty() {
-        bail!("no program or run has {} in its name; `--only list` names them", options.only.join(" or "));
-    }
     let prefix = our_prefix()?;
-    let (mut tally, mut skipped_count) = (Tally::default(), 0);
+    let (mut tally, mut skipped_count, mut made) = (Tally::default(), 0, OwnRuns::new());
     for program in &programs {
         let place = match Place::make(program) {
             Ok(place) => place,
@@ -168,8 +152,8 @@ pub(super) fn run(options: &Options) -> Result<()> {
             tally.add_uncompiled(&program.name, &error);
             continue;
         }
-        for run in program.run.iter().filter(|run| options.wants(&program.full_name(run))) {
-            let (verdict, outcome) = both(&table, program, run, &place, &prefix)?;
+        for run in program.run.iter().filter(|run| options.only.wants(&program.full_name(run))) {
+            let (verdict, outcome) = both(&table, (program, run), &place, &prefix, &mut made)?;
             tally.add(&program.full_name(run), run.ranks, verdict, &outcome);
         }
     }
@@ -180,20 +164,41 @@ pub(super) fn run(options: &Options) -> Result<()> {
     tally.close("conformance binaries")
 }
 
+/// What came of runs on their own MPI, and what of it has to be the same, by full name: several programs may
+/// be compared with one.
+type OwnRuns = BTreeMap<String, (Outcome, String)>;
+
+/// The run on its own MPI, or its reference on that one's; one that was made before is not made again.
+fn on_its_own(
+    of: (&Program, &Run),
+    place: &Place,
+    prefix: &Path,
+    made: &mut OwnRuns,
+) -> Result<(Outcome, String)> {
+    let (program, run) = of;
+    let name = program.full_name(run);
+    if let Some(earlier) = made.get(&name) {
+        return Ok(earlier.clone());
+    }
+    let came = place.run(Side::Own, program, run, prefix)?;
+    made.insert(name, came.clone());
+    Ok(came)
+}
+
 /// A run on its own MPI, or its reference on that one's, and on ours; the outcome is that of ours, where it
 /// came to that.
 fn both(
-    table: &Table,
-    program: &Program,
-    run: &Run,
+    table: &Table<Program>,
+    (program, run): (&Program, &Run),
     place: &Place,
     prefix: &Path,
+    made: &mut OwnRuns,
 ) -> Result<(Verdict, Outcome)> {
     let other = run.reference.as_ref().and_then(|reference| table.find(&reference.run));
     let own_mpi = other.map_or(program, |(program, _)| program).mpi.name();
     let (own, own_said) = match other {
-        Some((program, run)) => Place::make(program)?.run(Side::Own, program, run, prefix)?,
-        None => place.run(Side::Own, program, run, prefix)?,
+        Some(other) => on_its_own(other, &Place::make(other.0)?, prefix, made)?,
+        None => on_its_own((program, run), place, prefix, made)?,
     };
     if let Some(why) = run.fault(&own) {
         return Ok((Verdict::Failed(format!("on {own_mpi}: {why}")), own));
@@ -376,12 +381,6 @@ fn joined(folders: &[PathBuf]) -> std::ffi::OsString {
     std::env::join_paths(folders).unwrap_or_default()
 }
 
-impl Program {
-    fn full_name(&self, run: &Run) -> String {
-        format!("{}/{}", self.name, run.name)
-    }
-}
-
 impl Run {
     /// What is wrong with how it ended.
     fn fault(&self, outcome: &Outcome) -> Option<String> {
@@ -395,7 +394,7 @@ mod tests {
 
     #[test]
     fn the_table_of_binaries_is_valid() {
-        let table = Table::read().unwrap();
+        let table = read_table().unwrap();
         for program in &table.program {
             assert!(!program.run.is_empty() && !program.what.is_empty(), "{}", program.name);
             assert_eq!(program.debian.is_empty(), program.mpi == Mpi::Intel, "{}", program.name);

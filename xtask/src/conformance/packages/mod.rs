@@ -8,7 +8,6 @@
 
 mod source;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use super::table::{Listed, Only, Table};
 use super::{Tally, Verdict, our_prefix};
 use crate::process::{self, Outcome};
 use crate::{paths, skips};
@@ -25,20 +25,15 @@ pub(super) use source::lists_of_debian;
 /// Options of `cargo xtask conformance packages`.
 #[derive(clap::Args)]
 pub(super) struct Options {
-    /// Only packages, or runs `package/run`, whose name contains one of these; `list` names all.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
+    #[command(flatten)]
+    only: Only,
     /// Who makes progress (AYATORI_PROGRESS): inline, assisted or offload.
     #[arg(long)]
     progress: Option<String>,
 }
 
-/// `conformance/packages.toml`.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    package: Vec<Package>,
-}
+/// The table, in `conformance/`.
+const FILE: &str = "packages.toml";
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,41 +87,31 @@ fn ten_minutes() -> u64 {
     600
 }
 
-impl Table {
-    fn read() -> Result<Self> {
-        let path = paths::root().join("conformance/packages.toml");
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let table: Self = toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))?;
-        let mut names = BTreeSet::new();
-        for package in &table.package {
-            for run in &package.run {
-                if !names.insert(package.full_name(run)) {
-                    bail!("{} lists {} twice", path.display(), package.full_name(run));
-                }
-            }
-        }
-        Ok(table)
-    }
-}
+impl Listed for Package {
+    type Run = Run;
 
-impl Options {
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|part| name.contains(part.as_str()))
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn runs(&self) -> &[Run] {
+        &self.run
+    }
+
+    fn name_of(run: &Run) -> &str {
+        &run.name
+    }
+
+    fn about(&self) -> String {
+        self.what.clone()
     }
 }
 
 pub(super) fn run(options: &Options) -> Result<()> {
-    let table = Table::read()?;
-    if options.only.iter().any(|name| name == "list") {
-        for package in &table.package {
-            println!("{:10} {} runs: {}", package.name, package.run.len(), package.what);
-        }
-        return Ok(());
-    }
-    let is_wanted = |package: &&Package| package.run.iter().any(|run| options.wants(&package.full_name(run)));
-    let packages: Vec<&Package> = table.package.iter().filter(is_wanted).collect();
+    let table = Table::<Package>::read(FILE)?;
+    let packages = table.wanted(&options.only)?;
     if packages.is_empty() {
-        bail!("no package or run has {} in its name; `--only list` names them", options.only.join(" or "));
+        return Ok(());
     }
     let prefix = our_prefix()?;
     let (mut tally, mut skipped_count) = (Tally::default(), 0);
@@ -147,7 +132,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
             tally.add_uncompiled(&package.name, &error);
             continue;
         }
-        for run in package.run.iter().filter(|run| options.wants(&package.full_name(run))) {
+        for run in package.run.iter().filter(|run| options.only.wants(&package.full_name(run))) {
             let outcome = run.start(&prefix, &unpacked, options)?;
             keep(&folder, run, &outcome)?;
             tally.add(&package.full_name(run), run.ranks, run.judge(&outcome), &outcome);
@@ -181,10 +166,6 @@ fn shell(lines: &str, prefix: &Path, folder: &Path) -> Command {
 }
 
 impl Package {
-    fn full_name(&self, run: &Run) -> String {
-        format!("{}/{}", self.name, run.name)
-    }
-
     /// Why it cannot be built here.
     fn obstacle(&self) -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -282,9 +263,9 @@ mod tests {
 
     #[test]
     fn the_table_of_packages_is_valid() {
-        let table = Table::read().unwrap();
-        assert!(table.package.iter().all(|package| !package.run.is_empty()));
-        let every_run = || table.package.iter().flat_map(|package| &package.run);
+        let table = Table::<Package>::read(FILE).unwrap();
+        assert!(table.program.iter().all(|package| !package.run.is_empty()));
+        let every_run = || table.program.iter().flat_map(|package| &package.run);
         assert!(every_run().all(|run| run.ranks > 0 && run.limit_s > 0));
         let is_reason = |run: &Run| run.known_failure.as_ref().is_none_or(|why| !why.trim().is_empty());
         assert!(every_run().all(is_reason));
@@ -292,8 +273,8 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_named_with_its_package() {
-        let mut table = Table::read().unwrap();
-        let package = &mut table.package[0];
+        let mut table = Table::<Package>::read(FILE).unwrap();
+        let package = &mut table.program[0];
         package.needs = vec![Need { file: "no-such-tool".into(), debian: "no-such-package".into() }];
         assert_eq!(package.obstacle().unwrap(), "needs Debian's no-such-package");
         package.needs = vec![Need { file: "sh".into(), debian: "dash".into() }];
