@@ -151,8 +151,15 @@ const SHORT: Number = Number::Signed(size_of::<c_short>() as u8);
 /// `MPI_Aint` is `intptr_t`.
 const AINT: Number = Number::Signed(size_of::<usize>() as u8);
 /// `char` is signed on some targets only.
-const CHAR: Number = if core::ffi::c_char::MIN < 0 { Number::Signed(1) } else { Number::Unsigned(1) };
-const WCHAR: Number = if cfg!(windows) { Number::Unsigned(2) } else { Number::Signed(4) };
+const CHAR: Number = if core::ffi::c_char::MIN == 0 { Number::Unsigned(1) } else { Number::Signed(1) };
+/// `wchar_t` is unsigned on Windows and on Arm (AAPCS64, 10.1.1), but for Apple's.
+const WCHAR: Number = if cfg!(windows) {
+    Number::Unsigned(2)
+} else if cfg!(all(any(target_arch = "aarch64", target_arch = "arm"), not(target_vendor = "apple"))) {
+    Number::Unsigned(4)
+} else {
+    Number::Signed(4)
+};
 
 macro_rules! predefined {
     ($($variant:ident $name:literal $class:ident $element:expr;)*) => {

@@ -294,9 +294,10 @@ fn owned_text(text: *mut c_char) -> Option<String> {
 
 /// Text in an array with a zero after it; cut where it is too long, which callers have ruled out.
 fn array<const N: usize>(text: &str) -> [c_char; N] {
-    let mut array = [0; N];
+    let mut array: [c_char; N] = [0; N];
     for (to, from) in array[..N - 1].iter_mut().zip(text.bytes()) {
-        *to = from.cast_signed();
+        // A `char` is signed on some targets only.
+        *to = c_char::from_ne_bytes([from]);
     }
     array
 }
@@ -307,7 +308,7 @@ impl RawProc {
     }
 
     fn read(&self) -> Proc {
-        let bytes = self.nspace.iter().take_while(|&&c| c != 0).map(|c| c.cast_unsigned()).collect();
+        let bytes = self.nspace.iter().take_while(|&&c| c != 0).flat_map(|c| c.to_ne_bytes()).collect();
         Proc { nspace: String::from_utf8(bytes).unwrap_or_default(), rank: self.rank }
     }
 }
