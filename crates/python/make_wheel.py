@@ -15,7 +15,6 @@ import base64
 import hashlib
 import io
 import pathlib
-import platform
 import re
 import stat
 import subprocess
@@ -50,7 +49,7 @@ def is_elf(path: pathlib.Path) -> bool:
         return file.read(4) == b"\x7fELF"
 
 
-def platform_tag(files: list[pathlib.Path]) -> str:
+def platform_tag(files: list[pathlib.Path], machine: str) -> str:
     """What the files need of the system they run on."""
     newest, foreign = (2, 17), set()
     own = {file.name for file in files}
@@ -61,7 +60,6 @@ def platform_tag(files: list[pathlib.Path]) -> str:
         foreign |= {f"{file.name} needs {library}" for library in needed - ALLOWED - own}
     for line in sorted(foreign):
         print(f"not of manylinux: {line}", file=sys.stderr)
-    machine = platform.machine()
     return f"linux_{machine}" if foreign else f"manylinux_{newest[0]}_{newest[1]}_{machine}"
 
 
@@ -123,6 +121,7 @@ def metadata(version: str, readme: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", required=True)
+    parser.add_argument("--machine", required=True, help="what it is for, as in `uname -m`")
     parser.add_argument("--prefix", type=pathlib.Path, required=True, help="an installation")
     parser.add_argument("--extension", type=pathlib.Path, required=True, help="the extension module")
     parser.add_argument("--package", type=pathlib.Path, required=True, help="the Python sources")
@@ -132,7 +131,7 @@ def main() -> None:
     args = parser.parse_args()
     files = [path for path in args.prefix.rglob("*") if path.is_file() and not path.is_symlink()]
     files = [path for path in files if is_elf(path)]
-    tag = f"cp310-abi3-{platform_tag([*files, args.extension])}"
+    tag = f"cp310-abi3-{platform_tag([*files, args.extension], args.machine)}"
     wheel = Wheel(args.version)
     for path in sorted(args.package.iterdir()):
         if path.is_file():
@@ -145,7 +144,7 @@ def main() -> None:
     for path in args.licence:
         wheel.add(f"{wheel.info}/licenses/{path.name}", path.read_bytes())
     args.out.mkdir(parents=True, exist_ok=True)
-    for old in args.out.glob("ayatori-*.whl"):
+    for old in args.out.glob(f"ayatori-*_{args.machine}.whl"):
         old.unlink()
     target = args.out / f"ayatori-{args.version}-{tag}.whl"
     target.write_bytes(wheel.close())

@@ -30,6 +30,7 @@ mod run;
 mod skips;
 mod stage;
 mod survive_test;
+mod target;
 mod test;
 mod tidy;
 mod translate;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use crate::translate::Abi;
 use crate::{paths, process, stage};
 
 /// A library and the way to use it.
@@ -48,6 +49,14 @@ impl Library {
     /// The library called `name`.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|library| library.name() == name)
+    }
+
+    /// The library whose header programs of that ABI are compiled with.
+    pub(crate) fn of_abi(abi: Abi) -> Self {
+        match abi {
+            Abi::Mpich => Self::Mpich,
+            Abi::OpenMpi => Self::OpenMpi,
+        }
     }
 
     /// Programs compiled for one serve the other: they are the same library.

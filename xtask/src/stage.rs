@@ -26,6 +26,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSection, ObjectSymbol};
 
+use crate::target::Target;
 use crate::{abi, fortran, paths, process, translate};
 
 /// The version of what is staged.
@@ -52,7 +53,7 @@ pub(crate) fn install(options: &InstallOptions) -> Result<()> {
         }
         None => options.prefix.clone(),
     };
-    lay_out(&place)?;
+    lay_out(&place, &Target::HERE)?;
     println!("installed under {}: try `{}/bin/ayatori info`", place.display(), options.prefix.display());
     Ok(())
 }
@@ -61,7 +62,7 @@ pub(crate) fn install(options: &InstallOptions) -> Result<()> {
 pub(crate) fn stage() -> Result<PathBuf> {
     build_release()?;
     let prefix = paths::build_dir().join("prefix");
-    lay_out(&prefix)?;
+    lay_out(&prefix, &Target::HERE)?;
     Ok(prefix)
 }
 
@@ -76,14 +77,18 @@ pub(crate) fn cargo_build() -> Command {
     cargo
 }
 
-pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
-    let release = paths::target_dir().join("release");
+/// Makes an installation of what cargo has released for `target`.
+///
+/// # Errors
+/// Something was not built, or a file cannot be written.
+pub(crate) fn lay_out(prefix: &Path, target: &Target) -> Result<()> {
+    let release = target.release_dir();
     let crate_dir = paths::root().join("crates/mpi");
     let (bin, lib) = (prefix.join("bin"), prefix.join("lib"));
-    install_stripped(&release.join("ayatori"), &bin.join("ayatori"))?;
+    install_stripped(target, &release.join("ayatori"), &bin.join("ayatori"))?;
     link("ayatori", &bin.join("mpiexec"))?;
     link("ayatori", &bin.join("mpirun"))?;
-    install_stripped(&release.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
+    install_stripped(target, &release.join("libmpi_abi.so"), &lib.join("libmpi_abi.so.1"))?;
     link("libmpi_abi.so.1", &lib.join("libmpi_abi.so"))?;
     for header in ["mpi.h", "mpi-ext.h"] {
         copy(&crate_dir.join("include").join(header), &prefix.join("include").join(header), 0o644)?;
@@ -94,9 +99,9 @@ pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
     }
     pkg_config(prefix, "ayatori", &["mpi", "mpi-c", "mpi-cxx"])?;
     module_files(prefix)?;
-    manners(prefix)?;
-    translate::lay_out(prefix)?;
-    fortran::lay_out(prefix)
+    manners(prefix, target)?;
+    translate::lay_out(prefix, target)?;
+    fortran::lay_out(prefix, target)
 }
 
 /// For Environment Modules, and for Lmod: both find the prefix from their own place.
@@ -113,14 +118,14 @@ fn module_files(prefix: &Path) -> Result<()> {
 }
 
 /// Completions and manual pages, which the command makes.
-fn manners(prefix: &Path) -> Result<()> {
+fn manners(prefix: &Path, target: &Target) -> Result<()> {
     let ayatori = prefix.join("bin/ayatori");
     for (shell, at) in [
         ("bash", "share/bash-completion/completions/ayatori"),
         ("zsh", "share/zsh/site-functions/_ayatori"),
         ("fish", "share/fish/vendor_completions.d/ayatori.fish"),
     ] {
-        let mut command = Command::new(&ayatori);
+        let mut command = target.program(&ayatori);
         let made = process::capture(command.args(["completions", shell]), Duration::from_secs(60))?;
         if !made.success() {
             bail!("`ayatori completions {shell}` {}", made.reason());
@@ -129,13 +134,13 @@ fn manners(prefix: &Path) -> Result<()> {
         fs::create_dir_all(at.parent().expect("a folder inside the prefix"))?;
         fs::write(&at, made.stdout).with_context(|| format!("cannot write {}", at.display()))?;
     }
-    process::show(Command::new(&ayatori).args(["man", "--out"]).arg(prefix.join("share/man/man1")))
+    process::show(target.program(&ayatori).args(["man", "--out"]).arg(prefix.join("share/man/man1")))
 }
 
 /// Copies a program or a library without its debugging information.
-pub(crate) fn install_stripped(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn install_stripped(target: &Target, from: &Path, to: &Path) -> Result<()> {
     let stripped = from.with_extension("stripped");
-    let mut strip = Command::new("strip");
+    let mut strip = Command::new(target.tool("strip"));
     strip.arg("--strip-debug").arg("-o").arg(&stripped).arg(from);
     process::show(&mut strip).context("stripping needs binutils (Debian: apt-get install binutils)")?;
     copy(&stripped, to, 0o755)

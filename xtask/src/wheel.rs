@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{paths, process, skips, stage};
+use crate::target::Target;
+use crate::{conformance, paths, process, skips, stage};
 
 /// Options of `cargo xtask wheel`.
 #[derive(clap::Args)]
@@ -23,6 +24,9 @@ pub(crate) struct Options {
     /// Where to put the wheel.
     #[arg(long, default_value = "dist")]
     out: PathBuf,
+    /// Build it for another machine: aarch64-unknown-linux-gnu. With --test, what can be emulated is run.
+    #[arg(long)]
+    target: Option<String>,
 }
 
 /// The most that a wheel may take, bytes.
@@ -33,9 +37,17 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// `cargo xtask wheel`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let out = paths::root().join(&options.out);
-    let wheel = make(&out)?;
+    let target = Target::named(options.target.as_deref())?;
+    let wheel = make(&target, &out)?;
     println!("{}: {:.1} MB", wheel.display(), fs::metadata(&wheel)?.len() as f64 / 1e6);
-    if options.test { test(&wheel) } else { Ok(()) }
+    match (options.test, target.is_here()) {
+        (false, _) => Ok(()),
+        (true, true) => test(&wheel),
+        (true, false) => {
+            stage::check(&prefix(&target))?;
+            conformance::run_emulated(&target)
+        }
+    }
 }
 
 /// What `cargo xtask test` does: a wheel in `build`, and its test.
@@ -44,7 +56,7 @@ pub(crate) fn check() -> Result<()> {
         skips::note("wheel", "needs python3, 3.10 or later, with venv");
         return Ok(());
     }
-    test(&make(&paths::build_dir().join("wheel"))?)
+    test(&make(&Target::HERE, &paths::build_dir().join("wheel"))?)
 }
 
 fn python() -> PathBuf {
@@ -58,21 +70,27 @@ fn version(python: &Path) -> Option<String> {
     outcome.success().then_some(outcome.stdout)
 }
 
-fn make(out: &Path) -> Result<PathBuf> {
+/// What the wheel for a target holds, laid out.
+pub(crate) fn prefix(target: &Target) -> PathBuf {
+    target.build_dir().join("wheel/prefix")
+}
+
+fn make(target: &Target, out: &Path) -> Result<PathBuf> {
     let mut cargo = stage::cargo_build();
+    target.choose(&mut cargo);
     process::show(cargo.args(["-p", "ayatori-python"]))?;
-    let folder = paths::build_dir().join("wheel");
-    let prefix = folder.join("prefix");
+    let prefix = prefix(target);
     if prefix.exists() {
-        fs::remove_dir_all(&prefix).context("an old build/wheel/prefix")?;
+        fs::remove_dir_all(&prefix).context("an old prefix of a wheel")?;
     }
-    stage::lay_out(&prefix)?;
-    let extension = folder.join("_native.abi3.so");
-    stage::install_stripped(&paths::target_dir().join("release/libayatori_python.so"), &extension)?;
+    stage::lay_out(&prefix, target)?;
+    let extension = target.build_dir().join("wheel/_native.abi3.so");
+    stage::install_stripped(target, &target.release_dir().join("libayatori_python.so"), &extension)?;
     let root = paths::root();
     let sources = root.join("crates/python");
     let mut python = Command::new(python());
     python.arg(sources.join("make_wheel.py")).args(["--version", stage::VERSION]);
+    python.args(["--machine", target.machine()]);
     for (option, path) in [
         ("--prefix", prefix),
         ("--extension", extension),

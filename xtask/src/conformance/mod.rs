@@ -7,6 +7,7 @@
 
 mod abi;
 mod binaries;
+mod emulated;
 pub(crate) mod errors;
 mod imb;
 mod mpi4py;
@@ -25,6 +26,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::peers::Library;
 use crate::process::{self, Outcome};
+use crate::target::Target;
 use crate::translate::Abi;
 use crate::{paths, skips, stage};
 
@@ -66,6 +68,9 @@ struct COptions {
     /// Compile them against the header of another MPI and run them on the translator.
     #[arg(long, conflicts_with = "library")]
     abi: Option<Abi>,
+    /// For another machine, emulated, on what `cargo xtask wheel --target` lays out.
+    #[arg(long, conflicts_with = "library")]
+    target: Option<String>,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -258,10 +263,25 @@ impl Tally {
     }
 }
 
+/// What `cargo xtask wheel --target --test` runs: some of our C programs at 2 ranks, on each ABI.
+///
+/// # Errors
+/// One fails.
+pub(crate) fn run_emulated(target: &Target) -> Result<()> {
+    let some = ["p2p_modes", "p2p_types", "coll_ops", "rma_operations", "datatype_make", "handle_integers"];
+    let only = some.map(str::to_owned).to_vec();
+    let options = CommonOptions { only, ..CommonOptions::ours(vec![2]) };
+    let abis = [None, Some(Abi::Mpich), Some(Abi::OpenMpi)];
+    abis.into_iter().try_for_each(|abi| emulated::run(target, abi, &options))
+}
+
 /// `cargo xtask conformance`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.suite {
-        Suite::C(COptions { abi: Some(abi), common }) => translated::run(*abi, common),
+        Suite::C(COptions { abi, target: Some(target), common }) => {
+            emulated::run(&Target::named(Some(target))?, *abi, common)
+        }
+        Suite::C(COptions { abi: Some(abi), common, .. }) => translated::run(*abi, common),
         Suite::C(COptions { common, .. }) => programs::compile(common)?.run(common),
         Suite::Errors(common) => errors::run(common),
         Suite::Imb(options) => imb::run(options),

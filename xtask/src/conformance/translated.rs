@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use super::{CommonOptions, Tally, Verdict, directory, programs};
 use crate::peers::Library;
+use crate::target::Target;
 use crate::translate::{self, Abi, Value};
 use crate::{process, skips};
 
@@ -28,7 +29,7 @@ const OTHERWISE: &[(Abi, &str, &str)] = &[
 
 /// Runs the suite for one ABI.
 pub(super) fn run(abi: Abi, options: &CommonOptions) -> Result<()> {
-    let peer = if abi == Abi::Mpich { Library::Mpich } else { Library::OpenMpi };
+    let peer = Library::of_abi(abi);
     let suite = format!("conformance c --abi {}", abi.name());
     if let Err(error) = peer.prepare() {
         skips::note(&suite, &format!("there is no header: {error:#}"));
@@ -85,11 +86,9 @@ const SHORT: Duration = Duration::from_secs(120);
 /// standard wants a constant.
 fn compile(source: &Path, include: &Path, library: &Path, program: &Path) -> Result<Option<String>> {
     fs::create_dir_all(program.parent().context("a file in build/")?)?;
-    let mut cc = Command::new("cc");
+    let mut cc = translate::compiler(&Target::HERE, &Library::Ayatori.prefix(), include);
     cc.args(["-std=gnu11", "-O1", "-Wno-deprecated-declarations", "-Werror=implicit-function-declaration"]);
-    cc.arg("-I").arg(include).arg("-o").arg(program).arg(source).arg(library).args(["-lm", "-lpthread"]);
-    let lib = library.ancestors().nth(3).context("lib/ayatori/ABI")?;
-    cc.arg(format!("-Wl,-rpath-link,{}", lib.display()));
+    cc.arg("-o").arg(program).arg(source).arg(library).args(["-lm", "-lpthread"]);
     let outcome = process::capture(&mut cc, SHORT)?;
     if outcome.success() {
         return Ok(None);
@@ -117,11 +116,9 @@ fn check_constants(abi: Abi, include: &Path, library: &Path) -> Result<()> {
     let source = program.with_extension("c");
     loop {
         fs::write(&source, constants_program(&names))?;
-        let mut cc = Command::new("cc");
-        cc.args(["-std=gnu11", "-w", "-fmax-errors=0", "-I"]).arg(include).arg("-o").arg(&program);
+        let mut cc = translate::compiler(&Target::HERE, &Library::Ayatori.prefix(), include);
+        cc.args(["-std=gnu11", "-w", "-fmax-errors=0", "-o"]).arg(&program);
         cc.arg(&source).arg(library).arg("-ldl");
-        let lib: PathBuf = library.ancestors().nth(3).context("lib/ayatori/ABI")?.to_owned();
-        cc.arg(format!("-Wl,-rpath-link,{}", lib.display()));
         let outcome = process::capture(&mut cc, SHORT)?;
         if outcome.success() {
             break;

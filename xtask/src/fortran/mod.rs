@@ -26,6 +26,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::target::Target;
 use crate::{abi, paths, process, stage};
 use compiler::Compiler;
 
@@ -45,23 +46,23 @@ pub(crate) struct Options {
 
 /// `cargo xtask fortran`: makes the Fortran part of an installation anew.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    lay_out(&options.prefix)
+    lay_out(&options.prefix, &Target::HERE)
 }
 
-/// Prints, compiles and installs the binding into `prefix`, which has the C part. Without a Fortran compiler
+/// Prints, compiles for `target` and installs the binding into `prefix`, which has the C part. Without a Fortran compiler
 /// it says so.
 ///
 /// # Errors
 /// A compiler refuses something, or a file cannot be written.
-pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
-    let Some(compiler) = Compiler::find()? else {
+pub(crate) fn lay_out(prefix: &Path, target: &Target) -> Result<()> {
+    let Some(compiler) = Compiler::find(target)? else {
         println!(
             "no Fortran compiler: mpif.h, the modules and mpifort are left out \
              (Debian: apt-get install gfortran; another compiler: FC=)"
         );
         return Ok(());
     };
-    let build = paths::build_dir().join("fortran");
+    let build = target.build_dir().join("fortran");
     fs::create_dir_all(&build).with_context(|| format!("cannot make {}", build.display()))?;
     let printed = print(&build)?;
     let mark = mark(&compiler, &printed, prefix)?;
@@ -69,7 +70,7 @@ pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
     if fs::read_to_string(&stamp).ok().as_deref() != Some(&mark) {
         // Without the stamp, what a failure leaves half made is made anew.
         let _ = fs::remove_file(&stamp);
-        let mut objects = compile_c(&build, &prefix.join("include"))?;
+        let mut objects = compile_c(target, &build, &prefix.join("include"))?;
         objects.extend(compile_modules(&compiler, &build)?);
         link(&compiler, &objects, prefix, &build.join(LIBRARY))?;
         fs::write(&stamp, mark).context("cannot write the stamp of build/fortran")?;
@@ -143,7 +144,7 @@ fn mark(compiler: &Compiler, printed: &[Printed], prefix: &Path) -> Result<Strin
 }
 
 /// Compiles the C side; what calls `MPI_X` and `PMPI_X` alike is compiled once, the rest once for each.
-fn compile_c(build: &Path, include: &Path) -> Result<Vec<PathBuf>> {
+fn compile_c(target: &Target, build: &Path, include: &Path) -> Result<Vec<PathBuf>> {
     let sources = paths::root().join("fortran/c");
     let units = [
         (sources.join("common.c"), false),
@@ -162,7 +163,7 @@ fn compile_c(build: &Path, include: &Path) -> Result<Vec<PathBuf>> {
                 continue;
             }
             let object = build.join(format!("{}{stem}.o", if profiling { "p" } else { "" }));
-            let mut compile = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+            let mut compile = Command::new(target.cc());
             compile.args(["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra", "-c"]);
             compile.arg("-I").arg(include).arg("-I").arg(&sources);
             if profiling {
@@ -226,7 +227,7 @@ fn install(compiler: &Compiler, build: &Path, prefix: &Path) -> Result<()> {
     stage::link(LIBRARY, &lib.join("libmpi_abi_fortran.so"))?;
     stage::pkg_config(prefix, "ayatori-fort", &["mpi-fort"])?;
     let wrapper = fs::read_to_string(paths::root().join("crates/mpi/wrappers/mpicc"))?;
-    let default = format!("modules_are_for='{}'", compiler.command.replace('\'', r"'\''"));
+    let default = format!("modules_are_for='{}'", compiler.there.replace('\'', r"'\''"));
     fs::write(build.join("mpifort"), wrapper.replace("modules_are_for=gfortran", &default))?;
     stage::copy(&build.join("mpifort"), &bin.join("mpifort"), 0o755)?;
     WRAPPERS.iter().try_for_each(|name| stage::link("mpifort", &bin.join(name)))

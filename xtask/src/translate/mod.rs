@@ -28,6 +28,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use object::{Object, ObjectSymbol, ObjectSymbolTable};
 
+use crate::target::Target;
 use crate::{abi, fortran, paths, process, stage};
 pub(crate) use constants::{Abi, Foreign, Value};
 
@@ -41,15 +42,15 @@ pub(crate) struct Options {
 
 /// `cargo xtask translate`: makes the translators of an installation anew.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    lay_out(&options.prefix)
+    lay_out(&options.prefix, &Target::HERE)
 }
 
-/// Prints, compiles and installs both translators into `prefix`.
+/// Prints, compiles for `target` and installs both translators into `prefix`.
 ///
 /// # Errors
 /// The C compiler refuses something, or a file cannot be written.
-pub(crate) fn lay_out(prefix: &Path) -> Result<()> {
-    Abi::ALL.into_iter().try_for_each(|abi| translator(abi, prefix))
+pub(crate) fn lay_out(prefix: &Path, target: &Target) -> Result<()> {
+    Abi::ALL.into_iter().try_for_each(|abi| translator(abi, prefix, target))
 }
 
 /// A library that programs load.
@@ -74,8 +75,8 @@ fn libraries(abi: Abi) -> [Library; 2] {
     }
 }
 
-fn translator(abi: Abi, prefix: &Path) -> Result<()> {
-    let build = paths::build_dir().join("translate").join(abi.name());
+fn translator(abi: Abi, prefix: &Path, target: &Target) -> Result<()> {
+    let build = target.build_dir().join("translate").join(abi.name());
     fs::create_dir_all(&build).with_context(|| format!("cannot make {}", build.display()))?;
     let printed = print(abi, &build)?;
     let mark = mark(abi, &printed)?;
@@ -84,8 +85,8 @@ fn translator(abi: Abi, prefix: &Path) -> Result<()> {
     if fs::read_to_string(&stamp).ok().as_deref() != Some(&mark) {
         // Without the stamp, what a failure leaves half made is made anew.
         let _ = fs::remove_file(&stamp);
-        compile(abi, &build, c.name)?;
-        compile_fortran(abi, &build, c.name, fortran.name)?;
+        compile(abi, (target, &build), c.name)?;
+        compile_fortran(abi, (target, &build), c.name, fortran.name)?;
         fs::write(&stamp, mark).context("cannot write a stamp of build/translate")?;
     }
     let to = prefix.join("lib/ayatori").join(abi.name());
@@ -100,6 +101,14 @@ fn translator(abi: Abi, prefix: &Path) -> Result<()> {
 pub(crate) fn installed(abi: Abi, prefix: &Path) -> PathBuf {
     let [c, _] = libraries(abi);
     prefix.join("lib/ayatori").join(abi.name()).join(c.name)
+}
+
+/// The C compiler for programs that are linked with a translator of `prefix`: with the foreign header, and able
+/// to find what the translator needs.
+pub(crate) fn compiler(target: &Target, prefix: &Path, include: &Path) -> Command {
+    let mut cc = Command::new(target.cc());
+    cc.arg("-I").arg(include).arg(format!("-Wl,-rpath-link,{}", prefix.join("lib").display()));
+    cc
 }
 
 /// A foreign ABI's constants.
@@ -164,15 +173,15 @@ fn mark(abi: Abi, printed: &[String]) -> Result<String> {
 }
 
 /// The C compiler with what every library needs.
-fn cc(build: &Path) -> Command {
-    let mut cc = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+fn cc((target, build): (&Target, &Path)) -> Command {
+    let mut cc = Command::new(target.cc());
     cc.args(["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra"]);
     cc.arg("-I").arg(build).arg("-I").arg(sources());
     cc
 }
 
-fn compile(abi: Abi, build: &Path, library: &str) -> Result<()> {
-    let mut compile = cc(build);
+fn compile(abi: Abi, of: (&Target, &Path), library: &str) -> Result<()> {
+    let (mut compile, (_, build)) = (cc(of), of);
     compile.args(["-shared", "-s", "-Wl,-z,now", "-Wl,-z,defs"]).arg(format!("-Wl,-soname,{library}"));
     // Two levels up from lib/ayatori/ABI is lib.
     compile.arg("-Wl,-rpath,$ORIGIN/../..").arg(format!("-DTRANSLATOR=\"{library}\""));
@@ -189,7 +198,8 @@ fn compile(abi: Abi, build: &Path, library: &str) -> Result<()> {
 
 /// Compiles the Fortran binding onto the translator; what calls `MPI_X` and `PMPI_X` alike once, the rest
 /// once for each.
-fn compile_fortran(abi: Abi, build: &Path, c_library: &str, library: &str) -> Result<()> {
+fn compile_fortran(abi: Abi, of: (&Target, &Path), c_library: &str, library: &str) -> Result<()> {
+    let (_, build) = of;
     let mut units = vec![
         (binding().join("common.c"), false),
         (binding().join("callbacks.c"), false),
@@ -203,7 +213,7 @@ fn compile_fortran(abi: Abi, build: &Path, c_library: &str, library: &str) -> Re
         let stem = source.file_stem().context("a file name")?.to_string_lossy().into_owned();
         for profiling in [false, true].into_iter().take(1 + usize::from(is_double)) {
             let object = build.join(format!("{}{stem}.o", if profiling { "p" } else { "" }));
-            let mut compile = cc(build);
+            let mut compile = cc(of);
             compile.arg("-I").arg(binding()).args(["-c", "-DAYATORI_FOREIGN"]);
             compile.args((abi == Abi::Mpich).then_some("-DTRANSLATE_MPICH"));
             compile.args(profiling.then_some("-DAYATORI_PROFILING"));
@@ -214,7 +224,7 @@ fn compile_fortran(abi: Abi, build: &Path, c_library: &str, library: &str) -> Re
             objects.push(object);
         }
     }
-    let mut link = cc(build);
+    let mut link = cc(of);
     link.args(["-shared", "-s", "-Wl,-z,defs", "-Wl,-rpath,$ORIGIN"]).arg(format!("-Wl,-soname,{library}"));
     link.arg("-o").arg(build.join(library)).args(objects).arg(build.join(c_library));
     if abi == Abi::OpenMpi {
