@@ -7,6 +7,7 @@
 mod report;
 mod start;
 mod suite;
+mod translators;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +30,8 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Only these groups: pingpong, bandwidth, rate, sendrecv, types, onesided, overlap, collectives, files,
-    /// startup, memory. `start` alone (never by default): jobs of up to 1,000 ranks beside Hydra.
+    /// startup, memory. Alone, and never by default: `start`, jobs of up to 1,000 ranks beside Hydra, and
+    /// `translators`, the 8 B ping-pong of programs built for other MPIs.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Rank counts of the collectives.
@@ -79,9 +81,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.only == [start::GROUP] {
         return start::run(options);
     }
+    if options.only == [translators::GROUP] {
+        return translators::run(options);
+    }
     for name in &options.only {
         if !suite::GROUPS.contains(&name.as_str()) {
-            bail!("no benchmark `{name}`; there are {}, and alone start", suite::GROUPS.join(", "));
+            bail!(
+                "no benchmark `{name}`; there are {}, and alone start and translators",
+                suite::GROUPS.join(", ")
+            );
         }
     }
     let runs = options.runs.unwrap_or(if options.quick { 3 } else { 5 });
