@@ -74,6 +74,66 @@ fn doctor_finds_what_is_planted_and_nothing_else() {
     assert_eq!((code, &value["findings"][0]["severity"]), (Some(1), &"warning".into()));
 }
 
+/// A machine as it should be, as far as the checks of the next test look.
+const HEALTHY: [(&str, &str); 9] = [
+    ("proc/self/limits", "Max open files 65536 65536 files\nMax processes 4096 4096 processes\n"),
+    ("proc/self/mounts", "tmpfs /dev/shm tmpfs rw,size=16000000k 0 0\n"),
+    ("proc/self/cgroup", "0::/job\n"),
+    ("proc/sys/kernel/yama/ptrace_scope", "0\n"),
+    ("sys/fs/cgroup/job/cpu.max", "max 100000\n"),
+    ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
+    ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+    ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet\n"),
+    ("proc/sys/net/ipv4/tcp_congestion_control", "cubic\n"),
+];
+
+#[test]
+fn doctor_finds_ten_faults_planted_at_once_and_nothing_before() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let root = folder.path().display().to_string();
+    let write = |(name, text): &(&str, &str)| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    };
+    let doctor = |environment: &[(&str, &str)]| {
+        let (code, out, err) = ayatori(&["doctor", "-n", "16", "--json", "--root", &root], environment);
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+        let findings = value["findings"].as_array().expect("a list").clone();
+        let names = findings.iter().map(|finding| finding["check"].as_str().expect("a name").to_owned());
+        (code, names.collect::<std::collections::BTreeSet<String>>())
+    };
+    HEALTHY.iter().for_each(write);
+    let clean = [("PATH", "/usr/bin"), ("LD_LIBRARY_PATH", ""), ("LD_PRELOAD", "")];
+    assert_eq!(doctor(&clean), (Some(0), [].into()));
+
+    let planted = [
+        ("proc/self/limits", "Max open files 64 64 files\nMax processes 20 20 processes\n"),
+        ("proc/self/mounts", "shm /dev/shm tmpfs rw,size=65536k 0 0\n"),
+        ("proc/sys/kernel/yama/ptrace_scope", "1\n"),
+        ("sys/fs/cgroup/job/cpu.max", "150000 100000\n"),
+        ("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n"),
+        ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
+        ("proc/sys/net/ipv4/tcp_congestion_control", "lp\n"),
+    ];
+    planted.iter().for_each(write);
+    let mut environment = clean.to_vec();
+    environment.extend([("LD_PRELOAD", "/nowhere/libmpi.so.40"), ("AYATORI_PROGRESS", "fast")]);
+    let wanted = [
+        "open-files",
+        "processes",
+        "dev-shm",
+        "one-copy",
+        "cpu-quota",
+        "huge-pages",
+        "clock-source",
+        "tcp-congestion",
+        "library",
+        "settings",
+    ];
+    assert_eq!(doctor(&environment), (Some(1), wanted.map(str::to_owned).into()));
+}
+
 #[test]
 fn colour_is_where_it_is_wanted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
