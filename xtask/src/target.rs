@@ -1,8 +1,8 @@
 //! The machine that is built for: this one, or another by cross-compilation.
 //!
 //! Another one is named as rustc does (`rustup target add`). Its C tools have the names that Debian's cross
-//! compilers have (`aarch64-linux-gnu-gcc`, `-strip`, `-gfortran`); its programs are run by qemu's user mode, with
-//! the libraries that come with the compiler. What of this cargo has variables for is taken from these.
+//! compilers have (`aarch64-linux-gnu-gcc`, `-strip`, `-gfortran`); its programs are run by qemu's user mode,
+//! with the libraries that come with the compiler. What of this cargo has variables for is taken from these.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

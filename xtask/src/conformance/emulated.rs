@@ -1,9 +1,10 @@
-//! Our C programs for another machine, on the installation that `cargo xtask wheel --target` lays out, each process
-//! in qemu's user mode: the launcher, too. On the standard ABI, or on a translator with the foreign header.
+//! Our C programs for another machine, on the installation that `cargo xtask wheel --target` lays out, each
+//! process in qemu's user mode: the launcher, too. On the standard ABI, or on a translator with the foreign
+//! header.
 //!
-//! What this shows is that code for that machine computes what it should. Emulated memory is this machine's: on
-//! x86 its loads and stores are stronger ordered than Arm's, so no order that is missing can show. Nor is any time
-//! measured, and what qemu does not emulate (io_uring, some of ptrace) is not reached.
+//! What this shows is that code for that machine computes what it should. Emulated memory is this machine's:
+//! on x86 loads and stores are stronger ordered than on Arm, so no order that is missing can show. Nor is any
+//! time measured, and what qemu does not emulate (io_uring, some of ptrace) is not reached.
 
 use std::fs;
 use std::path::{Path, PathBuf};

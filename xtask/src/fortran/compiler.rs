@@ -15,8 +15,8 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    /// `AYATORI_FC`, `FC` or the first of the usual names that is installed; none where there is none. For another
-    /// machine, its gfortran.
+    /// `AYATORI_FC`, `FC` or the first of the usual names that is installed; none where there is none.
+    /// For another machine, its gfortran.
     ///
     /// # Errors
     /// The one that is named cannot be started.

@@ -49,8 +49,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     lay_out(&options.prefix, &Target::HERE)
 }
 
-/// Prints, compiles for `target` and installs the binding into `prefix`, which has the C part. Without a Fortran compiler
-/// it says so.
+/// Prints, compiles for `target` and installs the binding into `prefix`, which has the C part. Without a
+/// Fortran compiler it says so.
 ///
 /// # Errors
 /// A compiler refuses something, or a file cannot be written.

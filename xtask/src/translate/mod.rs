@@ -103,8 +103,8 @@ pub(crate) fn installed(abi: Abi, prefix: &Path) -> PathBuf {
     prefix.join("lib/ayatori").join(abi.name()).join(c.name)
 }
 
-/// The C compiler for programs that are linked with a translator of `prefix`: with the foreign header, and able
-/// to find what the translator needs.
+/// The C compiler for programs that are linked with a translator of `prefix`: with the foreign header, and
+/// able to find what the translator needs.
 pub(crate) fn compiler(target: &Target, prefix: &Path, include: &Path) -> Command {
     let mut cc = Command::new(target.cc());
     cc.arg("-I").arg(include).arg(format!("-Wl,-rpath-link,{}", prefix.join("lib").display()));
