@@ -1,13 +1,16 @@
 //! `ayatori agent`: a host loop of its own process, for a controller elsewhere.
 //!
 //! It speaks with the controller over its standard input and output (`wire.rs`) and with nobody else: no
-//! port, no key on a command line. It ends its ranks when the controller says so, and when the controller is
-//! gone: input closed, or silent for [`SILENCE_MAX`]. If it is itself killed its ranks die with it, and the
-//! watchdog ends what they started.
+//! port, no key on a command line. Where there are hosts behind it, it starts their agents in the same
+//! manner and relays ([`Relay`]); what becomes of the job is decided by the controller alone. It ends its
+//! ranks when the controller says so, and when the controller is gone: input closed, or silent for
+//! [`SILENCE_MAX`]. If it is itself killed its ranks die with it, and the watchdog ends what they
+//! started.
 
 use crate::channel::{Channel, Inflow};
 use crate::error::FAILURE;
 use crate::host::Host;
+use crate::relay::Relay;
 use crate::signals::{Signals, is_ending};
 use crate::silence::{HEARTBEAT, SILENCE_MAX, heard_while_running};
 use crate::wire::{CHUNK_BYTES, Message, PREAMBLE};
@@ -17,18 +20,23 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use signal_hook::consts::SIGCHLD;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long agents behind this one may take to end; less than the launcher waits for this one.
+const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
 const CONTROLLER: u64 = 0;
 const OUTPUT: u64 = 1;
 const SIGNALS: u64 = 2;
 const HOST: u64 = 3;
+const RELAY: u64 = 4;
 
 struct Agent {
     channel: Channel,
     epoll: OwnedFd,
     signals: Signals,
     host: Host,
+    relay: Relay,
     /// When the controller was last heard; not yet where it is still busy with starting other agents.
     heard: Option<Instant>,
     spoken: Instant,
@@ -62,18 +70,24 @@ pub fn run() -> anyhow::Result<()> {
     epoll::add(&epoll, signals.fd(), token(SIGNALS), readable).context("watching signals")?;
     epoll::add(&epoll, host.fd(), token(HOST), readable).context("watching the ranks")?;
     let now = Instant::now();
+    let relay = Relay::new(now)?;
+    epoll::add(&epoll, relay.fd(), token(RELAY), readable).context("watching other agents")?;
     let mut agent = Agent {
         channel,
         epoll,
         signals,
         host,
+        relay,
         heard: None,
         spoken: now,
         is_output_watched: false,
         scratch: vec![0; CHUNK_BYTES],
     };
     agent.serve();
+    // They end their ranks while this one ends its own.
+    agent.relay.dismiss();
     agent.host.clean_up();
+    agent.relay.wait(Instant::now() + FAREWELL_MAX);
     Ok(())
 }
 
@@ -82,7 +96,8 @@ impl Agent {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(16);
         let mut turn = Instant::now();
         loop {
-            let due = self.host.poll_timeout().map(|at| at.saturating_duration_since(Instant::now()));
+            let due = self.host.poll_timeout().into_iter().chain(self.relay.poll_timeout()).min();
+            let due = due.map(|at| at.saturating_duration_since(Instant::now()));
             let wait = due.map_or(HEARTBEAT, |due| due.min(HEARTBEAT));
             let timeout =
                 Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
@@ -102,6 +117,8 @@ impl Agent {
             self.channel.flush();
             self.host.handle_ready(now);
             self.host.handle_timeout(now);
+            self.relay.handle_ready(now);
+            self.relay.beat(now);
             self.heard = self.heard.map(|heard| heard_while_running(heard, turn, now));
             turn = now;
             if self.heard.is_some_and(|heard| now.duration_since(heard) > SILENCE_MAX) {
@@ -124,25 +141,39 @@ impl Agent {
         self.heard = Some(now);
         loop {
             match self.channel.next() {
-                Ok(Some(Message::Start(order))) => {
-                    let directory = order.directory.clone();
-                    match std::env::set_current_dir(&directory) {
-                        Ok(()) => self.host.handle(Message::Start(order), now),
-                        Err(error) => {
-                            let why = format!(
-                                "the directory {} (where ayatori run was started; --wdir names another): {error}",
-                                directory.display()
-                            );
-                            self.channel.send(&Message::Failed(FAILURE, why));
-                        }
-                    }
-                }
-                Ok(Some(message)) => self.host.handle(message, now),
+                Ok(Some(message)) => self.handle(message, now),
                 Ok(None) => break,
                 Err(_) => return false,
             }
         }
         inflow == Inflow::Open
+    }
+
+    fn handle(&mut self, message: Message, now: Instant) {
+        match message {
+            Message::Start(order) => {
+                // First: they start while the ranks here do.
+                self.relay.start(&order, now);
+                self.relay.pids().for_each(|pid| self.host.spare(pid));
+                let directory = order.directory.clone();
+                match std::env::set_current_dir(&directory) {
+                    Ok(()) => self.host.handle(Message::Start(order), now),
+                    Err(error) => {
+                        let why = format!(
+                            "the directory {} (where ayatori run was started; --wdir names another): {error}",
+                            directory.display()
+                        );
+                        self.channel.send(&Message::Failed(FAILURE, why));
+                    }
+                }
+            }
+            Message::Of(host, message) => self.relay.send(host, *message),
+            Message::Signal(_) | Message::Ask(_) | Message::Unread(_) | Message::Finish(_) => {
+                self.relay.send_all(&message);
+                self.host.handle(message, now);
+            }
+            message => self.host.handle(message, now),
+        }
     }
 
     /// `false`: somebody wants this agent to end.
@@ -157,12 +188,16 @@ impl Agent {
         true
     }
 
-    /// Sends what the host says; watches the output exactly while it is behind, and the ranks' exactly while
+    /// Sends what the hosts say; watches the output exactly while it is behind, and the ranks' exactly while
     /// it is not far behind.
     fn pass_on(&mut self, now: Instant) {
         while let Some(message) = self.host.poll_message() {
-            self.channel.send(&message);
+            self.channel.queue(&message);
         }
+        while let Some((host, message)) = self.relay.poll_message() {
+            self.channel.queue(&Message::Of(host, Box::new(message)));
+        }
+        self.channel.flush();
         let is_behind = self.channel.has_unsent();
         if is_behind != self.is_output_watched {
             self.is_output_watched = is_behind;
@@ -176,5 +211,6 @@ impl Agent {
         for which in [0, 1] {
             self.host.pause(which, self.channel.is_congested(), now);
         }
+        self.relay.pause(self.channel.is_congested(), now);
     }
 }

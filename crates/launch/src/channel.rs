@@ -48,9 +48,14 @@ impl Channel {
         self.unsent.extend_from_slice(bytes);
     }
 
+    /// Queues a frame; [`flush`](Self::flush) sends.
+    pub(crate) fn queue(&mut self, message: &Message) {
+        message.emit(&mut self.unsent);
+    }
+
     /// Queues a frame and sends what can be sent.
     pub(crate) fn send(&mut self, message: &Message) {
-        message.emit(&mut self.unsent);
+        self.queue(message);
         self.flush();
     }
 

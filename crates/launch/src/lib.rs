@@ -14,7 +14,8 @@
 //! **How data flows**: the controller places ranks and sends each host an order. The host loop starts them
 //! and sends back what they print, ask their PMI server, and how they end. `supervisor`, a machine without
 //! I/O, decides what becomes of the job. A job on one host is a cluster of one whose host loop is in the same
-//! process: the same messages, as values and not as bytes.
+//! process: the same messages, as values and not as bytes. Beyond some hosts the agents are a tree: an agent
+//! is a host loop and, where there are hosts behind it, the same relay that the controller has over all.
 //!
 //! **Where to begin**: `supervisor.rs` for decisions, `host.rs` for what is done to ranks,
 //! `controller/mod.rs` for the loop over both, [`environment`] for what a rank sees.
@@ -68,6 +69,8 @@ pub mod placement;
 #[cfg(feature = "controller")]
 mod program;
 #[cfg(feature = "controller")]
+mod relay;
+#[cfg(feature = "controller")]
 mod signals;
 #[cfg(feature = "controller")]
 mod silence;
@@ -79,6 +82,8 @@ pub mod spec;
 mod status;
 #[cfg(feature = "controller")]
 pub mod supervisor;
+#[cfg(feature = "controller")]
+pub mod tree;
 #[cfg(feature = "controller")]
 pub mod watchdog;
 #[cfg(feature = "controller")]

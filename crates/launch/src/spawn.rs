@@ -53,9 +53,11 @@ const OURS: [&str; 6] = [
 ];
 
 /// Descriptors of a rank in the launcher: standard output and error, PMI socket. And the rest of the
-/// launcher's.
+/// launcher's, but for the agents that it has started.
 const FDS_PER_RANK: u64 = 3;
 const FDS_OWN: u64 = 64;
+/// Of an agent in the process that has started it.
+const FDS_PER_AGENT: u64 = 2;
 
 impl<'o> Spawner<'o> {
     /// Finds the programs and makes what all ranks of this host share.
@@ -64,7 +66,7 @@ impl<'o> Spawner<'o> {
     /// There is no such program; this machine does not allow so many ranks; no memory for the segment.
     pub(crate) fn new(order: &'o Order) -> anyhow::Result<Self> {
         let ranks_count = order.ranks.len();
-        let open_files = raise_open_files(ranks_count)?;
+        let open_files = raise_open_files(ranks_count, order.branches.len())?;
         let paths =
             order.programs.iter().map(|program| find(program, order)).collect::<anyhow::Result<_>>()?;
         let placement = Placement::new(order.binding, ranks_count)?;
@@ -225,17 +227,17 @@ pub(crate) fn descriptors(ranks_count: u64) -> u64 {
     ranks_count.saturating_mul(FDS_PER_RANK).saturating_add(FDS_OWN)
 }
 
-/// Makes room for the descriptors of so many ranks; answers the limits that the programs are to have when
-/// ours had to be changed.
-fn raise_open_files(ranks_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
+/// Makes room for the descriptors of so many ranks and agents; answers the limits that the programs are to
+/// have when ours had to be changed.
+fn raise_open_files(ranks_count: usize, agents_count: usize) -> anyhow::Result<Option<(u64, u64)>> {
     check_count(ranks_count)?;
-    let needed = descriptors(ranks_count as u64);
+    let needed = descriptors(ranks_count as u64) + FDS_PER_AGENT * agents_count as u64;
     let limit = getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
     if needed <= soft {
         return Ok(None);
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: limit.maximum })
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed.min(hard)), maximum: limit.maximum })
         .context("raising the limit of open files")?;
     Ok(Some((soft, hard)))
 }

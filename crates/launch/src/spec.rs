@@ -2,9 +2,12 @@
 
 use crate::environment::ENV_SURVIVE;
 use crate::hosts::HostSpec;
+use crate::tree::{BRANCH_COUNT_DEFAULT, Branch};
+use anyhow::Context;
 use ayatori_devices::tcp::{ENV_NO_RAILS, ENV_RAILS};
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::time::Duration;
 
 /// A job as the user wants it.
@@ -87,18 +90,83 @@ pub struct Cluster {
     /// The words of the command that runs something on a host; `{host}` stands for its name and
     /// `{index}` for its number among the job's hosts.
     pub agent: Vec<String>,
+    /// Most agents that the launcher, and each agent, starts itself; below 2: the launcher starts all.
+    /// `None`: [`BRANCH_COUNT_DEFAULT`] where ssh starts agents, which a host may well do that can do it
+    /// on the launcher's; other commands (`docker exec`, `srun`) may be there on the launcher's host
+    /// only.
+    #[serde(default)]
+    pub branch_count: Option<usize>,
     /// The interfaces and networks that may carry messages.
     pub rails: Option<String>,
     /// Those that may not.
     pub no_rails: Option<String>,
 }
 
-/// What one host is to start.
+impl Cluster {
+    /// Most agents that the launcher, and each agent, starts itself.
+    pub(crate) fn branch_count(&self) -> usize {
+        let by_ssh = self.agent.first().is_some_and(|program| is_ssh(program.as_ref()));
+        self.branch_count.unwrap_or(if by_ssh { BRANCH_COUNT_DEFAULT } else { 0 })
+    }
+}
+
+/// Whether a command is ssh.
+pub(crate) fn is_ssh(program: &OsStr) -> bool {
+    Path::new(program).file_name().is_some_and(|name| name == "ssh")
+}
+
+/// How agents are started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reach {
+    /// As [`Cluster::agent`].
+    pub(crate) agent: Vec<String>,
+    /// The path of this program on all hosts.
+    pub(crate) program: OsString,
+    /// The host whose agent starts others; `None`: the launcher does.
+    pub(crate) from: Option<String>,
+}
+
+impl Reach {
+    /// From the launcher.
+    ///
+    /// # Errors
+    /// This program's own path cannot be found.
+    pub(crate) fn new(cluster: Option<&Cluster>) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("finding this program")?.into_os_string();
+        Ok(Self {
+            agent: cluster.map(|cluster| cluster.agent.clone()).unwrap_or_default(),
+            program,
+            from: None,
+        })
+    }
+
+    /// Whether another agent starts them.
+    pub(crate) fn is_indirect(&self) -> bool {
+        self.from.is_some()
+    }
+
+    /// For the end of a message that says why an agent could not be started: who was to start it, if not the
+    /// launcher.
+    pub(crate) fn describe_start(&self) -> String {
+        self.from.as_ref().map_or_else(String::new, |host| {
+            format!(
+                " (the agent of host {host} was to start it; with --branch-count 0 the launcher starts all \
+                 agents itself)"
+            )
+        })
+    }
+}
+
+/// What one host is to start, and what the hosts behind it are to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) job: String,
     /// The number of this host in the job.
     pub(crate) host: usize,
+    /// The hosts whose agents this one's starts.
+    pub(crate) branches: Vec<Branch>,
+    /// How it starts them.
+    pub(crate) reach: Reach,
     /// Ranks of the whole job.
     pub(crate) world_count: usize,
     /// Ranks of this host, each with the number of its program.
@@ -111,6 +179,27 @@ pub(crate) struct Order {
     pub(crate) is_spawned: bool,
     /// Rank 0 reads what the controller sends; if not, what the launcher's own standard input is.
     pub(crate) is_input_forwarded: bool,
+}
+
+impl Order {
+    /// What a branch of this host's gets.
+    pub(crate) fn part(&self, branch: &Branch) -> Self {
+        let Branch { host, name, ranks, branches } = branch.clone();
+        Self {
+            job: self.job.clone(),
+            host,
+            branches,
+            reach: Reach { from: Some(name), ..self.reach.clone() },
+            world_count: self.world_count,
+            ranks,
+            programs: self.programs.clone(),
+            environment: self.environment.clone(),
+            directory: self.directory.clone(),
+            binding: self.binding,
+            is_spawned: self.is_spawned,
+            is_input_forwarded: self.is_input_forwarded,
+        }
+    }
 }
 
 impl JobSpec {

@@ -4,6 +4,9 @@
 //!   length of the rest u32 | kind u8 | rank u32 | bytes
 //! ```
 //!
+//! A frame is about the agent's own host, or for it and those behind it; one of another host carries that
+//! host's number and frame ([`Message::Of`]).
+//!
 //! Little-endian. The agent begins with [`PREAMBLE`]: what the remote shell prints before is skipped. The way
 //! is as trustworthy as what carries it (ssh, or this host); lengths are bounded all the same.
 
@@ -12,7 +15,7 @@ use crate::status::Status;
 use crate::why::report::HostReport;
 
 /// The agent's first bytes.
-pub(crate) const PREAMBLE: &[u8] = b"\nAYATORI AGENT 3\n";
+pub(crate) const PREAMBLE: &[u8] = b"\nAYATORI AGENT 4\n";
 /// What a remote shell may print before, in bytes.
 pub(crate) const NOISE_BYTES_MAX: usize = 64 << 10;
 /// Longest frame, in bytes: an environment and a command line (`ARG_MAX` is 2 MiB; as JSON numbers four times
@@ -60,6 +63,10 @@ pub(crate) enum Message {
     Finish(bool),
     /// From the agent: that is done.
     Finished,
+    /// Both ways: this message is of, or for, the host of this number, which is behind the agent's.
+    Of(usize, Box<Message>),
+    /// From the agent, of a host behind it: that host is lost.
+    Lost(String),
 }
 
 /// Bytes that are no frame.
@@ -103,6 +110,12 @@ impl Message {
             Message::Finish(is_early) => put(16, usize::from(*is_early), &[]),
             Message::Finished => put(17, 0, &[]),
             Message::Report(number, report) => put(13, *number as usize, &fitting(report)),
+            Message::Of(host, message) => {
+                let mut frame = Vec::new();
+                message.emit(&mut frame);
+                put(18, *host, &frame);
+            }
+            Message::Lost(why) => put(19, 0, why.as_bytes()),
         }
         debug_assert!(out.len() - start <= FRAME_BYTES_MAX + 4);
     }
@@ -159,16 +172,30 @@ impl Message {
             15 => Message::Unread(rank != 0),
             16 => Message::Finish(rank != 0),
             17 => Message::Finished,
+            18 => Message::Of(rank, Box::new(whole(body)?)),
+            19 => Message::Lost(String::from_utf8_lossy(body).into_owned()),
             _ => return Err(Malformed("a frame of an unknown kind")),
         };
         Ok(Some((message, length + 4)))
     }
 }
 
+/// The one frame in `bytes`. None of another host again: an agent passes on what it gets with the number.
+fn whole(bytes: &[u8]) -> Result<Message, Malformed> {
+    // Looked at first, or frames in frames would be taken apart one in another.
+    if bytes.get(4) == Some(&18) {
+        return Err(Malformed("a host behind a host"));
+    }
+    match Message::take(bytes)? {
+        Some((message, length)) if length == bytes.len() => Ok(message),
+        _ => Err(Malformed("not one frame of another host")),
+    }
+}
+
 /// A report as bytes that fit a frame: too long, it goes without what ranks have told.
 fn fitting(report: &HostReport) -> Vec<u8> {
     let whole = serde_json::to_vec(report).unwrap_or_default();
-    if whole.len() < FRAME_BYTES_MAX - HEAD_BYTES {
+    if whole.len() < FRAME_BYTES_MAX - 2 * HEAD_BYTES {
         return whole;
     }
     let mut short = report.clone();
@@ -180,14 +207,17 @@ fn fitting(report: &HostReport) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Binding, Program};
+    use crate::spec::{Binding, Program, Reach};
+    use crate::tree::Branch;
 
     fn messages() -> Vec<Message> {
         let program = Program { name: "p".into(), args: vec!["a b".into()], env: vec![], wdir: None };
         let order = Order {
             job: "j".into(),
             host: 1,
-            world_count: 4,
+            branches: vec![Branch::leaf(2, "n2".into(), vec![(4, 0)])],
+            reach: Reach { agent: vec!["ssh".into()], program: "/p".into(), from: Some("n1".into()) },
+            world_count: 6,
             ranks: vec![(2, 0), (3, 1)],
             programs: vec![program],
             environment: vec![("A".into(), "B\n".into())],
@@ -214,6 +244,8 @@ mod tests {
             Message::Unread(true),
             Message::Finish(false),
             Message::Finished,
+            Message::Of(2, Box::new(Message::Pmi(4, b"cmd=y\n".to_vec()))),
+            Message::Of(2, Box::new(Message::Lost("silent".into()))),
             Message::Report(7, Box::new(HostReport { host: "a".into(), ..HostReport::default() })),
         ]
     }
@@ -229,6 +261,24 @@ mod tests {
             let length = bytes.len();
             bytes.push(7);
             assert_eq!(Message::take(&bytes), Ok(Some((message, length))));
+        }
+    }
+
+    #[test]
+    fn a_frame_of_another_host_holds_exactly_one_frame() {
+        let frame = |message: &Message| {
+            let mut bytes = Vec::new();
+            message.emit(&mut bytes);
+            bytes
+        };
+        let of = |inner: &[u8]| {
+            let length = (inner.len() + HEAD_BYTES - 4) as u32;
+            [&length.to_le_bytes()[..], &[18, 2, 0, 0, 0], inner].concat()
+        };
+        let alive = frame(&Message::Alive);
+        assert!(Message::take(&of(&alive)).is_ok());
+        for bad in [&[][..], &alive[..8], &[&alive[..], &alive[..]].concat(), &of(&alive)] {
+            assert!(Message::take(&of(bad)).is_err(), "{bad:?}");
         }
     }
 

@@ -19,23 +19,27 @@ fn rank_program() -> PathBuf {
     path
 }
 
-fn job(args: &[&str], words: &[&str]) -> Command {
+pub(crate) fn job(args: &[&str], words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));
     command.args(["run", "--agent", AGENT]).args(args).arg(rank_program()).args(words);
-    command.stdin(Stdio::null()).env_remove("OMP_NUM_THREADS").env_remove("AYATORI_AGENT");
+    command
+        .stdin(Stdio::null())
+        .env_remove("OMP_NUM_THREADS")
+        .env_remove("AYATORI_AGENT")
+        .env_remove("AYATORI_BRANCH_COUNT");
     command
 }
 
-fn run(args: &[&str], words: &[&str]) -> Output {
+pub(crate) fn run(args: &[&str], words: &[&str]) -> Output {
     job(args, words).output().expect("ayatori runs")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Processes whose environment says that they are of the test's marked job.
-fn marked(mark: &str) -> Vec<i32> {
+pub(crate) fn marked(mark: &str) -> Vec<i32> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     pids.filter(|pid| {
@@ -46,7 +50,7 @@ fn marked(mark: &str) -> Vec<i32> {
     .collect()
 }
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !done() {
         assert!(begin.elapsed() < HANG_MAX, "{what}: not within {HANG_MAX:?}");
@@ -54,7 +58,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-fn end_of(child: &mut Child) -> (Option<i32>, String) {
+pub(crate) fn end_of(child: &mut Child) -> (Option<i32>, String) {
     let mut said = String::new();
     let begin = Instant::now();
     while child.try_wait().expect("wait").is_none() {
@@ -136,7 +140,7 @@ fn a_killed_rank_or_agent_is_named_and_nothing_is_left() {
 }
 
 /// The process of the marked job whose rank this is.
-fn pid_of_rank(mark: &str, rank: usize) -> Option<i32> {
+pub(crate) fn pid_of_rank(mark: &str, rank: usize) -> Option<i32> {
     let wanted = format!("PMI_RANK={rank}");
     marked(mark).into_iter().find(|pid| {
         std::fs::read(format!("/proc/{pid}/environ"))
@@ -144,7 +148,7 @@ fn pid_of_rank(mark: &str, rank: usize) -> Option<i32> {
     })
 }
 
-fn parent_of(pid: i32) -> Option<i32> {
+pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
 }
@@ -250,7 +254,12 @@ fn unread_standard_input_waits_and_then_arrives_whole() {
 
 /// `ssh` as this test has it: options fall away, host `b` is dealt with as the test wants, and for the others
 /// a shell takes what is said to it, as ssh's does.
-fn ssh_job(for_b: &str, args: &[&str], words: &[&str]) -> (tempfile::TempDir, Command) {
+pub(crate) fn ssh_job(
+    for_b: &str,
+    hosts: &str,
+    args: &[&str],
+    words: &[&str],
+) -> (tempfile::TempDir, Command) {
     let folder = tempfile::tempdir().expect("a folder");
     let script = format!(
         "#!/bin/sh\nwhile :; do case $1 in -o) shift 2;; -*) shift;; *) break;; esac; done\nhost=$1; shift\n\
@@ -260,7 +269,7 @@ fn ssh_job(for_b: &str, args: &[&str], words: &[&str]) -> (tempfile::TempDir, Co
     std::fs::write(&path, script).expect("written");
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
     let mut command = Command::new(env!("CARGO_BIN_EXE_ayatori"));
-    command.args(["run", "--hosts", "a,b"]).args(args).arg(rank_program()).args(words);
+    command.args(["run", "--hosts", hosts]).args(args).arg(rank_program()).args(words);
     let paths = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
     command.env("PATH", paths).env_remove("AYATORI_AGENT").stdin(Stdio::null());
     (folder, command)
@@ -268,7 +277,7 @@ fn ssh_job(for_b: &str, args: &[&str], words: &[&str]) -> (tempfile::TempDir, Co
 
 #[test]
 fn ssh_is_the_agent_when_none_is_named() {
-    let (_folder, mut command) = ssh_job(":", &[], &["hello"]);
+    let (_folder, mut command) = ssh_job(":", "a,b", &[], &["hello"]);
     let output = command.output().expect("ayatori runs");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout).lines().count(), 2);
@@ -284,7 +293,7 @@ fn reasons_that_ssh_starts_no_agent_are_said() {
         ("kill -STOP $$", ["was stopped", "a password?"]),
         ("echo Welcome; echo 'no such login'; exit 1", ["exited with code 1", "host b"]),
     ] {
-        let (_folder, mut command) = ssh_job(for_b, &[], &["sleep"]);
+        let (_folder, mut command) = ssh_job(for_b, "a,b", &[], &["sleep"]);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("ayatori runs");
         let (code, said) = end_of(&mut child);
         assert!(code.is_some_and(|code| code != 0), "{said}");
@@ -295,7 +304,7 @@ fn reasons_that_ssh_starts_no_agent_are_said() {
 #[test]
 #[ignore = "takes a minute: how long an agent may take to answer"]
 fn an_agent_that_never_answers_is_given_up() {
-    let (_folder, mut command) = ssh_job("exec sleep 1000", &[], &["sleep"]);
+    let (_folder, mut command) = ssh_job("exec sleep 1000", "a,b", &[], &["sleep"]);
     let output = command.output().expect("ayatori runs");
     let said = text(&output.stderr);
     assert!(said.contains("host b") && said.contains("without a password"), "{said}");

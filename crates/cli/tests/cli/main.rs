@@ -6,4 +6,5 @@ mod inputs;
 mod manners;
 mod run;
 mod sim;
+mod tree;
 mod why;

@@ -10,11 +10,13 @@
 //!           └─► Outputs (lines) ──► standard output and error
 //! ```
 //!
+//! The relay (`relay.rs`) holds the channels to the agents. Beyond [`crate::tree::BRANCH_COUNT_DEFAULT`]
+//! hosts some agents start others and relay for them; nothing here depends on it but who is lost with whom.
+//!
 //! Everything between hosts that is not a message of the program goes over the agents' channels: PMI, output,
 //! signals, ends. So the launcher has no port, and the job's key, which ranks fetch by PMI, travels where ssh
 //! protects it. An agent that dies, closes, or is silent for [`crate::silence::SILENCE_MAX`] ends the job.
 
-mod agents;
 mod describe;
 mod inquiry;
 mod run;

@@ -2,7 +2,6 @@
 
 pub(super) mod worlds;
 
-use super::agents::Agent;
 use super::inquiry::{Asker, Inquiries, add_ended, without_ranks};
 use super::worlds::{NameAsker, Wire, Word, World, universe_size};
 use crate::environment::KEY_OF_JOB;
@@ -13,11 +12,12 @@ use crate::input::{Input, Taken};
 use crate::machine::hostname;
 use crate::output::{Outputs, StreamId, Which};
 use crate::pmi::{mapping, wire::VALUE_MAX_BYTES};
+use crate::relay::Relay;
 use crate::signals::{Signals, is_ending};
-use crate::silence::{HEARTBEAT, heard_while_running};
 use crate::spawn::check_count;
-use crate::spec::{JobSpec, Order};
+use crate::spec::{Cluster, JobSpec, Order, Reach};
 use crate::supervisor::{Action, Limits, Member, Supervisor};
+use crate::tree::Branch;
 use crate::why::listen::{Answer, Listener, Question, reply};
 use crate::why::printing::Printing;
 use crate::why::report::HostReport;
@@ -41,23 +41,22 @@ const OUR_OUTPUT: u64 = 1;
 const INPUT: u64 = 2;
 const LISTENER: u64 = 3;
 const FIRST: u64 = 4;
-const FIRST_LINK: u64 = 5;
+const HOSTS: u64 = 5;
 const FIRST_WORLD: u64 = 1 << 40;
 
 /// A host, seen from here.
 struct Link {
     name: String,
-    way: Way,
     /// It has taken the last output of its ranks and ended what they left behind; or it is lost.
     is_finished: bool,
-    is_output_watched: bool,
+    is_lost: bool,
 }
 
-/// How messages reach a host.
+/// How messages reach the hosts.
 enum Way {
-    /// It is this process.
+    /// The only one is this process.
     Here(Box<Host>),
-    Agent(Agent),
+    Agents(Relay),
 }
 
 struct Controller<'s> {
@@ -75,6 +74,7 @@ struct Controller<'s> {
     supervisor: Supervisor,
     outputs: Outputs,
     links: Vec<Link>,
+    way: Way,
     input: Input,
     is_input_watched: bool,
     inquiries: Inquiries,
@@ -84,8 +84,6 @@ struct Controller<'s> {
     /// The hosts know that nobody reads it.
     is_unread: [bool; 2],
     started: Instant,
-    /// The last heartbeat.
-    turn: Instant,
     /// When hosts that have not finished are given up.
     finish_by: Option<Instant>,
     is_concluded: bool,
@@ -107,7 +105,7 @@ pub fn run(spec: &JobSpec) -> anyhow::Result<u8> {
     let job = job_id()?;
     let (names, host_of_rank) = place(spec)?;
     let mut controller = Controller::new(spec, &job, names, &host_of_rank, now)?;
-    controller.start(&host_of_rank, now);
+    controller.start(&host_of_rank, now)?;
     controller.serve()?;
     controller.finish()
 }
@@ -183,11 +181,8 @@ impl<'s> Controller<'s> {
         if let Some(fd) = inquiries.fd() {
             watch(&epoll, fd, LISTENER).context("listening for `ayatori why`")?;
         }
-        let links = names
-            .into_iter()
-            .enumerate()
-            .map(|(index, name)| Link::open(spec, &epoll, index, name, now))
-            .collect::<anyhow::Result<Vec<Link>>>()?;
+        let links = names.into_iter().map(|name| Link { name, is_finished: false, is_lost: false });
+        let way = Way::open(is_cluster, &epoll, now)?;
         Ok(Controller {
             spec,
             worlds: Vec::new(),
@@ -199,7 +194,8 @@ impl<'s> Controller<'s> {
             signals,
             supervisor,
             outputs: Outputs::new(members.len(), spec.is_tagged),
-            links,
+            links: links.collect(),
+            way,
             input: Input::new(is_cluster),
             is_input_watched: false,
             inquiries,
@@ -207,7 +203,6 @@ impl<'s> Controller<'s> {
             is_paused: [false; 2],
             is_unread: [false; 2],
             started: now,
-            turn: now,
             finish_by: None,
             is_concluded: false,
             failure: None,
@@ -215,30 +210,38 @@ impl<'s> Controller<'s> {
         })
     }
 
-    /// Sends each host its order.
-    fn start(&mut self, host_of_rank: &[usize], now: Instant) {
-        let environment = self.spec.environment();
+    /// Starts the agents, if there are any, and sends each host its order.
+    fn start(&mut self, host_of_rank: &[usize], now: Instant) -> anyhow::Result<()> {
         // Where it has gone a program can still be started by its path.
         let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        let programs: Vec<_> = self.spec.apps.iter().map(|app| app.program.clone()).collect();
-        let numbers: Vec<usize> = self.spec.program_numbers().collect();
-        for host in 0..self.links.len() {
-            let ranks = host_of_rank.iter().enumerate().filter(|(_, its)| **its == host);
-            let order = Order {
-                job: self.job.clone(),
-                host,
-                world_count: host_of_rank.len(),
-                ranks: ranks.map(|(rank, _)| (rank, numbers[rank])).collect(),
-                programs: programs.clone(),
-                environment: environment.clone(),
-                directory: directory.clone().into(),
-                binding: self.spec.binding,
-                is_spawned: self.spec.is_spawned,
-                is_input_forwarded: self.input.is_forwarded(),
-            };
-            self.send(host, Message::Start(Box::new(order)), now);
+        let mut order = Order {
+            job: self.job.clone(),
+            host: 0,
+            branches: Vec::new(),
+            reach: Reach::new(self.spec.cluster.as_ref())?,
+            world_count: host_of_rank.len(),
+            ranks: Vec::new(),
+            programs: self.spec.apps.iter().map(|app| app.program.clone()).collect(),
+            environment: self.spec.environment(),
+            directory: directory.into(),
+            binding: self.spec.binding,
+            is_spawned: self.spec.is_spawned,
+            is_input_forwarded: self.input.is_forwarded(),
+        };
+        let names = self.links.iter().map(|link| link.name.clone());
+        let mut branches = branches(self.spec, names, host_of_rank);
+        match &mut self.way {
+            Way::Here(host) => {
+                order.ranks = branches.pop().map(|branch| branch.ranks).unwrap_or_default();
+                host.handle(Message::Start(Box::new(order)), now);
+            }
+            Way::Agents(relay) => {
+                order.branches = branches;
+                relay.start(&order, now);
+            }
         }
         self.turn_over(now);
+        Ok(())
     }
 
     fn serve(&mut self) -> anyhow::Result<()> {
@@ -264,7 +267,7 @@ impl<'s> Controller<'s> {
                     LISTENER => self.accept_inquiry(now),
                     FIRST => self.hear_first(now),
                     other if other >= FIRST_WORLD => self.hear_world((other - FIRST_WORLD) as usize, now),
-                    other => self.handle_link(((other - FIRST_LINK) / 2) as usize, now),
+                    _ => self.handle_hosts(now),
                 }
             }
             self.turn_over(now);
@@ -277,29 +280,25 @@ impl<'s> Controller<'s> {
     }
 
     fn next_timeout(&self) -> Option<Instant> {
-        let heartbeat = self.spec.cluster.as_ref().map(|_| self.turn + HEARTBEAT);
-        let hosts = self.links.iter().filter_map(|link| match &link.way {
-            Way::Here(host) => host.poll_timeout(),
-            Way::Agent(_) => None,
-        });
-        let others = [
-            heartbeat,
+        let all = [
+            match &self.way {
+                Way::Here(host) => host.poll_timeout(),
+                Way::Agents(relay) => relay.poll_timeout(),
+            },
             self.supervisor.poll_timeout(),
             self.inquiries.poll_timeout(),
             self.outputs.poll_timeout(),
             self.finish_by,
         ];
-        hosts.chain(others.into_iter().flatten()).min()
+        all.into_iter().flatten().min()
     }
 
     /// After all events of a turn: what is due, and what follows from it.
     fn turn_over(&mut self, now: Instant) {
-        for host in 0..self.links.len() {
-            if let Way::Here(ranks) = &mut self.links[host].way {
-                ranks.handle_timeout(now);
-            }
+        match &mut self.way {
+            Way::Here(host) => host.handle_timeout(now),
+            Way::Agents(relay) => relay.beat(now),
         }
-        self.beat(now);
         self.collect(now);
         if self.supervisor.is_undecided() {
             // A rank that gave up because another has died is not the cause.
@@ -315,9 +314,8 @@ impl<'s> Controller<'s> {
         }
         if self.finish_by.is_some_and(|at| at <= now) {
             self.finish_by = None;
-            for link in &mut self.links {
-                link.is_finished |= matches!(link.way, Way::Agent(_));
-            }
+            let are_elsewhere = matches!(self.way, Way::Agents(_));
+            self.links.iter_mut().for_each(|link| link.is_finished |= are_elsewhere);
         }
         self.tell_start();
         let are_worlds_over = self.worlds.iter().all(|world| world.status.is_some());
@@ -336,11 +334,9 @@ impl<'s> Controller<'s> {
                 is_news = true;
                 self.act(action, now);
             }
-            for host in 0..self.links.len() {
-                while let Some(message) = self.links[host].poll_message() {
-                    is_news = true;
-                    self.handle_message(host, message, now);
-                }
+            while let Some((host, message)) = self.way.poll_message() {
+                is_news = true;
+                self.handle_message(host, message, now);
             }
             if !is_news {
                 return;
@@ -353,7 +349,7 @@ impl<'s> Controller<'s> {
             Action::Say(line) => self.outputs.message(&line),
             Action::Signal(signal) => {
                 self.signal_worlds(signal);
-                self.send_all(&Message::Signal(signal), now);
+                self.send_all(Message::Signal(signal), now);
             }
             Action::Spawn(rank, spawn) => self.spawn(rank, spawn),
             Action::Name(rank, request) => self.ask_first(NameAsker::Rank(rank), request),
@@ -364,54 +360,41 @@ impl<'s> Controller<'s> {
                 }
             }
             Action::Finish(is_early) => {
-                self.send_all(&Message::Finish(is_early), now);
+                self.send_all(Message::Finish(is_early), now);
                 self.finish_by = self.spec.cluster.as_ref().map(|_| now + FAREWELL_MAX);
             }
         }
     }
 
     fn send(&mut self, host: usize, message: Message, now: Instant) {
-        match &mut self.links[host].way {
+        match &mut self.way {
             Way::Here(host) => host.handle(message, now),
-            Way::Agent(agent) => agent.send(&message),
+            Way::Agents(relay) => relay.send(host, message),
         }
     }
 
-    fn send_all(&mut self, message: &Message, now: Instant) {
-        for host in 0..self.links.len() {
-            self.send(host, message.clone(), now);
+    fn send_all(&mut self, message: Message, now: Instant) {
+        match &mut self.way {
+            Way::Here(host) => host.handle(message, now),
+            Way::Agents(relay) => relay.send_all(&message),
         }
     }
 
     // Hosts.
 
-    fn handle_link(&mut self, host: usize, now: Instant) {
-        let (messages, loss) = match &mut self.links[host].way {
-            Way::Here(host) => {
-                host.handle_ready(now);
-                (Vec::new(), None)
-            }
-            Way::Agent(agent) => {
-                if let Some(channel) = agent.channel() {
-                    channel.flush();
-                }
-                agent.read(&mut self.scratch, now)
-            }
-        };
-        for message in messages {
-            self.handle_message(host, message, now);
+    fn handle_hosts(&mut self, now: Instant) {
+        match &mut self.way {
+            Way::Here(host) => host.handle_ready(now),
+            Way::Agents(relay) => relay.handle_ready(now),
         }
-        if let Some(why) = loss {
-            self.lose(host, why, now);
+        while let Some((host, message)) = self.way.poll_message() {
+            self.handle_message(host, message, now);
         }
     }
 
     fn lose(&mut self, host: usize, why: String, now: Instant) {
         let link = &mut self.links[host];
-        link.is_finished = true;
-        if let Way::Agent(agent) = &mut link.way {
-            agent.lose();
-        }
+        (link.is_finished, link.is_lost) = (true, true);
         self.supervisor.handle_host_lost(host, why, now);
     }
 
@@ -445,6 +428,7 @@ impl<'s> Controller<'s> {
                 self.inquiries.on_report(number, host, report);
             }
             Message::Finished => self.links[host].is_finished = true,
+            Message::Lost(why) => self.lose(host, why, now),
             // Alive; and what is not a host's to say.
             _ => {}
         }
@@ -467,24 +451,7 @@ impl<'s> Controller<'s> {
         let is_err = which == Which::Err;
         if self.outputs.is_broken(which) && !std::mem::replace(&mut self.is_unread[usize::from(is_err)], true)
         {
-            self.send_all(&Message::Unread(is_err), now);
-        }
-    }
-
-    /// Once a heartbeat: tells agents that the launcher lives, and gives up those that are silent.
-    fn beat(&mut self, now: Instant) {
-        if now < self.turn + HEARTBEAT {
-            return;
-        }
-        let turn = std::mem::replace(&mut self.turn, now);
-        for host in 0..self.links.len() {
-            let Way::Agent(agent) = &mut self.links[host].way else { continue };
-            agent.set_heard(|heard| heard_while_running(heard, turn, now));
-            agent.send(&Message::Alive);
-            let why = agent.explain_silence(now).filter(|_| self.is_paused == [false; 2]);
-            if let Some(why) = why {
-                self.lose(host, why, now);
-            }
+            self.send_all(Message::Unread(is_err), now);
         }
     }
 
@@ -513,10 +480,8 @@ impl<'s> Controller<'s> {
 
     /// Notices ranks here that have ended; agents are missed by their pipes.
     fn reap(&mut self) {
-        for link in &mut self.links {
-            if let Way::Here(host) = &mut link.way {
-                host.reap();
-            }
+        if let Way::Here(host) = &mut self.way {
+            host.reap();
         }
     }
 
@@ -534,38 +499,13 @@ impl<'s> Controller<'s> {
                 self.outputs.resume(which, now);
             }
         }
-        for (index, link) in self.links.iter_mut().enumerate() {
-            match &mut link.way {
-                Way::Here(host) => {
-                    for (which, is_congested) in congested.into_iter().enumerate() {
-                        host.pause(which, is_congested, now);
-                    }
-                }
-                Way::Agent(agent) => {
-                    let is_changed = (was_paused != [false; 2]) != (congested != [false; 2]);
-                    let Some(channel) = agent.channel() else { continue };
-                    if is_changed {
-                        let _ = if congested == [false; 2] {
-                            watch(&self.epoll, channel.input.as_fd(), link_token(index))
-                        } else {
-                            epoll::delete(&self.epoll, &channel.input)
-                        };
-                    }
-                    let is_behind = channel.has_unsent();
-                    if is_behind != link.is_output_watched {
-                        link.is_output_watched = is_behind;
-                        let token = epoll::EventData::new_u64(link_token(index) + 1);
-                        let _ = if is_behind {
-                            epoll::add(&self.epoll, &channel.output, token, epoll::EventFlags::OUT)
-                        } else {
-                            epoll::delete(&self.epoll, &channel.output)
-                        };
-                    }
-                    if is_changed {
-                        agent.set_heard(|_| now);
-                    }
+        match &mut self.way {
+            Way::Here(host) => {
+                for (which, is_congested) in congested.into_iter().enumerate() {
+                    host.pause(which, is_congested, now);
                 }
             }
+            Way::Agents(relay) => relay.pause(congested != [false; 2], now),
         }
         self.watch_input();
     }
@@ -587,9 +527,9 @@ impl<'s> Controller<'s> {
     }
 
     fn watch_input(&mut self) {
-        let is_congested = self.supervisor.host_of(0).is_some_and(|host| match &mut self.links[host].way {
+        let is_congested = self.supervisor.host_of(0).is_some_and(|host| match &mut self.way {
             Way::Here(_) => false,
-            Way::Agent(agent) => agent.channel().is_none_or(|channel| channel.is_congested()),
+            Way::Agents(relay) => self.links[host].is_lost || relay.is_congested(host),
         });
         let fd = self.input.fd().filter(|_| !is_congested);
         if fd.is_some() == self.is_input_watched {
@@ -626,13 +566,10 @@ impl<'s> Controller<'s> {
     }
 
     fn inquire(&mut self, asker: Asker, now: Instant) {
-        let lost = |link: &Link| match &link.way {
-            Way::Agent(agent) if agent.is_lost() => Some(without_ranks(&link.name, "is lost")),
-            _ => None,
-        };
+        let lost = |link: &Link| link.is_lost.then(|| without_ranks(&link.name, "is lost"));
         let reports = self.links.iter().map(lost).collect();
         let number = self.inquiries.begin(asker, reports, now);
-        self.send_all(&Message::Ask(number), now);
+        self.send_all(Message::Ask(number), now);
     }
 
     fn answer_inquiries(&mut self, now: Instant) {
@@ -687,58 +624,46 @@ impl<'s> Controller<'s> {
 
     /// Lets the agents go, and gives the exit code.
     fn finish(mut self) -> anyhow::Result<u8> {
-        let deadline = Instant::now() + FAREWELL_MAX;
-        for link in &mut self.links {
-            if let Way::Agent(agent) = &mut link.way {
-                agent.dismiss();
-            }
-        }
-        for link in &mut self.links {
-            if let Way::Agent(agent) = &mut link.way {
-                agent.wait(deadline);
-            }
+        if let Way::Agents(relay) = &mut self.way {
+            relay.dismiss();
+            relay.wait(Instant::now() + FAREWELL_MAX);
         }
         self.failure.map_or(Ok(self.supervisor.exit_code()), Err)
     }
 }
 
-impl Link {
-    /// Makes the way to a host.
-    fn open(
-        spec: &JobSpec,
-        epoll: &OwnedFd,
-        index: usize,
-        name: String,
-        now: Instant,
-    ) -> anyhow::Result<Self> {
-        let way = match &spec.cluster {
-            None => {
-                let host = Host::new()?;
-                watch(epoll, host.fd(), link_token(index)).context("watching the ranks")?;
-                Way::Here(Box::new(host))
-            }
-            Some(cluster) => {
-                let mut agent = Agent::start(&cluster.agent, index, &name, now)?;
-                if let Some(channel) = agent.channel() {
-                    watch(epoll, channel.input.as_fd(), link_token(index)).context("watching an agent")?;
-                }
-                Way::Agent(agent)
-            }
-        };
-        Ok(Link { name, way, is_finished: false, is_output_watched: false })
+impl Way {
+    fn open(is_cluster: bool, epoll: &OwnedFd, now: Instant) -> anyhow::Result<Self> {
+        if is_cluster {
+            let relay = Relay::new(now)?;
+            watch(epoll, relay.fd(), HOSTS).context("watching the agents")?;
+            return Ok(Self::Agents(relay));
+        }
+        let host = Host::new()?;
+        watch(epoll, host.fd(), HOSTS).context("watching the ranks")?;
+        Ok(Self::Here(Box::new(host)))
     }
 
-    fn poll_message(&mut self) -> Option<Message> {
-        match &mut self.way {
-            Way::Here(host) => host.poll_message(),
-            Way::Agent(_) => None,
+    fn poll_message(&mut self) -> Option<(usize, Message)> {
+        match self {
+            Self::Here(host) => host.poll_message().map(|message| (0, message)),
+            Self::Agents(relay) => relay.poll_message(),
         }
     }
 }
 
-/// The token of a link's input; the next one is its output's.
-fn link_token(index: usize) -> u64 {
-    FIRST_LINK + 2 * index as u64
+/// Which hosts the launcher starts agents on, what each of them starts, and the ranks of each.
+pub(super) fn branches(
+    spec: &JobSpec,
+    names: impl Iterator<Item = String>,
+    host_of_rank: &[usize],
+) -> Vec<Branch> {
+    let mut hosts: Vec<Branch> =
+        names.enumerate().map(|(host, name)| Branch::leaf(host, name, Vec::new())).collect();
+    for (rank, (&host, program)) in host_of_rank.iter().zip(spec.program_numbers()).enumerate() {
+        hosts[host].ranks.push((rank, program));
+    }
+    Branch::divide(hosts, spec.cluster.as_ref().map_or(0, Cluster::branch_count))
 }
 
 fn watch(epoll: &OwnedFd, fd: impl AsFd, token: u64) -> rustix::io::Result<()> {
@@ -755,7 +680,8 @@ mod tests {
     fn spec(hosts: &str, ranks_count: usize) -> JobSpec {
         let program = Program { name: "p".into(), args: vec![], env: vec![], wdir: None };
         let hosts = HostSpec::list(hosts).expect("hosts");
-        let cluster = Cluster { hosts, agent: vec!["x".into()], rails: None, no_rails: None };
+        let cluster =
+            Cluster { hosts, agent: vec!["x".into()], branch_count: None, rails: None, no_rails: None };
         let apps = vec![App { ranks_count, program }];
         JobSpec { apps, cluster: Some(cluster), ..JobSpec::default() }
     }

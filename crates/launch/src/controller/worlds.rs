@@ -273,7 +273,7 @@ mod tests {
         assert!(spec_of(&own, spawn(&[("host", "here")]), "here").is_ok());
         assert!(spec_of(&own, spawn(&[("host", "there")]), "here").is_err());
         let hosts = HostSpec::list("a,b:3").unwrap();
-        let cluster = Some(Cluster { hosts, agent: vec![], rails: None, no_rails: None });
+        let cluster = Some(Cluster { hosts, agent: vec![], branch_count: None, rails: None, no_rails: None });
         let own = JobSpec { cluster, ..JobSpec::default() };
         let spec = spec_of(&own, spawn(&[("host", "b")]), "here").unwrap();
         assert_eq!(spec.cluster.unwrap().hosts, HostSpec::list("b:3").unwrap());
@@ -295,7 +295,7 @@ mod tests {
         let own = JobSpec::default();
         assert_eq!(universe_size(&own), None);
         let hosts = HostSpec::list("a:2,b:3").unwrap();
-        let cluster = Some(Cluster { hosts, agent: vec![], rails: None, no_rails: None });
+        let cluster = Some(Cluster { hosts, agent: vec![], branch_count: None, rails: None, no_rails: None });
         let own = JobSpec { cluster, ..own };
         assert_eq!(universe_size(&own), Some(5));
         assert_eq!(universe_size(&spec_of(&own, spawn(&[("host", "b")]), "here").unwrap()), Some(5));

@@ -67,6 +67,10 @@ pub(crate) struct Args {
     /// the job [default: the batch system's own, if in an allocation, else ssh without questions]
     #[arg(long, value_name = "COMMAND", env = "AYATORI_AGENT")]
     agent: Option<String>,
+    /// Agents that the launcher, and each agent, starts at most itself where there are more hosts; 0: the
+    /// launcher starts all [default: 32 with ssh, else 0]
+    #[arg(long, value_name = "N", env = "AYATORI_BRANCH_COUNT", value_parser = branch_count)]
+    branch_count: Option<usize>,
     /// The interfaces (eth1) and networks (10.1.0.0/16) that may carry messages between hosts [default: all
     /// that work]
     #[arg(long, value_name = "RAIL,…")]
@@ -227,6 +231,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn branch_count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(1) => Err("1 would start the agents one behind another; give 0 or at least 2".to_owned()),
+        Ok(count) => Ok(count),
+        Err(_) => Err("not a number of agents".to_owned()),
+    }
+}
+
 /// What is to be run. `allocation`: what the batch system says.
 ///
 /// # Errors
@@ -373,7 +385,8 @@ fn cluster(args: &Args, place: Place) -> anyhow::Result<Option<Cluster>> {
             "--agent: the command has no {host} for the host's name, as in 'ssh {host}'",
         ));
     }
-    Ok(Some(Cluster { hosts, agent, rails: args.rails.clone(), no_rails: args.no_rails.clone() }))
+    let (rails, no_rails) = (args.rails.clone(), args.no_rails.clone());
+    Ok(Some(Cluster { hosts, agent, branch_count: args.branch_count, rails, no_rails }))
 }
 
 /// `NAME=VALUE`, or `NAME` for the value it has here.
@@ -548,6 +561,8 @@ mod tests {
         let here = |line| spec(line).map(|spec| (spec.ranks_count(), spec.cluster)).expect("spec");
         assert_eq!(here("-n 2 --host localhost:4 true"), (2, None));
         assert_eq!(here("--host localhost:4 --rails eth1 true"), (4, None));
+        let branches = |line| spec(line).expect("spec").cluster.and_then(|cluster| cluster.branch_count);
+        assert_eq!((branches("--hosts a,b p"), branches("-branch-count 0 --hosts a,b p")), (None, Some(0)));
     }
 
     #[test]
@@ -582,6 +597,7 @@ mod tests {
             ("-n 2 true : -n 0 true", "at least one rank"),
             ("-n 2 true :", "in program 2"),
             ("-n two true", "invalid value 'two'"),
+            ("--branch-count 1 --hosts a,b true", "give 0 or at least 2"),
             ("--timeout -3 true", "--timeout"),
         ] {
             let error = format!("{:#}", spec(line).expect_err(line));

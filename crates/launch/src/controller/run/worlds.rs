@@ -35,7 +35,7 @@ pub fn run_world(descriptor: &str) -> anyhow::Result<u8> {
     watch(&controller.epoll, wire.fd(), FIRST).context("listening to the first launcher")?;
     controller.supervisor.server().forward_names();
     controller.first = Some(wire);
-    controller.start(&host_of_rank, now);
+    controller.start(&host_of_rank, now)?;
     controller.serve()?;
     let has_told = controller.is_start_told;
     match controller.finish() {
@@ -63,10 +63,8 @@ impl Controller<'_> {
                 return self.supervisor.server().answer_spawn(rank, Err(&format!("{error:#}")));
             }
         };
-        for link in &mut self.links {
-            if let (Way::Here(host), Some(pid)) = (&mut link.way, world.pid()) {
-                host.spare(pid);
-            }
+        if let (Way::Here(host), Some(pid)) = (&mut self.way, world.pid()) {
+            host.spare(pid);
         }
         // What cannot be watched is heard when it ends.
         let _ = watch(&self.epoll, world.wire.fd(), FIRST_WORLD + self.worlds.len() as u64);

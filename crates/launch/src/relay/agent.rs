@@ -1,11 +1,14 @@
-//! An agent as the controller sees it: the command that starts it, the channel to it, and its loss.
+//! An agent as the process sees it that has started it: the command that does, the channel to it, and its
+//! loss.
 
 use crate::channel::{Channel, Inflow};
 use crate::error::{Error, FAILURE};
 use crate::silence::SILENCE_MAX;
+use crate::spec::{Reach, is_ssh};
 use crate::status::Status;
 use crate::wire::{Malformed, Message, NOISE_BYTES_MAX, PREAMBLE};
 use anyhow::Context;
+use rustix::process::Pid;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -19,6 +22,8 @@ const GREETING_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Agent {
     name: String,
+    /// How it was started.
+    reach: Reach,
     child: Child,
     channel: Option<Channel>,
     is_greeted: bool,
@@ -27,31 +32,41 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts the agent of a host, the `index`th of the job, by the words of a command.
+    /// Starts the agent of a host, the `index`th of the job.
     ///
     /// # Errors
     /// The command cannot be executed.
-    pub(crate) fn start(template: &[String], index: usize, name: &str, now: Instant) -> anyhow::Result<Self> {
-        let mut command = agent_command(template, index, name)?;
+    pub(crate) fn start(reach: &Reach, index: usize, name: &str, now: Instant) -> anyhow::Result<Self> {
+        let mut command = agent_command(reach, index, name)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        // What is typed at the terminal is for us; we tell the agents.
+        // What is typed at the terminal is for the launcher, which tells the agents.
         command.process_group(0);
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| {
             let why = format!("cannot start its agent with '{program}': {error}; --agent says how");
-            Error::new(FAILURE, format!("host {name}: {why}"))
+            Error::new(FAILURE, format!("{why}{}", reach.describe_start()))
         })?;
         let (Some(input), Some(output)) = (child.stdout.take(), child.stdin.take()) else {
-            anyhow::bail!("host {name}: its agent has no pipes");
+            anyhow::bail!("its agent has no pipes");
         };
         let channel = Channel::new(input.into(), output.into()).context("setting up an agent's pipes")?;
-        let name = name.to_owned();
-        Ok(Agent { name, child, channel: Some(channel), is_greeted: false, started: now, heard: now })
+        let (name, reach) = (name.to_owned(), reach.clone());
+        Ok(Agent { name, reach, child, channel: Some(channel), is_greeted: false, started: now, heard: now })
+    }
+
+    /// The process of the command that has started it.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
     /// The way to it; `None`: it is lost.
     pub(crate) fn channel(&mut self) -> Option<&mut Channel> {
         self.channel.as_mut()
+    }
+
+    /// The same, to look at.
+    pub(crate) fn channel_ref(&self) -> Option<&Channel> {
+        self.channel.as_ref()
     }
 
     /// Whether it is lost.
@@ -110,15 +125,17 @@ impl Agent {
         if self.is_lost() {
             None
         } else if !self.is_greeted && is_stopped(&self.child) {
-            Some(
+            Some(format!(
                 "the command that was to start its agent was stopped: it wants to read from the terminal (a password?); \
-                 log in without one, with ssh-agent or ssh-copy-id"
-                    .to_owned(),
-            )
+                 log in without one, with ssh-agent or ssh-copy-id{}",
+                self.reach.describe_start()
+            ))
         } else if !self.is_greeted && now.duration_since(self.started) > GREETING_MAX {
             Some(format!(
-                "no agent has answered within {} s (does the command of --agent work by itself, without a password?)",
-                GREETING_MAX.as_secs()
+                "no agent has answered within {} s (does the command of --agent work by itself, without a \
+                 password?){}",
+                GREETING_MAX.as_secs(),
+                self.reach.describe_start()
             ))
         } else if self.is_greeted && now.duration_since(self.heard) > SILENCE_MAX {
             Some(format!("its agent has been silent for {} s", SILENCE_MAX.as_secs()))
@@ -145,15 +162,18 @@ impl Agent {
         };
         let pid = self.child.id();
         let what = if self.is_greeted { "its agent" } else { "the command that was to start its agent" };
+        if self.is_greeted {
+            return format!("{what} (pid {pid}) {how}");
+        }
         let hint = match status.and_then(|status| status.code()) {
-            Some(126 | 127) if !self.is_greeted => std::env::current_exe()
-                .map_or_else(|_| String::new(), |own| format!("; is it there, as {}?", own.display())),
-            Some(255) if !self.is_greeted => {
-                format!("; it could not log in, see above: does 'ssh {} true' work by itself?", self.name)
+            Some(126 | 127) => format!("; is it there, as {}?", self.reach.program.display()),
+            Some(255) => {
+                let place = if self.reach.is_indirect() { "there" } else { "by itself" };
+                format!("; it could not log in, see above: does 'ssh {} true' work {place}?", self.name)
             }
             _ => String::new(),
         };
-        format!("{what} (pid {pid}) {how}{hint}")
+        format!("{what} (pid {pid}) {how}{hint}{}", self.reach.describe_start())
     }
 
     /// Gives it up.
@@ -181,15 +201,14 @@ impl Agent {
 }
 
 /// The command that starts an agent on a host, the `index`th of the job.
-pub(crate) fn agent_command(template: &[String], index: usize, host: &str) -> anyhow::Result<Command> {
-    let own = std::env::current_exe().context("finding this program")?;
-    let mut words = template
+pub(crate) fn agent_command(reach: &Reach, index: usize, host: &str) -> anyhow::Result<Command> {
+    let mut words = reach
+        .agent
         .iter()
         .map(|word| OsString::from(word.replace("{host}", host).replace("{index}", &index.to_string())));
     let program = words.next().ok_or_else(|| Error::usage("--agent: the command is empty"))?;
     // The shell behind ssh splits what it gets into words once more.
-    let is_ssh = std::path::Path::new(&program).file_name().is_some_and(|name| name == "ssh");
-    let own = if is_ssh { quoted(own.as_os_str()) } else { own.into() };
+    let own = if is_ssh(&program) { quoted(&reach.program) } else { reach.program.clone() };
     let mut command = Command::new(program);
     command.args(words).arg(own).arg("agent");
     Ok(command)
