@@ -52,13 +52,16 @@ struct Figures {
     peak_mib: Option<f64>,
     /// MiB a rank, the mean over ranks: resident, shared pages divided among their users.
     proportional_mib: Option<f64>,
+    /// A smaller job was ended already: this one waits until all others are measured.
+    #[serde(skip)]
+    is_postponed: bool,
     /// Why something is missing.
     notes: Vec<String>,
 }
 
 impl Figures {
     fn is_out(&self) -> bool {
-        self.ended_after_s.is_some() || !self.notes.is_empty()
+        self.is_postponed || self.ended_after_s.is_some() || !self.notes.is_empty()
     }
 
     fn spent(&self) -> Duration {
@@ -91,6 +94,12 @@ struct Row {
 impl Row {
     fn of(&mut self, library: Library) -> &mut Figures {
         if library == Library::Ayatori { &mut self.ours } else { &mut self.hydra }
+    }
+
+    /// Whether a library had to be ended in this job, which has at most so many ranks and hosts.
+    fn has_ended_by(&self, library: Library, ranks: usize, hosts: usize) -> bool {
+        let figures = if library == Library::Ayatori { &self.ours } else { &self.hydra };
+        figures.ended_after_s.is_some() && self.ranks <= ranks && self.hosts <= hosts
     }
 
     /// Ours over Hydra's; `true`: at most that, for Hydra's launch was ended.
@@ -137,6 +146,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
             bench.measure(ranks, hosts)?;
         }
     }
+    bench.catch_up()?;
     let report = Report {
         machine: machine(),
         cpus: paths::cpu_count(),
@@ -168,9 +178,9 @@ impl Bench<'_> {
     fn measure(&mut self, ranks: usize, hosts: usize) -> Result<()> {
         let mut row = Row { ranks, hosts, ours: Figures::default(), hydra: Figures::default() };
         for library in LIBRARIES {
-            if let Some(why) = self.excess(library, ranks) {
-                row.of(library).notes.push(why);
-            }
+            let figures = row.of(library);
+            figures.notes.extend(self.excess(library, ranks));
+            figures.is_postponed = self.rows.iter().any(|row| row.has_ended_by(library, ranks, hosts));
         }
         for _ in 0..self.limits.runs {
             for library in LIBRARIES {
@@ -190,6 +200,23 @@ impl Bench<'_> {
         let [ours, hydra] = [row.ours.time(), row.hydra.time()];
         println!("{ranks} ranks, {hosts} hosts: {ours} s, Hydra {hydra} s");
         self.rows.push(row);
+        Ok(())
+    }
+
+    /// Launches what was postponed, once each, in the time that is left.
+    fn catch_up(&mut self) -> Result<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        for row in &mut rows {
+            let (ranks, hosts) = (row.ranks, row.hosts);
+            for library in LIBRARIES {
+                let figures = row.of(library);
+                if std::mem::take(&mut figures.is_postponed) && !figures.is_out() {
+                    self.time(library, ranks, hosts, figures)?;
+                    println!("{ranks} ranks, {hosts} hosts: {} {} s", library.name(), figures.time());
+                }
+            }
+        }
+        self.rows = rows;
         Ok(())
     }
 
@@ -277,7 +304,9 @@ fn on_hosts(library: Library, ranks: usize, hosts: usize, program: &Path, words:
     if library == Library::Ayatori {
         // The subcommand, then options.
         command.args(arguments.by_ref().take(1));
-        command.args(["--agent", "env AYATORI_BENCH_HOST={host}", "--hosts", &list.join(",")]);
+        // As ssh would start them.
+        command.args(["--agent", "env AYATORI_BENCH_HOST={host}", "--branch-count", "32"]);
+        command.args(["--hosts", &list.join(",")]);
     } else {
         command.args(["-launcher", "fork", "-hosts", &list.join(",")]);
     }
@@ -385,6 +414,16 @@ mod tests {
     }
 
     #[test]
+    fn jobs_larger_than_one_that_was_ended_are_postponed() {
+        let ended = Figures { ended_after_s: Some(60.0), ..Figures::default() };
+        let row = row(&[1.0], ended);
+        let is_postponed = |ranks, hosts| row.has_ended_by(Library::Mpich, ranks, hosts);
+        assert!(is_postponed(256, 10) && is_postponed(1000, 10) && is_postponed(256, 100));
+        assert!(!is_postponed(32, 10) && !is_postponed(1000, 1));
+        assert!(!row.has_ended_by(Library::Ayatori, 1000, 100));
+    }
+
+    #[test]
     fn without_one_of_the_two_there_is_no_ratio() {
         assert_eq!(row(&[], Figures { seconds: vec![1.0], ..Figures::default() }).ratio(), None);
         assert_eq!(row(&[1.0], Figures::default()).ratio(), None);
@@ -394,7 +433,8 @@ mod tests {
     fn hosts_are_named_with_their_slots_before_the_other_options() {
         let line = |library| process::line(&on_hosts(library, 25, 10, Path::new("p"), &["start"]));
         let ours = line(Library::Ayatori);
-        assert!(ours.contains("run --agent env AYATORI_BENCH_HOST={host} --hosts h0:3,h1:3"), "{ours}");
+        let agents = "run --agent env AYATORI_BENCH_HOST={host} --branch-count 32 --hosts h0:3,h1:3";
+        assert!(ours.contains(agents), "{ours}");
         assert!(ours.ends_with("-n 25 p start"), "{ours}");
         let hydra = line(Library::Mpich);
         assert!(hydra.contains("mpiexec -launcher fork -hosts h0:3,") && hydra.ends_with("p start"));
