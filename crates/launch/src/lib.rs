@@ -75,6 +75,8 @@ mod signals;
 #[cfg(feature = "controller")]
 mod silence;
 #[cfg(feature = "controller")]
+pub mod simulated;
+#[cfg(feature = "controller")]
 pub mod spawn;
 #[cfg(feature = "controller")]
 pub mod spec;

@@ -105,6 +105,8 @@ pub struct Supervisor {
     programs: Vec<String>,
     ranks: Vec<Rank>,
     running_count: usize,
+    /// Ranks with a status.
+    ended_count: usize,
     server: Server,
     actions: VecDeque<Action>,
     cause: Option<Cause>,
@@ -148,6 +150,7 @@ impl Supervisor {
             programs,
             ranks: members.iter().map(rank).collect(),
             running_count: members.len(),
+            ended_count: 0,
             server,
             actions: VecDeque::new(),
             cause: None,
@@ -274,6 +277,7 @@ impl Supervisor {
         if self.ranks[rank].status.replace(status).is_some() {
             return;
         }
+        self.ended_count += 1;
         if self.is_verbose {
             self.say(format!("{} {}", self.who(rank), status.describe()));
         }
@@ -432,7 +436,9 @@ impl Supervisor {
 
     /// Nobody may wait for a rank that has gone.
     fn check_absent(&mut self, now: Instant) {
+        // Asked at every request of every rank: the search is for jobs of which a rank has ended.
         if self.server.is_barrier_pending()
+            && self.ended_count > self.server.forgotten_count()
             && let Some(rank) =
                 (0..self.ranks.len()).find(|&rank| self.has_ended(rank) && !self.server.is_forgotten(rank))
         {
@@ -442,7 +448,9 @@ impl Supervisor {
 
     fn end_ranks_of(&mut self, host: usize, status: Status) -> usize {
         let its = self.ranks.iter_mut().filter(|rank| rank.host == host && rank.status.is_none());
-        its.map(|rank| rank.status = Some(status)).count()
+        let count = its.map(|rank| rank.status = Some(status)).count();
+        self.ended_count += count;
+        count
     }
 
     fn still_running(&self) -> usize {

@@ -11,6 +11,7 @@ pub(crate) mod sim;
 mod sim_bench;
 pub(crate) mod sim_fuzz;
 mod sim_progress;
+mod sim_start;
 mod sim_sweep;
 pub(crate) mod study;
 pub(crate) mod why;

@@ -27,6 +27,8 @@ enum Command {
     Bench(super::sim_bench::Args),
     /// Run the library's protocols in random worlds with faults, and check every promise
     Fuzz(super::sim_fuzz::Args),
+    /// Say how long the start of a job takes, up to 100,000 ranks and more
+    Start(super::sim_start::Args),
 }
 
 /// What `ayatori sim run` takes.
@@ -98,6 +100,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         Command::Sweep(args) => super::sim_sweep::run(&args),
         Command::Bench(args) => super::sim_bench::run(&args),
         Command::Fuzz(args) => super::sim_fuzz::run(&args),
+        Command::Start(args) => super::sim_start::run(&args),
     }
 }
 

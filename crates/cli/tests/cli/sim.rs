@@ -306,3 +306,39 @@ fn ranks_of_a_job_share_a_sweep_and_one_tells() {
     assert_eq!(text.matches(" points: ").count(), 1, "{text}");
     assert_eq!((alone.status.code(), shared.status.code()), (Some(1), Some(1)));
 }
+
+#[test]
+fn the_start_of_a_job_is_simulated_as_a_tree_or_flat() {
+    let start = |more: &[&str]| {
+        let (code, out, err) =
+            sim(&[&["start", "--ranks", "2000", "--hosts", "100", "--json"], more].concat());
+        assert_eq!(code, Some(0), "{err}");
+        serde_json::from_str::<serde_json::Value>(&out).expect("JSON")["simulated"][0].clone()
+    };
+    let (tree, flat) = (start(&[]), start(&["--branch-count", "0"]));
+    assert_eq!((tree["connections"].as_u64(), tree["levels"].as_u64()), (Some(32), Some(2)));
+    assert_eq!((flat["connections"].as_u64(), flat["levels"].as_u64()), (Some(100), Some(1)));
+    assert_eq!(tree["requests"], flat["requests"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let slow = file(&folder, "slow.toml", b"login_us = 9000000\n");
+    let slow = start(&["--branch-count", "0", "--costs", &slow]);
+    let seconds = |value: &serde_json::Value| value["elapsed_s"].as_f64().expect("seconds");
+    assert!(seconds(&slow) - seconds(&flat) > 8.0);
+}
+
+#[test]
+fn what_is_wrong_with_a_start_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let unknown = file(&folder, "unknown.toml", b"log_in_us = 1\n");
+    let negative = file(&folder, "negative.toml", b"fork_us = -1\n");
+    for (args, part) in [
+        (&["--ranks", "10", "--hosts", "20"][..], "each host needs a rank"),
+        (&["--ranks", "10000000", "--hosts", "20"], "at most"),
+        (&["--costs", &unknown], "log_in_us"),
+        (&["--costs", &negative], "fork_us"),
+        (&["--branch-count", "1"], "one behind another"),
+    ] {
+        let (code, _, err) = sim(&[&["start"], args].concat());
+        assert!(code == Some(2) && err.contains(part), "{args:?}: {code:?} {err}");
+    }
+}

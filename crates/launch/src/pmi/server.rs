@@ -63,6 +63,8 @@ pub(crate) struct Server {
     universe_size: i32,
     peers: Vec<Peer>,
     barrier_count: usize,
+    /// Ranks that somebody may wait for.
+    left_count: usize,
     /// Ranks that have output since the last poll.
     ready: Vec<usize>,
 }
@@ -90,6 +92,7 @@ impl Server {
             spawns: HashMap::new(),
             asked: HashMap::new(),
             universe_size: -1,
+            left_count: peers.len(),
             peers,
             barrier_count: 0,
             ready: Vec::new(),
@@ -177,6 +180,11 @@ impl Server {
         self.peers[rank].is_gone
     }
 
+    /// Ranks for which nobody waits any more.
+    pub(crate) fn forgotten_count(&self) -> usize {
+        self.peers.len() - self.left_count
+    }
+
     /// Whether some rank waits for all the others.
     pub(crate) fn is_barrier_pending(&self) -> bool {
         self.barrier_count > 0
@@ -259,8 +267,7 @@ impl Server {
 
     /// Lets the ranks out of the barrier if all that are left are in.
     fn open_barrier(&mut self) {
-        let left_count = self.peers.iter().filter(|peer| !peer.is_gone).count();
-        if self.barrier_count == 0 || self.barrier_count < left_count {
+        if self.barrier_count == 0 || self.barrier_count < self.left_count {
             return;
         }
         self.barrier_count = 0;
@@ -274,6 +281,7 @@ impl Server {
     /// A rank is gone, and nobody waits for it any more.
     pub(crate) fn forget(&mut self, rank: usize) {
         let peer = &mut self.peers[rank];
+        self.left_count -= usize::from(!peer.is_gone);
         (peer.is_gone, peer.is_apart) = (true, true);
         if std::mem::take(&mut peer.is_in_barrier) {
             self.barrier_count -= 1;
