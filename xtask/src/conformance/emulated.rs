@@ -13,13 +13,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{CommonOptions, Tally, programs};
+use super::{CommonOptions, Tally, programs, translated};
 use crate::peers::Library;
 use crate::target::Target;
 use crate::translate::{self, Abi};
-use crate::{process, wheel};
+use crate::{process, skips, wheel};
 
 const RANKS: [usize; 1] = [2];
+/// Programs that spawn: the launcher starts itself anew, and the kernel starts a foreign program only where
+/// binfmt_misc knows its emulator.
+const SPAWNING: [&str; 5] =
+    ["dynamic_acquaint", "dynamic_connected", "dynamic_finalize", "dynamic_parted", "dynamic_spawn"];
 const COMPILE_MAX: Duration = Duration::from_secs(120);
 
 /// Compiles and runs the programs that `options` want.
@@ -34,8 +38,13 @@ pub(super) fn run(target: &Target, abi: Option<Abi>, options: &CommonOptions) ->
         if !options.wants(&name) {
             continue;
         }
-        let program = match place.compile(&source) {
-            Ok(program) => program,
+        let needs_kernel = SPAWNING.contains(&&*name) && !knows_emulator(target);
+        if needs_kernel {
+            skips::note(&format!("conformance c for {}: {name}", target.machine()), "needs binfmt_misc");
+            continue;
+        }
+        let (program, left_out) = match place.compile(&source) {
+            Ok(compiled) => compiled,
             Err(error) => {
                 tally.add_uncompiled(&name, &error);
                 continue;
@@ -43,6 +52,10 @@ pub(super) fn run(target: &Target, abi: Option<Abi>, options: &CommonOptions) ->
         };
         let expected = programs::expected(&fs::read_to_string(&source)?)?;
         for ranks in options.ranks_or(&RANKS) {
+            if let Some(why) = &left_out {
+                tally.leave_out(&name, ranks, why);
+                continue;
+            }
             let mut launch = place.launch(ranks, &program);
             launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
             let outcome = process::capture(&mut launch, options.limit())?;
@@ -51,6 +64,12 @@ pub(super) fn run(target: &Target, abi: Option<Abi>, options: &CommonOptions) ->
     }
     let built_for = abi.map_or("the standard ABI", Abi::name);
     tally.close(&format!("conformance c for {}, built for {built_for}, emulated", target.machine()))
+}
+
+/// Whether this kernel starts programs of the target by itself.
+fn knows_emulator(target: &Target) -> bool {
+    let entry = Path::new("/proc/sys/fs/binfmt_misc").join(format!("qemu-{}", target.machine()));
+    fs::read_to_string(entry).is_ok_and(|text| text.starts_with("enabled"))
 }
 
 /// Programs of one target and ABI.
@@ -74,28 +93,25 @@ impl<'t> Place<'t> {
         Ok(Self { target, abi, prefix, include })
     }
 
-    fn compile(&self, source: &Path) -> Result<PathBuf> {
+    /// The program, and why it is left out, if it is.
+    fn compile(&self, source: &Path) -> Result<(PathBuf, Option<String>)> {
         let folder = self.target.build_dir().join("conformance").join(self.abi.map_or("standard", Abi::name));
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        let program = folder.join(programs::name(source));
-        let mut cc = match (&self.include, self.abi) {
-            (Some(include), Some(abi)) => {
-                let mut cc = translate::compiler(self.target, &self.prefix, include);
-                cc.arg(source).arg(translate::installed(abi, &self.prefix));
-                cc
-            }
-            _ => {
-                let mut mpicc = Command::new(self.prefix.join("bin/mpicc"));
-                mpicc.env("AYATORI_CC", self.target.cc()).arg(source);
-                mpicc
-            }
-        };
-        cc.args(["-std=gnu11", "-O2", "-w", "-lm", "-lpthread", "-o"]).arg(&program);
-        let outcome = process::capture(&mut cc, COMPILE_MAX)?;
+        let name = programs::name(source);
+        let program = folder.join(&name);
+        if let (Some(include), Some(abi)) = (&self.include, self.abi) {
+            let cc = translate::compiler(self.target, &self.prefix, include);
+            let library = translate::installed(abi, &self.prefix);
+            let lacks = translated::compile(cc, source, &library, &program)?;
+            return Ok((program, lacks.or_else(|| translated::otherwise(abi, &name))));
+        }
+        let mut cc = Command::new(self.prefix.join("bin/mpicc"));
+        cc.env("AYATORI_CC", self.target.cc()).args(["-std=gnu11", "-O1", "-o"]).arg(&program).arg(source);
+        let outcome = process::capture(cc.args(["-lm", "-lpthread"]), COMPILE_MAX)?;
         if !outcome.success() {
             bail!("`{}` failed: {}", process::line(&cc), outcome.reason());
         }
-        Ok(program)
+        Ok((program, None))
     }
 
     /// The launcher sees qemu as the program, so the ABI has to be named.

@@ -226,10 +226,7 @@ impl Tally {
                 self.skipped += 1;
                 skips::note(name, &why);
             }
-            Verdict::LeftOut(why) => {
-                self.left_out += 1;
-                println!("left out {name} at {ranks} ranks: {why}");
-            }
+            Verdict::LeftOut(why) => self.leave_out(name, ranks, &why),
             Verdict::Failed(why) => {
                 println!("FAILED  {name} at {ranks} ranks, {seconds:.1} s: {why}");
                 for line in outcome.stderr.lines().chain(outcome.stdout.lines()).take(15) {
@@ -238,6 +235,12 @@ impl Tally {
                 self.failed.push(format!("{name} at {ranks} ranks"));
             }
         }
+    }
+
+    /// Counts a run that is not made.
+    pub(crate) fn leave_out(&mut self, name: &str, ranks: usize, why: &str) {
+        self.left_out += 1;
+        println!("left out {name} at {ranks} ranks: {why}");
     }
 
     /// A program that could not even be compiled.

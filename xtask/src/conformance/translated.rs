@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::{CommonOptions, Tally, Verdict, directory, programs};
+use super::{CommonOptions, Tally, directory, programs};
 use crate::peers::Library;
 use crate::target::Target;
 use crate::translate::{self, Abi, Value};
@@ -59,18 +59,12 @@ fn one(
 ) -> Result<()> {
     let name = programs::name(source);
     let program = directory(Library::Ayatori).join(abi.name()).join(&name);
-    let compiled = compile(source, include, library, &program)?;
+    let cc = translate::compiler(&Target::HERE, &Library::Ayatori.prefix(), include);
+    let left_out = compile(cc, source, library, &program)?.or_else(|| otherwise(abi, &name));
     for ranks in options.ranks_or(&RANKS) {
         let mut launch = Library::Ayatori.launch(ranks, &program, &[]);
-        let left_out = OTHERWISE.iter().find(|(of, known, _)| *of == abi && *known == name);
-        let left_out = left_out.map(|(.., why)| (*why).to_owned()).or_else(|| compiled.clone());
-        if let Some(why) = left_out {
-            tally.add(
-                &name,
-                ranks,
-                Verdict::LeftOut(why),
-                &process::capture(&mut Command::new("true"), SHORT)?,
-            );
+        if let Some(why) = &left_out {
+            tally.leave_out(&name, ranks, why);
             continue;
         }
         let outcome = process::capture(&mut launch, options.limit())?;
@@ -82,11 +76,21 @@ fn one(
 
 const SHORT: Duration = Duration::from_secs(120);
 
-/// Compiles a program. Returns why it is left out: the header lacks what it uses, or has a variable where the
-/// standard wants a constant.
-fn compile(source: &Path, include: &Path, library: &Path, program: &Path) -> Result<Option<String>> {
+/// Why a program is left out of an ABI's suite, if it is.
+pub(super) fn otherwise(abi: Abi, name: &str) -> Option<String> {
+    let known = OTHERWISE.iter().find(|(of, known, _)| *of == abi && *known == name);
+    known.map(|(.., why)| (*why).to_owned())
+}
+
+/// Compiles a program by `cc`, which has the header. Returns why it is left out: the header lacks what it uses,
+/// or has a variable where the standard wants a constant.
+pub(super) fn compile(
+    mut cc: Command,
+    source: &Path,
+    library: &Path,
+    program: &Path,
+) -> Result<Option<String>> {
     fs::create_dir_all(program.parent().context("a file in build/")?)?;
-    let mut cc = translate::compiler(&Target::HERE, &Library::Ayatori.prefix(), include);
     cc.args(["-std=gnu11", "-O1", "-Wno-deprecated-declarations", "-Werror=implicit-function-declaration"]);
     cc.arg("-o").arg(program).arg(source).arg(library).args(["-lm", "-lpthread"]);
     let outcome = process::capture(&mut cc, SHORT)?;
