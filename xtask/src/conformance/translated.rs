@@ -82,8 +82,8 @@ pub(super) fn otherwise(abi: Abi, name: &str) -> Option<String> {
     known.map(|(.., why)| (*why).to_owned())
 }
 
-/// Compiles a program by `cc`, which has the header. Returns why it is left out: the header lacks what it uses,
-/// or has a variable where the standard wants a constant.
+/// Compiles a program by `cc`, which has the header. Returns why it is left out: the header lacks what it
+/// uses, or has a variable where the standard wants a constant.
 pub(super) fn compile(
     mut cc: Command,
     source: &Path,
