@@ -5,16 +5,17 @@ use crate::description::{Grouping, PlanOptions, Routing, SearchEffort};
 use crate::plan::Tagging;
 use crate::topology::grid::Grid;
 
-use super::balance::{Limits, balanced as balanced_trees, least_flows, least_pressure};
+use super::balance::{Limits, balanced as balanced_trees, balanced_pairs, least_flows, least_pressure};
 use super::evaluation::{Evaluation, evaluate};
 use super::network::Network;
+use super::packing::{PairWay, by_pair, by_way, pair_ways};
 use super::paths::Paths;
 use super::paths::by_host::by_host;
 use super::paths::grid::{WrapRule, dimension_order, orders, shortest_first};
 use super::paths::minimal::{Spread, balanced, fewest};
 use super::paths::spanning::spanning_tree;
 use super::paths::up_down::up_down;
-use super::solution::{Solution, SourceTree, all_hosts, by_host_port, by_pair, by_source, in_order_of_hosts};
+use super::solution::{Solution, SourceTree, all_hosts, by_host_port, by_source, in_order_of_hosts};
 
 /// A solution and what it is worth.
 #[derive(Debug, Clone)]
@@ -56,10 +57,8 @@ pub(crate) fn choose(
     effort: Effort,
 ) -> Chosen {
     let chosen = as_asked(network, grid, options, tagging);
-    let may_change = options.grouping == Grouping::Balanced
-        && options.routing == Routing::Auto
-        && tagging == Tagging::Switch;
-    match may_change.then(|| less_busy(network, grid, options, effort, &chosen.best)).flatten() {
+    let may_change = options.grouping == Grouping::Balanced && options.routing == Routing::Auto;
+    match may_change.then(|| less_busy(network, grid, options, tagging, effort, &chosen.best)).flatten() {
         Some(best) => Chosen { best, alternative: None },
         None => chosen,
     }
@@ -70,6 +69,7 @@ fn less_busy(
     network: &Network,
     grid: Option<&Grid>,
     options: &PlanOptions,
+    tagging: Tagging,
     effort: Effort,
     best: &Judged,
 ) -> Option<Judged> {
@@ -80,7 +80,6 @@ fn less_busy(
     if flows as f64 <= least {
         return None;
     }
-    let mut starts = starts(network, grid, options);
     let limits = Limits {
         trees_max: effort.vlans_max,
         allows_cycles: !options.pause,
@@ -88,13 +87,10 @@ fn less_busy(
         is_thorough: options.search == SearchEffort::Full,
         least_pressure,
     };
-    let found = if effort.balances { balanced_trees(network, &starts, limits) } else { None };
-    let trees = match found {
-        Some(trees) => trees,
-        None if starts.is_empty() => return None,
-        None => starts.swap_remove(0),
+    let solution = match tagging {
+        Tagging::Switch => by_ports(network, grid, options, effort, limits)?,
+        Tagging::Host => by_pairs(network, grid, options, effort, limits)?,
     };
-    let solution = host_ports(network, &trees);
     let evaluation = evaluate(network, &solution);
     let is_sound = evaluation.is_free || !options.pause;
     let before = best.evaluation.pressure(network);
@@ -102,6 +98,57 @@ fn less_busy(
     let is_better = evaluation.pressure(network) < before - before / WORTHWHILE || !was_sound;
     (is_sound && is_better && solution.trees.len() <= effort.vlans_max)
         .then_some(Judged { solution, evaluation })
+}
+
+/// Less busy routes where switches tag.
+fn by_ports(
+    network: &Network,
+    grid: Option<&Grid>,
+    options: &PlanOptions,
+    effort: Effort,
+    limits: Limits,
+) -> Option<Solution> {
+    let mut starts = starts(network, grid, options);
+    let found = if effort.balances { balanced_trees(network, &starts, limits) } else { None };
+    let trees = match found {
+        Some(trees) => trees,
+        None if starts.is_empty() => return None,
+        None => starts.swap_remove(0),
+    };
+    Some(host_ports(network, &trees))
+}
+
+/// Less busy routes where hosts tag.
+fn by_pairs(
+    network: &Network,
+    grid: Option<&Grid>,
+    options: &PlanOptions,
+    effort: Effort,
+    limits: Limits,
+) -> Option<Solution> {
+    if !effort.balances {
+        return None;
+    }
+    let ways = balanced_pairs(network, &pair_starts(network, grid, options), limits)?;
+    let settings = ["routing = \"auto\"".to_owned()];
+    let method = "balanced routes, one VLAN per pair of switches".to_owned();
+    Some(by_way(network, method, &settings, ways, options.seed, effort.vlans_max))
+}
+
+/// Ways of pairs that a search may begin with, those with the least busy busiest link first.
+fn pair_starts(network: &Network, grid: Option<&Grid>, options: &PlanOptions) -> Vec<Vec<PairWay>> {
+    let mut candidates = [asked(network, grid, options), safe(network, grid, options)].concat();
+    candidates.extend(in_orders(network, grid, options, WrapRule::Staggered));
+    let judged = candidates.into_iter().filter_map(|candidate| {
+        let ways = pair_ways(network, &candidate.0);
+        let judged = judge(network, options, Tagging::Host, candidate);
+        let is_usable = judged.evaluation.is_free || !options.pause;
+        is_usable.then(|| (judged.evaluation.pressure(network), ways))
+    });
+    let mut starts: Vec<(u128, Vec<PairWay>)> = judged.collect();
+    starts.sort_by_key(|(pressure, _)| *pressure);
+    starts.truncate(STARTS_MAX);
+    starts.into_iter().map(|(_, ways)| ways).collect()
 }
 
 /// Routes for the traffic of a network, if a search finds some, and what no routes go below: units for a

@@ -42,6 +42,7 @@ mod for_traffic;
 mod in_use;
 mod mstp;
 mod network;
+mod packing;
 mod paths;
 mod planner;
 mod random;

@@ -65,6 +65,20 @@ fn balance_of_the_machines_in_the_docs() {
     assert!(over.is_empty(), "{over:?}");
 }
 
+/// The least that moves is a pair of switches: on a leaf's uplinks (four for seven pairs) the best is 8/7.
+const TAGGED: &[(&str, &str, u32, f64)] = &[
+    ("fat tree, 8 leaves, 4 spines", "kind = \"fat-tree\"\ndown = [8]\nup = [4]", 4, 8.0 / 7.0),
+    ("fat tree, k = 4", "kind = \"fat-tree\"\ndown = [2, 4]\nup = [2, 2]", 2, 8.0 / 7.0),
+    ("HyperX 4x4", "kind = \"hyperx\"\nextents = [4, 4]", 4, 1.3),
+    ("mesh 4x4", "kind = \"mesh\"\nextents = [4, 4]", 2, 1.3),
+    ("mesh 8x8", "kind = \"mesh\"\nextents = [8, 8]", 2, 1.3),
+    ("hypercube 4", "kind = \"hypercube\"\ndimensions = 4", 2, 1.3),
+    ("torus 4x4", "kind = \"torus\"\nextents = [4, 4]", 2, 1.3),
+    ("torus 8x8", "kind = \"torus\"\nextents = [8, 8]", 2, 1.5),
+    ("ring of 5", "kind = \"ring\"\nswitches = 5", 2, 4.0 / 3.0),
+    ("dragonfly 4, 2, 9", "kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", 2, 1.3),
+];
+
 /// SplitMix64: the test's own.
 fn roll(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -132,4 +146,24 @@ fn distribution(count: u64, options: &str) -> Vec<f64> {
 fn balance_of_a_thousand_random_graphs() {
     distribution(1000, "");
     distribution(1000, "search = \"full\"");
+}
+
+#[test]
+#[ignore = "a minute: cargo test --release -p ayatori-fabric --test it -- --ignored balance --nocapture"]
+fn balance_where_hosts_tag() {
+    let mut over = Vec::new();
+    for options in ["", "search = \"full\""] {
+        for (name, topology, hosts_per_switch, most) in TAGGED {
+            let plan = of_topology(topology, *hosts_per_switch, &format!("tagging = \"host\"\n{options}"));
+            let (busiest, least) = (plan.figures.link_load_max, plan.figures.link_load_least);
+            let (ratio, vlans) = (ratio(&plan), plan.vlans.len());
+            let broadcasts = plan.verdicts.checks.iter().find(|check| check.name == "broadcasts").unwrap();
+            let (name, detail) = (format!("{name}, {options}"), &broadcasts.detail);
+            println!("{name:38} {ratio:.3} ({busiest} of {least:.1}), {vlans} VLANs, {detail:.40}");
+            if !options.is_empty() && ratio > most + 1e-9 {
+                over.push((name, ratio));
+            }
+        }
+    }
+    assert!(over.is_empty(), "{over:?}");
 }

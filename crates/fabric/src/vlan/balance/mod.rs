@@ -8,12 +8,15 @@
 //! (`negotiate`).
 
 mod bound;
+mod closure;
 mod limits;
 mod negotiate;
 mod order;
+mod pairs;
 mod search;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use super::network::Network;
 use super::solution::SourceTree;
@@ -21,6 +24,7 @@ use search::Search;
 
 pub(super) use bound::{least_flows, least_pressure};
 pub(super) use limits::Limits;
+pub(super) use pairs::balanced_pairs;
 
 /// Arcs looked at, over all rounds of one search: about a second.
 const STEPS_MAX: u64 = 30_000_000;

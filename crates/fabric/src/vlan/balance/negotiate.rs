@@ -19,10 +19,9 @@
 use std::collections::BTreeSet;
 
 use super::super::network::{NONE, Network};
-use super::super::random::Random;
 use super::limits::Limits;
-use super::order::Order;
 use super::search::{Care, Grown, Search};
+use super::turns::{escape, sifted};
 
 /// This near to the bound nothing is negotiated.
 pub(super) const ENOUGH: f64 = 1.2;
@@ -46,9 +45,6 @@ const FIRST_TOLL: f64 = 1.0;
 const TOLL_GROWTH: f64 = 1.02;
 /// What is left after a round of how long a turn has been wanted.
 const HISTORY_KEPT: f64 = 0.85;
-const SWEEPS_MAX: usize = 20;
-/// What a turn of the escape weighs.
-const KEPT: f64 = 1e12;
 
 /// The best trees found, and the busiest channel's load. `None` for networks too large.
 pub(super) fn negotiated(network: &Network, limits: Limits) -> Option<(f64, Search<'_>)> {
@@ -85,7 +81,7 @@ struct Talks<'a> {
     /// By dependency: how long it has been wanted against the order.
     history: Vec<f64>,
     toll: f64,
-    /// By dependency: [`KEPT`] for the turns of the escape.
+    /// By dependency: more than 0 for the turns of the escape.
     kept: Vec<f64>,
     best: Option<(f64, Search<'a>)>,
 }
@@ -100,7 +96,7 @@ impl<'a> Talks<'a> {
     ) -> Option<Talks<'a>> {
         let mut loose = Search::empty(network, limits.least_pressure, true, seed);
         loose.care = Care::LITTLE;
-        let (ranks, kept) = escape(network, &loose.order, keeps_escape, &mut loose.random);
+        let (ranks, kept) = escape(network, &loose.order, keeps_escape, false, &mut loose.random);
         loose.order = loose.order.emptied(ranks, true);
         for source in network.sources() {
             let hosts = network.weight(source);
@@ -155,7 +151,7 @@ impl<'a> Talks<'a> {
         let flows = self.loose.turn_flows();
         let weights: Vec<f64> =
             (0..flows.len()).map(|at| flows[at] * (1.0 + self.history[at]) + self.kept[at]).collect();
-        let ranks = sifted(self.network, &self.loose.order, &weights, &mut self.loose.random);
+        let ranks = sifted(self.network, &self.loose.order, &weights, false, &mut self.loose.random);
         if has_tolls {
             self.toll = if self.toll == 0.0 { FIRST_TOLL } else { self.toll * TOLL_GROWTH };
         }
@@ -250,117 +246,4 @@ fn completed(strict: &mut Search<'_>, part: &Grown) -> Option<Grown> {
         charged.push(target);
     }
     Some(tree)
-}
-
-/// An order of the channels in which all turns of a spanning tree go forwards, and what each turn weighs for
-/// that. Without an escape: any order, and no weights.
-fn escape(
-    network: &Network,
-    order: &Order<'_>,
-    is_wanted: bool,
-    random: &mut Random,
-) -> (Vec<u32>, Vec<f64>) {
-    let mut kept = vec![0.0; order.dependency_count_max()];
-    let arc_count = network.arc_count();
-    let mut keys: Vec<f64> =
-        (0..arc_count).map(|_| random.below(1 << 20) as f64 / (1 << 20) as f64).collect();
-    let sources: Vec<u32> = network.sources().collect();
-    let root = sources[random.below(sources.len())];
-    // By arc: 1 up the tree, 2 down.
-    let mut kinds = vec![0_u8; arc_count];
-    if is_wanted {
-        let distances = network.distances(root);
-        let deepest = sources.iter().map(|&switch| distances[switch as usize]).max().unwrap_or(1).max(1);
-        for switch in network.alive().filter(|&switch| switch != root) {
-            let depth = distances[switch as usize];
-            let ups: Vec<usize> = network
-                .arc_range(switch)
-                .filter(|&place| distances[network.arc(place).to as usize] < depth)
-                .collect();
-            let up = ups[random.below(ups.len())];
-            let down = order.reverse[up] as usize;
-            (kinds[up], kinds[down]) = (1, 2);
-            // Upwards the deepest first, then downwards the deepest last; nothing has a key of 1 or more
-            // but these.
-            let share = f64::from(depth) / f64::from(deepest.max(depth));
-            (keys[up], keys[down]) = (0.5 - share / 2.0, 0.5 + share / 2.0);
-        }
-    }
-    let mut places: Vec<usize> = (0..arc_count).collect();
-    places.sort_by(|&a, &b| keys[a].total_cmp(&keys[b]));
-    let mut ranks = vec![0; arc_count];
-    places.iter().enumerate().for_each(|(rank, &place)| ranks[place] = rank as u32);
-    for held in (0..arc_count).filter(|&held| kinds[held] > 0) {
-        for wanted in network.arc_range(network.arc(held).to) {
-            let is_turn = kinds[wanted] >= kinds[held] && order.reverse[held] as usize != wanted;
-            if is_turn && ranks[held] < ranks[wanted] {
-                kept[order.index(held as u32, wanted as u32)] = KEPT;
-            }
-        }
-    }
-    (ranks, kept)
-}
-
-/// The order after each channel in turn has gone to where the least weight goes against it.
-fn sifted(network: &Network, order: &Order<'_>, weights: &[f64], random: &mut Random) -> Vec<u32> {
-    let count = network.arc_count();
-    let mut ranks = order.ranks().to_vec();
-    let mut places = vec![0_usize; count];
-    ranks.iter().enumerate().for_each(|(place, &rank)| places[rank as usize] = place);
-    for _ in 0..SWEEPS_MAX {
-        let mut turns: Vec<usize> = (0..count).collect();
-        random.shuffle(&mut turns);
-        let mut has_moved = false;
-        for channel in turns {
-            let mine = ranks[channel] as usize;
-            let Some(target) = better_place(network, order, weights, &ranks, channel) else { continue };
-            has_moved = true;
-            places.remove(mine);
-            places.insert(target, channel);
-            for rank in mine.min(target)..=mine.max(target) {
-                ranks[places[rank]] = rank as u32;
-            }
-        }
-        if !has_moved {
-            break;
-        }
-    }
-    ranks
-}
-
-/// The rank at which less weight goes against the order than where a channel is, if there is one.
-fn better_place(
-    network: &Network,
-    order: &Order<'_>,
-    weights: &[f64],
-    ranks: &[u32],
-    channel: usize,
-) -> Option<usize> {
-    let after = network.arc_range(network.arc(channel).to);
-    let after = after.map(|next| (ranks[next] as usize, weights[order.index(channel as u32, next as u32)]));
-    let from = network.arc(order.reverse[channel] as usize).to;
-    let before = network.arc_range(from).map(|leaving| order.reverse[leaving]);
-    let before =
-        before.map(|held| (ranks[held as usize] as usize, -weights[order.index(held, channel as u32)]));
-    let mut near: Vec<(usize, f64)> = after.chain(before).filter(|(_, weight)| *weight != 0.0).collect();
-    near.sort_unstable_by_key(|&(rank, _)| rank);
-    // What it costs to stand behind the first so many, beside standing before all of them.
-    let mine = ranks[channel] as usize;
-    let (mut cost, mut here) = (0.0, 0.0);
-    let (mut least, mut behind) = (0.0, None);
-    for &(rank, weight) in &near {
-        cost += weight;
-        if rank < mine {
-            here = cost;
-        }
-        if cost < least - 1e-9 {
-            (least, behind) = (cost, Some(rank));
-        }
-    }
-    if least >= here - 1e-9 {
-        return None;
-    }
-    // Taking the channel out moves those behind it forwards.
-    let target = behind.map_or(near[0].0, |rank| rank + 1);
-    Some(if target > mine { target - 1 } else { target })
 }

@@ -3,9 +3,14 @@
 //! The channels stand in an order in which none waits for an earlier one. A new dependency that goes
 //! forwards costs nothing; one that goes backwards is looked into between its two ends only, and if it
 //! makes no circle the channels there are put in order again (D. Pearce and P. Kelly, ACM JEA 11, 2006).
+//! On small networks all that a channel waits for stands in a row of bits instead ([`Closure`]).
 //! Channels are known by their place among the network's arcs.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
 use super::super::network::Network;
+use super::closure::{CHANNELS_MAX, Closure};
 
 /// The dependencies of all routes, counted, with their order.
 #[derive(Debug, Clone)]
@@ -25,6 +30,12 @@ pub(super) struct Order<'a> {
     /// By dependency: the last time that it closed a circle, as `refusal` then.
     refused: Vec<u32>,
     refusal: u32,
+    /// In the place of ranks, where circles matter and the channels are few.
+    closure: Option<Closure>,
+}
+
+fn closure(channel_count: usize, allows_cycles: bool) -> Option<Closure> {
+    (!allows_cycles && channel_count <= CHANNELS_MAX).then(|| Closure::new(channel_count))
 }
 
 impl<'a> Order<'a> {
@@ -54,6 +65,7 @@ impl<'a> Order<'a> {
             round: 0,
             refused: vec![0; sum as usize],
             refusal: 1,
+            closure: closure(arc_count, allows_cycles),
         }
     }
 
@@ -68,9 +80,22 @@ impl<'a> Order<'a> {
         self.counts.len()
     }
 
-    /// The place of each arc in the order.
-    pub(super) fn ranks(&self) -> &[u32] {
-        &self.ranks
+    /// The place of each arc in an order that the dependencies agree with, unless circles are allowed.
+    pub(super) fn ranks(&self) -> Cow<'_, [u32]> {
+        let Some(closure) = &self.closure else { return Cow::Borrowed(&self.ranks) };
+        let mut places: Vec<u32> = (0..self.ranks.len() as u32).collect();
+        places.sort_by_key(|&arc| (Reverse(closure.count(arc)), self.ranks[arc as usize]));
+        let mut ranks = vec![0; places.len()];
+        places.iter().enumerate().for_each(|(rank, &arc)| ranks[arc as usize] = rank as u32);
+        Cow::Owned(ranks)
+    }
+
+    /// Grows along dependencies backwards: how many channels one waits for, or comes before.
+    pub(super) fn waiting_count(&self, arc: u32) -> i64 {
+        match &self.closure {
+            Some(closure) => i64::from(closure.count(arc)),
+            None => (self.ranks.len() - 1) as i64 - i64::from(self.ranks[arc as usize]),
+        }
     }
 
     /// Another order. The dependencies must agree with it, unless circles are allowed.
@@ -85,6 +110,7 @@ impl<'a> Order<'a> {
             refused: vec![0; self.refused.len()],
             ranks,
             is_free: allows_cycles,
+            closure: closure(self.ranks.len(), allows_cycles),
             ..self.clone()
         }
     }
@@ -110,7 +136,14 @@ impl<'a> Order<'a> {
     /// [`Order::forget`]; what does not is put in order at once, so the next time it costs nothing.
     pub(super) fn takes(&mut self, held: u32, wanted: u32) -> bool {
         let index = self.index(held, wanted);
-        if self.is_free || self.counts[index] > 0 || self.ranks[held as usize] < self.ranks[wanted as usize] {
+        if self.is_free || self.counts[index] > 0 {
+            return true;
+        }
+        self.refresh();
+        if let Some(closure) = &self.closure {
+            return held != wanted && !closure.has(wanted, held);
+        }
+        if self.ranks[held as usize] < self.ranks[wanted as usize] {
             return true;
         }
         if self.refused[index] == self.refusal {
@@ -132,7 +165,12 @@ impl<'a> Order<'a> {
     pub(super) fn add(&mut self, held: u32, wanted: u32) -> bool {
         let index = self.index(held, wanted);
         let known = self.is_free || self.counts[index] > 0;
-        if !known && self.ranks[held as usize] >= self.ranks[wanted as usize] {
+        if !known && self.closure.is_some() {
+            if !self.takes(held, wanted) {
+                return false;
+            }
+            self.closure.iter_mut().for_each(|closure| closure.add(held, wanted));
+        } else if !known && self.ranks[held as usize] >= self.ranks[wanted as usize] {
             let Some(ahead) = self.ahead(held, wanted) else { return false };
             self.reorder(held, wanted, ahead);
         }
@@ -140,10 +178,57 @@ impl<'a> Order<'a> {
         true
     }
 
+    /// Whether a dependency is there.
+    pub(super) fn has(&self, held: u32, wanted: u32) -> bool {
+        self.counts[self.index(held, wanted)] > 0
+    }
+
     /// Takes one away that was added.
     pub(super) fn remove(&mut self, held: u32, wanted: u32) {
         let index = self.index(held, wanted);
         self.counts[index] -= 1;
+        if let Some(closure) = &mut self.closure {
+            closure.is_stale |= self.counts[index] == 0;
+        }
+    }
+
+    /// Makes the closure that of the dependencies there are.
+    fn refresh(&mut self) {
+        if self.closure.as_ref().is_none_or(|closure| !closure.is_stale) {
+            return;
+        }
+        let Some(mut closure) = self.closure.take() else { return };
+        closure.clear();
+        self.round += 1;
+        // Depth first; a channel is joined with another when all is known of that.
+        let mut stack: Vec<(u32, usize)> = Vec::new();
+        for start in 0..self.network.arc_count() as u32 {
+            if std::mem::replace(&mut self.seen[start as usize], self.round) == self.round {
+                continue;
+            }
+            stack.push((start, 0));
+            while let Some((at, next)) = stack.last_mut() {
+                let held = *at;
+                let range = self.network.arc_range(self.network.arc(held as usize).to);
+                let first = self.firsts[held as usize] as usize;
+                let Some(wanted) = range.clone().nth(*next).map(|arc| arc as u32) else {
+                    stack.pop();
+                    continue;
+                };
+                let is_there = self.counts[first + *next] > 0;
+                let is_seen = self.seen[wanted as usize] == self.round;
+                if is_there && !is_seen {
+                    self.seen[wanted as usize] = self.round;
+                    stack.push((wanted, 0));
+                    continue;
+                }
+                *next += 1;
+                if is_there {
+                    closure.join(held, wanted);
+                }
+            }
+        }
+        self.closure = Some(closure);
     }
 
     /// What waits behind `wanted` up to the rank of `held`; `None` if `held` is among it.

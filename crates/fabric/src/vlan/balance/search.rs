@@ -17,7 +17,7 @@ use super::bound::Nearest;
 use super::order::Order;
 
 /// What a link costs beside its load, so that of equally busy ways the shorter is taken.
-const HOP_COST: f64 = 0.002;
+pub(super) const HOP_COST: f64 = 0.002;
 /// Ways to a destination that may turn out to close a circle before the tree is given up.
 const RETRIES_MAX: usize = 12;
 /// Rounds without a better result before the search ends.
@@ -544,14 +544,14 @@ impl Labels {
 }
 
 /// The eighth power: the busiest channels decide.
-fn power(load: f64) -> f64 {
+pub(super) fn power(load: f64) -> f64 {
     let square = load * load;
     let fourth = square * square;
     fourth * fourth
 }
 
 /// The way that ends with an arc, from the tree on; `None` if it crosses a switch twice.
-fn simple_way(last: u32, came: &[u32], to: impl Fn(u32) -> u32) -> Option<Vec<u32>> {
+pub(super) fn simple_way(last: u32, came: &[u32], to: impl Fn(u32) -> u32) -> Option<Vec<u32>> {
     let way = std::iter::successors(Some(last), |&arc| Some(came[arc as usize]).filter(|&arc| arc != NONE));
     let mut way: Vec<u32> = way.collect();
     way.reverse();

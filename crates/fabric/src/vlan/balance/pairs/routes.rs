@@ -1,0 +1,349 @@
+//! Rerouting by pairs: one pair's route after the other is taken out and found again over the channels that
+//! are least busy then, as long as no channels wait for each other in a circle.
+//!
+//! A route's way back takes its channels' other directions in reverse, so the dependencies are always
+//! symmetric: with each one its mirror image is there, too.
+
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::super::super::network::{NONE, Network};
+use super::super::super::packing::{PairWay, PairWays};
+use super::super::super::random::Random;
+use super::super::bound::Nearest;
+use super::super::limits::Limits;
+use super::super::order::Order;
+use super::super::search::{HOP_COST, power, simple_way};
+use super::keys::keys;
+
+/// Ways that may turn out to close a circle before a pair is given up.
+const RETRIES_MAX: usize = 40;
+/// Rounds without a better result before a search ends.
+const IDLE_ROUNDS_MAX: usize = 6;
+/// So much worse is taken too: the way to a better set of turns leads over it.
+const TOLERANCE: f64 = 1.005;
+
+/// The route of a pair of switches.
+#[derive(Debug, Clone)]
+pub(super) struct Route {
+    low: u32,
+    high: u32,
+    /// From the lower switch to the higher one, and back.
+    flows: [u64; 2],
+    /// Arcs from the lower switch to the higher one.
+    way: Vec<u32>,
+}
+
+/// Routes of pairs, and what they put on the channels together.
+#[derive(Debug)]
+pub(super) struct Routes<'a> {
+    network: &'a Network,
+    pub(super) order: Order<'a>,
+    pub(super) routes: Vec<Route>,
+    /// By arc.
+    flows: Vec<u64>,
+    /// By arc: flows at which its load is 1.
+    full: Vec<f64>,
+    /// By dependency: what going against the order costs, while that is allowed; else empty.
+    pub(super) tolls: Vec<f64>,
+    /// Arcs looked at so far.
+    pub(super) steps: u64,
+    pub(super) random: Random,
+    allows_cycles: bool,
+}
+
+impl<'a> Routes<'a> {
+    /// Begins with ways that have no circle, unless circles are allowed. `None` if they have one.
+    pub(super) fn new(network: &'a Network, ways: &[PairWay], limits: Limits) -> Option<Routes<'a>> {
+        let mut routes = Routes::empty(network, limits, limits.allows_cycles);
+        for PairWay { low, high, links } in ways {
+            let mut route = routes.bare(*low, *high);
+            let mut at = *low;
+            for &link in links {
+                let place = network.arc_range(at).find(|&place| network.arc(place).link == link)?;
+                route.way.push(place as u32);
+                at = network.arc(place).to;
+            }
+            routes.put(&route).then_some(())?;
+            routes.routes.push(route);
+        }
+        Some(routes)
+    }
+
+    /// Without a route.
+    pub(super) fn empty(network: &'a Network, limits: Limits, allows_cycles: bool) -> Routes<'a> {
+        let rate = |place: usize| network.rate(network.arc(place).link) as f64;
+        Routes {
+            network,
+            order: Order::new(network, allows_cycles),
+            routes: Vec::new(),
+            flows: vec![0; network.arc_count()],
+            full: (0..network.arc_count()).map(|at| (limits.least_pressure * rate(at)).max(1.0)).collect(),
+            tolls: Vec::new(),
+            steps: 0,
+            random: Random::new(limits.seed),
+            allows_cycles,
+        }
+    }
+
+    /// The same without routes, with another order.
+    pub(super) fn emptied(&self, order: Order<'a>, allows_cycles: bool) -> Routes<'a> {
+        Routes {
+            network: self.network,
+            order,
+            routes: Vec::new(),
+            flows: vec![0; self.flows.len()],
+            full: self.full.clone(),
+            tolls: Vec::new(),
+            steps: self.steps,
+            random: self.random.clone(),
+            allows_cycles,
+        }
+    }
+
+    fn bare(&self, low: u32, high: u32) -> Route {
+        let need = |from: u32, to: u32| self.network.needs(from, 0, self.network.weight(from))[to as usize];
+        Route { low, high, flows: [need(low, high), need(high, low)], way: Vec::new() }
+    }
+
+    /// Adds a route for every pair, each the cheapest then. `false` if one has none.
+    pub(super) fn fill(&mut self) -> bool {
+        let sources: Vec<u32> = self.network.sources().collect();
+        let mut pairs: Vec<(u32, u32)> = Vec::new();
+        for (index, &low) in sources.iter().enumerate() {
+            pairs.extend(sources[index + 1..].iter().map(|&high| (low, high)));
+        }
+        self.random.shuffle(&mut pairs);
+        pairs.into_iter().all(|(low, high)| {
+            let route = self.bare(low, high);
+            self.add(route)
+        })
+    }
+
+    /// Adds a pair by the cheapest way that closes no circle; `false` if there is none.
+    pub(super) fn add(&mut self, route: Route) -> bool {
+        let found = self.found(&route);
+        let is_found = found.is_some();
+        self.routes.extend(found);
+        is_found
+    }
+
+    /// Adds a route as it is; `false`, and nothing, if that makes a circle.
+    pub(super) fn add_as_is(&mut self, route: &Route) -> bool {
+        let is_free = self.put(route);
+        if is_free {
+            self.routes.push(route.clone());
+        }
+        is_free
+    }
+
+    /// Whether a route goes along the order all the way.
+    pub(super) fn is_forward(&self, route: &Route) -> bool {
+        let ranks = self.order.ranks();
+        route.way.windows(2).all(|two| ranks[two[0] as usize] < ranks[two[1] as usize])
+    }
+
+    fn reverse(&self, arc: u32) -> u32 {
+        self.order.reverse[arc as usize]
+    }
+
+    /// Adds a dependency and its mirror image; `false`, and nothing, if one makes a circle.
+    fn depend(&mut self, held: u32, wanted: u32) -> bool {
+        if !self.order.add(held, wanted) {
+            return false;
+        }
+        let is_free = self.order.add(self.reverse(wanted), self.reverse(held));
+        if !is_free {
+            self.order.remove(held, wanted);
+        }
+        is_free
+    }
+
+    fn forgo(&mut self, held: u32, wanted: u32) {
+        self.order.remove(held, wanted);
+        self.order.remove(self.reverse(wanted), self.reverse(held));
+        if !self.order.has(held, wanted) {
+            self.order.forget();
+        }
+    }
+
+    /// Adds what a route puts on the channels. If that makes a circle: the dependency that does, and nothing.
+    fn try_put(&mut self, route: &Route) -> Result<(), (u32, u32)> {
+        for (index, two) in route.way.windows(2).enumerate() {
+            if !self.depend(two[0], two[1]) {
+                route.way[..=index].windows(2).for_each(|two| self.forgo(two[0], two[1]));
+                return Err((two[0], two[1]));
+            }
+        }
+        self.load(route, true);
+        Ok(())
+    }
+
+    pub(super) fn put(&mut self, route: &Route) -> bool {
+        self.try_put(route).is_ok()
+    }
+
+    fn take(&mut self, route: &Route) {
+        route.way.windows(2).for_each(|two| self.forgo(two[0], two[1]));
+        self.load(route, false);
+    }
+
+    fn load(&mut self, route: &Route, more: bool) {
+        for &arc in &route.way {
+            for (arc, flows) in [(arc, route.flows[0]), (self.reverse(arc), route.flows[1])] {
+                let sum = &mut self.flows[arc as usize];
+                *sum = if more { *sum + flows } else { *sum - flows };
+            }
+        }
+    }
+
+    /// By dependency: the flows that turn so, those of its mirror image with them.
+    pub(super) fn turn_flows(&self) -> Vec<f64> {
+        let mut turned = vec![0.0; self.order.dependency_count_max()];
+        for route in &self.routes {
+            let flows = (route.flows[0] + route.flows[1]) as f64;
+            for two in route.way.windows(2) {
+                turned[self.order.index(two[0], two[1])] += flows;
+                turned[self.order.index(self.reverse(two[1]), self.reverse(two[0]))] += flows;
+            }
+        }
+        turned
+    }
+
+    /// The busiest channel's flows over the least possible.
+    pub(super) fn worst(&self) -> f64 {
+        self.flows.iter().zip(&self.full).map(|(&flows, full)| flows as f64 / full).fold(0.0, f64::max)
+    }
+
+    /// What is made small: loads to a high power, so that the busiest count most.
+    fn potential(&self) -> f64 {
+        self.flows.iter().zip(&self.full).map(|(&flows, full)| power(flows as f64 / full)).sum()
+    }
+
+    /// Reroutes every pair, round after round, until nothing gets better, `enough` is reached, or `rounds`
+    /// are over. Answers the best routes' busiest load, and leaves them in place.
+    pub(super) fn improve(&mut self, rounds: usize, enough: f64) -> f64 {
+        let mut best = (self.worst(), self.potential(), self.routes.clone());
+        let mut idle = 0;
+        for _ in 0..rounds {
+            if best.0 <= enough || idle >= IDLE_ROUNDS_MAX {
+                break;
+            }
+            self.round(TOLERANCE);
+            let now = (self.worst(), self.potential());
+            if now.0 < best.0 - 1e-9 || (now.0 < best.0 + 1e-9 && now.1 < best.1 * 0.999) {
+                best = (now.0, now.1, self.routes.clone());
+                idle = 0;
+            } else {
+                idle += 1;
+            }
+        }
+        self.replace(best.2);
+        best.0
+    }
+
+    /// Puts other routes in the place of all.
+    pub(super) fn replace(&mut self, routes: Vec<Route>) {
+        for route in std::mem::take(&mut self.routes) {
+            self.take(&route);
+        }
+        for route in &routes {
+            let is_free = self.put(route);
+            debug_assert!(is_free, "these routes were together before");
+        }
+        self.routes = routes;
+    }
+
+    /// Finds every route anew, unless that makes the whole worse than `tolerance` times what it was.
+    pub(super) fn round(&mut self, tolerance: f64) {
+        let mut turns: Vec<usize> = (0..self.routes.len()).collect();
+        self.random.shuffle(&mut turns);
+        for turn in turns {
+            let old = self.routes[turn].clone();
+            let before = self.potential();
+            self.take(&old);
+            match self.found(&old) {
+                Some(new) if self.potential() > before * tolerance => {
+                    self.take(&new);
+                    self.put(&old);
+                }
+                Some(new) => self.routes[turn] = new,
+                None => {
+                    self.put(&old);
+                }
+            }
+        }
+    }
+
+    /// The cheapest way that closes no circle for the pair of a route that is not in place, put in place.
+    fn found(&mut self, old: &Route) -> Option<Route> {
+        let mut banned = BTreeSet::new();
+        for _ in 0..RETRIES_MAX {
+            let route = Route { way: self.cheapest(old, &banned)?, ..old.clone() };
+            match self.try_put(&route) {
+                Ok(()) => return Some(route),
+                Err(closing) => banned.insert(closing),
+            };
+        }
+        None
+    }
+
+    /// The arcs over which a pair's flows cost least.
+    fn cheapest(&mut self, route: &Route, banned: &BTreeSet<(u32, u32)>) -> Option<Vec<u32>> {
+        let network = self.network;
+        let arc_count = network.arc_count();
+        self.steps += arc_count as u64;
+        let own = |arc: usize, more: u64| power((self.flows[arc] + more) as f64 / self.full[arc]);
+        let costs: Vec<f64> = (0..arc_count)
+            .map(|arc| {
+                let back = self.reverse(arc as u32) as usize;
+                HOP_COST + (own(arc, route.flows[0]) + own(back, route.flows[1])) / 2.0
+            })
+            .collect();
+        let (mut distances, mut came) = (vec![f64::INFINITY; arc_count], vec![NONE; arc_count]);
+        let mut heap = BinaryHeap::new();
+        for place in network.arc_range(route.low) {
+            distances[place] = costs[place];
+            heap.push(Nearest { distance: costs[place], item: place as u32 });
+        }
+        while let Some(Nearest { distance, item: held }) = heap.pop() {
+            if distance > distances[held as usize] {
+                continue;
+            }
+            let at = network.arc(held as usize).to;
+            if at == route.high
+                && let Some(way) = simple_way(held, &came, |arc| network.arc(arc as usize).to)
+            {
+                return Some(way);
+            }
+            self.steps += network.arc_range(at).len() as u64;
+            for place in network.arc_range(at) {
+                let wanted = place as u32;
+                if network.arc(place).to == route.low || self.reverse(held) == wanted {
+                    continue;
+                }
+                let toll = self.tolls.get(self.order.index(held, wanted)).copied().unwrap_or(0.0);
+                let further = distance + costs[place] + toll;
+                if further >= distances[place]
+                    || banned.contains(&(held, wanted))
+                    || !self.order.takes(held, wanted)
+                {
+                    continue;
+                }
+                (distances[place], came[place]) = (further, held);
+                heap.push(Nearest { distance: further, item: wanted });
+            }
+        }
+        None
+    }
+
+    /// The ways found, and the order of the channels by which they are free of circles.
+    pub(super) fn into_ways(self) -> PairWays {
+        let network = self.network;
+        let links = |route: &Route| route.way.iter().map(|&arc| network.arc(arc as usize).link).collect();
+        let way = |route: &Route| PairWay { low: route.low, high: route.high, links: links(route) };
+        let mut ways: Vec<PairWay> = self.routes.iter().map(way).collect();
+        ways.sort_by_key(|way| (way.low, way.high));
+        let keys = (!self.allows_cycles).then(|| keys(network, &self.order));
+        PairWays { ways, keys }
+    }
+}
