@@ -169,7 +169,7 @@ fn the_picture_is_moved_and_enlarged_by_mouse_and_keys() {
     assert_eq!(browser.value("document.querySelectorAll('.chosen').length"), json!(0));
 }
 
-/// The numbers are those of `ayatori lab --verify` on the same machine (docs/lab.md): 56 pairs lost, 4
+/// The numbers are those of `ayatori lab --verify` on the same machine (docs/lab.md): 56 pairs lost, 6
 /// switches.
 #[test]
 fn a_failure_shows_what_breaks_and_the_repair() {
@@ -184,8 +184,8 @@ fn a_failure_shows_what_breaks_and_the_repair() {
     browser.click("#repair");
     let told = browser.value("document.querySelector('#failure-text').textContent");
     assert!(told.as_str().unwrap().contains(": 0 pairs cannot talk; busiest link "), "{told}");
-    assert!(told.as_str().unwrap().contains("free of deadlock; 4 switches configured again: "), "{told}");
-    assert_eq!(browser.value("document.querySelectorAll('.switch.changed').length"), json!(4));
+    assert!(told.as_str().unwrap().contains("free of deadlock; 6 switches configured again: "), "{told}");
+    assert_eq!(browser.value("document.querySelectorAll('.switch.changed').length"), json!(6));
     // No repaired tree uses what failed, and each reaches all eight switches.
     assert_eq!(
         browser.value("plan.vlans.some(({ tree }) => tree.includes(0) || tree.length !== 7)"),

@@ -122,7 +122,8 @@ fn torus() -> String {
 fn every_link_and_switch_has_a_folder_with_what_changes_and_in_which_order() {
     let site = Site::new();
     let lines = site.repairs();
-    assert_eq!(lines.lines().count(), 12 + 8, "{lines}");
+    let failures = lines.lines().filter(|line| !line.starts_with(' ')).count();
+    assert_eq!(failures, 12 + 8, "{lines}");
     assert!(lines.lines().all(|line| line.contains("; busiest link ")), "{lines}");
     let page = fs::read_to_string(machine("../docs/watch.md")).unwrap();
     assert!(page.contains(lines.lines().next().unwrap()), "docs/watch.md shows another line: {lines}");
@@ -137,6 +138,37 @@ fn every_link_and_switch_has_a_folder_with_what_changes_and_in_which_order() {
         }
     }
     assert_eq!(site.repairs(), lines, "again the same");
+}
+
+/// Where the VLANs of `[plan]` cannot share the load of what failed, more of them are offered, apart.
+#[test]
+fn a_repair_with_more_vlans_stands_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let [config, repairs] = ["config", "repairs"].map(|name| folder.path().join(name).display().to_string());
+    let complete = machine("lab-complete.toml");
+    let complete = complete.to_str().unwrap();
+    assert!(ayatori(&["plan", complete, "--out", &config]).status.success());
+    let output = ayatori(&["plan", "repairs", complete, "--plan", &config, "--out", &repairs]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let lines = text(&output.stdout);
+    let page = fs::read_to_string(machine("../docs/watch.md")).unwrap();
+    for line in lines.lines().take(2) {
+        assert!(page.contains(line), "docs/watch.md has another line: {line}");
+    }
+    let shares = |line: &str| -> f64 {
+        let (_, rest) = line.split_once(" times, ").unwrap();
+        rest.split_once(' ').unwrap().0.parse().unwrap()
+    };
+    let all: Vec<&str> = lines.lines().collect();
+    let more = all.windows(2).filter(|two| two[1].starts_with("    more-vlans: "));
+    assert_eq!(more.clone().count(), 15, "{lines}");
+    for two in more {
+        assert!(shares(two[0]) > 1.5 && shares(two[1]) <= 1.5, "{two:?}");
+        assert!(!two[0].contains("; scripts of") && two[1].contains("; scripts of 12 hosts; "), "{two:?}");
+    }
+    let own = Path::new(&repairs).join("link-s0-15--s1-15");
+    assert!(!own.join("hosts").exists() && own.join("more-vlans/hosts/node0.sh").exists());
+    assert!(own.join("more-vlans/order").exists());
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vlan::{InUse, plan, repaired_from};
+    use crate::vlan::{InUse, Reach, plan, repaired_from};
 
     fn torus() -> (Machine, Plan) {
         let text = "name = \"m\"\n[switch_models.s]\nports = 16\nrate_gbps = 1\n[host_models.h]\n\
@@ -276,7 +276,7 @@ mod tests {
         let (machine, whole) = torus();
         let in_use = InUse::of(&whole).expect("it can be continued");
         for failure in crate::vlan::single_failures(&machine) {
-            let after = repaired_from(&machine, &in_use, &[failure]).expect("a repair");
+            let after = repaired_from(&machine, &in_use, &[failure], Reach::Trees).expect("a repair");
             let repair = Repair { failure, plan: after, order: Some(vec![SwitchId(0)]) };
             let told = repaired(&whole, &repair);
             let moved: BTreeMap<usize, Option<usize>> = told.moved.iter().copied().collect();

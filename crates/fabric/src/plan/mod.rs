@@ -419,6 +419,14 @@ pub struct Figures {
     pub price: Option<f64>,
 }
 
+impl Figures {
+    /// Flows on the busiest channel over the least that any routes have there: from 1.0, and no more than
+    /// this from the best there is.
+    pub fn load_over_least(&self) -> f64 {
+        if self.link_load_least > 0.0 { self.link_load_max as f64 / self.link_load_least } else { 1.0 }
+    }
+}
+
 /// One direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusiestLink {

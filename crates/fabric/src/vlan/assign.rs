@@ -54,7 +54,7 @@ pub(super) fn assign(
         switches: Vec::new(),
         hosts,
         priming: Priming::default(),
-        figures: figures(machine, network, judged, failures.is_empty()),
+        figures: figures(machine, network, judged, failures.is_empty() || in_use.is_some()),
         verdicts: Verdicts::default(),
         choice,
         mstp: None,
@@ -101,12 +101,11 @@ fn identifiers(
     in_use: Option<&InUse>,
 ) -> Result<Vec<VlanId>, DescriptionError> {
     let count = chosen.best.solution.trees.len();
-    if let Some(in_use) = in_use {
-        return Ok(in_use.identifiers(count));
-    }
     let first = usize::from(machine.options.first_vlan.get());
-    let vids: Option<Vec<VlanId>> =
-        (first..first + count).map(|vid| u16::try_from(vid).ok().and_then(VlanId::new)).collect();
+    let vids: Option<Vec<VlanId>> = match in_use {
+        Some(in_use) => in_use.identifiers(count),
+        None => (first..first + count).map(|vid| u16::try_from(vid).ok().and_then(VlanId::new)).collect(),
+    };
     vids.ok_or_else(|| {
         let problem = format!("{count} VLANs from {first} on go beyond {}, the last there is", VlanId::MAX);
         machine.error("plan.first_vlan", problem, fewer_vlans(machine, chosen))

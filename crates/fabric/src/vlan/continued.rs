@@ -1,15 +1,18 @@
 //! A changed machine planned from the plan in use: what still works stays, the rest is repaired.
 
-use crate::description::{DescriptionError, Machine};
+use crate::description::{DescriptionError, Grouping, Machine, Routing};
 use crate::graph::SwitchId;
 use crate::plan::Plan;
 
 use super::assign::{assign, hosts};
+use super::balance::{least_flows, least_pressure};
 use super::choose::{Chosen, Judged};
-use super::evaluation::evaluate;
+use super::evaluation::{evaluate, pressure_of};
 use super::in_use::InUse;
+use super::mstp;
 use super::network::{Failure, Network};
-use super::planner::chosen;
+use super::planner::{chosen, vlans_max};
+use super::rebalance::{Room, rebalanced};
 use super::repair;
 use super::solution::Choice;
 
@@ -40,8 +43,27 @@ pub fn plan_from(machine: &Machine, in_use: &InUse) -> Result<Plan, DescriptionE
     }
 }
 
+/// A repair is changed further where its busiest channel has more than so many times the least that any
+/// routes of the network that is left have there.
+pub const REPAIR_OVER_LEAST_MAX: f64 = 1.5;
+
+/// How much of the plan in use a repair may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// VLANs that lost a link are joined again by others.
+    Joints,
+    /// Also other links of VLANs, and the VLANs of host ports. The scripts of hosts stay.
+    Trees,
+    /// Also new VLANs, within the limits of the switches, and routes searched anew whatever `[plan]` says of
+    /// `routing` and `vlans`. The scripts of hosts change with the number of VLANs.
+    Vlans,
+}
+
 /// The plan in use without what has failed: VLANs that lost a link are joined again by others, all else
-/// stays. Made anew on the same terms as [`plan_from`]; [`Plan::is_repaired`] tells.
+/// stays. Where that is busier than 1.5 times the bound of what is left, or can deadlock, more is changed, as
+/// far as `reach` allows and no further than it takes; what is least busy is taken where that is not reached.
+/// The plan is made anew where no repair is safe, or the machine has more switches than can be repaired;
+/// [`Plan::is_repaired`] tells. The figures have the bound ([`crate::plan::Figures::load_over_least`]).
 ///
 /// # Errors
 /// As [`super::plan`].
@@ -49,23 +71,67 @@ pub fn repaired_from(
     machine: &Machine,
     in_use: &InUse,
     failures: &[Failure],
+    reach: Reach,
 ) -> Result<Plan, DescriptionError> {
+    if mstp::is_wanted(machine) && !failures.is_empty() {
+        return super::plan_without(machine, failures);
+    }
     let network = Network::of(machine, failures);
     let start = in_use.solution(machine, &network, &hosts(machine, Some(in_use)));
-    let has_vlans = !start.trees.is_empty();
     let is_safe = |judged: &Judged| judged.evaluation.is_free || !machine.options.pause;
-    let anew = chosen(machine, &network, false);
-    let limit = anew.best.evaluation.pressure(&network) / 2 * 3;
-    let repaired = if has_vlans { repair::repaired(&network, &start) } else { None };
-    match repaired.filter(|judged| {
-        is_safe(judged) && (!is_safe(&anew.best) || judged.evaluation.pressure(&network) <= limit)
-    }) {
-        Some(best) => {
-            let kept = Chosen { best, alternative: None };
-            assign(machine, &network, &kept, failures, Some(in_use))
+    let joined = if start.trees.is_empty() { None } else { repair::repaired(&network, &start) };
+    let joined = joined.filter(is_safe);
+    let repaired = joined.map(|joined| widened(machine, &network, joined, reach));
+    let kept = |best| assign(machine, &network, &Chosen { best, alternative: None }, failures, Some(in_use));
+    let is_enough = |best: &Judged| reach < Reach::Vlans || is_near(&network, &best.evaluation.flows);
+    match repaired {
+        Some(best) if is_enough(&best) => kept(best),
+        repaired => {
+            let anew = routed_anew(machine, &network, reach);
+            let pressure = |judged: &Judged| judged.evaluation.pressure(&network);
+            let is_better = |best: &Judged| !is_safe(&anew.best) || pressure(best) <= pressure(&anew.best);
+            match repaired.filter(is_better) {
+                Some(best) => kept(best),
+                None => assign(machine, &network, &anew, failures, None),
+            }
         }
-        None => assign(machine, &network, &anew, failures, None),
     }
+}
+
+/// A repair with as many further changes as `reach` allows and its load asks for.
+fn widened(machine: &Machine, network: &Network, joined: Judged, reach: Reach) -> Judged {
+    let allows_cycles = !machine.options.pause;
+    let within = |start: Judged, vlans_max: usize| {
+        rebalanced(network, start, Room { vlans_max, allows_cycles }, |flows| is_near(network, flows))
+    };
+    let count = joined.solution.trees.len();
+    match reach {
+        Reach::Joints => joined,
+        Reach::Trees => within(joined, count),
+        Reach::Vlans => within(within(joined, count), vlans_max(machine)),
+    }
+}
+
+/// Routes that keep nothing of the plan in use.
+fn routed_anew(machine: &Machine, network: &Network, reach: Reach) -> Chosen {
+    if reach < Reach::Vlans {
+        return chosen(machine, network, true);
+    }
+    let mut machine = machine.clone();
+    (machine.options.routing, machine.options.grouping) = (Routing::Auto, Grouping::Balanced);
+    let mut anew = chosen(&machine, network, true);
+    anew.best = widened(&machine, network, anew.best, reach);
+    anew
+}
+
+/// Whether the busiest channel is near enough to the least that any routes have there.
+fn is_near(network: &Network, flows: &[u64]) -> bool {
+    let channels = flows.iter().enumerate();
+    let busiest = channels.max_by_key(|&(channel, &flows)| pressure_of(network, channel, flows));
+    busiest.is_none_or(|(channel, &flows)| {
+        let rate = network.rate(channel as u32 / 2);
+        flows as f64 <= REPAIR_OVER_LEAST_MAX * least_flows(network, least_pressure(network, flows), rate)
+    })
 }
 
 /// The hosts of each new switch on the VLAN with which the busiest link is least busy.

@@ -59,7 +59,12 @@ impl Evaluation {
 /// Flows for their rate on the busiest channel.
 pub(crate) fn pressure(network: &Network, flows: &[u64]) -> u128 {
     let channels = flows.iter().enumerate();
-    channels.map(|(channel, &flows)| scaled(flows, network.rate(channel as u32 / 2))).max().unwrap_or(0)
+    channels.map(|(channel, &flows)| pressure_of(network, channel, flows)).max().unwrap_or(0)
+}
+
+/// Flows of one channel for its rate.
+pub(crate) fn pressure_of(network: &Network, channel: usize, flows: u64) -> u128 {
+    scaled(flows, network.rate(channel as u32 / 2))
 }
 
 fn scaled(flows: u64, rate_bits_per_s: u64) -> u128 {
@@ -145,8 +150,8 @@ pub(crate) fn are_free<'a>(network: &Network, shares: impl Iterator<Item = &'a S
 /// Hosts of a switch that send on a VLAN.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct User {
-    switch: u32,
-    hosts: u32,
+    pub(crate) switch: u32,
+    pub(crate) hosts: u32,
 }
 
 /// The users of each VLAN, with a VLAN by source.

@@ -195,9 +195,12 @@ impl InUse {
         moved.collect()
     }
 
-    /// The identifiers of the first so many VLANs: a continued plan has as many as the one in use.
-    pub(super) fn identifiers(&self, count: usize) -> Vec<VlanId> {
-        self.vlans.iter().map(|vlan| vlan.vid).take(count).collect()
+    /// The identifiers of so many VLANs: those in use, and upwards of them. `None` if there are not as many.
+    pub(super) fn identifiers(&self, count: usize) -> Option<Vec<VlanId>> {
+        let last = self.vlans.iter().map(|vlan| vlan.vid.get()).max()?;
+        let added = (last.checked_add(1)?..).map_while(VlanId::new);
+        let vids: Vec<VlanId> = self.vlans.iter().map(|vlan| vlan.vid).chain(added).take(count).collect();
+        (vids.len() == count).then_some(vids)
     }
 
     /// What a host's interface keeps.

@@ -46,6 +46,7 @@ mod packing;
 mod paths;
 mod planner;
 mod random;
+mod rebalance;
 mod repair;
 mod replan;
 mod solution;
@@ -55,7 +56,7 @@ mod tree;
 mod verify;
 mod written;
 
-pub use continued::{plan_from, repaired_from};
+pub use continued::{REPAIR_OVER_LEAST_MAX, Reach, plan_from, repaired_from};
 pub use for_traffic::{ForTraffic, plan_for_traffic};
 pub use in_use::{InUse, InUseError};
 pub use network::Failure;

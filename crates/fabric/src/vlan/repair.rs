@@ -38,7 +38,8 @@ pub(crate) fn repaired(network: &Network, whole: &Solution) -> Option<Judged> {
     Some(exchanged(network, &links, Judged { solution, evaluation }, joints))
 }
 
-fn links_left(network: &Network) -> Vec<u32> {
+/// All links between what is left, ascending.
+pub(super) fn links_left(network: &Network) -> Vec<u32> {
     let mut links: Vec<u32> =
         network.alive().flat_map(|switch| network.arcs(switch)).map(|arc| arc.link).collect();
     links.sort_unstable();
@@ -153,7 +154,7 @@ fn exchanged(network: &Network, links: &[u32], best: Judged, mut joints: Vec<(us
 }
 
 /// A tree with one link in the place of another, if that is a tree that joins all sources.
-fn exchange(network: &Network, tree: &[u32], joint: u32, other: u32) -> Option<Vec<u32>> {
+pub(super) fn exchange(network: &Network, tree: &[u32], joint: u32, other: u32) -> Option<Vec<u32>> {
     if tree.binary_search(&other).is_ok() || tree.binary_search(&joint).is_err() {
         return None;
     }

@@ -28,7 +28,7 @@ use crate::graph::{LinkId, SwitchId};
 use crate::plan::{LinkPlan, Plan};
 use crate::vlan::Failure;
 
-pub use order::safe_order;
+pub use order::{OrderedRepair, absent, ordered_repair, safe_order};
 
 /// What was seen in one round, by switch name. A switch that does not answer is missing.
 pub type Round = BTreeMap<String, Shown>;

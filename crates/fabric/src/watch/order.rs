@@ -5,8 +5,54 @@
 //! the cable that was cut may come back meanwhile. A link carries a VLAN only while both its ends are
 //! members, so a switch at the lost link's end goes before those that close the tree again.
 
+use crate::description::{DescriptionError, Machine};
 use crate::graph::SwitchId;
 use crate::plan::{Plan, SwitchPlan, VlanSet};
+use crate::vlan::{Failure, InUse, Reach, repaired_from};
+
+/// A repair that changes switches only, and the order for it.
+#[derive(Debug)]
+pub struct OrderedRepair {
+    /// The plan without what has failed.
+    pub plan: Plan,
+    /// As of [`safe_order`].
+    pub order: Option<Vec<SwitchId>>,
+}
+
+/// What to apply to the switches of `whole` when these fail. Where the less busy repair
+/// ([`Reach::Trees`]) has no order of the switches without a loop in between, there and back, the smaller
+/// one ([`Reach::Joints`]) is taken.
+///
+/// # Errors
+/// As [`repaired_from`].
+pub fn ordered_repair(
+    machine: &Machine,
+    whole: &Plan,
+    in_use: &InUse,
+    failures: &[Failure],
+) -> Result<OrderedRepair, DescriptionError> {
+    let absent = absent(failures);
+    let ordered = |reach: Reach| {
+        let plan = repaired_from(machine, in_use, failures, reach)?;
+        let order = safe_order(whole, &plan, &absent);
+        Ok(OrderedRepair { plan, order })
+    };
+    let wide: OrderedRepair = ordered(Reach::Trees)?;
+    if wide.order.is_some() && safe_order(&wide.plan, whole, &absent).is_some() {
+        return Ok(wide);
+    }
+    let small: OrderedRepair = ordered(Reach::Joints)?;
+    Ok(if small.order.is_some() { small } else { wide })
+}
+
+/// The switches that do not answer after these failures.
+pub fn absent(failures: &[Failure]) -> Vec<SwitchId> {
+    let switches = failures.iter().filter_map(|failure| match failure {
+        Failure::Switch(switch) => Some(*switch),
+        Failure::Link(_) => None,
+    });
+    switches.collect()
+}
 
 /// The switches whose ports differ between two plans of one machine, in an order in which no VLAN has a loop
 /// in between. `None` if none was found: then the cables that close loops have to be unplugged first.

@@ -2,7 +2,7 @@
 
 use crate::check::{Neighbour, ShownPort};
 use crate::description::Machine;
-use crate::vlan::{InUse, Random, plan, repaired_from, single_failures};
+use crate::vlan::{InUse, Random, plan, single_failures};
 
 use super::*;
 
@@ -239,7 +239,7 @@ fn no_vlan_has_a_loop_while_switches_take_a_repair_and_leave_it() {
     let (mut found, mut careless) = (0, 0);
     let mut random = Random::new(1);
     for failure in single_failures(&machine) {
-        let repair = repaired_from(&machine, &in_use, &[failure]).unwrap();
+        let repair = ordered_repair(&machine, &whole, &in_use, &[failure]).unwrap().plan;
         for (from, to) in [(&whole, &repair), (&repair, &whole)] {
             let order = safe_order(from, to, &[]).unwrap_or_else(|| panic!("{failure:?}"));
             let plans = [from, to];

@@ -14,7 +14,7 @@ use ayatori_fabric::vlan::plan;
 const MODELS: &str = "name = \"b\"\n[switch_models.s]\nports = 256\nrate_gbps = 1\n[host_models.h]\n\
                       nic = [{ name = \"eth0\", rate_gbps = 1 }]\n";
 
-fn planned(text: &str) -> Plan {
+pub(super) fn planned(text: &str) -> Plan {
     let machine = Machine::parse("b.toml", text).unwrap_or_else(|error| panic!("{error}"));
     let plan = plan(&machine).unwrap_or_else(|error| panic!("{error}"));
     assert!(plan.verdicts.are_good(), "{text}: {:?}", plan.verdicts.checks);
@@ -90,7 +90,7 @@ fn roll(state: &mut u64) -> u64 {
 /// A random connected graph of 4 to 32 switches with two hosts each: a random tree and up to twice as many
 /// more
 /// links.
-fn random_graph(seed: u64, options: &str) -> String {
+pub(super) fn random_graph(seed: u64, options: &str) -> String {
     let mut state = seed;
     let count = 4 + roll(&mut state) % 29;
     let mut text = format!("{MODELS}[topology]\nswitch_model = \"s\"\n[hosts]\nmodel = \"h\"\n");

@@ -5,3 +5,4 @@ mod balance;
 mod from;
 mod large;
 mod random_graphs;
+mod repairs;

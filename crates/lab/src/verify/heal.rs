@@ -8,8 +8,8 @@ use ayatori_fabric::check::Shown;
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::Plan;
-use ayatori_fabric::vlan::{Failure, InUse, repaired_from};
-use ayatori_fabric::watch::{Action, Round, Settings, Watch, safe_order};
+use ayatori_fabric::vlan::{Failure, InUse};
+use ayatori_fabric::watch::{Action, Round, Settings, Watch, ordered_repair, safe_order};
 
 use super::{Check, ROUND_COUNT_MAX, Verifier, spare_link};
 
@@ -34,7 +34,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         }
         let broken = self.lab.all_pairs(1)?;
         let lost = self.until_asked(&plan, &mut watch)?;
-        let target = repaired_from(machine, in_use, &lost)?;
+        let target = ordered_repair(machine, &plan, in_use, &lost)?.plan;
         let switches = self.take(&plan, &target)?;
         watch.applied(true);
         let healed_s = cut.elapsed().as_secs_f64();

@@ -1,8 +1,9 @@
 //! `ayatori plan repairs`: what to apply when a link or a switch fails, computed before it does.
 //!
 //! A folder a failure: the files that differ from those in use, the whole `plan.json` of the repair, and
-//! `order`, the switches in the order in which they are to take it. Beside the folders stands the `plan.json`
-//! that they repair.
+//! `order`, the switches in the order in which they are to take it. Where the switches alone do not bring the
+//! busiest link near to the least that any routes have, the folder `more-vlans` has what does, to be applied
+//! by hand. Beside the folders stands the `plan.json` that they repair.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +14,10 @@ use ayatori_fabric::description::Machine;
 use ayatori_fabric::dialect::ConfigFile;
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::Plan;
-use ayatori_fabric::vlan::{Failure, InUse, repaired_from, single_failures, written};
-use ayatori_fabric::watch::safe_order;
+use ayatori_fabric::vlan::{
+    Failure, InUse, REPAIR_OVER_LEAST_MAX, Reach, repaired_from, single_failures, written,
+};
+use ayatori_fabric::watch::{absent, ordered_repair, safe_order};
 
 use super::files;
 use super::written::read;
@@ -47,9 +50,14 @@ pub(super) struct Whole {
 /// The plan without something, and how it differs from the one in use.
 pub(super) struct Repair {
     pub(super) plan: Plan,
-    /// Files that differ, in the order to apply them.
-    pub(super) files: Vec<ConfigFile>,
+    /// Files that differ.
+    files: Vec<ConfigFile>,
+    /// The switches in the order to apply them, if there is one without a loop in between.
+    order: Option<Vec<SwitchId>>,
 }
+
+/// Folder of a repair with more VLANs, in the failure's.
+const MORE_VLANS: &str = "more-vlans";
 
 impl Whole {
     /// # Errors
@@ -71,10 +79,36 @@ impl Whole {
     /// # Errors
     /// What is left cannot be planned, or a switch cannot be configured so.
     pub(super) fn repair(&self, failures: &[Failure]) -> anyhow::Result<Repair> {
-        let plan = repaired_from(&self.machine, &self.in_use, failures)?;
-        let mut files = files::all(&plan)?;
+        let repair = ordered_repair(&self.machine, &self.plan, &self.in_use, failures)?;
+        let files = self.changed(&repair.plan)?;
+        Ok(Repair { plan: repair.plan, files, order: repair.order })
+    }
+
+    /// The repair that may change hosts, too, if it is less busy than `repair`.
+    fn repair_with_more_vlans(
+        &self,
+        failures: &[Failure],
+        repair: &Repair,
+    ) -> anyhow::Result<Option<Repair>> {
+        if repair.plan.figures.load_over_least() <= REPAIR_OVER_LEAST_MAX {
+            return Ok(None);
+        }
+        // Where that cannot be configured, there is the other one.
+        let Ok(plan) = repaired_from(&self.machine, &self.in_use, failures, Reach::Vlans) else {
+            return Ok(None);
+        };
+        let is_less_busy = plan.figures.load_over_least() < repair.plan.figures.load_over_least();
+        if !is_less_busy || !plan.verdicts.are_good() {
+            return Ok(None);
+        }
+        let order = safe_order(&self.plan, &plan, &absent(failures));
+        Ok(Some(Repair { files: self.changed(&plan)?, plan, order }))
+    }
+
+    fn changed(&self, plan: &Plan) -> anyhow::Result<Vec<ConfigFile>> {
+        let mut files = files::all(plan)?;
         files.retain(|file| self.files.get(&file.name) != Some(&file.text));
-        Ok(Repair { plan, files })
+        Ok(files)
     }
 
     /// `link s0.0 - s1.0`, or `link s0.0:22 - s1.0:21` where several links join the two.
@@ -101,17 +135,6 @@ impl Whole {
     }
 }
 
-/// The switches that do not answer after these failures.
-pub(super) fn absent(failures: &[Failure]) -> Vec<SwitchId> {
-    let switches = failures.iter();
-    switches
-        .filter_map(|failure| match failure {
-            Failure::Switch(switch) => Some(*switch),
-            Failure::Link(_) => None,
-        })
-        .collect()
-}
-
 /// Names of the hosts whose scripts are among the files.
 pub(super) fn changed_hosts(files: &[ConfigFile]) -> Vec<&str> {
     let names = files.iter().filter_map(|file| file.name.strip_prefix("hosts/")?.strip_suffix(".sh"));
@@ -131,24 +154,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut lines = String::new();
     for failure in single_failures(&whole.machine) {
         let repair = whole.repair(&[failure]).with_context(|| format!("without {}", whole.name(failure)))?;
-        let order = safe_order(&whole.plan, &repair.plan, &absent(&[failure]));
         let folder = args.out.join(whole.folder(failure));
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
         }
-        for file in &repair.files {
-            files::write_file(&folder, file)?;
+        write_repair(&whole, &repair, &folder)?;
+        lines += &line(&whole, failure, &repair);
+        if let Some(more) = whole.repair_with_more_vlans(&[failure], &repair)? {
+            write_repair(&whole, &more, &folder.join(MORE_VLANS))?;
+            lines += &format!("    {MORE_VLANS}: {}\n", described(&whole, &more));
         }
-        let names = order.map(|order| {
-            let names = order.iter().map(|&switch| whole.plan.switch(switch).name.clone());
-            names.collect::<Vec<String>>()
-        });
-        let text = names.as_ref().map_or_else(
-            || "# none found: unplug the cables that close loops first\n".to_owned(),
-            |names| names.iter().map(|name| format!("{name}\n")).collect(),
-        );
-        files::write_file(&folder, &ConfigFile { name: "order".into(), text, executable: false })?;
-        lines += &line(&whole, failure, &repair, names.as_deref());
     }
     let plan_json = ConfigFile { name: "plan.json".into(), text: whole.text.clone(), executable: false };
     files::write_file(&args.out, &plan_json)?;
@@ -156,16 +171,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn line(whole: &Whole, failure: Failure, repair: &Repair, order: Option<&[String]>) -> String {
+fn write_repair(whole: &Whole, repair: &Repair, folder: &Path) -> anyhow::Result<()> {
+    for file in &repair.files {
+        files::write_file(folder, file)?;
+    }
+    let text = repair.order.as_ref().map_or_else(
+        || "# none found: unplug the cables that close loops first\n".to_owned(),
+        |order| order.iter().map(|&switch| format!("{}\n", whole.plan.switch(switch).name)).collect(),
+    );
+    files::write_file(folder, &ConfigFile { name: "order".into(), text, executable: false })
+}
+
+fn line(whole: &Whole, failure: Failure, repair: &Repair) -> String {
+    format!("{}: {}\n", whole.name(failure), described(whole, repair))
+}
+
+/// What changes, and how busy the busiest link is then.
+fn described(whole: &Whole, repair: &Repair) -> String {
     let before = whole.plan.figures.link_load_max.max(1) as f64;
     let ratio = repair.plan.figures.link_load_max as f64 / before;
-    let how = match order {
-        Some([]) => "nothing to change".to_owned(),
-        Some(names) => names.join(" "),
+    let over_least = repair.plan.figures.load_over_least();
+    let how = match &repair.order {
+        Some(order) if order.is_empty() => "nothing to change".to_owned(),
+        Some(order) => {
+            let names: Vec<&str> =
+                order.iter().map(|&switch| whole.plan.switch(switch).name.as_str()).collect();
+            names.join(" ")
+        }
         None => "no order of switches without a loop in between".to_owned(),
     };
     let hosts = changed_hosts(&repair.files).len();
     let hosts = if hosts > 0 { format!("; scripts of {hosts} hosts") } else { String::new() };
     let deadlock = if repair.plan.verdicts.deadlock.is_free() { "" } else { "; can deadlock" };
-    format!("{}: {how}{hosts}; busiest link {ratio:.2} times{deadlock}\n", whole.name(failure))
+    let load = format!("busiest link {ratio:.2} times, {over_least:.2} times the least of what is left");
+    format!("{how}{hosts}; {load}{deadlock}")
 }

@@ -6,8 +6,8 @@ use anyhow::Context;
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::page::{self, Extras, Repair};
 use ayatori_fabric::plan::Plan;
-use ayatori_fabric::vlan::{InUse, repaired_from, single_failures};
-use ayatori_fabric::watch::safe_order;
+use ayatori_fabric::vlan::{InUse, single_failures};
+use ayatori_fabric::watch::ordered_repair;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -49,9 +49,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn repairs(machine: &Machine, plan: &Plan) -> anyhow::Result<Vec<Repair>> {
     let in_use = InUse::of(plan).context("--failures: the plan")?;
     let all = single_failures(machine).into_iter().map(|failure| {
-        let repaired = repaired_from(machine, &in_use, &[failure])?;
-        let order = safe_order(plan, &repaired, &super::repairs::absent(&[failure]));
-        Ok(Repair { failure, plan: repaired, order })
+        let repair = ordered_repair(machine, plan, &in_use, &[failure])?;
+        Ok(Repair { failure, plan: repair.plan, order: repair.order })
     });
     all.collect()
 }

@@ -16,10 +16,10 @@ use ayatori_fabric::dialect::{ConfigFile, by_name};
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::Failure;
-use ayatori_fabric::watch::{Action, Round, Settings, Watch, safe_order};
+use ayatori_fabric::watch::{Action, Round, Settings, Watch, absent, safe_order};
 
 use super::files;
-use super::repairs::{Whole, absent, changed_hosts};
+use super::repairs::{Whole, changed_hosts};
 use crate::exit::Exit;
 use commands::{Command, in_parallel};
 

@@ -1,0 +1,244 @@
+//! A repaired plan made less busy, by as few changes as that takes.
+//!
+//! Step by step, the busiest channel is relieved by one change: a VLAN that uses it gets another link in the
+//! place of one of its own, or hosts of one switch send on another VLAN. Where VLANs may be added, hosts of
+//! one switch get one of their own, which differs from theirs in one link. A step is taken only if it leaves
+//! fewer channels as busy as the busiest and no channels that can wait for each other in a circle, so all
+//! else stays where it is.
+
+use super::choose::Judged;
+use super::evaluation::{Share, User, are_free, evaluate, pressure_of, share, users};
+use super::network::Network;
+use super::repair::{exchange, links_left};
+use super::solution::{Choice, Senders, Solution};
+
+/// Switches of trees looked at, over all steps: less than a second.
+const WORK_MAX: u64 = 20_000_000;
+
+/// What a search may do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// VLANs, at most.
+    pub(crate) vlans_max: usize,
+    /// Whether channels may wait for each other in a circle: nothing pauses.
+    pub(crate) allows_cycles: bool,
+}
+
+/// `start`, changed until `is_enough` of the flows on all channels, or no single change helps.
+pub(crate) fn rebalanced(
+    network: &Network,
+    start: Judged,
+    room: Room,
+    is_enough: impl Fn(&[u64]) -> bool,
+) -> Judged {
+    let is_usable = start.evaluation.is_free || room.allows_cycles;
+    if !is_usable || !matches!(start.solution.choice, Choice::BySource(_)) {
+        return start;
+    }
+    let mut search = Search::new(network, &start.solution, room);
+    while !is_enough(&search.flows) && search.step() {}
+    let solution = search.solution(start.solution);
+    let evaluation = evaluate(network, &solution);
+    Judged { solution, evaluation }
+}
+
+/// A VLAN, who sends on it, and what that puts on the network.
+#[derive(Debug, Clone)]
+struct Vlan {
+    tree: Vec<u32>,
+    users: Vec<User>,
+    share: Share,
+}
+
+struct Search<'a> {
+    network: &'a Network,
+    room: Room,
+    links: Vec<u32>,
+    vlans: Vec<Vlan>,
+    flows: Vec<u64>,
+    work: u64,
+}
+
+/// What some VLANs become: those with a number that exists are replaced, one with the next is added.
+type Change = Vec<(usize, Vlan)>;
+
+impl<'a> Search<'a> {
+    fn new(network: &'a Network, solution: &Solution, room: Room) -> Search<'a> {
+        let users = users(network, solution);
+        let pairs = solution.trees.iter().cloned().zip(users);
+        let vlans: Vec<Vlan> =
+            pairs.map(|(tree, users)| Vlan { share: share(network, &tree, &users), tree, users }).collect();
+        let mut flows = vec![0; 2 * network.link_count()];
+        for vlan in &vlans {
+            flows.iter_mut().zip(&vlan.share.flows).for_each(|(all, own)| *all += own);
+        }
+        Search { network, room, links: links_left(network), vlans, flows, work: 0 }
+    }
+
+    /// Takes the first change that helps. Whether there was one.
+    fn step(&mut self) -> bool {
+        let (_, _, busiest) = self.worth(&self.flows);
+        let on_it: Vec<usize> =
+            (0..self.vlans.len()).filter(|&vlan| self.vlans[vlan].share.flows[busiest] > 0).collect();
+        on_it.iter().any(|&vlan| self.relink(vlan, busiest as u32 / 2))
+            || on_it.iter().any(|&vlan| self.move_hosts(vlan))
+            || on_it.iter().any(|&vlan| self.split(vlan, busiest as u32 / 2))
+    }
+
+    /// Load of the busiest channel, how many are as busy, and the first of them.
+    fn worth(&self, flows: &[u64]) -> (u128, usize, usize) {
+        let (mut most, mut count, mut first) = (0, 0, 0);
+        for (channel, &flows) in flows.iter().enumerate() {
+            let pressure = pressure_of(self.network, channel, flows);
+            if pressure > most {
+                (most, count, first) = (pressure, 1, channel);
+            } else if pressure == most {
+                count += 1;
+            }
+        }
+        (most, count, first)
+    }
+
+    /// Another link in the place of one of the VLAN's: the busiest first, then any.
+    fn relink(&mut self, vlan: usize, busiest: u32) -> bool {
+        let own = self.vlans[vlan].tree.clone();
+        let others = own.iter().copied().filter(|&link| link != busiest);
+        let given_up: Vec<u32> = std::iter::once(busiest).chain(others).collect();
+        for link in given_up {
+            for place in 0..self.links.len() {
+                let other = self.links[place];
+                let Some(tree) = exchange(self.network, &own, link, other) else { continue };
+                let users = self.vlans[vlan].users.clone();
+                let changed = self.vlan(tree, users);
+                if self.take(vec![(vlan, changed)]) {
+                    return true;
+                }
+                if self.work > WORK_MAX {
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// Hosts of one switch from this VLAN to another one: all of them, or half.
+    fn move_hosts(&mut self, vlan: usize) -> bool {
+        for (user, hosts) in self.portions(vlan) {
+            for other in (0..self.vlans.len()).filter(|&other| other != vlan) {
+                let users = plus(&self.vlans[other].users, user, hosts);
+                let joined = self.vlan(self.vlans[other].tree.clone(), users);
+                let users = minus(&self.vlans[vlan].users, user, hosts);
+                let left = self.vlan(self.vlans[vlan].tree.clone(), users);
+                if self.take(vec![(vlan, left), (other, joined)]) {
+                    return true;
+                }
+                if self.work > WORK_MAX {
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// Hosts of one switch get a VLAN of their own, with another link in the place of the busiest.
+    fn split(&mut self, vlan: usize, busiest: u32) -> bool {
+        if self.vlans.len() >= self.room.vlans_max {
+            return false;
+        }
+        for (user, hosts) in self.portions(vlan) {
+            for place in 0..self.links.len() {
+                let other = self.links[place];
+                let tree = exchange(self.network, &self.vlans[vlan].tree, busiest, other);
+                let Some(tree) = tree else { continue };
+                let added = self.vlan(tree, vec![User { switch: user.switch, hosts }]);
+                let users = minus(&self.vlans[vlan].users, user, hosts);
+                let left = self.vlan(self.vlans[vlan].tree.clone(), users);
+                if self.take(vec![(vlan, left), (self.vlans.len(), added)]) {
+                    return true;
+                }
+                if self.work > WORK_MAX {
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// The hosts of a VLAN that may leave it together: those of a switch, all or half.
+    fn portions(&self, vlan: usize) -> Vec<(User, u32)> {
+        let users = self.vlans[vlan].users.iter();
+        users
+            .flat_map(|&user| {
+                let half = (user.hosts > 1).then_some((user, user.hosts / 2));
+                [Some((user, user.hosts)), half].into_iter().flatten()
+            })
+            .collect()
+    }
+
+    fn vlan(&mut self, tree: Vec<u32>, users: Vec<User>) -> Vlan {
+        self.work += (users.len() as u64 + 1) * self.network.switch_count() as u64;
+        Vlan { share: share(self.network, &tree, &users), tree, users }
+    }
+
+    /// Makes a change if it helps. Whether it did.
+    fn take(&mut self, change: Change) -> bool {
+        let mut flows = self.flows.clone();
+        for (vlan, changed) in &change {
+            if let Some(old) = self.vlans.get(*vlan) {
+                flows.iter_mut().zip(&old.share.flows).for_each(|(all, own)| *all -= own);
+            }
+            flows.iter_mut().zip(&changed.share.flows).for_each(|(all, own)| *all += own);
+        }
+        let (most, count, _) = self.worth(&flows);
+        let (most_now, count_now, _) = self.worth(&self.flows);
+        if (most, count) >= (most_now, count_now) {
+            return false;
+        }
+        // Whether it can deadlock takes longest.
+        if !self.room.allows_cycles {
+            let kept = self.vlans.iter().enumerate();
+            let kept = kept.filter(|(vlan, _)| change.iter().all(|(changed, _)| changed != vlan));
+            let shares = kept.map(|(_, vlan)| &vlan.share);
+            if !are_free(self.network, shares.chain(change.iter().map(|(_, vlan)| &vlan.share))) {
+                return false;
+            }
+        }
+        self.flows = flows;
+        for (vlan, changed) in change {
+            if vlan < self.vlans.len() {
+                self.vlans[vlan] = changed;
+            } else {
+                self.vlans.push(changed);
+            }
+        }
+        true
+    }
+
+    fn solution(self, start: Solution) -> Solution {
+        let mut senders: Vec<Vec<Senders>> = vec![Vec::new(); self.network.switch_count()];
+        for (number, vlan) in self.vlans.iter().enumerate() {
+            for user in &vlan.users {
+                senders[user.switch as usize].push(Senders { vlan: number as u32, hosts: user.hosts });
+            }
+        }
+        let trees = self.vlans.into_iter().map(|vlan| vlan.tree).collect();
+        Solution { trees, choice: Choice::BySource(senders), ..start }
+    }
+}
+
+fn minus(users: &[User], user: User, hosts: u32) -> Vec<User> {
+    let left = users.iter().map(|&own| {
+        let gone = if own.switch == user.switch { hosts } else { 0 };
+        User { hosts: own.hosts - gone, ..own }
+    });
+    left.filter(|own| own.hosts > 0).collect()
+}
+
+fn plus(users: &[User], user: User, hosts: u32) -> Vec<User> {
+    let mut users = users.to_vec();
+    match users.iter_mut().find(|own| own.switch == user.switch) {
+        Some(own) => own.hosts += hosts,
+        None => users.push(User { switch: user.switch, hosts }),
+    }
+    users
+}
