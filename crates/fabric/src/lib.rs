@@ -4,7 +4,8 @@
 //! of topologies ([`topology`]), routing functions ([`routing`]), deadlock detection ([`deadlock`]), the VLAN planner
 //! ([`vlan`]), the plan as data ([`plan`]), the configuration languages of switches ([`dialect`]) and hosts ([`host`]), the
 //! designs from a price list ([`design`]), the comparison of collected switch state with a plan ([`check`]),
-//! when a plan is left for its repair ([`watch`]), loads ([`analysis`]) and the plan as a page ([`page`]).
+//! when a plan is left for its repair ([`watch`]), tables for and from
+//! NetBox ([`netbox`]), loads ([`analysis`]) and the plan as a page ([`page`]).
 //!
 //! **Does not own** running anything: it connects to no switch, and the simulation of a machine is `ayatori-sim`'s. It reads
 //! the files that it is given, and sends one kind of frame, the one that teaches switches ([`host::prime`]).
@@ -50,6 +51,7 @@ pub mod design;
 pub mod dialect;
 pub mod graph;
 pub mod host;
+pub mod netbox;
 pub mod page;
 pub mod plan;
 pub mod routing;

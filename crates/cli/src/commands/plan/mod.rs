@@ -3,6 +3,7 @@
 mod check;
 mod design;
 mod files;
+mod netbox;
 mod prime;
 mod repairs;
 mod report;

@@ -1,8 +1,8 @@
-//! What else there is to do with a plan: `ayatori plan check|show|design|prime|repairs|watch|schema`.
+//! What else there is to do with a plan: `ayatori plan check|show|design|prime|repairs|watch|netbox|schema`.
 
 use ayatori_fabric::plan::SCHEMA;
 
-use super::{check, design, prime, repairs, report, show, watch};
+use super::{check, design, netbox, prime, repairs, report, show, watch};
 use crate::exit::Exit;
 
 /// A task of `ayatori plan`.
@@ -20,6 +20,8 @@ pub(crate) enum Task {
     Repairs(repairs::Args),
     /// Watch links and LLDP, and apply the repair for what fails
     Watch(watch::Args),
+    /// Write the plan as tables for NetBox's bulk import, or a machine file from what stands in NetBox
+    Netbox(netbox::Args),
     /// Print the JSON schema of what --json prints and of plan.json
     Schema,
 }
@@ -34,6 +36,7 @@ impl Task {
             Task::Prime(args) => prime::run(args),
             Task::Repairs(args) => repairs::run(args),
             Task::Watch(args) => watch::run(args),
+            Task::Netbox(args) => netbox::run(args),
             Task::Schema => {
                 report::print(SCHEMA)?;
                 Ok(Exit::Success)

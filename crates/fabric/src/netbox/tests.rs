@@ -1,0 +1,284 @@
+//! Machines to NetBox's tables and back, and inputs that are wrong.
+
+use std::collections::BTreeSet;
+
+use super::{Inventory, Names, Wanted, export, import};
+use crate::description::Machine;
+use crate::plan::Plan;
+use crate::vlan::plan;
+
+const NAMES: Names<'_> = Names { site: "hall 1", manufacturer: "Some, Inc." };
+
+fn machine(name: &str) -> Machine {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    Machine::load(&folder.join(name)).unwrap()
+}
+
+fn tables(machine: &Machine) -> Vec<(String, String)> {
+    let plan = plan(machine).unwrap();
+    export(machine, &plan, NAMES).into_iter().map(|file| (file.name, file.text)).collect()
+}
+
+fn wanted(name: &str) -> Wanted<'_> {
+    Wanted { name, switch_roles: &[], host_roles: &[] }
+}
+
+fn imported(files: &[(String, String)]) -> Result<(String, Vec<String>), String> {
+    let inventory = Inventory::parse(files).map_err(|error| error.to_string())?;
+    import(&inventory, &wanted("again"))
+}
+
+/// Every cable by the names of its ends, each LAG's as one, and every host's interfaces.
+fn wiring(plan: &Plan) -> BTreeSet<String> {
+    let port = |switch: crate::graph::SwitchId, number: u16| {
+        let switch = plan.switch(switch);
+        let port = switch.ports.iter().find(|port| port.number == number).unwrap();
+        format!("{} {}", switch.name, port.name)
+    };
+    let links = plan.links.iter().map(|link| {
+        let mut ends = link.ends.each_ref().map(|end| {
+            let ports: Vec<String> = end.ports.iter().map(|&number| port(end.switch, number)).collect();
+            ports.join("+")
+        });
+        ends.sort();
+        format!("{} at {}", ends.join(" - "), link.rate_bits_per_s)
+    });
+    let hosts = plan.hosts.iter().flat_map(|host| {
+        host.attachments.iter().map(move |own| {
+            let ports: Vec<String> = own.ports.iter().map(|&number| port(own.switch, number)).collect();
+            let nics = own.nics.join("+");
+            format!("{} {nics} mtu {} - {} {:?}", host.name, own.mtu_bytes, ports.join("+"), own.mac)
+        })
+    });
+    links.chain(hosts).collect()
+}
+
+#[test]
+fn every_machine_comes_back_from_its_tables() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let machine = Machine::load(&entry.unwrap().path()).unwrap();
+        if machine.switches.is_empty() || machine.switches.len() > 16 {
+            continue;
+        }
+        let (text, left_out) =
+            imported(&tables(&machine)).unwrap_or_else(|e| panic!("{}: {e}", machine.name));
+        assert_eq!(left_out, Vec::<String>::new(), "{}", machine.name);
+        let again = Machine::parse("again.toml", &text).unwrap_or_else(|e| panic!("{}: {e}", machine.name));
+        let [before, after] = [&machine, &again].map(|machine| wiring(&plan(machine).unwrap()));
+        assert_eq!(before, after, "{}", machine.name);
+        let dialects = |machine: &Machine| -> BTreeSet<String> {
+            machine.graph.switches().map(|switch| machine.switch_model(switch).dialect.clone()).collect()
+        };
+        assert_eq!(dialects(&machine), dialects(&again), "{}", machine.name);
+        count += 1;
+    }
+    assert!(count >= 10, "{count} machines");
+}
+
+/// The MAC addresses of a bond's NICs, and ports of two rates.
+#[test]
+fn a_bond_keeps_its_addresses() {
+    let text = r#"
+        name = "mix"
+        [switch_models."sw.x"]
+        ports = 6
+        rate_gbps = 1
+        fast_ports = { first = 5, last = 6, rate_gbps = 10 }
+        [host_models.node]
+        nics_as = "bond"
+        nic = [{ name = "eth0", rate_gbps = 1 }, { name = "eth1", rate_gbps = 1 }]
+        [topology]
+        switch_model = "sw.x"
+        [[switch]]
+        name = "left"
+        [[switch]]
+        name = "right"
+        [[host]]
+        name = "a"
+        model = "node"
+        macs = ["52:54:00:00:00:01", "52:54:00:00:00:02"]
+        [[cable]]
+        from = "left:5-6"
+        to = "right:5-6"
+        [[cable]]
+        from = "a:eth0"
+        to = "left:1"
+        [[cable]]
+        from = "a:eth1"
+        to = "left:2"
+    "#;
+    let before = Machine::parse("m.toml", text).unwrap_or_else(|error| panic!("{error}"));
+    let (text, _) = imported(&tables(&before)).unwrap();
+    let after = Machine::parse("again.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(before.hosts[0].macs, after.hosts[0].macs);
+    assert_eq!(before.host_models[0].nics_as, after.host_models[0].nics_as);
+    assert_eq!(before.switch_models[0].fast_ports, after.switch_models[0].fast_ports);
+    let [before, after] = [&before, &after].map(|machine| wiring(&plan(machine).unwrap()));
+    assert_eq!(before, after);
+}
+
+/// Columns are those of the import forms of NetBox 4.6, netbox/dcim/forms/bulk_import.py and
+/// netbox/ipam/forms/bulk_import.py.
+#[test]
+fn tables_are_in_order_and_have_no_two_addresses_alike() {
+    let tables = tables(&machine("lab-rails.toml"));
+    let names: Vec<&str> = tables.iter().map(|(name, _)| name.as_str()).collect();
+    let expected = [
+        "01-sites.csv",
+        "02-manufacturers.csv",
+        "03-device-roles.csv",
+        "04-platforms.csv",
+        "05-device-types.csv",
+        "06-devices.csv",
+        "07-vlan-groups.csv",
+        "08-vlans.csv",
+        "09-prefixes.csv",
+        "10-interfaces.csv",
+        "11-ip-addresses.csv",
+        "12-cables.csv",
+    ];
+    assert_eq!(names, expected);
+    let text = |name: &str| &tables.iter().find(|(own, _)| own.contains(name)).unwrap().1;
+    assert!(text("device-types").contains("\"Some, Inc.\",bridge,bridge,1\n"), "{}", text("device-types"));
+    let addresses: Vec<&str> =
+        text("ip-addresses").lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), addresses.len());
+    let interfaces = text("interfaces");
+    // The port of a host: one untagged VLAN that NetBox can hold, the others in words.
+    assert!(
+        interfaces.lines().any(|line| {
+            line.starts_with("s0,swp1,1000base-t,,,,1000000,,access,lab-rails,10")
+                && line.contains("to node0; untagged out: 101-1")
+        }),
+        "{interfaces}"
+    );
+    // A link: all its VLANs tagged.
+    let trunks = interfaces.lines().filter(|line| line.contains(",tagged,lab-rails,,")).count();
+    assert_eq!(trunks, 2 * 3);
+}
+
+fn files(devices: &str, interfaces: &str, cables: &str) -> Vec<(String, String)> {
+    [("devices.json", devices), ("interfaces.json", interfaces), ("cables.json", cables)]
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .into()
+}
+
+/// As the API answers, without the keys that are not read.
+const DEVICES: &str = r#"{"count": 3, "next": null, "results": [
+    {"name": "s0", "role": {"name": "Switch"}, "device_type": {"model": "Model X"}, "platform": null},
+    {"name": "a", "role": {"name": "host"}, "device_type": {"model": "Node"}, "platform": null},
+    {"name": "b", "role": {"name": "host"}, "device_type": {"model": "Node"}, "platform": null}]}"#;
+
+/// An interface with further keys.
+fn port(device: &str, name: &str, kind: &str, more: &str) -> String {
+    format!(r#"{{"device": {{"name": "{device}"}}, "name": "{name}", "type": {{"value": "{kind}"}}{more}}}"#)
+}
+
+fn interfaces() -> String {
+    let fast = ", \"speed\": 1000000, \"mtu\": 9000";
+    let mac = ", \"mac_address\": \"52:54:00:00:00:01\"";
+    let all = [
+        port("s0", "ge-0/0/0", "1000base-t", ", \"speed\": null, \"lag\": null"),
+        port("s0", "ge-0/0/1", "1000base-t", ""),
+        port("s0", "xe-0/0/2", "10gbase-x-sfpp", ""),
+        port("s0", "me0", "1000base-t", ", \"mgmt_only\": true"),
+        port("a", "eno1", "other", &format!("{fast}{mac}")),
+        port("b", "eno1", "other", fast),
+    ];
+    format!("[{}]", all.join(", "))
+}
+
+fn cables() -> String {
+    let end = |(device, name): (&str, &str)| {
+        let object = format!(r#"{{"device": {{"name": "{device}"}}, "name": "{name}"}}"#);
+        format!(r#"[{{"object_type": "dcim.interface", "object": {object}}}]"#)
+    };
+    let cable = |a, b| format!(r#"{{"a_terminations": {}, "b_terminations": {}}}"#, end(a), end(b));
+    let all = [
+        cable(("a", "eno1"), ("s0", "ge-0/0/1")),
+        cable(("s0", "ge-0/0/0"), ("b", "eno1")),
+        cable(("s0", "xe-0/0/2"), ("core", "x")),
+    ];
+    format!(r#"{{"next": null, "results": [{}]}}"#, all.join(", "))
+}
+
+#[test]
+fn answers_of_the_api_become_a_machine() {
+    let (text, left_out) = imported(&files(DEVICES, &interfaces(), &cables())).unwrap();
+    assert_eq!(left_out, ["cable s0 xe-0/0/2 - core x: not between these devices"]);
+    let machine = Machine::parse("m.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let model = &machine.switch_models[0];
+    assert_eq!((model.name.as_str(), model.port_count, model.rate_bits_per_s), ("Model-X", 3, 1_000_000_000));
+    assert_eq!(model.fast_ports.map(|fast| (fast.first, fast.rate_bits_per_s)), Some((3, 10_000_000_000)));
+    let wiring = wiring(&plan(&machine).unwrap());
+    let wiring: Vec<&str> = wiring.iter().map(String::as_str).collect();
+    assert_eq!(
+        wiring,
+        ["a eno1 mtu 9000 - s0 ge-0/0/1 Some(52:54:00:00:00:01)", "b eno1 mtu 9000 - s0 ge-0/0/0 None"]
+    );
+}
+
+#[test]
+fn wrong_inventories_get_one_line() {
+    let (interfaces, cables) = (&*interfaces(), &*cables());
+    let without = |what: &str| {
+        let mut all = files(DEVICES, interfaces, cables);
+        all.retain(|(name, _)| !name.starts_with(what));
+        all
+    };
+    let table = |name: &str, text: &str| {
+        let mut all = without(name);
+        all.push((format!("{name}.csv"), text.to_owned()));
+        all
+    };
+    let paged = DEVICES.replace("\"next\": null", "\"next\": \"https://netbox/api/dcim/devices/?offset=50\"");
+    let cases: [(Vec<(String, String)>, &str); 17] = [
+        (Vec::new(), "no devices.json (of the REST API) and no devices.csv (of bulk import)"),
+        (without("cables"), "no cables.json"),
+        (files("{", interfaces, cables), "devices.json: is no JSON"),
+        (
+            files("{\"detail\": \"Invalid token\"}", interfaces, cables),
+            "devices.json: has no list of objects",
+        ),
+        (files(&paged, interfaces, cables), "is one page of several: ask for all, with ?limit=0"),
+        (table("devices", "name,role\na,host\n"), "devices.csv: has no column \"device_type\""),
+        (table("devices", "name,role,device_type\na,host\n"), "devices.csv: is no table"),
+        (table("cables", "side_a_device\na\n"), "cables.csv: has no column \"side_a_type\""),
+        (
+            files(&DEVICES.replace("host", "server"), interfaces, cables),
+            "no device has the role of hosts; roles in use: Switch, server",
+        ),
+        (
+            files(&DEVICES.replace("\"a\"", "\"a b\""), interfaces, cables),
+            "device \"a b\": names of a machine file",
+        ),
+        (files(&DEVICES.replace("\"a\"", "\"b\""), interfaces, cables), "two devices are called \"b\""),
+        (
+            files(DEVICES, &interfaces.replace("ge-0/0/1", "ge-0/0/9"), cables),
+            "a cable ends at s0 ge-0/0/1, which is no port",
+        ),
+        (
+            files(DEVICES, interfaces, &cables.replace("ge-0/0/1", "ge-0/0/0")),
+            "two cables end at s0 ge-0/0/0",
+        ),
+        (
+            files(DEVICES, &interfaces.replace("1000000", "null"), cables),
+            "a eno1: type \"other\" does not say its rate",
+        ),
+        (
+            files(DEVICES, &interfaces.replace("1000000", "\"fast\""), cables),
+            "a eno1: \"fast\" is no speed in kbit/s",
+        ),
+        (files(DEVICES, &interfaces.replace("52:54", "5254"), cables), "is no MAC address"),
+        (
+            files(DEVICES, interfaces, &cables.replacen("dcim.interface", "dcim.frontport", 1)),
+            "cables.json: cable 1 does not end at an interface; patch panels are not followed",
+        ),
+    ];
+    for (files, expected) in cases {
+        let said = imported(&files).expect_err(expected);
+        assert!(said.contains(expected) && said.lines().count() == 1, "{said}\nexpected: {expected}");
+    }
+}
