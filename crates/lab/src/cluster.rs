@@ -288,6 +288,23 @@ impl Lab {
         }
     }
 
+    /// Lets all pairs send while all hosts prime, `count` datagrams before and after it; those sent and
+    /// arrived, by pair.
+    ///
+    /// # Errors
+    /// A host cannot send on a VLAN; the machine is gone.
+    pub(crate) fn send_while_priming(
+        &mut self,
+        flows: Vec<(HostAddress, HostAddress)>,
+        count: u32,
+    ) -> anyhow::Result<Vec<(u32, u32)>> {
+        let hosts = self.layout.primed();
+        match self.ask(&Request::SendWhilePriming { flows, hosts, count })? {
+            Reply::Loaded(counts) => Ok(counts),
+            other => bail!("the agent answers a loaded priming with {other:?}"),
+        }
+    }
+
     /// `count` broadcasts from the first rail's `host`-th host, to the subnet of its application address or of a
     /// VLAN; how many each host of the rail heard, in the plan's order.
     ///

@@ -6,6 +6,7 @@
 //! passed: in a tree no cable can be spared.
 
 mod heal;
+mod load;
 
 use crate::cluster::Lab;
 use crate::report::Traffic;
@@ -56,6 +57,7 @@ pub fn run(
     verifier.reach("reach")?;
     verifier.routes()?;
     verifier.broadcast()?;
+    verifier.priming_under_load()?;
     verifier.wrong_settings()?;
     // Plans whose hosts tag are not repaired but made anew, hosts' scripts included.
     match InUse::of(verifier.lab.plan()) {

@@ -67,6 +67,9 @@ pub(crate) enum Request {
     Send { from: HostAddress, to: HostAddress, count: u32, payload_bytes: u16 },
     /// `count` datagrams from one host to all; answered by `Heard`.
     Broadcast { from: HostAddress, to: Ipv4Addr, hosts: Vec<HostAddress>, count: u32 },
+    /// Datagrams from one host to another, for each pair, `count` before the hosts prime, more meanwhile, and
+    /// `count` after it; answered by `Loaded`.
+    SendWhilePriming { flows: Vec<(HostAddress, HostAddress)>, hosts: Vec<Primed>, count: u32 },
     /// Pull a cable (or put it back) at one of its ends; answered by `Done`.
     SetLink { end: End, up: bool },
     /// Power off.
@@ -99,6 +102,8 @@ pub(crate) enum Reply {
     Received(u32),
     /// How many of the datagrams each host heard, in the order of the request.
     Heard(Vec<u32>),
+    /// Datagrams sent and arrived, by pair.
+    Loaded(Vec<(u32, u32)>),
     /// The request could not be done.
     Failed(String),
 }

@@ -73,6 +73,9 @@ fn handle(request: Request, nodes: &mut Vec<String>, line: &Line) -> anyhow::Res
         Request::Broadcast { from, to, hosts, count } => {
             Reply::Heard(probe::broadcast(&from, to, &hosts, count)?)
         }
+        Request::SendWhilePriming { flows, hosts, count } => {
+            Reply::Loaded(probe::send_while_priming(&flows, &hosts, count)?)
+        }
         Request::SetLink { end, up } => {
             network::set_link(&end, up)?;
             Reply::Done

@@ -2,13 +2,13 @@
 
 use super::network::in_node;
 use crate::wire::{HostAddress, Pairs, Primed};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use ayatori_fabric::host;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 /// Port of all probes; nothing else runs in the nodes unless the user's command does.
@@ -119,24 +119,93 @@ fn wait_for_quiet(seen: &Mutex<Seen>) {
     }
 }
 
+/// Datagrams from one host to another, one after the other.
+struct Flow {
+    sender: UdpSocket,
+    receiver: UdpSocket,
+    to: Ipv4Addr,
+    sent_count: u32,
+    received_count: u32,
+}
+
+impl Flow {
+    fn new(from: &HostAddress, to: &HostAddress) -> anyhow::Result<Flow> {
+        let sender = in_node(&from.node, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
+        let receiver = sockets(std::slice::from_ref(to))?.remove(0);
+        Ok(Flow { sender, receiver, to: to.address, sent_count: 0, received_count: 0 })
+    }
+
+    fn send(&mut self, count: u32, bytes: u16) -> anyhow::Result<()> {
+        let payload = vec![0x5a; usize::from(bytes)];
+        for _ in 0..count {
+            self.sender.send_to(&payload, SocketAddrV4::new(self.to, PORT)).context("cannot send")?;
+            self.sent_count += 1;
+            // Taking each in turn keeps the receiver's buffer empty; the first may take an ARP exchange.
+            self.take(QUIET)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a datagram came in this time.
+    fn take(&mut self, timeout: Duration) -> anyhow::Result<bool> {
+        let has_come = receive(&self.receiver, &mut [0; 2048], timeout)?.is_some();
+        self.received_count += u32::from(has_come);
+        Ok(has_come)
+    }
+
+    /// Those that were late.
+    fn take_late(&mut self) -> anyhow::Result<()> {
+        while self.take(TICK)? {}
+        Ok(())
+    }
+}
+
 /// Sends `count` datagrams from one host to another and counts those that arrive.
 pub(super) fn send(from: &HostAddress, to: &HostAddress, count: u32, bytes: u16) -> anyhow::Result<u32> {
-    let sender = in_node(&from.node, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
-    let receiver = sockets(std::slice::from_ref(to))?.remove(0);
-    let payload = vec![0x5a; usize::from(bytes)];
-    let mut received_count = 0;
-    let mut buffer = [0; 2048];
-    for _ in 0..count {
-        sender.send_to(&payload, SocketAddrV4::new(to.address, PORT)).context("cannot send")?;
-        // Taking each in turn keeps the receiver's buffer empty; the first may take an ARP exchange.
-        if receive(&receiver, &mut buffer, QUIET)?.is_some() {
-            received_count += 1;
+    let mut flow = Flow::new(from, to)?;
+    flow.send(count, bytes)?;
+    flow.take_late()?;
+    Ok(flow.received_count)
+}
+
+/// Payload of a datagram that flows while hosts prime, bytes.
+const LOAD_BYTES: u16 = 1_000;
+
+/// Lets all pairs send at once, and hosts prime when each has sent `count`; each sends on until that is done,
+/// and `count` more. Datagrams sent and arrived, by pair.
+pub(super) fn send_while_priming(
+    pairs: &[(HostAddress, HostAddress)],
+    hosts: &[Primed],
+    count: u32,
+) -> anyhow::Result<Vec<(u32, u32)>> {
+    let mut flows = Vec::new();
+    for (from, to) in pairs {
+        flows.push(Flow::new(from, to)?);
+    }
+    // Everybody flows before the first host primes, and until the last has.
+    let (begun, done) = (Barrier::new(flows.len() + 1), AtomicBool::new(false));
+    let run = |mut flow: Flow| -> anyhow::Result<(u32, u32)> {
+        let first = flow.send(count, LOAD_BYTES);
+        begun.wait();
+        first?;
+        while !done.load(Ordering::Relaxed) {
+            flow.send(1, LOAD_BYTES)?;
         }
-    }
-    while receive(&receiver, &mut buffer, TICK)?.is_some() {
-        received_count += 1;
-    }
-    Ok(received_count)
+        flow.send(count, LOAD_BYTES)?;
+        flow.take_late()?;
+        Ok((flow.sent_count, flow.received_count))
+    };
+    let (counts, primed) = std::thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = flows.into_iter().map(|flow| scope.spawn(move || run(flow))).collect();
+        begun.wait();
+        let primed = prime(hosts);
+        done.store(true, Ordering::Relaxed);
+        let counts: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        (counts, primed)
+    });
+    primed?;
+    counts.into_iter().map(|count| count.unwrap_or_else(|_| bail!("a thread panicked"))).collect()
 }
 
 /// The learning procedure of every host, as `ayatori plan prime` does it.
