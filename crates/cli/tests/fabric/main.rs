@@ -3,6 +3,7 @@
 
 mod browser;
 mod design;
+mod docs;
 mod netbox;
 mod page;
 mod schema;
