@@ -209,6 +209,9 @@ fn main() {
         println!("cargo::rustc-cfg=weak_alias");
         write("exports.map", "{ global: MPI_*; PMPI_*; MPIX_*; PMPIX_*; };\n".into());
         println!("cargo::rustc-cdylib-link-arg=-Wl,--version-script={out}/exports.map");
+    } else if target("OS") == "linux" {
+        // The second function calls the first. Bound by name, that could be a translator's.
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
 }
