@@ -109,6 +109,9 @@ int main(int argc, char **argv)
     int *ignore = MPI_ERRCODES_IGNORE;
     FAILS(MPI_Comm_spawn("/no/such/program", MPI_ARGV_NULL, 3, none, 0, world, &inter, codes), MPI_ERR_SPAWN);
     CHECK(codes[2] == MPI_ERR_SPAWN, "code %d of what was not started", codes[2]);
+    /* Every rank, not the root alone, can say why. */
+    const char *why = check_error_text(MPI_ERR_SPAWN);
+    CHECK(strstr(why, "/no/such/program"), "the text of the refused spawn is \"%s\"", why);
     OK(MPI_Info_set(infos[0], "wdir", "/no/such/directory"));
     FAILS(MPI_Comm_spawn(own, words, 1, infos[0], 0, world, &inter, ignore), MPI_ERR_SPAWN);
     FAILS(MPI_Comm_spawn(own, words, 0, none, 0, world, &inter, ignore), MPI_ERR_ARG);

@@ -41,6 +41,8 @@ pub(crate) struct ErrorCodes {
     added: BTreeMap<c_int, Added>,
     /// Texts the user gave to added codes.
     texts: BTreeMap<c_int, Vec<u8>>,
+    /// Why processes were not started the last time.
+    spawn_refusal: Option<String>,
 }
 
 struct Added {
@@ -51,7 +53,7 @@ struct Added {
 impl ErrorCodes {
     /// None added.
     pub(crate) const fn new() -> Self {
-        Self { added: BTreeMap::new(), texts: BTreeMap::new() }
+        Self { added: BTreeMap::new(), texts: BTreeMap::new(), spawn_refusal: None }
     }
 
     fn add(&mut self, class: impl FnOnce(c_int) -> c_int) -> c_int {
@@ -86,6 +88,13 @@ impl ErrorCodes {
         }
         self.texts.insert(code, text.to_vec());
         Ok(())
+    }
+
+    /// Processes were not started, and why: the launcher's words, which no class has. The text of
+    /// `MPI_ERR_SPAWN` says it from now on. A code of its own for each refusal would not be equal to the
+    /// class, with which programs compare what `MPI_Comm_spawn` answers.
+    pub(crate) fn set_spawn_refusal(&mut self, why: &str) {
+        self.spawn_refusal = Some(why.to_owned());
     }
 
     /// `MPI_Remove_error_string`
@@ -146,7 +155,13 @@ impl ErrorCodes {
         }
         let name = name_of_class(code)?;
         let own = OWN_CLASSES.iter().find(|own| own.0 == code).map(|own| own.2);
-        Some(format!("{name}: {}", own.unwrap_or_else(|| class_text(code))).into_bytes())
+        let mut text = format!("{name}: {}", own.unwrap_or_else(|| class_text(code)));
+        if let Some(why) = self.spawn_refusal.as_ref().filter(|_| code == MPI_ERR_SPAWN) {
+            text = format!("{text}; the last time: {why}");
+            let fits = (0..MPI_MAX_ERROR_STRING as usize).rev().find(|&at| text.is_char_boundary(at));
+            text.truncate(fits.unwrap_or(0));
+        }
+        Some(text.into_bytes())
     }
 }
 
@@ -248,6 +263,23 @@ mod tests {
         for (class, name) in CLASS_NAMES {
             assert!(!class_text(*class).is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn the_text_of_a_refused_spawn_says_why_and_fits() {
+        let mut codes = ErrorCodes::new();
+        let text = |codes: &ErrorCodes| String::from_utf8(codes.text(MPI_ERR_SPAWN).unwrap()).unwrap();
+        assert_eq!(text(&codes), "MPI_ERR_SPAWN: processes could not be started");
+        codes.set_spawn_refusal("no such launcher");
+        assert_eq!(
+            text(&codes),
+            "MPI_ERR_SPAWN: processes could not be started; the last time: no such launcher"
+        );
+        codes.set_spawn_refusal(&"ä".repeat(MPI_MAX_ERROR_STRING as usize));
+        assert!(
+            (MPI_MAX_ERROR_STRING as usize - 2..MPI_MAX_ERROR_STRING as usize).contains(&text(&codes).len())
+        );
+        assert!(codes.text(MPI_ERR_PORT).is_some_and(|text| !text.ends_with("ä".as_bytes())));
     }
 
     #[test]

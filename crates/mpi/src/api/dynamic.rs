@@ -11,6 +11,7 @@ use crate::comm::Hints;
 use crate::dynamic::meet::{Others, meet, tell};
 use crate::dynamic::ports::Side;
 use crate::dynamic::{names, parent, ports, set_parent, spawn};
+use crate::error::codes;
 use crate::fault::{Fault, fault};
 use crate::handle::bad;
 use crate::runtime::wait::complete;
@@ -97,6 +98,9 @@ fn start(
     let side = parts.map(|parts| spawn::start(&parts?));
     let made = meet(comm, root, side).and_then(|others| make(comm, root, &others));
     let code = made.as_ref().err().map_or(MPI_SUCCESS, Fault::code);
+    if let Some(refused) = made.as_ref().err().filter(|fault| fault.code() == MPI_ERR_SPAWN) {
+        codes().set_spawn_refusal(refused.detail());
+    }
     if !errcodes.is_unwanted() {
         errcodes.set_all("array_of_errcodes", &vec![code; asked])?;
     }

@@ -72,13 +72,17 @@ pub(crate) fn meet(comm: MPI_Comm, root: Rank, side: Option<Result<Side, Fault>>
         Some(Err(fault)) => (None, Vec::new(), Some(fault)),
     };
     let code = begin_fault.as_ref().map_or(MPI_SUCCESS, Fault::code);
-    let [code, length] = circle.tell([code as u64, found.len() as u64])?;
+    // What is told of a meeting that has not begun is why.
+    let told = begin_fault.as_ref().map_or(found, |fault| fault.detail().as_bytes().to_vec());
+    let [code, length] = circle.tell([code as u64, told.len() as u64])?;
+    let told = circle.tell_bytes(told, length as usize)?;
     if code != 0 {
-        return Err(begin_fault.or(own_fault).unwrap_or_else(|| leader_failed(code as c_int, root)));
+        let why = String::from_utf8_lossy(&told);
+        let of_leader = || fault(code as c_int, format_args!("at rank {root}, the root: {why}"));
+        return Err(begin_fault.or(own_fault).unwrap_or_else(of_leader));
     }
-    let found = circle.tell_bytes(found, length as usize)?;
     let known = own_fault.map_or(Ok(()), Err).and_then(|()| {
-        let found = Found::parse(&found).ok_or_else(nonsense)?;
+        let found = Found::parse(&told).ok_or_else(nonsense)?;
         get_to_know(&found)?;
         Ok(found)
     });

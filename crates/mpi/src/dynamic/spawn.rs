@@ -66,9 +66,7 @@ pub(crate) fn start(parts: &[Part]) -> Result<Side, Fault> {
     let started = with_launcher(|client| client.spawn(parts, &[(PARENT_KEY, &name)]));
     match started {
         Some(Ok(())) => Ok(Side::Accept(port)),
-        Some(Err(error)) => {
-            Err(fault(MPI_ERR_SPAWN, format_args!("the processes were not started: {error}")))
-        }
+        Some(Err(error)) => Err(fault(MPI_ERR_SPAWN, format_args!("{error}"))),
         None => Err(fault(
             MPI_ERR_SPAWN,
             format_args!(
