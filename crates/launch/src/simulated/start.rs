@@ -43,7 +43,7 @@ pub struct Outcome {
     pub requests_count: u64,
     /// How long the launcher itself was at work, in ps.
     pub busy_ps: u64,
-    /// What a rank holds when it has left `MPI_Init`, in bytes, by [`Costs`].
+    /// What a rank holds when it has left `MPI_Init`, in bytes, by [`Costs`](super::Costs).
     pub rank_bytes: u64,
 }
 
