@@ -28,7 +28,8 @@ pub(crate) enum Choice {
     /// By host port: for each switch the VLANs that its hosts send on, in the order in which they are dealt
     /// to them; together as many hosts as the switch has.
     BySource(Vec<Vec<Senders>>),
-    /// By unordered pair of switches, at `a * switch_count + b`; symmetric; [`NONE`] where one has no hosts.
+    /// By unordered pair of switches, at `a * switch_count + b`; symmetric; `NONE` where one has no
+    /// hosts.
     ByPair(Vec<u32>),
 }
 
