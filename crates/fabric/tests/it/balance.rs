@@ -74,7 +74,8 @@ const TAGGED: &[(&str, &str, u32, f64)] = &[
     ("mesh 8x8", "kind = \"mesh\"\nextents = [8, 8]", 2, 1.3),
     ("hypercube 4", "kind = \"hypercube\"\ndimensions = 4", 2, 1.3),
     ("torus 4x4", "kind = \"torus\"\nextents = [4, 4]", 2, 1.3),
-    ("torus 8x8", "kind = \"torus\"\nextents = [8, 8]", 2, 1.5),
+    // 1.3 is the goal; no routes that are this balanced and free of deadlock were found.
+    ("torus 8x8", "kind = \"torus\"\nextents = [8, 8]", 2, 1.4),
     ("ring of 5", "kind = \"ring\"\nswitches = 5", 2, 4.0 / 3.0),
     ("dragonfly 4, 2, 9", "kind = \"dragonfly\"\ngroup_size = 4\nglobal_ports = 2\ngroups = 9", 2, 1.3),
 ];
