@@ -1,9 +1,10 @@
 //! From a machine description to a simulated network: what the simulator makes of the file's numbers.
 //!
-//! A switch model with a `router` section is simulated as such. One without is an Ethernet switch: frames of
-//! the NIC's MTU with 38 B of preamble, header, checksum and gap, output queues, 802.3x pause, its buffer
-//! shared out evenly over the cables that feed it. What of a description the simulator does not model is
-//! listed in [`Simulated::notes`], so that no number is silently without effect.
+//! A switch model with a `router` section is simulated as such. One without is an Ethernet switch: frames
+//! of the NIC's MTU with 38 B of preamble, header, checksum and gap, output queues, its buffer shared out
+//! evenly over its ports, and 802.3x pause; where the description has pause off, loss, and TCP at the
+//! NICs. What of a description the simulator does not model is listed in [`Simulated::notes`], so that no
+//! number is silently without effect.
 
 use std::rc::Rc;
 
@@ -19,13 +20,15 @@ use crate::cluster;
 use crate::host::Model;
 use crate::network::{
     Arbitration, BuildError, Config, CrossbarInputs, LagHash, Network, NicOrder, Probe, Queueing,
-    SharedBuffer, Switching,
+    SharedBuffer, Switching, Tcp, WhenFull,
 };
 pub use crate::planned::PlanError;
 use crate::planned::Planned;
 
 /// Preamble 8, header 14, checksum 4, gap 12: what a frame takes on the wire beside its payload, bytes.
 const ETHERNET_OVERHEAD_BYTES: u32 = 38;
+/// Headers of IP and TCP with timestamps, bytes.
+const TCP_HEADERS_BYTES: u32 = 52;
 /// The shortest frame (64 B) with preamble and gap, bytes.
 const ETHERNET_MIN_BYTES: u32 = 84;
 /// Packet memory of a port where the description gives none, bytes: 16 frames of 1,538.
@@ -107,6 +110,7 @@ pub fn simulate_planned<P: Probe>(
             model.lag_hash,
             model.pause_on_bytes,
             model.pause_off_bytes,
+            model.queue_bytes,
             model.pause,
         )
     };
@@ -204,13 +208,19 @@ fn ethernet_config(
 ) -> Result<Config, MachineError> {
     let payloads = machine.host_models.iter().flat_map(|host| &host.nics).map(|nic| nic.mtu_bytes);
     let mtu_bytes = payloads.min().unwrap_or(1_500) + ETHERNET_OVERHEAD_BYTES;
-    let buffer = shared_buffer(machine, model, mtu_bytes, notes)?;
-    if !model.pause || !machine.options.pause {
-        notes.push("frames are never lost, as with 802.3x pause, though the description has it off".into());
-    }
+    let pauses = model.pause && machine.options.pause;
+    let when_full = match pauses {
+        true => pause(machine, model, mtu_bytes, notes)?,
+        false => drop_tail(machine, model, notes),
+    };
+    let lag_hash = match model.lag_hash {
+        DescribedHash::Addresses => LagHash::Addresses,
+        DescribedHash::AddressesAndPorts => LagHash::AddressesAndPorts,
+    };
+    let buffer = SharedBuffer { when_full, lag_hash };
     Ok(Config {
         mtu_bytes,
-        header_bytes: ETHERNET_OVERHEAD_BYTES,
+        header_bytes: ETHERNET_OVERHEAD_BYTES + if pauses { 0 } else { TCP_HEADERS_BYTES },
         packet_min_bytes: ETHERNET_MIN_BYTES.min(mtu_bytes),
         // A switch looks at a frame once it has the addresses; bytes are not padded.
         flit_bytes: 1,
@@ -231,12 +241,12 @@ fn ethernet_config(
 /// Thresholds of pause that lose no frame. Above the threshold there can be the frame that crosses it, what
 /// comes in during a frame that delays the pause frame, the frame that its receiver is sending, and what is
 /// on the cable meanwhile.
-fn shared_buffer(
+fn pause(
     machine: &Machine,
     model: &SwitchModel,
     mtu_bytes: u32,
     notes: &mut Vec<String>,
-) -> Result<SharedBuffer, MachineError> {
+) -> Result<WhenFull, MachineError> {
     let ports = u64::from(model.port_count);
     let share_bytes = model.buffer_bytes.map_or(ETHERNET_PORT_BUFFER_BYTES, |all| all / ports);
     let in_flight_bytes = |spec: &LinkSpec| {
@@ -257,15 +267,36 @@ fn shared_buffer(
             model.name
         ));
     }
-    let lag_hash = match model.lag_hash {
-        DescribedHash::Addresses => LagHash::Addresses,
-        DescribedHash::AddressesAndPorts => LagHash::AddressesAndPorts,
-    };
-    Ok(SharedBuffer {
-        pause_on_bytes: narrow("pause_on_bytes", on_bytes)?,
-        pause_off_bytes: narrow("pause_off_bytes", off_bytes)?,
-        lag_hash,
+    Ok(WhenFull::Pause {
+        on_bytes: narrow("pause_on_bytes", on_bytes)?,
+        off_bytes: narrow("pause_off_bytes", off_bytes)?,
     })
+}
+
+/// What a switch without pause has room for, and how the hosts' TCP deals with what is lost.
+fn drop_tail(machine: &Machine, model: &SwitchModel, notes: &mut Vec<String>) -> WhenFull {
+    let ports = u64::from(model.port_count);
+    let memory_bytes = model.buffer_bytes.unwrap_or(ports * ETHERNET_PORT_BUFFER_BYTES);
+    if model.buffer_bytes.is_none() {
+        notes.push(format!(
+            "{}: no pause, so frames can be lost; buffer_bytes is not given, \
+             {ETHERNET_PORT_BUFFER_BYTES} B a port are assumed",
+            model.name
+        ));
+    }
+    let given = machine.host_models.first().map(|host| host.tcp).unwrap_or_default();
+    if machine.host_models.iter().any(|host| host.tcp != given) {
+        notes.push("the TCP of all hosts is simulated as the first host model's".into());
+    }
+    let usual = Tcp::default();
+    let tcp = Tcp {
+        initial_window_count: given.initial_window_count.unwrap_or(usual.initial_window_count),
+        window_max_bytes: given.window_max_bytes.unwrap_or(usual.window_max_bytes),
+        timeout_min_ps: given.timeout_min_ps.unwrap_or(usual.timeout_min_ps),
+        ack_delay_ps: given.ack_delay_ps.unwrap_or(usual.ack_delay_ps),
+        jitter_ps: given.jitter_ps.unwrap_or(usual.jitter_ps),
+    };
+    WhenFull::Drop { memory_bytes, queue_bytes: model.queue_bytes.unwrap_or(memory_bytes / ports), tcp }
 }
 
 /// The routes of routers with credits. Ethernet switches have those of the machine's plan ([`Planned`]).
@@ -469,7 +500,7 @@ mod tests {
         assert_eq!(notes(fx10, "FX10", "FX10"), "");
         for (text, from, to, expected) in [
             (supernova, "SuperNova", "SuperNova", "address tables (8000 in 'powerconnect-6248')"),
-            (supernova, "price = 2000", "pause = false", "though the description has it off"),
+            (supernova, "price = 2000", "pause = false", "no pause, so frames can be lost"),
             (
                 supernova,
                 "mac_table_max = 8000",

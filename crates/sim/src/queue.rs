@@ -22,6 +22,10 @@ pub(crate) enum Class {
     Pause,
     /// A NIC may have something to send.
     Nic,
+    /// A TCP stream's retransmission timer may have run out.
+    Retransmission,
+    /// A delayed acknowledgement of a TCP stream may be due.
+    DelayedAck,
     /// A message has left its NIC.
     Injected,
     /// A message has arrived.

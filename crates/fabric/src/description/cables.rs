@@ -578,6 +578,7 @@ fn bridge_model(name: String, host: &HostModel) -> SwitchModel {
         pause: true,
         switching: Switching::StoreAndForward,
         buffer_bytes: None,
+        queue_bytes: None,
         pause_on_bytes: None,
         pause_off_bytes: None,
         lag_hash: LagHash::default(),

@@ -4,7 +4,7 @@
 use crate::plan::INTERFACE_NAME_BYTES_MAX;
 
 use super::error::suggest;
-use super::models::{GIGA, PS_PER_NS, RATE_GBPS, TIME_NS};
+use super::models::{GIGA, PS_PER_MS, PS_PER_NS, RATE_GBPS, TIME_NS};
 use super::reader::{Located, Result, Section, check_name};
 
 /// A make of host.
@@ -40,6 +40,23 @@ pub struct HostModel {
     pub nics_as: NicsAs,
     /// What communication costs its processors.
     pub software: SoftwareCosts,
+    /// How its TCP sends; the simulator's, where switches drop frames.
+    pub tcp: TcpModel,
+}
+
+/// TCP of a host's system; what is not given is the simulator's default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpModel {
+    /// Segments that may be sent before anything is acknowledged.
+    pub initial_window_count: Option<u32>,
+    /// Most payload on its way in a connection, bytes.
+    pub window_max_bytes: Option<u32>,
+    /// Least time beyond the round trip before a segment is sent again for want of an answer, ps.
+    pub timeout_min_ps: Option<u64>,
+    /// How long an acknowledgement may wait, ps.
+    pub ack_delay_ps: Option<u64>,
+    /// The host looks at what has arrived up to so much later, at random, ps.
+    pub jitter_ps: Option<u64>,
 }
 
 /// How a host uses several NICs.
@@ -275,6 +292,7 @@ pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result
         nics,
         nics_as,
         software: s.section("software")?.map(software).transpose()?.unwrap_or_default(),
+        tcp: s.section("tcp")?.map(tcp).transpose()?.unwrap_or_default(),
     };
     section.finish()?;
     Ok(model)
@@ -510,4 +528,17 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
     };
     section.finish()?;
     Ok(costs)
+}
+
+fn tcp(section: Section<'_>) -> Result<TcpModel> {
+    let s = &section;
+    let model = TcpModel {
+        initial_window_count: s.count("initial_window_segments", 1..=1 << 20)?.map(|count| count as u32),
+        window_max_bytes: s.count("window_max_bytes", 4_096..=1 << 30)?.map(|bytes| bytes as u32),
+        timeout_min_ps: s.scaled("timeout_min_ms", PS_PER_MS, 0.0, 60_000.0)?,
+        ack_delay_ps: s.scaled("ack_delay_ms", PS_PER_MS, 0.0, 500.0)?,
+        jitter_ps: s.scaled("jitter_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
+    };
+    section.finish()?;
+    Ok(model)
 }

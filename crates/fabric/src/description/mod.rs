@@ -53,7 +53,7 @@ pub use assembly::PLANNED_SWITCHES_MAX;
 pub use error::DescriptionError;
 pub use hosts::{
     Burst, BusKind, BusModel, HostModel, NicDevice, NicModel, NicTransfer, NicsAs, SoftwareCosts, StageModel,
-    Waiting,
+    TcpModel, Waiting,
 };
 pub use machine::{Host, HostLink, Machine, Switch};
 pub use models::{FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};

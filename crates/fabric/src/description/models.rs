@@ -11,6 +11,7 @@ use super::reader::{Located, Result, Section};
 
 pub(super) const GIGA: f64 = 1e9;
 pub(super) const PS_PER_NS: f64 = 1e3;
+pub(super) const PS_PER_MS: f64 = 1e9;
 /// 0.001 to 10,000 Gbit/s: outside it, somebody has mistaken the unit.
 pub(super) const RATE_GBPS: (f64, f64) = (0.001, 10_000.0);
 /// Up to one second.
@@ -53,6 +54,8 @@ pub struct SwitchModel {
     pub switching: Switching,
     /// Packet memory shared by all ports, bytes, if known.
     pub buffer_bytes: Option<u64>,
+    /// The most that waits for one port where frames are dropped, bytes; the simulator's.
+    pub queue_bytes: Option<u64>,
     /// Bytes from one cable above which its far end is asked to pause; the simulator's.
     pub pause_on_bytes: Option<u64>,
     /// Bytes at which it may send again.
@@ -185,6 +188,7 @@ pub(super) fn switch_model(name: &Located<String>, section: Section<'_>) -> Resu
         pause: pause(s, &able, &dialect)?,
         switching: switching(s)?,
         buffer_bytes: s.count("buffer_bytes", 64..=1 << 40)?,
+        queue_bytes: s.count("queue_bytes", 64..=1 << 40)?,
         pause_on_bytes,
         pause_off_bytes,
         lag_hash: lag_hash(s)?,

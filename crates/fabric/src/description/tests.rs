@@ -329,6 +329,12 @@ const BAD: &[Bad] = &[
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 1024, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32 }", "switch_models.eight.router.virtual_channel_buffer_bytes", "", "no packet of 2048 bytes fits"),
     listed("vlans_max = 64", "pause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "but not when it begins"),
     listed("vlans_max = 64", "pause_on_bytes = 2000\npause_off_bytes = 3000", "switch_models.eight.pause_off_bytes", "3000", "more than `pause_on_bytes`"),
+    listed("vlans_max = 64", "queue_bytes = 10", "switch_models.eight.queue_bytes", "10", "out of range"),
+    listed(
+        "nic = [{ name = \"eth0\", rate_gbps = 1 }]",
+        "nic = [{ name = \"eth0\", rate_gbps = 1 }]\ntcp = { ack_delay_ms = 900 }",
+        "host_models.node.tcp.ack_delay_ms", "900", "out of range",
+    ),
     listed("vlans_max = 64", "lag_hash = \"mac\"", "switch_models.eight.lag_hash", "mac", "is not known"),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, dateline = \"first\" }", "switch_models.eight.router.dateline", "", "is not known"),
     listed("vlans_max = 64", "router = { virtual_channels = 2, virtual_channel_buffer_bytes = 4096, flit_bytes = 16, packet_max_bytes = 2048, packet_min_bytes = 32, arbitration = \"first\" }", "switch_models.eight.router.arbitration", "", "is not known"),

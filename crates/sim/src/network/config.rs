@@ -45,19 +45,68 @@ pub enum CrossbarInputs {
 pub enum Queueing {
     /// At inputs, by virtual channel, with credits: interconnects.
     Input,
-    /// At outputs, in memory that all ports share, with pause frames: Ethernet (`ethernet`).
+    /// At outputs, in memory that all ports share: Ethernet (`ethernet`).
     Output(SharedBuffer),
 }
 
 /// An Ethernet switch's memory, and how it uses several cables to the same neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedBuffer {
-    /// More than this from one cable, and the far end is asked to pause.
-    pub pause_on_bytes: u32,
-    /// No more than this, and it may send again.
-    pub pause_off_bytes: u32,
+    /// What happens before it is full.
+    pub when_full: WhenFull,
     /// What decides which cable of an aggregated link a frame takes.
     pub lag_hash: LagHash,
+}
+
+/// What an Ethernet switch does when its memory fills up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It sends pause frames (IEEE 802.3x).
+    Pause {
+        /// More than this from one cable, and the far end is asked to pause.
+        on_bytes: u32,
+        /// No more than this, and it may send again.
+        off_bytes: u32,
+    },
+    /// It drops the frame that has come (drop tail), and TCP at the NICs sends it again.
+    Drop {
+        /// The memory of the whole switch.
+        memory_bytes: u64,
+        /// The most that waits for one cable.
+        queue_bytes: u64,
+        /// How TCP does it.
+        tcp: Tcp,
+    },
+}
+
+/// TCP at the NICs, where switches drop frames. The defaults are Linux'; that of `jitter_ps` is assumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tcp {
+    /// Segments that may be sent before anything is acknowledged.
+    pub initial_window_count: u32,
+    /// Most payload on its way: what a receiver keeps room for.
+    pub window_max_bytes: u32,
+    /// Least time beyond the round trip before a segment is sent again for want of an answer, ps.
+    pub timeout_min_ps: u64,
+    /// How long an acknowledgement may wait for a second segment or data to go with, ps.
+    pub ack_delay_ps: u64,
+    /// A host looks at what has arrived up to so much later, at random, ps. Without it senders fall into
+    /// step with a full queue, and some are shut out for long (S. Floyd, V. Jacobson, On Traffic Phase
+    /// Effects in Packet-Switched Gateways, 1992).
+    pub jitter_ps: u64,
+}
+
+impl Default for Tcp {
+    fn default() -> Tcp {
+        const MS_PS: u64 = 1_000_000_000;
+        Tcp {
+            initial_window_count: 10,
+            window_max_bytes: 3 << 20,
+            timeout_min_ps: 200 * MS_PS,
+            ack_delay_ps: 40 * MS_PS,
+            jitter_ps: MS_PS / 100,
+        }
+    }
 }
 
 /// What is hashed to choose a cable of an aggregated link. Frames of one connection always take the same.
@@ -165,10 +214,8 @@ impl Config {
         if header_bytes >= mtu_bytes {
             return Err(format!("a header of {header_bytes} B leaves no payload in {mtu_bytes} B"));
         }
-        if let Queueing::Output(SharedBuffer { pause_on_bytes: on, pause_off_bytes: off, .. }) = self.queueing
-            && off > on
-        {
-            return Err(format!("pause goes off at {off} B, above the {on} B at which it goes on"));
+        if let Queueing::Output(buffer) = self.queueing {
+            buffer.check(mtu_bytes)?;
         }
         let longest = mtu_bytes.next_multiple_of(flit_bytes);
         if vc_buffer_bytes < longest || vc_buffer_bytes > 1 << 30 {
@@ -181,5 +228,27 @@ impl Config {
             return Err(format!("{vc_count} virtual channels: 1 to {}", super::VC_COUNT_MAX));
         }
         Ok(())
+    }
+}
+
+impl SharedBuffer {
+    fn check(&self, mtu_bytes: u32) -> Result<(), String> {
+        match self.when_full {
+            WhenFull::Pause { on_bytes: on, off_bytes: off } if off > on => {
+                Err(format!("pause goes off at {off} B, above the {on} B at which it goes on"))
+            }
+            WhenFull::Drop { memory_bytes, queue_bytes, .. }
+                if memory_bytes.min(queue_bytes) < mtu_bytes.into() =>
+            {
+                Err(format!(
+                    "{queue_bytes} B for a queue and {memory_bytes} B for a switch: no frame of \
+                     {mtu_bytes} B has room"
+                ))
+            }
+            WhenFull::Drop { tcp, .. } if tcp.initial_window_count == 0 => {
+                Err("an initial window of no segment: nothing is ever sent".into())
+            }
+            _ => Ok(()),
+        }
     }
 }

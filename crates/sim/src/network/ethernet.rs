@@ -1,12 +1,15 @@
-//! Ethernet switches: output queues in shared memory, pause frames (IEEE 802.3x), link aggregation.
+//! Ethernet switches: output queues in shared memory, pause frames (IEEE 802.3x) or loss, link aggregation.
 //!
-//! A frame is received into the switch's memory and stands in the queue of the cable that it leaves by, first
-//! come, first served, whatever input it came by; so no frame stands behind another that wants elsewhere.
-//! What came in by a cable and has not left is counted. Above [`SharedBuffer::pause_on_bytes`] the far end of
-//! that cable is asked to pause: a pause frame waits for the frame that is being sent in that direction,
-//! takes the cable's latency and its own length, and the far end finishes the frame it is sending. So nothing
-//! is lost as long as an input's share of memory holds that much more than the threshold. At
-//! [`SharedBuffer::pause_off_bytes`] the far end may go on.
+//! A frame is received into the switch's memory and stands in the queue of the cable that it leaves by,
+//! first come, first served, whatever input it came by; so no frame stands behind another that wants
+//! elsewhere. What came in by a cable and has not left is counted. With [`WhenFull::Pause`], above
+//! `on_bytes` the far end of that cable is asked to pause: a pause frame waits for the frame that is being
+//! sent in that direction, takes the cable's latency and its own length, and the far end finishes the
+//! frame it is sending. So nothing is lost as long as an input's share of memory holds that much more than
+//! the threshold. At `off_bytes` the far end may go on.
+//!
+//! With [`WhenFull::Drop`] a frame that finds its queue or the switch's memory full is gone (drop tail),
+//! and NICs speak TCP (`tcp`). The frame being sent is no longer in its queue, but still in memory.
 //!
 //! A link of several cables (LAG) is as many queues; a hash of addresses decides which a frame takes
 //! ([`cable_of`]). A NIC of several cables (a bond) does the same with its messages.
@@ -14,7 +17,8 @@
 //! Pausing stops all that goes over a cable, so switches can wait for each other in a circle: nothing is
 //! pending any more then, and `standstill` names the circle.
 //!
-//! Not modelled: the bandwidth that pause frames take, priorities, and loss where pause is off.
+//! Not modelled: the bandwidth that pause frames take, priorities, thresholds of a queue that move with
+//! what is free.
 //!
 //! Events are taken in order of time (`queue`), two for a frame and hop: its arrival, and the end of its
 //! sending.
@@ -22,9 +26,10 @@
 use ayatori_fabric::graph::{ChannelId, Graph, SwitchId};
 use ayatori_fabric::routing::Hop;
 
+use super::tcp::Connections;
 use super::{
-    ChannelLoad, Config, LagHash, LinkClass, Message, MessageQueue, Network, PortState, Probe, Queueing,
-    SharedBuffer, Switching, transfer_ps,
+    ChannelLoad, Config, LagHash, LinkClass, Message, MessageQueue, Network, NicId, PortState, Probe,
+    Queueing, SharedBuffer, Switching, WhenFull, transfer_ps,
 };
 use crate::queue::Class;
 use crate::random::Random;
@@ -37,7 +42,7 @@ const PAUSE_FRAME_BYTES: u64 = 84;
 #[derive(Debug, Clone)]
 pub(super) struct Cable {
     /// When the output has sent what it is sending, a NIC's gap included.
-    free_ps: u64,
+    pub(super) free_ps: u64,
     /// The pending look at the output, `u64::MAX` if none.
     look_ps: u64,
     /// The far end; `NONE` if there is no link.
@@ -45,14 +50,15 @@ pub(super) struct Cable {
     pub(super) channel: ChannelId,
     /// Which of the link's cables; `None` if there is one.
     number: Option<u32>,
-    link: LinkClass,
+    pub(super) link: LinkClass,
     /// The switch; `NONE` for a NIC.
     switch: u32,
     /// The switch's port in the graph.
     port: u16,
-    /// Frames that wait for the output.
+    /// Frames that wait for the output, and their bytes.
     pub(super) first: u32,
     last: u32,
+    queued_bytes: u32,
     /// A NIC's messages.
     waiting: MessageQueue,
     /// The far end has asked for silence.
@@ -76,27 +82,35 @@ pub(super) struct Cable {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
-    ready_ps: u64,
-    injected_ps: u64,
+    pub(super) ready_ps: u64,
+    pub(super) injected_ps: u64,
     /// When its last byte has arrived where it is going.
-    tail_ps: u64,
+    pub(super) tail_ps: u64,
     pub(super) next: u32,
-    message: u32,
-    to_nic: u32,
+    /// With TCP, what it carries.
+    pub(super) message: u32,
+    pub(super) to_nic: u32,
     /// For the routing: its VLAN, where there are VLANs.
-    flow: u32,
-    bytes: u32,
-    hash: u32,
+    pub(super) flow: u32,
+    pub(super) bytes: u32,
+    pub(super) hash: u32,
     /// The cable's end by which it came into the switch where it is.
     pub(super) input: u32,
-    is_last: bool,
+    pub(super) is_last: bool,
 }
 
 /// The cables of a port of the graph.
 #[derive(Debug, Clone, Copy, Default)]
-struct Group {
+pub(super) struct Group {
     first: u32,
     count: u32,
+}
+
+impl Group {
+    /// The cable that a hash names.
+    pub(super) fn cable(self, hash: u32) -> u32 {
+        self.first + hash % self.count.max(1)
+    }
 }
 
 /// Cables and frames. Empty if the network is none of Ethernet switches.
@@ -104,9 +118,13 @@ struct Group {
 pub(super) struct Ethernet {
     pub(super) cables: Vec<Cable>,
     /// By port as in `Network::ports`.
-    groups: Vec<Group>,
+    pub(super) groups: Vec<Group>,
     pub(super) frames: Slab<Frame>,
     buffer: Option<SharedBuffer>,
+    /// Where frames can be lost.
+    pub(super) tcp: Option<Box<Connections>>,
+    /// Bytes in each switch's memory, where frames can be lost.
+    memory_bytes: Vec<u64>,
 }
 
 /// Which of `count` cables a message takes: as Linux' `layer3+4`, addresses being consecutive numbers of a
@@ -122,7 +140,7 @@ pub fn flow_of(from: u32, to: u32) -> u32 {
     Random::new(pair).next_u64() as u32
 }
 
-fn hash_of(message: &Message, hash: LagHash) -> u32 {
+pub(super) fn hash_of(message: &Message, hash: LagHash) -> u32 {
     let ports =
         if hash == LagHash::AddressesAndPorts { message.flow >> 16 ^ message.flow & 0xFFFF } else { 0 };
     let mixed = (message.from.0 + 1) ^ (message.to.0 + 1) ^ ports;
@@ -163,6 +181,7 @@ impl Ethernet {
                     port: if is_nic { 0 } else { (port as u32 - state.first) as u16 },
                     first: NONE,
                     last: NONE,
+                    queued_bytes: 0,
                     waiting: MessageQueue::EMPTY,
                     paused: false,
                     leaving_ps: u64::MAX,
@@ -179,7 +198,15 @@ impl Ethernet {
                 });
             }
         }
-        Ethernet { cables, groups, frames: Slab::default(), buffer: Some(buffer) }
+        let tcp = match buffer.when_full {
+            WhenFull::Pause { .. } => None,
+            WhenFull::Drop { tcp, .. } => {
+                let payload_max_bytes = config.payload_max_bytes();
+                Some(Box::new(Connections::new(tcp, payload_max_bytes, buffer.lag_hash, cables.len())))
+            }
+        };
+        let memory_bytes = if tcp.is_some() { vec![0; graph.switch_count()] } else { Vec::new() };
+        Ethernet { cables, groups, frames: Slab::default(), buffer: Some(buffer), tcp, memory_bytes }
     }
 
     pub(super) fn is_used(&self) -> bool {
@@ -191,8 +218,15 @@ impl Ethernet {
         &self.cables[first as usize..(first + count) as usize]
     }
 
-    pub(super) fn is_idle(&self, nic_port: u32) -> bool {
-        self.cables_of(nic_port).iter().all(|cable| cable.waiting.head == NONE)
+    pub(super) fn is_idle(&self, nic: NicId, nic_port: u32) -> bool {
+        match &self.tcp {
+            Some(tcp) => tcp.is_idle(nic),
+            None => self.cables_of(nic_port).iter().all(|cable| cable.waiting.is_empty()),
+        }
+    }
+
+    pub(super) fn free_ps(&self, cable: u32) -> u64 {
+        self.cables[cable as usize].free_ps
     }
 
     pub(super) fn loads(&self) -> impl Iterator<Item = ChannelLoad> + '_ {
@@ -269,8 +303,12 @@ impl<P: Probe> Network<P> {
     /// Gives a message to the cable of its NIC that its hash names.
     pub(super) fn send_frames(&mut self, message: &Message, handle: u32) {
         let Some(SharedBuffer { lag_hash, .. }) = self.ethernet.buffer else { return };
-        let Group { first, count } = self.ethernet.groups[self.nics[message.from.0 as usize].port as usize];
-        let at = first + cable_of(message, lag_hash, count);
+        if self.ethernet.tcp.is_some() {
+            self.send_on_connection(message, handle);
+            return;
+        }
+        let port = self.nics[message.from.0 as usize].port;
+        let at = self.ethernet.groups[port as usize].cable(hash_of(message, lag_hash));
         let cable = &mut self.ethernet.cables[at as usize];
         let (free_ps, paused) = (cable.free_ps, cable.paused);
         if cable.waiting.push(&mut self.messages, handle) && !paused {
@@ -278,7 +316,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    fn wake_cable(&mut self, at: u32, time_ps: u64) {
+    pub(super) fn wake_cable(&mut self, at: u32, time_ps: u64) {
         let cable = &mut self.ethernet.cables[at as usize];
         if time_ps < cable.look_ps {
             cable.look_ps = time_ps;
@@ -304,7 +342,9 @@ impl<P: Probe> Network<P> {
             self.wake_cable(at, free_ps);
         } else if paused {
             // The pause's end looks again.
-        } else if switch == NONE && waiting.head != NONE {
+        } else if switch == NONE && self.ethernet.tcp.is_some() {
+            self.inject_segment(at);
+        } else if switch == NONE && !waiting.is_empty() {
             self.inject_frame(at);
         } else if first != NONE {
             let ready_ps = self.ethernet.frames[first].ready_ps;
@@ -318,6 +358,7 @@ impl<P: Probe> Network<P> {
         let handle = cable.first;
         let Frame { next, bytes, input, ready_ps, .. } = self.ethernet.frames[handle];
         cable.first = next;
+        cable.queued_bytes -= bytes;
         let done_ps = self.now_ps + transfer_ps(bytes.into(), cable.link.byte_time);
         cable.free_ps = done_ps;
         (cable.leaving_ps, cable.leaving_bytes, cable.leaving_input) = (done_ps, bytes, input);
@@ -361,7 +402,7 @@ impl<P: Probe> Network<P> {
     }
 
     /// A frame goes over a cable until `done_ps`: what the far end will see of it.
-    fn put_on_cable(&mut self, at: u32, handle: u32, done_ps: u64) {
+    pub(super) fn put_on_cable(&mut self, at: u32, handle: u32, done_ps: u64) {
         let Cable { far, link, channel, switch, .. } = self.ethernet.cables[at as usize];
         let frame = &mut self.ethernet.frames[handle];
         let bytes = frame.bytes;
@@ -376,20 +417,22 @@ impl<P: Probe> Network<P> {
             self.probe.on_transmit(channel, self.now_ps, end_ps, bytes);
         }
         let end = &mut self.ethernet.cables[far as usize];
-        if end.switch == NONE {
+        let at_nic = end.switch == NONE;
+        if at_nic && self.ethernet.tcp.is_none() {
             self.deliver_frame(handle, tail_ps);
             return;
         }
-        self.counters.packet_hop_count += u64::from(switch != NONE);
+        self.counters.packet_hop_count += u64::from(switch != NONE && !at_nic);
         if end.coming_first == NONE {
             end.coming_first = handle;
         } else {
             self.ethernet.frames[end.coming_last].next = handle;
         }
         end.coming_last = handle;
-        let arrives_ps = match self.config.switching {
-            Switching::StoreAndForward => tail_ps,
-            Switching::CutThrough => self.now_ps + link.latency_ps + link.flit_ps,
+        let arrives_ps = match (&mut self.ethernet.tcp, self.config.switching) {
+            (Some(tcp), _) if at_nic => tcp.host_looks_ps(far, tail_ps),
+            (_, Switching::CutThrough) => self.now_ps + link.latency_ps + link.flit_ps,
+            (_, Switching::StoreAndForward) => tail_ps,
         };
         self.queue.push(arrives_ps, Class::Frame, far);
     }
@@ -407,17 +450,21 @@ impl<P: Probe> Network<P> {
     /// The first frame on its way to a switch is there (cut-through: its head): it joins the queue of the
     /// cable by which it goes on.
     pub(super) fn on_frame(&mut self, at: u32) {
-        let Some(SharedBuffer { pause_on_bytes, .. }) = self.ethernet.buffer else { return };
         let cable = &mut self.ethernet.cables[at as usize];
         let handle = cable.coming_first;
         let frame = self.ethernet.frames[handle];
         cable.coming_first = frame.next;
-        cable.held_bytes += frame.bytes;
-        cable.held_max_bytes = cable.held_max_bytes.max(cable.held_bytes);
-        let asks = cable.held_bytes > pause_on_bytes && !cable.asked;
-        cable.asked |= asks;
+        if cable.switch == NONE {
+            self.ethernet.frames.remove(handle);
+            self.on_segment(&frame);
+            return;
+        }
         let in_link = cable.link;
         let out = self.way_on(at, &frame);
+        let Some(asks) = self.enter_memory(at, out, frame.bytes) else {
+            self.drop_frame(handle);
+            return;
+        };
         let cable = &mut self.ethernet.cables[out as usize];
         // The last byte must be there when a faster cable wants to send it.
         let transfer_ps = transfer_ps(frame.bytes.into(), cable.link.byte_time);
@@ -433,6 +480,7 @@ impl<P: Probe> Network<P> {
             self.ethernet.frames[cable.last].next = handle;
         }
         cable.last = handle;
+        cable.queued_bytes += frame.bytes;
         let (free_ps, paused) = (cable.free_ps, cable.paused);
         self.ethernet.frames[handle] = Frame { ready_ps, next: NONE, input: at, ..frame };
         if was_empty && !paused {
@@ -440,6 +488,41 @@ impl<P: Probe> Network<P> {
         }
         if asks {
             self.signal(at);
+        }
+    }
+
+    /// A frame that came in by one cable and leaves by another takes memory. Whether the far end is now
+    /// asked to pause; `None` if there is no room.
+    fn enter_memory(&mut self, at: u32, out: u32, bytes: u32) -> Option<bool> {
+        let when_full = self.ethernet.buffer?.when_full;
+        let queued_bytes = u64::from(self.ethernet.cables[out as usize].queued_bytes);
+        let cable = &mut self.ethernet.cables[at as usize];
+        let mut asks = false;
+        match when_full {
+            WhenFull::Pause { on_bytes, .. } => {
+                asks = cable.held_bytes + bytes > on_bytes && !cable.asked;
+                cable.asked |= asks;
+            }
+            WhenFull::Drop { memory_bytes, queue_bytes, .. } => {
+                let used_bytes = &mut self.ethernet.memory_bytes[cable.switch as usize];
+                let bytes = u64::from(bytes);
+                if *used_bytes + bytes > memory_bytes || queued_bytes + bytes > queue_bytes {
+                    return None;
+                }
+                *used_bytes += bytes;
+            }
+        }
+        cable.held_bytes += bytes;
+        cable.held_max_bytes = cable.held_max_bytes.max(cable.held_bytes);
+        Some(asks)
+    }
+
+    fn drop_frame(&mut self, handle: u32) {
+        let carried = self.ethernet.frames[handle].message;
+        self.ethernet.frames.remove(handle);
+        self.counters.dropped_packet_count += 1;
+        if let Some(tcp) = &mut self.ethernet.tcp {
+            tcp.carried.remove(carried);
         }
     }
 
@@ -455,17 +538,21 @@ impl<P: Probe> Network<P> {
             let hop = self.routing.next_hop(SwitchId(switch), arrived, SwitchId(to.switch), frame.flow);
             self.switch_firsts[switch as usize] + u32::from(hop.port)
         };
-        let Group { first, count } = self.ethernet.groups[out_port as usize];
-        first + frame.hash % count
+        self.ethernet.groups[out_port as usize].cable(frame.hash)
     }
 
     fn leave_memory(&mut self, input: u32, bytes: u32) {
-        let Some(SharedBuffer { pause_off_bytes, .. }) = self.ethernet.buffer else { return };
         let cable = &mut self.ethernet.cables[input as usize];
         cable.held_bytes -= bytes;
-        if cable.asked && cable.held_bytes <= pause_off_bytes {
-            cable.asked = false;
-            self.signal(input);
+        match self.ethernet.buffer.map(|buffer| buffer.when_full) {
+            Some(WhenFull::Pause { off_bytes, .. }) if cable.asked && cable.held_bytes <= off_bytes => {
+                cable.asked = false;
+                self.signal(input);
+            }
+            Some(WhenFull::Drop { .. }) => {
+                self.ethernet.memory_bytes[cable.switch as usize] -= u64::from(bytes);
+            }
+            _ => {}
         }
     }
 

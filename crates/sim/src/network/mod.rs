@@ -54,6 +54,7 @@ mod config;
 mod ethernet;
 mod inject;
 mod standstill;
+mod tcp;
 mod vlan;
 mod watch;
 
@@ -61,7 +62,9 @@ use ayatori_fabric::graph::{ChannelId, Graph, HostId, Port, SwitchId};
 use ayatori_fabric::routing::{Routing, RoutingError};
 use ethernet::Ethernet;
 
-pub use config::{Arbitration, Config, CrossbarInputs, LagHash, NicOrder, Queueing, SharedBuffer, Switching};
+pub use config::{
+    Arbitration, Config, CrossbarInputs, LagHash, NicOrder, Queueing, SharedBuffer, Switching, Tcp, WhenFull,
+};
 pub use ethernet::{cable_of, flow_of};
 pub use standstill::Deadlock;
 pub use vlan::VlanOf;
@@ -363,6 +366,10 @@ struct MessageQueue {
 
 impl MessageQueue {
     const EMPTY: MessageQueue = MessageQueue { head: NONE, tail: NONE };
+
+    fn is_empty(self) -> bool {
+        self.head == NONE
+    }
 }
 
 /// Counters of the whole network.
@@ -384,6 +391,12 @@ pub struct Counters {
     pub delivered_message_count: u64,
     /// Payload that arrived.
     pub delivered_bytes: u64,
+    /// Frames that switches had no room for.
+    pub dropped_packet_count: u64,
+    /// Segments that TCP sent once more.
+    pub resent_packet_count: u64,
+    /// Times that TCP's retransmission timer ran out.
+    pub timeout_count: u64,
 }
 
 /// See the module's documentation.
@@ -488,7 +501,7 @@ impl<P: Probe> Network<P> {
     /// Whether a NIC has begun to send the last packet of all that it was given.
     pub fn is_idle(&self, nic: NicId) -> bool {
         let NicState { port, waiting, .. } = self.nics[nic.0 as usize];
-        if self.ethernet.is_used() { self.ethernet.is_idle(port) } else { waiting.head == NONE }
+        if self.ethernet.is_used() { self.ethernet.is_idle(nic, port) } else { waiting.head == NONE }
     }
 
     /// Counters so far.
@@ -639,6 +652,8 @@ impl<P: Probe> Network<P> {
                 Class::Cable => self.on_cable(event.entity),
                 Class::Pause => self.on_pause(event.entity),
                 Class::Nic => self.on_nic_port(event.entity),
+                Class::Retransmission => self.on_retransmission(event.entity),
+                Class::DelayedAck => self.on_delayed_ack(event.entity),
                 Class::Injected => {
                     let token = self.messages[event.entity].message.token;
                     return Ok(Some(Occurrence::Injected { token }));

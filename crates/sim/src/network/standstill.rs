@@ -101,6 +101,9 @@ impl<P: Probe> Network<P> {
         if let Some((channel, words)) = self.ethernet.leftover() {
             return Some(format!("{}: {words}", self.graph.describe_channel(channel)));
         }
+        if let Some(words) = self.ethernet.tcp.as_ref().and_then(|tcp| tcp.leftover()) {
+            return Some(words);
+        }
         let left = (self.packets.len() + self.ethernet.frames.len(), self.messages.len());
         let requested =
             self.ports.iter().any(|port| port.requests != 0) || self.more_requests.iter().any(|&w| w != 0);

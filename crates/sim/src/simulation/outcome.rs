@@ -45,9 +45,16 @@ impl Outcome {
         let rate = self.bandwidth_bytes_per_s() / 1e9;
         let hops = counters.packet_hop_count as f64 / 1e6;
         let noun = if *process_count == 1 { "process" } else { "processes" };
+        let lost = match counters.dropped_packet_count {
+            0 => String::new(),
+            count => format!(
+                "lost: {count} frames; TCP sent {} segments again, after {} timeouts\n",
+                counters.resent_packet_count, counters.timeout_count
+            ),
+        };
         format!(
             "{workload} on {process_count} {noun}: {microseconds:.3} us, {gigabytes:.3} GB through the \
-             network, {rate:.3} GB/s\n{links}bottleneck: {}\n\
+             network, {rate:.3} GB/s\n{links}{lost}bottleneck: {}\n\
              simulated {hops:.2} M packet-hops in {wall_s:.2} s, {:.2} M/s\n",
             self.bottleneck(),
             per(hops, wall_s),
@@ -81,6 +88,9 @@ impl Outcome {
             "network_bytes": counters.delivered_bytes,
             "bandwidth_bytes_per_s": self.bandwidth_bytes_per_s(),
             "packet_hops": counters.packet_hop_count,
+            "lost_frames": counters.dropped_packet_count,
+            "resent_segments": counters.resent_packet_count,
+            "timeouts": counters.timeout_count,
             "injection": injection,
             "network": group(&links.network),
             "ejection": group(&links.ejection),

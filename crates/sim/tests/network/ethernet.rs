@@ -6,7 +6,8 @@ use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{Complete, HostLayout, Ring, Topology, Torus, Tree};
 use ayatori_sim::machine::{Simulated, simulate};
 use ayatori_sim::network::{
-    Config, LagHash, Message, Network, NicOrder, NoProbe, Queueing, SharedBuffer, Switching, cable_of,
+    Config, LagHash, Message, Network, NicOrder, NoProbe, Queueing, SharedBuffer, Switching, WhenFull,
+    cable_of,
 };
 use ayatori_sim::random::Random;
 
@@ -143,13 +144,14 @@ fn ethernet(topology: &Topology, method: Method, hosts: u32, cables: u32, config
 fn config(frames: u32, switching: Switching) -> Config {
     let pause_on_bytes = frames * FRAME as u32;
     let pause_off_bytes = pause_on_bytes.saturating_sub(2 * FRAME as u32);
+    let when_full = WhenFull::Pause { on_bytes: pause_on_bytes, off_bytes: pause_off_bytes };
     let lag_hash = LagHash::AddressesAndPorts;
     Config {
         mtu_bytes: FRAME as u32,
         header_bytes: 38,
         packet_min_bytes: 84,
         flit_bytes: 1,
-        queueing: Queueing::Output(SharedBuffer { pause_on_bytes, pause_off_bytes, lag_hash }),
+        queueing: Queueing::Output(SharedBuffer { when_full, lag_hash }),
         vc_count: 1,
         route_ps: 300_000,
         vc_allocation_ps: 0,

@@ -7,5 +7,6 @@ mod ethernet;
 mod invariants;
 mod plans;
 mod saturation;
+mod tcp;
 mod throughput;
 mod worlds;

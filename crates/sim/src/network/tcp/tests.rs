@@ -1,0 +1,189 @@
+//! A stream by itself, both its ends, and a wire between them that loses what a test says.
+
+use super::stream::{Ack, Next, Stream};
+use crate::network::Tcp;
+use crate::random::Random;
+use crate::slab::NONE;
+
+const US: u64 = 1_000_000;
+const MS: u64 = 1_000 * US;
+
+fn stream() -> Stream {
+    Stream::new(Tcp::default(), 1_000, MS)
+}
+
+/// Sends what may be sent; the numbers.
+fn send_all(stream: &mut Stream, now_ps: u64, has_new: bool) -> Vec<u32> {
+    let mut sent = Vec::new();
+    loop {
+        match stream.next(now_ps, has_new) {
+            Next::New => sent.push(stream.send_new(now_ps, 1_448, NONE)),
+            Next::Again(number) => {
+                let _ = stream.send_again(now_ps, number);
+                sent.push(number);
+            }
+            Next::Wait => return sent,
+        }
+    }
+}
+
+fn ack(next: u32, blocks: &[(u32, u32)]) -> Ack {
+    let mut ack = Ack { next, ..Ack::default() };
+    for (place, &block) in ack.blocks.iter_mut().zip(blocks) {
+        *place = block;
+    }
+    ack
+}
+
+#[test]
+fn the_window_doubles_every_round_trip_until_loss_and_is_halved_by_it() {
+    let mut stream = stream();
+    let mut now_ps = 0;
+    for (first, end) in [(0, 10), (10, 30), (30, 70)] {
+        assert_eq!(send_all(&mut stream, now_ps, true), (first..end).collect::<Vec<_>>());
+        now_ps += MS;
+        stream.on_ack(now_ps, &ack(end, &[]));
+    }
+    // 80 on their way, of which the first is lost.
+    assert_eq!(send_all(&mut stream, now_ps, true), (70..150).collect::<Vec<_>>());
+    now_ps += MS;
+    let mut sent = Vec::new();
+    for end in 72..=150 {
+        stream.on_ack(now_ps, &ack(70, &[(71, end)]));
+        sent.extend(send_all(&mut stream, now_ps, true));
+    }
+    // New data for the first two (RFC 3042); with the third it is lost. Over the round trip half as much
+    // is sent as was on its way.
+    assert_eq!(sent[..4], [150, 151, 70, 152]);
+    assert!((39..=43).contains(&sent.len()), "{}", sent.len());
+    now_ps += MS;
+    stream.on_ack(now_ps, &ack(150, &[]));
+    // Half of 80, and in congestion avoidance one more a round trip.
+    let in_flight = sent.len() as u32 - 1 + send_all(&mut stream, now_ps, true).len() as u32;
+    for (end, window) in [(150 + in_flight, 41), (150 + in_flight + 41, 42)] {
+        now_ps += MS;
+        stream.on_ack(now_ps, &ack(end, &[]));
+        assert_eq!(send_all(&mut stream, now_ps, true).len(), window);
+    }
+}
+
+#[test]
+fn the_timer_waits_as_rfc_6298_says_doubles_and_everything_is_sent_again() {
+    let mut stream = stream();
+    assert_eq!(send_all(&mut stream, 0, true).len(), 10);
+    // The probe after two round trips, which is lost, too.
+    assert_eq!(stream.deadline_ps, 2 * MS);
+    assert!(!stream.on_deadline(2 * MS));
+    assert_eq!(send_all(&mut stream, 2 * MS, false), [9]);
+    // A round trip and 200 ms later.
+    assert_eq!(stream.deadline_ps, 203 * MS);
+    assert!(stream.on_deadline(203 * MS));
+    // One segment a time, twice as long.
+    assert_eq!(send_all(&mut stream, 203 * MS, true), [0]);
+    assert_eq!(stream.deadline_ps, 605 * MS);
+    stream.on_ack(300 * MS, &ack(1, &[]));
+    assert_eq!(send_all(&mut stream, 300 * MS, true), [1, 2]);
+}
+
+#[test]
+fn a_lost_tail_is_probed_after_two_round_trips() {
+    let mut stream = stream();
+    assert_eq!(stream.send_new(0, 1, NONE), 0);
+    stream.on_ack(MS, &ack(1, &[]));
+    for _ in 0..4 {
+        let _ = stream.send_new(2 * MS, 1_448, NONE);
+    }
+    // All four are lost. The probe is the last of them.
+    assert_eq!(stream.deadline_ps, 4 * MS);
+    assert!(!stream.on_deadline(4 * MS));
+    assert_eq!(send_all(&mut stream, 4 * MS, false), [4]);
+    // Its acknowledgement says what is missing, a quarter of a round trip later.
+    stream.on_ack(5 * MS, &ack(1, &[(4, 5)]));
+    assert!(send_all(&mut stream, 5 * MS, false).is_empty());
+    assert_eq!(stream.deadline_ps, 5 * MS + MS / 4);
+    assert!(!stream.on_deadline(5 * MS + MS / 4));
+    assert_eq!(send_all(&mut stream, 5 * MS + MS / 4, false)[0], 1);
+}
+
+#[test]
+fn acknowledgements_name_the_latest_block_first() {
+    let mut stream = stream();
+    for number in [0, 4, 2, 7, 8, 5] {
+        let _ = stream.receive(number);
+    }
+    assert_eq!(stream.take_ack(), ack(1, &[(4, 6), (7, 9), (2, 3)]));
+    assert_eq!(stream.receive(1).in_order, (1, 3));
+    assert_eq!(stream.receive(3).in_order, (3, 6));
+    assert_eq!(stream.take_ack(), ack(6, &[(7, 9)]));
+}
+
+#[test]
+fn a_window_that_was_idle_begins_anew() {
+    let mut stream = stream();
+    for end in [10, 30, 70] {
+        let _ = send_all(&mut stream, u64::from(end) * US, true);
+        stream.on_ack(u64::from(end) * US + US, &ack(end, &[]));
+    }
+    assert_eq!(send_all(&mut stream, 60_000 * MS, true).len(), 10);
+}
+
+/// Everything arrives, in the end, whatever is lost on the way, acknowledgements included.
+#[test]
+fn a_wire_that_loses_at_random_delivers_everything() {
+    const DELAY_PS: u64 = 50 * US;
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let (count, lost_percent) = (1 + random.below(300) as u32, random.below(40));
+        let (mut sender, mut receiver) = (stream(), stream());
+        // In order of arrival: both directions take the same time.
+        let mut wire = std::collections::VecDeque::<(u64, Result<u32, Ack>)>::new();
+        let (mut now_ps, mut taken) = (0, 0);
+        let mut new_count = 0;
+        while taken < count || !sender.is_quiet() {
+            loop {
+                let number = match sender.next(now_ps, new_count < count) {
+                    Next::Wait => break,
+                    Next::Again(number) => {
+                        let _ = sender.send_again(now_ps, number);
+                        number
+                    }
+                    Next::New => {
+                        new_count += 1;
+                        sender.send_new(now_ps, 1_448, NONE)
+                    }
+                };
+                if random.below(100) >= lost_percent {
+                    wire.push_back((now_ps + DELAY_PS, Ok(number)));
+                }
+            }
+            let wire_ps = wire.front().map_or(u64::MAX, |&(time_ps, _)| time_ps);
+            let next_ps = wire_ps.min(sender.deadline_ps).min(receiver.ack_deadline_ps);
+            assert_ne!(next_ps, u64::MAX, "seed {seed}: nothing will ever happen, {taken} of {count} there");
+            now_ps = next_ps;
+            let mut answers = receiver.ack_deadline_ps == now_ps;
+            if wire_ps == now_ps {
+                match wire.pop_front().unwrap().1 {
+                    Ok(number) => {
+                        let arrival = receiver.receive(number);
+                        taken += arrival.in_order.1 - arrival.in_order.0;
+                        answers |= arrival.ack_now;
+                        if !arrival.ack_now {
+                            receiver.ack_deadline_ps = now_ps + 40 * MS;
+                        }
+                    }
+                    Err(ack) => sender.on_ack(now_ps, &ack),
+                }
+            }
+            if answers {
+                let ack = receiver.take_ack();
+                if random.below(100) >= lost_percent {
+                    wire.push_back((now_ps + DELAY_PS, Err(ack)));
+                }
+            }
+            if sender.deadline_ps <= now_ps {
+                let _ = sender.on_deadline(now_ps);
+            }
+        }
+        assert_eq!(taken, count, "seed {seed}");
+    }
+}
