@@ -30,17 +30,19 @@ pub(super) struct Order<'a> {
     /// By dependency: the last time that it closed a circle, as `refusal` then.
     refused: Vec<u32>,
     refusal: u32,
-    /// In the place of ranks, where circles matter and the channels are few.
+    /// In the place of ranks, where that is wanted, circles matter and the channels are few.
     closure: Option<Closure>,
+    wants_closure: bool,
 }
 
-fn closure(channel_count: usize, allows_cycles: bool) -> Option<Closure> {
-    (!allows_cycles && channel_count <= CHANNELS_MAX).then(|| Closure::new(channel_count))
+fn closure(channel_count: usize, is_wanted: bool) -> Option<Closure> {
+    (is_wanted && channel_count <= CHANNELS_MAX).then(|| Closure::new(channel_count))
 }
 
 impl<'a> Order<'a> {
-    /// Without any dependency; `allows_cycles` where nothing pauses.
-    pub(super) fn new(network: &'a Network, allows_cycles: bool) -> Order<'a> {
+    /// Without any dependency; `allows_cycles` where nothing pauses. `wants_closure` for searches that ask
+    /// for circles far more often than dependencies go.
+    pub(super) fn new(network: &'a Network, allows_cycles: bool, wants_closure: bool) -> Order<'a> {
         let arc_count = network.arc_count();
         let mut firsts = Vec::with_capacity(arc_count + 1);
         let mut sum = 0;
@@ -65,7 +67,8 @@ impl<'a> Order<'a> {
             round: 0,
             refused: vec![0; sum as usize],
             refusal: 1,
-            closure: closure(arc_count, allows_cycles),
+            closure: closure(arc_count, wants_closure && !allows_cycles),
+            wants_closure,
         }
     }
 
@@ -110,7 +113,7 @@ impl<'a> Order<'a> {
             refused: vec![0; self.refused.len()],
             ranks,
             is_free: allows_cycles,
-            closure: closure(self.ranks.len(), allows_cycles),
+            closure: closure(self.ranks.len(), self.wants_closure && !allows_cycles),
             ..self.clone()
         }
     }

@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
         let full = |place: usize| (least_pressure * network.rate(network.arc(place).link) as f64).max(1.0);
         Search {
             network,
-            order: Order::new(network, allows_cycles),
+            order: Order::new(network, allows_cycles, false),
             trees: Vec::new(),
             flows: vec![0; network.arc_count()],
             full: (0..network.arc_count()).map(full).collect(),

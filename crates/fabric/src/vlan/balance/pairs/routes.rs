@@ -74,7 +74,7 @@ impl<'a> Routes<'a> {
         let rate = |place: usize| network.rate(network.arc(place).link) as f64;
         Routes {
             network,
-            order: Order::new(network, allows_cycles),
+            order: Order::new(network, allows_cycles, true),
             routes: Vec::new(),
             flows: vec![0; network.arc_count()],
             full: (0..network.arc_count()).map(|at| (limits.least_pressure * rate(at)).max(1.0)).collect(),
