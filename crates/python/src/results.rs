@@ -104,6 +104,18 @@ impl Result {
         self.outcome.counters.packet_hop_count
     }
 
+    /// Frames that switches had no room for, where the machine file has pause off.
+    #[getter]
+    fn lost_frame_count(&self) -> u64 {
+        self.outcome.counters.dropped_packet_count
+    }
+
+    /// Times that TCP's retransmission timer ran out.
+    #[getter]
+    fn timeout_count(&self) -> u64 {
+        self.outcome.counters.timeout_count
+    }
+
     /// What limited the run, in one line.
     #[getter]
     fn bottleneck(&self) -> String {

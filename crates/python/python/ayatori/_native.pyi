@@ -165,6 +165,12 @@ class Result:
     def packet_hop_count(self) -> int:
         """Packets sent from switch to switch."""
     @property
+    def lost_frame_count(self) -> int:
+        """Frames that switches had no room for, where the machine file has pause off."""
+    @property
+    def timeout_count(self) -> int:
+        """Times that TCP's retransmission timer ran out."""
+    @property
     def bottleneck(self) -> str:
         """What limited the run, in one line."""
     @property

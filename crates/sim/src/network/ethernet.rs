@@ -202,7 +202,8 @@ impl Ethernet {
             WhenFull::Pause { .. } => None,
             WhenFull::Drop { tcp, .. } => {
                 let payload_max_bytes = config.payload_max_bytes();
-                Some(Box::new(Connections::new(tcp, payload_max_bytes, buffer.lag_hash, cables.len())))
+                let counts = (cables.len(), ports.len() - first_nic_port as usize);
+                Some(Box::new(Connections::new(tcp, payload_max_bytes, buffer.lag_hash, counts)))
             }
         };
         let memory_bytes = if tcp.is_some() { vec![0; graph.switch_count()] } else { Vec::new() };

@@ -75,6 +75,8 @@ pub(super) struct Connections {
     by_ends: BTreeMap<(u32, u32, u32), u32>,
     /// By cable.
     turns: Vec<Turn>,
+    /// By NIC: messages not all of which has been sent.
+    unsent_counts: Vec<u32>,
     /// By cable: when its host has looked at the last frame.
     looked_ps: Vec<u64>,
     jitter: Random,
@@ -86,7 +88,7 @@ impl Connections {
         rules: Tcp,
         payload_max_bytes: u32,
         lag_hash: LagHash,
-        cable_count: usize,
+        (cable_count, nic_count): (usize, usize),
     ) -> Connections {
         Connections {
             rules,
@@ -95,6 +97,7 @@ impl Connections {
             streams: Vec::new(),
             by_ends: BTreeMap::new(),
             turns: vec![Turn { head: NONE, tail: NONE }; cable_count],
+            unsent_counts: vec![0; nic_count],
             looked_ps: vec![0; cable_count],
             jitter: Random::new(1),
             carried: Slab::default(),
@@ -146,7 +149,7 @@ impl Connections {
 
     /// Whether nothing that a NIC was given waits to be sent for the first time.
     pub(super) fn is_idle(&self, nic: NicId) -> bool {
-        self.streams.iter().all(|placed| placed.from != nic || placed.unsent.is_empty())
+        self.unsent_counts[nic.0 as usize] == 0
     }
 
     fn queue(&mut self, at: u32) {
@@ -194,6 +197,7 @@ impl<P: Probe> Network<P> {
         let Some(tcp) = self.ethernet.tcp.as_deref_mut() else { return };
         let Some(at) = tcp.stream_of(message) else { return };
         let _ = tcp.streams[at as usize].unsent.push(&mut self.messages, handle);
+        tcp.unsent_counts[message.from.0 as usize] += 1;
         self.queue_stream(at);
     }
 
@@ -250,6 +254,7 @@ impl<P: Probe> Network<P> {
                 let state = &self.messages[handle];
                 payload = state.unsent_bytes.min(self.config.payload_max_bytes().into()) as u32;
                 let ends = if state.unsent_packets == 1 { handle } else { NONE };
+                tcp.unsent_counts[placed.from.0 as usize] -= u32::from(ends != NONE);
                 gap = u64::from(state.message.gap.milli_packets);
                 let done_ps =
                     self.now_ps + transfer_ps(self.config.packet_bytes(payload).into(), link.byte_time);
