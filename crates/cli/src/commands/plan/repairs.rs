@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, bail};
 use ayatori_fabric::description::Machine;
@@ -151,24 +152,48 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if is_own {
         bail!("{} is the plan's own folder; name another, such as one inside of it", args.out.display());
     }
+    let failures = single_failures(&whole.machine);
     let mut lines = String::new();
-    for failure in single_failures(&whole.machine) {
-        let repair = whole.repair(&[failure]).with_context(|| format!("without {}", whole.name(failure)))?;
-        let folder = args.out.join(whole.folder(failure));
-        if folder.exists() {
-            fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
-        }
-        write_repair(&whole, &repair, &folder)?;
-        lines += &line(&whole, failure, &repair);
-        if let Some(more) = whole.repair_with_more_vlans(&[failure], &repair)? {
-            write_repair(&whole, &more, &folder.join(MORE_VLANS))?;
-            lines += &format!("    {MORE_VLANS}: {}\n", described(&whole, &more));
-        }
+    for repaired in on_all_cores(&failures, |&failure| write_repairs(&whole, failure, &args.out)) {
+        lines += &repaired?;
     }
     let plan_json = ConfigFile { name: "plan.json".into(), text: whole.text.clone(), executable: false };
     files::write_file(&args.out, &plan_json)?;
     super::report::print(&lines)?;
     Ok(Exit::Success)
+}
+
+/// Writes the folder of one failure; its lines.
+fn write_repairs(whole: &Whole, failure: Failure, out: &Path) -> anyhow::Result<String> {
+    let repair = whole.repair(&[failure]).with_context(|| format!("without {}", whole.name(failure)))?;
+    let folder = out.join(whole.folder(failure));
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    write_repair(whole, &repair, &folder)?;
+    let mut lines = line(whole, failure, &repair);
+    if let Some(more) = whole.repair_with_more_vlans(&[failure], &repair)? {
+        write_repair(whole, &more, &folder.join(MORE_VLANS))?;
+        lines += &format!("    {MORE_VLANS}: {}\n", described(whole, &more));
+    }
+    Ok(lines)
+}
+
+/// What `make` makes of each, in their order.
+fn on_all_cores<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let own = || {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let own = numbers.map_while(|number| Some((number, make(items.get(number)?))));
+        own.collect::<Vec<_>>()
+    };
+    let core_count = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut made: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..core_count.min(items.len())).map(|_| scope.spawn(own)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("no repair panics")).collect()
+    });
+    made.sort_by_key(|&(number, _)| number);
+    made.into_iter().map(|(_, result)| result).collect()
 }
 
 fn write_repair(whole: &Whole, repair: &Repair, folder: &Path) -> anyhow::Result<()> {
