@@ -11,17 +11,22 @@ use super::{ayatori, machine, text};
 
 struct Site {
     folder: tempfile::TempDir,
+    machine: String,
     plan: Value,
 }
 
 impl Site {
     fn new() -> Site {
+        Site::of(torus())
+    }
+
+    fn of(machine: String) -> Site {
         let folder = tempfile::tempdir().unwrap();
-        let mut site = Site { folder, plan: Value::Null };
-        let output = ayatori(&["plan", &torus(), "--json", "--out", &site.path("config")]);
+        let mut site = Site { folder, machine, plan: Value::Null };
+        let output = ayatori(&["plan", &site.machine, "--json", "--out", &site.path("config")]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         site.plan = serde_json::from_slice(&output.stdout).unwrap();
-        for folder in ["shown", "applied", "primed"] {
+        for folder in ["shown", "applied", "primed", "taken"] {
             fs::create_dir(site.path(folder)).unwrap();
         }
         site.show(&[]);
@@ -34,7 +39,7 @@ impl Site {
 
     fn repairs(&self) -> String {
         let (config, repairs) = (self.path("config"), self.path("repairs"));
-        let output = ayatori(&["plan", "repairs", &torus(), "--plan", &config, "--out", &repairs]);
+        let output = ayatori(&["plan", "repairs", &self.machine, "--plan", &config, "--out", &repairs]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     }
@@ -44,18 +49,20 @@ impl Site {
         let mut shown: BTreeMap<u64, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
         for (id, link) in self.plan["links"].as_array().unwrap().iter().enumerate() {
             for (own, far) in [(0, 1), (1, 0)] {
-                let [(own, port), (far, far_port)] = [own, far].map(|end| {
-                    let end = &link["ends"][end];
-                    (end["switch"].as_u64().unwrap(), format!("swp{}", end["ports"][0]))
-                });
-                let (heard, links) = shown.entry(own).or_default();
+                let [own, far] = [own, far].map(|end| &link["ends"][end]);
+                let [own_ports, far_ports] = [own, far].map(|end| end["ports"].as_array().unwrap());
+                let (heard, links) = shown.entry(own["switch"].as_u64().unwrap()).or_default();
                 let is_up = !cut.contains(&id);
                 let flags = if is_up { vec!["UP", "LOWER_UP"] } else { vec!["NO-CARRIER", "UP"] };
-                links.push(json!({ "ifname": port, "flags": flags }));
-                if is_up {
-                    let name = self.plan["switches"][far as usize]["name"].as_str().unwrap();
-                    let port_id = json!({ "id": { "type": "ifname", "value": far_port } });
-                    heard.push(json!({ port: { "chassis": { name: {} }, "port": port_id } }));
+                let name = &self.plan["switches"][far["switch"].as_u64().unwrap() as usize]["name"];
+                for (port, far_port) in own_ports.iter().zip(far_ports) {
+                    let [port, far_port] = [port, far_port].map(|port| format!("swp{port}"));
+                    links.push(json!({ "ifname": port, "flags": flags }));
+                    if is_up {
+                        let port_id = json!({ "id": { "type": "ifname", "value": far_port } });
+                        let chassis = json!({ name.as_str().unwrap(): {} });
+                        heard.push(json!({ port: { "chassis": chassis, "port": port_id } }));
+                    }
                 }
             }
         }
@@ -68,10 +75,17 @@ impl Site {
 
     /// Lines of so many rounds, without their times.
     fn watch(&self, rounds: u32, more: &[&str]) -> Vec<String> {
+        let output = self.watch_command(rounds, more);
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        let lines = text(&output.stdout);
+        lines.lines().map(|line| line.split_once(" s  ").unwrap().1.to_owned()).collect()
+    }
+
+    fn watch_command(&self, rounds: u32, more: &[&str]) -> std::process::Output {
         let words = [
             "plan",
             "watch",
-            &torus(),
+            &self.machine,
             "--plan",
             &self.path("config"),
             "--repairs",
@@ -84,21 +98,22 @@ impl Site {
             &rounds.to_string(),
         ]
         .map(str::to_owned);
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_ayatori"))
+        std::process::Command::new(env!("CARGO_BIN_EXE_ayatori"))
             .args(words)
             .args(more)
             .env("SITE", self.folder.path())
             .output()
-            .unwrap();
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        let lines = text(&output.stdout);
-        lines.lines().map(|line| line.split_once(" s  ").unwrap().1.to_owned()).collect()
+            .unwrap()
     }
 
     fn applying(&self, rounds: u32) -> Vec<String> {
-        let apply =
-            "cp \"$FILE\" \"$SITE/applied/$SWITCH.sh\" && echo \"$SWITCH\" >> \"$SITE/applied/order\"";
-        self.watch(rounds, &["--apply", apply, "--prime", "touch \"$SITE/primed/$HOST\""])
+        self.watch(rounds, &["--apply", APPLY, "--prime", PRIME])
+    }
+
+    /// Hosts take their files, too, but those for which there is a file `NAME.off`.
+    fn applying_to_hosts(&self, rounds: u32) -> Vec<String> {
+        let words = ["--apply", APPLY, "--prime", PRIME, "--apply-host", APPLY_HOST];
+        self.watch(rounds, &words)
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
@@ -117,6 +132,16 @@ impl Site {
 fn torus() -> String {
     machine("lab-torus.toml").to_str().unwrap().to_owned()
 }
+
+fn complete() -> String {
+    machine("lab-complete.toml").to_str().unwrap().to_owned()
+}
+
+const APPLY: &str =
+    "cp \"$FILE\" \"$SITE/applied/$SWITCH.sh\" && echo \"$SWITCH\" >> \"$SITE/applied/order\"";
+const PRIME: &str = "touch \"$SITE/primed/$HOST\"";
+const APPLY_HOST: &str = "test ! -e \"$SITE/$HOST.off\" && cp \"$FILE\" \"$SITE/taken/$HOST.sh\" \
+    && cp \"$PRIME\" \"$SITE/taken/$HOST.prime\"";
 
 #[test]
 fn every_link_and_switch_has_a_folder_with_what_changes_and_in_which_order() {
@@ -143,14 +168,9 @@ fn every_link_and_switch_has_a_folder_with_what_changes_and_in_which_order() {
 /// Where the VLANs of `[plan]` cannot share the load of what failed, more of them are offered, apart.
 #[test]
 fn a_repair_with_more_vlans_stands_apart() {
-    let folder = tempfile::tempdir().unwrap();
-    let [config, repairs] = ["config", "repairs"].map(|name| folder.path().join(name).display().to_string());
-    let complete = machine("lab-complete.toml");
-    let complete = complete.to_str().unwrap();
-    assert!(ayatori(&["plan", complete, "--out", &config]).status.success());
-    let output = ayatori(&["plan", "repairs", complete, "--plan", &config, "--out", &repairs]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let lines = text(&output.stdout);
+    let site = Site::of(complete());
+    let lines = site.repairs();
+    let repairs = site.path("repairs");
     let page = fs::read_to_string(machine("../docs/watch.md")).unwrap();
     for line in lines.lines().take(2) {
         assert!(page.contains(line), "docs/watch.md has another line: {line}");
@@ -169,6 +189,75 @@ fn a_repair_with_more_vlans_stands_apart() {
     let own = Path::new(&repairs).join("link-s0-15--s1-15");
     assert!(!own.join("hosts").exists() && own.join("more-vlans/hosts/node0.sh").exists());
     assert!(own.join("more-vlans/order").exists());
+}
+
+#[test]
+fn more_vlans_are_applied_to_hosts_too_and_left_again() {
+    let site = Site::of(complete());
+    site.repairs();
+    site.show(&[0]);
+    // Without leave to change hosts, only the switches are changed.
+    let lines = site.watch(2, &[]);
+    let advice = "with more VLANs the busiest link would have 1.20 instead of 1.60 times the least of what \
+                  is left; --apply-host lets that be applied";
+    assert_eq!(lines.iter().filter(|line| *line == advice).count(), 1, "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("would apply ")).count(), 3, "{lines:?}");
+    let lines = site.watch(2, &["--apply-host", "false"]);
+    assert!(lines.iter().any(|line| line.ends_with("hosts to 12 hosts")), "{lines:?}");
+    assert!(!lines.iter().any(|line| line == advice), "{lines:?}");
+    assert_eq!([site.names("applied"), site.names("taken")].concat(), Vec::<String>::new());
+
+    let lines = site.applying_to_hosts(2);
+    let without = "without link s0:15 - s1:15, with more VLANs";
+    assert!(lines.last().unwrap().starts_with(&format!("applied: {without}, ")), "{lines:?}");
+    let more = "repairs/link-s0-15--s1-15/more-vlans";
+    assert_eq!(site.read("applied/order"), site.read(&format!("{more}/order")));
+    for switch in site.read("applied/order").lines() {
+        assert_eq!(site.read(&format!("applied/{switch}.sh")), site.read(&format!("{more}/{switch}.sh")));
+    }
+    assert_eq!(site.names("taken").len(), 2 * 12);
+    assert_eq!(site.read("taken/node7.sh"), site.read(&format!("{more}/hosts/node7.sh")));
+    assert_eq!(site.read("taken/node7.prime"), site.read(&format!("{more}/hosts/ayatori-prime")));
+    assert_eq!(site.names("primed").len(), 12);
+
+    let output = site.watch_command(1, &["--apply", APPLY]);
+    let errors = text(&output.stderr);
+    assert!(errors.ends_with("more VLANs; --apply-host is needed to go back\n"), "{errors}");
+    assert_eq!(site.applying_to_hosts(3).len(), 2 + 1, "the cables are told, nothing is changed");
+
+    site.show(&[]);
+    let lines = site.applying_to_hosts(6);
+    assert!(lines.last().unwrap().starts_with("applied: the plan itself"), "{lines:?}");
+    for name in site.names("applied").iter().filter(|name| name.ends_with(".sh")) {
+        assert_eq!(site.read(&format!("applied/{name}")), site.read(&format!("config/{name}")), "{name}");
+    }
+    assert_eq!(site.read("taken/node7.sh"), site.read("config/hosts/node7.sh"));
+    assert_eq!(site.read("taken/node7.prime"), site.read("config/hosts/ayatori-prime"));
+    assert_eq!(site.read("repairs/standing") + &site.read("repairs/hosts-left"), "");
+}
+
+#[test]
+fn a_host_that_does_not_take_its_script_is_asked_again() {
+    let site = Site::of(complete());
+    site.repairs();
+    site.show(&[0]);
+    fs::write(site.path("node3.off"), "").unwrap();
+    let lines = site.applying_to_hosts(2);
+    let refused = lines.iter().filter(|line| line.starts_with("node3 does not take its script: "));
+    assert_eq!(refused.count(), 1, "{lines:?}");
+    assert!(lines.last().unwrap().starts_with("applied: "), "the network goes on: {lines:?}");
+    assert_eq!(site.read("repairs/hosts-left"), "node3\n");
+    fs::remove_file(site.path("node3.off")).unwrap();
+    fs::remove_file(site.path("primed/node3")).unwrap();
+    let lines = site.applying_to_hosts(12);
+    assert_eq!(lines.last().unwrap(), "node3 has taken its script");
+    let more = "repairs/link-s0-15--s1-15/more-vlans/hosts";
+    assert_eq!(site.read("taken/node3.sh"), site.read(&format!("{more}/node3.sh")));
+    assert!(site.names("primed").contains(&"node3".to_owned()));
+    assert_eq!(site.read("repairs/hosts-left"), "");
+    fs::write(site.path("repairs/hosts-left"), "nobody\n").unwrap();
+    let errors = text(&site.watch_command(1, &[]).stderr);
+    assert!(errors.ends_with("hosts-left: \"nobody\" is no host of this machine\n"), "{errors}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! A folder a failure: the files that differ from those in use, the whole `plan.json` of the repair, and
 //! `order`, the switches in the order in which they are to take it. Where the switches alone do not bring the
-//! busiest link near to the least that any routes have, the folder `more-vlans` has what does, to be applied
-//! by hand. Beside the folders stands the `plan.json` that they repair.
+//! busiest link near to the least that any routes have, the folder `more-vlans` has what does, which changes
+//! the scripts of hosts, too. Beside the folders stands the `plan.json` that they repair.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,7 @@ pub(super) struct Repair {
 }
 
 /// Folder of a repair with more VLANs, in the failure's.
-const MORE_VLANS: &str = "more-vlans";
+pub(super) const MORE_VLANS: &str = "more-vlans";
 
 impl Whole {
     /// # Errors
@@ -85,23 +85,23 @@ impl Whole {
         Ok(Repair { plan: repair.plan, files, order: repair.order })
     }
 
-    /// The repair that may change hosts, too, if it is less busy than `repair`.
+    /// A plan that may change hosts, too, where `repair` is busier than it should be and it is less so.
+    pub(super) fn less_busy_with_more_vlans(&self, failures: &[Failure], repair: &Plan) -> Option<Plan> {
+        if repair.figures.load_over_least() <= REPAIR_OVER_LEAST_MAX {
+            return None;
+        }
+        // Where that cannot be configured, there is the other one.
+        let plan = repaired_from(&self.machine, &self.in_use, failures, Reach::Vlans).ok()?;
+        let is_less_busy = plan.figures.load_over_least() < repair.figures.load_over_least();
+        (is_less_busy && plan.verdicts.are_good()).then_some(plan)
+    }
+
     fn repair_with_more_vlans(
         &self,
         failures: &[Failure],
         repair: &Repair,
     ) -> anyhow::Result<Option<Repair>> {
-        if repair.plan.figures.load_over_least() <= REPAIR_OVER_LEAST_MAX {
-            return Ok(None);
-        }
-        // Where that cannot be configured, there is the other one.
-        let Ok(plan) = repaired_from(&self.machine, &self.in_use, failures, Reach::Vlans) else {
-            return Ok(None);
-        };
-        let is_less_busy = plan.figures.load_over_least() < repair.plan.figures.load_over_least();
-        if !is_less_busy || !plan.verdicts.are_good() {
-            return Ok(None);
-        }
+        let Some(plan) = self.less_busy_with_more_vlans(failures, &repair.plan) else { return Ok(None) };
         let order = safe_order(&self.plan, &plan, &absent(failures));
         Ok(Some(Repair { files: self.changed(&plan)?, plan, order }))
     }

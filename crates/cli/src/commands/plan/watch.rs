@@ -1,9 +1,11 @@
 //! `ayatori plan watch`: asks the switches what they see, and applies the repair for what fails.
 //!
 //! What is to be done is decided by `ayatori_fabric::watch`; here are the commands that ask and apply, and
-//! the clock.
+//! the clock. Which plan is taken for it is in `target`, what hosts have to take in `hosts`.
 
 mod commands;
+mod hosts;
+mod target;
 
 use std::fs;
 use std::io::Write as _;
@@ -12,21 +14,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use ayatori_fabric::check::Shown;
-use ayatori_fabric::dialect::{ConfigFile, by_name};
+use ayatori_fabric::dialect::by_name;
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::Failure;
-use ayatori_fabric::watch::{Action, Round, Settings, Watch, absent, safe_order};
+use ayatori_fabric::watch::{Action, Round, Settings, Watch};
 
 use super::files;
 use super::repairs::{Whole, changed_hosts};
 use crate::exit::Exit;
 use commands::{Command, in_parallel};
+use hosts::HostFiles;
+use target::{Chosen, Target};
 
 /// What `ayatori plan watch` takes.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Commands run by `sh -c`. SWITCH is the switch's name, HOST the host's, FILE a file.\n\n\
+    after_help = "Commands run by `sh -c`. SWITCH is the switch's name, HOST the host's, FILE a file; \
+    for a host, PRIME is the script ayatori-prime.\n\n\
     ayatori plan repairs m.toml --plan config --out config/repairs\n\
     ayatori plan watch m.toml --plan config --repairs config/repairs \\\n  \
     --show 'ssh \"$SWITCH\" \"lldpcli -f json show neighbors; ip -j link show\"' \\\n  \
@@ -47,6 +52,9 @@ pub(crate) struct Args {
     /// Enters $FILE into $SWITCH; without it, what would be applied is only said
     #[arg(long, value_name = "COMMAND")]
     apply: Option<String>,
+    /// Enters $FILE and $PRIME into $HOST; without it, repairs that change hosts are not applied
+    #[arg(long, value_name = "COMMAND")]
+    apply_host: Option<String>,
     /// After a change: primes from $HOST; without it you are reminded
     #[arg(long, value_name = "COMMAND")]
     prime: Option<String>,
@@ -79,7 +87,9 @@ struct Agent<'a> {
     args: &'a Args,
     whole: Whole,
     /// The plan on the switches.
-    now: Plan,
+    now: Target,
+    /// What hosts have to take, and have not.
+    hosts: HostFiles,
     started: Instant,
     /// Since when something is lost or back that the plan on the switches does not reckon with.
     since: Option<Instant>,
@@ -100,14 +110,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         changes_max: args.changes,
         ..Settings::default()
     };
-    let now = whole.plan.clone();
-    let mut agent = Agent { args, whole, now, started: Instant::now(), since: None };
-    let standing = agent.standing()?;
-    agent.now = agent.plan_without(&standing)?;
-    let mut watch = Watch::new(settings, standing);
+    let now = Target::whole(&whole);
+    let hosts = HostFiles::load(&args.repairs, &whole.plan)?;
+    let mut agent = Agent { args, whole, now, hosts, started: Instant::now(), since: None };
+    agent.now = agent.standing()?;
+    let mut watch = Watch::new(settings, agent.now.failures.clone());
     let mode = if args.apply.is_some() { "repairs are applied" } else { "dry run: nothing is applied" };
     let count = agent.whole.plan.switches.len();
     agent.say(&format!("{count} switches every {} s; {mode}", args.every))?;
+    agent.tell_hosts_left()?;
     let mut rounds = 0;
     loop {
         agent.round(&mut watch)?;
@@ -129,6 +140,7 @@ impl Agent<'_> {
     fn round(&mut self, watch: &mut Watch) -> anyhow::Result<()> {
         let seen = self.ask()?;
         let now_s = self.started.elapsed().as_secs();
+        self.retry_hosts()?;
         for action in watch.observe(&self.whole.plan, now_s, &seen) {
             match action {
                 Action::Tell(line) => {
@@ -177,40 +189,32 @@ impl Agent<'_> {
         Duration::from_secs(self.args.timeout.get())
     }
 
-    /// Brings the plan without `failures` onto the switches; without `--apply`, says what would be done.
+    /// Brings the plan without `failures` onto the switches, and onto the hosts what they need for it;
+    /// without `--apply`, says what would be done.
     fn change(&mut self, failures: &[Failure]) -> anyhow::Result<()> {
-        let names: Vec<String> = failures.iter().map(|&failure| self.whole.name(failure)).collect();
-        let what =
-            if names.is_empty() { "the plan itself".into() } else { format!("without {}", names.join(", ")) };
-        let target = self.plan_without(failures)?;
-        let before = self.standing_now()?;
-        let [gone, was_gone] = [absent(failures), absent(&before)];
-        let unknown: Vec<SwitchId> = gone.iter().chain(&was_gone).copied().collect();
-        let order = safe_order(&self.now, &target, &unknown).context(
-            "every order of the switches has a loop in between: unplug what closes loops, apply by hand",
-        )?;
-        let old = files::all(&self.now)?;
-        let mut changed = files::all(&target)?;
+        let Chosen { target, order, advice } = self.choose(failures)?;
+        let what = target.name(&self.whole);
+        advice.map_or(Ok(()), |line| self.say(&line))?;
+        let old = files::all(&self.now.plan)?;
+        let mut changed = files::all(&target.plan)?;
         changed.retain(|file| !old.contains(file));
-        let hosts = changed_hosts(&changed);
-        if !hosts.is_empty() {
-            bail!("{what}: the scripts of {} hosts change too; apply it by hand", hosts.len());
+        let names = changed_hosts(&changed).len();
+        if names > 0 && self.args.apply_host.is_none() {
+            bail!("{what}: the scripts of {names} hosts change too; --apply-host lets that be applied");
         }
-        // Those that are back have their old files, and get the new ones first.
-        let back = was_gone.iter().filter(|switch| !gone.contains(switch)).copied();
-        let order: Vec<SwitchId> = back.chain(order).collect();
         self.say(&format!("{what}: {} switches to change", order.len()))?;
         for switch in order {
-            self.apply_to(&target, switch)?;
+            self.apply_to(&target.plan, switch)?;
         }
-        self.prime()?;
+        self.change_hosts(&target.plan, &changed)?;
+        self.prime(|_| true)?;
         let took = self.since.take().map(|since| since.elapsed().as_secs_f64());
         let took = took.map_or_else(String::new, |took| format!(", {took:.1} s after it was seen"));
-        self.now = target;
         if self.args.apply.is_some() {
-            self.keep_standing(failures)?;
+            self.keep_standing(&target)?;
             self.say(&format!("applied: {what}{took}"))?;
         }
+        self.now = target;
         Ok(())
     }
 
@@ -238,12 +242,13 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Addresses were learned behind the ports of before: hosts tell where they are.
-    fn prime(&self) -> anyhow::Result<()> {
+    /// Addresses were learned behind the ports of before: these hosts tell where they are.
+    fn prime(&self, is_wanted: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         let Some(prime) = self.args.prime.as_ref().filter(|_| self.args.apply.is_some()) else {
             return self.say("then prime every host: systemctl start ayatori-prime");
         };
-        let hosts = &self.whole.plan.hosts;
+        let hosts = self.whole.plan.hosts.iter();
+        let hosts: Vec<_> = hosts.filter(|host| is_wanted(&host.name)).collect();
         let commands: Vec<Command> =
             hosts.iter().map(|host| Command::new(prime, &[("HOST", &host.name)])).collect();
         for (host, output) in hosts.iter().zip(in_parallel(&commands, self.timeout())) {
@@ -252,47 +257,5 @@ impl Agent<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The plan without these: as it was computed ahead, or computed now.
-    fn plan_without(&self, failures: &[Failure]) -> anyhow::Result<Plan> {
-        let [failure] = failures else {
-            let is_whole = failures.is_empty();
-            return if is_whole {
-                Ok(self.whole.plan.clone())
-            } else {
-                Ok(self.whole.repair(failures)?.plan)
-            };
-        };
-        let file = self.args.repairs.join(self.whole.folder(*failure)).join("plan.json");
-        match fs::read_to_string(&file) {
-            Ok(text) => Plan::parse(&text).with_context(|| file.display().to_string()),
-            Err(_) => Ok(self.whole.repair(failures)?.plan),
-        }
-    }
-
-    fn keep_standing(&self, failures: &[Failure]) -> anyhow::Result<()> {
-        let text = failures.iter().map(|&failure| self.whole.name(failure) + "\n").collect();
-        let file = ConfigFile { name: STANDING.into(), text, executable: false };
-        files::write_file(&self.args.repairs, &file)
-    }
-
-    /// What the plan on the switches does without, from what was kept.
-    fn standing(&self) -> anyhow::Result<Vec<Failure>> {
-        let file = self.args.repairs.join(STANDING);
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        let all = ayatori_fabric::vlan::single_failures(&self.whole.machine);
-        let named = |name: &str| all.iter().copied().find(|&failure| self.whole.name(failure) == name);
-        let mut standing = Vec::new();
-        for name in text.lines() {
-            let unknown = || format!("{}: {name:?} is nothing that this machine has", file.display());
-            standing.push(named(name).with_context(unknown)?);
-        }
-        standing.sort_unstable();
-        Ok(standing)
-    }
-
-    fn standing_now(&self) -> anyhow::Result<Vec<Failure>> {
-        if self.args.apply.is_some() { self.standing() } else { Ok(Vec::new()) }
     }
 }
