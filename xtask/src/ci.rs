@@ -16,7 +16,7 @@ use crate::{paths, skips};
 /// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes
 /// minutes in an emulated machine and has a name of its own, `cargo xtask lab-test`.
 const STEPS: [(&str, &[&str]); 8] = [
-    ("test", &["test", "--keep-going"]),
+    ("test", &["test", "--keep-going", "--compact"]),
     ("run", &["run"]),
     ("instructions", &["instructions"]),
     ("built-for-mpich", &["conformance", "c", "--abi", "mpich", "--ranks", "2"]),

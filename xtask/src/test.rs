@@ -20,6 +20,10 @@ pub(crate) struct Options {
     /// Fail where a check is skipped because something is missing on this machine.
     #[arg(long)]
     strict: bool,
+    /// Remove the compiler's incremental caches once the tests are built: half of what they take on the disk,
+    /// which several releases follow. Nothing is compiled again for it until a source changes.
+    #[arg(long)]
+    compact: bool,
     /// So many times in a row; the first that fails ends it.
     #[arg(long, default_value_t = 1)]
     times: usize,
@@ -86,7 +90,7 @@ fn once(options: &Options) -> Result<()> {
     steps.step("clippy", || cargo(&clippy, &[]))?;
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
     steps.step("docs", || cargo(&doc, &[("RUSTDOCFLAGS", "-D warnings")]))?;
-    steps.step("build", build)?;
+    steps.step("build", || build(options.compact))?;
     let skips_file = skips_file.to_string_lossy();
     let test = ["test", "--workspace", "--no-fail-fast"];
     steps.step("cargo test", || cargo(&test, &[(skips::VARIABLE, &skips_file)]))?;
@@ -110,7 +114,7 @@ fn once(options: &Options) -> Result<()> {
 
 /// Builds the tests and, beside them, the library and the command that the conformance programs use: each of the two
 /// builds has stretches in which one crate alone is compiled.
-fn build() -> Result<()> {
+fn build(is_compact: bool) -> Result<()> {
     let mut release = stage::cargo_build();
     release.arg("--quiet");
     let name = process::line(&release);
@@ -120,6 +124,10 @@ fn build() -> Result<()> {
     tests?;
     if !status.success() {
         bail!("`{name}` failed: {status}");
+    }
+    let caches = paths::target_dir().join("debug/incremental");
+    if is_compact && caches.exists() {
+        std::fs::remove_dir_all(&caches).with_context(|| format!("cannot remove {}", caches.display()))?;
     }
     Ok(())
 }
