@@ -182,7 +182,8 @@ impl Windows<'_> {
         if source.is_none() && fetched.is_none() {
             return Ok(Posted::Done(Completion::EMPTY));
         }
-        self.rma.get_mut(window)?.peer(rank)?.is_dirty = true;
+        // Old elements that have come say that all is done at the target: no flush has to ask for it.
+        self.rma.get_mut(window)?.peer(rank)?.is_dirty |= fetched.is_none();
         let id = self.new_operation(wants_request);
         let ends = (source.as_ref(), fetched.as_ref());
         let sent = self.send_chunks(device, (window, rank, place), ends, (operation, datatype), id);
@@ -234,7 +235,6 @@ impl Windows<'_> {
             result.scatter(0, Piece::Bytes(&old));
             return Ok(());
         }
-        self.rma.get_mut(window)?.peer(rank)?.is_dirty = true;
         let tag = self.rma.get_mut(window)?.new_tag(rank, true)?;
         let operand = Operand { place, offset: 0, len: size as u64 };
         let mut head = ActiveMessage::CompareAndSwap(datatype, tag).emit(Some(&operand))?;
@@ -386,14 +386,14 @@ impl Windows<'_> {
         else {
             return;
         };
-        let waiters = core::mem::take(&mut window.waiters);
         let mut over = Vec::new();
-        for (id, wants) in waiters {
-            match window.settle(&wants) {
-                Some(result) => over.push((id, wants, result)),
-                None => window.waiters.push((id, wants)),
-            }
-        }
+        let mut waiters = core::mem::take(&mut window.waiters);
+        waiters.retain_mut(|(id, wants)| {
+            let Some(result) = window.settle(wants) else { return true };
+            over.push((*id, core::mem::replace(wants, Wants::Local(None)), result));
+            false
+        });
+        window.waiters = waiters;
         for (id, wants, result) in over {
             if let (Wants::Locks(ranks), Err(_)) = (&wants, &result) {
                 self.withdraw_locks(at, ranks);
@@ -518,7 +518,17 @@ impl Windows<'_> {
     }
 
     /// A message of a window is under way, or over.
-    pub(super) fn adopt_child(&mut self, posted: Posted, child: Child) {
+    pub(super) fn adopt_child(&mut self, posted: Posted, mut child: Child) {
+        let is_sent = matches!(posted, Posted::Done(Completion { error: None, .. }))
+            && matches!(child.what, What::Post | What::Reply | What::Leaving)
+            && child.operation.is_none();
+        if is_sent {
+            // Nothing is left to wait for, and nobody has begun to.
+            if let Some((scratch, _)) = child.scratch.take() {
+                self.rma.give_back(scratch);
+            }
+            return;
+        }
         self.count_child(&child, true);
         let id = self.rma.children.insert(child);
         match posted {

@@ -429,6 +429,27 @@ fn an_operation_outside_of_the_window_is_an_error_at_the_origin() {
 }
 
 #[test]
+fn elements_that_were_fetched_need_no_flush_at_the_target() {
+    let mut world = World::new(5);
+    let (fetched, _) = world.fetch(0, 1, false);
+    assert_eq!(fetched, Posted::Done(Completion::EMPTY));
+    world.net.settle();
+    let (process, port) = &mut world.net.nodes[0];
+    let flush = process.windows().flush(port, WINDOW, Some(1), false);
+    assert_eq!(flush, Ok(Posted::Done(Completion::EMPTY)));
+    // An operation without a result does.
+    let place = Place { displacement: 0, layout: Layout::bytes(8), count: 1 };
+    let what = (Operation::Sum, Predefined::Uint64);
+    let one = Buffer::leaked(8);
+    let summed =
+        process.windows().accumulate(port, (WINDOW, 1, place), (Some(one.into()), None), what, false);
+    assert_eq!(summed, Ok(Posted::Done(Completion::EMPTY)));
+    let flush = process.windows().flush(port, WINDOW, Some(1), false);
+    assert!(matches!(flush, Ok(Posted::Pending(_))));
+    world.net.settle();
+}
+
+#[test]
 fn a_target_that_is_gone_ends_what_waits_for_it() {
     for seed in 0..60 {
         let mut world = World::new(seed);
