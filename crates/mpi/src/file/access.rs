@@ -35,6 +35,8 @@ const READ_HOLE_BYTES_MAX: usize = 2048;
 /// wait for each other at every piece: windows are worth twice as many bytes, although these are read and
 /// written.
 const WRITE_HOLE_BYTES_MAX: usize = 4096;
+/// A hole of so many bytes takes longer to copy than another call, so no window has one.
+const WIDE_HOLE_BYTES: u64 = 32 << 10;
 /// Pieces that a choice looks at.
 const SAMPLE_COUNT: usize = 64;
 
@@ -148,6 +150,19 @@ impl<I: Iterator<Item = (u64, usize)>> Cursor<I> {
         self.taken += part;
         Some((at, part, offset))
     }
+
+    /// Where a window that begins with the next piece ends: before `limit`, and before a wide hole. How many
+    /// bytes of it are of pieces.
+    fn window(mut self, limit: u64) -> (u64, usize) {
+        let (mut end, mut covered) = (limit, 0);
+        while let Some((at, _)) = self.peek()
+            && (covered == 0 || at.saturating_sub(end) < WIDE_HOLE_BYTES)
+            && let Some((at, len, _)) = self.take_before(limit)
+        {
+            (end, covered) = (at + len as u64, covered + len);
+        }
+        (end, covered)
+    }
 }
 
 impl Access {
@@ -166,7 +181,7 @@ impl Access {
         if self.way == Way::Read {
             return self.move_all(range);
         }
-        if self.manner.sieves && !self.is_sieved(range) {
+        if self.manner.sieves && !self.is_sieved() {
             // Not to be undone by another's window.
             let _locked = self.store.lock(range, Lock::Shared)?;
             return self.move_all(range);
@@ -179,9 +194,9 @@ impl Access {
     }
 
     fn move_all(&self, range: (u64, u64)) -> Result<usize, Errno> {
-        if self.is_sieved(range) {
+        if self.is_sieved() {
             return match self.way {
-                Way::Read => self.read_windows(range.1),
+                Way::Read => self.read_windows(range),
                 Way::Write => self.write_windows(),
             };
         }
@@ -198,7 +213,7 @@ impl Access {
     }
 
     /// Whether the file goes by windows: many small pieces with little between them.
-    fn is_sieved(&self, (low, high): (u64, u64)) -> bool {
+    fn is_sieved(&self) -> bool {
         let (window_bytes, hole_max) = match self.way {
             Way::Read => (self.manner.read_window_bytes, READ_HOLE_BYTES_MAX),
             Way::Write if self.manner.sieves => (self.manner.write_window_bytes, WRITE_HOLE_BYTES_MAX),
@@ -207,24 +222,26 @@ impl Access {
         if window_bytes == 0 || !self.view.is_ascending || !self.store.is_readable {
             return false;
         }
-        let len = self.data.len();
-        let sample = self.view.pieces(self.from, len).take(SAMPLE_COUNT);
-        let (count, bytes) = sample.fold((0, 0), |(count, bytes), (_, len)| (count + 1, bytes + len));
-        if count < 2 {
-            return false;
+        let (mut count, mut bytes, mut end) = (0, 0, None);
+        let (mut narrow_count, mut narrow_bytes) = (0, 0);
+        for (at, len) in self.view.pieces(self.from, self.data.len()).take(SAMPLE_COUNT) {
+            let hole = end.map(|end| at.saturating_sub(end)).filter(|hole| *hole < WIDE_HOLE_BYTES);
+            narrow_count += usize::from(hole.is_some());
+            narrow_bytes += hole.unwrap_or(0) as usize;
+            (count, bytes, end) = (count + 1, bytes + len, Some(at + len as u64));
         }
-        let pieces = len / (bytes / count).max(1);
-        let holes = (high - low).saturating_sub(len as u64);
-        bytes / count < window_bytes && holes / pieces.max(1) as u64 <= hole_max as u64
+        count >= 2
+            && 2 * narrow_count >= count
+            && bytes / count < window_bytes
+            && narrow_bytes / narrow_count <= hole_max
     }
 
-    fn read_windows(&self, high: u64) -> Result<usize, Errno> {
-        let span = (high - self.view.pieces(self.from, 1).next().map_or(0, |(at, _)| at)) as usize;
-        let mut scratch = Scratch::new(self.manner.read_window_bytes.min(span));
+    fn read_windows(&self, (low, high): (u64, u64)) -> Result<usize, Errno> {
+        let mut scratch = Scratch::new(self.manner.read_window_bytes.min((high - low) as usize));
         let window = scratch.buffer();
         let mut cursor = self.cursor();
         while let Some((begin, _)) = cursor.peek() {
-            let end = high.min(begin + window.len() as u64);
+            let (end, _) = cursor.clone().window(begin + window.len() as u64);
             let got = self.store.fd.transfer(Way::Read, begin, window.part(0, (end - begin) as usize))?;
             while let Some((at, len, offset)) = cursor.take_before(end) {
                 let skip = (at - begin) as usize;
@@ -243,13 +260,7 @@ impl Access {
         let window = scratch.buffer();
         let mut cursor = self.cursor();
         while let Some((begin, _)) = cursor.peek() {
-            let limit = begin + window.len() as u64;
-            let (mut end, mut covered) = (begin, 0);
-            let mut ahead = cursor.clone();
-            while let Some((at, len, _)) = ahead.take_before(limit) {
-                end = at + len as u64;
-                covered += len;
-            }
+            let (end, covered) = cursor.clone().window(begin + window.len() as u64);
             let part = window.part(0, (end - begin) as usize);
             // In atomic mode all of it is locked already.
             let _locked = match self.manner.is_atomic {
@@ -330,5 +341,23 @@ pub(super) fn zero(memory: Buffer) {
         let len = ZEROS.len().min(memory.len() - at);
         memory.scatter(at, ayatori_core::buffer::Piece::Bytes(&ZEROS[..len]));
         at += len;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_ends_at_its_limit_and_before_a_wide_hole() {
+        let wide = WIDE_HOLE_BYTES;
+        let pieces = [(100, 10), (120, 10), (130 + wide, 10), (141 + wide, 10)];
+        let mut cursor = Cursor::new(pieces.into_iter());
+        assert_eq!(cursor.clone().window(1_000_000), (130, 20));
+        assert_eq!(cursor.clone().window(125), (125, 15));
+        while cursor.take_before(130).is_some() {}
+        assert_eq!(cursor.clone().window(1_000_000), (151 + wide, 20));
+        let far = Cursor::new([(0, 10), (9 + wide, 1)].into_iter());
+        assert_eq!(far.window(1_000_000), (10 + wide, 11), "one byte less is not wide");
     }
 }
