@@ -121,6 +121,13 @@ impl Lab {
     pub(crate) fn apply(&mut self) -> anyhow::Result<()> {
         let jobs = self.layout.switch_jobs()?;
         self.run_or_fail(jobs)?;
+        self.apply_to_hosts()?;
+        let lags = self.layout.lag_waits();
+        self.done(&Request::WaitLags { lags, timeout_s: LAG_WAIT_S })
+    }
+
+    /// Runs the script of every host for which it says something new; how many those are.
+    fn apply_to_hosts(&mut self) -> anyhow::Result<usize> {
         let mut jobs = self.layout.host_jobs();
         jobs.retain(|job| {
             let commands = job.input.lines().filter(|line| !line.starts_with('#'));
@@ -129,9 +136,9 @@ impl Lab {
                 .insert(job.node.clone(), commands.clone())
                 .is_none_or(|before| before != commands)
         });
+        let count = jobs.len();
         self.run_or_fail(jobs)?;
-        let lags = self.layout.lag_waits();
-        self.done(&Request::WaitLags { lags, timeout_s: LAG_WAIT_S })
+        Ok(count)
     }
 
     /// One switch's script again.
@@ -143,18 +150,18 @@ impl Lab {
         self.run_or_fail(jobs.into_iter().filter(|job| job.node == node).collect())
     }
 
-    /// Takes another plan of the same cables that changes no host, and runs these switches' scripts one by
-    /// one.
+    /// Takes another plan of the same cables as `ayatori plan watch --apply-host` does: the scripts of these
+    /// switches one by one, then those of hosts that change. How many hosts those are.
     ///
     /// # Errors
     /// A script fails.
-    pub(crate) fn change_switches(&mut self, plan: &Plan, order: &[SwitchId]) -> anyhow::Result<()> {
+    pub(crate) fn change_to(&mut self, plan: &Plan, order: &[SwitchId]) -> anyhow::Result<usize> {
         self.layout = Layout::new(plan)?;
         for &switch in order {
             let node = self.layout.switch_node(switch).to_owned();
             self.apply_switch(&node)?;
         }
-        Ok(())
+        self.apply_to_hosts()
     }
 
     /// Takes away all that scripts have set up in switches and hosts, as a power cut does.

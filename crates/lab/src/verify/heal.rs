@@ -35,7 +35,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let broken = self.lab.all_pairs(1)?;
         let lost = self.until_asked(&plan, &mut watch)?;
         let target = ordered_repair(machine, &plan, in_use, &lost)?.plan;
-        let switches = self.take(&plan, &target)?;
+        let changed = self.take(&plan, &target)?;
         watch.applied(true);
         let healed_s = cut.elapsed().as_secs_f64();
         let after = self.lab.all_pairs(ROUND_COUNT_MAX)?;
@@ -49,7 +49,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let [a, b] = [0, 1].map(|end| &plan.switch(plan.links[link.index()].ends[end].switch).name);
         let is_right = lost == [Failure::Link(link)] && back.is_empty();
         let detail = format!(
-            "{a} - {b} cut: {} pairs lost; {switches} switches changed, {healed_s:.1} s after the cut \
+            "{a} - {b} cut: {} pairs lost; {changed} changed, {healed_s:.1} s after the cut \
              {} lost; put back {} lost",
             broken.missing.len(),
             after.missing.len(),
@@ -94,11 +94,13 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         bail!("nothing is asked for after {WATCH_ROUNDS_MAX} rounds")
     }
 
-    /// Brings another plan onto the switches, one by one, and primes; how many switches were changed.
-    fn take(&mut self, from: &Plan, to: &Plan) -> anyhow::Result<usize> {
+    /// Brings another plan onto the switches, one by one, then onto the hosts, and primes; in words, what was
+    /// changed.
+    fn take(&mut self, from: &Plan, to: &Plan) -> anyhow::Result<String> {
         let order: Vec<SwitchId> = safe_order(from, to, &[]).context("every order has a loop in between")?;
-        self.lab.change_switches(to, &order)?;
+        let host_count = self.lab.change_to(to, &order)?;
         self.lab.prime()?;
-        Ok(order.len())
+        let hosts = if host_count > 0 { format!(" and {host_count} hosts") } else { String::new() };
+        Ok(format!("{} switches{hosts}", order.len()))
     }
 }
