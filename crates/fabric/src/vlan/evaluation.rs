@@ -113,40 +113,6 @@ fn add(dependencies: &mut Dependencies, held: ChannelId, wanted: ChannelId) {
     dependencies.add(Lane { channel: held, vc: 0 }, Lane { channel: wanted, vc: 0 });
 }
 
-/// What one VLAN's users put on the network: for changing a solution VLAN by VLAN.
-#[derive(Debug, Clone)]
-pub(crate) struct Share {
-    /// Flows on every channel.
-    pub(crate) flows: Vec<u64>,
-    /// Links crossed.
-    pub(crate) hops: u64,
-    waits: Vec<(ChannelId, ChannelId)>,
-}
-
-/// The share of a VLAN with these links and these users.
-pub(crate) fn share(network: &Network, links: &[u32], users: &[User]) -> Share {
-    let mut share = Share { flows: vec![0; 2 * network.link_count()], hops: 0, waits: Vec::new() };
-    walk(network, links, users, |user, tree, needed| {
-        let hosts = u64::from(user.hosts);
-        for &switch in &tree.order[1..] {
-            let parent = tree.parents[switch as usize];
-            // Each flow crosses a link once, so the links crossed are the flows on all of them.
-            let flows = hosts * needed[switch as usize].below;
-            share.flows[network.channel(parent.link, parent.to).index()] += flows;
-            share.hops += flows;
-        }
-        chain(network, tree, needed, |held, wanted, _| share.waits.push((held, wanted)));
-    });
-    share
-}
-
-/// Whether VLANs with these shares cannot deadlock together.
-pub(crate) fn are_free<'a>(network: &Network, shares: impl Iterator<Item = &'a Share>) -> bool {
-    let mut dependencies = no_dependencies(network);
-    shares.flat_map(|share| &share.waits).for_each(|&(held, wanted)| add(&mut dependencies, held, wanted));
-    dependencies.is_free()
-}
-
 /// Hosts of a switch that send on a VLAN.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct User {

@@ -49,6 +49,7 @@ mod random;
 mod rebalance;
 mod repair;
 mod replan;
+mod share;
 mod solution;
 #[cfg(test)]
 mod tests;

@@ -7,12 +7,13 @@
 //! else stays where it is.
 
 use super::choose::Judged;
-use super::evaluation::{Share, User, are_free, evaluate, pressure_of, share, users};
+use super::evaluation::{User, evaluate, users};
 use super::network::Network;
-use super::repair::{exchange, links_left};
+use super::repair::{exchange, exchanges, links_left};
+use super::share::{Ceiling, Loads, Share, are_free, loads, share, waits};
 use super::solution::{Choice, Senders, Solution};
 
-/// Switches of trees looked at, over all steps: less than a second.
+/// Switches of trees and dependencies looked at, over all steps: less than a second.
 const WORK_MAX: u64 = 20_000_000;
 
 /// What a search may do.
@@ -50,17 +51,26 @@ struct Vlan {
     share: Share,
 }
 
+/// What a VLAN may become.
+struct Candidate {
+    tree: Vec<u32>,
+    users: Vec<User>,
+    loads: Loads,
+}
+
 struct Search<'a> {
     network: &'a Network,
     room: Room,
     links: Vec<u32>,
     vlans: Vec<Vlan>,
     flows: Vec<u64>,
+    /// Of `flows`, when the step began.
+    ceiling: Ceiling,
     work: u64,
 }
 
 /// What some VLANs become: those with a number that exists are replaced, one with the next is added.
-type Change = Vec<(usize, Vlan)>;
+type Change = Vec<(usize, Candidate)>;
 
 impl<'a> Search<'a> {
     fn new(network: &'a Network, solution: &Solution, room: Room) -> Search<'a> {
@@ -70,33 +80,21 @@ impl<'a> Search<'a> {
             pairs.map(|(tree, users)| Vlan { share: share(network, &tree, &users), tree, users }).collect();
         let mut flows = vec![0; 2 * network.link_count()];
         for vlan in &vlans {
-            flows.iter_mut().zip(&vlan.share.flows).for_each(|(all, own)| *all += own);
+            flows.iter_mut().zip(&vlan.share.loads.flows).for_each(|(all, own)| *all += own);
         }
-        Search { network, room, links: links_left(network), vlans, flows, work: 0 }
+        let ceiling = Ceiling::of(network, &flows);
+        Search { network, room, links: links_left(network), vlans, flows, ceiling, work: 0 }
     }
 
     /// Takes the first change that helps. Whether there was one.
     fn step(&mut self) -> bool {
-        let (_, _, busiest) = self.worth(&self.flows);
-        let on_it: Vec<usize> =
-            (0..self.vlans.len()).filter(|&vlan| self.vlans[vlan].share.flows[busiest] > 0).collect();
+        self.ceiling = Ceiling::of(self.network, &self.flows);
+        let busiest = self.ceiling.first;
+        let flows_on_it = |vlan: usize| self.vlans[vlan].share.loads.flows[busiest];
+        let on_it: Vec<usize> = (0..self.vlans.len()).filter(|&vlan| flows_on_it(vlan) > 0).collect();
         on_it.iter().any(|&vlan| self.relink(vlan, busiest as u32 / 2))
             || on_it.iter().any(|&vlan| self.move_hosts(vlan))
             || on_it.iter().any(|&vlan| self.split(vlan, busiest as u32 / 2))
-    }
-
-    /// Load of the busiest channel, how many are as busy, and the first of them.
-    fn worth(&self, flows: &[u64]) -> (u128, usize, usize) {
-        let (mut most, mut count, mut first) = (0, 0, 0);
-        for (channel, &flows) in flows.iter().enumerate() {
-            let pressure = pressure_of(self.network, channel, flows);
-            if pressure > most {
-                (most, count, first) = (pressure, 1, channel);
-            } else if pressure == most {
-                count += 1;
-            }
-        }
-        (most, count, first)
     }
 
     /// Another link in the place of one of the VLAN's: the busiest first, then any.
@@ -105,8 +103,7 @@ impl<'a> Search<'a> {
         let others = own.iter().copied().filter(|&link| link != busiest);
         let given_up: Vec<u32> = std::iter::once(busiest).chain(others).collect();
         for link in given_up {
-            for place in 0..self.links.len() {
-                let other = self.links[place];
+            for other in exchanges(self.network, &own, link, &self.links) {
                 let Some(tree) = exchange(self.network, &own, link, other) else { continue };
                 let users = self.vlans[vlan].users.clone();
                 let changed = self.vlan(tree, users);
@@ -145,9 +142,9 @@ impl<'a> Search<'a> {
         if self.vlans.len() >= self.room.vlans_max {
             return false;
         }
+        let others = exchanges(self.network, &self.vlans[vlan].tree, busiest, &self.links);
         for (user, hosts) in self.portions(vlan) {
-            for place in 0..self.links.len() {
-                let other = self.links[place];
+            for &other in &others {
                 let tree = exchange(self.network, &self.vlans[vlan].tree, busiest, other);
                 let Some(tree) = tree else { continue };
                 let added = self.vlan(tree, vec![User { switch: user.switch, hosts }]);
@@ -175,9 +172,9 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    fn vlan(&mut self, tree: Vec<u32>, users: Vec<User>) -> Vlan {
-        self.work += (users.len() as u64 + 1) * self.network.switch_count() as u64;
-        Vlan { share: share(self.network, &tree, &users), tree, users }
+    fn vlan(&mut self, tree: Vec<u32>, users: Vec<User>) -> Candidate {
+        self.work += self.network.switch_count() as u64;
+        Candidate { loads: loads(self.network, &tree, &users), tree, users }
     }
 
     /// Makes a change if it helps. Whether it did.
@@ -185,21 +182,26 @@ impl<'a> Search<'a> {
         let mut flows = self.flows.clone();
         for (vlan, changed) in &change {
             if let Some(old) = self.vlans.get(*vlan) {
-                flows.iter_mut().zip(&old.share.flows).for_each(|(all, own)| *all -= own);
+                flows.iter_mut().zip(&old.share.loads.flows).for_each(|(all, own)| *all -= own);
             }
-            flows.iter_mut().zip(&changed.share.flows).for_each(|(all, own)| *all += own);
+            flows.iter_mut().zip(&changed.loads.flows).for_each(|(all, own)| *all += own);
         }
-        let (most, count, _) = self.worth(&flows);
-        let (most_now, count_now, _) = self.worth(&self.flows);
-        if (most, count) >= (most_now, count_now) {
+        if self.ceiling.reached(&flows).is_none_or(|count| count >= self.ceiling.count) {
             return false;
         }
+        let changed = |(vlan, Candidate { tree, users, loads }): (usize, Candidate)| {
+            let waits = waits(self.network, &tree, &users);
+            (vlan, Vlan { share: Share { loads, waits }, tree, users })
+        };
+        let change: Vec<(usize, Vlan)> = change.into_iter().map(changed).collect();
         // Whether it can deadlock takes longest.
         if !self.room.allows_cycles {
             let kept = self.vlans.iter().enumerate();
             let kept = kept.filter(|(vlan, _)| change.iter().all(|(changed, _)| changed != vlan));
-            let shares = kept.map(|(_, vlan)| &vlan.share);
-            if !are_free(self.network, shares.chain(change.iter().map(|(_, vlan)| &vlan.share))) {
+            let waits = kept.map(|(_, vlan)| vlan).chain(change.iter().map(|(_, vlan)| vlan));
+            let waits: Vec<_> = waits.map(|vlan| &vlan.share.waits).collect();
+            self.work += waits.iter().map(|waits| waits.len() as u64).sum::<u64>();
+            if !are_free(self.network, waits.into_iter()) {
                 return false;
             }
         }

@@ -2,8 +2,9 @@
 //! are joined again by other links. Far fewer ports change than with a plan made anew.
 
 use super::choose::Judged;
-use super::evaluation::{Share, are_free, evaluate, pressure, share, users};
+use super::evaluation::{evaluate, pressure, users};
 use super::network::Network;
+use super::share::{Share, are_free, loads, share, waits};
 use super::solution::{Choice, Solution};
 use super::tree::{Adjacency, Parts, RootedTree, adjacency};
 
@@ -122,10 +123,10 @@ fn exchanged(network: &Network, links: &[u32], best: Judged, mut joints: Vec<(us
     for _ in 0..ROUNDS_MAX {
         let mut improved = false;
         for (vlan, joint) in &mut joints {
-            for &other in links {
+            for other in exchanges(network, &solution.trees[*vlan], *joint, links) {
                 let Some(tree) = exchange(network, &solution.trees[*vlan], *joint, other) else { continue };
-                let new = share(network, &tree, &users[*vlan]);
-                let old = &shares[*vlan];
+                let new = loads(network, &tree, &users[*vlan]);
+                let old = &shares[*vlan].loads;
                 let new_flows: Vec<u64> =
                     (0..flows.len()).map(|at| flows[at] - old.flows[at] + new.flows[at]).collect();
                 let busy = (pressure(network, &new_flows), worth.2 - old.hops + new.hops);
@@ -133,12 +134,13 @@ fn exchanged(network: &Network, links: &[u32], best: Judged, mut joints: Vec<(us
                 if !worth.0 && busy >= (worth.1, worth.2) {
                     continue;
                 }
-                let others = (0..shares.len()).filter(|at| at != vlan).map(|at| &shares[at]);
-                let can_lock = !are_free(network, others.chain([&new]));
+                let new_waits = waits(network, &tree, &users[*vlan]);
+                let others = (0..shares.len()).filter(|at| at != vlan).map(|at| &shares[at].waits);
+                let can_lock = !are_free(network, others.chain([&new_waits]));
                 if (can_lock, busy.0, busy.1) < worth {
                     worth = (can_lock, busy.0, busy.1);
                     flows = new_flows;
-                    shares[*vlan] = new;
+                    shares[*vlan] = Share { loads: new, waits: new_waits };
                     solution.trees[*vlan] = tree;
                     *joint = other;
                     improved = true;
@@ -151,6 +153,19 @@ fn exchanged(network: &Network, links: &[u32], best: Judged, mut joints: Vec<(us
     }
     let evaluation = evaluate(network, &solution);
     Judged { solution, evaluation }
+}
+
+/// The links that can take the place of one of a tree's: they join what it joins.
+pub(super) fn exchanges(network: &Network, tree: &[u32], joint: u32, links: &[u32]) -> Vec<u32> {
+    let mut parts = Parts::new(network.switch_count());
+    for &link in tree.iter().filter(|&&link| link != joint) {
+        parts.join(network.ends(link));
+    }
+    let mut joins = |&link: &u32| {
+        let [a, b] = network.ends(link).map(|end| parts.find(end));
+        a != b && link != joint
+    };
+    links.iter().copied().filter(|link| joins(link)).collect()
 }
 
 /// A tree with one link in the place of another, if that is a tree that joins all sources.
