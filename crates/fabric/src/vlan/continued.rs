@@ -13,6 +13,7 @@ use super::mstp;
 use super::network::{Failure, Network};
 use super::planner::{chosen, vlans_max};
 use super::rebalance::{Room, rebalanced};
+use super::renewed::renewed;
 use super::repair;
 use super::solution::Choice;
 
@@ -62,8 +63,9 @@ pub enum Reach {
 /// The plan in use without what has failed: VLANs that lost a link are joined again by others, all else
 /// stays. Where that is busier than 1.5 times the bound of what is left, or can deadlock, more is changed, as
 /// far as `reach` allows and no further than it takes; what is least busy is taken where that is not reached.
-/// The plan is made anew where no repair is safe, or the machine has more switches than can be repaired;
-/// [`Plan::is_repaired`] tells. The figures have the bound ([`crate::plan::Figures::load_over_least`]).
+/// Routes are made anew where no repair is safe, or the machine has more switches than can be repaired
+/// ([`Plan::is_repaired`] tells): on the VLANs in use, with the scripts of hosts as they are, unless `reach`
+/// allows more. The figures have the bound ([`crate::plan::Figures::load_over_least`]).
 ///
 /// # Errors
 /// As [`super::plan`].
@@ -88,6 +90,12 @@ pub fn repaired_from(
         Some(best) if is_enough(&best) => kept(best),
         repaired => {
             let anew = routed_anew(machine, &network, reach);
+            let on_vlans_in_use = || renewed(machine, &network, &start, &anew.best);
+            let repaired =
+                repaired.or_else(|| on_vlans_in_use().map(|best| widened(machine, &network, best, reach)));
+            if let Some(best) = repaired.as_ref().filter(|_| reach < Reach::Vlans) {
+                return kept(best.clone());
+            }
             let pressure = |judged: &Judged| judged.evaluation.pressure(&network);
             let is_better = |best: &Judged| !is_safe(&anew.best) || pressure(best) <= pressure(&anew.best);
             match repaired.filter(is_better) {

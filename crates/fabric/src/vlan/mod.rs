@@ -47,6 +47,7 @@ mod paths;
 mod planner;
 mod random;
 mod rebalance;
+mod renewed;
 mod repair;
 mod replan;
 mod share;

@@ -1,6 +1,6 @@
 //! The steps of planning, one after the other.
 
-use crate::description::{DescriptionError, Machine, PLANNED_SWITCHES_MAX, TaggingOption};
+use crate::description::{DescriptionError, Machine, PLANNED_SWITCHES_MAX, PlanOptions, TaggingOption};
 use crate::plan::{Plan, Tagging, VlanId};
 use crate::topology::Topology;
 
@@ -93,6 +93,18 @@ pub(super) fn chosen(machine: &Machine, network: &Network, balances: bool) -> Ch
     let grid = machine.topology.as_ref().and_then(Topology::grid);
     let effort = Effort { vlans_max: vlans_max(machine), balances };
     choose(network, grid.as_ref(), &machine.options, tagging(machine), effort)
+}
+
+/// Routes by other options than the machine's. More VLANs than `vlans_max` are possible where the options
+/// ask for routes that need them.
+pub(super) fn chosen_within(
+    machine: &Machine,
+    options: &PlanOptions,
+    network: &Network,
+    vlans_max: usize,
+) -> Chosen {
+    let grid = machine.topology.as_ref().and_then(Topology::grid);
+    choose(network, grid.as_ref(), options, tagging(machine), Effort { vlans_max, balances: true })
 }
 
 /// Routes that a search may begin with.

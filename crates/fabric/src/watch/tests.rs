@@ -7,8 +7,12 @@ use crate::vlan::{InUse, Random, plan, single_failures};
 use super::*;
 
 fn torus() -> (Machine, Plan) {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines/lab-torus.toml");
-    let machine = Machine::load(&file).unwrap();
+    planned("lab-torus.toml")
+}
+
+fn planned(file: &str) -> (Machine, Plan) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+    let machine = Machine::load(&folder.join(file)).unwrap();
     let plan = plan(&machine).unwrap();
     (machine, plan)
 }
@@ -264,4 +268,32 @@ fn no_vlan_has_a_loop_while_switches_take_a_repair_and_leave_it() {
     }
     assert_eq!(found, 2 * 20);
     assert!(careless > 0);
+}
+
+/// Where broken VLANs cannot be joined again without a circle of waiting channels, routes are made anew on
+/// the VLANs that there are, and hosts do not hear of it.
+#[test]
+fn repairs_of_an_irregular_network_change_switches_only() {
+    let (machine, whole) = planned("lab-irregular.toml");
+    let in_use = InUse::of(&whole).unwrap();
+    let scripts = |plan: &Plan| -> Vec<String> {
+        plan.hosts.iter().map(|host| crate::host::interfaces(plan, host).text).collect()
+    };
+    let before = scripts(&whole);
+    let mut anew_count = 0;
+    for failure in single_failures(&machine) {
+        let repair = ordered_repair(&machine, &whole, &in_use, &[failure]).unwrap();
+        assert!(repair.plan.verdicts.deadlock.is_free(), "{failure:?}");
+        assert_eq!(scripts(&repair.plan), before, "{failure:?}");
+        let gone = absent(&[failure]);
+        assert!(repair.order.is_some(), "{failure:?}");
+        assert!(safe_order(&repair.plan, &whole, &gone).is_some(), "{failure:?}");
+        for pair in [(0, 5), (7, 12), (19, 3)] {
+            let [a, b] = [pair.0, pair.1].map(|host: usize| &repair.plan.hosts[host].attachments[0]);
+            let is_cut_off = [a, b].iter().any(|end| gone.contains(&end.switch));
+            assert!(is_cut_off || repair.plan.route(a, b).is_some(), "{failure:?} {pair:?}");
+        }
+        anew_count += usize::from(!repair.plan.is_repaired);
+    }
+    assert!(anew_count > 0, "none of them needs routes made anew");
 }
