@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ayatori_fabric::description::Machine as Description;
 use ayatori_fabric::graph::Node;
+use ayatori_fabric::plan::Plan as Planned;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -155,21 +156,39 @@ impl Machine {
         Plan::of(py, &self.description, &without_switches, &without_links)
     }
 
-    /// Runs a workload: a name, a GOAL file, or a function that makes each rank's generator.
-    #[pyo3(signature = (workload, *, trace = None, **options))]
+    /// The plan that was written for this machine: its `plan.json`, or the folder of `ayatori plan --out`.
+    fn written_plan(&self, path: PathBuf) -> PyResult<Plan> {
+        Plan::read(&self.description, &path)
+    }
+
+    /// Runs a workload: a name, a GOAL file, or a function that makes each rank's generator. On an Ethernet
+    /// machine with the routes of `plan`, or of one made now.
+    #[pyo3(signature = (workload, *, plan = None, trace = None, **options))]
     fn simulate(
         &self,
         py: Python<'_>,
         workload: &Bound<'_, PyAny>,
+        plan: Option<&Bound<'_, PyAny>>,
         trace: Option<PathBuf>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Result> {
-        simulate(py, (&self.file, &self.description), workload, trace, options)
+        let plan = plan.map(|plan| self.plan_given(plan)).transpose()?;
+        simulate(py, (&self.file, &self.description, plan), workload, trace, options)
     }
 
     fn __repr__(&self) -> String {
         let graph = &self.description.graph;
         let (name, switches, hosts) = (&self.description.name, graph.switch_count(), graph.host_count());
         format!("<ayatori.Machine {name:?}: {switches} switches, {hosts} hosts>")
+    }
+}
+
+impl Machine {
+    /// A plan, or the path of a written one.
+    fn plan_given(&self, plan: &Bound<'_, PyAny>) -> PyResult<Planned> {
+        if let Ok(plan) = plan.cast::<Plan>() {
+            return plan.get().on(&self.description);
+        }
+        Plan::read(&self.description, &plan.extract::<PathBuf>()?)?.on(&self.description)
     }
 }

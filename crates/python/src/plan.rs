@@ -1,5 +1,6 @@
 //! Plans.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ayatori_fabric::analysis::{LinkLoads, read_traffic};
@@ -7,7 +8,7 @@ use ayatori_fabric::description::Machine as Description;
 use ayatori_fabric::graph::{HostId, LinkId, Node, SwitchId};
 use ayatori_fabric::page;
 use ayatori_fabric::plan::{Plan as Planned, Status};
-use ayatori_fabric::vlan::{Failure, plan_without};
+use ayatori_fabric::vlan::{Failure, plan_without, written};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -49,6 +50,22 @@ impl Plan {
         }
         let plan = py.detach(|| plan_without(machine, &lost)).map_err(description_error)?;
         Ok(Plan { machine: machine.clone(), plan })
+    }
+
+    /// The plan that was written: a `plan.json`, or the folder that `ayatori plan --out` wrote.
+    pub(crate) fn read(machine: &Arc<Description>, file: &Path) -> PyResult<Plan> {
+        let file = if file.is_dir() { file.join("plan.json") } else { file.to_owned() };
+        let name = file.display();
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| failed(format!("cannot read the plan {name}: {error}")))?;
+        let plan = written(machine, &text).map_err(|error| failed(format!("{name}: {error}")))?;
+        Ok(Plan { machine: machine.clone(), plan })
+    }
+
+    /// The plan's routes for a machine of the same switches, hosts and cables.
+    pub(crate) fn on(&self, machine: &Description) -> PyResult<Planned> {
+        let text = serde_json::to_string(&self.plan).map_err(failed)?;
+        written(machine, &text).map_err(|error| failed(format!("the plan {error}")))
     }
 
     fn host_named(&self, name: &str) -> PyResult<HostId> {

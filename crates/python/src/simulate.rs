@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use ayatori_fabric::description::Machine as Description;
+use ayatori_fabric::plan::Plan;
 use ayatori_sim::simulation::{Options, Outcome, Simulation, SimulationError, Workload};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -141,17 +142,21 @@ fn run(
 /// Runs a workload: a name, a GOAL file, or a function that makes each rank's generator.
 pub(crate) fn simulate(
     py: Python<'_>,
-    (file, machine): (&str, &Description),
+    (file, machine, plan): (&str, &Description, Option<Plan>),
     workload: &Bound<'_, PyAny>,
     trace: Option<PathBuf>,
     given: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<RunResult> {
     let mut options = options(given)?;
     options.trace = trace.is_some();
+    let simulation = |workload: Workload, options: Options| match &plan {
+        Some(plan) => Simulation::planned(file, machine, plan, workload, options),
+        None => Simulation::new(file, machine, workload, options),
+    };
     if workload.is_callable() {
         let name = workload.getattr("__name__").and_then(|name| name.extract::<String>());
         let (name, rounds) = (name.unwrap_or_default(), options.rounds);
-        let simulation = Simulation::new(file, machine, Workload::own(&name), options);
+        let simulation = simulation(Workload::own(&name), options);
         let ranks = rank::Ranks::new(workload, rounds);
         let done = run(simulation.map_err(simulation_error)?, trace, |simulation| ranks.run(simulation));
         return ranks.outcome(done.map_err(PyErr::from)).map(RunResult::of);
@@ -166,7 +171,7 @@ pub(crate) fn simulate(
     let stop = Arc::new(AtomicBool::new(false));
     let work = || -> Result<Done, Failure> {
         let workload = Workload::named(&name)?;
-        let mut simulation = Simulation::new(file, machine, workload, options)?;
+        let mut simulation = simulation(workload, options)?;
         simulation.stop_on(stop.clone());
         run(simulation, trace, Simulation::run)
     };

@@ -1,5 +1,6 @@
 """The module as its users call it. `cargo xtask wheel` runs this in an environment with NumPy and pytest."""
 
+import json
 import os
 import pathlib
 import signal
@@ -135,6 +136,34 @@ def test_a_generator_does_what_the_built_in_workload_does(fx10: ayatori.Machine)
 
     built_in = fx10.simulate("allreduce", bytes="4K", rounds=2)
     assert fx10.simulate(allreduce, rounds=2).finished_ps.tolist() == built_in.finished_ps.tolist()
+
+
+def test_a_written_plan_is_simulated(fx10: ayatori.Machine, tmp_path: pathlib.Path) -> None:
+    torus = ayatori.Machine.load(ROOT / "machines" / "lab-torus.toml")
+    one_tree = torus.changed({"plan.routing": "spanning-tree"})
+    plan = one_tree.plan()
+    (tmp_path / "plan.json").write_text(json.dumps(plan.to_dict()))
+    assert torus.written_plan(tmp_path).to_dict() == plan.to_dict()
+    own = torus.simulate("alltoall", bytes="16K")
+    expected = one_tree.simulate("alltoall", bytes="16K")
+    assert own.elapsed_ps < expected.elapsed_ps
+    for given in (plan, tmp_path, str(tmp_path / "plan.json"), torus.written_plan(tmp_path)):
+        result = torus.simulate("alltoall", bytes="16K", plan=given)
+        assert result.finished_ps.tolist() == expected.finished_ps.tolist()
+    assert torus.simulate("alltoall", bytes="16K", plan=torus.plan()).elapsed_ps == own.elapsed_ps
+
+    def exchange(mpi):
+        yield mpi.collective("alltoall", "16K")
+
+    of_own_ranks = torus.simulate(exchange, plan=plan).elapsed_ps
+    assert of_own_ranks == one_tree.simulate(exchange).elapsed_ps != torus.simulate(exchange).elapsed_ps
+    for wrong in (plan, tmp_path):
+        with pytest.raises(ayatori.Error, match="was not written for this machine"):
+            fx10.simulate("barrier", plan=wrong)
+    with pytest.raises(ayatori.Error, match="cannot read the plan .*nowhere"):
+        torus.simulate("barrier", plan=tmp_path / "nowhere")
+    with pytest.raises(TypeError):
+        torus.simulate("barrier", plan=3)
 
 
 def test_what_a_generator_raises_is_raised(fx10: ayatori.Machine) -> None:

@@ -70,10 +70,16 @@ class Machine:
         self, *, without_switches: Sequence[str] = ..., without_links: Sequence[tuple[str, str]] = ...
     ) -> Plan:
         """Plans VLANs, routes and configuration, with switches and links taken out (docs/plan.md)."""
+    def written_plan(self, path: _Path) -> Plan:
+        """The plan that was written: its ``plan.json``, or the folder of ``ayatori plan --out``.
+
+        One of another machine raises Error.
+        """
     def simulate(
         self,
         workload: _Path | _Rank,
         *,
+        plan: Plan | _Path | None = None,
         nodes: int | None = None,
         bytes: _Bytes = "64K",
         rounds: int = 1,
@@ -88,8 +94,9 @@ class Machine:
     ) -> Result:
         """Runs a workload: a name, a GOAL file, or a function that makes each rank's generator.
 
-        Options are those of ``ayatori sim run`` (docs/simulate.md). A wrong one raises ValueError with the
-        command's message, a standstill Error. Python is released meanwhile, except for generators; Ctrl-C
+        On an Ethernet machine frames take the routes of ``plan``: one made or read here, or the path of a
+        written one; None plans anew. Options are those of ``ayatori sim run`` (docs/simulate.md). A wrong one
+        raises ValueError with the command's message, a standstill Error. Python is released meanwhile, except for generators; Ctrl-C
         ends the run.
         """
 
