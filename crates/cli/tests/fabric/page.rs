@@ -6,8 +6,11 @@ use serde_json::json;
 use std::path::Path;
 
 fn shown(name: &str, folder: &Path, more: &[&str]) -> std::path::PathBuf {
+    page_of(&machine(name), folder, more)
+}
+
+fn page_of(file: &Path, folder: &Path, more: &[&str]) -> std::path::PathBuf {
     let page = folder.join("plan.html");
-    let file = machine(name);
     let show = ["plan", "show", file.to_str().unwrap(), "--html", page.to_str().unwrap()];
     let output = ayatori(&[&show, more].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -167,6 +170,54 @@ fn the_picture_is_moved_and_enlarged_by_mouse_and_keys() {
     assert_eq!(browser.value("document.querySelectorAll('.link.chosen').length"), json!(1));
     browser.keys(&["Escape"]);
     assert_eq!(browser.value("document.querySelectorAll('.chosen').length"), json!(0));
+}
+
+/// With MSTP nobody configures anything: the page has the trees that the instances elect, and the table of
+/// loads with them.
+#[test]
+fn a_failure_of_a_plan_with_mstp_shows_the_elected_trees() {
+    let Some(program) = installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("m.toml");
+    let torus = std::fs::read_to_string(machine("lab-torus.toml")).unwrap();
+    let torus =
+        torus.replace("\"linux-bridge\"", "\"dell-os6\"").replace("\"dimension-order\"", "\"up-down\"");
+    let torus = torus.replace("[plan]\n", "[plan]\nspanning_tree = \"mstp\"\n");
+    std::fs::write(&file, torus.replace("dimension_order = [1, 0]\n", "")).unwrap();
+
+    let mut browser = Browser::open(program, &page_of(&file, folder.path(), &[]));
+    let told = "document.querySelector('#failure-text').textContent";
+    let hidden = "document.querySelector('#repair').hidden";
+    browser.type_into("#failure", "link s0.0 - s1.0");
+    let broken = browser.value(told);
+    let end =
+        "MSTP then elects other links by itself. The page does not have them: ayatori plan show --failures.";
+    assert!(broken.as_str().unwrap().ends_with(end), "{broken}");
+    assert_eq!(browser.value(hidden), json!(true));
+
+    let mut browser = Browser::open(program, &page_of(&file, folder.path(), &["--failures"]));
+    let trees = "plan.vlans.map(({ vid, tree }) => [vid, tree])";
+    let planned = browser.value(trees);
+    browser.type_into("#failure", "link s0.0 - s1.0");
+    let broken = browser.value(told);
+    assert!(broken.as_str().unwrap().ends_with("MSTP then elects other links by itself."), "{broken}");
+    assert_eq!(browser.value(hidden), json!(false));
+    browser.click("#repair");
+    let elected = browser.value(told);
+    let elected = elected.as_str().unwrap();
+    assert!(
+        elected.starts_with("Elected by MSTP without link s0.0 - s1.0: 0 pairs cannot talk; "),
+        "{elected}"
+    );
+    assert!(elected.ends_with("; nothing is configured again."), "{elected}");
+    assert_eq!(browser.value("document.querySelectorAll('.switch.changed').length"), json!(0));
+    // The same VLANs, on trees of all eight switches without the link, which some of them had.
+    let wrong = "plan.vlans.some(({ tree }) => tree.includes(0) || tree.length !== 7)";
+    assert_eq!(browser.value(wrong), json!(false));
+    assert_ne!(browser.value(trees), planned);
+    browser.screenshot(&picture("torus-elected.png"));
+    browser.click("#whole");
+    assert_eq!(browser.value(trees), planned);
 }
 
 /// The numbers are those of `ayatori lab --verify` on the same machine (docs/lab.md): 56 pairs lost, 6

@@ -471,8 +471,9 @@ function brokenText(failure) {
   const count = data.vlans.filter(({ tree }) => tree.some((link) => failure.links.has(link))).length;
   const gone = failure.at === null ? 0 : whole.hostCount[failure.at];
   const hosts = gone ? `${gone} hosts are cut off; of the others, ` : "";
-  const heals = data.mstp ? " MSTP then elects other links by itself; which is not shown." : "";
-  const without = repairOf(failure) ? "" : heals || " The page has no repair: ayatori plan show --failures.";
+  const heals = data.mstp ? " MSTP then elects other links by itself." : "";
+  const missing = data.mstp ? " The page does not have them" : " The page has no repair";
+  const without = heals + (repairOf(failure) ? "" : `${missing}: ayatori plan show --failures.`);
   return (
     `Without ${failure.name}: ${count} of ${data.vlans.length} VLANs broken; ` +
     `${hosts}${pairsLost(plan)} ordered pairs of hosts cannot talk.${without}`
@@ -486,8 +487,9 @@ function repairedText(failure, repair) {
       ? "no order without a loop in between was found: unplug cables first"
       : `${repair.order.length} switches configured again: ${repair.order.map(switchName).join(", ")}`;
   return (
-    `Repaired without ${failure.name}: ${pairsLost(plan)} pairs cannot talk; ` +
-    `busiest link ${busiest} flows (${before} before); ${repair.free ? "free of deadlock" : "CAN DEADLOCK"}; ${order}.`
+    `${data.mstp ? "Elected by MSTP" : "Repaired"} without ${failure.name}: ${pairsLost(plan)} pairs cannot talk; ` +
+    `busiest link ${busiest} flows (${before} before); ${repair.free ? "free of deadlock" : "CAN DEADLOCK"}; ` +
+    `${data.mstp ? "nothing is configured again" : order}.`
   );
 }
 function show(next, isRepaired) {
@@ -510,6 +512,7 @@ function show(next, isRepaired) {
   byId("repair").setAttribute("aria-pressed", String(isRepaired));
   byId("failure-text").textContent = isRepaired ? repairedText(failure, repair) : brokenText(failure);
 }
+if (data.mstp) byId("repair").textContent = "elected";
 for (const { name } of failures.slice(0, 2000)) element("option", { value: name }, byId("failures"));
 byId("failure").addEventListener("input", () => {
   const failure = failureByName.get(byId("failure").value);

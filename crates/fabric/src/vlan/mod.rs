@@ -62,7 +62,7 @@ pub use continued::{REPAIR_OVER_LEAST_MAX, Reach, plan_from, repaired_from};
 pub use for_traffic::{ForTraffic, plan_for_traffic};
 pub use in_use::{InUse, InUseError};
 pub use network::Failure;
-pub use planner::{plan, plan_without};
+pub use planner::{elected, plan, plan_without};
 pub use replan::{Degraded, failures, single_failures};
 pub use written::{WrittenError, written};
 

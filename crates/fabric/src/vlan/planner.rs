@@ -5,7 +5,9 @@ use crate::plan::{Plan, Tagging, VlanId};
 use crate::topology::Topology;
 
 use super::assign::{assign, healed};
-use super::choose::{Chosen, Effort, choose, starts};
+use super::choose::{Chosen, Effort, Judged, choose, starts};
+use super::evaluation::evaluate;
+use super::in_use::InUse;
 use super::mstp;
 use super::network::{Failure, Network};
 use super::repair;
@@ -75,6 +77,18 @@ fn healed_by_mstp(
     let spanning = mstp::spanning(&whole_network, &in_use);
     let judged = mstp::after_failure(&network, &spanning.best, region, &whole.vlans);
     Ok(healed(machine, &network, judged, failures, whole))
+}
+
+/// A plan whose trees MSTP holds, on the trees that its instances elect without what has failed: the same
+/// VLANs and configuration. `None` where MSTP does not hold the trees, or hosts tag.
+pub fn elected(machine: &Machine, whole: &Plan, failures: &[Failure]) -> Option<Plan> {
+    let region = whole.mstp.as_ref()?;
+    let in_use = InUse::of(whole).ok()?;
+    let network = Network::of(machine, failures);
+    let solution = in_use.solution(machine, &network, &whole.hosts);
+    let evaluation = evaluate(&network, &solution);
+    let judged = mstp::after_failure(&network, &Judged { solution, evaluation }, region, &whole.vlans);
+    Some(healed(machine, &network, judged, failures, whole.clone()))
 }
 
 /// Takes the repaired plan of the whole machine in the place of a new one, where it is about as good.

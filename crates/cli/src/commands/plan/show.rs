@@ -6,7 +6,7 @@ use anyhow::Context;
 use ayatori_fabric::description::Machine;
 use ayatori_fabric::page::{self, Extras, Repair};
 use ayatori_fabric::plan::Plan;
-use ayatori_fabric::vlan::{InUse, single_failures};
+use ayatori_fabric::vlan::{InUse, elected, plan_without, single_failures};
 use ayatori_fabric::watch::ordered_repair;
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +27,8 @@ pub(crate) struct Args {
     /// Show the bytes that this traffic puts on the links, instead of one flow from each host to each other
     #[arg(long, value_name = "FILE")]
     traffic: Option<PathBuf>,
-    /// Show repairs, too: what to change when a link or a switch fails, for each of them
+    /// Show repairs, too: what to change when a link or a switch fails, for each of them; with MSTP, the
+    /// trees that it elects then
     #[arg(long)]
     failures: bool,
 }
@@ -45,8 +46,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Of every single link and switch.
+/// Of every single link and switch. With MSTP nothing is configured again.
 fn repairs(machine: &Machine, plan: &Plan) -> anyhow::Result<Vec<Repair>> {
+    if plan.mstp.is_some() {
+        let all = single_failures(machine).into_iter().map(|failure| {
+            let elected = elected(machine, plan, &[failure]);
+            let plan = elected.map_or_else(|| plan_without(machine, &[failure]), Ok)?;
+            Ok(Repair { failure, plan, order: Some(Vec::new()) })
+        });
+        return all.collect();
+    }
     let in_use = InUse::of(plan).context("--failures: the plan")?;
     let all = single_failures(machine).into_iter().map(|failure| {
         let repair = ordered_repair(machine, plan, &in_use, &[failure])?;
