@@ -31,6 +31,7 @@ mod scan;
 mod scatter;
 pub mod schedule;
 pub mod select;
+pub mod shared_memory;
 #[cfg(test)]
 mod tests;
 mod tree;

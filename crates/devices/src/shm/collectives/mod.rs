@@ -23,27 +23,22 @@
 //! scan, exscan     write, arrive ─ released ─ fold those of lower ranks
 //! ```
 
-pub(super) mod choice;
 mod explain;
 mod lend;
 pub(crate) mod room;
 
 use super::Shm;
-use super::ring::LINE_BYTES;
 use super::segment::{Control, Segment};
 use super::sleep::Waker;
 use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, Occupancy, line_multiple};
 use ayatori_core::ids::{ContextId, ProcessId};
-use choice::Occupancy;
-use room::{Room, line_multiple};
+use room::Room;
 use std::ops::Range;
 
 /// Rooms in a segment: communicators that can have one at a time. The first is `MPI_COMM_WORLD`'s where all
 /// of the job is on this host.
 pub(crate) const ROOMS_COUNT: usize = 32;
-
-/// Up to this length the last to arrive folds all contributions; above, each member folds a part.
-const FOLD_BY_LAST_BYTES_MAX: usize = 2 << 10;
 
 /// A broadcast is written and read a piece at a time, so that copying in on one CPU and out on another
 /// overlap.
@@ -210,7 +205,7 @@ impl Shm {
             room,
             rank,
             size,
-            lent_lengths: choice::lent_lengths(size, occupancy),
+            lent_lengths: shared_memory::lent_lengths(size, occupancy),
             members: locals.iter().map(|&local| &self.segment.controls()[local as usize]).collect(),
             waker: self.sleeper.waker(),
             is_oversubscribed: occupancy.is_oversubscribed(),
@@ -477,13 +472,8 @@ impl NodeCollectives {
 
     /// Bytes of a block, and of its part in this round.
     fn alltoall_segment(&self, send_bytes: usize) -> (usize, usize) {
-        let n = self.size as usize;
-        let block = send_bytes / n;
-        if send_bytes <= self.area_bytes {
-            return (block, block);
-        }
-        let whole_lines = self.area_bytes / n / LINE_BYTES * LINE_BYTES;
-        (block, (block - self.done_bytes).min(whole_lines))
+        let block = send_bytes / self.size as usize;
+        (block, shared_memory::alltoall_segment_bytes(block, self.done_bytes, self.size, self.area_bytes))
     }
 
     fn deposit_operand(
@@ -515,7 +505,7 @@ impl NodeCollectives {
     fn fold_part(&mut self, total: usize, element_bytes: usize, reduce: &mut impl FnMut(&mut [u8], &[u8])) {
         let len = self.operand_segment_bytes(total - self.done_bytes, element_bytes);
         let (n, stride) = (self.size as usize, self.stride(len));
-        let part_bytes = len.div_ceil(n).next_multiple_of(unit(element_bytes));
+        let part_bytes = shared_memory::fold_part_bytes(len, self.size, element_bytes);
         let from = (self.rank as usize * part_bytes).min(len);
         let to = (from + part_bytes).min(len);
         if from < to {
@@ -564,14 +554,8 @@ impl NodeCollectives {
         rest.min(self.area_bytes)
     }
 
-    /// Whole elements: all that is left where it fits, else as many units as do. `operand_fits` sees to it
-    /// that one does.
     fn operand_segment_bytes(&self, rest: usize, element_bytes: usize) -> usize {
-        if rest <= self.area_bytes {
-            rest
-        } else {
-            self.area_bytes / unit(element_bytes) * unit(element_bytes)
-        }
+        shared_memory::operand_segment_bytes(rest, element_bytes, self.area_bytes)
     }
 
     /// Arrives at the round. If this call has nothing to wait for in it the round ends here.
@@ -608,12 +592,6 @@ impl NodeCollectives {
     fn wake_members(&self) {
         self.waker.wake_all(&self.members);
     }
-}
-
-/// The smallest number of bytes that is both whole elements and whole lines.
-fn unit(element_bytes: usize) -> usize {
-    let twos = 1 << element_bytes.trailing_zeros().min(6);
-    element_bytes.saturating_mul(64 / twos)
 }
 
 #[cfg(test)]

@@ -31,9 +31,9 @@
 //!    by storing 0 as the key, with release.
 
 use super::super::active::LOCAL_SIZE_MAX;
-use super::super::ring::LINE_BYTES;
 use super::super::sys::{self, Direction, Mapping};
 use ayatori_core::buffer::{Buffer, Piece};
+use ayatori_core::coll::shared_memory;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -93,9 +93,7 @@ pub(crate) struct RoomLayout {
 
 impl RoomLayout {
     pub(crate) fn new(members_max: u32) -> Self {
-        // 64 KiB as long as a step's areas stay within some megabytes; less where ranks are many.
-        let area_bytes =
-            ((4 << 20) / members_max as usize).clamp(4 << 10, 64 << 10).next_multiple_of(4 << 10);
+        let area_bytes = shared_memory::area_bytes(members_max);
         Self { members_max: members_max as usize, area_bytes }
     }
 
@@ -323,9 +321,4 @@ impl Room {
             }
         }
     }
-}
-
-/// `bytes` rounded up so that the next deposit begins at a line.
-pub(crate) fn line_multiple(bytes: usize) -> usize {
-    bytes.next_multiple_of(LINE_BYTES)
 }

@@ -1,11 +1,55 @@
-//! Which collective operations run in a room, and what schedules cost in shared memory. One place for the
-//! library and for `ayatori info --explain`.
+//! Collective operations of ranks on one host directly in shared memory, without messages: which run so, and
+//! how their data are cut. What the steps are stands in the device (`devices::shm::collectives`); the
+//! simulator models the same steps. One place for both and for `ayatori info --explain`.
 
-use super::super::ring::LINE_BYTES;
-use super::room::{RoomLayout, line_multiple};
-use ayatori_core::coll::select::Question;
-use ayatori_core::coll::{Collective, Fabric};
-use std::ops::Range;
+use super::select::Question;
+use super::{Collective, Fabric};
+use core::ops::Range;
+
+/// A cache line, bytes.
+const LINE_BYTES: usize = 64;
+
+/// Up to this length the last to arrive folds all contributions of a reduction; above, each member folds a
+/// part. Bytes.
+pub const FOLD_BY_LAST_BYTES_MAX: usize = 2 << 10;
+
+/// What each member can write at a time, and the result, bytes: 64 KiB as long as all of it stays within some
+/// megabytes; less where ranks are many.
+pub fn area_bytes(ranks_count: u32) -> usize {
+    ((4 << 20) / ranks_count.max(1) as usize).clamp(4 << 10, 64 << 10).next_multiple_of(4 << 10)
+}
+
+/// `bytes` rounded up to whole cache lines.
+pub fn line_multiple(bytes: usize) -> usize {
+    bytes.next_multiple_of(LINE_BYTES)
+}
+
+/// The smallest number of bytes that is both whole elements and whole lines.
+pub fn unit(element_bytes: usize) -> usize {
+    let twos = 1 << element_bytes.trailing_zeros().min(6);
+    element_bytes.saturating_mul(LINE_BYTES / twos)
+}
+
+/// How much of `rest_bytes` of a vector to be reduced goes in the next round: all that is left where it fits,
+/// else as many units as do. [`operand_fits`] sees to it that one does.
+pub fn operand_segment_bytes(rest_bytes: usize, element_bytes: usize, area_bytes: usize) -> usize {
+    if rest_bytes <= area_bytes { rest_bytes } else { area_bytes / unit(element_bytes) * unit(element_bytes) }
+}
+
+/// Of the part of each member, in whole units, where all of `size` fold together.
+pub fn fold_part_bytes(segment_bytes: usize, size: u32, element_bytes: usize) -> usize {
+    segment_bytes.div_ceil(size as usize).next_multiple_of(unit(element_bytes))
+}
+
+/// How much of an all-to-all's block of `block_bytes`, of which `done_bytes` are done, goes in the next
+/// round.
+pub fn alltoall_segment_bytes(block_bytes: usize, done_bytes: usize, size: u32, area_bytes: usize) -> usize {
+    let n = size as usize;
+    if block_bytes.saturating_mul(n) <= area_bytes {
+        return block_bytes;
+    }
+    (block_bytes - done_bytes).min(area_bytes / n / LINE_BYTES * LINE_BYTES)
+}
 
 /// Longest data that goes through a room where each rank has a CPU, in bytes: longer ones gain from the
 /// kernel's copy, a message at a time. With more ranks than CPUs each message costs a turn on a CPU, and
@@ -29,12 +73,12 @@ impl Occupancy {
     }
 }
 
-/// Whether a blocking operation with equal blocks runs directly in the room of its communicator, if that has
-/// one. A function of what all members know alike: they all get the same answer. Lengths are as in
+/// Whether a blocking operation with equal blocks runs directly in shared memory, if its communicator has a
+/// room there. A function of what all members know alike: they all get the same answer. Lengths are as in
 /// [`Question`].
 pub fn is_direct(question: &Question, occupancy: Occupancy) -> bool {
     let Question { collective, bytes, size, commutative } = *question;
-    let area_bytes = RoomLayout::new(occupancy.ranks_count).area_bytes;
+    let area_bytes = area_bytes(occupancy.ranks_count);
     let n = size as usize;
     // Each member has a line or more of the result area.
     let has_own_part = |block: usize| line_multiple(block).saturating_mul(n) <= area_bytes;
@@ -63,8 +107,8 @@ pub fn is_direct(question: &Question, occupancy: Occupancy) -> bool {
 /// Whether a reduction of `bytes` in elements of `element_bytes` can be cut for the room: it fits whole, or a
 /// segment of whole elements and whole lines does. All members pass the same.
 pub fn operand_fits(element_bytes: usize, bytes: usize, occupancy: Occupancy) -> bool {
-    let area_bytes = RoomLayout::new(occupancy.ranks_count).area_bytes;
-    bytes <= area_bytes || super::unit(element_bytes) <= area_bytes
+    let area_bytes = area_bytes(occupancy.ranks_count);
+    bytes <= area_bytes || unit(element_bytes) <= area_bytes
 }
 
 /// Lengths of broadcasts that the kernel copies straight from the root's memory (`lend.rs`), among `size`
@@ -73,7 +117,7 @@ pub fn operand_fits(element_bytes: usize, bytes: usize, occupancy: Occupancy) ->
 /// Measured, 64 KiB, lent / through the room in µs: 2 ranks on 2 CPUs 5 / 12, 4 ranks 12 / 18, 7 ranks 30 /
 /// 29; 1 MiB: 70 / 150, 250 / 210, 520 / 350. Where ranks share CPUs much, what one has read from the room is
 /// in the next one's cache.
-pub(super) fn lent_lengths(size: u32, occupancy: Occupancy) -> Range<usize> {
+pub fn lent_lengths(size: u32, occupancy: Occupancy) -> Range<usize> {
     if !occupancy.is_oversubscribed() {
         8 << 10..usize::MAX
     } else if size <= occupancy.cpus_count.saturating_mul(2) {
