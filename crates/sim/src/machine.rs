@@ -408,9 +408,12 @@ pub fn cluster_config(
         note_host(host, &config, notes);
     }
     let core_count = host.socket_count * host.cores_per_socket_count;
-    if processes_per_host > core_count {
+    if host.software.yield_ps.is_some() {
+        config.core_count = Some(core_count);
+    } else if processes_per_host > core_count {
         notes.push(format!(
-            "{processes_per_host} processes on hosts of {core_count} cores: each is simulated with a core of its own"
+            "{processes_per_host} processes on hosts of {core_count} cores: without yield_ns each is simulated \
+             with a core of its own"
         ));
     }
     if machine.host_models.len() > 1 {
@@ -450,6 +453,16 @@ fn note_host(host: &HostModel, config: &cluster::Config, notes: &mut Vec<String>
             "thread_switch_ns",
             software.thread_switch_ps.is_some() && software.waiting != Waiting::Thread,
             NO_THREAD,
+        ),
+        (
+            "yield_ns",
+            software.yield_ps.is_some() && software.waiting != Waiting::Poll,
+            "processes do not poll",
+        ),
+        (
+            "reduce_gbytes_per_s",
+            software.reduce_bytes_per_s.is_some() && config.profile.is_none(),
+            "NICs have no `device`, so collective operations do not go through shared memory",
         ),
         (
             "cache_mib",

@@ -228,12 +228,16 @@ pub struct SoftwareCosts {
     pub context_switch_ps: Option<u64>,
     /// From one thread of a process to another, by the operating system's means, ps.
     pub thread_switch_ps: Option<u64>,
+    /// Until a process that waits, polls once and lets the next one of its core run has done so, ps.
+    pub yield_ps: Option<u64>,
     /// How a process waits.
     pub waiting: Waiting,
     /// Copying from and to memory, bytes/s.
     pub copy_bytes_per_s: Option<u64>,
     /// Copying what is in the cache, bytes/s.
     pub hot_copy_bytes_per_s: Option<u64>,
+    /// Reducing what is in the cache, bytes of one operand/s.
+    pub reduce_bytes_per_s: Option<u64>,
     /// Copies of each packet's payload by its sender; `None`: one.
     pub send_copies: Option<u32>,
     /// Copies of each packet's payload by its receiver; `None`: one.
@@ -510,6 +514,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         interrupt_ps: time("interrupt_ns")?,
         context_switch_ps: time("context_switch_ns")?,
         thread_switch_ps: time("thread_switch_ns")?,
+        yield_ps: time("yield_ns")?,
         waiting: match s.choice("waiting", &["poll", "block", "thread"])? {
             Some(1) => Waiting::Block,
             Some(2) => Waiting::Thread,
@@ -517,6 +522,7 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         },
         copy_bytes_per_s: rate("copy_gbytes_per_s")?,
         hot_copy_bytes_per_s: rate("hot_copy_gbytes_per_s")?,
+        reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,
         send_copies: number("send_copies")?,
         receive_copies: number("receive_copies")?,
         checksum_bytes_per_s: rate("checksum_gbytes_per_s")?,

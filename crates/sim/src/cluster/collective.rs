@@ -1,12 +1,15 @@
-//! Collective operations of a workload: the library's own schedules, on lengths.
+//! Collective operations of a workload: the library's own schedules, on lengths, or steps in shared memory
+//! (`room`) where the library takes those.
 //!
-//! The time that a processor takes to reduce or copy is not counted: inside the process nobody asks a device
-//! for it.
+//! The time that a processor takes to reduce or copy in a schedule is not counted: inside the process nobody
+//! asks a device for it.
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::select::{self, Question};
-use ayatori_core::coll::{self, Blocks, Choice, Collective, Context, Counts, Fabric, Pool, Schedule};
+use ayatori_core::coll::{
+    self, Blocks, Choice, Collective, Context, Counts, Fabric, Pool, Schedule, shared_memory,
+};
 use ayatori_core::datatype::Predefined;
 use ayatori_core::ids::CommId;
 use ayatori_core::op::{Operation, Reducer};
@@ -33,6 +36,11 @@ impl Mpi {
         algorithm: Option<&str>,
     ) -> Result<(), Error> {
         let size = self.size();
+        if algorithm.is_none() && self.goes_through_room(operation, bytes) {
+            let request = self.done(trace::Operation::Collective { name: operation.name(), bytes });
+            self.in_room(operation, bytes as usize).await;
+            return self.wait(request).await.map(drop);
+        }
         let question = Question { collective: operation, bytes: bytes as usize, size, commutative: true };
         let fabric = self.fabric();
         let choice = match algorithm {
@@ -61,6 +69,9 @@ impl Mpi {
     fn fabric(&self) -> Fabric {
         self.with_fabric(|fabric| {
             let config = &fabric.config;
+            if let Some(occupancy) = fabric.one_host() {
+                return shared_memory::fabric(occupancy);
+            }
             let rail = fabric.rails.last().copied().unwrap_or_default();
             Fabric {
                 latency_ps: rail.latency_ps,

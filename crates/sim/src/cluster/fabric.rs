@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, RemoteRegion, Token, profiles};
 
+use super::cores::Cores;
 use super::pipeline::{Hardware, SEGMENT};
 use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
@@ -115,9 +116,9 @@ struct Registration {
 
 /// A process' side of the fabric.
 #[derive(Debug, Default)]
-struct RankState {
+pub(super) struct RankState {
     /// When its software is done with what it has begun.
-    clock_ps: u64,
+    pub(super) clock_ps: u64,
     /// How long it was busy in all, and for how much of that it computed.
     busy_ps: u64,
     computing_ps: u64,
@@ -126,6 +127,8 @@ struct RankState {
     /// What the workload goes through from one use of a buffer to the next.
     working_set_bytes: u64,
     inbox: VecDeque<Arrived>,
+    /// It goes on at its clock, and keeps its core until then.
+    pub(super) goes_on: bool,
     /// Whether it stands in the line of the runnable, or a timer will put it there.
     woken: bool,
     /// The earliest time for which a timer is set, at which it wants to be called.
@@ -149,7 +152,8 @@ pub(super) struct Fabric {
     pub(super) network: Network<Option<Trace>>,
     pub(super) config: Config,
     pub(super) rails: Vec<RailCapabilities>,
-    states: Vec<RankState>,
+    pub(super) states: Vec<RankState>,
+    pub(super) cores: Cores,
     /// By process, then rail.
     outboxes: Vec<Outbox>,
     /// When each host's memory is done with what it has begun, and how long it was busy in all.
@@ -172,10 +176,14 @@ const SHM_SLOT_BYTES: usize = 56;
 const SHM_PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 /// The memory of a host, and its NICs.
-fn rails(network: &Network<Option<Trace>>, config: &Config, nic_count: usize) -> Vec<RailCapabilities> {
+fn rails(
+    network: &Network<Option<Trace>>,
+    config: &Config,
+    (nic_count, is_oversubscribed): (usize, bool),
+) -> Vec<RailCapabilities> {
     let rate = |nic: usize| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64;
     let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
-    let shm = || profiles::shm(SHM_SLOT_BYTES, SHM_PAYLOAD_BYTES_MAX, true, false);
+    let shm = || profiles::shm(SHM_SLOT_BYTES, SHM_PAYLOAD_BYTES_MAX, true, is_oversubscribed);
     if let Some(Profile { device, mtu_bytes }) = config.profile {
         let nic = |nic| match device {
             NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None),
@@ -218,7 +226,8 @@ impl Fabric {
             NicUse::All | NicUse::Only(_) => fewest_nics,
             NicUse::OneEach => fewest_nics.min(1),
         };
-        let rails = rails(&network, &config, nic_count);
+        let cores = Cores::new(&config, process_count);
+        let rails = rails(&network, &config, (nic_count, cores.occupancy().is_oversubscribed()));
         let outbox_count = process_count as usize * rails.len();
         Fabric {
             states: (0..process_count).map(|_| RankState::default()).collect(),
@@ -231,6 +240,7 @@ impl Fabric {
             serial: 0,
             epochs: BTreeMap::new(),
             runnable: VecDeque::new(),
+            cores,
             hardware: Hardware::new(&config, host_count),
             gaps: BTreeMap::new(),
             rails,
@@ -402,7 +412,12 @@ impl Fabric {
     /// Runs the network until a process has something to do. `None`: nothing is under way.
     pub(super) fn next_runnable(&mut self) -> Result<Option<u32>, Deadlock> {
         loop {
+            self.end_turn();
             if let Some(rank) = self.runnable.pop_front() {
+                if let Some(turn_ps) = self.waits_for_core(rank) {
+                    self.network.set_timer(turn_ps, WAKE << KIND_BITS | rank);
+                    continue;
+                }
                 self.states[rank as usize].woken = false;
                 return Ok(Some(rank));
             }
@@ -506,7 +521,7 @@ impl Fabric {
             let done_ps = self.memory_free_ps[host].max(now_ps) + copy_ps;
             self.memory_free_ps[host] = done_ps;
             self.memory_busy_ps[host] += copy_ps;
-            let arrive_ps = done_ps + self.config.memory_latency_ps;
+            let arrive_ps = done_ps + self.line_ps(from, to);
             self.network.set_timer(arrive_ps, ARRIVE << KIND_BITS | flight);
             if is_packet {
                 self.leave_outbox(from, rail);

@@ -30,10 +30,12 @@
 //! ```
 
 mod collective;
+mod cores;
 mod fabric;
 mod mpi;
 mod nic;
 mod pipeline;
+mod room;
 mod software;
 
 use std::cell::RefCell;
@@ -63,6 +65,7 @@ use crate::trace::Trace;
 use fabric::Fabric;
 pub use mpi::{Mpi, Request};
 pub use nic::Nic;
+use room::Room;
 pub use software::Software;
 
 /// How a rendezvous moves its data.
@@ -104,6 +107,8 @@ pub struct Config {
     pub processes_per_host: u32,
     /// Processes in all; `None`: as many as the hosts hold.
     pub process_count: Option<u32>,
+    /// Cores of a host, which its processes share if they are more; `None`: one for each process.
+    pub core_count: Option<u32>,
     /// Software time to send a packet or start a transfer, ps.
     pub send_ps: u64,
     /// Software time to take in a packet or a completion, ps.
@@ -158,6 +163,7 @@ impl Default for Config {
         Config {
             processes_per_host: 1,
             process_count: None,
+            core_count: None,
             send_ps: 150_000,
             receive_ps: 150_000,
             copy_bytes_per_s: 10_000_000_000,
@@ -305,6 +311,7 @@ struct World {
     direct: Vec<DirectReceive>,
     fabric: Fabric,
     memory: Memory,
+    room: Room,
 }
 
 /// The one receive of a process that [`Mpi::recv`] waits for ([`Process::receive_direct`]).
@@ -381,6 +388,7 @@ impl Cluster {
                 direct: vec![DirectReceive::None; process_count as usize],
                 fabric,
                 memory: Memory::default(),
+                room: Room::new(process_count),
             })),
             process_count,
             stop: Arc::default(),

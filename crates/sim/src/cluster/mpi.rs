@@ -259,6 +259,15 @@ impl Mpi {
         self.wait(receive).await
     }
 
+    pub(super) fn with_world<R>(&self, change: impl FnOnce(&mut World) -> R) -> R {
+        change(&mut self.world.borrow_mut())
+    }
+
+    /// A request that is over, of an operation that needs none of the engine.
+    pub(super) fn done(&self, operation: Operation) -> Request {
+        self.traced(Request { posted: Posted::Done(Completion::EMPTY), bar: None, data: None }, operation)
+    }
+
     pub(super) fn with_fabric<R>(&self, look: impl FnOnce(&Fabric) -> R) -> R {
         look(&self.world.borrow().fabric)
     }

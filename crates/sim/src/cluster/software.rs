@@ -19,6 +19,11 @@ pub struct Software {
     pub hot_copy_bytes_per_s: Option<u64>,
     /// The cache, bytes.
     pub cache_bytes: u64,
+    /// Rate of reductions, bytes of one operand/s. Counted where collective operations go through shared
+    /// memory.
+    pub reduce_bytes_per_s: Option<u64>,
+    /// Where processes share a core: a process that waits polls once and lets the next one run, ps.
+    pub yield_ps: u64,
     /// Checksums of payload, by both sides.
     pub checksum_bytes_per_s: Option<u64>,
     /// Matching of one message with its receive.
@@ -39,6 +44,8 @@ impl Default for Software {
             send_copies: 1,
             receive_copies: 1,
             hot_copy_bytes_per_s: None,
+            reduce_bytes_per_s: None,
+            yield_ps: 0,
             cache_bytes: 0,
             checksum_bytes_per_s: None,
             match_ps: 0,
@@ -71,6 +78,8 @@ impl Software {
             send_copies: costs.send_copies.unwrap_or(1),
             receive_copies: costs.receive_copies.unwrap_or(1),
             hot_copy_bytes_per_s: costs.hot_copy_bytes_per_s,
+            reduce_bytes_per_s: costs.reduce_bytes_per_s,
+            yield_ps: time(costs.yield_ps),
             cache_bytes,
             checksum_bytes_per_s: costs.checksum_bytes_per_s,
             match_ps: time(costs.match_ps),
@@ -91,6 +100,10 @@ impl Software {
         let kept = (2 * self.cache_bytes).saturating_sub(working_set_bytes).min(working_set_bytes);
         let hot_bytes = (u128::from(bytes) * u128::from(kept) / u128::from(working_set_bytes)) as u64;
         at_rate(hot_bytes, Some(hot)) + at_rate(bytes - hot_bytes, Some(cold_bytes_per_s))
+    }
+
+    pub(super) fn reduce_ps(&self, bytes: u64) -> u64 {
+        at_rate(bytes, self.reduce_bytes_per_s)
     }
 
     pub(super) fn checksum_ps(&self, bytes: u64) -> u64 {

@@ -1,0 +1,396 @@
+//! Collective operations of ranks on one host directly in shared memory, step by step as the library's shared
+//! memory device does them (`ayatori_devices::shm`, collectives): each rank writes its contribution, arrives
+//! at a counter, and reads what it needs once the last one has arrived. Which operations go so, and how their
+//! data are cut, are the library's own functions ([`shared_memory`]).
+//!
+//! # Costs
+//!
+//! A call costs what a packet sent costs, and seeing the others' arrival what one received costs. Data are
+//! written and read at the rate of copies. What a rank on another core has written comes over at once: the
+//! time of one cache line, and its bytes at the memory's rate. The counter is a cache line that goes from
+//! core to core, one arrival after the other; that all have arrived is another, which all that wait get at
+//! the same time. A reduction reads each contribution.
+//!
+//! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
+//! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these
+//! never reach.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use ayatori_core::coll::Collective;
+use ayatori_core::coll::select::Question;
+use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, Occupancy};
+
+use super::fabric::Fabric;
+use super::{Mpi, World};
+
+/// Element of reductions, bytes: a double.
+const ELEMENT_BYTES: usize = 8;
+
+/// When something was written, and by whom.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    time_ps: u64,
+    rank: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Round {
+    arrived_count: u32,
+    /// The counter's line: the last arrival.
+    arrival: Option<Written>,
+    release: Option<Written>,
+    waiting: Vec<u32>,
+    left_count: u32,
+}
+
+/// Rounds of the communicator of all ranks.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// Those that not all have left, the oldest first.
+    rounds: VecDeque<Round>,
+    /// How many are over.
+    over_count: u64,
+    /// By rank: the round that it is in.
+    round_of: Vec<u64>,
+}
+
+impl Room {
+    pub(super) fn new(process_count: u32) -> Room {
+        Room { round_of: vec![0; process_count as usize], ..Room::default() }
+    }
+
+    fn round(&mut self, rank: u32) -> &mut Round {
+        let index = (self.round_of[rank as usize] - self.over_count) as usize;
+        while self.rounds.len() <= index {
+            self.rounds.push_back(Round::default());
+        }
+        &mut self.rounds[index]
+    }
+
+    fn leave(&mut self, rank: u32) {
+        self.round(rank).left_count += 1;
+        self.round_of[rank as usize] += 1;
+        let size = self.round_of.len() as u32;
+        while self.rounds.front().is_some_and(|round| round.left_count == size) {
+            self.rounds.pop_front();
+            self.over_count += 1;
+        }
+    }
+}
+
+impl Fabric {
+    /// Ranks and cores, if all ranks are on one host and talk through the library's shared memory.
+    pub(super) fn one_host(&self) -> Option<Occupancy> {
+        let size = self.states.len() as u32;
+        let is_one = size <= self.config.processes_per_host;
+        (is_one && self.config.profile.is_some()).then(|| self.cores.occupancy())
+    }
+
+    fn same_core(&self, a: u32, b: u32) -> bool {
+        let is_shared = self.cores.occupancy().is_oversubscribed();
+        a == b || is_shared && self.cores.core_of(a) == self.cores.core_of(b)
+    }
+
+    /// Until a line that `writer` wrote is at the core of `reader`, ps.
+    pub(super) fn line_ps(&self, writer: u32, reader: u32) -> u64 {
+        if self.same_core(writer, reader) { 0 } else { self.config.memory_latency_ps }
+    }
+
+    /// A rank reads so many bytes of each of these ranks' data, ps: without the copy.
+    fn fetch_ps(&self, rank: u32, writers: impl Iterator<Item = u32>, bytes: usize) -> u64 {
+        let far_count = writers.filter(|&writer| !self.same_core(writer, rank)).count() as u64;
+        if far_count == 0 || bytes == 0 {
+            return 0;
+        }
+        let moved = u128::from(far_count) * bytes as u128 * 1_000_000_000_000;
+        // Reads of several ranks' data wait for their first lines together.
+        self.config.memory_latency_ps + (moved / u128::from(self.config.memory_bytes_per_s)) as u64
+    }
+}
+
+impl World {
+    /// Copies `copied` bytes, of which so many of each of these ranks were written by them.
+    fn read(&mut self, rank: u32, writers: impl Iterator<Item = u32>, each: usize, copied: usize) {
+        let fabric = &mut self.fabric;
+        let time_ps = fabric.fetch_ps(rank, writers, each) + fabric.copy_ps(rank, copied);
+        fabric.spend(rank, time_ps);
+    }
+
+    /// Folds all ranks' contributions of so many bytes.
+    fn fold(&mut self, rank: u32, bytes: usize) {
+        let size = self.room.round_of.len() as u32;
+        let reduced = u64::from(size - 1) * bytes as u64;
+        let reduce_ps = self.fabric.config.software.reduce_ps(reduced);
+        // The first contribution is copied, the others are reduced into it.
+        self.read(rank, 0..size, bytes, bytes);
+        self.fabric.spend(rank, reduce_ps);
+    }
+
+    /// Arrives; whether it was the last. Others that wait are released by [`World::release`].
+    fn arrive(&mut self, rank: u32) -> bool {
+        let World { fabric, room, .. } = self;
+        let size = room.round_of.len() as u32;
+        let round = room.round(rank);
+        let now_ps = fabric.clock_ps(rank);
+        let (from_ps, line_ps) = round
+            .arrival
+            .map_or((now_ps, 0), |before| (before.time_ps.max(now_ps), fabric.line_ps(before.rank, rank)));
+        fabric.spend(rank, from_ps + line_ps - now_ps);
+        round.arrived_count += 1;
+        round.arrival = Some(Written { time_ps: from_ps + line_ps, rank });
+        round.arrived_count == size
+    }
+
+    fn release(&mut self, rank: u32) {
+        let World { fabric, room, .. } = self;
+        let time_ps = fabric.clock_ps(rank);
+        let round = room.round(rank);
+        round.release = Some(Written { time_ps, rank });
+        for waiting in std::mem::take(&mut round.waiting) {
+            let seen_ps = time_ps + fabric.line_ps(rank, waiting);
+            fabric.wake_at(waiting, seen_ps);
+        }
+    }
+
+    /// Whether a rank sees that its round is released; it has left it then.
+    fn sees_release(&mut self, rank: u32) -> Option<u32> {
+        let World { fabric, room, .. } = self;
+        let now_ps = fabric.clock_ps(rank);
+        let round = room.round(rank);
+        let Some(release) = round.release else {
+            if !round.waiting.contains(&rank) {
+                round.waiting.push(rank);
+            }
+            return None;
+        };
+        let seen_ps = release.time_ps + fabric.line_ps(release.rank, rank);
+        if seen_ps > now_ps {
+            fabric.wake_at(rank, seen_ps);
+            return None;
+        }
+        room.leave(rank);
+        Some(release.rank)
+    }
+}
+
+impl Mpi {
+    /// Whether the library does this operation in shared memory, and so does the simulator.
+    pub(super) fn goes_through_room(&self, collective: Collective, bytes: u64) -> bool {
+        let Some(occupancy) = self.with_fabric(Fabric::one_host) else { return false };
+        let (bytes, size) = (bytes as usize, self.size());
+        let question = Question { collective, bytes, size, commutative: true };
+        let fits = match collective {
+            Collective::Allreduce => shared_memory::operand_fits(ELEMENT_BYTES, bytes, occupancy),
+            Collective::Barrier | Collective::Allgather | Collective::Alltoall => true,
+            _ => false,
+        };
+        fits && size > 1 && shared_memory::is_direct(&question, occupancy)
+    }
+
+    /// Takes part in an operation that goes through shared memory.
+    pub(super) async fn in_room(&self, operation: Collective, bytes: usize) {
+        let (rank, size) = (self.rank(), self.size());
+        let area_bytes =
+            self.with_fabric(|fabric| shared_memory::area_bytes(fabric.cores.occupancy().ranks_count));
+        self.with_world(|world| {
+            let call_ps = world.fabric.config.send_ps;
+            world.fabric.spend(rank, call_ps);
+        });
+        match operation {
+            Collective::Allreduce if bytes <= FOLD_BY_LAST_BYTES_MAX => self.fold_by_last(bytes).await,
+            Collective::Allreduce => self.fold_by_all(bytes, area_bytes).await,
+            Collective::Allgather | Collective::Alltoall => {
+                let is_alltoall = operation == Collective::Alltoall;
+                let mut done = 0;
+                while done < bytes {
+                    let len = if is_alltoall {
+                        shared_memory::alltoall_segment_bytes(bytes, done, size, area_bytes)
+                    } else {
+                        area_bytes.min(bytes - done)
+                    };
+                    let written = if is_alltoall { len * size as usize } else { len };
+                    self.write(written);
+                    self.meet().await;
+                    self.with_world(|world| world.read(rank, 0..size, len, len * size as usize));
+                    done += len;
+                }
+            }
+            _ => self.meet().await,
+        }
+    }
+
+    /// The last to arrive reduces all contributions.
+    async fn fold_by_last(&self, bytes: usize) {
+        let rank = self.rank();
+        self.write(bytes);
+        self.reach().await;
+        self.with_world(|world| {
+            if world.arrive(rank) {
+                world.fold(rank, bytes);
+                world.release(rank);
+            }
+        });
+        let last = self.released().await;
+        self.with_world(|world| world.read(rank, std::iter::once(last), bytes, bytes));
+    }
+
+    /// Each reduces its part of all contributions, a segment at a time.
+    async fn fold_by_all(&self, bytes: usize, area_bytes: usize) {
+        let (rank, size) = (self.rank(), self.size());
+        let mut done = 0;
+        while done < bytes {
+            let len = shared_memory::operand_segment_bytes(bytes - done, ELEMENT_BYTES, area_bytes);
+            self.write(len);
+            self.meet().await;
+            let part = shared_memory::fold_part_bytes(len, size, ELEMENT_BYTES);
+            let from = (rank as usize * part).min(len);
+            let own = part.min(len - from);
+            self.with_world(|world| world.fold(rank, own));
+            self.meet().await;
+            self.with_world(|world| world.read(rank, 0..size, len / size as usize, len));
+            done += len;
+        }
+    }
+
+    /// Writes this rank's contribution.
+    fn write(&self, bytes: usize) {
+        self.with_world(|world| {
+            let time_ps = world.fabric.copy_ps(self.rank(), bytes);
+            world.fabric.spend(self.rank(), time_ps);
+        });
+    }
+
+    /// Arrives, and waits for all others.
+    async fn meet(&self) {
+        self.reach().await;
+        self.with_world(|world| {
+            if world.arrive(self.rank()) {
+                world.release(self.rank());
+            }
+        });
+        self.released().await;
+    }
+
+    /// Waits until all have arrived; the last of them.
+    async fn released(&self) -> u32 {
+        let rank = self.rank();
+        let last =
+            poll_fn(|_| self.with_world(|world| world.sees_release(rank)).map_or(Poll::Pending, Poll::Ready));
+        let last = last.await;
+        if last != rank {
+            self.with_world(|world| {
+                let look_ps = world.fabric.config.receive_ps;
+                world.fabric.spend(rank, look_ps);
+            });
+        }
+        last
+    }
+
+    /// Goes on when the time is this rank's clock, so that steps of different ranks are in the order of time.
+    async fn reach(&self) {
+        let rank = self.rank();
+        poll_fn(|_| {
+            self.with_world(|world| {
+                let clock_ps = world.fabric.clock_ps(rank);
+                let goes_on = clock_ps > world.fabric.network.now_ps();
+                world.fabric.states[rank as usize].goes_on = goes_on;
+                if !goes_on {
+                    return Poll::Ready(());
+                }
+                world.fabric.wake_at(rank, clock_ps);
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cluster, Config, NicDevice, Profile, Software};
+    use super::*;
+    use crate::machine::nsim_torus;
+
+    fn config(ranks: u32, core_count: Option<u32>) -> Config {
+        let software =
+            Software { reduce_bytes_per_s: Some(5_000_000_000), yield_ps: 400_000, ..Software::default() };
+        Config {
+            processes_per_host: ranks,
+            process_count: Some(ranks),
+            core_count,
+            send_ps: 100_000,
+            receive_ps: 50_000,
+            copy_bytes_per_s: 10_000_000_000,
+            memory_latency_ps: 60_000,
+            memory_bytes_per_s: 20_000_000_000,
+            software,
+            profile: Some(Profile { device: NicDevice::Tcp, mtu_bytes: 1_500 }),
+            ..Config::default()
+        }
+    }
+
+    /// What so many operations take, ns.
+    fn time_ns(config: &Config, operation: Collective, bytes: u64, count: u32) -> f64 {
+        let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config.clone()).unwrap();
+        let workload = |mpi: Mpi| async move {
+            for _ in 0..count {
+                mpi.collective(operation, bytes, None).await?;
+            }
+            Ok(())
+        };
+        let report = cluster.run(workload).unwrap();
+        assert_eq!(cluster.leftovers(), None);
+        report.elapsed_ps as f64 / 1e3
+    }
+
+    fn assert_takes(measured_ns: f64, expected_ns: f64) {
+        assert!((measured_ns - expected_ns).abs() < 0.1, "{measured_ns} ns, {expected_ns} expected");
+    }
+
+    #[test]
+    fn a_barrier_is_two_lines_a_call_and_a_look() {
+        // Calls: 100. The second to arrive gets the counter's line: 60. The first sees it: 60, and looks: 50.
+        assert_takes(time_ns(&config(2, None), Collective::Barrier, 0, 1), 270.0);
+        // Each further arrival waits for the line.
+        assert_takes(time_ns(&config(4, None), Collective::Barrier, 0, 1), 270.0 + 2.0 * 60.0);
+    }
+
+    #[test]
+    fn the_last_to_arrive_folds_a_short_reduction() {
+        // Call and copy until 202.4, the line until 262.4. The other's data: a line and 51.2; copied 102.4,
+        // reduced 204.8: released at 680.8, seen and looked at 790.8. The result: a line, 51.2, 102.4.
+        assert_takes(time_ns(&config(2, None), Collective::Allreduce, 1 << 10, 1), 1004.4);
+    }
+
+    #[test]
+    fn ranks_fold_parts_of_a_long_reduction_at_once() {
+        let longer = time_ns(&config(2, None), Collective::Allreduce, 64 << 10, 1);
+        let shorter = time_ns(&config(2, None), Collective::Allreduce, 32 << 10, 1);
+        // 32 KiB more: a copy of all, of a half; half of it fetched twice, and reduced; a copy of all.
+        let bytes = f64::from(32 << 10);
+        assert_takes(longer - shorter, bytes * (2.5 / 10.0 + 2.0 * 0.5 / 20.0 + 0.5 / 5.0));
+    }
+
+    #[test]
+    fn ranks_that_share_a_core_take_turns() {
+        // A turn: the one before has waited and let this one run, 400; it sees that all have arrived, 50;
+        // arrives at the next barrier as the last, 100; and at the one after that as the first, 100.
+        let config = config(2, Some(1));
+        let some = time_ns(&config, Collective::Barrier, 0, 8);
+        let more = time_ns(&config, Collective::Barrier, 0, 24);
+        assert_takes((more - some) / 16.0, 650.0);
+    }
+
+    #[test]
+    fn operations_of_ranks_on_several_hosts_are_schedules() {
+        let across = Config { processes_per_host: 1, ..config(2, None) };
+        let cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), across).unwrap();
+        assert_eq!(cluster.world.borrow().fabric.one_host(), None);
+        let no_device = Config { profile: None, ..config(2, None) };
+        let cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), no_device).unwrap();
+        assert_eq!(cluster.world.borrow().fabric.one_host(), None);
+    }
+}
