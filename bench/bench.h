@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BENCH_SAMPLES 7
 #define BENCH_REPETITIONS_MAX 200000
@@ -63,6 +64,17 @@ static inline char *bench_buffer(size_t bytes)
     }
     memset(memory, 1 + bench_rank, bytes ? bytes : 1);
     return memory;
+}
+
+#define BENCH_SPAN_MIN ((size_t)64 << 20)
+#define BENCH_SPAN_MAX ((size_t)512 << 20)
+
+/* Twice the last cache: who goes round so much memory finds none of it there. */
+static inline size_t bench_uncached_span(void)
+{
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    size_t span = cache > 0 ? 2 * (size_t)cache : 0;
+    return span < BENCH_SPAN_MIN ? BENCH_SPAN_MIN : span > BENCH_SPAN_MAX ? BENCH_SPAN_MAX : span;
 }
 
 static inline void bench_result(const char *name, size_t bytes, double value, const char *unit)

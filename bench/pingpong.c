@@ -7,19 +7,6 @@
  * BENCH_SIZE: only messages of so many bytes. */
 #include "bench.h"
 
-#include <unistd.h>
-
-#define SPAN_MIN ((size_t)64 << 20)
-#define SPAN_MAX ((size_t)512 << 20)
-
-/* Twice the last cache, of each buffer. */
-static size_t uncached_span(void)
-{
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    size_t span = cache > 0 ? 2 * (size_t)cache : 0;
-    return span < SPAN_MIN ? SPAN_MIN : span > SPAN_MAX ? SPAN_MAX : span;
-}
-
 static void measure(const char *name, struct bench_ping *ping)
 {
     bench_result(name, (size_t)ping->bytes, bench_measure(bench_ping_pong, ping) / 2 * 1e6, "us");
@@ -29,7 +16,7 @@ int main(int argc, char **argv)
 {
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
-    size_t span = uncached_span();
+    size_t span = bench_uncached_span();
     char *out = bench_buffer(span), *in = bench_buffer(span);
     for (size_t i = 0; i < BENCH_SIZES; i++) {
         int bytes = bench_sizes[i];

@@ -412,8 +412,8 @@ pub fn cluster_config(
         config.core_count = Some(core_count);
     } else if processes_per_host > core_count {
         notes.push(format!(
-            "{processes_per_host} processes on hosts of {core_count} cores: without yield_ns each is simulated \
-             with a core of its own"
+            "{processes_per_host} processes on hosts of {core_count} cores: without yield_ns each is \
+             simulated with a core of its own"
         ));
     }
     if machine.host_models.len() > 1 {

@@ -55,6 +55,9 @@ pub fn samples(text: &str, ranks: u32) -> anyhow::Result<Vec<Sample>> {
 /// The name under which `pingpong_separate` is given of two ranks that share a core.
 pub const ONE_CORE: &str = "pingpong_one_core";
 
+/// Benchmarks whose figures are the better the larger they are.
+const RATES: [&str; 7] = ["rate", "birate", "bandwidth", "bibandwidth", REDUCE, COPY, COPY_UNCACHED];
+
 /// Of the figures of several runs the best of each: other work makes figures worse, never better.
 pub fn best(runs: impl IntoIterator<Item = Sample>) -> Vec<Sample> {
     let mut all: Vec<Sample> = Vec::new();
@@ -73,8 +76,8 @@ pub fn best(runs: impl IntoIterator<Item = Sample>) -> Vec<Sample> {
 
 impl Sample {
     fn is_worse_than(&self, value: f64) -> bool {
-        let is_time = !["rate", "bandwidth", "birate", "bibandwidth", REDUCE].contains(&self.name.as_str());
-        if is_time { value < self.value } else { value > self.value }
+        let is_rate = RATES.contains(&self.name.as_str());
+        if is_rate { value > self.value } else { value < self.value }
     }
 }
 
@@ -89,14 +92,32 @@ pub struct Fit {
     pub hot_copy_gbytes_per_s: f64,
     /// Copies of what is not, GB/s.
     pub copy_gbytes_per_s: f64,
-    /// Messages within the host, all together, GB/s.
+    /// What is copied in by one core and out by another: from one to the other, GB/s.
     pub memory_gbytes_per_s: f64,
+    /// What the kernel copies from another process; `None`: it refuses.
+    pub kernel_copy: Option<KernelCopyFit>,
     /// Reductions of what is in the cache, GB/s of one operand.
     pub reduce_gbytes_per_s: f64,
     /// Until a rank that waits, polls once and lets the next one of its core run has done so, ns.
     pub yield_ns: f64,
 }
 
+/// Costs of the kernel's copies between two processes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KernelCopyFit {
+    /// A call without its bytes, ns.
+    pub call_ns: f64,
+    /// Copies of what is in the cache, GB/s.
+    pub hot_gbytes_per_s: f64,
+    /// Copies of what is not, GB/s.
+    pub gbytes_per_s: f64,
+}
+
+/// The benchmarks of copies within a process.
+const COPY: &str = "copy";
+const COPY_UNCACHED: &str = "copy_uncached";
+/// The benchmark of the kernel's copies.
+const KERNEL_COPY: &str = "kernel_copy";
 /// Messages that `rate` has under way, and `bandwidth`.
 const RATE_WINDOW: u32 = 64;
 const BANDWIDTH_WINDOW: u32 = 16;
@@ -104,8 +125,9 @@ const BANDWIDTH_WINDOW: u32 = 16;
 const REDUCE: &str = "reduce_local";
 /// The length of a short message, bytes.
 const SHORT_BYTES: u64 = 8;
-/// Lengths that go in one packet and are copied in and out, bytes: their slope is that of copies.
-const COPIED_BYTES: RangeInclusive<u64> = 1 << 10..=32 << 10;
+/// Lengths that go in one packet and are copied in and then out, bytes: their slope is that of copies.
+/// Longer ones are copied by both sides at once.
+const COPIED_BYTES: RangeInclusive<u64> = 256..=8 << 10;
 /// From here on a message shows the rate at which its bytes move, bytes.
 const LONG_BYTES: u64 = 64 << 10;
 /// No rate of a memory is above, GB/s: what is not seen to limit is taken for this.
@@ -136,16 +158,6 @@ fn slope(points: &[(u64, f64)]) -> Option<f64> {
     slopes.get(slopes.len() / 2).copied()
 }
 
-/// GB/s at which a sample moves its bytes, if it is of messages long enough to show that.
-fn moved_gbytes_per_s(sample: &Sample) -> Option<f64> {
-    let is_long = sample.ranks == 2 && sample.bytes >= LONG_BYTES;
-    match sample.name.as_str() {
-        "pingpong_separate" if is_long => Some(sample.bytes as f64 / sample.value * 1e-3),
-        "bandwidth" if is_long => Some(sample.value),
-        _ => None,
-    }
-}
-
 fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Result<f64> {
     let found =
         samples.iter().find(|sample| sample.name == name && sample.bytes == bytes && sample.ranks == 2);
@@ -155,10 +167,10 @@ fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Result<f64> {
 /// The costs that samples of two ranks show.
 ///
 /// A window of W short messages and its answer take W times the software of one side, and the rest of two
-/// latencies; a short message takes both sides' software and a cache line's way. From 1 to 32 KiB a message
-/// is copied in, moved and copied out, in the cache or, of `pingpong_uncached`, not. The memory moves what
-/// the quickest long messages show. Two ranks that share a core take for a message the software of both, and
-/// in between the core goes from one to the other.
+/// latencies; a short message takes both sides' software and a cache line's way. From 256 B to 8 KiB a
+/// message is copied in, goes from core to core, and is copied out. What copies, the kernel's copies and
+/// reductions take is measured without messages. Two ranks that share a core take for a message the software
+/// of both, and in between the core goes from one to the other.
 ///
 /// # Errors
 /// A figure that is needed and was not measured.
@@ -168,31 +180,41 @@ pub fn fit(samples: &[Sample]) -> anyhow::Result<Fit> {
     let window = f64::from(RATE_WINDOW);
     let window_ns = 1e3 * window / value_of(samples, "rate", SHORT_BYTES)?;
     let software_ns = ((window_ns - 2.0 * short_ns) / (window - 2.0)).clamp(short_ns / 100.0, short_ns / 2.0);
-    let fastest = samples.iter().filter_map(moved_gbytes_per_s).max_by(f64::total_cmp);
-    let memory_gbytes_per_s = fastest.context("no long messages were measured")?.min(RATE_MAX_GBYTES_PER_S);
-    let copies_gbytes_per_s = |name: &str| -> anyhow::Result<f64> {
-        let mut times = times_ns(samples, name);
-        times.retain(|(bytes, _)| COPIED_BYTES.contains(bytes));
-        let slope = slope(&times).with_context(|| format!("{name} of 1 to 32 KiB was not measured"))?;
-        // Two copies beside the move; where these seem to take no time they are not what limits.
-        let copy_ns_per_byte = (slope - 1.0 / memory_gbytes_per_s) / 2.0;
-        Ok(1.0 / copy_ns_per_byte.max(1.0 / RATE_MAX_GBYTES_PER_S))
+    let quickest = |name: &str| {
+        let rates = samples.iter().filter(|sample| sample.name == name).map(|sample| sample.value);
+        let rate = rates.max_by(f64::total_cmp).with_context(|| format!("{name} was not measured"))?;
+        anyhow::Ok(rate.min(RATE_MAX_GBYTES_PER_S))
     };
-    let hot_copy_gbytes_per_s = copies_gbytes_per_s("pingpong_separate")?;
-    let reductions = samples.iter().filter(|sample| sample.name == REDUCE).map(|sample| sample.value);
-    let reduce_gbytes_per_s = reductions.max_by(f64::total_cmp);
+    let hot_copy_gbytes_per_s = quickest(COPY)?;
+    let mut copied = times_ns(samples, "pingpong_separate");
+    copied.retain(|(bytes, _)| COPIED_BYTES.contains(bytes));
+    let slope = slope(&copied).context("pingpong_separate of 256 B to 8 KiB was not measured")?;
+    // Two copies beside the move; where these seem to take no time they are not what limits.
+    let move_ns_per_byte = (slope - 2.0 / hot_copy_gbytes_per_s).max(1.0 / RATE_MAX_GBYTES_PER_S);
     let one_core_ns = 1e3 * value_of(samples, ONE_CORE, SHORT_BYTES)?;
     Ok(Fit {
         software_ns,
         core_to_core_ns: (short_ns - 2.0 * software_ns).max(1.0),
         hot_copy_gbytes_per_s,
-        copy_gbytes_per_s: copies_gbytes_per_s("pingpong_uncached")?.min(hot_copy_gbytes_per_s),
-        memory_gbytes_per_s,
-        reduce_gbytes_per_s: reduce_gbytes_per_s
-            .with_context(|| format!("{REDUCE} was not measured"))?
-            .min(RATE_MAX_GBYTES_PER_S),
+        copy_gbytes_per_s: quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s),
+        memory_gbytes_per_s: 1.0 / move_ns_per_byte,
+        kernel_copy: kernel_copy(samples),
+        reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
     })
+}
+
+/// The call from the shortest copy, the rates from the slopes of the others.
+fn kernel_copy(samples: &[Sample]) -> Option<KernelCopyFit> {
+    let rate = |name: &str| {
+        let times = times_ns(samples, name);
+        let long: Vec<(u64, f64)> = times.into_iter().filter(|time| time.0 >= LONG_BYTES).collect();
+        Some(1.0 / slope(&long)?.max(1.0 / RATE_MAX_GBYTES_PER_S))
+    };
+    let hot_gbytes_per_s = rate(KERNEL_COPY)?;
+    let gbytes_per_s = rate("kernel_copy_uncached")?.min(hot_gbytes_per_s);
+    let call_ns = 1e3 * value_of(samples, KERNEL_COPY, SHORT_BYTES).ok()?;
+    Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s })
 }
 
 /// A network interface as the system describes it.
@@ -234,8 +256,8 @@ pub fn machine_text(facts: &Facts, fit: &Fit) -> String {
     let fastest_gbps = nics.iter().map(speed).max().map_or(0.0, |speed| f64::from(speed) / 1e3);
     let mut text = format!(
         "# Written by `ayatori calibrate`: {}\n\
-         # Measured: [host_models.node.software], core_to_core_ns and memory_gbytes_per_s, all by messages\n\
-         # through shared memory. From the system: cores, cache, NICs.\n\
+         # Measured: [host_models.node.software], core_to_core_ns, memory_gbytes_per_s (data from core to\n\
+         # core), through shared memory. From the system: cores, cache, NICs.\n\
          # Not measured: the network (the switch is assumed), the costs of TCP, far NUMA nodes.\n\
          name = \"{}\"\n\n\
          [switch_models.assumed]\nports = 48\nrate_gbps = {fastest_gbps}\ndialect = \"json\"\n\n\
@@ -248,7 +270,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit) -> String {
     let Fit { software_ns, core_to_core_ns, yield_ns, .. } = fit;
     let _ = write!(
         text,
-        "memory_gbytes_per_s = {:.3} # the quickest long messages\n\
+        "memory_gbytes_per_s = {:.3} # the rest of 256 B to 8 KiB: from core to core\n\
          core_to_core_ns = {core_to_core_ns:.1} # the rest of an 8 B message\n\n\
          [host_models.node.software]\n\
          send_ns = {software_ns:.1} # windows of 8 B messages\nreceive_ns = {software_ns:.1}\n\
@@ -259,12 +281,21 @@ pub fn machine_text(facts: &Facts, fit: &Fit) -> String {
     if facts.cache_mib.is_some() {
         let _ = writeln!(
             text,
-            "hot_copy_gbytes_per_s = {:.3} # 1 to 32 KiB, in the cache",
+            "hot_copy_gbytes_per_s = {:.3} # memcpy of 4 to 64 KiB, in the cache",
             fit.hot_copy_gbytes_per_s
         );
     }
-    let _ =
-        writeln!(text, "copy_gbytes_per_s = {:.3} # 1 to 32 KiB, not in the cache", fit.copy_gbytes_per_s);
+    let _ = writeln!(text, "copy_gbytes_per_s = {:.3} # memcpy, not in the cache", fit.copy_gbytes_per_s);
+    if let Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s }) = fit.kernel_copy {
+        let _ = write!(
+            text,
+            "kernel_copy_ns = {call_ns:.1} # process_vm_readv of 8 B\n\
+             kernel_copy_gbytes_per_s = {gbytes_per_s:.3} # of 64 KiB to 1 MiB, not in the cache\n"
+        );
+        if facts.cache_mib.is_some() {
+            let _ = writeln!(text, "hot_kernel_copy_gbytes_per_s = {hot_gbytes_per_s:.3} # in the cache");
+        }
+    }
     for nic in &nics {
         let assumed = if nic.speed_mbit_per_s.is_none() { " # assumed: it does not say" } else { "" };
         let _ = write!(
@@ -381,17 +412,16 @@ fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> 
 /// # Errors
 /// A machine that cannot be simulated.
 pub fn predict(machine: &Machine, samples: &[Sample]) -> anyhow::Result<Vec<Prediction>> {
-    let fastest = samples.iter().filter_map(moved_gbytes_per_s).max_by(f64::total_cmp);
     let mut predictions = Vec::new();
     for sample in samples.iter().filter(|sample| sample.bytes > 0 || sample.name == "barrier") {
         if let Some(predicted) = predicted(machine, sample)? {
             let is_fitted = sample.ranks == 2
                 && match sample.name.as_str() {
-                    "pingpong_separate" if sample.bytes < LONG_BYTES => {
+                    "pingpong_separate" => {
                         sample.bytes == SHORT_BYTES || COPIED_BYTES.contains(&sample.bytes)
                     }
                     "rate" => true,
-                    _ => fastest.is_some() && moved_gbytes_per_s(sample) == fastest,
+                    _ => false,
                 };
             predictions.push(Prediction { sample: sample.clone(), predicted, is_fitted });
         }
@@ -428,9 +458,10 @@ mod tests {
     const MADE_UP: Fit = Fit {
         software_ns: 80.0,
         core_to_core_ns: 60.0,
-        hot_copy_gbytes_per_s: 8.0,
-        copy_gbytes_per_s: 4.0,
+        hot_copy_gbytes_per_s: 40.0,
+        copy_gbytes_per_s: 6.0,
         memory_gbytes_per_s: 16.0,
+        kernel_copy: Some(KernelCopyFit { call_ns: 900.0, hot_gbytes_per_s: 10.0, gbytes_per_s: 5.0 }),
         reduce_gbytes_per_s: 12.0,
         yield_ns: 400.0,
     };
@@ -464,7 +495,7 @@ mod tests {
             let value = predicted(&machine, &sample).unwrap().expect("a workload of ours");
             Sample { value, ..sample }
         };
-        let copied_bytes = [1 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10];
+        let copied_bytes = [256, 1 << 10, 4 << 10, 8 << 10];
         let mut samples: Vec<Sample> = copied_bytes.map(|bytes| sample("pingpong_separate", bytes)).to_vec();
         samples.push(sample("pingpong_separate", 8));
         samples.extend([sample("rate", 8), sample("bandwidth", 4 << 20)]);
@@ -473,14 +504,15 @@ mod tests {
         let short = Sample { name: "pingpong_separate".into(), ranks: 2, bytes: 8, value: 1.0 };
         let value = predicted(&shared, &short).unwrap().unwrap();
         let one_core = Sample { name: ONE_CORE.into(), value, ..short };
-        samples.extend([one_core, Sample { name: REDUCE.into(), ranks: 2, bytes: 4_096, value: 12.0 }]);
-        // The same, when copies are not in the cache.
-        let cold = |bytes: u64| {
-            let extra_us = 2.0 * bytes as f64 * (1.0 / 4.0 - 1.0 / 8.0) * 1e-3;
-            let value = sample("pingpong_separate", bytes).value + extra_us;
-            Sample { name: "pingpong_uncached".into(), ranks: 2, bytes, value }
-        };
-        samples.extend(copied_bytes.map(cold));
+        samples.push(one_core);
+        for (name, value) in [(REDUCE, 12.0), (COPY, 40.0), (COPY_UNCACHED, 6.0)] {
+            samples.push(Sample { name: name.into(), ranks: 2, bytes: 4 << 10, value });
+        }
+        for (name, rate) in [("kernel_copy", 10.0), ("kernel_copy_uncached", 5.0)] {
+            let value = |bytes: u64| 0.9 + bytes as f64 / rate * 1e-3;
+            let copy = |bytes| Sample { name: name.into(), ranks: 2, bytes, value: value(bytes) };
+            samples.extend([8, 64 << 10, 256 << 10, 1 << 20].map(copy));
+        }
         samples
     }
 
@@ -496,7 +528,14 @@ mod tests {
             (found.reduce_gbytes_per_s, MADE_UP.reduce_gbytes_per_s),
             (found.yield_ns, MADE_UP.yield_ns),
         ];
-        for (found_value, made_up) in pairs {
+        let copies = [&found, &MADE_UP].map(|fit| fit.kernel_copy.unwrap());
+        let kernel = [
+            copies.map(|copy| copy.call_ns),
+            copies.map(|copy| copy.hot_gbytes_per_s),
+            copies.map(|copy| copy.gbytes_per_s),
+        ];
+        for (found_value, made_up) in pairs.into_iter().chain(kernel.map(|[found, made_up]| (found, made_up)))
+        {
             assert!((found_value / made_up - 1.0).abs() < 0.1, "{found_value} for {made_up}: {found:?}");
         }
     }
@@ -519,7 +558,7 @@ mod tests {
     fn one_disturbed_figure_does_not_move_the_fit() {
         let samples = simulated();
         let is_copied =
-            |sample: &Sample| sample.name.starts_with("pingpong") && COPIED_BYTES.contains(&sample.bytes);
+            |sample: &Sample| sample.name == "pingpong_separate" && COPIED_BYTES.contains(&sample.bytes);
         for (index, sample) in samples.iter().enumerate().filter(|(_, sample)| is_copied(sample)) {
             let mut disturbed = samples.clone();
             disturbed[index].value = 5.0 * sample.value;

@@ -50,6 +50,8 @@ const HEADER: Source = ("bench.h", include_str!("../../../../bench/bench.h"));
 const PINGPONG: Source = ("pingpong", include_str!("../../../../bench/pingpong.c"));
 const RATE: Source = ("rate", include_str!("../../../../bench/rate.c"));
 const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidth.c"));
+const COPY: Source = ("copy", include_str!("../../../../bench/copy.c"));
+const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kernel_copy.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
 /// What the simulator has the workloads of.
@@ -160,7 +162,7 @@ impl Bench {
     fn costs(&self) -> anyhow::Result<Vec<Sample>> {
         let mut samples = Vec::new();
         for _ in 0..ROUNDS {
-            for source in [PINGPONG, RATE, BANDWIDTH, REDUCE] {
+            for source in [PINGPONG, RATE, BANDWIDTH, COPY, KERNEL_COPY, REDUCE] {
                 samples.extend(self.run(source, 2, &[])?);
             }
             samples.extend(self.on_one_core()?);

@@ -236,6 +236,12 @@ pub struct SoftwareCosts {
     pub copy_bytes_per_s: Option<u64>,
     /// Copying what is in the cache, bytes/s.
     pub hot_copy_bytes_per_s: Option<u64>,
+    /// A call by which the kernel copies from another process' memory, without its bytes, ps.
+    pub kernel_copy_ps: Option<u64>,
+    /// Such copies from and to memory, bytes/s.
+    pub kernel_copy_bytes_per_s: Option<u64>,
+    /// Such copies of what is in the cache, bytes/s.
+    pub hot_kernel_copy_bytes_per_s: Option<u64>,
     /// Reducing what is in the cache, bytes of one operand/s.
     pub reduce_bytes_per_s: Option<u64>,
     /// Copies of each packet's payload by its sender; `None`: one.
@@ -522,6 +528,9 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         },
         copy_bytes_per_s: rate("copy_gbytes_per_s")?,
         hot_copy_bytes_per_s: rate("hot_copy_gbytes_per_s")?,
+        kernel_copy_ps: time("kernel_copy_ns")?,
+        kernel_copy_bytes_per_s: rate("kernel_copy_gbytes_per_s")?,
+        hot_kernel_copy_bytes_per_s: rate("hot_kernel_copy_gbytes_per_s")?,
         reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,
         send_copies: number("send_copies")?,
         receive_copies: number("receive_copies")?,

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::shared_memory::Occupancy;
 use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, RemoteRegion, Token, profiles};
 
 use super::cores::Cores;
 use super::pipeline::{Hardware, SEGMENT};
-use super::{Config, NicDevice, NicUse, Profile, Transfer, Usage};
+use super::{Config, NicDevice, NicUse, Profile, Software, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
 use crate::trace::{Activity, Trace};
@@ -41,7 +42,7 @@ pub(super) const MEMORY_RAIL: u8 = 0;
 #[derive(Debug)]
 pub(super) enum Cargo {
     /// A packet: header, and payload as a length or as bytes after the header.
-    Packet { bytes: Vec<u8>, header_bytes: usize, virtual_bytes: usize },
+    Packet { bytes: Vec<u8>, header_bytes: usize, virtual_bytes: usize, pieces: Option<Pieces> },
     /// To the memory to be read.
     GetRequest(Access),
     /// The data read.
@@ -74,6 +75,14 @@ pub(super) struct Flight {
     /// Segments that are not yet there.
     pub(super) unfinished_count: u32,
     pub(super) cargo: Cargo,
+}
+
+/// A packet that its receiver reads while it is written: it arrives with its first piece.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pieces {
+    pub(super) piece_bytes: usize,
+    /// When the last one is written; from the launch on, when that is at the receiver.
+    pub(super) last_ps: u64,
 }
 
 impl Flight {
@@ -171,19 +180,38 @@ pub(super) struct Fabric {
     pub(super) hardware: Option<Hardware>,
 }
 
-/// What a slot and the bulk lines of a shared memory ring hold by default, bytes.
+/// What a slot of a shared memory ring holds, bytes.
 const SHM_SLOT_BYTES: usize = 56;
-const SHM_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Packets of so many bytes are written and read a piece at a time, by both sides at once, where neither
+/// keeps the other off its core.
+const IN_PIECES_BYTES_MIN: usize = 10 << 10;
+/// Such a piece, of packets through near lines and through bulk lines, bytes.
+const PIECE_BYTES: [usize; 2] = [4 << 10, 16 << 10];
+/// The longest packet through near lines, bytes.
+const NEAR_BYTES_MAX: usize = 32 << 10;
+
+/// The longest packet of a shared memory ring among so many ranks of a host, bytes
+/// (`ayatori_devices::shm`, segment).
+fn shm_payload_bytes_max(ranks_count: u32) -> usize {
+    match ranks_count {
+        0..=8 => 128 << 10,
+        9..=16 => NEAR_BYTES_MAX,
+        17..=32 => 8 << 10,
+        33..=128 => 4 << 10,
+        _ => 2 << 10,
+    }
+}
 
 /// The memory of a host, and its NICs.
 fn rails(
     network: &Network<Option<Trace>>,
     config: &Config,
-    (nic_count, is_oversubscribed): (usize, bool),
+    (nic_count, occupancy): (usize, Occupancy),
 ) -> Vec<RailCapabilities> {
     let rate = |nic: usize| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64;
     let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
-    let shm = || profiles::shm(SHM_SLOT_BYTES, SHM_PAYLOAD_BYTES_MAX, true, is_oversubscribed);
+    let payload_bytes_max = shm_payload_bytes_max(occupancy.ranks_count);
+    let shm = || profiles::shm(SHM_SLOT_BYTES, payload_bytes_max, true, occupancy.is_oversubscribed());
     if let Some(Profile { device, mtu_bytes }) = config.profile {
         let nic = |nic| match device {
             NicDevice::Tcp => profiles::tcp("nic", Some(mtu_bytes), rate(nic), None),
@@ -227,7 +255,7 @@ impl Fabric {
             NicUse::OneEach => fewest_nics.min(1),
         };
         let cores = Cores::new(&config, process_count);
-        let rails = rails(&network, &config, (nic_count, cores.occupancy().is_oversubscribed()));
+        let rails = rails(&network, &config, (nic_count, cores.occupancy()));
         let outbox_count = process_count as usize * rails.len();
         Fabric {
             states: (0..process_count).map(|_| RankState::default()).collect(),
@@ -472,6 +500,29 @@ impl Fabric {
         }
     }
 
+    /// The size of a piece of such a packet, if it goes in pieces.
+    pub(super) fn piece_bytes(&self, rail: u8, payload_bytes: usize) -> Option<usize> {
+        let Software { send_copies, receive_copies, checksum_bytes_per_s, .. } = self.config.software;
+        let is_shm = rail == MEMORY_RAIL && self.config.profile.is_some();
+        let is_plain = (send_copies, receive_copies, checksum_bytes_per_s) == (1, 1, None);
+        let is_watched = !self.cores.occupancy().is_oversubscribed();
+        let piece_bytes = PIECE_BYTES[usize::from(payload_bytes > NEAR_BYTES_MAX)];
+        (is_shm && is_plain && is_watched && payload_bytes >= IN_PIECES_BYTES_MIN).then_some(piece_bytes)
+    }
+
+    /// What it takes a process to have the kernel copy from another's memory, ps.
+    pub(super) fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        self.config.software.kernel_copy_ps(bytes as u64, working_set_bytes)
+    }
+
+    /// A process reads another's memory itself.
+    pub(super) fn read(&self, access: Access) -> Result<(), RailBroken> {
+        let memory = self.memory(access.remote, access.local.len()).ok_or(RailBroken)?;
+        access.local.copy_from(0, &memory, 0, access.local.len());
+        Ok(())
+    }
+
     /// Sends something off at the clock of the process `by`, which commands it.
     pub(super) fn depart(&mut self, by: u32, from: u32, to: u32, rail: u8, cargo: Cargo) {
         let command_ps = if rail == MEMORY_RAIL { 0 } else { self.config.command_ps };
@@ -518,10 +569,19 @@ impl Fabric {
             let copy_ps = u128::from(bytes) * 1_000_000_000_000 / u128::from(self.config.memory_bytes_per_s);
             // One picosecond at least, so that what leaves first arrives first.
             let copy_ps = (copy_ps as u64).max(1);
-            let done_ps = self.memory_free_ps[host].max(now_ps) + copy_ps;
+            let from_ps = self.memory_free_ps[host].max(now_ps);
+            let done_ps = from_ps + copy_ps;
             self.memory_free_ps[host] = done_ps;
             self.memory_busy_ps[host] += copy_ps;
-            let arrive_ps = done_ps + self.line_ps(from, to);
+            let line_ps = self.line_ps(from, to);
+            let mut arrive_ps = done_ps + line_ps;
+            if let Cargo::Packet { pieces: Some(Pieces { piece_bytes, last_ps }), .. } =
+                &mut self.flights[flight].cargo
+            {
+                let piece_ps = (u128::from(copy_ps) * *piece_bytes as u128 / u128::from(bytes)) as u64;
+                arrive_ps = from_ps + piece_ps + line_ps;
+                *last_ps = done_ps.max(*last_ps + piece_ps) + line_ps;
+            }
             self.network.set_timer(arrive_ps, ARRIVE << KIND_BITS | flight);
             if is_packet {
                 self.leave_outbox(from, rail);

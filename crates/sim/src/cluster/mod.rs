@@ -66,7 +66,7 @@ use fabric::Fabric;
 pub use mpi::{Mpi, Request};
 pub use nic::Nic;
 use room::Room;
-pub use software::Software;
+pub use software::{KernelCopy, Software};
 
 /// How a rendezvous moves its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

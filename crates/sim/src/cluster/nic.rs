@@ -6,11 +6,12 @@ use ayatori_core::device::{
     Token,
 };
 use ayatori_core::ids::{ProcessId, Rail, RailSet};
+use ayatori_core::time::Instant;
 use ayatori_core::wire::trunk::{self, Body, TrunkHeader};
 use ayatori_core::wire::{self, Header};
 
 use super::NicUse;
-use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL};
+use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
 
 /// One process' view of the simulated fabric, made anew for each call into its [`Process`](ayatori_core::Process).
 /// Rail 0 is the host's memory, the NICs follow.
@@ -30,7 +31,27 @@ impl Nic<'_> {
         self.fabric.spend_in_kernel(self.me, kernel_ps);
     }
 
+    /// Writes the first piece of a packet that goes in pieces, if it is one.
+    fn begin_pieces(&mut self, rail: Rail, payload_bytes: usize) -> Option<Pieces> {
+        let piece_bytes = self.fabric.piece_bytes(rail.0, payload_bytes)?;
+        let whole_ps = self.fabric.copy_ps(self.me, payload_bytes);
+        let first_ps = self.fabric.copy_ps(self.me, piece_bytes);
+        self.fabric.spend(self.me, self.fabric.config.send_ps + first_ps);
+        let last_ps = self.fabric.clock_ps(self.me) + whole_ps.saturating_sub(first_ps);
+        Some(Pieces { piece_bytes, last_ps })
+    }
+
     fn start_access(&mut self, rail: Rail, peer: ProcessId, access: Access, put: bool) -> Submitted {
+        if rail.0 == MEMORY_RAIL
+            && !put
+            && let Some(copy_ps) = self.fabric.kernel_copy_ps(self.me, access.local.len())
+        {
+            self.fabric.spend_in_kernel(self.me, copy_ps);
+            return match self.fabric.read(access) {
+                Ok(()) => Submitted::Done,
+                Err(_) => Submitted::Refused,
+            };
+        }
         self.spend_to_send(0);
         if put {
             self.fabric.depart(self.me, self.me, peer.0, rail.0, Cargo::PutData(access));
@@ -79,7 +100,11 @@ impl Device for Nic<'_> {
         if !self.fabric.connect(self.me, to.0, rail.0) || self.fabric.is_full(self.me, rail.0) {
             return Err(Full);
         }
-        self.spend_to_send(payload_len(&payload));
+        let payload_bytes = payload_len(&payload);
+        let pieces = self.begin_pieces(rail, payload_bytes);
+        if pieces.is_none() {
+            self.spend_to_send(payload_bytes);
+        }
         let mut bytes = header.to_vec();
         let mut virtual_bytes = 0;
         for piece in payload {
@@ -88,8 +113,13 @@ impl Device for Nic<'_> {
                 Piece::Virtual(len) => virtual_bytes += len,
             }
         }
-        let cargo = Cargo::Packet { bytes, header_bytes: header.len(), virtual_bytes };
+        let cargo = Cargo::Packet { bytes, header_bytes: header.len(), virtual_bytes, pieces };
+        // One in pieces is on its way while the rest of it is written.
         self.fabric.depart(self.me, self.me, to.0, rail.0, cargo);
+        if let Some(Pieces { last_ps, .. }) = pieces {
+            let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
+            self.fabric.spend(self.me, rest_ps);
+        }
         Ok(())
     }
 
@@ -104,12 +134,22 @@ impl Device for Nic<'_> {
             Arrived::RailUp(rail, peer) => return Some(Event::RailUp(Rail(rail), ProcessId(peer))),
             Arrived::Packet(handle) => {
                 let flight = &self.fabric.flights[handle];
-                let Cargo::Packet { bytes, header_bytes, virtual_bytes } = &flight.cargo else {
+                let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces } = &flight.cargo else {
                     unreachable!("only packets are handed to processes")
                 };
                 let payload_bytes = bytes.len() - header_bytes + virtual_bytes;
-                cost_ps += u64::from(software.receive_copies) * self.fabric.copy_ps(self.me, payload_bytes)
-                    + software.checksum_ps(payload_bytes as u64);
+                let copy_ps = self.fabric.copy_ps(self.me, payload_bytes);
+                cost_ps += match *pieces {
+                    // The last piece is read when it has come, whatever was read before.
+                    Some(Pieces { piece_bytes, last_ps }) => {
+                        let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
+                        copy_ps.max(rest_ps + self.fabric.copy_ps(self.me, piece_bytes))
+                    }
+                    None => {
+                        u64::from(software.receive_copies) * copy_ps
+                            + software.checksum_ps(payload_bytes as u64)
+                    }
+                };
                 if software.match_ps > 0 && brings_envelope(&bytes[..*header_bytes]) {
                     cost_ps += software.match_ps;
                 }
@@ -123,7 +163,7 @@ impl Device for Nic<'_> {
     }
 
     fn packet(&self, incoming: &Incoming) -> Packet<'_> {
-        let Cargo::Packet { bytes, header_bytes, virtual_bytes } =
+        let Cargo::Packet { bytes, header_bytes, virtual_bytes, .. } =
             &self.fabric.flights[incoming.slot as u32].cargo
         else {
             unreachable!("only packets are handed to processes")
@@ -135,6 +175,11 @@ impl Device for Nic<'_> {
 
     fn release(&mut self, incoming: Incoming) {
         self.fabric.forget(incoming.slot as u32);
+    }
+
+    fn time(&self) -> Option<Instant> {
+        // As the library's shared memory: its receiver compares packets with the kernel's copies.
+        self.fabric.config.software.kernel_copy.map(|_| Instant(self.fabric.clock_ps(self.me)))
     }
 
     fn register(&mut self, _rail: Rail, buffer: Buffer) -> Option<RemoteKey> {

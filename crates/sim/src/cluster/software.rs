@@ -19,6 +19,9 @@ pub struct Software {
     pub hot_copy_bytes_per_s: Option<u64>,
     /// The cache, bytes.
     pub cache_bytes: u64,
+    /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
+    /// of a process.
+    pub kernel_copy: Option<KernelCopy>,
     /// Rate of reductions, bytes of one operand/s. Counted where collective operations go through shared
     /// memory.
     pub reduce_bytes_per_s: Option<u64>,
@@ -34,6 +37,17 @@ pub struct Software {
     pub register_page_ps: u64,
 }
 
+/// What the kernel takes to copy from one process to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelCopy {
+    /// A call without its bytes, ps.
+    pub call_ps: u64,
+    /// Copies from and to memory.
+    pub bytes_per_s: u64,
+    /// Copies of what is in the cache; `None`: as of what is not.
+    pub hot_bytes_per_s: Option<u64>,
+}
+
 impl Default for Software {
     /// One copy at either side, nothing else.
     fn default() -> Software {
@@ -44,6 +58,7 @@ impl Default for Software {
             send_copies: 1,
             receive_copies: 1,
             hot_copy_bytes_per_s: None,
+            kernel_copy: None,
             reduce_bytes_per_s: None,
             yield_ps: 0,
             cache_bytes: 0,
@@ -78,6 +93,11 @@ impl Software {
             send_copies: costs.send_copies.unwrap_or(1),
             receive_copies: costs.receive_copies.unwrap_or(1),
             hot_copy_bytes_per_s: costs.hot_copy_bytes_per_s,
+            kernel_copy: costs.kernel_copy_bytes_per_s.map(|bytes_per_s| KernelCopy {
+                call_ps: time(costs.kernel_copy_ps),
+                bytes_per_s,
+                hot_bytes_per_s: costs.hot_kernel_copy_bytes_per_s,
+            }),
             reduce_bytes_per_s: costs.reduce_bytes_per_s,
             yield_ps: time(costs.yield_ps),
             cache_bytes,
@@ -94,12 +114,23 @@ impl Software {
     /// direct-mapped cache that is gone through in turn keeps the lines whose place nothing else takes: `(2 C
     /// - W) / W` of them.
     pub(super) fn copy_ps(&self, cold_bytes_per_s: u64, bytes: u64, working_set_bytes: u64) -> u64 {
-        let Some(hot) = self.hot_copy_bytes_per_s.filter(|_| working_set_bytes > 0) else {
-            return at_rate(bytes, Some(cold_bytes_per_s));
+        let rates = (cold_bytes_per_s, self.hot_copy_bytes_per_s);
+        self.at_rates(rates, bytes, working_set_bytes)
+    }
+
+    /// A get within a host, by a process that goes through so many bytes; `None`: the kernel does not copy.
+    pub(super) fn kernel_copy_ps(&self, bytes: u64, working_set_bytes: u64) -> Option<u64> {
+        let KernelCopy { call_ps, bytes_per_s, hot_bytes_per_s } = self.kernel_copy?;
+        Some(call_ps + self.at_rates((bytes_per_s, hot_bytes_per_s), bytes, working_set_bytes))
+    }
+
+    fn at_rates(&self, (cold, hot): (u64, Option<u64>), bytes: u64, working_set_bytes: u64) -> u64 {
+        let Some(hot) = hot.filter(|_| working_set_bytes > 0) else {
+            return at_rate(bytes, Some(cold));
         };
         let kept = (2 * self.cache_bytes).saturating_sub(working_set_bytes).min(working_set_bytes);
         let hot_bytes = (u128::from(bytes) * u128::from(kept) / u128::from(working_set_bytes)) as u64;
-        at_rate(hot_bytes, Some(hot)) + at_rate(bytes - hot_bytes, Some(cold_bytes_per_s))
+        at_rate(hot_bytes, Some(hot)) + at_rate(bytes - hot_bytes, Some(cold))
     }
 
     pub(super) fn reduce_ps(&self, bytes: u64) -> u64 {

@@ -1,0 +1,37 @@
+/* memcpy within a rank, both ranks at once. GB/s.
+ *
+ *   copy            the same bytes again and again
+ *   copy_uncached   bytes that are in no cache */
+#include "bench.h"
+
+struct copy { char *from, *to; size_t bytes, step, span; };
+
+static void copy(void *context, int repetitions)
+{
+    struct copy *c = context;
+    size_t at = 0;
+    for (int i = 0; i < repetitions; i++) {
+        memcpy(c->to + at, c->from + at, c->bytes);
+        __asm__ volatile("" ::: "memory"); /* each of them is done */
+        at += c->step;
+        if (at + c->bytes > c->span) at = 0;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {4 << 10, 16 << 10, 64 << 10};
+    bench_start(&argc, &argv);
+    size_t span = bench_uncached_span();
+    char *from = bench_buffer(span), *to = bench_buffer(span);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t bytes = sizes[i];
+        struct copy same = {from, to, bytes, 0, 0}, uncached = {from, to, bytes, bytes + 8192, span};
+        bench_result("copy", bytes, (double)bytes / bench_measure(copy, &same) * 1e-9, "GB/s");
+        bench_result("copy_uncached", bytes, (double)bytes / bench_measure(copy, &uncached) * 1e-9, "GB/s");
+    }
+    free(from);
+    free(to);
+    MPI_Finalize();
+    return 0;
+}

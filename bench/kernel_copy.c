@@ -1,0 +1,55 @@
+/* What the kernel takes to copy from another process: one call, microseconds.
+ *
+ *   kernel_copy            from the same memory into the same memory, again and again
+ *   kernel_copy_uncached   from and into memory that is in no cache
+ *
+ * Prints nothing where the kernel refuses. */
+#define _GNU_SOURCE
+#include "bench.h"
+
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct copy { char *mine; uint64_t theirs; pid_t pid; size_t bytes, step, span; int is_refused; };
+
+static void copy(void *context, int repetitions)
+{
+    struct copy *c = context;
+    size_t at = 0;
+    if (bench_rank != 1) return;
+    for (int i = 0; i < repetitions; i++) {
+        struct iovec to = {c->mine + at, c->bytes}, from = {(void *)(uintptr_t)(c->theirs + at), c->bytes};
+        if (process_vm_readv(c->pid, &to, 1, &from, 1, 0) != (ssize_t)c->bytes) c->is_refused = 1;
+        at += c->step;
+        if (at + c->bytes > c->span) at = 0;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const size_t sizes[] = {8, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
+    bench_start(&argc, &argv);
+    bench_need_two(argv[0]);
+    size_t span = bench_uncached_span();
+    char *memory = bench_buffer(span);
+    uint64_t all[4], mine[2] = {(uint64_t)(uintptr_t)memory, (uint64_t)getpid()};
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* for kernels with Yama */
+    MPI_Allgather(mine, 2, MPI_UINT64_T, all, 2, MPI_UINT64_T, MPI_COMM_WORLD);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t bytes = sizes[i], step = (bytes + 3 * 4096) / 4096 * 4096;
+        struct copy same = {memory, all[0], (pid_t)all[1], bytes, 0, 0, 0}, uncached = same;
+        uncached.step = step;
+        uncached.span = span;
+        double times[2] = {bench_measure(copy, &same), bench_measure(copy, &uncached)};
+        int is_refused = same.is_refused, by_any;
+        MPI_Allreduce(&is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        if (by_any) break;
+        bench_result("kernel_copy", bytes, times[0] * 1e6, "us");
+        bench_result("kernel_copy_uncached", bytes, times[1] * 1e6, "us");
+    }
+    free(memory);
+    MPI_Finalize();
+    return 0;
+}
