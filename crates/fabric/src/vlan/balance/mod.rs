@@ -5,10 +5,11 @@
 //! where the network is least busy (`search`), first with one tree for each source switch, then with one
 //! for every few of its hosts. What is found is held against a bound that no routes can pass (`bound`),
 //! which also says when to stop. Where that is far from the bound, the turns themselves are negotiated
-//! (`negotiate`).
+//! (`negotiate`), and if it still is, exchanged (`exchange`).
 
 mod bound;
 mod closure;
+mod exchange;
 mod limits;
 mod negotiate;
 mod order;
@@ -28,6 +29,8 @@ pub(super) use pairs::balanced_pairs;
 
 /// Arcs looked at, over all rounds of one search: about a second.
 const STEPS_MAX: u64 = 30_000_000;
+/// The same for exchanging turns: some fifteen seconds.
+const EXCHANGE_STEPS_MAX: u64 = 600_000_000;
 const ROUNDS_MAX: usize = 60;
 /// Fewer rounds than this are not worth their time.
 const ROUNDS_MIN: usize = 3;
@@ -76,14 +79,25 @@ pub(super) fn balanced(
             break;
         }
     }
-    let is_far = best.as_ref().is_none_or(|(worst, _)| *worst > negotiate::ENOUGH);
-    if is_far
-        && limits.is_thorough
-        && !limits.allows_cycles
+    let is_far = |best: &Option<(f64, Search<'_>)>| {
+        let is_far = best.as_ref().is_none_or(|(worst, _)| *worst > negotiate::ENOUGH);
+        is_far && limits.is_thorough && !limits.allows_cycles
+    };
+    if is_far(&best)
         && let Some((worst, mut search)) = negotiate::negotiated(network, limits)
     {
         let worst = split_further(&mut search, worst);
         if best.as_ref().is_none_or(|(least, _)| worst < *least) {
+            best = Some((worst, search));
+        }
+    }
+    if is_far(&best)
+        && let Some((least, start)) = &best
+        && let Some(mut search) = exchange::exchanged(start, EXCHANGE_STEPS_MAX)
+    {
+        let worst = search.improve(ROUNDS_MAX, ENOUGH);
+        let worst = split_further(&mut search, worst);
+        if worst < *least {
             best = Some((worst, search));
         }
     }

@@ -181,6 +181,11 @@ impl<'a> Order<'a> {
         true
     }
 
+    /// How often a dependency was added.
+    pub(super) fn count(&self, held: u32, wanted: u32) -> u32 {
+        self.counts[self.index(held, wanted)]
+    }
+
     /// Whether a dependency is there.
     pub(super) fn has(&self, held: u32, wanted: u32) -> bool {
         self.counts[self.index(held, wanted)] > 0

@@ -222,7 +222,7 @@ impl<'a> Search<'a> {
     }
 
     /// What is made small: loads to a high power, so that the busiest count most.
-    fn potential(&self) -> f64 {
+    pub(super) fn potential(&self) -> f64 {
         self.flows.iter().zip(&self.full).map(|(&flows, full)| power(flows as f64 / full)).sum()
     }
 
@@ -427,7 +427,8 @@ impl<'a> Search<'a> {
         false
     }
 
-    fn cost(&self, arc: usize, more: u64) -> f64 {
+    /// What a channel costs that gets so many flows more.
+    pub(super) fn cost(&self, arc: usize, more: u64) -> f64 {
         HOP_COST + power((self.flows[arc] + more) as f64 / self.full[arc])
     }
 
