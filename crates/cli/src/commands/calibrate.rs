@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Runs of each benchmark, which share the time for a figure. The best of them counts.
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 5;
 
 /// A load above this is somebody else's work.
 const IDLE_LOAD_MAX: f64 = 0.5;
