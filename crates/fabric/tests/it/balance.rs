@@ -35,7 +35,7 @@ fn ratio(plan: &Plan) -> f64 {
 }
 
 #[test]
-#[ignore = "half a minute: cargo test --release -p ayatori-fabric --test it -- --ignored balance --nocapture"]
+#[ignore = "two minutes: cargo test --release -p ayatori-fabric --test it -- --ignored balance --nocapture"]
 fn balance_of_the_machines_in_the_docs() {
     let cases = [
         ("fat tree, 8 leaves, 4 spines", "kind = \"fat-tree\"\ndown = [8]\nup = [4]", 4, 1.0),

@@ -80,7 +80,7 @@ fn figures(text: &mut String, machine: &Machine, plan: &Plan) -> std::fmt::Resul
         if is_far && may_search_further(machine, plan) {
             writeln!(
                 text,
-                "                      search = \"full\" in [plan] looks further, for some ten seconds"
+                "                      search = \"full\" in [plan] looks further, for up to half a minute"
             )?;
         }
     }
