@@ -426,8 +426,9 @@ pub fn cluster_config(
 fn note_host(host: &HostModel, config: &cluster::Config, notes: &mut Vec<String>) {
     let software = &host.software;
     if config.hardware.is_none() {
-        let given =
-            [host.memory_ps, host.numa_hop_ps, host.numa_link_bytes_per_s].iter().any(Option::is_some);
+        let given = [host.memory_ps, host.memory_row_ps, host.numa_hop_ps, host.numa_link_bytes_per_s]
+            .iter()
+            .any(Option::is_some);
         let far = host.nics.iter().any(|nic| nic.numa_node > 0);
         if given || far {
             notes.push("NUMA distances are not simulated without buses or stages of NICs".into());

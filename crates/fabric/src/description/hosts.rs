@@ -24,6 +24,10 @@ pub struct HostModel {
     pub memory_bytes_per_s: Option<u64>,
     /// Time of a memory access within a node, ps.
     pub memory_ps: Option<u64>,
+    /// Banks of one NUMA node's memory that can each have a row open.
+    pub memory_bank_count: Option<u32>,
+    /// Time to close a row of a bank and open another, ps.
+    pub memory_row_ps: Option<u64>,
     /// Time for a cache line to reach another core of the host, ps.
     pub core_to_core_ps: Option<u64>,
     /// Cache in which copies of a core hit, bytes.
@@ -286,6 +290,12 @@ pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result
         return Err(s.error("nics_as", problem, "use \"rails\", or NICs of one rate"));
     }
     let per_s = |key| s.scaled(key, GIGA, 1e-3, 1e6);
+    let memory_bank_count = s.count("memory_banks", 1..=1 << 16)?.map(|count| count as u32);
+    let memory_row_ps = s.scaled("memory_row_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?;
+    if memory_bank_count.is_some() != memory_row_ps.is_some() {
+        let problem = "`memory_banks` and `memory_row_ns` have an effect only together";
+        return Err(s.error_here(problem, "give both or neither"));
+    }
     let model = HostModel {
         name: name.value.clone(),
         socket_count,
@@ -294,6 +304,8 @@ pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result
         memory_bytes: s.scaled("memory_gib", (1_u64 << 30) as f64, 1e-3, 1e6)?,
         memory_bytes_per_s: per_s("memory_gbytes_per_s")?,
         memory_ps: s.scaled("memory_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
+        memory_bank_count,
+        memory_row_ps,
         core_to_core_ps: s.scaled("core_to_core_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
         cache_bytes: s.scaled("cache_mib", (1_u64 << 20) as f64, 1e-3, 1e6)?,
         numa_hop_ps: s.scaled("numa_hop_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,

@@ -28,6 +28,12 @@
 //! `T(near) / T(far)` where few writes are. Nothing says which of them is slower: it follows from how many
 //! are outstanding.
 //!
+//! - *Banks*: a bank of a memory has one row open, and to open another costs time (`row_ps`). A stream of
+//!   requests (a direction of a bus) goes through its row, unless another stream has opened one of its own in
+//!   the same bank meanwhile. Streams lie in any of `B` banks, so with `n` other streams in this memory that
+//!   happens with probability `1 - (1 - 1/B)^n`, and the mean is added to `L` and `T`: the rate suffers only
+//!   where `T` decides it. Other banks go on, so the memory's bandwidth does not.
+//!
 //! Every direction of a bus, every link between sockets, every memory serves its requests one after the
 //! other.
 //!
@@ -49,6 +55,8 @@ pub struct Model {
     pub memory_bytes_per_s: Option<u64>,
     /// Time of a memory access within a node, ps.
     pub memory_ps: u64,
+    /// Banks of each node's memory, and the time to open another row in one, ps; `None`: rows cost nothing.
+    pub banks: Option<(u32, u64)>,
     /// One way to another node, ps.
     pub hop_ps: u64,
     /// Bandwidth from one node to another, bytes/s; `None`: no limit.
@@ -107,6 +115,7 @@ impl Model {
             node_count: host.numa_node_count as u16,
             memory_bytes_per_s: host.memory_bytes_per_s,
             memory_ps: host.memory_ps.unwrap_or(0),
+            banks: host.memory_bank_count.zip(host.memory_row_ps),
             hop_ps: host.numa_hop_ps.unwrap_or(0),
             link_bytes_per_s: host.numa_link_bytes_per_s,
             nics: nics.collect(),
@@ -146,11 +155,19 @@ impl Model {
         }
     }
 
-    /// Until memory has answered, probes included, ps.
-    fn access_ps(&self, from: u16, to: u16) -> u64 {
+    /// Until memory has answered, probes included, ps: the mean with so many other streams in that memory.
+    fn access_ps(&self, from: u16, to: u16, other_count: u32) -> u64 {
         let probe_ps = if self.node_count > 1 { 2 * self.hop_ps } else { 0 };
         let way_ps = if from == to { 0 } else { 2 * self.hop_ps };
-        self.memory_ps.max(probe_ps) + way_ps
+        let open_ps = self.memory_ps.max(probe_ps);
+        let Some((bank_count, row_ps)) = self.banks else { return open_ps + way_ps };
+        let closed_ps = (self.memory_ps + row_ps).max(probe_ps);
+        // Of 2^32: how often the row is still open.
+        const ALWAYS: u128 = 1 << 32;
+        let bank_count = u128::from(bank_count.max(1));
+        let open = (0..other_count).fold(ALWAYS, |part, _| part * (bank_count - 1) / bank_count);
+        let closed = u128::from(closed_ps - open_ps) * (ALWAYS - open) / ALWAYS;
+        open_ps + closed as u64 + way_ps
     }
 }
 
@@ -187,5 +204,29 @@ fn plain_bus(bytes_per_s: Option<u64>) -> BusKind {
         reads_max: None,
         read_ps: 0,
         writes_max_bytes: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_streams_close_rows_as_often_as_banks_meet() {
+        let model = Model {
+            node_count: 2,
+            memory_bytes_per_s: None,
+            memory_ps: 60_000,
+            banks: Some((4, 30_000)),
+            hop_ps: 31_000,
+            link_bytes_per_s: None,
+            nics: Vec::new(),
+            buses: Vec::new(),
+        };
+        // The probe's answer takes 62 ns, a row that is closed 90.
+        let near = [0, 1, 2].map(|other_count| model.access_ps(0, 0, other_count));
+        assert_eq!(near, [62_000, 62_000 + 28_000 / 4, 62_000 + 28_000 * 7 / 16]);
+        assert_eq!(model.access_ps(0, 1, 1), near[1] + 62_000);
+        assert_eq!(Model { banks: None, ..model }.access_ps(0, 0, 2), 62_000);
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Host {
     bus_free_ps: Vec<[u64; 2]>,
     /// By bus: until what may be outstanding in each direction is.
     window_free_ps: Vec<[u64; 2]>,
+    /// By node, bus and direction: until when the last request in this memory is under way.
+    stream_busy_ps: Vec<Vec<[u64; 2]>>,
     units: Vec<Unit>,
     /// The unit of each stage, by NIC, direction and index.
     unit_of: Vec<[Vec<u32>; 2]>,
@@ -96,6 +98,7 @@ impl Host {
             link_free_ps: vec![0; nodes * nodes],
             bus_free_ps: vec![[0; 2]; model.buses.len()],
             window_free_ps: vec![[0; 2]; model.buses.len()],
+            stream_busy_ps: vec![vec![[0; 2]; model.buses.len()]; nodes],
             left_ps: unit_of.iter().map(|both| [0, 1].map(|way: usize| vec![0; both[way].len()])).collect(),
             units,
             unit_of,
@@ -173,8 +176,12 @@ impl Host {
             let link = usize::from(from) * usize::from(model.node_count) + usize::from(to);
             end_ps = end_ps.max(take(&mut self.link_free_ps[link], now_ps, transfer_ps(bytes, rate)));
         }
-        let access_ps = model.access_ps(own_node, node);
-        match kind {
+        let streams = &self.stream_busy_ps[usize::from(node)];
+        let busy = |bus: &[u64; 2]| bus.iter().filter(|&&busy_ps| busy_ps > now_ps).count() as u32;
+        let own = u32::from(streams[bus][direction as usize] > now_ps);
+        let other_count = streams.iter().map(busy).sum::<u32>() - own;
+        let access_ps = model.access_ps(own_node, node, other_count);
+        let begun = match kind {
             BusKind::Pci { bytes_per_s, write, read } => {
                 let burst = if direction == Direction::Send { read } else { write };
                 let time_ps =
@@ -187,7 +194,9 @@ impl Host {
                 let end_ps = end_ps.max(time_ps);
                 Begun { free_ps: end_ps, done_ps: end_ps + latency_ps }
             }
-        }
+        };
+        self.stream_busy_ps[usize::from(node)][bus][direction as usize] = begun.done_ps;
+        begun
     }
 
     /// When the bus and what may be outstanding are done with these data, and what is to be added until the
