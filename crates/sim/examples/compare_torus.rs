@@ -4,7 +4,8 @@
 //!     compare_torus uniform 8x8x8 0.95     accepted load, and latency in cycles
 //!     compare_torus tornado 8 200          cycles until 200 packets of each node have arrived
 //!
-//! followed by any of: at-wrap, per-port, oldest-first, and a buffer of so many KiB a channel (default 8).
+//! followed by any of: at-wrap, per-port, oldest-first, channel-first, and a buffer of so many KiB a channel
+//! (default 8).
 
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
@@ -32,6 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match option.as_str() {
             "at-wrap" => dateline = Dateline::AtWrap,
             "per-port" => config.crossbar_inputs = CrossbarInputs::PerPort,
+            "channel-first" => config.arbitration = Arbitration::ChannelFirst,
             "oldest-first" => config.arbitration = Arbitration::OldestFirst,
             kib => config.vc_buffer_bytes = kib.parse::<u32>()? << 10,
         }

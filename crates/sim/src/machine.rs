@@ -9,8 +9,8 @@
 use std::rc::Rc;
 
 use ayatori_fabric::description::{
-    HostModel, LagHash as DescribedHash, Machine, NicModel, NicTransfer, RouterModel, Routing as Asked,
-    SwitchModel, Switching as Described, Waiting,
+    Arbitration as DescribedArbitration, HostModel, LagHash as DescribedHash, Machine, NicModel, NicTransfer,
+    RouterModel, Routing as Asked, SwitchModel, Switching as Described, Waiting,
 };
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::plan::Plan;
@@ -179,7 +179,11 @@ fn router_config(router: &RouterModel, model: &SwitchModel) -> Result<Config, Ma
         vc_buffer_bytes: narrow("virtual_channel_buffer_bytes", router.virtual_channel_buffer_bytes)?,
         vc_count: u8::try_from(router.virtual_channel_count)
             .map_err(|_| MachineError::TooLarge("virtual_channels", router.virtual_channel_count.into()))?,
-        arbitration: if router.oldest_first { Arbitration::OldestFirst } else { Arbitration::RoundRobin },
+        arbitration: match router.arbitration {
+            DescribedArbitration::RoundRobin => Arbitration::RoundRobin,
+            DescribedArbitration::OldestFirst => Arbitration::OldestFirst,
+            DescribedArbitration::ChannelFirst => Arbitration::ChannelFirst,
+        },
         crossbar_inputs: if router.one_crossbar_input_per_port {
             CrossbarInputs::PerPort
         } else {

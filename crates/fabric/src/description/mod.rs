@@ -56,7 +56,7 @@ pub use hosts::{
     TcpModel, Waiting,
 };
 pub use machine::{Host, HostLink, Machine, Switch};
-pub use models::{FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};
+pub use models::{Arbitration, FastPorts, LagHash, PortNames, RouterModel, SwitchModel, Switching};
 pub use options::{Grouping, PlanOptions, Routing, SearchEffort, SpanningTree, TaggingOption};
 pub use prices::{CablePrice, Prices, Racks};
 

@@ -134,6 +134,17 @@ impl PortNames {
     }
 }
 
+/// Which of the packets that could take a link goes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arbitration {
+    /// Those of each lane in turn.
+    RoundRobin,
+    /// The one that left its NIC first.
+    OldestFirst,
+    /// Those of each virtual channel of the link in turn, and of each lane in turn that wants the channel.
+    ChannelFirst,
+}
+
 /// A router with credit-based flow control: NSIM's parameters (P4, table 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouterModel {
@@ -151,8 +162,8 @@ pub struct RouterModel {
     pub header_bytes: u64,
     /// Which virtual channels packets use around rings, if there are two or more.
     pub dateline: Dateline,
-    /// Whether the oldest packet goes first, and not each lane in turn.
-    pub oldest_first: bool,
+    /// Which packet goes next.
+    pub arbitration: Arbitration,
     /// Whether an input port passes on one packet at a time, and not one a virtual channel.
     pub one_crossbar_input_per_port: bool,
     /// Route computation (RC), ps.
@@ -351,7 +362,13 @@ fn router(section: Section<'_>) -> Result<RouterModel> {
             _ => Dateline::OnEntry,
         },
         // Two names of the same.
-        oldest_first: s.choice("arbitration", &["round-robin", "oldest-first", "age"])?.unwrap_or(0) > 0,
+        arbitration: match s
+            .choice("arbitration", &["round-robin", "oldest-first", "age", "channel-first"])?
+        {
+            Some(1 | 2) => Arbitration::OldestFirst,
+            Some(3) => Arbitration::ChannelFirst,
+            _ => Arbitration::RoundRobin,
+        },
         one_crossbar_input_per_port: s.choice("crossbar_inputs", &["per-channel", "per-port"])? == Some(1),
         route_computation_ps: time("route_computation_ns")?,
         channel_allocation_ps: time("channel_allocation_ns")?,

@@ -101,6 +101,8 @@ impl<P: Probe> Network<P> {
         let mut look = Look { now_ps, next_ps: u64::MAX, full: NONE, full_bytes: 0 };
         let winner = if self.config.arbitration == Arbitration::OldestFirst {
             self.find_oldest(port, first_lane, turn, &mut look)
+        } else if !self.channel_turns.is_empty() {
+            self.find_by_channel(port, first_lane, &mut look)
         } else if self.more_words == 0 {
             // Once around, from the lane whose turn it is.
             let mut bits = requests.rotate_right(turn);
@@ -168,6 +170,42 @@ impl<P: Probe> Network<P> {
             }
         }
         oldest.map(|(_, lane)| lane)
+    }
+
+    /// The next lane in turn of the first channel in turn that some lane's packet can go by.
+    #[inline(never)]
+    fn find_by_channel(&mut self, port: u32, first_lane: u32, look: &mut Look) -> Option<u32> {
+        let channel_count = u32::from(self.config.vc_count);
+        let turns = port as usize * (channel_count as usize + 1);
+        let begin = u32::from(self.channel_turns[turns + channel_count as usize]);
+        let lane_count = 64 * (1 + self.more_words as u32);
+        for step in 0..channel_count {
+            let channel = (begin + step) % channel_count;
+            let turn = u32::from(self.channel_turns[turns + channel as usize]) % lane_count;
+            let mut next: Option<(u32, u32)> = None;
+            for word in 0..=self.more_words {
+                let mut bits = *self.requests(port, word);
+                while bits != 0 {
+                    let index = word as u32 * 64 + bits.trailing_zeros();
+                    bits &= bits - 1;
+                    // A NIC takes everything in as one channel.
+                    let target = self.lanes[(first_lane + index) as usize].head_target;
+                    if channel != if target == NONE { 0 } else { target % channel_count } {
+                        continue;
+                    }
+                    let rank = (index + lane_count - turn) % lane_count;
+                    if next.is_none_or(|(least, _)| rank < least) && self.may_go(first_lane + index, look) {
+                        next = Some((rank, index));
+                    }
+                }
+            }
+            if let Some((_, index)) = next {
+                self.channel_turns[turns + channel as usize] = (index + 1) as u16;
+                self.channel_turns[turns + channel_count as usize] = (channel + 1) as u16;
+                return Some(first_lane + index);
+            }
+        }
+        None
     }
 
     /// Whether the first packet of a lane can go now; if not, notes when it may.

@@ -4,8 +4,8 @@ use ayatori_fabric::graph::{ChannelId, Graph, Node, SwitchId};
 use ayatori_fabric::routing::Routing;
 
 use super::{
-    BuildError, Config, Counters, CrossbarInputs, Ethernet, FROM_NIC, LaneState, LinkClass, MessageQueue,
-    Network, NicState, NoProbe, PortState, Probe, transfer_ps,
+    Arbitration, BuildError, Config, Counters, CrossbarInputs, Ethernet, FROM_NIC, LaneState, LinkClass,
+    MessageQueue, Network, NicState, NoProbe, PortState, Probe, transfer_ps,
 };
 use crate::queue::Queue;
 use crate::slab::{NONE, Slab};
@@ -61,6 +61,8 @@ impl<P: Probe> Network<P> {
         let ethernet = Ethernet::new(&graph, &ports, &channels, first_nic_port, &config);
         let per_port = config.crossbar_inputs == CrossbarInputs::PerPort && !ethernet.is_used();
         let lookahead_ps = if per_port { 1 } else { lookahead_ps(&links, &config) };
+        let by_channel = config.arbitration == Arbitration::ChannelFirst;
+        let turn_count = if by_channel { ports.len() * (usize::from(available) + 1) } else { 0 };
         let lanes = if ethernet.is_used() { Vec::new() } else { lanes(&ports, first_nic_port, &config) };
         Ok(Network {
             pipeline_ps: config.pipeline_ps(),
@@ -77,6 +79,7 @@ impl<P: Probe> Network<P> {
             more_requests: vec![0; ports.len() * more_words],
             more_words,
             input_free_ps: if per_port { vec![0; ports.len()] } else { Vec::new() },
+            channel_turns: vec![0; turn_count],
             lanes,
             returns: Slab::default(),
             packets: Slab::default(),

@@ -28,6 +28,10 @@ pub enum Arbitration {
     /// The packet that left its NIC first, whatever way it has come; among equals, in turn. Fair to those
     /// from afar.
     OldestFirst,
+    /// The virtual channels of the link in turn, and for each of them the lanes in turn that want it: what
+    /// routers do that first allot a channel and then the switch. Lanes that want the same channel share
+    /// that channel's part.
+    ChannelFirst,
 }
 
 /// How many packets an input port can pass to outputs at once.

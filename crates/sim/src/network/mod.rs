@@ -11,11 +11,11 @@
 //! Routers buffer at the input, one first-in-first-out queue for each virtual channel of each input port (a
 //! *lane*), and every lane has its own way into the crossbar (or all lanes of a port one:
 //! [`CrossbarInputs`]). An output port sends one packet at a time; among the lanes whose first packet wants
-//! it, is ready and has room ahead, it takes the next in turn (round robin), or the one whose packet is the
-//! oldest ([`Arbitration`]). Room is counted by credits, for whole packets (virtual cut-through); a credit
-//! travels back for the link's latency, beginning when the packet's last byte has left the buffer. A NIC is
-//! cabled to its router by a link like any other, sends into virtual channel class 0, and takes in whatever
-//! arrives.
+//! it, is ready and has room ahead, it takes the next in turn (round robin), or one of the channel whose turn
+//! it is, or the one whose packet is the oldest ([`Arbitration`]). Room is counted by credits, for whole
+//! packets (virtual cut-through); a credit travels back for the link's latency, beginning when the packet's
+//! last byte has left the buffer. A NIC is cabled to its router by a link like any other, sends into virtual
+//! channel class 0, and takes in whatever arrives.
 //!
 //! For a packet of `L` bytes whose first bit leaves for a router at time 0, over a link of latency `l` and
 //! rate `r`, and with flits of `f` bytes:
@@ -425,6 +425,9 @@ pub struct Network<P: Probe = NoProbe> {
     /// With [`CrossbarInputs::PerPort`]: when each port has passed on the packet that it is passing on. Empty
     /// otherwise.
     input_free_ps: Vec<u64>,
+    /// With [`Arbitration::ChannelFirst`]: for each port the lane that each channel begins with, and the
+    /// channel that the port begins with. Empty otherwise.
+    channel_turns: Vec<u16>,
     /// Indexed by port and virtual channel.
     lanes: Vec<LaneState>,
     returns: Slab<Return>,

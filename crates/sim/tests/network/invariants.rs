@@ -47,7 +47,11 @@ fn run_world(seed: u64) -> (u64, u64) {
         vc_count: 2 * (1 + random.below(3) as u8),
         nic_order: if random.below(2) == 0 { NicOrder::Fifo } else { NicOrder::RoundRobin },
         switching: if random.below(4) == 0 { Switching::StoreAndForward } else { Switching::CutThrough },
-        arbitration: if seed % 3 == 2 { Arbitration::OldestFirst } else { Arbitration::RoundRobin },
+        arbitration: match seed % 6 {
+            2 | 5 => Arbitration::OldestFirst,
+            4 => Arbitration::ChannelFirst,
+            _ => Arbitration::RoundRobin,
+        },
         crossbar_inputs: if seed % 4 == 3 { CrossbarInputs::PerPort } else { CrossbarInputs::PerChannel },
         ..Config::nsim()
     };

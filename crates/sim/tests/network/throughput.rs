@@ -1,8 +1,9 @@
 //! Throughput under load, against the literature and against bounds.
 
-use ayatori_fabric::routing::{Dateline, Method, TieRule};
-use ayatori_fabric::topology::{Mesh, Topology, Torus};
-use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Gap};
+use ayatori_fabric::graph::LinkSpec;
+use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
+use ayatori_fabric::topology::{HostLayout, Mesh, Topology, Torus};
+use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Gap, Network};
 use ayatori_sim::traffic::patterns::{PairwiseExchange, Permutation, RandomRing};
 use ayatori_sim::traffic::rounds::{self, Setup};
 use ayatori_sim::traffic::uniform::{self, Uniform};
@@ -105,6 +106,27 @@ fn oldest_first_is_fair_to_those_from_afar() {
     };
     let (turn, oldest) = (first_done(Arbitration::RoundRobin), first_done(Arbitration::OldestFirst));
     assert!(turn < 0.25 && oldest > 0.35, "first done after {turn:.2} and {oldest:.2} of all time");
+}
+
+#[test]
+fn channel_first_takes_rings_as_long_as_two_simulators_do() {
+    // Tornado, 100 packets of each node; cycles of BookSim2 and of CAMINOS, the least and the most of
+    // studies/network/compare.py. Lanes in turn take 14 and 17 % longer than BookSim2.
+    for (extent, least, most) in [(12, 91_811, 96_386), (16, 118_121, 130_306)] {
+        let config = Config { arbitration: Arbitration::ChannelFirst, ..Config::nsim() };
+        let method = Method::DimensionOrder { dateline: Dateline::OnEntry, tie: TieRule::Balanced };
+        let ring = Topology::Torus(Torus::new(&[extent]));
+        let link = LinkSpec { rate_bits_per_s: 40_000_000_000, latency_ps: 3_200, cable_count: 1 };
+        let layout = HostLayout { per_switch_count: 1, nic_count: 1, link };
+        let graph = ring.build_with_hosts(link, layout).unwrap();
+        let routing = Routing::new(method, &ring, &graph).unwrap();
+        let mut network = Network::new(graph, routing, config).unwrap();
+        let to = (0..extent).map(|node| (node + extent / 2 - 1) % extent).collect();
+        let pattern = Permutation { to, message_bytes: 100 * 1_920 };
+        let setup = Setup::blocks(&network, 1);
+        let cycles = rounds::run(&mut network, &pattern, &setup).unwrap().elapsed_ps / 3_200;
+        assert!((least..=most).contains(&cycles), "ring of {extent}: {cycles} cycles");
+    }
 }
 
 #[test]
