@@ -209,10 +209,10 @@ fn remarks() -> Vec<String> {
         near links, and streams in one memory close each other's rows: with four banks (512 Mbit DDR2) \
         nearly every second write waits 30 ns more. The near links wait too, which their bus hides. \
         Assumed are the modules (the paper gives only 2 GB), and that pages lie in any bank, which would \
-        also make the figure unstable, as the paper says. That writes wait for their row follows from \
-        the hypothesis above. Nothing was fitted to this figure. Two more causes were estimated and are \
-        too small: probes of the near links between the sockets (under 1 ns of 124), and near links' \
-        data in front of the memory (some 3 ns).",
+        also make the figure unstable, as the paper says. The modules decide: with eight banks the same \
+        formula gives some 4.0, above the bound. That writes wait for their row follows from the \
+        hypothesis above. Two more causes were estimated and are too small: probes of the near links \
+        between the sockets (under 1 ns of 124), and near links' data in front of the memory (some 3 ns).",
         "Adaptive striping begins as even striping does, each link with a part of its own, and a link \
          that is done takes from the end of the longest rest. Before, pieces were given out in order, \
          so that all links worked in one part at a time, whatever socket it lay at: 4.7 GB/s with all \
