@@ -5,7 +5,7 @@
 enum { INTS = 1200, MOST = 9 * INTS * 16 };
 
 /* Views of ints: where the i-th int is, in ints from the displacement. */
-enum { PLAIN, VECTOR, INDEXED, STRUCT, SUBARRAY, VIEWS };
+enum { PLAIN, VECTOR, INDEXED, STRUCT, SUBARRAY, PLANES, VIEWS };
 
 static MPI_Datatype view_type(int view)
 {
@@ -33,6 +33,12 @@ static MPI_Datatype view_type(int view)
         MPI_Type_free(&old);
         break;
     }
+    case PLANES:
+        /* Rows close together, and planes of them further apart than a window of the file reaches over. */
+        MPI_Type_vector(20, 2, 5, MPI_INT, &old);
+        MPI_Type_create_resized(old, 0, 9000 * sizeof(int), &type);
+        MPI_Type_free(&old);
+        break;
     default: {
         int sizes[] = {5, 7}, parts[] = {3, 4}, starts[] = {1, 2};
         MPI_Type_create_subarray(2, sizes, parts, starts, MPI_ORDER_C, MPI_INT, &type);
@@ -50,6 +56,7 @@ static long view_place(int view, long i)
     case VECTOR: return i / 8 * 21 + i % 8 / 2 * 5 + i % 2;
     case INDEXED: return i / 6 * 13 + indexed[i % 6];
     case STRUCT: return i / 3 * 8 + structure[i % 3];
+    case PLANES: return i / 40 * 9000 + i % 40 / 2 * 5 + i % 2;
     default: return i / 12 * 35 + (1 + i % 12 / 4) * 7 + 2 + i % 4;
     }
 }
