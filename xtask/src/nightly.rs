@@ -1,8 +1,9 @@
 //! `cargo xtask nightly`: everything that takes too long, or measures too much, for each change.
 //!
-//! Each step is a command with a name. Its result is a file under `build/nightly`, so that an interrupted run goes on where it
-//! stopped; a result counts for the commit and the length (`--quick`) it was made with. A step whose tool is missing here is a
-//! skip with its reason, and fails the run under `--strict`. At the end `conformance/nightly.md` is written, to be committed.
+//! Each step is a command with a name. Its result is a file under `conformance/nightly`, so that a run that was interrupted
+//! goes on where it stopped, on another machine if need be; a result counts for the commit and the length (`--quick`) it was
+//! made with. A step whose tool is missing here is a skip with its reason, and fails the run under `--strict`. At the end
+//! `conformance/nightly.md` is written. Both are to be committed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -136,7 +137,7 @@ struct Outcome {
 }
 
 fn folder() -> PathBuf {
-    paths::build_dir().join("nightly")
+    paths::root().join("conformance/nightly")
 }
 
 fn output_of(program: &str, arguments: &[&str]) -> String {
@@ -154,7 +155,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(unknown) = options.only.iter().chain(&options.skip).find(known) {
         bail!("no step `{unknown}`; `--only list` names them");
     }
-    fs::create_dir_all(folder()).context("build/nightly")?;
+    fs::create_dir_all(folder()).context("conformance/nightly")?;
     crate::stage::stage()?;
     let commit = output_of("git", &["rev-parse", "--short", "HEAD"]);
     let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|wanted| wanted == name);
@@ -212,7 +213,7 @@ impl Step {
             outcome.word = Word::Skipped(obstacle);
             return Ok(outcome);
         }
-        let list = folder().join(self.name).with_extension("skips");
+        let list = paths::build_dir().join(format!("nightly-{}.skips", self.name));
         fs::write(&list, "")?;
         let command = self.command(options)?;
         println!("\n== nightly {}: {}", self.name, process::line(&command));
@@ -244,8 +245,9 @@ impl Step {
 /// The page: a table of the steps, and what their runners said last.
 fn page() -> String {
     let mut text = String::from(
-        "# Nightly results\n\nWritten by `cargo xtask nightly`; not by hand. A step without a result has not run. *Quick* steps show that \
-         they run, no more:\ntheir bounds were measured twice, their mutants are a sample of five.\n\n\
+        "# Nightly results\n\nWritten by `cargo xtask nightly`; not by hand. A step without a result has not run; one of an \
+         earlier commit has\nnot run since. *Quick* steps show that they run, no more: their bounds were measured twice, their \
+         mutants are a sample\nof five.\n\n\
          | step | what | result | of commit, time (UTC) | took |\n|---|---|---|---|---|\n",
     );
     let outcomes: Vec<(&Step, Option<Outcome>)> = STEPS.iter().map(|step| (step, read(step))).collect();
