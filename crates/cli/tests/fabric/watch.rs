@@ -316,6 +316,33 @@ fn a_switch_that_refuses_is_tried_again_and_then_held() {
 }
 
 #[test]
+fn a_change_that_fails_in_the_middle_is_taken_back_when_the_cable_is_back() {
+    let site = Site::new();
+    site.repairs();
+    fs::rename(site.path("shown"), site.path("back")).unwrap();
+    fs::create_dir(site.path("shown")).unwrap();
+    site.show(&[3]);
+    // The second switch refuses once; then the cable is back.
+    let apply = "echo \"$SWITCH\" >> \"$SITE/order\"; \
+        if [ ! -e \"$SITE/refused\" ] && [ $(sort -u \"$SITE/order\" | wc -l) = 2 ]; then \
+            : > \"$SITE/refused\"; cp \"$SITE\"/back/* \"$SITE/shown/\"; exit 1; \
+        fi; cp \"$FILE\" \"$SITE/applied/$SWITCH.sh\"";
+    let lines = site.watch(20, &["--apply", apply, "--prime", PRIME]);
+    let [failed, taken_back] = ["not applied: ", "taken back: 2 switches"]
+        .map(|start| lines.iter().filter(|line| line.starts_with(start)).count());
+    assert_eq!((failed, taken_back), (1, 1), "{lines:?}");
+    assert!(lines.last().unwrap().starts_with("applied: the plan itself"), "{lines:?}");
+    let order = site.read("order");
+    let mut changed: Vec<&str> = order.lines().collect();
+    changed.dedup();
+    assert_eq!(changed.len(), 3, "there and back: {changed:?}");
+    assert_eq!(changed[0], changed[2]);
+    for name in site.names("applied").iter().filter(|name| name.ends_with(".sh")) {
+        assert_eq!(site.read(&format!("applied/{name}")), site.read(&format!("config/{name}")), "{name}");
+    }
+}
+
+#[test]
 fn wrong_folders_and_commands_are_told_in_a_line() {
     let site = Site::new();
     let (config, repairs) = (site.path("config"), site.path("repairs"));

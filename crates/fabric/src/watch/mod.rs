@@ -13,6 +13,9 @@
 //!                                              held: told once, nothing is changed
 //! ```
 //!
+//! A change that fails in the middle leaves switches that stand either way. What is lost then is applied even
+//! where it is what was standing.
+//!
 //! Invariants: at most one change is under way; a change is asked for only to what the last rounds agreed on;
 //! there are at most `changes_max` changes in any `changes_period_s`, so a cable that flaps does not keep the
 //! network moving.
@@ -63,6 +66,17 @@ pub enum Action {
     Apply(Vec<Failure>),
 }
 
+/// How an [`Action::Apply`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All switches have taken it.
+    Done,
+    /// It failed before any switch was touched.
+    NotBegun,
+    /// Some switches have taken it, or may have.
+    Partly,
+}
+
 /// The machine. See the module's documentation.
 #[derive(Debug)]
 pub struct Watch {
@@ -71,6 +85,8 @@ pub struct Watch {
     standing: Vec<Failure>,
     /// What is being applied.
     changing: Option<Vec<Failure>>,
+    /// Some switches may stand otherwise.
+    is_partly: bool,
     /// What the last rounds agreed on, and how many did.
     agreed: (Vec<Failure>, u32),
     /// When changes began, s.
@@ -87,6 +103,7 @@ impl Watch {
             settings,
             standing,
             changing: None,
+            is_partly: false,
             agreed: (Vec::new(), 0),
             changes: VecDeque::new(),
             is_held: false,
@@ -112,7 +129,7 @@ impl Watch {
         if self.changing.is_some() {
             return actions;
         }
-        if *lost == self.standing {
+        if *lost == self.standing && !self.is_partly {
             self.is_held = false;
             return actions;
         }
@@ -142,12 +159,16 @@ impl Watch {
         actions
     }
 
-    /// How the last [`Action::Apply`] ended. After a failure switches may stand either way; it is asked for
-    /// again.
-    pub fn applied(&mut self, has_succeeded: bool) {
+    /// How the last [`Action::Apply`] ended. What failed is asked for again.
+    pub fn applied(&mut self, outcome: Outcome) {
         let Some(changed) = self.changing.take() else { return };
-        if has_succeeded {
-            self.standing = changed;
+        match outcome {
+            Outcome::Done => {
+                self.standing = changed;
+                self.is_partly = false;
+            }
+            Outcome::NotBegun => {}
+            Outcome::Partly => self.is_partly = true,
         }
         // What was seen before says nothing of what is there now.
         self.agreed.1 = 0;

@@ -90,7 +90,7 @@ fn a_cut_cable_is_repaired_after_two_rounds_and_restored_after_five() {
     let actions = watch.observe(&plan, 2, &world.round(&plan));
     assert_eq!(actions, [Action::Apply(vec![Failure::Link(LinkId(0))])]);
     assert!(watch.observe(&plan, 3, &world.round(&plan)).is_empty(), "one change at a time");
-    watch.applied(true);
+    watch.applied(Outcome::Done);
     assert_eq!(watch.standing(), [Failure::Link(LinkId(0))]);
     world.cut.clear();
     let actions = watch.observe(&plan, 4, &world.round(&plan));
@@ -98,6 +98,35 @@ fn a_cut_cable_is_repaired_after_two_rounds_and_restored_after_five() {
     let later: Vec<Action> =
         (5..9).flat_map(|now_s| watch.observe(&plan, now_s, &world.round(&plan))).collect();
     assert_eq!(later, [Action::Apply(Vec::new())]);
+}
+
+#[test]
+fn what_was_applied_in_part_is_taken_back_when_the_cable_is_back() {
+    let (_, plan) = torus();
+    let settings = Settings::default();
+    let mut watch = Watch::new(settings, Vec::new());
+    let cut = World { cut: BTreeSet::from([LinkId(3)]), ..World::default() };
+    let mut rounds = 0;
+    let mut until_asked = |watch: &mut Watch, world: &World| -> Vec<Failure> {
+        for _ in 0..10 {
+            rounds += 1;
+            let actions = watch.observe(&plan, rounds, &world.round(&plan));
+            if let Some(failures) = applies(&actions).first() {
+                return failures.to_vec();
+            }
+        }
+        panic!("nothing is asked for in ten rounds");
+    };
+    assert_eq!(until_asked(&mut watch, &cut), [Failure::Link(LinkId(3))]);
+    watch.applied(Outcome::NotBegun);
+    assert_eq!(until_asked(&mut watch, &cut), [Failure::Link(LinkId(3))]);
+    watch.applied(Outcome::Partly);
+    let whole = World::default();
+    assert_eq!(until_asked(&mut watch, &whole), [], "switches may stand either way");
+    watch.applied(Outcome::Done);
+    for round in 100..110 {
+        assert_eq!(applies(&watch.observe(&plan, round, &whole.round(&plan))), Vec::<&Vec<Failure>>::new());
+    }
 }
 
 #[test]
@@ -114,7 +143,7 @@ fn a_switch_that_is_off_is_one_failure_and_one_that_is_not_asked_is_none() {
     watch.observe(&plan, 9, &world.round(&plan));
     let actions = watch.observe(&plan, 10, &world.round(&plan));
     assert_eq!(applies(&actions), [&vec![Failure::Switch(SwitchId(3))]]);
-    watch.applied(true);
+    watch.applied(Outcome::Done);
     // The way to all switches is broken: nothing is known, nothing is changed.
     world.unreachable.extend(plan.switches.iter().map(|switch| switch.id));
     for now_s in 11..30 {
@@ -139,7 +168,7 @@ fn a_cable_that_flaps_is_held_after_so_many_changes() {
         held_count += told(&actions).iter().filter(|line| line.starts_with("held: ")).count();
         if !applies(&actions).is_empty() {
             changes.push(now_s);
-            watch.applied(true);
+            watch.applied(Outcome::Done);
         }
     }
     assert!(changes.windows(4).all(|four| four[3] - four[0] >= 1_000), "{changes:?}");
@@ -190,7 +219,8 @@ fn random_failures_end_with_the_plan_for_what_is_left() {
                 world.off.clear();
             }
             if changing && (is_quiet || below(3) == 0) {
-                watch.applied(is_quiet || below(4) > 0);
+                let is_done = is_quiet || below(4) > 0;
+                watch.applied(if is_done { Outcome::Done } else { Outcome::Partly });
                 changing = false;
             }
             let round = world.round(&plan);

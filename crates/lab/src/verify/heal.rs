@@ -9,7 +9,7 @@ use ayatori_fabric::description::Machine;
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::{Failure, InUse};
-use ayatori_fabric::watch::{Action, Round, Settings, Watch, ordered_repair, safe_order};
+use ayatori_fabric::watch::{Action, Outcome, Round, Settings, Watch, ordered_repair, safe_order};
 
 use super::{Check, ROUND_COUNT_MAX, Verifier, spare_link};
 
@@ -36,7 +36,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let lost = self.until_asked(&plan, &mut watch)?;
         let target = ordered_repair(machine, &plan, in_use, &lost)?.plan;
         let changed = self.take(&plan, &target)?;
-        watch.applied(true);
+        watch.applied(Outcome::Done);
         let healed_s = cut.elapsed().as_secs_f64();
         let after = self.lab.all_pairs(ROUND_COUNT_MAX)?;
         for end in &ends {
@@ -44,7 +44,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         }
         let back = self.until_asked(&plan, &mut watch)?;
         self.take(&target, &plan)?;
-        watch.applied(true);
+        watch.applied(Outcome::Done);
         let restored = self.lab.all_pairs(ROUND_COUNT_MAX)?;
         let [a, b] = [0, 1].map(|end| &plan.switch(plan.links[link.index()].ends[end].switch).name);
         let is_right = lost == [Failure::Link(link)] && back.is_empty();

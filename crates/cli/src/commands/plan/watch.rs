@@ -18,7 +18,7 @@ use ayatori_fabric::dialect::by_name;
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::Failure;
-use ayatori_fabric::watch::{Action, Round, Settings, Watch};
+use ayatori_fabric::watch::{Action, Outcome, Round, Settings, Watch};
 
 use super::files;
 use super::repairs::{Whole, changed_hosts};
@@ -90,6 +90,9 @@ struct Agent<'a> {
     now: Target,
     /// What hosts have to take, and have not.
     hosts: HostFiles,
+    /// A change that failed in the middle: what it was for, and the switches that stand either way, in the
+    /// order in which they were changed.
+    partly: Option<(Vec<Failure>, Vec<SwitchId>)>,
     started: Instant,
     /// Since when something is lost or back that the plan on the switches does not reckon with.
     since: Option<Instant>,
@@ -112,7 +115,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let now = Target::whole(&whole);
     let hosts = HostFiles::load(&args.repairs, &whole.plan)?;
-    let mut agent = Agent { args, whole, now, hosts, started: Instant::now(), since: None };
+    let mut agent = Agent { args, whole, now, hosts, partly: None, started: Instant::now(), since: None };
     agent.now = agent.standing()?;
     let mut watch = Watch::new(settings, agent.now.failures.clone());
     let mode = if args.apply.is_some() { "repairs are applied" } else { "dry run: nothing is applied" };
@@ -152,7 +155,11 @@ impl Agent<'_> {
                     if let Err(error) = &result {
                         self.say(&format!("not applied: {error:#}"))?;
                     }
-                    watch.applied(result.is_ok());
+                    watch.applied(match result {
+                        Ok(()) => Outcome::Done,
+                        Err(_) if self.partly.is_some() => Outcome::Partly,
+                        Err(_) => Outcome::NotBegun,
+                    });
                 }
             }
         }
@@ -202,10 +209,18 @@ impl Agent<'_> {
         if names > 0 && self.args.apply_host.is_none() {
             bail!("{what}: the scripts of {names} hosts change too; --apply-host lets that be applied");
         }
+        self.take_back(failures)?;
         self.say(&format!("{what}: {} switches to change", order.len()))?;
         for switch in order {
+            if self.args.apply.is_some() {
+                let (_, changed) = self.partly.get_or_insert_with(|| (failures.to_vec(), Vec::new()));
+                if !changed.contains(&switch) {
+                    changed.push(switch);
+                }
+            }
             self.apply_to(&target.plan, switch)?;
         }
+        self.partly = None;
         self.change_hosts(&target.plan, &changed)?;
         self.prime(|_| true)?;
         let took = self.since.take().map(|since| since.elapsed().as_secs_f64());
@@ -215,6 +230,25 @@ impl Agent<'_> {
             self.say(&format!("applied: {what}{took}"))?;
         }
         self.now = target;
+        Ok(())
+    }
+
+    /// Where another change failed in the middle: the switches go back the way that they came, through states
+    /// that had no loop. The same change again changes all of them again.
+    fn take_back(&mut self, failures: &[Failure]) -> anyhow::Result<()> {
+        let Some((attempted, mut left)) = self.partly.take() else { return Ok(()) };
+        if attempted != failures {
+            self.say(&format!("taken back: {} switches that a change in part has reached", left.len()))?;
+            while let Some(&switch) = left.last() {
+                if let Err(error) = self.apply_to(&self.now.plan, switch) {
+                    self.partly = Some((attempted, left));
+                    return Err(error);
+                }
+                left.pop();
+            }
+            return Ok(());
+        }
+        self.partly = Some((attempted, left));
         Ok(())
     }
 
