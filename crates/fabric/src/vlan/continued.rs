@@ -13,7 +13,7 @@ use super::mstp;
 use super::network::{Failure, Network};
 use super::planner::{chosen, vlans_max};
 use super::rebalance::{Room, rebalanced};
-use super::renewed::{renewed, renewed_without_search};
+use super::renewed::renewed;
 use super::repair;
 use super::solution::Choice;
 
@@ -83,27 +83,26 @@ pub fn repaired_from(
     let is_safe = |judged: &Judged| judged.evaluation.is_free || !machine.options.pause;
     let joined = if start.trees.is_empty() { None } else { repair::repaired(&network, &start) };
     let joined = joined.filter(is_safe);
-    let is_joined = joined.is_some();
-    let first = joined.or_else(|| renewed_without_search(machine, &network, &start));
-    let first = first.map(|first| widened(machine, &network, first, reach));
+    let repaired = joined.map(|joined| widened(machine, &network, joined, reach));
     let kept = |best| assign(machine, &network, &Chosen { best, alternative: None }, failures, Some(in_use));
-    let is_enough =
-        |best: &Judged| is_joined && reach < Reach::Vlans || is_near(&network, &best.evaluation.flows);
-    let first = match first {
-        Some(best) if is_enough(&best) => return kept(best),
-        first => first,
-    };
-    let anew = routed_anew(machine, &network, reach);
-    let pressure = |judged: &Judged| judged.evaluation.pressure(&network);
-    let searched = if is_joined { None } else { renewed(machine, &network, &start, &anew.best) };
-    let searched = searched.map(|best| widened(machine, &network, best, reach));
-    let on_vlans_in_use = first.into_iter().chain(searched).min_by_key(pressure);
-    let is_better = |best: &Judged| {
-        reach < Reach::Vlans || !is_safe(&anew.best) || pressure(best) <= pressure(&anew.best)
-    };
-    match on_vlans_in_use.filter(is_better) {
-        Some(best) => kept(best),
-        None => assign(machine, &network, &anew, failures, None),
+    let is_enough = |best: &Judged| reach < Reach::Vlans || is_near(&network, &best.evaluation.flows);
+    match repaired {
+        Some(best) if is_enough(&best) => kept(best),
+        repaired => {
+            let anew = routed_anew(machine, &network, reach);
+            let on_vlans_in_use = || renewed(machine, &network, &start, &anew.best);
+            let repaired =
+                repaired.or_else(|| on_vlans_in_use().map(|best| widened(machine, &network, best, reach)));
+            if let Some(best) = repaired.as_ref().filter(|_| reach < Reach::Vlans) {
+                return kept(best.clone());
+            }
+            let pressure = |judged: &Judged| judged.evaluation.pressure(&network);
+            let is_better = |best: &Judged| !is_safe(&anew.best) || pressure(best) <= pressure(&anew.best);
+            match repaired.filter(is_better) {
+                Some(best) => kept(best),
+                None => assign(machine, &network, &anew, failures, None),
+            }
+        }
     }
 }
 

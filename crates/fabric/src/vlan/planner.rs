@@ -104,19 +104,21 @@ fn keep_what_is_in_use(machine: &Machine, network: &Network, in_use: &Chosen, ch
 }
 
 pub(super) fn chosen(machine: &Machine, network: &Network, balances: bool) -> Chosen {
-    chosen_by(machine, &machine.options, network, Effort { vlans_max: vlans_max(machine), balances })
+    let grid = machine.topology.as_ref().and_then(Topology::grid);
+    let effort = Effort { vlans_max: vlans_max(machine), balances };
+    choose(network, grid.as_ref(), &machine.options, tagging(machine), effort)
 }
 
-/// Routes by other options than the machine's. More VLANs than `effort` says are possible where the options
+/// Routes by other options than the machine's. More VLANs than `vlans_max` are possible where the options
 /// ask for routes that need them.
-pub(super) fn chosen_by(
+pub(super) fn chosen_within(
     machine: &Machine,
     options: &PlanOptions,
     network: &Network,
-    effort: Effort,
+    vlans_max: usize,
 ) -> Chosen {
     let grid = machine.topology.as_ref().and_then(Topology::grid);
-    choose(network, grid.as_ref(), options, tagging(machine), effort)
+    choose(network, grid.as_ref(), options, tagging(machine), Effort { vlans_max, balances: true })
 }
 
 /// Routes that a search may begin with.

@@ -5,10 +5,10 @@
 
 use crate::description::{Grouping, Machine, Routing};
 
-use super::choose::{Effort, Judged};
+use super::choose::Judged;
 use super::evaluation::evaluate;
 use super::network::Network;
-use super::planner::chosen_by;
+use super::planner::chosen_within;
 use super::solution::{Choice, Senders, Solution};
 
 /// What else is asked for where the routes that `[plan]` asks for need more VLANs: the last one needs one.
@@ -26,40 +26,21 @@ pub(super) fn renewed(
     in_use: &Solution,
     anew: &Judged,
 ) -> Option<Judged> {
-    let fits = is_usable(machine, in_use, anew);
-    let best = if fits { anew.clone() } else { smaller(machine, network, in_use, true)? };
-    on_vlans_of(network, in_use, best)
-}
-
-/// [`renewed`], without a search for less busy routes: that takes longest.
-pub(super) fn renewed_without_search(
-    machine: &Machine,
-    network: &Network,
-    in_use: &Solution,
-) -> Option<Judged> {
-    on_vlans_of(network, in_use, smaller(machine, network, in_use, false)?)
-}
-
-fn is_usable(machine: &Machine, in_use: &Solution, judged: &Judged) -> bool {
-    let is_safe = judged.evaluation.is_free || !machine.options.pause;
-    let has_vlans = (1..=in_use.trees.len()).contains(&judged.solution.trees.len());
-    is_safe && has_vlans && matches!(judged.solution.choice, Choice::BySource(_))
-}
-
-/// The least busy of what can be had with as few VLANs.
-fn smaller(machine: &Machine, network: &Network, in_use: &Solution, balances: bool) -> Option<Judged> {
-    let asked = (machine.options.routing, machine.options.grouping);
-    let all = std::iter::once(asked).chain(SMALLER).map(|(routing, grouping)| {
-        let mut options = machine.options.clone();
-        (options.routing, options.grouping) = (routing, grouping);
-        let effort = Effort { vlans_max: in_use.trees.len(), balances };
-        chosen_by(machine, &options, network, effort).best
-    });
-    let usable = all.filter(|judged| is_usable(machine, in_use, judged));
-    usable.min_by_key(|judged| judged.evaluation.pressure(network))
-}
-
-fn on_vlans_of(network: &Network, in_use: &Solution, best: Judged) -> Option<Judged> {
+    let count = in_use.trees.len();
+    let is_usable = |judged: &Judged| {
+        let is_safe = judged.evaluation.is_free || !machine.options.pause;
+        let trees = judged.solution.trees.len();
+        is_safe && (1..=count).contains(&trees) && matches!(judged.solution.choice, Choice::BySource(_))
+    };
+    let smaller = || {
+        let all = SMALLER.into_iter().map(|(routing, grouping)| {
+            let mut options = machine.options.clone();
+            (options.routing, options.grouping) = (routing, grouping);
+            chosen_within(machine, &options, network, count).best
+        });
+        all.filter(is_usable).min_by_key(|judged| judged.evaluation.pressure(network))
+    };
+    let best = if is_usable(anew) { anew.clone() } else { smaller()? };
     let solution = numbered_as(in_use, best.solution)?;
     let evaluation = evaluate(network, &solution);
     Some(Judged { solution, evaluation })
