@@ -270,12 +270,12 @@ impl Lab {
     ///
     /// # Errors
     /// The machine is gone.
-    pub fn all_pairs(&mut self, round_count_max: u32) -> anyhow::Result<Reach> {
+    pub fn all_pairs(&mut self, idle_round_count_max: u32) -> anyhow::Result<Reach> {
         let mut reach = Reach::default();
         for rail in 0..self.layout.rail_count() {
             let hosts = self.layout.addresses(rail);
             let count = hosts.len() as u64;
-            match self.ask(&Request::AllPairs { hosts: hosts.clone(), round_count_max })? {
+            match self.ask(&Request::AllPairs { hosts: hosts.clone(), idle_round_count_max })? {
                 Reply::Pairs(pairs) => reach.add(count * count.saturating_sub(1), &pairs, &hosts),
                 other => bail!("the agent answers pairs with {other:?}"),
             }

@@ -37,8 +37,8 @@ const SENT_COUNT: u32 = 40;
 const NOISE_MAX: u64 = 10;
 /// Broadcasts a measurement sends.
 const BROADCAST_COUNT: u32 = 10;
-/// Rounds of questions until everybody must have been reached; the emulated machine drops some.
-const ROUND_COUNT_MAX: u32 = 6;
+/// Rounds of questions in a row that reach nobody new, until those that are left cannot be reached.
+const IDLE_ROUND_COUNT_MAX: u32 = 6;
 
 /// Runs all checks in order. The lab must be fresh: started and not primed.
 ///
@@ -124,7 +124,7 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
     }
 
     fn reach(&mut self, name: &'static str) -> anyhow::Result<()> {
-        let pairs = self.lab.all_pairs(ROUND_COUNT_MAX)?;
+        let pairs = self.lab.all_pairs(IDLE_ROUND_COUNT_MAX)?;
         let has_passed = pairs.missing.is_empty() && pairs.duplicate_count == 0;
         let detail = format!(
             "{} of {} ordered pairs of hosts answer, {} datagrams came twice, {} round(s)",
@@ -308,13 +308,13 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let broken = self.lab.all_pairs(1)?;
         self.lab.change_plan(&healed)?;
         self.lab.prime()?;
-        let after = self.lab.all_pairs(ROUND_COUNT_MAX)?;
+        let after = self.lab.all_pairs(IDLE_ROUND_COUNT_MAX)?;
         for end in &ends {
             self.lab.set_link(end, true)?;
         }
         self.lab.change_plan(&plan)?;
         self.lab.prime()?;
-        let restored = self.lab.all_pairs(ROUND_COUNT_MAX)?;
+        let restored = self.lab.all_pairs(IDLE_ROUND_COUNT_MAX)?;
         let [a, b] = [0, 1].map(|end| &plan.switch(plan.links[link.index()].ends[end].switch).name);
         let detail = format!(
             "{a} - {b} pulled: {} pairs lost; with the plan without it {} lost; put back {} lost",

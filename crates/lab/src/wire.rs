@@ -62,7 +62,7 @@ pub(crate) enum Request {
     /// Read the counters of every port; answered by `Counters`.
     Counters,
     /// Every host sends a datagram to every other and answers those it gets; answered by `Pairs`.
-    AllPairs { hosts: Vec<HostAddress>, round_count_max: u32 },
+    AllPairs { hosts: Vec<HostAddress>, idle_round_count_max: u32 },
     /// `count` datagrams from one host to another; answered by `Received`.
     Send { from: HostAddress, to: HostAddress, count: u32, payload_bytes: u16 },
     /// `count` datagrams from one host to all; answered by `Heard`.

@@ -64,8 +64,8 @@ fn handle(request: Request, nodes: &mut Vec<String>, line: &Line) -> anyhow::Res
             Reply::Done
         }
         Request::Counters => Reply::Counters(counters::read(nodes)?),
-        Request::AllPairs { hosts, round_count_max } => {
-            Reply::Pairs(probe::all_pairs(&hosts, round_count_max)?)
+        Request::AllPairs { hosts, idle_round_count_max } => {
+            Reply::Pairs(probe::all_pairs(&hosts, idle_round_count_max)?)
         }
         Request::Send { from, to, count, payload_bytes } => {
             Reply::Received(probe::send(&from, &to, count, payload_bytes)?)

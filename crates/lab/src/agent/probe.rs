@@ -54,8 +54,9 @@ struct Seen {
     last: Option<Instant>,
 }
 
-/// Every host asks every other; those that got no answer ask again, at most `round_count_max` times.
-pub(super) fn all_pairs(hosts: &[HostAddress], round_count_max: u32) -> anyhow::Result<Pairs> {
+/// Every host asks every other; those that got no answer ask again, until `idle_round_count_max` rounds in a
+/// row have brought none: the emulated machine drops some, the more of them the busier it is.
+pub(super) fn all_pairs(hosts: &[HostAddress], idle_round_count_max: u32) -> anyhow::Result<Pairs> {
     let sockets = sockets(hosts)?;
     let seen = Mutex::new(Seen::default());
     let stop = AtomicBool::new(false);
@@ -68,8 +69,10 @@ pub(super) fn all_pairs(hosts: &[HostAddress], round_count_max: u32) -> anyhow::
             let (seen, stop) = (&seen, &stop);
             scope.spawn(move || answer(index as u32, socket, seen, stop));
         }
-        while !pairs.missing.is_empty() && pairs.round_count < round_count_max {
+        let mut idle_round_count = 0;
+        while !pairs.missing.is_empty() && idle_round_count < idle_round_count_max {
             pairs.round_count += 1;
+            let asked_count = pairs.missing.len();
             for &(from, to) in &pairs.missing {
                 let probe = Probe { is_answer: false, from, to, round: pairs.round_count };
                 let address = SocketAddrV4::new(hosts[to as usize].address, PORT);
@@ -78,10 +81,13 @@ pub(super) fn all_pairs(hosts: &[HostAddress], round_count_max: u32) -> anyhow::
             }
             wait_for_quiet(&seen);
             let seen = lock(&seen);
-            let round = pairs.round_count;
-            pairs.missing.retain(|&(from, to)| {
-                !seen.probes.contains(&Probe { is_answer: true, from: to, to: from, round })
-            });
+            // An answer may come when the next round has begun.
+            let is_answered = |&(from, to): &(u32, u32)| {
+                let answer = |round| Probe { is_answer: true, from: to, to: from, round };
+                (1..=pairs.round_count).any(|round| seen.probes.contains(&answer(round)))
+            };
+            pairs.missing.retain(|pair| !is_answered(pair));
+            idle_round_count = if pairs.missing.len() < asked_count { 0 } else { idle_round_count + 1 };
         }
         stop.store(true, Ordering::Relaxed);
     });

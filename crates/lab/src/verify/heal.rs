@@ -11,7 +11,7 @@ use ayatori_fabric::plan::Plan;
 use ayatori_fabric::vlan::{Failure, InUse};
 use ayatori_fabric::watch::{Action, Outcome, Round, Settings, Watch, ordered_repair, safe_order};
 
-use super::{Check, ROUND_COUNT_MAX, Verifier, spare_link};
+use super::{Check, IDLE_ROUND_COUNT_MAX, Verifier, spare_link};
 
 /// Rounds until a change must have been asked for: five that agree, and some for links that come up late.
 const WATCH_ROUNDS_MAX: u32 = 20;
@@ -38,14 +38,14 @@ impl<F: FnMut(&Check)> Verifier<'_, F> {
         let changed = self.take(&plan, &target)?;
         watch.applied(Outcome::Done);
         let healed_s = cut.elapsed().as_secs_f64();
-        let after = self.lab.all_pairs(ROUND_COUNT_MAX)?;
+        let after = self.lab.all_pairs(IDLE_ROUND_COUNT_MAX)?;
         for end in &ends {
             self.lab.set_link(end, true)?;
         }
         let back = self.until_asked(&plan, &mut watch)?;
         self.take(&target, &plan)?;
         watch.applied(Outcome::Done);
-        let restored = self.lab.all_pairs(ROUND_COUNT_MAX)?;
+        let restored = self.lab.all_pairs(IDLE_ROUND_COUNT_MAX)?;
         let [a, b] = [0, 1].map(|end| &plan.switch(plan.links[link.index()].ends[end].switch).name);
         let is_right = lost == [Failure::Link(link)] && back.is_empty();
         let detail = format!(
