@@ -102,6 +102,8 @@ fn is_closing(line: &str) -> bool {
     starts.iter().chain(&more).any(|start| line.starts_with(start))
         || (line.contains(" passed") && line.contains(" failed"))
         || line.contains(" worlds from seed ")
+        // A world that breaks a promise, and how to run it again.
+        || line.starts_with("replay: ")
 }
 
 #[cfg(test)]
@@ -114,6 +116,7 @@ mod tests {
         assert!(is_closing("conformance c on ayatori: 60 passed, 0 failed, 0 skipped"));
         assert!(is_closing("== clippy: ok, 12 s"));
         assert!(is_closing("2000 worlds from seed 0 in 5.0 s on 2 threads: no violation"));
+        assert!(is_closing("replay: ayatori sim fuzz --seeds 1 --from 2740"));
         assert!(!is_closing("test a_b_c ... ok"));
         assert!(!is_closing("   Compiling ayatori-core v0.1.0"));
     }

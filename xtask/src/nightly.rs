@@ -1,9 +1,9 @@
 //! `cargo xtask nightly`: everything that takes too long, or measures too much, for each change.
 //!
-//! Each step is a command with a name. Its result is a file under `conformance/nightly`, so that a run that was interrupted
-//! goes on where it stopped, on another machine if need be; a result counts for the commit and the length (`--quick`) it was
-//! made with. A step whose tool is missing here is a skip with its reason, and fails the run under `--strict`. At the end
-//! `conformance/nightly.md` is written. Both are to be committed.
+//! Each step is a command with a name. Its result is a file under `conformance/nightly`, so that a run that
+//! was interrupted goes on where it stopped, on another machine if need be; a result counts for the commit and
+//! the length (`--quick`) it was made with. A step whose tool is missing here is a skip with its reason, and
+//! fails the run under `--strict`. At the end `conformance/nightly.md` is written. Both are to be committed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -245,9 +245,9 @@ impl Step {
 /// The page: a table of the steps, and what their runners said last.
 fn page() -> String {
     let mut text = String::from(
-        "# Nightly results\n\nWritten by `cargo xtask nightly`; not by hand. A step without a result has not run; one of an \
-         earlier commit has\nnot run since. *Quick* steps show that they run, no more: their bounds were measured twice, their \
-         mutants are a sample\nof five.\n\n\
+        "# Nightly results\n\nWritten by `cargo xtask nightly`; not by hand. A step without a result has not \
+         run; one of an earlier commit has\nnot run since. *Quick* steps show that they run, no more: their \
+         bounds were measured twice, their mutants are a sample\nof five.\n\n\
          | step | what | result | of commit, time (UTC) | took |\n|---|---|---|---|---|\n",
     );
     let outcomes: Vec<(&Step, Option<Outcome>)> = STEPS.iter().map(|step| (step, read(step))).collect();
