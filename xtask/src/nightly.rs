@@ -1,7 +1,7 @@
 //! `cargo xtask nightly`: everything that takes too long, or measures too much, for each change.
 //!
 //! Each step is a command with a name. Its result is a file under `conformance/nightly`, so that a run that
-//! was interrupted goes on where it stopped, on another machine if need be; a result counts for the commit and
+//! was interrupted goes on where it stopped, on another machine if need be; a result counts for a commit and
 //! the length (`--quick`) it was made with. A step whose tool is missing here is a skip with its reason, and
 //! fails the run under `--strict`. At the end `conformance/nightly.md` is written. Both are to be committed.
 
