@@ -105,14 +105,14 @@ const STEPS: [Step; 24] = steps! {
         "conformance packages --only hpcc";
     "mpich-tests" || unset("MPICH_DIR", "MPICH"), "MPICH's test/mpi", "conformance mpich", "conformance mpich";
     "lab" lab_test::missing, "plans on real Linux bridges", "lab-test --all", "lab-test";
-    "mutants-core" nothing, "generated bugs in core", "mutants --crate core --sample 400",
-        "mutants --crate core --sample 5";
-    "mutants-devices" nothing, "generated bugs in tcp and shm", "mutants --crate devices --sample 200",
-        "mutants --crate devices --sample 5";
-    "mutants-fabric" nothing, "generated bugs in fabric", "mutants --crate fabric --sample 200",
-        "mutants --crate fabric --sample 5";
-    "mutants-sim" nothing, "generated bugs in the simulated network", "mutants --crate sim --sample 100",
-        "mutants --crate sim --sample 5";
+    "mutants-core" nothing, "generated bugs in core", "mutants --crate core --minutes 60",
+        "mutants --crate core --sample 5 --fresh";
+    "mutants-devices" nothing, "generated bugs in tcp and shm", "mutants --crate devices --minutes 30",
+        "mutants --crate devices --sample 5 --fresh";
+    "mutants-fabric" nothing, "generated bugs in fabric", "mutants --crate fabric --minutes 30",
+        "mutants --crate fabric --sample 5 --fresh";
+    "mutants-sim" nothing, "generated bugs in the simulated network", "mutants --crate sim --minutes 15",
+        "mutants --crate sim --sample 5 --fresh";
 };
 
 /// How a step ended.
@@ -247,7 +247,8 @@ fn page() -> String {
     let mut text = String::from(
         "# Nightly results\n\nWritten by `cargo xtask nightly`; not by hand. A step without a result has not \
          run; one of an earlier commit has\nnot run since. *Quick* steps show that they run, no more: their \
-         bounds were measured twice, their mutants are a sample\nof five.\n\n\
+         bounds were measured twice, their mutants are a sample\nof five. Mutants: the verdicts of all runs, \
+         which `conformance/mutants` keeps; a step goes on with those that have none.\n\n\
          | step | what | result | of commit, time (UTC) | took |\n|---|---|---|---|---|\n",
     );
     let outcomes: Vec<(&Step, Option<Outcome>)> = STEPS.iter().map(|step| (step, read(step))).collect();

@@ -41,6 +41,9 @@ const BUILD_LIMIT: Duration = Duration::from_secs(1_800);
 const RUN_LIMIT: Duration = Duration::from_secs(900);
 const SLOWER_MAX: u32 = 10;
 const SLACK: Duration = Duration::from_secs(60);
+const CPU_SLACK: Duration = Duration::from_secs(5);
+/// 8 GiB: the tests without a mutant run within it, too.
+const ADDRESS_SPACE_KIB: u64 = 8 << 20;
 /// How often sites may be taken out because of what the compiler says.
 const BUILDS_MAX: usize = 20;
 
@@ -102,13 +105,13 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Builds the tests with all mutants that the compiler takes, and runs them without one.
-    pub(super) fn build(mutants: &Mutants) -> Result<Self> {
+    /// Builds the tests with all mutants that the compiler takes, and runs them without one. `impossible`:
+    /// those that it is known to refuse.
+    pub(super) fn build(mutants: &Mutants, mut impossible: BTreeSet<u32>) -> Result<Self> {
         let lib = format!("crates/{}/src/lib.rs", mutants.subject.name);
         let mut keep: BTreeSet<String> = mutants.sources.iter().map(|source| source.path.clone()).collect();
         keep.insert(lib.clone());
         let copy = Copy::make(&keep)?;
-        let mut impossible = BTreeSet::new();
         for _ in 0..BUILDS_MAX {
             let instrumented = write(mutants, &copy, &lib, &impossible)?;
             let mut programs = Vec::new();
@@ -154,9 +157,9 @@ impl Judge {
     fn baseline(&self, run: &'static Run, path: PathBuf) -> Result<Program> {
         let trace = self.root.with_extension("trace");
         let _ = fs::remove_file(&trace);
-        let mut command = self.command(run, &path);
+        let mut command = self.command(run, &path, RUN_LIMIT);
         let traced = process::capture(command.env(TRACE, &trace), RUN_LIMIT)?;
-        let plain = process::capture(&mut self.command(run, &path), RUN_LIMIT)?;
+        let plain = process::capture(&mut self.command(run, &path, RUN_LIMIT), RUN_LIMIT)?;
         if !traced.success() || !plain.success() {
             let failed = if plain.success() { traced } else { plain };
             bail!("{} fail without a mutant: {}", run.name, process::last_lines(&failed.stdout, 20));
@@ -168,9 +171,16 @@ impl Judge {
         Ok(Program { run, path, took, reached })
     }
 
-    fn command(&self, run: &Run, path: &PathBuf) -> Command {
-        let mut command = Command::new(path);
-        command.args(run.arguments).current_dir(&self.root);
+    /// A mutant may never end or eat up all memory. So the programs run under limits of CPU time, which a
+    /// loaded machine does not stretch, and of their address space; the wall-clock limit is for those that
+    /// wait.
+    fn command(&self, run: &Run, path: &PathBuf, cpu_limit: Duration) -> Command {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!(
+            "ulimit -t {}; ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" \"$@\"",
+            cpu_limit.as_secs()
+        ));
+        command.arg(path).args(run.arguments).current_dir(&self.root);
         command
     }
 
@@ -179,7 +189,9 @@ impl Judge {
         let mut is_reached = false;
         for program in self.programs.iter().filter(|program| program.reached.contains(&number)) {
             is_reached = true;
-            let mut command = self.command(program.run, &program.path);
+            // Each CPU may work for as long as the whole run took.
+            let cpu_limit = program.took * SLOWER_MAX * crate::paths::cpu_count() as u32 + CPU_SLACK;
+            let mut command = self.command(program.run, &program.path, cpu_limit);
             let limit = program.took * SLOWER_MAX + SLACK;
             let outcome = process::capture(command.env(CHOSEN, number.to_string()), limit)?;
             if !outcome.success() {

@@ -5,21 +5,26 @@
 //! environment, so that one build serves thousands of mutants. Sites whose mutant is no Rust (`a - b` of two sets, say) are
 //! taken out by what the compiler says. A run without a mutant writes down which sites the tests reach at all.
 //!
-//! Mutants that nobody finds stand in `conformance/mutants/CRATE`, each with a reason; one that is not listed there fails the
-//! command. A sample is drawn by a seed.
+//! Each verdict is kept in `conformance/mutants/CRATE` as it comes (`record`), and a run goes on with the
+//! mutants that have none, in an order drawn by a seed; so thousands are judged over many runs. One that is
+//! not found and has no reason there fails the command.
 
 mod copy;
 mod judge;
+mod record;
 mod sites;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::paths;
-use judge::{Judge, Verdict};
+use judge::Judge;
+use record::{Record, Word};
 use sites::{Kind, Site};
 
 /// Options of `cargo xtask mutants`.
@@ -28,20 +33,26 @@ pub(crate) struct Options {
     /// The crate: core, devices, fabric or sim.
     #[arg(long = "crate", default_value = "core")]
     subject: String,
-    /// Only so many mutants, drawn by the seed; 0: all.
+    /// Only the first so many mutants in the order that the seed draws; 0: all.
     #[arg(long, default_value_t = 0)]
     sample: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Stop after so many minutes of judging; 0: when all have a verdict.
+    #[arg(long, default_value_t = 0)]
+    minutes: u64,
     /// Only mutants whose name contains this.
     #[arg(long)]
     only: Option<String>,
-    /// Say which there are, and do nothing.
+    /// Say which there are and what is known of each, and do nothing.
     #[arg(long)]
     list: bool,
-    /// Add mutants that were not found to the list, as not judged yet.
+    /// Judge those that were not found and have no reason again.
     #[arg(long)]
-    record: bool,
+    again: bool,
+    /// Judge those that have a verdict again, whichever it is.
+    #[arg(long)]
+    fresh: bool,
 }
 
 /// A crate that is mutated.
@@ -168,29 +179,16 @@ impl Mutants {
     }
 }
 
-/// Mutants that no test finds, by name, each with the reason.
-struct Survivors {
-    path: PathBuf,
-    reasons: BTreeMap<String, String>,
+/// Where a crate's verdicts are kept.
+fn list_of(subject: &Subject) -> PathBuf {
+    paths::root().join("conformance/mutants").join(subject.name)
 }
 
-/// The reason of one that nobody has thought about.
-const NOT_JUDGED: &str = "not judged yet";
-
-impl Survivors {
-    fn read(subject: &Subject) -> Self {
-        let path = paths::root().join("conformance/mutants").join(subject.name);
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        let line =
-            |line: &str| line.split_once('\t').map(|(reason, name)| (name.to_owned(), reason.to_owned()));
-        Self { path, reasons: text.lines().filter_map(line).collect() }
-    }
-
-    fn write(&self) -> Result<()> {
-        fs::create_dir_all(self.path.parent().context("a list has a folder")?)?;
-        let lines: String = self.reasons.iter().map(|(name, reason)| format!("{reason}\t{name}\n")).collect();
-        fs::write(&self.path, lines).with_context(|| self.path.display().to_string())
-    }
+/// The commit that a verdict is of.
+fn commit() -> String {
+    let output =
+        Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(paths::root()).output();
+    output.map_or_else(|_| "-".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// `cargo xtask mutants`.
@@ -200,106 +198,137 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let subject = subject
         .with_context(|| format!("no mutants of `{}`, but of {}", options.subject, names.join(", ")))?;
     let mutants = Mutants::find(subject)?;
+    let mut record = Record::read(list_of(subject))?;
+    let known: BTreeSet<&str> = mutants.names.iter().map(String::as_str).collect();
+    let gone = record.keep(|name| known.contains(name));
     let wanted = |name: &str| options.only.as_ref().is_none_or(|part| name.contains(part.as_str()));
     let numbers: Vec<u32> = (0..mutants.count()).filter(|&number| wanted(mutants.name(number))).collect();
     if options.list {
-        numbers.iter().for_each(|&number| println!("{}\t{}", mutants.place(number), mutants.name(number)));
+        for &number in &numbers {
+            let name = mutants.name(number);
+            let word = record.get(name).map_or("-", |entry| entry.word.text());
+            println!("{word}\t{}\t{name}", mutants.place(number));
+        }
         println!("mutants {}: {} sites", subject.name, numbers.len());
         return Ok(());
     }
-    let judge = Judge::build(&mutants)?;
-    let possible: Vec<u32> = numbers.into_iter().filter(|&number| judge.is_possible(number)).collect();
+    if gone > 0 {
+        println!("   {gone} verdicts are about code that is no more");
+    }
+    let mut chosen = drawn(numbers, |number| mutants.name(number), options.seed);
+    if options.sample > 0 {
+        chosen.truncate(options.sample);
+    }
+    chosen.retain(|&number| is_due(&record, mutants.name(number), options));
+    if chosen.is_empty() {
+        println!("   every mutant that is asked for has a verdict");
+    } else {
+        judge_all(&mutants, &chosen, &mut record, options)?;
+    }
+    record.write()?;
+    close(&mutants, &record)
+}
+
+/// Whether a mutant is to be judged.
+fn is_due(record: &Record, name: &str, options: &Options) -> bool {
+    options.fresh || record.get(name).is_none_or(|entry| options.again && entry.is_open())
+}
+
+/// Builds the crate with its mutants and judges these in turn, for as long as there is time.
+fn judge_all(mutants: &Mutants, chosen: &[u32], record: &mut Record, options: &Options) -> Result<()> {
+    let invalid = (0..mutants.count()).filter(|&number| {
+        !options.fresh && record.get(mutants.name(number)).is_some_and(|entry| entry.word == Word::Invalid)
+    });
+    let judge = Judge::build(mutants, invalid.collect())?;
+    let commit = commit();
+    for number in (0..mutants.count()).filter(|&number| !judge.is_possible(number)) {
+        let name = mutants.name(number);
+        if record.get(name).is_none_or(|entry| entry.word != Word::Invalid) {
+            record.set(name, Word::Invalid, &commit);
+        }
+    }
+    record.write()?;
+    let possible: Vec<u32> = chosen.iter().copied().filter(|&number| judge.is_possible(number)).collect();
     println!(
-        "mutants {}: {} sites, {} of them compile",
-        subject.name,
+        "mutants {}: {} sites, {} of them compile, {} to judge",
+        mutants.subject.name,
         mutants.count(),
-        judge.possible_count()
+        judge.possible_count(),
+        possible.len()
     );
-    let chosen = sample(possible, options.sample, options.seed);
-    let mut survivors = Survivors::read(subject);
-    let mut tally = Tally::default();
-    for number in chosen {
+    let begin = Instant::now();
+    let limit = (options.minutes > 0).then(|| Duration::from_secs(options.minutes * 60));
+    for (done, &number) in possible.iter().enumerate() {
+        if done > 0 && limit.is_some_and(|limit| begin.elapsed() >= limit) {
+            println!("   time is up: {} are left", possible.len() - done);
+            break;
+        }
         let verdict = judge.judge(number)?;
         let name = mutants.name(number);
-        let listed = survivors.reasons.get(name).cloned();
-        println!("{}  {}  {name}", verdict.words(listed.as_deref()), mutants.place(number));
-        tally.add(&verdict, listed.is_some(), mutants.kind(number), name);
-        match verdict {
-            Verdict::Found(_) => {
-                if survivors.reasons.remove(name).is_some() {
-                    println!("   it is found now: its line leaves the list");
-                }
-            }
-            Verdict::Unreached | Verdict::Survived if options.record => {
-                survivors.reasons.entry(name.to_owned()).or_insert_with(|| NOT_JUDGED.to_owned());
-            }
-            Verdict::Unreached | Verdict::Survived => {}
-        }
+        record.set(name, Word::from(&verdict), &commit);
+        record.write()?;
+        let reason = record.get(name).and_then(|entry| entry.reason.as_deref());
+        println!("{}  {}  {name}", verdict.words(reason), mutants.place(number));
     }
-    if options.record {
-        survivors.write()?;
-    }
-    tally.close(subject.name, options)
+    Ok(())
 }
 
-/// So many of these, drawn by a seed, in their order.
-fn sample(numbers: Vec<u32>, count: usize, seed: u64) -> Vec<u32> {
-    if count == 0 || count >= numbers.len() {
-        return numbers;
-    }
-    let mut random = crate::random::Random::new(seed);
-    let mut places = BTreeSet::new();
-    while places.len() < count {
-        places.insert(random.below(numbers.len() as u64) as usize);
-    }
-    places.into_iter().map(|place| numbers[place]).collect()
+/// These in an order that the seed draws; a mutant keeps its place among the others when code around it
+/// changes.
+fn drawn<'n>(mut numbers: Vec<u32>, name: impl Fn(u32) -> &'n str, seed: u64) -> Vec<u32> {
+    // FNV-1a (G. Fowler, L. C. Noll, K.-P. Vo), mixed by the generator.
+    let place = |number: u32| {
+        let hash = name(number).bytes().fold(0xCBF2_9CE4_8422_2325 ^ seed, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+        });
+        crate::random::Random::new(hash).below(u64::MAX)
+    };
+    numbers.sort_by_cached_key(|&number| (place(number), name(number).to_owned()));
+    numbers
 }
 
-#[derive(Default)]
-struct Tally {
-    found: usize,
-    survived: usize,
-    unreached: usize,
-    unlisted: Vec<String>,
-    /// By kind: how many were found, of how many.
-    kinds: BTreeMap<Kind, (usize, usize)>,
-}
-
-impl Tally {
-    fn add(&mut self, verdict: &Verdict, is_listed: bool, kind: Option<Kind>, name: &str) {
-        let is_found = matches!(verdict, Verdict::Found(_));
-        match verdict {
-            Verdict::Found(_) => self.found += 1,
-            Verdict::Survived => self.survived += 1,
-            Verdict::Unreached => self.unreached += 1,
+/// What is known of the crate's mutants by now, all runs together.
+///
+/// # Errors
+/// One is not found and has no reason.
+fn close(mutants: &Mutants, record: &Record) -> Result<()> {
+    let subject = mutants.subject.name;
+    let mut kinds: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();
+    let (mut invalid, mut found, mut listed, mut survived, mut unreached) = (0, 0, 0, 0, 0);
+    for number in 0..mutants.count() {
+        let Some(entry) = record.get(mutants.name(number)) else { continue };
+        match entry.word {
+            Word::Invalid => invalid += 1,
+            Word::Found => found += 1,
+            _ if entry.reason.is_some() => listed += 1,
+            Word::Survived => survived += 1,
+            Word::Unreached => unreached += 1,
         }
-        if !is_found && !is_listed {
-            self.unlisted.push(name.to_owned());
-        }
-        if let Some(kind) = kind {
-            let (found, all) = self.kinds.entry(kind).or_default();
-            *found += usize::from(is_found);
+        if entry.word != Word::Invalid
+            && let Some(kind) = mutants.kind(number)
+        {
+            let (found, all) = kinds.entry(kind).or_default();
+            *found += usize::from(entry.word == Word::Found);
             *all += 1;
         }
     }
-
-    fn close(self, subject: &str, options: &Options) -> Result<()> {
-        let Self { found, survived, unreached, unlisted, kinds } = self;
-        let all = found + survived + unreached;
-        let share = found as f64 / all.max(1) as f64 * 100.0;
-        let kinds: Vec<String> =
-            kinds.iter().map(|(kind, (found, all))| format!("{} {found} of {all}", kind.name())).collect();
-        println!(
-            "mutants {subject} (seed {}): {found} of {all} found ({share:.0} %), {survived} reached and not found, \
-             {unreached} not reached; {}",
-            options.seed,
-            kinds.join(", ")
+    let judged = found + listed + survived + unreached;
+    let all = mutants.count() as usize - invalid;
+    let share = found as f64 / judged.max(1) as f64 * 100.0;
+    let kinds: Vec<String> =
+        kinds.iter().map(|(kind, (found, all))| format!("{} {found} of {all}", kind.name())).collect();
+    println!(
+        "mutants {subject}: {judged} of {all} have a verdict: {found} found ({share:.0} %), {listed} listed \
+         with a reason, {survived} reached and not found, {unreached} not reached"
+    );
+    println!("mutants {subject}, found by kind: {}", kinds.join(", "));
+    if survived + unreached > 0 {
+        bail!(
+            "{} mutants are not found and have no reason in conformance/mutants/{subject}",
+            survived + unreached
         );
-        if !unlisted.is_empty() && !options.record {
-            bail!("{} mutants are not found and not listed in conformance/mutants/{subject}", unlisted.len());
-        }
-        Ok(())
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -307,13 +336,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_is_the_same_for_the_same_seed() {
-        let numbers: Vec<u32> = (0..100).collect();
-        let draw = |seed| sample(numbers.clone(), 10, seed);
+    fn the_order_is_the_seeds_and_outlives_an_edit() {
+        let names: Vec<String> = (0..100).map(|number| format!("a.rs::f constant: {number}")).collect();
+        let draw = |seed| drawn((0..100).collect(), |number| &names[number as usize], seed);
         assert_eq!(draw(3), draw(3));
         assert_ne!(draw(3), draw(4));
-        assert_eq!(draw(3).len(), 10);
-        assert_eq!(sample(numbers.clone(), 0, 1), numbers);
+        let without: Vec<u32> = drawn((1..100).collect(), |number| &names[number as usize], 3);
+        let mut all = draw(3);
+        all.retain(|&number| number != 0);
+        assert_eq!(without, all);
     }
 
     #[test]
@@ -327,13 +358,9 @@ mod tests {
     }
 
     #[test]
-    fn every_listed_survivor_is_a_mutant_of_today() {
+    fn the_verdicts_that_are_kept_can_be_read() {
         for subject in &SUBJECTS {
-            let mutants = Mutants::find(subject).unwrap();
-            let names: BTreeSet<&String> = mutants.names.iter().collect();
-            for name in Survivors::read(subject).reasons.keys() {
-                assert!(names.contains(name), "conformance/mutants/{}: no such mutant: {name}", subject.name);
-            }
+            Record::read(list_of(subject)).unwrap();
         }
     }
 }

@@ -1,0 +1,174 @@
+//! What is known of each mutant: `conformance/mutants/CRATE`, a line a mutant, which is committed.
+//!
+//! A line is `word TAB commit TAB name`, and of a mutant that no test has to find also `TAB reason`, written
+//! by hand. Names hold the file, the function, the kind of change and the changed text, and no line number: a
+//! verdict survives edits elsewhere, and ends with the code that it is about. A verdict counts for the tests
+//! of its commit.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use super::judge::Verdict;
+
+/// How a mutant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// A test failed.
+    Found,
+    /// Tests come by, and none failed.
+    Survived,
+    /// No test comes by.
+    Unreached,
+    /// The compiler refuses it.
+    Invalid,
+}
+
+impl Word {
+    const ALL: [Self; 4] = [Self::Found, Self::Survived, Self::Unreached, Self::Invalid];
+
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Survived => "survived",
+            Self::Unreached => "unreached",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl From<&Verdict> for Word {
+    fn from(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Found(_) => Self::Found,
+            Verdict::Survived => Self::Survived,
+            Verdict::Unreached => Self::Unreached,
+        }
+    }
+}
+
+/// A verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) word: Word,
+    pub(super) commit: String,
+    /// Why no test has to find it.
+    pub(super) reason: Option<String>,
+}
+
+impl Entry {
+    /// Whether a test is missing, or a reason.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.word, Word::Survived | Word::Unreached) && self.reason.is_none()
+    }
+}
+
+/// The verdicts of a crate, by the mutant's name.
+pub(super) struct Record {
+    path: PathBuf,
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Record {
+    /// # Errors
+    /// A line is none.
+    pub(super) fn read(path: PathBuf) -> Result<Self> {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let entries = parse(&text).with_context(|| path.display().to_string())?;
+        Ok(Self { path, entries })
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// Forgets the mutants that are no more. Returns how many.
+    pub(super) fn keep(&mut self, is_known: impl Fn(&str) -> bool) -> usize {
+        let before = self.entries.len();
+        self.entries.retain(|name, _| is_known(name));
+        before - self.entries.len()
+    }
+
+    /// Notes a verdict. A reason stays with a mutant that still is not found.
+    pub(super) fn set(&mut self, name: &str, word: Word, commit: &str) {
+        let earlier = self.entries.remove(name).and_then(|entry| entry.reason);
+        let reason = earlier.filter(|_| matches!(word, Word::Survived | Word::Unreached));
+        self.entries.insert(name.to_owned(), Entry { word, commit: commit.to_owned(), reason });
+    }
+
+    /// Writes the file at once whole, so that a run that is cut short keeps what it has.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn write(&self) -> Result<()> {
+        let failed = || self.path.display().to_string();
+        fs::create_dir_all(self.path.parent().context("a list has a folder")?).with_context(failed)?;
+        let new = self.path.with_extension("new");
+        fs::write(&new, render(&self.entries)).with_context(failed)?;
+        fs::rename(&new, &self.path).with_context(failed)
+    }
+}
+
+fn parse(text: &str) -> Result<BTreeMap<String, Entry>> {
+    let mut entries = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let mut parts = line.splitn(4, '\t');
+        let word = parts.next().and_then(|text| Word::ALL.into_iter().find(|word| word.text() == text));
+        let (Some(word), Some(commit), Some(name)) = (word, parts.next(), parts.next()) else {
+            bail!("line {}: not `word TAB commit TAB name`: {line}", index + 1);
+        };
+        let reason = parts.next().map(str::trim).filter(|reason| !reason.is_empty()).map(str::to_owned);
+        entries.insert(name.to_owned(), Entry { word, commit: commit.to_owned(), reason });
+    }
+    Ok(entries)
+}
+
+fn render(entries: &BTreeMap<String, Entry>) -> String {
+    let line = |(name, entry): (&String, &Entry)| {
+        let reason = entry.reason.as_ref().map(|reason| format!("\t{reason}")).unwrap_or_default();
+        format!("{}\t{}\t{name}{reason}\n", entry.word.text(), entry.commit)
+    };
+    entries.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "found\tabc\ta.rs::f operator: x < y → (x) <= y\n\
+        survived\tdef\tb.rs::g statement: deleted: h();\th only warms a cache\n\
+        unreached\tdef\tc.rs::k constant: 1 → 0\n";
+
+    fn record(text: &str) -> Record {
+        Record { path: PathBuf::new(), entries: parse(text).unwrap() }
+    }
+
+    #[test]
+    fn a_record_is_written_as_it_was_read() {
+        assert_eq!(render(&parse(TEXT).unwrap()), TEXT);
+        assert!(parse("lost\tabc\tname\n").is_err());
+        assert!(parse("found abc name\n").is_err());
+    }
+
+    #[test]
+    fn a_reason_stays_until_the_mutant_is_found() {
+        let mut record = record(TEXT);
+        let name = "b.rs::g statement: deleted: h();";
+        record.set(name, Word::Unreached, "123");
+        assert_eq!(record.get(name).unwrap().reason.as_deref(), Some("h only warms a cache"));
+        assert!(!record.get(name).unwrap().is_open());
+        record.set(name, Word::Found, "456");
+        assert_eq!(record.get(name).unwrap().reason, None);
+        record.set(name, Word::Survived, "789");
+        assert!(record.get(name).unwrap().is_open());
+    }
+
+    #[test]
+    fn verdicts_about_code_that_is_gone_are_forgotten() {
+        let mut record = record(TEXT);
+        assert_eq!(record.keep(|name| name.starts_with("a.rs")), 2);
+        assert!(record.get("c.rs::k constant: 1 → 0").is_none());
+    }
+}
