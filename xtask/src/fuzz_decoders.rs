@@ -2,7 +2,9 @@
 //! it). Needs nightly and a C++ compiler, and nothing installed: the flags are those that cargo-fuzz gives.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -24,6 +26,9 @@ pub(crate) struct Options {
     /// How long each, in seconds
     #[arg(long, default_value_t = 600)]
     seconds: u64,
+    /// How many at once (default: as many as there are CPUs)
+    #[arg(long)]
+    jobs: Option<usize>,
 }
 
 /// `cargo xtask fuzz-decoders`.
@@ -37,27 +42,48 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     cargo.current_dir(paths::root().join("fuzz"));
     cargo.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &target_dir);
     process::show(&mut cargo)?;
-    let mut found = Vec::new();
-    for name in TARGETS
-        .iter()
-        .filter(|name| options.targets.is_empty() || options.targets.iter().any(|wanted| wanted == *name))
-    {
-        let folder = paths::build_dir().join("fuzz").join(name);
-        let corpus = folder.join("corpus");
-        fs::create_dir_all(&corpus).context("a folder for the corpus")?;
-        let mut fuzzer = Command::new(target_dir.join(HOST).join("release").join(name));
-        fuzzer.arg(format!("-max_total_time={}", options.seconds)).arg("-rss_limit_mb=2048");
-        fuzzer.arg(format!("-artifact_prefix={}/", folder.display())).arg(&corpus);
-        let outcome = process::capture(&mut fuzzer, Duration::from_secs(options.seconds + 120))?;
-        let last =
-            outcome.stderr.lines().rev().find(|line| line.starts_with('#') || line.starts_with("Done"));
-        println!("== fuzz {name}: {}", last.unwrap_or("nothing said"));
-        if !outcome.success() {
-            found.push(format!("{name}: {}; the input is in {}", outcome.reason(), folder.display()));
+    let is_wanted =
+        |name: &&str| options.targets.is_empty() || options.targets.iter().any(|wanted| wanted == name);
+    let to_do = Mutex::new(TARGETS.into_iter().filter(is_wanted));
+    let found = Mutex::new(Vec::new());
+    let programs = target_dir.join(HOST).join("release");
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs.unwrap_or_else(paths::cpu_count).max(1) {
+            scope.spawn(|| {
+                loop {
+                    let next = to_do.lock().expect("nobody panics with it").next();
+                    let Some(name) = next else { break };
+                    let findings = fuzz(&programs.join(name), name, options.seconds);
+                    if let Err(error) = findings {
+                        found.lock().expect("nobody panics with it").push(format!("{name}: {error:#}"));
+                    }
+                }
+            });
         }
-    }
+    });
+    let found = found.into_inner().expect("nobody panics with it");
     if !found.is_empty() {
         bail!("findings:\n  {}", found.join("\n  "));
+    }
+    Ok(())
+}
+
+/// Runs a target for so long.
+///
+/// # Errors
+/// It found an input that breaks the decoder.
+fn fuzz(program: &Path, name: &str, seconds: u64) -> Result<()> {
+    let folder = paths::build_dir().join("fuzz").join(name);
+    let corpus = folder.join("corpus");
+    fs::create_dir_all(&corpus).context("a folder for the corpus")?;
+    let mut fuzzer = Command::new(program);
+    fuzzer.arg(format!("-max_total_time={seconds}")).arg("-rss_limit_mb=2048");
+    fuzzer.arg(format!("-artifact_prefix={}/", folder.display())).arg(&corpus);
+    let outcome = process::capture(&mut fuzzer, Duration::from_secs(seconds + 120))?;
+    let last = outcome.stderr.lines().rev().find(|line| line.starts_with('#') || line.starts_with("Done"));
+    println!("== fuzz {name}: {}", last.unwrap_or("nothing said"));
+    if !outcome.success() {
+        bail!("{}; the input is in {}", outcome.reason(), folder.display());
     }
     Ok(())
 }
