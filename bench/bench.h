@@ -5,14 +5,26 @@
  * `cargo xtask bench` parses these lines; everything else on stdout is ignored.
  *
  * BENCH_BUDGET_MS (default 60) bounds the time spent on one figure. A figure is the median of BENCH_SAMPLES
- * loops, so that one interrupt does not move it. */
+ * loops, so that one interrupt does not move it.
+ *
+ * BENCH_NEAR names a file for memory that the ranks share. Where it is set, a line comes before each figure:
+ *     NEAR <ns> <ns> <GB/s> <GB/s>
+ * least and most of what a cache line took between the CPUs of two ranks and of what both copied at once,
+ * before and after the figure was measured. They tell where a hypervisor has put the two CPUs: on one core of
+ * its own, near each other or far. */
 #ifndef AYATORI_BENCH_H
 #define AYATORI_BENCH_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define BENCH_SAMPLES 7
@@ -77,9 +89,114 @@ static inline size_t bench_uncached_span(void)
     return span < BENCH_SPAN_MIN ? BENCH_SPAN_MIN : span > BENCH_SPAN_MAX ? BENCH_SPAN_MAX : span;
 }
 
+#define BENCH_NEAR_TURNS 100
+#define BENCH_NEAR_BURSTS 8
+#define BENCH_NEAR_BYTES (64 << 10)
+
+/* What two ranks share to tell how near their CPUs are; words apart by more than the lines fetched together. */
+struct bench_near { long met, pad[31], line, more[31]; };
+
+static struct {
+    struct bench_near *shared;
+    long met_count;
+    int is_known;
+    double line_ns[2], copy_gbytes[2]; /* least and most */
+} bench_near;
+
+static inline void bench_near_meet(void)
+{
+    bench_near.met_count += 2;
+    __atomic_add_fetch(&bench_near.shared->met, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(&bench_near.shared->met, __ATOMIC_ACQUIRE) < bench_near.met_count) continue;
+}
+
+/* A line's way from CPU to CPU, nanoseconds. */
+static inline double bench_near_line(void)
+{
+    long *line = &bench_near.shared->line;
+    double best = 1e9;
+    for (int burst = 0; burst < BENCH_NEAR_BURSTS; burst++) {
+        if (bench_rank == 0) __atomic_store_n(line, 0, __ATOMIC_RELAXED);
+        bench_near_meet();
+        double begin = MPI_Wtime();
+        for (long turn = 0; turn < BENCH_NEAR_TURNS; turn++) {
+            long mine = 2 * turn + bench_rank;
+            while (__atomic_load_n(line, __ATOMIC_ACQUIRE) != mine) continue;
+            __atomic_store_n(line, mine + 1, __ATOMIC_RELEASE);
+        }
+        double ns = (MPI_Wtime() - begin) * 1e9 / (2 * BENCH_NEAR_TURNS);
+        if (ns < best) best = ns;
+        bench_near_meet();
+    }
+    return best;
+}
+
+/* What this CPU copies while the other does, GB/s. */
+static inline double bench_near_copy(void)
+{
+    static char from[BENCH_NEAR_BYTES], to[BENCH_NEAR_BYTES];
+    double best = 0;
+    memset(from, 1, sizeof from); /* pages of its own */
+    for (int burst = 0; burst < BENCH_NEAR_BURSTS; burst++) {
+        bench_near_meet();
+        double begin = MPI_Wtime();
+        for (int turn = 0; turn < 20; turn++) {
+            memcpy(to, from, sizeof to);
+            __asm__ volatile("" ::"r"(to) : "memory");
+        }
+        double rate = 20.0 * BENCH_NEAR_BYTES / (MPI_Wtime() - begin) * 1e-9;
+        if (rate > best) best = rate;
+    }
+    return best;
+}
+
+/* Ranks 0 and 1, each on the CPU that it is on, or on the next one where both are on one. */
+static inline void bench_near_probe(void)
+{
+    const char *file = getenv("BENCH_NEAR");
+    if (!file || bench_size < 2) return;
+    cpu_set_t all, one;
+    int cpus[2], cpu = sched_getcpu();
+    sched_getaffinity(0, sizeof all, &all);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (bench_rank < 2) {
+        MPI_Sendrecv(&cpu, 1, MPI_INT, 1 - bench_rank, 9, &cpus[1 - bench_rank], 1, MPI_INT, 1 - bench_rank, 9,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        cpus[bench_rank] = cpu;
+        for (int other = 0; cpus[0] == cpus[1] && other < CPU_SETSIZE; other++)
+            if (other != cpus[0] && CPU_ISSET(other, &all)) cpus[1] = other;
+        if (cpus[0] != cpus[1]) {
+            if (!bench_near.shared) {
+                int fd = open(file, O_RDWR | O_CREAT, 0600);
+                void *memory = MAP_FAILED;
+                if (fd >= 0 && ftruncate(fd, sizeof *bench_near.shared) == 0)
+                    memory = mmap(NULL, sizeof *bench_near.shared, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+                if (memory == MAP_FAILED) MPI_Abort(MPI_COMM_WORLD, 4);
+                close(fd);
+                bench_near.shared = memory;
+            }
+            CPU_ZERO(&one);
+            CPU_SET(cpus[bench_rank], &one);
+            sched_setaffinity(0, sizeof one, &one);
+            double line_ns = bench_near_line(), copy = bench_near_copy();
+            sched_setaffinity(0, sizeof all, &all);
+            if (!bench_near.is_known || line_ns < bench_near.line_ns[0]) bench_near.line_ns[0] = line_ns;
+            if (!bench_near.is_known || line_ns > bench_near.line_ns[1]) bench_near.line_ns[1] = line_ns;
+            if (!bench_near.is_known || copy < bench_near.copy_gbytes[0]) bench_near.copy_gbytes[0] = copy;
+            if (!bench_near.is_known || copy > bench_near.copy_gbytes[1]) bench_near.copy_gbytes[1] = copy;
+            bench_near.is_known = 1;
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static inline void bench_result(const char *name, size_t bytes, double value, const char *unit)
 {
     if (bench_rank != 0) return;
+    if (bench_near.is_known)
+        printf("NEAR %.4g %.4g %.4g %.4g\n", bench_near.line_ns[0], bench_near.line_ns[1],
+               bench_near.copy_gbytes[0], bench_near.copy_gbytes[1]);
+    bench_near.is_known = 0;
     printf("RESULT %s %zu %.6g %s\n", name, bytes, value, unit);
     fflush(stdout);
 }
@@ -129,7 +246,7 @@ static inline double bench_time(bench_body body, void *context, int repetitions)
 }
 
 /* Seconds of one turn of `body`: the slowest rank's time, median over samples. Collective over the world. */
-static inline double bench_measure(bench_body body, void *context)
+static inline double bench_measure_here(bench_body body, void *context)
 {
     double budget = bench_budget_s(), samples[BENCH_SAMPLES];
     int repetitions = 1;
@@ -154,6 +271,15 @@ static inline double bench_measure(bench_body body, void *context)
         }
         repetitions *= 4;
     }
+}
+
+/* The same, with a look where the CPUs are before and after. */
+static inline double bench_measure(bench_body body, void *context)
+{
+    bench_near_probe();
+    double seconds = bench_measure_here(body, context);
+    bench_near_probe();
+    return seconds;
 }
 
 #endif

@@ -27,6 +27,16 @@ static void copy(void *context, int repetitions)
     }
 }
 
+/* Whether the kernel has copied. */
+static int measure(const char *name, struct copy *c)
+{
+    double seconds = bench_measure(copy, c);
+    int by_any;
+    MPI_Allreduce(&c->is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (!by_any) bench_result(name, c->bytes, seconds * 1e6, "us");
+    return !by_any;
+}
+
 int main(int argc, char **argv)
 {
     static const size_t sizes[] = {8, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
@@ -42,12 +52,7 @@ int main(int argc, char **argv)
         struct copy same = {memory, all[0], (pid_t)all[1], bytes, 0, 0, 0}, uncached = same;
         uncached.step = step;
         uncached.span = span;
-        double times[2] = {bench_measure(copy, &same), bench_measure(copy, &uncached)};
-        int is_refused = same.is_refused, by_any;
-        MPI_Allreduce(&is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-        if (by_any) break;
-        bench_result("kernel_copy", bytes, times[0] * 1e6, "us");
-        bench_result("kernel_copy_uncached", bytes, times[1] * 1e6, "us");
+        if (!measure("kernel_copy", &same) || !measure("kernel_copy_uncached", &uncached)) break;
     }
     free(memory);
     MPI_Finalize();

@@ -4,11 +4,17 @@
  *   pingpong_separate   a buffer to send from and one to receive into, as OSU's and the Intel MPI Benchmarks have
  *   pingpong_uncached   the same, and each turn uses memory that is in no cache
  *
- * BENCH_SIZE: only messages of so many bytes. */
+ * Usage: pingpong [NAME …]; with names, only those. BENCH_SIZE: only messages of so many bytes. */
 #include "bench.h"
+
+static int names_count;
+static char **names;
 
 static void measure(const char *name, struct bench_ping *ping)
 {
+    int is_wanted = names_count == 0;
+    for (int i = 0; i < names_count; i++) is_wanted |= !strcmp(names[i], name);
+    if (!is_wanted) return;
     bench_result(name, (size_t)ping->bytes, bench_measure(bench_ping_pong, ping) / 2 * 1e6, "us");
 }
 
@@ -16,6 +22,8 @@ int main(int argc, char **argv)
 {
     bench_start(&argc, &argv);
     bench_need_two(argv[0]);
+    names_count = argc - 1;
+    names = argv + 1;
     size_t span = bench_uncached_span();
     char *out = bench_buffer(span), *in = bench_buffer(span);
     for (size_t i = 0; i < BENCH_SIZES; i++) {

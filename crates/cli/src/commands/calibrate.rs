@@ -7,11 +7,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use ayatori_devices::tcp::Interface;
 use ayatori_fabric::description::Machine;
-use ayatori_study::calibrate::{self, Facts, Prediction, Sample};
+use ayatori_study::calibrate::{self, Facts, Prediction, Sample, Sighting, Sorted};
 use rustix::thread::CpuSet;
 
 use crate::exit::Exit;
@@ -64,25 +65,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let bench = Bench::new(args.budget)?;
     let facts = facts();
     notes(&facts).iter().for_each(|note| eprintln!("note: {note}"));
-    let mut samples = bench.costs()?;
-    let fit = calibrate::fit(&samples)?;
-    let text = calibrate::machine_text(&facts, &fit);
+    let measured = bench.measure(if args.check { &args.ranks } else { &[] })?;
+    let fit = calibrate::fit(&measured.samples)?;
+    let text = calibrate::machine_text(&facts, &fit, measured.placement.as_ref());
     let file = args.out.display().to_string();
     let machine = Machine::parse(&file, &text)?;
     std::fs::write(&args.out, &text).with_context(|| format!("cannot write {file}"))?;
     let mut stdout = std::io::stdout().lock();
     if args.check {
-        samples.extend(bench.collectives(&args.ranks)?);
-        let predictions = calibrate::predict(&machine, &samples)?;
+        let predictions = calibrate::predict(&machine, &measured.samples)?;
         write!(stdout, "{}", calibrate::table(&predictions).text())?;
         writeln!(stdout, "\n{}", in_words(&predictions))?;
     }
+    where_measured(&measured).iter().try_for_each(|line| writeln!(stdout, "{line}"))?;
     writeln!(stdout, "Measured: {}.\nThe machine file is {file}", facts.circumstances)?;
     Ok(Exit::Success)
 }
 
-/// Runs of each benchmark, which share the time for a figure. The best of them counts.
+/// Runs of each benchmark, at least, among which the time for a figure is shared. The best of them counts.
 const ROUNDS: u32 = 5;
+/// Each figure is to be seen so often with the CPUs placed alike.
+const SEEN_COUNT_MIN: usize = 3;
+/// No round begins later than this.
+const TIME_MAX: Duration = Duration::from_secs(45);
 
 /// A load above this is somebody else's work.
 const IDLE_LOAD_MAX: f64 = 0.5;
@@ -100,6 +105,24 @@ fn notes(facts: &Facts) -> Vec<String> {
         notes.push("two ranks on one CPU: latencies are those of switching between them".into());
     }
     notes
+}
+
+/// Where the CPUs were, if there is something to say of it.
+fn where_measured(measured: &Sorted) -> Vec<String> {
+    let Some(placement) = &measured.placement else { return Vec::new() };
+    let mut lines = vec![format!("While this was measured, {placement}.")];
+    if measured.elsewhere_count > 0 {
+        lines.push(format!(
+            "Left out: {} of {} figures, measured while the CPUs were nearer or farther (a hypervisor moves them).",
+            measured.elsewhere_count, measured.count
+        ));
+    }
+    if !measured.missing.is_empty() {
+        let name = |sample: &Sample| format!("{} of {} B, {} ranks", sample.name, sample.bytes, sample.ranks);
+        let names: Vec<String> = measured.missing.iter().map(name).collect();
+        lines.push(format!("So these were not measured: {}. Run it again.", names.join("; ")));
+    }
+    lines
 }
 
 /// How good predictions are, without those that parameters were fitted to.
@@ -157,44 +180,47 @@ impl Bench {
         Ok(program)
     }
 
-    /// What the costs are fitted to, and the messages that are predicted. The benchmarks take turns, so that
-    /// other work does not hit all runs of one.
-    fn costs(&self) -> anyhow::Result<Vec<Sample>> {
-        let mut samples = Vec::new();
-        for _ in 0..ROUNDS {
-            for source in [PINGPONG, RATE, BANDWIDTH, COPY, KERNEL_COPY, REDUCE] {
-                samples.extend(self.run(source, 2, &[])?);
+    /// What the costs are fitted to, the messages that are predicted, and collective operations of so many
+    /// ranks. The benchmarks take turns, so that other work does not hit all runs of one, until each figure
+    /// was seen often enough with the CPUs in one placement.
+    fn measure(&self, ranks: &[u32]) -> anyhow::Result<Sorted> {
+        let began = Instant::now();
+        let mut sightings = Vec::new();
+        for round in 1.. {
+            sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
+            for source in [RATE, BANDWIDTH, COPY, KERNEL_COPY, REDUCE] {
+                sightings.extend(self.run(source, 2, &[])?);
             }
-            samples.extend(self.on_one_core()?);
-        }
-        Ok(calibrate::best(samples))
-    }
-
-    fn collectives(&self, ranks: &[u32]) -> anyhow::Result<Vec<Sample>> {
-        let mut samples = Vec::new();
-        for _ in 0..ROUNDS {
+            sightings.extend(self.on_one_core()?);
             for &ranks in ranks {
-                samples.extend(self.run(COLLECTIVES, ranks, &OPERATIONS)?);
+                sightings.extend(self.run(COLLECTIVES, ranks, &OPERATIONS)?);
+            }
+            let sorted = calibrate::sort(&sightings);
+            let is_enough = round >= ROUNDS && sorted.seen_count_min >= SEEN_COUNT_MIN;
+            if is_enough || began.elapsed() > TIME_MAX {
+                return Ok(sorted);
             }
         }
-        Ok(calibrate::best(samples))
+        unreachable!("rounds end")
     }
 
     /// Short messages between two ranks that share a core: these inherit where this thread may run.
-    fn on_one_core(&self) -> anyhow::Result<Vec<Sample>> {
+    fn on_one_core(&self) -> anyhow::Result<Vec<Sighting>> {
         let all = rustix::thread::sched_getaffinity(None).context("cannot tell the CPUs of this process")?;
         let first = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).context("no CPU to run on")?;
         let mut one = CpuSet::new();
         one.set(first);
         rustix::thread::sched_setaffinity(None, &one).context("cannot run on one CPU")?;
-        let ran = self.run_sizes(PINGPONG, 2, &[], Some("8"));
+        let ran = self.run_sizes(PINGPONG, 2, &["pingpong_separate"], Some("8"));
         rustix::thread::sched_setaffinity(None, &all).context("cannot run on all CPUs again")?;
-        let found = ran?.into_iter().find(|sample| sample.name == "pingpong_separate" && sample.bytes == 8);
-        let named = |sample| Sample { name: calibrate::ONE_CORE.into(), ..sample };
-        Ok(found.map(named).into_iter().collect())
+        let named = |one: Sighting| Sighting {
+            sample: Sample { name: calibrate::ONE_CORE.into(), ..one.sample },
+            ..one
+        };
+        Ok(ran?.into_iter().map(named).collect())
     }
 
-    fn run(&self, source: Source, ranks: u32, arguments: &[&str]) -> anyhow::Result<Vec<Sample>> {
+    fn run(&self, source: Source, ranks: u32, arguments: &[&str]) -> anyhow::Result<Vec<Sighting>> {
         self.run_sizes(source, ranks, arguments, None)
     }
 
@@ -205,19 +231,21 @@ impl Bench {
         ranks: u32,
         arguments: &[&str],
         only: Option<&str>,
-    ) -> anyhow::Result<Vec<Sample>> {
+    ) -> anyhow::Result<Vec<Sighting>> {
         let program = self.compile(source)?;
         let mut run = Command::new(&self.launcher);
         run.args(["run", "-n", &ranks.to_string()]).arg(&program).args(arguments);
         run.env("BENCH_BUDGET_MS", (self.budget_ms / ROUNDS).max(1).to_string()).stdin(Stdio::null());
         run.envs(only.map(|size| ("BENCH_SIZE", size)));
         let name = source.0;
+        let shared = tempfile::NamedTempFile::new_in(self.folder.path()).context("cannot make a file")?;
+        run.env("BENCH_NEAR", shared.path());
         let ended = run.output().with_context(|| format!("cannot run the benchmark {name}"))?;
         if !ended.status.success() {
             let said = String::from_utf8_lossy(&ended.stderr);
             bail!("the benchmark {name} failed with {ranks} ranks ({}):\n{said}", ended.status);
         }
-        calibrate::samples(&String::from_utf8_lossy(&ended.stdout), ranks)
+        calibrate::sightings(&String::from_utf8_lossy(&ended.stdout), ranks)
             .with_context(|| format!("the benchmark {name} with {ranks} ranks"))
     }
 }

@@ -6,6 +6,8 @@
 //! shared memory, and each is computed from the figure that shows it most directly ([`fit`]). All other
 //! figures are predictions.
 
+mod near;
+
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
@@ -18,6 +20,7 @@ use ayatori_sim::machine::{Simulated, cluster_config, simulate};
 use ayatori_sim::workloads;
 
 use crate::report::Table;
+pub use near::{Near, Placement, Sighting, Sorted, sort};
 
 /// A figure that a benchmark measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,24 +35,39 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// The figures that a benchmark run by so many ranks has printed: lines `RESULT name bytes value unit`.
+/// The figures that a benchmark run by so many ranks has printed: lines `RESULT name bytes value unit`, each
+/// of which may follow a line `NEAR` with how near the CPUs were.
 ///
 /// # Errors
 /// A line that is none, a value that is no positive number.
-pub fn samples(text: &str, ranks: u32) -> anyhow::Result<Vec<Sample>> {
-    let sample = |line: &str| -> anyhow::Result<Sample> {
-        let mut words = line.split_ascii_whitespace();
-        let mut word = || words.next().context("a word is missing");
-        let (name, bytes, value, unit) =
-            (word()?.to_owned(), word()?.parse()?, word()?.parse::<f64>()?, word()?);
-        ensure!(["us", "GB/s", "Mmsg/s"].contains(&unit), "the unit {unit} is not known");
-        ensure!(value.is_finite() && value > 0.0, "{value} is no result");
-        Ok(Sample { name, ranks, bytes, value })
-    };
-    let results = text.lines().filter_map(|line| Some((line, line.strip_prefix("RESULT ")?)));
-    results
-        .map(|(line, rest)| sample(rest).with_context(|| format!("in the benchmark's line '{line}'")))
-        .collect()
+pub fn sightings(text: &str, ranks: u32) -> anyhow::Result<Vec<Sighting>> {
+    let (mut sightings, mut near) = (Vec::new(), None);
+    for line in text.lines() {
+        let named = || format!("in the benchmark's line '{line}'");
+        if let Some(rest) = line.strip_prefix("NEAR ") {
+            near = Some(near_of(rest).with_context(named)?);
+        } else if let Some(rest) = line.strip_prefix("RESULT ") {
+            let sample = sample_of(rest, ranks).with_context(named)?;
+            sightings.push(Sighting { sample, near: near.take() });
+        }
+    }
+    Ok(sightings)
+}
+
+fn sample_of(rest: &str, ranks: u32) -> anyhow::Result<Sample> {
+    let mut words = rest.split_ascii_whitespace();
+    let mut word = || words.next().context("a word is missing");
+    let (name, bytes, value, unit) = (word()?.to_owned(), word()?.parse()?, word()?.parse::<f64>()?, word()?);
+    ensure!(["us", "GB/s", "Mmsg/s"].contains(&unit), "the unit {unit} is not known");
+    ensure!(value.is_finite() && value > 0.0, "{value} is no result");
+    Ok(Sample { name, ranks, bytes, value })
+}
+
+fn near_of(rest: &str) -> anyhow::Result<Near> {
+    let numbers: Vec<f64> = rest.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+    let &[a, b, c, d] = numbers.as_slice() else { anyhow::bail!("four numbers are expected") };
+    ensure!(numbers.iter().all(|number| number.is_finite() && *number > 0.0), "a number is no result");
+    Ok(Near { line_ns: [a, b], copy_gbytes_per_s: [c, d] })
 }
 
 /// The name under which `pingpong_separate` is given of two ranks that share a core.
@@ -62,10 +80,7 @@ const RATES: [&str; 7] = ["rate", "birate", "bandwidth", "bibandwidth", REDUCE, 
 pub fn best(runs: impl IntoIterator<Item = Sample>) -> Vec<Sample> {
     let mut all: Vec<Sample> = Vec::new();
     for sample in runs {
-        let is_same = |known: &&mut Sample| {
-            (&known.name, known.ranks, known.bytes) == (&sample.name, sample.ranks, sample.bytes)
-        };
-        match all.iter_mut().find(is_same) {
+        match all.iter_mut().find(|known| known.is_same_figure(&sample)) {
             Some(known) if known.is_worse_than(sample.value) => known.value = sample.value,
             Some(_) => {}
             None => all.push(sample),
@@ -75,6 +90,11 @@ pub fn best(runs: impl IntoIterator<Item = Sample>) -> Vec<Sample> {
 }
 
 impl Sample {
+    /// Whether both are of the same benchmark, ranks and length.
+    pub fn is_same_figure(&self, other: &Sample) -> bool {
+        (&self.name, self.ranks, self.bytes) == (&other.name, other.ranks, other.bytes)
+    }
+
     fn is_worse_than(&self, value: f64) -> bool {
         let is_rate = RATES.contains(&self.name.as_str());
         if is_rate { value > self.value } else { value < self.value }
@@ -248,14 +268,16 @@ pub struct Facts {
 /// Speed that is assumed of an interface that does not say, Mbit/s.
 const SPEED_ASSUMED_MBIT_PER_S: u32 = 10_000;
 
-/// A description of two such hosts at a switch.
-pub fn machine_text(facts: &Facts, fit: &Fit) -> String {
+/// A description of two such hosts at a switch. `placement`: of the CPUs that were measured.
+pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> String {
     let assumed = Interface { name: "eth0".into(), speed_mbit_per_s: None, mtu_bytes: None };
     let nics = if facts.interfaces.is_empty() { vec![assumed] } else { facts.interfaces.clone() };
     let speed = |nic: &Interface| nic.speed_mbit_per_s.unwrap_or(SPEED_ASSUMED_MBIT_PER_S);
     let fastest_gbps = nics.iter().map(speed).max().map_or(0.0, |speed| f64::from(speed) / 1e3);
+    let near =
+        placement.map_or_else(String::new, |placement| format!("# While it was measured, {placement}.\n"));
     let mut text = format!(
-        "# Written by `ayatori calibrate`: {}\n\
+        "# Written by `ayatori calibrate`: {}\n{near}\
          # Measured: [host_models.node.software], core_to_core_ns, memory_gbytes_per_s (data from core to\n\
          # core), through shared memory. From the system: cores, cache, NICs.\n\
          # Not measured: the network (the switch is assumed), the costs of TCP, far NUMA nodes.\n\
@@ -483,7 +505,7 @@ mod tests {
     }
 
     fn made_up() -> Machine {
-        Machine::parse("made-up.toml", &machine_text(&facts(), &MADE_UP))
+        Machine::parse("made-up.toml", &machine_text(&facts(), &MADE_UP, None))
             .expect("what is written can be read")
     }
 
@@ -499,7 +521,7 @@ mod tests {
         let mut samples: Vec<Sample> = copied_bytes.map(|bytes| sample("pingpong_separate", bytes)).to_vec();
         samples.push(sample("pingpong_separate", 8));
         samples.extend([sample("rate", 8), sample("bandwidth", 4 << 20)]);
-        let text = machine_text(&Facts { core_count: 1, ..facts() }, &MADE_UP);
+        let text = machine_text(&Facts { core_count: 1, ..facts() }, &MADE_UP, None);
         let shared = Machine::parse("one-core.toml", &text).unwrap();
         let short = Sample { name: "pingpong_separate".into(), ranks: 2, bytes: 8, value: 1.0 };
         let value = predicted(&shared, &short).unwrap().unwrap();
@@ -571,29 +593,37 @@ mod tests {
 
     #[test]
     fn the_machine_file_says_what_was_measured_and_what_not() {
-        let text = machine_text(&facts(), &MADE_UP);
+        let text = machine_text(&facts(), &MADE_UP, None);
         assert!(text.contains("rate_gbps = 10 # assumed: it does not say"), "{text}");
         let machine = made_up();
         let host = &machine.host_models[0];
         assert_eq!((host.software.send_ps, host.core_to_core_ps), (Some(80_000), Some(60_000)));
         assert_eq!(host.nics.len(), 2);
         let none = Facts { interfaces: Vec::new(), cache_mib: None, ..facts() };
-        Machine::parse("none.toml", &machine_text(&none, &MADE_UP)).unwrap();
+        Machine::parse("none.toml", &machine_text(&none, &MADE_UP, None)).unwrap();
     }
 
     #[test]
     fn results_are_read_and_what_is_none_is_named() {
-        let text = "warming up\nRESULT rate 8 2.5 Mmsg/s\nRESULT pingpong 0 0.31 us\n";
-        let found = samples(text, 2).unwrap();
+        let text = "warming up\nNEAR 27.3 29 48 57.1\nRESULT rate 8 2.5 Mmsg/s\nRESULT pingpong 0 0.31 us\n";
+        let found = sightings(text, 2).unwrap();
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0], Sample { name: "rate".into(), ranks: 2, bytes: 8, value: 2.5 });
-        for line in
-            ["RESULT rate 8 2.5", "RESULT rate x 2.5 us", "RESULT rate 8 nan us", "RESULT rate 8 1 days"]
-        {
-            let error = samples(line, 2).unwrap_err();
+        assert_eq!(found[0].sample, Sample { name: "rate".into(), ranks: 2, bytes: 8, value: 2.5 });
+        let near = Near { line_ns: [27.3, 29.0], copy_gbytes_per_s: [48.0, 57.1] };
+        assert_eq!((found[0].near, found[1].near), (Some(near), None));
+        for line in [
+            "RESULT rate 8 2.5",
+            "RESULT rate x 2.5 us",
+            "RESULT rate 8 nan us",
+            "RESULT rate 8 1 days",
+            "NEAR 1 2 3",
+            "NEAR 1 2 3 0",
+        ] {
+            let error = sightings(line, 2).unwrap_err();
             assert!(format!("{error:#}").contains(line), "{error:#}");
         }
-        let missing = fit(&found).unwrap_err();
+        let samples: Vec<Sample> = found.into_iter().map(|one| one.sample).collect();
+        let missing = fit(&samples).unwrap_err();
         assert!(format!("{missing:#}").contains("pingpong_separate of 8 B"), "{missing:#}");
     }
 
