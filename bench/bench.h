@@ -93,7 +93,7 @@ static inline size_t bench_uncached_span(void)
 #define BENCH_NEAR_BURSTS 8
 #define BENCH_NEAR_BYTES (64 << 10)
 
-/* What two ranks share to tell how near their CPUs are; words apart by more than the lines fetched together. */
+/* What two ranks share to tell how near their CPUs are; no two words are fetched together. */
 struct bench_near { long met, pad[31], line, more[31]; };
 
 static struct {
@@ -160,7 +160,8 @@ static inline void bench_near_probe(void)
     sched_getaffinity(0, sizeof all, &all);
     MPI_Barrier(MPI_COMM_WORLD);
     if (bench_rank < 2) {
-        MPI_Sendrecv(&cpu, 1, MPI_INT, 1 - bench_rank, 9, &cpus[1 - bench_rank], 1, MPI_INT, 1 - bench_rank, 9,
+        int other_rank = 1 - bench_rank;
+        MPI_Sendrecv(&cpu, 1, MPI_INT, other_rank, 9, &cpus[other_rank], 1, MPI_INT, other_rank, 9,
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         cpus[bench_rank] = cpu;
         for (int other = 0; cpus[0] == cpus[1] && other < CPU_SETSIZE; other++)

@@ -113,7 +113,7 @@ fn where_measured(measured: &Sorted) -> Vec<String> {
     let mut lines = vec![format!("While this was measured, {placement}.")];
     if measured.elsewhere_count > 0 {
         lines.push(format!(
-            "Left out: {} of {} figures, measured while the CPUs were nearer or farther (a hypervisor moves them).",
+            "Left out: {} of {} figures, measured while a hypervisor had the CPUs elsewhere.",
             measured.elsewhere_count, measured.count
         ));
     }
