@@ -59,6 +59,12 @@ fn the_same_seed_gives_the_same_world() {
     }
 }
 
+/// Its last lock is granted before the world heals; what follows it was taken for the end.
+#[test]
+fn a_world_goes_on_while_windows_do() {
+    run_world(Kind::Traffic, 2740, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {

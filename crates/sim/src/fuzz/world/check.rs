@@ -28,12 +28,13 @@ impl World<'_> {
         }
     }
 
-    /// Takes what is complete, and checks it.
-    pub(super) fn collect(&mut self) -> Outcome {
+    /// Takes what is complete, and checks it. Whether something began by that: at a window, what has ended
+    /// is followed by what comes next.
+    pub(super) fn collect(&mut self) -> Outcome<bool> {
         self.collect_direct()?;
         self.collect_receives()?;
         self.collect_sends()?;
-        self.advance_windows()?;
+        let went_on = self.advance_windows()?;
         self.collect_channels()?;
         let mut index = 0;
         while index < self.running.len() {
@@ -49,7 +50,7 @@ impl World<'_> {
                 }
             }
         }
-        Ok(())
+        Ok(went_on)
     }
 
     fn collect_receives(&mut self) -> Outcome {

@@ -116,7 +116,7 @@ impl World<'_> {
             self.pump(quota)?;
         }
         self.settle()?;
-        self.collect()
+        self.collect().map(drop)
     }
 
     /// A communicator of everybody that has not been used.

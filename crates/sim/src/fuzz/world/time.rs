@@ -226,7 +226,7 @@ impl World<'_> {
                     worked = true;
                 }
             }
-            self.collect()?;
+            worked |= self.collect()?;
             worked |= self.advance_windows()? | self.join_rounds()? | self.finish_channels()?;
             let is_late = self.habits.trunks && self.now_ps() > end_ps;
             if is_late || !worked && !self.wait_until(&everybody, u64::MAX)? {
