@@ -8,22 +8,30 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{paths, skips};
+use crate::{paths, skips, stage};
 
-/// The steps: the README's test command, its run command, the count of the short path's
-/// instructions, our programs built for MPICH and Open MPI where their packages can be had, then 2,000
-/// worlds with faults, mpi4py's own tests at 1 and 3 ranks, then jobs
-/// over TCP between network namespaces, where those can be made. The planner's proof on real bridges takes
-/// minutes in an emulated machine and has a name of its own, `cargo xtask lab-test`.
-const STEPS: [(&str, &[&str]); 8] = [
+/// A step's name and the arguments of `cargo xtask`.
+type Named = (&'static str, &'static [&'static str]);
+
+/// The first steps: the README's test command, its run command, the count of the short path's instructions.
+const FIRST: [Named; 3] = [
     ("test", &["test", "--keep-going", "--compact"]),
     ("run", &["run"]),
     ("instructions", &["instructions"]),
-    ("built-for-mpich", &["conformance", "c", "--abi", "mpich", "--ranks", "2"]),
-    ("built-for-openmpi", &["conformance", "c", "--abi", "openmpi", "--ranks", "2"]),
-    ("mpi4py", &["conformance", "mpi4py"]),
-    ("fuzz", &["fuzz", "--seeds", "2000"]),
-    ("net-test", &["net-test", "--if-possible"]),
+];
+
+/// Then two rows side by side, for none of them needs an idle machine: mpi4py's own tests at 1 and 3 ranks;
+/// and our programs built for MPICH and Open MPI where their packages can be had, 2,000 worlds with faults,
+/// jobs over TCP between network namespaces, where those can be made. The planner's proof on real bridges
+/// takes minutes in an emulated machine and has a name of its own, `cargo xtask lab-test`.
+const ROWS: [&[Named]; 2] = [
+    &[("mpi4py", &["conformance", "mpi4py"])],
+    &[
+        ("built-for-mpich", &["conformance", "c", "--abi", "mpich", "--ranks", "2"]),
+        ("built-for-openmpi", &["conformance", "c", "--abi", "openmpi", "--ranks", "2"]),
+        ("fuzz", &["fuzz", "--seeds", "2000"]),
+        ("net-test", &["net-test", "--if-possible"]),
+    ],
 ];
 
 /// Options of `cargo xtask ci`.
@@ -37,31 +45,74 @@ pub(crate) struct Options {
 /// `cargo xtask ci`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     skips::begin()?;
-    let mut summary = Vec::new();
-    let mut failed = Vec::new();
-    for (name, arguments) in STEPS {
-        let begin = Instant::now();
-        let (ok, mut closing) = step(this()?.args(arguments), &skips::path())?;
-        summary.append(&mut closing);
-        let word = if ok { "ok" } else { "FAILED" };
-        summary.push(format!(
-            "== cargo xtask {}: {word}, {:.0} s",
-            arguments.join(" "),
-            begin.elapsed().as_secs_f64()
-        ));
-        if !ok {
-            failed.push(name);
-        }
+    let mut report = Report::default();
+    report.run(&FIRST, Output::AsItComes)?;
+    let rows = std::thread::scope(|scope| {
+        let [shown, quiet] = ROWS;
+        let beside = scope.spawn(|| Report::of_row(quiet, Output::AtTheEnd));
+        let shown = Report::of_row(shown, Output::AsItComes);
+        [shown, beside.join().expect("a row of steps does not panic")]
+    });
+    for row in rows {
+        report.add(row?);
     }
     println!("\n=== summary");
-    for line in &summary {
+    for line in &report.summary {
         println!("{line}");
     }
     let skipped = skips::close(options.strict);
-    if !failed.is_empty() {
-        bail!("failed: {}", failed.join(", "));
+    if !report.failed.is_empty() {
+        bail!("failed: {}", report.failed.join(", "));
     }
     skipped
+}
+
+/// What came of steps.
+#[derive(Default)]
+struct Report {
+    summary: Vec<String>,
+    failed: Vec<&'static str>,
+}
+
+impl Report {
+    /// Steps that use what the first of all has staged.
+    fn of_row(steps: &[Named], output: Output) -> Result<Self> {
+        let mut report = Self::default();
+        report.run(steps, output)?;
+        Ok(report)
+    }
+
+    fn add(&mut self, mut other: Self) {
+        self.summary.append(&mut other.summary);
+        self.failed.append(&mut other.failed);
+    }
+
+    fn run(&mut self, steps: &[Named], output: Output) -> Result<()> {
+        for (name, arguments) in steps {
+            let begin = Instant::now();
+            let mut command = this()?;
+            command.args(*arguments);
+            if !FIRST.iter().any(|(first, _)| first == name) {
+                command.env(stage::IS_STAGED, "yes");
+            }
+            let (ok, mut closing) = step(&command, &skips::path(), output)?;
+            self.summary.append(&mut closing);
+            let word = if ok { "ok" } else { "FAILED" };
+            let seconds = begin.elapsed().as_secs_f64();
+            self.summary.push(format!("== cargo xtask {}: {word}, {seconds:.0} s", arguments.join(" ")));
+            if !ok {
+                self.failed.push(name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When a step's output is printed. Two that run side by side do not mix theirs line by line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    AsItComes,
+    AtTheEnd,
 }
 
 /// Ourselves.
@@ -76,21 +127,25 @@ pub(crate) fn this() -> Result<Command> {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn step(command: &Command, skips: &Path) -> Result<(bool, Vec<String>)> {
+pub(crate) fn step(command: &Command, skips: &Path, output: Output) -> Result<(bool, Vec<String>)> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg("exec \"$0\" \"$@\" 2>&1").arg(command.get_program()).args(command.get_args());
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell.env(skips::VARIABLE, skips).current_dir(paths::root()).stdout(Stdio::piped());
     let mut child = shell.spawn()?;
     let pipe = child.stdout.take().expect("stdout is a pipe");
-    let mut closing = Vec::new();
+    let (mut closing, mut kept) = (Vec::new(), String::new());
     for line in BufReader::new(pipe).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
-        println!("{line}");
+        match output {
+            Output::AsItComes => println!("{line}"),
+            Output::AtTheEnd => kept = kept + &line + "\n",
+        }
         if is_closing(&line) {
             closing.push(line);
         }
     }
+    print!("{kept}");
     Ok((child.wait()?.success(), closing))
 }
 

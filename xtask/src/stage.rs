@@ -58,10 +58,16 @@ pub(crate) fn install(options: &InstallOptions) -> Result<()> {
     Ok(())
 }
 
+/// Set for commands that run while others do (`cargo xtask ci`): what is staged is left as it is.
+pub(crate) const IS_STAGED: &str = "AYATORI_XTASK_IS_STAGED";
+
 /// The staged installation, built if need be. Returns its prefix.
 pub(crate) fn stage() -> Result<PathBuf> {
-    build_release()?;
     let prefix = paths::build_dir().join("prefix");
+    if std::env::var_os(IS_STAGED).is_some() {
+        return Ok(prefix);
+    }
+    build_release()?;
     lay_out(&prefix, &Target::HERE)?;
     Ok(prefix)
 }
