@@ -157,6 +157,8 @@ struct World<'a> {
     /// By communicator of the model.
     sequences: Vec<Sequence>,
     running: Vec<Running>,
+    /// The communicator of windows, which nothing else uses.
+    window_comm: Option<usize>,
     windows: Option<Windows>,
     channels: Vec<Channel>,
     given_back: Vec<GivenBack>,
@@ -325,6 +327,7 @@ impl<'a> World<'a> {
             blocked: vec![None; count as usize],
             sequences: vec![Sequence::new(count as usize)],
             running: Vec::new(),
+            window_comm: None,
             windows: None,
             channels: Vec::new(),
             given_back: Vec::new(),

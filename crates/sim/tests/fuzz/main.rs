@@ -65,6 +65,12 @@ fn a_world_goes_on_while_windows_do() {
     run_world(Kind::Traffic, 2740, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// A process gives another up before there is a window, and ends.
+#[test]
+fn a_world_may_lose_somebody_before_its_window_is_made() {
+    run_world(Kind::Traffic, 10843, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {

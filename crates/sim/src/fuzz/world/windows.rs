@@ -34,8 +34,6 @@ const OPS_MAX: u64 = 5;
 
 /// The window of a world.
 pub(super) struct Windows {
-    /// Its communicator, in the model.
-    pub(super) comm: usize,
     slot_bytes: usize,
     /// By process.
     targets: Vec<Target>,
@@ -126,13 +124,17 @@ fn place(at: usize, layout: Layout, count: usize) -> Place {
 }
 
 impl World<'_> {
-    /// In some worlds: a window of everybody.
+    /// In some worlds: a window of everybody, unless somebody is given up or dies before it is made.
     pub(super) fn make_window(&mut self) -> Outcome {
         if !self.habits.windows {
             return Ok(());
         }
         let comm = self.duplicate_world()?;
+        self.window_comm = Some(comm);
         let count = self.count();
+        if (0..count as u32).any(|at| !self.has_comm(comm, at)) {
+            return Ok(());
+        }
         let slot_bytes = self.habits.length_max.min(20_000).next_multiple_of(WORD);
         let mut targets = Vec::new();
         for at in 0..count as u32 {
@@ -148,15 +150,8 @@ impl World<'_> {
             targets.push(Target { memory, fetch_count: 0, fetched, swaps, locked_count: 0, sums, slots });
         }
         let doing = (0..count).map(|_| Doing::Nothing).collect();
-        self.windows = Some(Windows {
-            comm,
-            slot_bytes,
-            targets,
-            doing,
-            round: None,
-            is_round_broken: false,
-            op_count: 0,
-        });
+        self.windows =
+            Some(Windows { slot_bytes, targets, doing, round: None, is_round_broken: false, op_count: 0 });
         Ok(())
     }
 
@@ -442,7 +437,7 @@ impl World<'_> {
     }
 
     pub(super) fn is_of_window(&self, comm: usize) -> bool {
-        self.windows.as_ref().is_some_and(|windows| windows.comm == comm)
+        self.window_comm == Some(comm)
     }
 
     /// Only a loss is an excuse.
