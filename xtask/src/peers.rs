@@ -152,7 +152,11 @@ impl Library {
     /// The command that runs `program` on `ranks` ranks. Up to one rank a CPU, ranks are pinned one to a
     /// core; with more ranks than CPUs nothing is pinned and every library is told so in the way it wants.
     pub(crate) fn launch(self, ranks: usize, program: &Path, arguments: &[&str]) -> Command {
-        let pinned = ranks <= paths::cpu_count();
+        self.launch_as(ranks, ranks <= paths::cpu_count(), program, arguments)
+    }
+
+    /// The same, and whether ranks are pinned is the caller's choice.
+    pub(crate) fn launch_as(self, ranks: usize, pinned: bool, program: &Path, arguments: &[&str]) -> Command {
         let launcher = if self == Self::Ayatori { "bin/ayatori" } else { "bin/mpiexec" };
         let mut command = Command::new(self.prefix().join(launcher));
         match self {
