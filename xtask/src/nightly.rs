@@ -1,9 +1,10 @@
 //! `cargo xtask nightly`: everything that takes too long, or measures too much, for each change.
 //!
 //! Each step is a command with a name. Its result is a file under `conformance/nightly`, so that a run that
-//! was interrupted goes on where it stopped, on another machine if need be; a result counts for a commit and
-//! the length (`--quick`) it was made with. A step whose tool is missing here is a skip with its reason, and
-//! fails the run under `--strict`. At the end `conformance/nightly.md` is written. Both are to be committed.
+//! was interrupted goes on where it stopped, on another machine if need be; a result counts for the last
+//! commit that changed the product, and the length (`--quick`) it was made with. A step whose tool is missing
+//! here is a skip with its reason, and fails the run under `--strict`. At the end `conformance/nightly.md` is
+//! written. Both are to be committed.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -145,6 +146,11 @@ fn output_of(program: &str, arguments: &[&str]) -> String {
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// The last commit that changed the product: what every step is about.
+fn commit() -> String {
+    output_of("git", &["log", "-1", "--format=%h", "--", "crates", "translate", "fortran", "Cargo.lock"])
+}
+
 /// `cargo xtask nightly`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.only.iter().any(|name| name == "list") {
@@ -157,7 +163,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     fs::create_dir_all(folder()).context("conformance/nightly")?;
     crate::stage::stage()?;
-    let commit = output_of("git", &["rev-parse", "--short", "HEAD"]);
+    let commit = commit();
     let is_wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|wanted| wanted == name);
     let mut failed = Vec::new();
     for step in &STEPS {
@@ -249,7 +255,7 @@ fn page() -> String {
          run; one of an earlier commit has\nnot run since. *Quick* steps show that they run, no more: their \
          bounds were measured twice, their mutants are a sample\nof five. Mutants: the verdicts of all runs, \
          which `conformance/mutants` keeps; a step goes on with those that have none.\n\n\
-         | step | what | result | of commit, time (UTC) | took |\n|---|---|---|---|---|\n",
+         | step | what | result | of the product's commit, time (UTC) | took |\n|---|---|---|---|---|\n",
     );
     let outcomes: Vec<(&Step, Option<Outcome>)> = STEPS.iter().map(|step| (step, read(step))).collect();
     for (step, outcome) in &outcomes {
