@@ -106,13 +106,13 @@ const STEPS: [Step; 24] = steps! {
         "conformance packages --only hpcc";
     "mpich-tests" || unset("MPICH_DIR", "MPICH"), "MPICH's test/mpi", "conformance mpich", "conformance mpich";
     "lab" lab_test::missing, "plans on real Linux bridges", "lab-test --all", "lab-test";
-    "mutants-core" nothing, "generated bugs in core", "mutants --crate core --minutes 60",
+    "mutants-core" nothing, "generated bugs in core", "mutants --crate core --minutes 30",
         "mutants --crate core --sample 5 --fresh";
-    "mutants-devices" nothing, "generated bugs in tcp and shm", "mutants --crate devices --minutes 30",
+    "mutants-devices" nothing, "generated bugs in tcp and shm", "mutants --crate devices --minutes 20",
         "mutants --crate devices --sample 5 --fresh";
-    "mutants-fabric" nothing, "generated bugs in fabric", "mutants --crate fabric --minutes 30",
+    "mutants-fabric" nothing, "generated bugs in fabric", "mutants --crate fabric --minutes 20",
         "mutants --crate fabric --sample 5 --fresh";
-    "mutants-sim" nothing, "generated bugs in the simulated network", "mutants --crate sim --minutes 15",
+    "mutants-sim" nothing, "generated bugs in the simulated network", "mutants --crate sim --minutes 10",
         "mutants --crate sim --sample 5 --fresh";
 };
 
