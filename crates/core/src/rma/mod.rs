@@ -260,16 +260,18 @@ impl Rma {
         found.map_or_else(|| "an operation on a window".into(), |(window, (_, wants))| window.need(wants))
     }
 
-    /// Whether a request waits for what others do at windows.
+    /// Whether a request waits for what others do at windows, or somebody for a lock here.
     pub(crate) fn is_awaiting(&self) -> bool {
-        self.windows.iter().flatten().any(|window| !window.waiters.is_empty() || window.tested.is_some())
+        self.windows.iter().flatten().any(|window| {
+            !window.waiters.is_empty() || window.tested.is_some() || window.awaited_holders().next().is_some()
+        })
     }
 
-    /// For whom requests wait.
+    /// For whom requests wait, and those who hold locks that others wait for.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = ProcessId> {
         self.windows.iter().flatten().flat_map(|window| {
             let wants = window.waiters.iter().map(|(_, wants)| wants).chain(&window.tested);
-            let missing = wants.flat_map(|wants| window.missing(wants));
+            let missing = wants.flat_map(|wants| window.missing(wants)).chain(window.awaited_holders());
             missing.filter_map(|rank| window.group.process(rank))
         })
     }

@@ -219,6 +219,14 @@ impl Window {
         self.locks.queue.iter().any(|(of, _)| *of == rank)
     }
 
+    /// Members whose locks others wait for. One that has given this process up may never give its lock back,
+    /// and is missed only by asking.
+    pub(crate) fn awaited_holders(&self) -> impl Iterator<Item = Rank> {
+        let count = if self.locks.queue.is_empty() { 0 } else { self.peers.len() };
+        let holders = self.peers[..count].iter().enumerate().filter(|(_, peer)| peer.holds != Hold::Nothing);
+        holders.map(|(rank, _)| rank as Rank)
+    }
+
     /// Whether what a request waits for has come, and how. Posts and completes are used up by it.
     pub(crate) fn settle(&mut self, wants: &Wants) -> Option<Result<(), Error>> {
         match wants {

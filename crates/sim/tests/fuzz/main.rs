@@ -71,6 +71,13 @@ fn a_world_may_lose_somebody_before_its_window_is_made() {
     run_world(Kind::Traffic, 10843, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// A process that holds a lock gives the window's owner up, who hears nothing of it and waits for nothing;
+/// a third waits for the lock.
+#[test]
+fn a_lock_of_somebody_who_has_given_its_window_up_becomes_free() {
+    run_world(Kind::Traffic, 18421, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {
