@@ -78,6 +78,12 @@ fn a_lock_of_somebody_who_has_given_its_window_up_becomes_free() {
     run_world(Kind::Traffic, 18421, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// Two give each other up before the world begins; a third waits for one of them, who answers.
+#[test]
+fn a_world_begins_though_somebody_asks_after_another_for_ever() {
+    run_world(Kind::Traffic, 20764, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {

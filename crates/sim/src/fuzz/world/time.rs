@@ -179,9 +179,19 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Lets everything move until nothing does.
+    /// In worlds where time matters: when everything has ended that will, if nothing fails from now on. Who
+    /// waits then for somebody that has failed him in a collective operation asks after him for ever.
+    fn end_ps(&self) -> u64 {
+        match self.habits.trunks {
+            true => self.now_ps() + 2 * self.habits.peer_timeout_ps + HEALED_MAX_PS,
+            false => u64::MAX,
+        }
+    }
+
+    /// Lets everything move until nothing does that will end.
     pub(super) fn settle(&mut self) -> Outcome {
         let everybody: Vec<u32> = (0..self.count() as u32).collect();
+        let end_ps = self.end_ps();
         let mut idle = 0;
         for _ in 0..ROUNDS_MAX {
             let limit_ps = self.due_ps(&everybody).map_or(u64::MAX, |due_ps| due_ps.max(self.now_ps()));
@@ -191,7 +201,7 @@ impl World<'_> {
             }
             idle = if worked { 0 } else { idle + 1 };
             // A device that is full at random needs a few more rounds.
-            if idle >= 40 && !self.wait_until(&everybody, u64::MAX)? {
+            if self.now_ps() > end_ps || idle >= 40 && !self.wait_until(&everybody, u64::MAX)? {
                 return Ok(());
             }
         }
@@ -215,7 +225,7 @@ impl World<'_> {
         }
         self.answer_direct()?;
         let everybody: Vec<u32> = (0..self.count() as u32).collect();
-        let end_ps = self.now_ps() + 2 * self.habits.peer_timeout_ps + HEALED_MAX_PS;
+        let end_ps = self.end_ps();
         for _ in 0..ROUNDS_MAX {
             let mut worked = self.begin_remaining_steps()?;
             let limit_ps = self.due_ps(&everybody).map_or(u64::MAX, |due_ps| due_ps.max(self.now_ps()));
@@ -228,8 +238,7 @@ impl World<'_> {
             }
             worked |= self.collect()?;
             worked |= self.advance_windows()? | self.join_rounds()? | self.finish_channels()?;
-            let is_late = self.habits.trunks && self.now_ps() > end_ps;
-            if is_late || !worked && !self.wait_until(&everybody, u64::MAX)? {
+            if self.now_ps() > end_ps || !worked && !self.wait_until(&everybody, u64::MAX)? {
                 return Ok(());
             }
         }
