@@ -113,8 +113,8 @@ def main():
         print(f"| {name} | {' | '.join(f'{load:.3f}' for load in theirs + mine)} |", flush=True)
 
     print("\nuniform traffic on rings up to saturation: accepted load, latency in cycles\n")
-    print("| ring | offered | BookSim2 | CAMINOS | ours |")
-    print("|---|---|---|---|---|")
+    print("| ring | offered | BookSim2 | CAMINOS | ours | `channel-first` |")
+    print("|---|---|---|---|---|---|")
     for extent, loads in ((8, (0.2, 0.4, 0.5, 0.55, 0.6)), (12, (0.1, 0.2, 0.3, 0.35, 0.4)),
                           (16, (0.1, 0.2, 0.25, 0.3, 0.32))):
         for load in loads:
@@ -125,9 +125,10 @@ def main():
             text = booksim(options.booksim, [extent], 2, more)
             accepted = last(r"Accepted flit rate average\s*= ([\d.]+)", text) * (extent - 1) / extent
             latency = last(r"Packet latency average = ([\d.]+)", text)
-            mine = ours(options.ours, "uniform", str(extent), str(load))
+            mine = [ours(options.ours, "uniform", str(extent), str(load), *way)
+                    for way in ([], ["channel-first"])]
             random = caminos(options.caminos, "uniform", str(extent), str(load))
-            pairs = [(accepted, latency), random, mine]
+            pairs = [(accepted, latency), random, *mine]
             cells = [f"{carried:.3f}, {cycles:,.0f}" for carried, cycles in pairs]
             print(f"| {extent} | {load} | {' | '.join(cells)} |", flush=True)
 

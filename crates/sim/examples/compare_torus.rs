@@ -10,9 +10,9 @@
 use ayatori_fabric::graph::LinkSpec;
 use ayatori_fabric::routing::{Dateline, Method, Routing, TieRule};
 use ayatori_fabric::topology::{HostLayout, Topology, Torus};
-use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Network};
-use ayatori_sim::traffic::patterns::Permutation;
-use ayatori_sim::traffic::rounds::{self, Setup};
+use ayatori_sim::network::{Arbitration, Config, CrossbarInputs, Gap, Network};
+use ayatori_sim::traffic::puts;
+use ayatori_sim::traffic::rounds::Setup;
 use ayatori_sim::traffic::uniform::{self, Uniform};
 
 /// A flit of 16 B at 5 GB/s, ps.
@@ -51,10 +51,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let report = uniform::run(&mut network, traffic)?;
         println!("{:.4} {:.1}", report.accepted, report.mean_latency_ps / CYCLE_PS as f64);
     } else {
-        let message_bytes = number.parse::<u64>()? * u64::from(PAYLOAD_BYTES);
-        let pattern = Permutation { to: tornado(&extents), message_bytes };
-        let setup = Setup::blocks(&network, 1);
-        println!("{}", rounds::run(&mut network, &pattern, &setup)?.elapsed_ps / CYCLE_PS);
+        // Packets are messages of their own, as theirs are.
+        let packet_count: usize = number.parse()?;
+        let targets: Vec<Vec<u32>> = tornado(&extents).into_iter().map(|to| vec![to; packet_count]).collect();
+        let (setup, gap) = (Setup::blocks(&network, 1), |_, _| Gap::NONE);
+        let elapsed_ps = puts::run(&mut network, &targets, (PAYLOAD_BYTES.into(), 0), gap, &setup)?;
+        println!("{}", elapsed_ps / CYCLE_PS);
     }
     Ok(())
 }

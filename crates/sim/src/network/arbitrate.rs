@@ -172,7 +172,8 @@ impl<P: Probe> Network<P> {
         oldest.map(|(_, lane)| lane)
     }
 
-    /// The next lane in turn of the first channel in turn that some lane's packet can go by.
+    /// The next lane in turn of the first channel in turn that some lane's packet can go by. The channel can
+    /// be allotted again one allocation after its packet has left.
     #[inline(never)]
     fn find_by_channel(&mut self, port: u32, first_lane: u32, look: &mut Look) -> Option<u32> {
         let channel_count = u32::from(self.config.vc_count);
@@ -182,6 +183,7 @@ impl<P: Probe> Network<P> {
         for step in 0..channel_count {
             let channel = (begin + step) % channel_count;
             let turn = u32::from(self.channel_turns[turns + channel as usize]) % lane_count;
+            let allottable_ps = self.channel_free_ps[(port * channel_count + channel) as usize];
             let mut next: Option<(u32, u32)> = None;
             for word in 0..=self.more_words {
                 let mut bits = *self.requests(port, word);
@@ -193,6 +195,10 @@ impl<P: Probe> Network<P> {
                     if channel != if target == NONE { 0 } else { target % channel_count } {
                         continue;
                     }
+                    if allottable_ps > look.now_ps {
+                        look.next_ps = look.next_ps.min(allottable_ps);
+                        continue;
+                    }
                     let rank = (index + lane_count - turn) % lane_count;
                     if next.is_none_or(|(least, _)| rank < least) && self.may_go(first_lane + index, look) {
                         next = Some((rank, index));
@@ -202,6 +208,12 @@ impl<P: Probe> Network<P> {
             if let Some((_, index)) = next {
                 self.channel_turns[turns + channel as usize] = (index + 1) as u16;
                 self.channel_turns[turns + channel_count as usize] = (channel + 1) as u16;
+                let lane = &self.lanes[(first_lane + index) as usize];
+                if lane.head_target != NONE {
+                    let sent_ps = transfer_ps(lane.head_bytes.into(), self.link_of(port).byte_time);
+                    self.channel_free_ps[(port * channel_count + channel) as usize] =
+                        look.now_ps + sent_ps + self.config.vc_allocation_ps;
+                }
                 return Some(first_lane + index);
             }
         }
@@ -342,7 +354,7 @@ impl<P: Probe> Network<P> {
             self.probe.on_transmit(self.channels[port as usize], now_ps, done_ps, packet.bytes);
         }
         lane.head = packet.next;
-        lane.ready_ps = done_ps;
+        lane.ready_ps = done_ps + self.lane_restart_ps;
         if let Some(free_ps) = self.input_free_ps.get_mut((lane.first + u32::from(lane.port)) as usize) {
             *free_ps = done_ps;
         }

@@ -80,6 +80,8 @@ impl<P: Probe> Network<P> {
             more_words,
             input_free_ps: if per_port { vec![0; ports.len()] } else { Vec::new() },
             channel_turns: vec![0; turn_count],
+            channel_free_ps: vec![0; if by_channel { ports.len() * usize::from(available) } else { 0 }],
+            lane_restart_ps: if by_channel { config.route_ps + config.vc_allocation_ps } else { 0 },
             lanes,
             returns: Slab::default(),
             packets: Slab::default(),
@@ -166,6 +168,7 @@ fn nics(graph: &Graph, firsts: &[u32]) -> Result<(Vec<NicState>, Vec<u32>), Buil
                 switch: switch.0,
                 switch_port: firsts[switch.index()] + u32::from(switch_port),
                 waiting: MessageQueue::EMPTY,
+                turn: 0,
             });
         }
         host_nics.push(nics.len() as u32);

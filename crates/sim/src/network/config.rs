@@ -29,8 +29,10 @@ pub enum Arbitration {
     /// from afar.
     OldestFirst,
     /// The virtual channels of the link in turn, and for each of them the lanes in turn that want it: what
-    /// routers do that first allot a channel and then the switch. Lanes that want the same channel share
-    /// that channel's part.
+    /// routers do that first allot a channel (VA) and then the switch (SA; W. Dally, B. Towles, "Principles
+    /// and Practices of Interconnection Networks", 2004, chapter 16). Lanes that want the same channel share
+    /// that channel's part; a channel is allotted again when its packet has left, and a packet is routed
+    /// (RC) when it is the first of its lane; NICs send into all channels.
     ChannelFirst,
 }
 

@@ -1,6 +1,9 @@
 //! NICs: messages cut into packets, in turn, with gaps between them.
 
-use super::{MessageQueue, MessageState, Network, NicOrder, Packet, PortState, Probe, transfer_ps};
+use super::{
+    Arbitration, Message, MessageQueue, MessageState, Network, NicOrder, Packet, PortState, Probe,
+    transfer_ps,
+};
 use crate::queue::{Class, Queue};
 use crate::slab::{NONE, Slab};
 
@@ -63,6 +66,21 @@ impl<P: Probe> Network<P> {
         }
     }
 
+    /// The virtual channel in which a message leaves its NIC. All its packets take the same, so that the last
+    /// to leave is the last to arrive.
+    pub(super) fn vc_from_nic(&mut self, message: &Message) -> u8 {
+        let vc_count = self.config.vc_count;
+        match (self.config.arbitration, message.flow) {
+            (Arbitration::ChannelFirst, 0) => {
+                let turn = &mut self.nics[message.from.0 as usize].turn;
+                *turn = (*turn + 1) % vc_count;
+                *turn
+            }
+            (Arbitration::ChannelFirst, flow) => (flow % u32::from(vc_count)) as u8,
+            _ => self.vc_of_class(0, self.nics[message.to.0 as usize].switch),
+        }
+    }
+
     /// Sends the next packet of a NIC, if it may go, and sets the next time to look.
     fn inject(&mut self, port: u32) {
         let PortState { far, owner: nic, .. } = self.ports[port as usize];
@@ -72,11 +90,9 @@ impl<P: Probe> Network<P> {
             return;
         }
         let state = self.messages[handle];
-        let to_switch = self.nics[state.message.to.0 as usize].switch;
         let payload = state.unsent_bytes.min(self.config.payload_max_bytes().into()) as u32;
         let bytes = self.config.packet_bytes(payload);
-        let vc = self.vc_of_class(0, to_switch);
-        let target = far * u32::from(self.config.vc_count) + u32::from(vc);
+        let target = far * u32::from(self.config.vc_count) + u32::from(state.vc);
         if let Some(look_ps) = self.room_for_injection(target, bytes) {
             if look_ps != u64::MAX {
                 self.wake(port, look_ps);

@@ -28,7 +28,10 @@
 //!   start           max(ready, previous packet of the lane gone, output free, its turn, credits there)
 //! ```
 //!
-//! The pipeline stages of a packet that waits are done while it waits, so a saturated link has no gaps.
+//! The pipeline stages of a packet that waits are done while it waits, so a saturated link has no gaps. With
+//! [`Arbitration::ChannelFirst`] it is otherwise: RC and VA are done for the first packet of a lane only, and
+//! a channel is allotted again (VA) when its packet has left. NICs then send into all channels and not only
+//! those of class 0 ([`Message::flow`]).
 //!
 //! # Cost
 //!
@@ -95,7 +98,9 @@ pub struct Message {
     /// Silence of the sending NIC after each packet of this message.
     pub gap: Gap,
     /// The connection between the two NICs that it belongs to, as two port numbers of 16 bits: with the NICs
-    /// it decides which cable of an aggregated link is taken.
+    /// it decides which cable of an aggregated link is taken. With [`Arbitration::ChannelFirst`] it decides
+    /// the virtual channel from the NIC, so that messages of a connection stay in order; 0 stands for no
+    /// connection, and such messages take the channels in turn.
     pub flow: u32,
     /// The caller's name for it.
     pub token: u32,
@@ -344,6 +349,8 @@ struct MessageState {
     unsent_packets: u64,
     /// The next message of the same NIC.
     next: u32,
+    /// The virtual channel in which it leaves its NIC.
+    vc: u8,
 }
 
 /// What a NIC has to send.
@@ -355,6 +362,8 @@ struct NicState {
     /// The router's port for this NIC.
     switch_port: u32,
     waiting: MessageQueue,
+    /// The virtual channel of the next message without a connection.
+    turn: u8,
 }
 
 /// The messages that a NIC has to send, through [`MessageState::next`].
@@ -428,6 +437,12 @@ pub struct Network<P: Probe = NoProbe> {
     /// With [`Arbitration::ChannelFirst`]: for each port the lane that each channel begins with, and the
     /// channel that the port begins with. Empty otherwise.
     channel_turns: Vec<u16>,
+    /// With [`Arbitration::ChannelFirst`]: when each channel of each port can be allotted again. Empty
+    /// otherwise.
+    channel_free_ps: Vec<u64>,
+    /// From the end of a packet to the earliest start of the next one of the same lane: with
+    /// [`Arbitration::ChannelFirst`] RC and VA, which are done for the first packet of a lane only.
+    lane_restart_ps: u64,
     /// Indexed by port and virtual channel.
     lanes: Vec<LaneState>,
     returns: Slab<Return>,
@@ -577,11 +592,13 @@ impl<P: Probe> Network<P> {
     pub fn send(&mut self, message: Message) {
         assert!((message.to.0 as usize) < self.nics.len(), "no such NIC: {:?}", message.to);
         let packet_count = self.config.packet_count(message.bytes);
+        let vc = self.vc_from_nic(&message);
         let handle = self.messages.insert(MessageState {
             message,
             unsent_bytes: message.bytes,
             unsent_packets: packet_count,
             next: NONE,
+            vc,
         });
         self.counters.given_packet_count += packet_count;
         self.probe.on_send(self.now_ps, handle, &message);
