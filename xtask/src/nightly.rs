@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// How often each bound is measured.
     #[arg(long, default_value_t = 20)]
     runs: usize,
+    /// How many minutes each crate's mutants are judged; the next run goes on with the others.
+    #[arg(long, default_value_t = 30)]
+    minutes: u64,
 }
 
 /// A step: arguments of `cargo xtask`, with `--quick` others.
@@ -106,13 +109,13 @@ const STEPS: [Step; 24] = steps! {
         "conformance packages --only hpcc";
     "mpich-tests" || unset("MPICH_DIR", "MPICH"), "MPICH's test/mpi", "conformance mpich", "conformance mpich";
     "lab" lab_test::missing, "plans on real Linux bridges", "lab-test --all", "lab-test";
-    "mutants-core" nothing, "generated bugs in core", "mutants --crate core --minutes 30",
+    "mutants-core" nothing, "generated bugs in core", "mutants --crate core",
         "mutants --crate core --sample 5 --fresh";
-    "mutants-devices" nothing, "generated bugs in tcp and shm", "mutants --crate devices --minutes 20",
+    "mutants-devices" nothing, "generated bugs in tcp and shm", "mutants --crate devices",
         "mutants --crate devices --sample 5 --fresh";
-    "mutants-fabric" nothing, "generated bugs in fabric", "mutants --crate fabric --minutes 20",
+    "mutants-fabric" nothing, "generated bugs in fabric", "mutants --crate fabric",
         "mutants --crate fabric --sample 5 --fresh";
-    "mutants-sim" nothing, "generated bugs in the simulated network", "mutants --crate sim --minutes 10",
+    "mutants-sim" nothing, "generated bugs in the simulated network", "mutants --crate sim",
         "mutants --crate sim --sample 5 --fresh";
 };
 
@@ -243,6 +246,9 @@ impl Step {
         command.args(words.split(' '));
         if self.name == "bounds" && !options.quick {
             command.args(["--runs", &options.runs.to_string()]);
+        }
+        if self.name.starts_with("mutants-") && !options.quick {
+            command.args(["--minutes", &options.minutes.to_string()]);
         }
         Ok(command)
     }
