@@ -50,11 +50,14 @@ pub(super) fn run(options: &ForeignOptions<Osu>) -> Result<()> {
     tally.close(&format!("conformance osu on {}", library.name()))
 }
 
-/// Lengths up to 64 KiB and few repetitions: this asks whether they run, not how fast.
+/// Lengths up to 64 KiB and few repetitions, where the program can be told: this asks whether they run, not
+/// how fast.
 fn arguments(folder: &str, name: &str) -> Vec<&'static str> {
     match folder {
         "collective" if name.contains("barrier") => vec!["-i", "50", "-x", "5"],
         "collective" => vec!["-m", "65536", "-i", "20", "-x", "2"],
+        // Of the point-to-point programs these take a number of repetitions.
+        _ if name.starts_with("osu_latency") => vec!["-i", "200", "-x", "20"],
         _ => Vec::new(),
     }
 }
