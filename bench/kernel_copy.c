@@ -2,6 +2,7 @@
  *
  *   kernel_copy            from the same memory into the same memory, again and again
  *   kernel_copy_uncached   from and into memory that is in no cache
+ *   kernel_copy_in_turn    so many bytes in calls of 1 MiB, by one rank and then by the other
  *
  * Prints nothing where the kernel refuses. */
 #define _GNU_SOURCE
@@ -12,18 +13,31 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-struct copy { char *mine; uint64_t theirs; pid_t pid; size_t bytes, step, span; int is_refused; };
+struct copy { char *mine; uint64_t theirs; pid_t pid; size_t bytes, step, span, at; int is_refused; };
 
 static void copy(void *context, int repetitions)
 {
     struct copy *c = context;
-    size_t at = 0;
     if (bench_rank != 1) return;
     for (int i = 0; i < repetitions; i++) {
-        struct iovec to = {c->mine + at, c->bytes}, from = {(void *)(uintptr_t)(c->theirs + at), c->bytes};
+        struct iovec to = {c->mine + c->at, c->bytes};
+        struct iovec from = {(void *)(uintptr_t)(c->theirs + c->at), c->bytes};
         if (process_vm_readv(c->pid, &to, 1, &from, 1, 0) != (ssize_t)c->bytes) c->is_refused = 1;
-        at += c->step;
-        if (at + c->bytes > c->span) at = 0;
+        c->at += c->step; /* goes on in the next call: what that begins with is in no cache, either */
+        if (c->at + c->bytes > c->span) c->at = 0;
+    }
+}
+
+/* All of the span, by one rank and then by the other. */
+static void in_turn(void *context, int repetitions)
+{
+    struct copy *c = context;
+    for (int i = 0; i < 2 * repetitions; i++) {
+        for (size_t at = 0; i % 2 == bench_rank && at < c->span; at += c->bytes) {
+            struct iovec to = {c->mine + at, c->bytes}, from = {(void *)(uintptr_t)(c->theirs + at), c->bytes};
+            if (process_vm_readv(c->pid, &to, 1, &from, 1, 0) != (ssize_t)c->bytes) c->is_refused = 1;
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
     }
 }
 
@@ -49,11 +63,22 @@ int main(int argc, char **argv)
     MPI_Allgather(mine, 2, MPI_UINT64_T, all, 2, MPI_UINT64_T, MPI_COMM_WORLD);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         size_t bytes = sizes[i], step = (bytes + 3 * 4096) / 4096 * 4096;
-        struct copy same = {memory, all[0], (pid_t)all[1], bytes, 0, 0, 0}, uncached = same;
+        struct copy same = {memory, all[0], (pid_t)all[1], bytes, 0, 0, 0, 0}, uncached = same;
         uncached.step = step;
         uncached.span = span;
         if (!measure("kernel_copy", &same) || !measure("kernel_copy_uncached", &uncached)) break;
     }
+    char *into = bench_buffer((size_t)4 << 20);
+    int other = 1 - bench_rank;
+    for (size_t bytes = 1 << 20; bytes <= (size_t)4 << 20; bytes *= 2) {
+        struct copy c = {into, all[2 * other], (pid_t)all[2 * other + 1], 1 << 20, 0, bytes, 0, 0};
+        double seconds = bench_measure(in_turn, &c) / 2;
+        int by_any;
+        MPI_Allreduce(&c.is_refused, &by_any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        if (by_any) break;
+        bench_result("kernel_copy_in_turn", bytes, seconds * 1e6, "us");
+    }
+    free(into);
     free(memory);
     MPI_Finalize();
     return 0;

@@ -388,6 +388,7 @@ pub fn cluster_config(
     set(&mut config.memory_bytes_per_s, host.memory_bytes_per_s);
     set(&mut config.memory_latency_ps, host.core_to_core_ps);
     config.software = cluster::Software::of(&host.software, host.cache_bytes.unwrap_or(0));
+    config.rates = cluster::Rates::of(&host.software);
     config.hardware = Model::of(host, network.payload_max_bytes()).map(Rc::new);
     if let Some(nic) = host.nics.first() {
         let setup_ps = if config.hardware.is_some() { 0 } else { nic.dma_setup_ps.unwrap_or(0) };

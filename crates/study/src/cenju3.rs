@@ -172,8 +172,8 @@ fn figures(curves: &[(Version, Vec<(f64, f64)>)], collectives: &Collectives) -> 
 fn components(points: &[(f64, f64)]) -> anyhow::Result<Table> {
     let machine = machine(FILE, TEXT)?;
     let SoftwareCosts { send_ps, receive_ps, match_ps, system_call_ps, interrupt_ps, .. } =
-        machine.host_models[0].software;
-    let SoftwareCosts { context_switch_ps, thread_switch_ps, .. } = machine.host_models[0].software;
+        machine.host_models[0].software.clone();
+    let SoftwareCosts { context_switch_ps, thread_switch_ps, .. } = machine.host_models[0].software.clone();
     let us = |ps: Option<u64>| ps.unwrap_or(0) as f64 / 1e6;
     let base = at(points, 8);
     let software = us(send_ps) + us(match_ps) + us(receive_ps);
@@ -277,7 +277,7 @@ fn today() -> anyhow::Result<Table> {
                 interrupt_ps: blocks.then_some(1_000_000),
                 context_switch_ps: blocks.then_some(1_500_000),
                 thread_switch_ps: (waiting == Waiting::Thread).then_some(3_000_000),
-                ..*software
+                ..software.clone()
             };
             let mut cluster = cluster(&machine, 2, |config| config)?;
             row.push(format!("{:.2}", half_round_trip_ps(&mut cluster, 8, 10)? / 1e6));

@@ -51,7 +51,7 @@ const TCP_WINDOW: u32 = 4;
 fn with_tcp(mut machine: Machine) -> anyhow::Result<Machine> {
     let text = include_str!("../../../machines/fast-ethernet.toml");
     let kernel = Machine::parse("machines/fast-ethernet.toml", text)?;
-    machine.host_models[0].software = kernel.host_models[0].software;
+    machine.host_models[0].software = kernel.host_models[0].software.clone();
     Ok(machine)
 }
 

@@ -53,6 +53,7 @@ const RATE: Source = ("rate", include_str!("../../../../bench/rate.c"));
 const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidth.c"));
 const COPY: Source = ("copy", include_str!("../../../../bench/copy.c"));
 const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kernel_copy.c"));
+const RELAY: Source = ("relay", include_str!("../../../../bench/relay.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
 /// What the simulator has the workloads of.
@@ -66,7 +67,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let facts = facts();
     notes(&facts).iter().for_each(|note| eprintln!("note: {note}"));
     let measured = bench.measure(if args.check { &args.ranks } else { &[] })?;
-    let fit = calibrate::fit(&measured.samples)?;
+    let line_ns = measured.placement.as_ref().map(|placement| placement.line_ns);
+    let fit = calibrate::fit(&measured.samples, line_ns)?;
     let text = calibrate::machine_text(&facts, &fit, measured.placement.as_ref());
     let file = args.out.display().to_string();
     let machine = Machine::parse(&file, &text)?;
@@ -188,7 +190,7 @@ impl Bench {
         let mut sightings = Vec::new();
         for round in 1.. {
             sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
-            for source in [RATE, BANDWIDTH, COPY, KERNEL_COPY, REDUCE] {
+            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, REDUCE] {
                 sightings.extend(self.run(source, 2, &[])?);
             }
             sightings.extend(self.on_one_core()?);

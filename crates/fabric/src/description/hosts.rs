@@ -217,8 +217,17 @@ pub enum Waiting {
     Thread,
 }
 
+/// A rate of who goes through so much memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateWithin {
+    /// Bytes between two uses of a buffer.
+    pub working_set_bytes: u64,
+    /// The rate, bytes/s.
+    pub bytes_per_s: u64,
+}
+
 /// Host software costs; those not given are the simulator's defaults.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SoftwareCosts {
     /// One system call, ps.
     pub system_call_ps: Option<u64>,
@@ -246,6 +255,12 @@ pub struct SoftwareCosts {
     pub kernel_copy_bytes_per_s: Option<u64>,
     /// Such copies of what is in the cache, bytes/s.
     pub hot_kernel_copy_bytes_per_s: Option<u64>,
+    /// Such copies by a process that goes through so much memory, the least first; in place of both rates.
+    pub kernel_copy_rates: Vec<RateWithin>,
+    /// Long packets copied in by one process and out by another at once, by what a process goes through.
+    pub relay_rates: Vec<RateWithin>,
+    /// Until a process that polls sees what has come, ps.
+    pub poll_ps: Option<u64>,
     /// Reducing what is in the cache, bytes of one operand/s.
     pub reduce_bytes_per_s: Option<u64>,
     /// Copies of each packet's payload by its sender; `None`: one.
@@ -543,6 +558,9 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         kernel_copy_ps: time("kernel_copy_ns")?,
         kernel_copy_bytes_per_s: rate("kernel_copy_gbytes_per_s")?,
         hot_kernel_copy_bytes_per_s: rate("hot_kernel_copy_gbytes_per_s")?,
+        kernel_copy_rates: rates(s, "kernel_copy_rate")?,
+        relay_rates: rates(s, "relay_rate")?,
+        poll_ps: time("poll_ns")?,
         reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,
         send_copies: number("send_copies")?,
         receive_copies: number("receive_copies")?,
@@ -555,6 +573,22 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
     };
     section.finish()?;
     Ok(costs)
+}
+
+/// Rates by what a process goes through.
+fn rates(s: &Section<'_>, key: &'static str) -> Result<Vec<RateWithin>> {
+    let mut rates: Vec<RateWithin> = Vec::new();
+    for section in s.sections(key)? {
+        let working_set_bytes = section.required_scaled("within_kib", 1024.0, (1e-3, 1e12), "128")?;
+        let bytes_per_s = section.required_scaled("gbytes_per_s", GIGA, (1e-3, 1e6), "13.4")?;
+        if rates.last().is_some_and(|before| before.working_set_bytes >= working_set_bytes) {
+            let problem = format!("`{key}` goes through less memory than the one before");
+            return Err(section.error("within_kib", problem, "list the smallest first"));
+        }
+        section.finish()?;
+        rates.push(RateWithin { working_set_bytes, bytes_per_s });
+    }
+    Ok(rates)
 }
 
 fn tcp(section: Section<'_>) -> Result<TcpModel> {

@@ -1,11 +1,13 @@
 //! Collective operations of a workload: the library's own schedules, on lengths, or steps in shared memory
 //! (`room`) where the library takes those.
 //!
-//! The time that a processor takes to reduce or copy in a schedule is not counted: inside the process nobody
-//! asks a device for it.
+//! Inside the process nobody asks a device for the time that a processor takes to reduce or copy in a
+//! schedule. Among ranks of one host with the library's shared memory it is counted: copies before the
+//! schedule, reductions after it. Elsewhere it is not.
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::schedule::Action;
 use ayatori_core::coll::select::{self, Question};
 use ayatori_core::coll::{
     self, Blocks, Choice, Collective, Context, Counts, Fabric, Pool, Schedule, shared_memory,
@@ -15,6 +17,7 @@ use ayatori_core::ids::CommId;
 use ayatori_core::op::{Operation, Reducer};
 
 use super::Mpi;
+use super::fabric::Fabric as HostFabric;
 use crate::trace;
 
 /// The rank that broadcasts, gathers, scatters and reduces.
@@ -49,12 +52,24 @@ impl Mpi {
                 .ok_or(Error::Argument("the operation has no such algorithm, or it does not serve here"))?,
         };
         let context = Context { rank: self.rank(), size };
+        let mut reduced_bytes = 0;
+        let is_counted = self.with_fabric(HostFabric::one_host).is_some();
         let request = self.call(|process, nic| {
             let schedule = schedule(process.schedule_pool(), context, operation, bytes as usize, choice)?;
+            if is_counted {
+                let [copied_bytes, reduced] = own_work_bytes(&schedule);
+                reduced_bytes = reduced;
+                nic.spend_to_copy(copied_bytes);
+            }
             process.collectives().start(nic, CommId::WORLD, schedule)
         })?;
         let request = self.traced(request, trace::Operation::Collective { name: operation.name(), bytes });
-        self.wait(request).await.map(drop)
+        self.wait(request).await?;
+        self.with_world(|world| {
+            let time_ps = world.fabric.config.software.reduce_ps(reduced_bytes as u64);
+            world.fabric.spend(self.rank(), time_ps);
+        });
+        Ok(())
     }
 
     /// All ranks wait for each other (`MPI_Barrier`).
@@ -83,6 +98,17 @@ impl Mpi {
             }
         })
     }
+}
+
+/// Bytes that a schedule copies and reduces in the process' own memory.
+fn own_work_bytes(schedule: &Schedule) -> [usize; 2] {
+    let bytes = |action: &Action| match *action {
+        Action::Copy { to, .. } => [to.len(), 0],
+        Action::Reduce { inout, .. } => [0, inout.len()],
+        _ => [0, 0],
+    };
+    let all = schedule.actions().map(bytes);
+    all.fold([0, 0], |sum, [copied, reduced]| [sum[0] + copied, sum[1] + reduced])
 }
 
 fn schedule(

@@ -12,6 +12,7 @@ use ayatori_core::device::{Pacing, RailBroken, RailCapabilities, RemoteKey, Remo
 
 use super::cores::Cores;
 use super::pipeline::{Hardware, SEGMENT};
+use super::shared::NEAR_BYTES_MAX;
 use super::{Config, NicDevice, NicUse, Profile, Software, Transfer, Usage};
 use crate::network::{Deadlock, Gap, Message, Network, NicId, Occurrence, flow_of};
 use crate::slab::Slab;
@@ -134,8 +135,10 @@ pub(super) struct RankState {
     /// In the operating system: calls, interrupts, switches.
     kernel_ps: u64,
     /// What the workload goes through from one use of a buffer to the next.
-    working_set_bytes: u64,
+    pub(super) working_set_bytes: u64,
     inbox: VecDeque<Arrived>,
+    /// When its core has the first line of the last packet that another core wrote: it fetches one at a time.
+    pub(super) line_free_ps: u64,
     /// It goes on at its clock, and keeps its core until then.
     pub(super) goes_on: bool,
     /// Whether it stands in the line of the runnable, or a timer will put it there.
@@ -166,8 +169,8 @@ pub(super) struct Fabric {
     /// By process, then rail.
     outboxes: Vec<Outbox>,
     /// When each host's memory is done with what it has begun, and how long it was busy in all.
-    memory_free_ps: Vec<u64>,
-    memory_busy_ps: Vec<u64>,
+    pub(super) memory_free_ps: Vec<u64>,
+    pub(super) memory_busy_ps: Vec<u64>,
     pub(super) flights: Slab<Flight>,
     registered: Slab<Option<Registration>>,
     registered_count: usize,
@@ -182,14 +185,6 @@ pub(super) struct Fabric {
 
 /// What a slot of a shared memory ring holds, bytes.
 const SHM_SLOT_BYTES: usize = 56;
-/// Packets of so many bytes are written and read a piece at a time, by both sides at once, where neither
-/// keeps the other off its core.
-const IN_PIECES_BYTES_MIN: usize = 10 << 10;
-/// Such a piece, of packets through near lines and through bulk lines, bytes.
-const PIECE_BYTES: [usize; 2] = [4 << 10, 16 << 10];
-/// The longest packet through near lines, bytes.
-const NEAR_BYTES_MAX: usize = 32 << 10;
-
 /// The longest packet of a shared memory ring among so many ranks of a host, bytes
 /// (`ayatori_devices::shm`, segment).
 fn shm_payload_bytes_max(ranks_count: u32) -> usize {
@@ -500,22 +495,6 @@ impl Fabric {
         }
     }
 
-    /// The size of a piece of such a packet, if it goes in pieces.
-    pub(super) fn piece_bytes(&self, rail: u8, payload_bytes: usize) -> Option<usize> {
-        let Software { send_copies, receive_copies, checksum_bytes_per_s, .. } = self.config.software;
-        let is_shm = rail == MEMORY_RAIL && self.config.profile.is_some();
-        let is_plain = (send_copies, receive_copies, checksum_bytes_per_s) == (1, 1, None);
-        let is_watched = !self.cores.occupancy().is_oversubscribed();
-        let piece_bytes = PIECE_BYTES[usize::from(payload_bytes > NEAR_BYTES_MAX)];
-        (is_shm && is_plain && is_watched && payload_bytes >= IN_PIECES_BYTES_MIN).then_some(piece_bytes)
-    }
-
-    /// What it takes a process to have the kernel copy from another's memory, ps.
-    pub(super) fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
-        let working_set_bytes = self.states[rank as usize].working_set_bytes;
-        self.config.software.kernel_copy_ps(bytes as u64, working_set_bytes)
-    }
-
     /// A process reads another's memory itself.
     pub(super) fn read(&self, access: Access) -> Result<(), RailBroken> {
         let memory = self.memory(access.remote, access.local.len()).ok_or(RailBroken)?;
@@ -564,24 +543,7 @@ impl Fabric {
         let bytes = self.flights[flight].bytes();
         let is_packet = matches!(cargo, Cargo::Packet { .. });
         if rail == MEMORY_RAIL {
-            let host = self.host_of(from) as usize;
-            let now_ps = self.network.now_ps();
-            let copy_ps = u128::from(bytes) * 1_000_000_000_000 / u128::from(self.config.memory_bytes_per_s);
-            // One picosecond at least, so that what leaves first arrives first.
-            let copy_ps = (copy_ps as u64).max(1);
-            let from_ps = self.memory_free_ps[host].max(now_ps);
-            let done_ps = from_ps + copy_ps;
-            self.memory_free_ps[host] = done_ps;
-            self.memory_busy_ps[host] += copy_ps;
-            let line_ps = self.line_ps(from, to);
-            let mut arrive_ps = done_ps + line_ps;
-            if let Cargo::Packet { pieces: Some(Pieces { piece_bytes, last_ps }), .. } =
-                &mut self.flights[flight].cargo
-            {
-                let piece_ps = (u128::from(copy_ps) * *piece_bytes as u128 / u128::from(bytes)) as u64;
-                arrive_ps = from_ps + piece_ps + line_ps;
-                *last_ps = done_ps.max(*last_ps + piece_ps) + line_ps;
-            }
+            let arrive_ps = self.within_host(flight);
             self.network.set_timer(arrive_ps, ARRIVE << KIND_BITS | flight);
             if is_packet {
                 self.leave_outbox(from, rail);
@@ -690,12 +652,15 @@ impl Fabric {
     }
 
     fn hand_over(&mut self, rank: u32, arrived: Arrived) {
-        let wake_ps = self.config.software.wake_ps;
+        let Software { wake_ps, poll_ps, .. } = self.config.software;
         let state = &mut self.states[rank as usize];
         state.inbox.push_back(arrived);
         // One that is busy looks by itself when it is done.
         let sleeps = !state.woken && state.clock_ps <= self.network.now_ps();
         if sleeps {
+            if !self.cores.occupancy().is_oversubscribed() {
+                self.spend(rank, poll_ps);
+            }
             self.spend_in_kernel(rank, wake_ps);
         }
         self.notify(rank);

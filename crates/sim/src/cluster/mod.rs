@@ -36,6 +36,7 @@ mod mpi;
 mod nic;
 mod pipeline;
 mod room;
+mod shared;
 mod software;
 
 use std::cell::RefCell;
@@ -66,7 +67,7 @@ use fabric::Fabric;
 pub use mpi::{Mpi, Request};
 pub use nic::Nic;
 use room::Room;
-pub use software::{KernelCopy, Software};
+pub use software::{KernelCopy, Rates, Software};
 
 /// How a rendezvous moves its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +124,8 @@ pub struct Config {
     pub memory_bytes_per_s: u64,
     /// What else software costs.
     pub software: Software,
+    /// Rates of copies that depend on how much memory a process goes through.
+    pub rates: Rates,
     /// Longest message that goes eagerly, bytes.
     pub eager_bytes_max: usize,
     /// Longest packet of the protocols, header included, bytes; `None`: 4 KiB longer than an eager message.
@@ -171,6 +174,7 @@ impl Default for Config {
             memory_latency_ps: 100_000,
             memory_bytes_per_s: 40_000_000_000,
             software: Software::default(),
+            rates: Rates::default(),
             eager_bytes_max: 16 << 10,
             packet_bytes_max: None,
             transfer: Transfer::Get,

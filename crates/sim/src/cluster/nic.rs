@@ -31,11 +31,17 @@ impl Nic<'_> {
         self.fabric.spend_in_kernel(self.me, kernel_ps);
     }
 
+    /// The process copies within its own memory.
+    pub(super) fn spend_to_copy(&mut self, bytes: usize) {
+        let time_ps = self.fabric.copy_ps(self.me, bytes);
+        self.fabric.spend(self.me, time_ps);
+    }
+
     /// Writes the first piece of a packet that goes in pieces, if it is one.
     fn begin_pieces(&mut self, rail: Rail, payload_bytes: usize) -> Option<Pieces> {
         let piece_bytes = self.fabric.piece_bytes(rail.0, payload_bytes)?;
-        let whole_ps = self.fabric.copy_ps(self.me, payload_bytes);
-        let first_ps = self.fabric.copy_ps(self.me, piece_bytes);
+        let whole_ps = self.fabric.piece_ps(self.me, piece_bytes, payload_bytes);
+        let first_ps = self.fabric.piece_ps(self.me, piece_bytes, piece_bytes);
         self.fabric.spend(self.me, self.fabric.config.send_ps + first_ps);
         let last_ps = self.fabric.clock_ps(self.me) + whole_ps.saturating_sub(first_ps);
         Some(Pieces { piece_bytes, last_ps })
@@ -133,6 +139,7 @@ impl Device for Nic<'_> {
             Arrived::RailDown(rail, peer) => return Some(Event::RailDown(Rail(rail), ProcessId(peer))),
             Arrived::RailUp(rail, peer) => return Some(Event::RailUp(Rail(rail), ProcessId(peer))),
             Arrived::Packet(handle) => {
+                cost_ps += self.fabric.fetch_packet_ps(handle);
                 let flight = &self.fabric.flights[handle];
                 let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces } = &flight.cargo else {
                     unreachable!("only packets are handed to processes")
@@ -143,7 +150,8 @@ impl Device for Nic<'_> {
                     // The last piece is read when it has come, whatever was read before.
                     Some(Pieces { piece_bytes, last_ps }) => {
                         let rest_ps = last_ps.saturating_sub(self.fabric.clock_ps(self.me));
-                        copy_ps.max(rest_ps + self.fabric.copy_ps(self.me, piece_bytes))
+                        let all_ps = self.fabric.piece_ps(self.me, piece_bytes, payload_bytes);
+                        all_ps.max(rest_ps + self.fabric.piece_ps(self.me, piece_bytes, piece_bytes))
                     }
                     None => {
                         u64::from(software.receive_copies) * copy_ps

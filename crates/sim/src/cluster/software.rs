@@ -1,6 +1,6 @@
 //! What software costs beside the engine's own calls: copies, checksums, the operating system.
 
-use ayatori_fabric::description::{SoftwareCosts, Waiting};
+use ayatori_fabric::description::{RateWithin, SoftwareCosts, Waiting};
 
 /// Costs of a process. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Software {
     pub receive_kernel_ps: u64,
     /// From an arrival until a process that waited for it runs: interrupt and switches. 0: it polls.
     pub wake_ps: u64,
+    /// Until a process that polls on a core of its own sees what has come.
+    pub poll_ps: u64,
     /// Copies of each packet's payload by its sender.
     pub send_copies: u32,
     /// Copies of each packet's payload by its receiver.
@@ -37,6 +39,43 @@ pub struct Software {
     pub register_page_ps: u64,
 }
 
+/// Rates of copies by the memory that a process goes through, the least first. Between two of them, time is
+/// interpolated; empty: not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// The kernel's copies, in place of those of [`KernelCopy`].
+    pub kernel_copy: Vec<RateWithin>,
+    /// Long packets within a host, copied in and out at once: for both sides, with what goes from core to
+    /// core.
+    pub relay: Vec<RateWithin>,
+}
+
+impl Rates {
+    /// The rates that a description gives.
+    pub fn of(costs: &SoftwareCosts) -> Rates {
+        Rates { kernel_copy: costs.kernel_copy_rates.clone(), relay: costs.relay_rates.clone() }
+    }
+}
+
+/// Time of so many bytes, ps, of a process that goes through so many (0: unknown, as of the most).
+pub(super) fn time_ps(rates: &[RateWithin], bytes: u64, working_set_bytes: u64) -> Option<u64> {
+    let last = rates.last()?;
+    let time_ps = |rate: &RateWithin| at_rate(bytes, Some(rate.bytes_per_s));
+    let above = rates.iter().position(|rate| working_set_bytes <= rate.working_set_bytes);
+    let above = above.filter(|_| working_set_bytes > 0);
+    Some(match above {
+        None => time_ps(last),
+        Some(0) => time_ps(&rates[0]),
+        Some(index) => {
+            let (low, high) = (&rates[index - 1], &rates[index]);
+            let [from_ps, to_ps] = [low, high].map(|rate| i128::from(time_ps(rate)));
+            let part = i128::from(working_set_bytes - low.working_set_bytes);
+            let whole = i128::from(high.working_set_bytes - low.working_set_bytes);
+            (from_ps + (to_ps - from_ps) * part / whole) as u64
+        }
+    })
+}
+
 /// What the kernel takes to copy from one process to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelCopy {
@@ -55,6 +94,7 @@ impl Default for Software {
             send_kernel_ps: 0,
             receive_kernel_ps: 0,
             wake_ps: 0,
+            poll_ps: 0,
             send_copies: 1,
             receive_copies: 1,
             hot_copy_bytes_per_s: None,
@@ -90,6 +130,7 @@ impl Software {
                 Waiting::Block => block_ps,
                 Waiting::Thread => block_ps + time(costs.thread_switch_ps),
             },
+            poll_ps: time(costs.poll_ps),
             send_copies: costs.send_copies.unwrap_or(1),
             receive_copies: costs.receive_copies.unwrap_or(1),
             hot_copy_bytes_per_s: costs.hot_copy_bytes_per_s,
@@ -149,6 +190,16 @@ impl Software {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_between_working_sets_are_interpolated_by_time() {
+        let rate = |working_set_bytes, bytes_per_s| RateWithin { working_set_bytes, bytes_per_s };
+        let rates = [rate(100, 40), rate(200, 20), rate(1_000, 10)];
+        let s = 1_000_000_000_000;
+        let times = [50, 100, 150, 200, 600, 1_000, 5_000, 0].map(|w| time_ps(&rates, 40, w).unwrap());
+        assert_eq!(times, [s, s, s + s / 2, 2 * s, 3 * s, 4 * s, 4 * s, 4 * s]);
+        assert_eq!(time_ps(&[], 40, 100), None);
+    }
 
     #[test]
     fn copies_are_hot_up_to_the_cache_and_cold_from_twice_that() {

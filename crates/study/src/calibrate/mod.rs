@@ -102,7 +102,7 @@ impl Sample {
 }
 
 /// Costs of what goes through a host's shared memory.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// Software of a sender and of a receiver, each, ns.
     pub software_ns: f64,
@@ -114,6 +114,11 @@ pub struct Fit {
     pub copy_gbytes_per_s: f64,
     /// What is copied in by one core and out by another: from one to the other, GB/s.
     pub memory_gbytes_per_s: f64,
+    /// Until a rank that polls sees what has come, beside both sides' software and the line's way, ns.
+    pub poll_ns: f64,
+    /// What long packets take that one core copies in and another out at once: rates of who goes through so
+    /// many bytes, GB/s.
+    pub relay: Vec<(u64, f64)>,
     /// What the kernel copies from another process; `None`: it refuses.
     pub kernel_copy: Option<KernelCopyFit>,
     /// Reductions of what is in the cache, GB/s of one operand.
@@ -123,7 +128,7 @@ pub struct Fit {
 }
 
 /// Costs of the kernel's copies between two processes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct KernelCopyFit {
     /// A call without its bytes, ns.
     pub call_ns: f64,
@@ -131,16 +136,27 @@ pub struct KernelCopyFit {
     pub hot_gbytes_per_s: f64,
     /// Copies of what is not, GB/s.
     pub gbytes_per_s: f64,
+    /// Copies of who goes through so many bytes, GB/s.
+    pub rates: Vec<(u64, f64)>,
 }
 
 /// The benchmarks of copies within a process.
 const COPY: &str = "copy";
 const COPY_UNCACHED: &str = "copy_uncached";
-/// The benchmark of the kernel's copies.
+/// The benchmarks of the kernel's copies: again and again, of a message by both in turn, of what is in no
+/// cache.
 const KERNEL_COPY: &str = "kernel_copy";
+const KERNEL_COPY_IN_TURN: &str = "kernel_copy_in_turn";
+const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
+/// The benchmark of copies by two cores at once.
+const RELAY: &str = "relay";
+/// Who goes through so much finds nothing of it in a cache, bytes (`bench/bench.h`).
+const UNCACHED_BYTES: u64 = 64 << 20;
 /// Messages that `rate` has under way, and `bandwidth`.
 const RATE_WINDOW: u32 = 64;
 const BANDWIDTH_WINDOW: u32 = 16;
+/// What the library has the kernel copy at a time, and `bench/kernel_copy.c`, bytes.
+const KERNEL_COPY_BYTES_MAX: u64 = 1 << 20;
 /// The benchmark of reductions' arithmetic.
 const REDUCE: &str = "reduce_local";
 /// The length of a short message, bytes.
@@ -192,14 +208,21 @@ fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Result<f64> {
 /// reductions take is measured without messages. Two ranks that share a core take for a message the software
 /// of both, and in between the core goes from one to the other.
 ///
+/// Where the line's way was measured by itself (`line_ns`), what a short message takes beside it and both
+/// sides' software is what a rank that polls takes to see it.
+///
 /// # Errors
 /// A figure that is needed and was not measured.
-pub fn fit(samples: &[Sample]) -> anyhow::Result<Fit> {
+pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
     let short_ns = times_ns(samples, "pingpong_separate").into_iter().find(|time| time.0 == SHORT_BYTES);
     let short_ns = short_ns.context("pingpong_separate of 8 B between two ranks was not measured")?.1;
     let window = f64::from(RATE_WINDOW);
     let window_ns = 1e3 * window / value_of(samples, "rate", SHORT_BYTES)?;
-    let software_ns = ((window_ns - 2.0 * short_ns) / (window - 2.0)).clamp(short_ns / 100.0, short_ns / 2.0);
+    let window_ns = (window_ns - 2.0 * short_ns) / (window - 2.0);
+    let most_ns = (short_ns - line_ns.unwrap_or(0.0)) / 2.0;
+    let software_ns = window_ns.min(most_ns).max(short_ns / 100.0);
+    let rest_ns = (short_ns - 2.0 * software_ns).max(1.0);
+    let core_to_core_ns = line_ns.unwrap_or(rest_ns);
     let quickest = |name: &str| {
         let rates = samples.iter().filter(|sample| sample.name == name).map(|sample| sample.value);
         let rate = rates.max_by(f64::total_cmp).with_context(|| format!("{name} was not measured"))?;
@@ -214,7 +237,9 @@ pub fn fit(samples: &[Sample]) -> anyhow::Result<Fit> {
     let one_core_ns = 1e3 * value_of(samples, ONE_CORE, SHORT_BYTES)?;
     Ok(Fit {
         software_ns,
-        core_to_core_ns: (short_ns - 2.0 * software_ns).max(1.0),
+        core_to_core_ns,
+        poll_ns: (rest_ns - core_to_core_ns).max(0.0),
+        relay: relay(samples),
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s: quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s),
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
@@ -232,9 +257,28 @@ fn kernel_copy(samples: &[Sample]) -> Option<KernelCopyFit> {
         Some(1.0 / slope(&long)?.max(1.0 / RATE_MAX_GBYTES_PER_S))
     };
     let hot_gbytes_per_s = rate(KERNEL_COPY)?;
-    let gbytes_per_s = rate("kernel_copy_uncached")?.min(hot_gbytes_per_s);
+    let gbytes_per_s = rate(KERNEL_COPY_UNCACHED)?.min(hot_gbytes_per_s);
     let call_ns = 1e3 * value_of(samples, KERNEL_COPY, SHORT_BYTES).ok()?;
-    Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s })
+    let in_turn = times_ns(samples, KERNEL_COPY_IN_TURN);
+    let from_bytes = in_turn.first().map_or(u64::MAX, |time| time.0);
+    let mut times = times_ns(samples, KERNEL_COPY);
+    times.retain(|time| (LONG_BYTES..from_bytes).contains(&time.0));
+    let calls = |bytes: u64| bytes.div_ceil(KERNEL_COPY_BYTES_MAX) as f64;
+    let rate = |(bytes, ns): (u64, f64)| (2 * bytes, bytes as f64 / (ns - calls(bytes) * call_ns).max(1.0));
+    let mut rates: Vec<(u64, f64)> = times.into_iter().chain(in_turn).map(rate).collect();
+    rates.push((UNCACHED_BYTES, gbytes_per_s));
+    Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s, rates })
+}
+
+/// The rates of messages without what the first and the last piece take, which one side copies while the
+/// other waits: that is what two messages take more than one that is twice as long.
+fn relay(samples: &[Sample]) -> Vec<(u64, f64)> {
+    let times = times_ns(samples, RELAY);
+    let [shortest, longer, ..] = times[..] else { return Vec::new() };
+    let ends_ns = (2.0 * shortest.1 - longer.1).clamp(0.0, shortest.1 / 2.0);
+    let rate =
+        |(bytes, ns): (u64, f64)| (2 * bytes, (bytes as f64 / (ns - ends_ns)).min(RATE_MAX_GBYTES_PER_S));
+    times.into_iter().map(rate).collect()
 }
 
 /// A network interface as the system describes it.
@@ -289,13 +333,14 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
     if let Some(mib) = facts.cache_mib {
         let _ = writeln!(text, "cache_mib = {mib}");
     }
-    let Fit { software_ns, core_to_core_ns, yield_ns, .. } = fit;
+    let Fit { software_ns, core_to_core_ns, poll_ns, yield_ns, .. } = fit;
     let _ = write!(
         text,
         "memory_gbytes_per_s = {:.3} # the rest of 256 B to 8 KiB: from core to core\n\
-         core_to_core_ns = {core_to_core_ns:.1} # the rest of an 8 B message\n\n\
+         core_to_core_ns = {core_to_core_ns:.1} # a cache line, or the rest of an 8 B message\n\n\
          [host_models.node.software]\n\
          send_ns = {software_ns:.1} # windows of 8 B messages\nreceive_ns = {software_ns:.1}\n\
+         poll_ns = {poll_ns:.1} # the rest of an 8 B message\n\
          yield_ns = {yield_ns:.1} # the rest of an 8 B message between ranks that share a core\n\
          reduce_gbytes_per_s = {:.3} # MPI_Reduce_local of doubles in the cache\n",
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
@@ -308,7 +353,8 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
         );
     }
     let _ = writeln!(text, "copy_gbytes_per_s = {:.3} # memcpy, not in the cache", fit.copy_gbytes_per_s);
-    if let Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s }) = fit.kernel_copy {
+    text += &rate_lines("relay_rate", "copied in by one core and out by another at once", &fit.relay);
+    if let Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s, rates }) = &fit.kernel_copy {
         let _ = write!(
             text,
             "kernel_copy_ns = {call_ns:.1} # process_vm_readv of 8 B\n\
@@ -317,6 +363,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
         if facts.cache_mib.is_some() {
             let _ = writeln!(text, "hot_kernel_copy_gbytes_per_s = {hot_gbytes_per_s:.3} # in the cache");
         }
+        text += &rate_lines("kernel_copy_rate", "process_vm_readv", rates);
     }
     for nic in &nics {
         let assumed = if nic.speed_mbit_per_s.is_none() { " # assumed: it does not say" } else { "" };
@@ -331,6 +378,17 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
     }
     text += "\n[topology]\nkind = \"star\"\nswitches = 1\nswitch_model = \"assumed\"\n\n";
     text + "[hosts]\nmodel = \"node\"\ncount = 2\nname = \"h{host}\"\n"
+}
+
+/// A list of rates by what a process goes through.
+fn rate_lines(key: &str, comment: &str, rates: &[(u64, f64)]) -> String {
+    if rates.is_empty() {
+        return String::new();
+    }
+    let line = |&(bytes, rate): &(u64, f64)| {
+        format!("    {{ within_kib = {}, gbytes_per_s = {rate:.3} }},\n", bytes as f64 / 1024.0)
+    };
+    format!("{key} = [ # {comment}\n{}]\n", rates.iter().map(line).collect::<String>())
 }
 
 /// A measured figure and what the simulator says.
@@ -384,17 +442,19 @@ async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64) -> Result<(), Err
     Ok(())
 }
 
-/// Turns that are run for a figure, after as many in which the library learns.
+/// Turns that are run for a figure, after as many in which the library learns. Long ping-pongs get more: at
+/// first the library looks at the way that it does not hold more often than in the long run.
 const TURNS: u32 = 16;
+const PING_PONG_TURNS: u32 = 512;
 
 /// Time of a turn, ps: the second of two runs.
-fn turn_ps<F, W>(cluster: &mut Cluster, run: W) -> anyhow::Result<f64>
+fn turn_ps<F, W>(cluster: &mut Cluster, turns: u32, run: W) -> anyhow::Result<f64>
 where
     W: Fn(Mpi) -> F,
     F: Future<Output = Result<(), Error>> + 'static,
 {
     cluster.run(&run)?;
-    Ok(cluster.run(&run)?.elapsed_ps as f64 / f64::from(TURNS))
+    Ok(cluster.run(&run)?.elapsed_ps as f64 / f64::from(turns))
 }
 
 fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> {
@@ -403,14 +463,15 @@ fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> 
     let us = 1e-6;
     Ok(Some(match sample.name.as_str() {
         "pingpong_separate" => {
-            turn_ps(&mut cluster, |mpi| workloads::ping_pong(mpi, 1, bytes, TURNS))? / 2.0 * us
+            let turns = if bytes < LONG_BYTES { TURNS } else { PING_PONG_TURNS };
+            turn_ps(&mut cluster, turns, |mpi| workloads::ping_pong(mpi, 1, bytes, turns))? / 2.0 * us
         }
         "rate" => {
-            let turn_ps = turn_ps(&mut cluster, |mpi| windows(mpi, bytes, RATE_WINDOW, TURNS))?;
+            let turn_ps = turn_ps(&mut cluster, TURNS, |mpi| windows(mpi, bytes, RATE_WINDOW, TURNS))?;
             f64::from(RATE_WINDOW) / turn_ps * 1e6
         }
         "bandwidth" => {
-            let turn_ps = turn_ps(&mut cluster, |mpi| windows(mpi, bytes, BANDWIDTH_WINDOW, TURNS))?;
+            let turn_ps = turn_ps(&mut cluster, TURNS, |mpi| windows(mpi, bytes, BANDWIDTH_WINDOW, TURNS))?;
             (bytes * u64::from(BANDWIDTH_WINDOW)) as f64 / turn_ps * 1e3
         }
         "barrier" | "allreduce" | "alltoall" => {
@@ -422,7 +483,7 @@ fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> 
                 mpi.goes_through(working_set_bytes);
                 Ok(())
             })?;
-            turn_ps(&mut cluster, |mpi| turns_of(mpi, operation, bytes))? * us
+            turn_ps(&mut cluster, TURNS, |mpi| turns_of(mpi, operation, bytes))? * us
         }
         _ => return Ok(None),
     }))
@@ -477,16 +538,25 @@ pub fn table(predictions: &[Prediction]) -> Table {
 mod tests {
     use super::*;
 
-    const MADE_UP: Fit = Fit {
-        software_ns: 80.0,
-        core_to_core_ns: 60.0,
-        hot_copy_gbytes_per_s: 40.0,
-        copy_gbytes_per_s: 6.0,
-        memory_gbytes_per_s: 16.0,
-        kernel_copy: Some(KernelCopyFit { call_ns: 900.0, hot_gbytes_per_s: 10.0, gbytes_per_s: 5.0 }),
-        reduce_gbytes_per_s: 12.0,
-        yield_ns: 400.0,
-    };
+    fn costs() -> Fit {
+        Fit {
+            software_ns: 80.0,
+            core_to_core_ns: 60.0,
+            poll_ns: 30.0,
+            hot_copy_gbytes_per_s: 40.0,
+            copy_gbytes_per_s: 6.0,
+            memory_gbytes_per_s: 16.0,
+            relay: vec![(256 << 10, 12.0), (8 << 20, 8.0)],
+            kernel_copy: Some(KernelCopyFit {
+                call_ns: 900.0,
+                hot_gbytes_per_s: 10.0,
+                gbytes_per_s: 5.0,
+                rates: vec![(128 << 10, 10.0), (2 << 20, 9.0), (UNCACHED_BYTES, 5.0)],
+            }),
+            reduce_gbytes_per_s: 12.0,
+            yield_ns: 400.0,
+        }
+    }
 
     fn facts() -> Facts {
         let interface = |name: &str, speed_mbit_per_s| Interface {
@@ -505,7 +575,7 @@ mod tests {
     }
 
     fn made_up() -> Machine {
-        Machine::parse("made-up.toml", &machine_text(&facts(), &MADE_UP, None))
+        Machine::parse("made-up.toml", &machine_text(&facts(), &costs(), None))
             .expect("what is written can be read")
     }
 
@@ -521,7 +591,7 @@ mod tests {
         let mut samples: Vec<Sample> = copied_bytes.map(|bytes| sample("pingpong_separate", bytes)).to_vec();
         samples.push(sample("pingpong_separate", 8));
         samples.extend([sample("rate", 8), sample("bandwidth", 4 << 20)]);
-        let text = machine_text(&Facts { core_count: 1, ..facts() }, &MADE_UP, None);
+        let text = machine_text(&Facts { core_count: 1, ..facts() }, &costs(), None);
         let shared = Machine::parse("one-core.toml", &text).unwrap();
         let short = Sample { name: "pingpong_separate".into(), ranks: 2, bytes: 8, value: 1.0 };
         let value = predicted(&shared, &short).unwrap().unwrap();
@@ -540,21 +610,22 @@ mod tests {
 
     /// Whether the fit is that of the costs that the samples were made of, within a tenth.
     fn assert_found(samples: &[Sample]) {
-        let found = fit(samples).unwrap();
+        let (found, made_up) = (fit(samples, Some(costs().core_to_core_ns)).unwrap(), costs());
         let pairs = [
-            (found.software_ns, MADE_UP.software_ns),
-            (found.core_to_core_ns, MADE_UP.core_to_core_ns),
-            (found.hot_copy_gbytes_per_s, MADE_UP.hot_copy_gbytes_per_s),
-            (found.copy_gbytes_per_s, MADE_UP.copy_gbytes_per_s),
-            (found.memory_gbytes_per_s, MADE_UP.memory_gbytes_per_s),
-            (found.reduce_gbytes_per_s, MADE_UP.reduce_gbytes_per_s),
-            (found.yield_ns, MADE_UP.yield_ns),
+            (found.software_ns, made_up.software_ns),
+            (found.core_to_core_ns, made_up.core_to_core_ns),
+            (found.hot_copy_gbytes_per_s, made_up.hot_copy_gbytes_per_s),
+            (found.copy_gbytes_per_s, made_up.copy_gbytes_per_s),
+            (found.memory_gbytes_per_s, made_up.memory_gbytes_per_s),
+            (found.reduce_gbytes_per_s, made_up.reduce_gbytes_per_s),
+            (found.poll_ns, made_up.poll_ns),
+            (found.yield_ns, made_up.yield_ns),
         ];
-        let copies = [&found, &MADE_UP].map(|fit| fit.kernel_copy.unwrap());
+        let copies = [&found, &made_up].map(|fit| fit.kernel_copy.clone().unwrap());
         let kernel = [
-            copies.map(|copy| copy.call_ns),
-            copies.map(|copy| copy.hot_gbytes_per_s),
-            copies.map(|copy| copy.gbytes_per_s),
+            copies.each_ref().map(|copy| copy.call_ns),
+            copies.each_ref().map(|copy| copy.hot_gbytes_per_s),
+            copies.each_ref().map(|copy| copy.gbytes_per_s),
         ];
         for (found_value, made_up) in pairs.into_iter().chain(kernel.map(|[found, made_up]| (found, made_up)))
         {
@@ -565,6 +636,46 @@ mod tests {
     #[test]
     fn costs_are_found_again_in_what_they_make() {
         assert_found(&simulated());
+    }
+
+    #[test]
+    fn rates_by_working_set_are_found_without_calls_and_ends() {
+        let sample =
+            |name: &str, bytes: u64, ns: f64| Sample { name: name.into(), ranks: 2, bytes, value: ns / 1e3 };
+        let kib = |n: u64, rate: f64| (n << 10, rate);
+        // Two pieces' copies at the ends take 2 µs; GB/s are bytes/ns.
+        let relayed = [kib(64, 16.0), kib(128, 16.0), kib(1024, 8.0)];
+        let samples: Vec<Sample> = relayed
+            .iter()
+            .map(|&(bytes, rate)| sample(RELAY, bytes, 2_000.0 + bytes as f64 / rate))
+            .collect();
+        let found = relay(&samples);
+        assert_eq!(found.iter().map(|rate| rate.0).collect::<Vec<_>>(), [128 << 10, 256 << 10, 2 << 20]);
+        for ((_, found), (_, made_up)) in found.into_iter().zip(relayed) {
+            assert!((found / made_up - 1.0).abs() < 1e-6, "{found} for {made_up}");
+        }
+        // A call takes 1 µs, and one of them copies 1 MiB at most.
+        let once = |name, bytes, rate| sample(name, bytes, 1_000.0 + bytes as f64 / rate);
+        let samples = [
+            sample(KERNEL_COPY, 8, 1_000.0),
+            once(KERNEL_COPY, 64 << 10, 12.0),
+            once(KERNEL_COPY, 256 << 10, 12.0),
+            once(KERNEL_COPY, 1 << 20, 12.0),
+            once(KERNEL_COPY_IN_TURN, 1 << 20, 10.0),
+            sample(KERNEL_COPY_IN_TURN, 4 << 20, 4_000.0 + f64::from(4 << 20) / 8.0),
+            once(KERNEL_COPY_UNCACHED, 64 << 10, 5.0),
+            once(KERNEL_COPY_UNCACHED, 1 << 20, 5.0),
+        ];
+        let found = kernel_copy(&samples).unwrap();
+        let expected =
+            [kib(128, 12.0), kib(512, 12.0), kib(2048, 10.0), kib(8192, 8.0), (UNCACHED_BYTES, 5.0)];
+        assert_eq!(found.rates.len(), expected.len(), "{found:?}");
+        for ((within, found), (bytes, made_up)) in found.rates.into_iter().zip(expected) {
+            assert!(
+                within == bytes && (found / made_up - 1.0).abs() < 1e-6,
+                "{within}: {found} for {made_up}"
+            );
+        }
     }
 
     #[test]
@@ -593,14 +704,14 @@ mod tests {
 
     #[test]
     fn the_machine_file_says_what_was_measured_and_what_not() {
-        let text = machine_text(&facts(), &MADE_UP, None);
+        let text = machine_text(&facts(), &costs(), None);
         assert!(text.contains("rate_gbps = 10 # assumed: it does not say"), "{text}");
         let machine = made_up();
         let host = &machine.host_models[0];
         assert_eq!((host.software.send_ps, host.core_to_core_ps), (Some(80_000), Some(60_000)));
         assert_eq!(host.nics.len(), 2);
         let none = Facts { interfaces: Vec::new(), cache_mib: None, ..facts() };
-        Machine::parse("none.toml", &machine_text(&none, &MADE_UP, None)).unwrap();
+        Machine::parse("none.toml", &machine_text(&none, &costs(), None)).unwrap();
     }
 
     #[test]
@@ -623,7 +734,7 @@ mod tests {
             assert!(format!("{error:#}").contains(line), "{error:#}");
         }
         let samples: Vec<Sample> = found.into_iter().map(|one| one.sample).collect();
-        let missing = fit(&samples).unwrap_err();
+        let missing = fit(&samples, None).unwrap_err();
         assert!(format!("{missing:#}").contains("pingpong_separate of 8 B"), "{missing:#}");
     }
 

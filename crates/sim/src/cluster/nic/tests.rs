@@ -4,9 +4,11 @@ use ayatori_core::device::Device;
 use ayatori_core::device::conformance::{self, World};
 use ayatori_core::ids::{ProcessId, Rail};
 
+use ayatori_fabric::description::RateWithin;
+
 use super::Nic;
 use crate::cluster::fabric::Fabric;
-use crate::cluster::{Cluster, Config, KernelCopy, NicDevice, Profile, Software, Transfer};
+use crate::cluster::{Cluster, Config, KernelCopy, NicDevice, Profile, Rates, Software, Transfer};
 use crate::machine::nsim_torus;
 
 const PROCESS_COUNT: u32 = 3;
@@ -112,18 +114,26 @@ fn nic_without_a_profile_keeps_what_devices_promise() {
     assert_eq!(skipped(&with(Transfer::Packets)), ["put", "get", "outside", "breaks", "gone"]);
 }
 
-/// Half a round trip between two ranks of a host whose processes copy at 10 GB/s, ns.
-fn within_a_host_ns(kernel_copy: Option<KernelCopy>, bytes: u64) -> f64 {
-    const ROUNDS: u32 = 256;
-    let config = Config {
+/// Two ranks of a host whose processes copy at 10 GB/s.
+fn shared_memory(kernel_copy: Option<KernelCopy>, memory_bytes_per_s: u64) -> Config {
+    Config {
         processes_per_host: 2,
         process_count: Some(2),
-        memory_bytes_per_s: 1_000_000_000_000,
+        memory_bytes_per_s,
         software: Software { kernel_copy, ..Software::default() },
         profile: Some(Profile { device: NicDevice::Tcp, mtu_bytes: 1_500 }),
         ..Config::default()
-    };
-    let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config).unwrap();
+    }
+}
+
+/// Half a round trip between these ranks, ns.
+fn within_a_host_ns(kernel_copy: Option<KernelCopy>, bytes: u64) -> f64 {
+    half_round_trip_ns(&shared_memory(kernel_copy, 1_000_000_000_000), bytes)
+}
+
+fn half_round_trip_ns(config: &Config, bytes: u64) -> f64 {
+    const ROUNDS: u32 = 256;
+    let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config.clone()).unwrap();
     let workload = |mpi| crate::workloads::ping_pong(mpi, 1, bytes, ROUNDS);
     cluster.run(workload).unwrap();
     let report = cluster.run(workload).unwrap();
@@ -152,4 +162,46 @@ fn the_receiver_finds_out_whether_the_kernel_copies_quicker() {
     let (slow_ns, fast_ns) = (time_ns(5_000_000_000), time_ns(20_000_000_000));
     assert!((105_000.0..115_000.0).contains(&slow_ns), "{slow_ns}");
     assert!((52_000.0..58_000.0).contains(&fast_ns), "{fast_ns}");
+}
+
+#[test]
+fn long_packets_take_the_relay_rate_of_what_is_gone_through() {
+    let rate = |working_set_bytes, bytes_per_s| RateWithin { working_set_bytes, bytes_per_s };
+    let relay = vec![rate(1 << 18, 10_000_000_000), rate(1 << 20, 5_000_000_000)];
+    let config =
+        Config { rates: Rates { relay, ..Rates::default() }, ..shared_memory(None, 1_000_000_000_000) };
+    // A ping-pong goes through both buffers. One piece more: the first is written before the last is read.
+    // And what announces the message and what ends it take the library some time.
+    let time_ns = |bytes: u64| half_round_trip_ns(&config, bytes);
+    let expected_ns = |bytes: u64, rate: f64| (bytes + (16 << 10)) as f64 / rate;
+    for (bytes, rate) in [(128 << 10, 10.0), (1 << 20, 5.0)] {
+        let (found, expected) = (time_ns(bytes), expected_ns(bytes, rate));
+        assert!((0.0..2_000.0).contains(&(found - expected)), "{bytes} B: {found} ns, {expected} expected");
+    }
+}
+
+#[test]
+fn short_messages_in_a_row_take_a_line_or_the_software() {
+    let per_message_ns = |line_ps: u64| {
+        let config = Config {
+            send_ps: 20_000,
+            receive_ps: 20_000,
+            memory_latency_ps: line_ps,
+            ..shared_memory(None, 1_000_000_000_000)
+        };
+        let time_ns = |count: u64| {
+            let mut cluster = Cluster::new(nsim_torus(&[2], None).unwrap(), config.clone()).unwrap();
+            let report = cluster.run(|mpi| async move {
+                let is_sender = mpi.rank() == 0;
+                let one = |_| if is_sender { mpi.isend(1, 1, 8) } else { mpi.irecv(0, 1, 8) };
+                mpi.wait_all((0..count).map(one).collect::<Result<Vec<_>, _>>()?).await?;
+                Ok(())
+            });
+            report.unwrap().elapsed_ps as f64 / 1e3
+        };
+        (time_ns(128) - time_ns(64)) / 64.0
+    };
+    let [quick, slow] = [10_000, 100_000].map(per_message_ns);
+    assert!((20.0..24.0).contains(&quick), "{quick} ns a message");
+    assert!((98.0..104.0).contains(&slow), "{slow} ns a message");
 }

@@ -1,0 +1,110 @@
+//! Messages within a host: what their copies and cache lines take.
+//!
+//! A packet of one piece is written, its first line goes to its reader's core, one line after the other, and
+//! the reader fetches the others while it reads. A longer one goes in pieces, copied in and out at once. Or
+//! the kernel copies for who reads.
+
+use super::fabric::{Cargo, Fabric, Flight, MEMORY_RAIL, Pieces};
+use super::{Config, Software, software};
+
+/// A cache line, bytes.
+const LINE_BYTES: u64 = 64;
+/// Packets of so many bytes are written and read a piece at a time, by both sides at once, where neither
+/// keeps the other off its core.
+const IN_PIECES_BYTES_MIN: usize = 10 << 10;
+/// Such a piece, of packets through near lines and through bulk lines, bytes.
+const PIECE_BYTES: [usize; 2] = [4 << 10, 16 << 10];
+/// The longest packet through near lines, bytes.
+pub(super) const NEAR_BYTES_MAX: usize = 32 << 10;
+
+impl Fabric {
+    /// A packet or transfer within a host sets off. When it arrives.
+    pub(super) fn within_host(&mut self, handle: u32) -> u64 {
+        let Flight { from, to, ref cargo, .. } = self.flights[handle];
+        let bytes = self.flights[handle].bytes();
+        let is_packet = matches!(cargo, Cargo::Packet { .. });
+        let pieces = if let Cargo::Packet { pieces, .. } = cargo { *pieces } else { None };
+        let (host, now_ps) = (self.host_of(from) as usize, self.network.now_ps());
+        let relayed_ps = pieces.and_then(|pieces| self.relay_ps(from, pieces.piece_bytes, bytes as usize));
+        // One picosecond at least, so that what leaves first arrives first.
+        let copy_ps = relayed_ps.unwrap_or_else(|| self.move_ps(bytes)).max(1);
+        let from_ps = self.memory_free_ps[host].max(now_ps);
+        let done_ps = from_ps + copy_ps;
+        self.memory_free_ps[host] = done_ps;
+        self.memory_busy_ps[host] += copy_ps;
+        let line_ps = self.line_ps(from, to);
+        if let Some(Pieces { piece_bytes, last_ps }) = pieces {
+            let piece_ps = (u128::from(copy_ps) * piece_bytes as u128 / u128::from(bytes)) as u64;
+            // The way from core to core is part of what was measured of both sides' copies.
+            let (way_ps, rest_ps) =
+                if relayed_ps.is_some() { (1, copy_ps - piece_ps.min(copy_ps)) } else { (piece_ps, copy_ps) };
+            let last_ps = (from_ps + rest_ps).max(last_ps + way_ps) + line_ps;
+            if let Cargo::Packet { pieces, .. } = &mut self.flights[handle].cargo {
+                *pieces = Some(Pieces { piece_bytes, last_ps });
+            }
+            return from_ps + way_ps + line_ps;
+        }
+        if !is_packet || !self.is_fetched(from, to) {
+            return done_ps + line_ps;
+        }
+        let line_free_ps = &mut self.states[to as usize].line_free_ps;
+        *line_free_ps = from_ps.max(*line_free_ps) + line_ps;
+        *line_free_ps + 1
+    }
+
+    /// Whether a reader fetches the lines of packets itself.
+    fn is_fetched(&self, from: u32, to: u32) -> bool {
+        self.config.profile.is_some() && self.line_ps(from, to) > 0
+    }
+
+    /// Bytes from core to core, ps.
+    fn move_ps(&self, bytes: u64) -> u64 {
+        let moved = u128::from(bytes) * 1_000_000_000_000;
+        (moved / u128::from(self.config.memory_bytes_per_s)) as u64
+    }
+
+    /// What a process takes to fetch the lines of a packet that one on another core has written, ps, beside
+    /// the first.
+    pub(super) fn fetch_packet_ps(&self, handle: u32) -> u64 {
+        let Flight { from, to, rail, ref cargo, .. } = self.flights[handle];
+        let is_whole = matches!(cargo, Cargo::Packet { pieces: None, .. });
+        if rail != MEMORY_RAIL || !is_whole || !self.is_fetched(from, to) {
+            return 0;
+        }
+        self.move_ps(self.flights[handle].bytes().saturating_sub(LINE_BYTES))
+    }
+
+    /// The size of a piece of such a packet, if it goes in pieces.
+    pub(super) fn piece_bytes(&self, rail: u8, payload_bytes: usize) -> Option<usize> {
+        let Software { send_copies, receive_copies, checksum_bytes_per_s, .. } = self.config.software;
+        let is_shm = rail == MEMORY_RAIL && self.config.profile.is_some();
+        let is_plain = (send_copies, receive_copies, checksum_bytes_per_s) == (1, 1, None);
+        let is_watched = !self.cores.occupancy().is_oversubscribed();
+        let piece_bytes = PIECE_BYTES[usize::from(payload_bytes > NEAR_BYTES_MAX)];
+        (is_shm && is_plain && is_watched && payload_bytes >= IN_PIECES_BYTES_MIN).then_some(piece_bytes)
+    }
+
+    /// What it takes a process to have the kernel copy from another's memory, ps.
+    pub(super) fn kernel_copy_ps(&self, rank: u32, bytes: usize) -> Option<u64> {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let Config { software, rates, .. } = &self.config;
+        let call_ps = software.kernel_copy?.call_ps;
+        let by_table = software::time_ps(&rates.kernel_copy, bytes as u64, working_set_bytes);
+        by_table
+            .map(|time_ps| call_ps + time_ps)
+            .or_else(|| software.kernel_copy_ps(bytes as u64, working_set_bytes))
+    }
+
+    /// What so many bytes of a packet in pieces of `piece_bytes` take either side, ps: where that was
+    /// measured, with the other side's copy and the way from core to core, else the copy.
+    pub(super) fn piece_ps(&self, rank: u32, piece_bytes: usize, bytes: usize) -> u64 {
+        self.relay_ps(rank, piece_bytes, bytes).unwrap_or_else(|| self.copy_ps(rank, bytes))
+    }
+
+    fn relay_ps(&self, rank: u32, piece_bytes: usize, bytes: usize) -> Option<u64> {
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let is_bulk = piece_bytes == PIECE_BYTES[1];
+        let rates = is_bulk.then_some(self.config.rates.relay.as_slice())?;
+        software::time_ps(rates, bytes as u64, working_set_bytes)
+    }
+}
