@@ -15,7 +15,6 @@ use ayatori_core::layout::{Layout, Region};
 use ayatori_core::rma::{Place, WindowId};
 use ayatori_core::transfer::Sink;
 use ayatori_devices::shm::SharedMemory;
-use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -110,8 +109,10 @@ pub(crate) struct Epochs {
     started: Option<Vec<Rank>>,
     /// The origins of `MPI_Win_post`.
     posted: Option<Vec<Rank>>,
-    /// Locked targets, and what is held there.
-    locked: BTreeMap<Rank, Held>,
+    /// What is held at locked targets, by rank; as long as the highest rank that was ever locked.
+    locked: Vec<Option<Held>>,
+    /// Locked targets.
+    locked_count: usize,
     /// `MPI_Win_lock_all`, and whether targets were asked.
     locked_all: Option<bool>,
 }
@@ -141,7 +142,7 @@ fn wrong(what: std::fmt::Arguments<'_>) -> Fault {
 impl Epochs {
     /// Whether an epoch other than a fence's is open.
     fn is_busy(&self) -> bool {
-        self.started.is_some() || !self.locked.is_empty() || self.locked_all.is_some()
+        self.started.is_some() || self.locked_count > 0 || self.locked_all.is_some()
     }
 
     /// A fence's epoch in which nothing was done ends without a call.
@@ -169,7 +170,7 @@ impl Epochs {
     #[inline(always)]
     fn is_open(&mut self, rank: Rank) -> bool {
         let is_open = self.locked_all.is_some()
-            || self.locked.contains_key(&rank)
+            || self.held_at(rank).is_some()
             || self.started.as_ref().is_some_and(|targets| targets.contains(&rank));
         if !is_open && let Some(is_used) = &mut self.fence {
             *is_used = true;
@@ -230,16 +231,43 @@ impl Epochs {
     }
 
     pub(crate) fn lock(&mut self, rank: Rank, held: Held) -> Result<(), Fault> {
-        if self.started.is_some() || self.locked_all.is_some() || self.locked.contains_key(&rank) {
+        if !self.may_lock(rank) {
             return Err(wrong(format_args!("rank {rank} is locked, or another access epoch is open")));
         }
         self.leave_fence()?;
-        self.locked.insert(rank, held);
+        self.hold(rank, held);
         Ok(())
     }
 
+    #[inline(always)]
+    fn held_at(&self, rank: Rank) -> Option<Held> {
+        *self.locked.get(rank as usize)?
+    }
+
+    #[inline(always)]
+    fn may_lock(&self, rank: Rank) -> bool {
+        self.started.is_none() && self.locked_all.is_none() && self.held_at(rank).is_none()
+    }
+
+    #[inline(always)]
+    fn hold(&mut self, rank: Rank, held: Held) {
+        let at = rank as usize;
+        if at >= self.locked.len() {
+            self.locked.resize(at + 1, None);
+        }
+        self.locked[at] = Some(held);
+        self.locked_count += 1;
+    }
+
+    #[inline(always)]
+    fn release(&mut self, rank: Rank) -> Option<Held> {
+        let held = self.locked.get_mut(rank as usize)?.take()?;
+        self.locked_count -= 1;
+        Some(held)
+    }
+
     pub(crate) fn unlock(&mut self, rank: Rank) -> Result<Held, Fault> {
-        self.locked.remove(&rank).ok_or_else(|| wrong(format_args!("rank {rank} is not locked")))
+        self.release(rank).ok_or_else(|| wrong(format_args!("rank {rank} is not locked")))
     }
 
     pub(crate) fn lock_all(&mut self, asks: bool) -> Result<(), Fault> {
@@ -255,8 +283,8 @@ impl Epochs {
     /// A passive epoch with a target, or with any.
     pub(crate) fn check_locked(&self, rank: Option<Rank>) -> Result<(), Fault> {
         let is_locked = match rank {
-            Some(rank) => self.locked.contains_key(&rank),
-            None => !self.locked.is_empty(),
+            Some(rank) => self.held_at(rank).is_some(),
+            None => self.locked_count > 0,
         };
         if is_locked || self.locked_all.is_some() {
             return Ok(());
@@ -316,10 +344,45 @@ impl Win {
 
     /// Whether a call that ends operations may pass the engine by: all of them are loads and stores. Now and
     /// then it may not, for a program that calls nothing else is to make progress.
+    #[inline(always)]
     pub(crate) fn passes_engine_by(&mut self) -> bool {
         const QUICK_MAX: u32 = 64;
         self.quick_count = (self.quick_count + 1) % QUICK_MAX;
         self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
+    }
+
+    /// Begins an epoch with the lock of a target, if the lock is a free word in shared memory. `false`: nothing
+    /// is done; the lock is another's, or something is wrong.
+    #[inline(always)]
+    pub(crate) fn lock_at_once(&mut self, rank: c_int, is_exclusive: bool) -> bool {
+        let Some(rank) = Rank::try_from(rank).ok().filter(|rank| (*rank as usize) < self.parts.len()) else {
+            return false;
+        };
+        let is_locked = self.epochs.fence.is_none()
+            && self.epochs.may_lock(rank)
+            && self.locks.as_ref().is_some_and(|locks| locks.try_epoch(rank, is_exclusive));
+        if is_locked {
+            self.epochs.hold(rank, Held::by(is_exclusive));
+        }
+        is_locked
+    }
+
+    /// Ends an epoch in which nothing can have been done but loads and stores. `false`: nothing is done; there
+    /// may be more to do, or something is wrong.
+    #[inline(always)]
+    pub(crate) fn unlock_at_once(&mut self, rank: c_int) -> bool {
+        let Some(rank) = Rank::try_from(rank).ok().filter(|rank| self.epochs.held_at(*rank).is_some()) else {
+            return false;
+        };
+        if self.locks.is_none() || !self.passes_engine_by() {
+            return false;
+        }
+        if let (Some(held), Some(locks)) = (self.epochs.release(rank), &self.locks)
+            && held != Held::Nothing
+        {
+            locks.end_epoch(rank, held == Held::Exclusive);
+        }
+        true
     }
 
     /// The process whose memory an operation on so many bytes works at, and their address there. `None`:

@@ -281,6 +281,12 @@ impl Process {
         Windows { rma, comms, messages }
     }
 
+    /// Whether this process has windows: others may wait for what it does there.
+    #[inline]
+    pub fn has_windows(&self) -> bool {
+        self.rma.has_windows()
+    }
+
     /// Going on without processes that have failed. What its commands send leaves in the next round of
     /// [`poll_transmit`](Self::poll_transmit).
     pub fn survivors(&mut self) -> Survivors<'_> {

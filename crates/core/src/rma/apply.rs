@@ -2,7 +2,7 @@
 
 use crate::buffer::{Buffer, Piece};
 use crate::data::{Data, Sink, Source};
-use crate::datatype::Predefined;
+use crate::datatype::{Element, Number, Predefined};
 use crate::error::Error;
 use crate::op::{Operation, Reducer};
 use alloc::vec;
@@ -121,6 +121,11 @@ pub(crate) fn accumulate_here(
     fetched: Option<&Data>,
     what: (Operation, Predefined),
 ) -> Result<(), Error> {
+    if accumulate_word(target, source, fetched, what) {
+        return Ok(());
+    }
+    // What is refused changes nothing, the fetched elements neither.
+    check_operation(what.0, what.1)?;
     let len = target.len();
     with_room(if source.is_some() { len } else { 0 }, |input| {
         if let Some(source) = source {
@@ -136,9 +141,83 @@ pub(crate) fn accumulate_here(
     })
 }
 
+/// An accumulate of one integer of 4 or 8 bytes, which is what counters are: needs no loop over elements, and
+/// no look for the right one. `false`: nothing is done, for it is another.
+fn accumulate_word(
+    target: &Data,
+    source: Option<&Data>,
+    fetched: Option<&Data>,
+    (operation, datatype): (Operation, Predefined),
+) -> bool {
+    let (Data::Memory(target), Some(Data::Memory(source))) = (target, source) else { return false };
+    let fetched = match fetched {
+        None => Buffer::EMPTY,
+        Some(Data::Memory(fetched)) => *fetched,
+        Some(Data::Region(_)) => return false,
+    };
+    let (len, is_signed) = match datatype.element() {
+        Element::Number(Number::Signed(len)) => (usize::from(len), true),
+        Element::Number(Number::Unsigned(len)) => (usize::from(len), false),
+        _ => return false,
+    };
+    if target.len() != len || !operation.is_defined_on(datatype) {
+        return false;
+    }
+    match len {
+        4 => change_word::<4>((target, source, &fetched), operation, is_signed),
+        8 => change_word::<8>((target, source, &fetched), operation, is_signed),
+        _ => false,
+    }
+}
+
+#[inline(always)]
+fn change_word<const N: usize>(
+    (target, source, fetched): (&Buffer, &Buffer, &Buffer),
+    operation: Operation,
+    is_signed: bool,
+) -> bool {
+    // With the sign bit flipped, signed numbers compare as unsigned ones.
+    let sign = if is_signed { 1_u64 << (8 * N - 1) } else { 0 };
+    let load = |buffer: &Buffer| {
+        let (mut bytes, mut wide) = ([0; N], [0; 8]);
+        buffer.read(0, &mut bytes);
+        wide[..N].copy_from_slice(&bytes);
+        u64::from_le_bytes(wide)
+    };
+    let (old, operand) = (load(target), load(source));
+    let is_less = old ^ sign < operand ^ sign;
+    let new = match operation {
+        Operation::Sum => old.wrapping_add(operand),
+        Operation::Min => {
+            if is_less {
+                old
+            } else {
+                operand
+            }
+        }
+        Operation::Max => {
+            if is_less {
+                operand
+            } else {
+                old
+            }
+        }
+        Operation::Band => old & operand,
+        Operation::Bor => old | operand,
+        Operation::Bxor => old ^ operand,
+        Operation::Replace => operand,
+        _ => return false,
+    };
+    if !fetched.is_empty() {
+        fetched.scatter(0, Piece::Bytes(&old.to_le_bytes()[..N]));
+    }
+    target.scatter(0, Piece::Bytes(&new.to_le_bytes()[..N]));
+    true
+}
+
 /// Lends zeroed memory; what a single element needs is on the stack.
 #[inline(always)]
-fn with_room<R>(len: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+pub(crate) fn with_room<R>(len: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
     const ON_STACK_BYTES: usize = 64;
     if len <= ON_STACK_BYTES { work(&mut [0; ON_STACK_BYTES][..len]) } else { work(&mut vec![0; len]) }
 }
@@ -174,5 +253,53 @@ pub(crate) fn compare_and_swap(target: &Data, both: &[u8], old: &mut [u8]) {
     let (compare, origin) = both.split_at(old.len());
     if old == compare {
         target.write(0, Piece::Bytes(origin));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By the loops of `op`, whatever the type.
+    fn by_loops(old: &[u8], operand: &[u8], what: (Operation, Predefined)) -> Result<Vec<u8>, Error> {
+        let target = Buffer::leaked(old.len());
+        target.scatter(0, Piece::Bytes(old));
+        apply(&target.into(), 0, operand, what)?;
+        Ok(target.to_vec().expect("real memory"))
+    }
+
+    #[test]
+    fn one_integer_becomes_what_the_loops_make_of_it() {
+        let numbers = [0_u64, 1, 5, 0x7fff_ffff, 0x8000_0000, i64::MAX as u64, i64::MIN as u64, u64::MAX];
+        let mut words_count = 0;
+        for &datatype in Predefined::ALL {
+            let len = datatype.size_bytes();
+            if len > 8 || !datatype.is_contiguous() {
+                continue;
+            }
+            for &operation in Operation::ALL {
+                for old in numbers {
+                    for operand in numbers {
+                        let (old, operand) = (&old.to_ne_bytes()[..len], &operand.to_ne_bytes()[..len]);
+                        let [target, source, fetched] = [0; 3].map(|_| Buffer::leaked(len));
+                        target.scatter(0, Piece::Bytes(old));
+                        source.scatter(0, Piece::Bytes(operand));
+                        let what = (operation, datatype);
+                        let ends = (&target.into(), Some(&source.into()), Some(&fetched.into()));
+                        let is_word = accumulate_word(ends.0, ends.1, ends.2, what);
+                        words_count += u32::from(is_word);
+                        let expected = by_loops(old, operand, what);
+                        if is_word {
+                            assert_eq!(fetched.to_vec().as_deref(), Some(old), "{what:?}");
+                            assert_eq!(target.to_vec(), expected.ok(), "{what:?} {old:?} {operand:?}");
+                        } else {
+                            assert_eq!(target.to_vec().as_deref(), Some(old), "{what:?}");
+                            assert_eq!(accumulate_here(ends.0, ends.1, None, what).is_ok(), expected.is_ok());
+                        }
+                    }
+                }
+            }
+        }
+        assert!(words_count > 1_000, "{words_count}");
     }
 }

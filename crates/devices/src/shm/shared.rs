@@ -8,7 +8,7 @@ use super::segment::{ShmError, Source, system};
 use super::sys::{self, PassingMapping};
 use ayatori_core::buffer::Buffer;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Shared memory: mapped as long as the value lives.
 pub struct SharedMemory {
@@ -31,9 +31,10 @@ const EXCLUSIVE: u32 = 1 << 31;
 const PAGE_BYTES: usize = 4096;
 
 /// A member's lock; given back when dropped.
-pub struct Locked<'a>(&'a std::sync::atomic::AtomicU32);
+pub struct Locked<'a>(&'a AtomicU32);
 
 impl Drop for Locked<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.0.store(0, Ordering::Release);
     }
@@ -77,6 +78,7 @@ impl SharedMemory {
     ///
     /// # Panics
     /// If they are not inside.
+    #[inline]
     pub fn buffer(&self, offset: usize, len: usize) -> Buffer {
         self.mapping.buffer(self.data_at + offset, len)
     }
@@ -84,16 +86,7 @@ impl SharedMemory {
     /// Takes the locks of these members for epochs, shared by many or for this process alone, if all are
     /// free: else none. Whoever comes first has them; nobody is served in order.
     pub fn try_epochs(&self, members: &[u32], is_exclusive: bool) -> bool {
-        let try_one = |member: &u32| {
-            let word = self.epoch_word(*member);
-            let take = |held: u32| match is_exclusive {
-                true => (held == 0).then_some(EXCLUSIVE),
-                // Never that many: each holder is a process.
-                false => (held & EXCLUSIVE == 0).then_some(held + 1),
-            };
-            word.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
-        };
-        match members.iter().position(|member| !try_one(member)) {
+        match members.iter().position(|member| !self.try_epoch(*member, is_exclusive)) {
             None => true,
             Some(taken_count) => {
                 self.end_epochs(&members[..taken_count], is_exclusive);
@@ -104,26 +97,51 @@ impl SharedMemory {
 
     /// Gives back what [`try_epochs`](Self::try_epochs) took.
     pub fn end_epochs(&self, members: &[u32], is_exclusive: bool) {
-        for member in members {
-            let word = self.epoch_word(*member);
-            match is_exclusive {
-                true => word.store(0, Ordering::Release),
-                false => drop(word.fetch_sub(1, Ordering::Release)),
-            }
+        members.iter().for_each(|member| self.end_epoch(*member, is_exclusive));
+    }
+
+    /// As [`try_epochs`](Self::try_epochs), one lock.
+    #[inline]
+    pub fn try_epoch(&self, member: u32, is_exclusive: bool) -> bool {
+        let take = |held: u32| match is_exclusive {
+            true => (held == 0).then_some(EXCLUSIVE),
+            // Never that many: each holder is a process.
+            false => (held & EXCLUSIVE == 0).then_some(held + 1),
+        };
+        self.epoch_word(member).fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Gives back what [`try_epoch`](Self::try_epoch) took.
+    #[inline]
+    pub fn end_epoch(&self, member: u32, is_exclusive: bool) {
+        let word = self.epoch_word(member);
+        match is_exclusive {
+            true => word.store(0, Ordering::Release),
+            false => drop(word.fetch_sub(1, Ordering::Release)),
         }
     }
 
     /// Holders of a member's lock for epochs: their number, or [`EXCLUSIVE`].
-    fn epoch_word(&self, member: u32) -> &std::sync::atomic::AtomicU32 {
+    #[inline]
+    fn epoch_word(&self, member: u32) -> &AtomicU32 {
         self.mapping.word(member as usize * LOCK_BYTES + EPOCH_WORD_AT)
     }
 
     /// Takes a member's lock. One whose holder has died is taken from it.
+    #[inline]
     pub fn lock(&self, member: usize) -> Locked<'_> {
+        let word = self.mapping.word(member * LOCK_BYTES);
+        match word.compare_exchange(0, self.me, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Locked(word),
+            Err(_) => self.wait_for_lock(word),
+        }
+    }
+
+    #[cold]
+    fn wait_for_lock<'a>(&self, word: &'a AtomicU32) -> Locked<'a> {
         /// Looks before the CPU is given to others, and looks in between at whether the holder lives.
         const SPINS: u32 = 200;
         const YIELDS: u32 = 1000;
-        let word = self.mapping.word(member * LOCK_BYTES);
         let me = self.me;
         let mut looks = 0_u32;
         loop {

@@ -450,6 +450,7 @@ impl PassingMapping {
     ///
     /// # Panics
     /// If it is not inside or not aligned.
+    #[inline]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(align_of::<AtomicU32>()), "not aligned");
         assert!(offset < self.len && size_of::<AtomicU32>() <= self.len - offset, "outside of the mapping");
@@ -461,6 +462,7 @@ impl PassingMapping {
     ///
     /// # Panics
     /// If they are not inside.
+    #[inline]
     pub(crate) fn buffer(&self, offset: usize, len: usize) -> Buffer {
         assert!(offset <= self.len && len <= self.len - offset, "outside of the mapping");
         // SAFETY: inside the mapping. Its users (windows) end every access before the value goes, and order

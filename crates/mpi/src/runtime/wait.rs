@@ -107,12 +107,15 @@ pub(crate) fn wait_for_node(
         let Machine { core, device, node, clock, .. } = process.engine();
         let node = node.opened(comm).expect("it has begun an operation");
         let is_spinning = wait.step_is_spin();
-        let looks = if is_spinning { NODE_LOOKS } else { 1 };
-        for _ in 0..looks {
+        // Who works on a window of this process waits for its next look for messages.
+        let looks = if is_spinning && !core.has_windows() { NODE_LOOKS } else { 1 };
+        for look in 0..looks {
+            if look > 0 {
+                std::hint::spin_loop();
+            }
             if node.advance(&mut reduce) {
                 return Ok(());
             }
-            std::hint::spin_loop();
         }
         let worked = advance(core, device, clock);
         if let Some(error) = core.lost_in(comm) {

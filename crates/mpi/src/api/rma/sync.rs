@@ -21,6 +21,13 @@ fn with<R>(win: MPI_Win, work: impl FnOnce(&mut Win) -> Result<R, Fault>) -> Res
     work(win::table()?.get_mut(win, "win")?)
 }
 
+/// Does at once what needs neither the engine nor a wait; whether it did. What is wrong is left to the longer
+/// way, which says so.
+#[inline(always)]
+fn at_once(win: MPI_Win, work: impl FnOnce(&mut Win) -> bool) -> bool {
+    win::table().is_ok_and(|mut windows| windows.find_mut(win).is_some_and(work))
+}
+
 /// Checks the assertions of a call and changes the epochs.
 fn epochs<R>(
     win: MPI_Win,
@@ -224,13 +231,19 @@ api! {
 
     /// MPI-5.0 §12.5.3
     fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) on win {
+        let is_exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
+        if (is_exclusive || lock_type == MPI_LOCK_SHARED)
+            && assert == 0
+            && at_once(win, |win| win.lock_at_once(rank, is_exclusive))
+        {
+            return Ok(());
+        }
         if ![MPI_LOCK_SHARED, MPI_LOCK_EXCLUSIVE].contains(&lock_type) {
             with(win, |_| Ok(()))?;
             return Err(fault(MPI_ERR_LOCKTYPE, format_args!("argument lock_type ({lock_type}) is not a lock type")));
         }
         let Some(target) = with(win, |win| win.rank(rank, "rank"))? else { return Ok(()) };
         let asks = assert & MPI_MODE_NOCHECK == 0;
-        let is_exclusive = lock_type == MPI_LOCK_EXCLUSIVE;
         let held = if asks { Held::by(is_exclusive) } else { Held::Nothing };
         let (id, ()) = epochs(win, (assert, MPI_MODE_NOCHECK), |epochs, _| epochs.lock(target, held))?;
         if !asks {
@@ -241,6 +254,9 @@ api! {
 
     /// MPI-5.0 §12.5.3
     fn MPI_Win_unlock(rank: c_int, win: MPI_Win) on win {
+        if at_once(win, |win| win.unlock_at_once(rank)) {
+            return Ok(());
+        }
         let Some(target) = with(win, |win| win.rank(rank, "rank"))? else { return Ok(()) };
         let (id, held) = epochs(win, (0, 0), |epochs, _| epochs.unlock(target))?;
         unlock(win, vec![target], id, held)
