@@ -342,6 +342,18 @@ impl Win {
         Some((self.shared.as_deref()?, part.shared_at + first))
     }
 
+    /// Where the core is to work on so many bytes of a member that lie in a row. `None`: the memory is shared
+    /// by all, or something is wrong.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, rank: c_int, disp: MPI_Aint, bytes: usize) -> Option<(WindowId, Rank, i64)> {
+        let rank = Rank::try_from(rank).ok()?;
+        let part = self.parts.get(rank as usize)?;
+        let first = usize::try_from(disp).ok()?.checked_mul(part.unit)?;
+        let is_inside = first <= part.bytes && bytes <= part.bytes - first;
+        let is_shared = self.is_mapped_by_all && self.shared.is_some();
+        (is_inside && !is_shared && self.epochs.is_open(rank)).then_some((self.id, rank, first as i64))
+    }
+
     /// Whether a call that ends operations may pass the engine by: all of them are loads and stores. Now and
     /// then it may not, for a program that calls nothing else is to make progress.
     #[inline(always)]
@@ -351,8 +363,8 @@ impl Win {
         self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
     }
 
-    /// Begins an epoch with the lock of a target, if the lock is a free word in shared memory. `false`: nothing
-    /// is done; the lock is another's, or something is wrong.
+    /// Begins an epoch with the lock of a target, if the lock is a free word in shared memory. `false`:
+    /// nothing is done; the lock is another's, or something is wrong.
     #[inline(always)]
     pub(crate) fn lock_at_once(&mut self, rank: c_int, is_exclusive: bool) -> bool {
         let Some(rank) = Rank::try_from(rank).ok().filter(|rank| (*rank as usize) < self.parts.len()) else {
@@ -367,8 +379,8 @@ impl Win {
         is_locked
     }
 
-    /// Ends an epoch in which nothing can have been done but loads and stores. `false`: nothing is done; there
-    /// may be more to do, or something is wrong.
+    /// Ends an epoch in which nothing can have been done but loads and stores. `false`: nothing is done;
+    /// there may be more to do, or something is wrong.
     #[inline(always)]
     pub(crate) fn unlock_at_once(&mut self, rank: c_int) -> bool {
         let Some(rank) = Rank::try_from(rank).ok().filter(|rank| self.epochs.held_at(*rank).is_some()) else {

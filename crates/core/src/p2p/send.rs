@@ -46,13 +46,25 @@ impl Messages {
         envelope: &Envelope,
         buffer: &Buffer,
     ) -> bool {
+        self.offer_payload_at_once(device, index, envelope, (buffer.len(), buffer.gather(0, buffer.len())))
+    }
+
+    /// As [`offer_at_once`](Self::offer_at_once), a message of two pieces, which are so long together.
+    #[inline(always)]
+    pub(crate) fn offer_payload_at_once<D: Device>(
+        &mut self,
+        device: &mut D,
+        index: LinkIndex,
+        envelope: &Envelope,
+        (len, payload): (usize, Payload<'_>),
+    ) -> bool {
         let now = self.links.now();
         let link = self.links.get_mut(index);
-        let is_sent = link.allows_eager(buffer.len())
+        let is_sent = link.allows_eager(len)
             && link.failed().is_none()
-            && link.offer_eager(device, now, envelope, buffer.gather(0, buffer.len()));
+            && link.offer_eager(device, now, envelope, payload);
         if is_sent {
-            link.spend(buffer.len());
+            link.spend(len);
         }
         is_sent
     }

@@ -3,11 +3,13 @@
 //! ```text
 //! kind u8 | operation u8 | datatype u16 | number u32                                   8 bytes
 //! Lock, Granted, Withdraw, Flush, Flushed, Post, Complete: nothing more
-//! others: displacement u64 | offset u64 | length u64 | layout bytes u32 | flags u32    40
-//!         | layout | data
+//! Result: data
+//! others, in a row (kind + 128): displacement u64 | length u56 | flags u8              24 | data
+//!         else: displacement u64 | offset u64 | length u64 | layout bytes u32 | flags u32
+//!                                                                                      40 | layout | data
 //! ```
 //!
-//! All little-endian. Without a layout the place is `length` bytes in a row.
+//! All little-endian. With an eager message's header, one in a row with 8 bytes of data is a cache line.
 
 use crate::datatype::Predefined;
 use crate::error::{Blame, Error};
@@ -21,13 +23,18 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ActiveMessage {
     /// Data is written: that in the active message, or with a tag that of the message to come.
-    Put(Option<Tag>),
+    Put(Follow),
     /// Data is read and sent with the tag.
     Get(Tag),
     /// Data is reduced into the window; with a tag the old elements are sent.
-    Accumulate(Operation, Predefined, Option<Tag>),
+    Accumulate(Operation, Predefined, Follow),
     /// The element is replaced by the second in the data, if it equals the first; the old one is sent.
     CompareAndSwap(Predefined, Tag),
+    /// Data that the receiver has asked for, if it is short: without a matching receive. None: refused.
+    Result {
+        /// The tag that it asked with.
+        number: u32,
+    },
     /// The origin asks for the lock.
     Lock {
         /// For itself alone.
@@ -62,6 +69,16 @@ pub(crate) enum ActiveMessage {
     Complete,
 }
 
+/// What follows an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Follow {
+    Nothing,
+    /// Data with this tag.
+    Data(Tag),
+    /// An answer as to [`ActiveMessage::Flush`] with this number: the origin asks for it with the operation.
+    Flushed(u32),
+}
+
 /// Why an operation was refused, as [`ActiveMessage::Flushed`] says it.
 pub(crate) fn refusal_of(error: Error) -> u8 {
     match error {
@@ -86,9 +103,54 @@ pub(crate) fn refusal(number: u8) -> Option<Error> {
 /// Where an operation works, and on which part of the packed stream there.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand {
-    pub(crate) place: Place,
+    /// From the window's start in bytes; an address, if the window is dynamic.
+    pub(crate) displacement: i64,
+    /// One element, and how many. `None`: `len` bytes in a row, and `offset` is 0.
+    pub(crate) layout: Option<(Layout, usize)>,
     pub(crate) offset: u64,
     pub(crate) len: u64,
+}
+
+impl Operand {
+    /// Bytes in a row.
+    pub(crate) fn row(displacement: i64, len: usize) -> Self {
+        Self { displacement, layout: None, offset: 0, len: len as u64 }
+    }
+
+    /// A part of what lies at a place.
+    pub(crate) fn of(place: &Place, offset: usize, len: usize) -> Self {
+        match place.layout.contiguous_at(place.count) {
+            // In a row it needs no layout, and the part begins later.
+            Some(at) => {
+                Self::row(place.displacement.wrapping_add(at as i64).wrapping_add(offset as i64), len)
+            }
+            None => Self {
+                displacement: place.displacement,
+                layout: Some((place.layout.clone(), place.count)),
+                offset: offset as u64,
+                len: len as u64,
+            },
+        }
+    }
+}
+
+/// An active message in bytes, without its data.
+pub(crate) struct Head {
+    fixed: [u8; OPERAND_AT],
+    fixed_len: usize,
+    layout: Vec<u8>,
+}
+
+impl Head {
+    /// Length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.fixed_len + self.layout.len()
+    }
+
+    /// The bytes: first those, then these.
+    pub(crate) fn parts(&self) -> (&[u8], &[u8]) {
+        (&self.fixed[..self.fixed_len], &self.layout)
+    }
 }
 
 mod kind {
@@ -103,73 +165,89 @@ mod kind {
     pub(super) const POST: u8 = 9;
     pub(super) const COMPLETE: u8 = 10;
     pub(super) const WITHDRAW: u8 = 11;
+    pub(super) const RESULT: u8 = 12;
+    /// Added where the operand lies in a row.
+    pub(super) const IN_A_ROW: u8 = 128;
 }
 
-/// The operation's message has a tag: data follows, or a result is wanted.
-const FLAG_TAG: u32 = 1;
+/// The number is a tag: data follows, or a result is wanted.
+const FLAG_TAG: u8 = 1;
+/// The number is a flush's, which is to be answered.
+const FLAG_FLUSH: u8 = 2;
 
 /// Length of the fixed part of an active message with an operand in bytes.
 const OPERAND_AT: usize = 40;
+/// The same if that lies in a row.
+const ROW_AT: usize = 24;
+/// Bits of the length of an operand in a row.
+const ROW_LEN_BITS: u32 = 56;
 
 impl ActiveMessage {
     /// The active message in bytes, without its data.
-    pub(crate) fn emit(&self, operand: Option<&Operand>) -> Result<Vec<u8>, Error> {
-        let index = |of: Predefined| Predefined::ALL.iter().position(|one| *one == of).unwrap_or(0) as u16;
-        let code = |of: Operation| Operation::ALL.iter().position(|one| *one == of).unwrap_or(0) as u8;
-        let (kind, operation, datatype, number) = match *self {
-            Self::Put(tag) => (kind::PUT, 0, 0, tag.unwrap_or(0).cast_unsigned()),
-            Self::Get(tag) => (kind::GET, 0, 0, tag.cast_unsigned()),
-            Self::Accumulate(op, of, tag) => {
-                (kind::ACCUMULATE, code(op), index(of), tag.unwrap_or(0).cast_unsigned())
-            }
-            Self::CompareAndSwap(of, tag) => (kind::COMPARE_AND_SWAP, 0, index(of), tag.cast_unsigned()),
-            Self::Lock { exclusive, number } => (kind::LOCK, exclusive.into(), 0, number),
-            Self::Granted { number } => (kind::GRANTED, 0, 0, number),
-            Self::Withdraw => (kind::WITHDRAW, 0, 0, 0),
-            Self::Flush { number, release } => (kind::FLUSH, release.into(), 0, number),
-            Self::Flushed { number, refused } => (kind::FLUSHED, refused, 0, number),
-            Self::Post => (kind::POST, 0, 0, 0),
-            Self::Complete => (kind::COMPLETE, 0, 0, 0),
+    pub(crate) fn emit(&self, operand: Option<&Operand>) -> Result<Head, Error> {
+        let of_follow = |follow| match follow {
+            Follow::Nothing => (0, 0),
+            Follow::Data(tag) => (tag.cast_unsigned(), FLAG_TAG),
+            Follow::Flushed(number) => (number, FLAG_FLUSH),
         };
-        let mut bytes = Vec::with_capacity(OPERAND_AT + 64);
-        bytes.extend_from_slice(&[kind, operation]);
-        bytes.extend_from_slice(&datatype.to_le_bytes());
-        bytes.extend_from_slice(&number.to_le_bytes());
-        let Some(Operand { place, offset, len }) = operand else { return Ok(bytes) };
-        let has_tag = matches!(
-            self,
-            Self::Put(Some(_)) | Self::Get(_) | Self::Accumulate(_, _, Some(_)) | Self::CompareAndSwap(..)
-        );
-        // In a row it needs no layout, and the part begins later.
-        let in_a_row = place.layout.contiguous_at(place.count);
-        let skipped = in_a_row.map_or(0, |at| (at as i64).wrapping_add(offset.cast_signed()));
-        let displacement = place.displacement.wrapping_add(skipped);
-        bytes.extend_from_slice(&displacement.to_le_bytes());
-        bytes.extend_from_slice(&in_a_row.map_or(*offset, |_| 0).to_le_bytes());
-        bytes.extend_from_slice(&len.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&u32::to_le_bytes(if has_tag { FLAG_TAG } else { 0 }));
-        if in_a_row.is_none() {
-            place.layout.emit(place.count, &mut bytes)?;
-            let layout_bytes = (bytes.len() - OPERAND_AT) as u64;
-            if layout_bytes > super::ACTIVE_BYTES_MAX / 2 {
-                return Err(Error::Argument("the target datatype has too many blocks for one operation"));
+        let tagged = |tag: Tag| (tag.cast_unsigned(), FLAG_TAG);
+        // Both kinds of enumeration are numbered in the order of `ALL`, see the test.
+        let (kind, operation, datatype, (number, flags)) = match *self {
+            Self::Put(follow) => (kind::PUT, 0, 0, of_follow(follow)),
+            Self::Get(tag) => (kind::GET, 0, 0, tagged(tag)),
+            Self::Accumulate(op, of, follow) => (kind::ACCUMULATE, op as u8, of as u16, of_follow(follow)),
+            Self::CompareAndSwap(of, tag) => (kind::COMPARE_AND_SWAP, 0, of as u16, tagged(tag)),
+            Self::Result { number } => (kind::RESULT, 0, 0, (number, 0)),
+            Self::Lock { exclusive, number } => (kind::LOCK, exclusive.into(), 0, (number, 0)),
+            Self::Granted { number } => (kind::GRANTED, 0, 0, (number, 0)),
+            Self::Withdraw => (kind::WITHDRAW, 0, 0, (0, 0)),
+            Self::Flush { number, release } => (kind::FLUSH, release.into(), 0, (number, 0)),
+            Self::Flushed { number, refused } => (kind::FLUSHED, refused, 0, (number, 0)),
+            Self::Post => (kind::POST, 0, 0, (0, 0)),
+            Self::Complete => (kind::COMPLETE, 0, 0, (0, 0)),
+        };
+        let in_a_row = match operand {
+            Some(Operand { layout: None, .. }) => kind::IN_A_ROW,
+            _ => 0,
+        };
+        let first = u64::from(kind | in_a_row)
+            | u64::from(operation) << 8
+            | u64::from(datatype) << 16
+            | u64::from(number) << 32;
+        let mut head = Head { fixed: [0; OPERAND_AT], fixed_len: 8, layout: Vec::new() };
+        let mut put = |at: usize, word: u64| head.fixed[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        put(0, first);
+        let Some(operand) = operand else { return Ok(head) };
+        put(8, operand.displacement.cast_unsigned());
+        match &operand.layout {
+            None => {
+                put(16, operand.len & ((1 << ROW_LEN_BITS) - 1) | u64::from(flags) << ROW_LEN_BITS);
+                head.fixed_len = ROW_AT;
             }
-            bytes[32..36].copy_from_slice(&(layout_bytes as u32).to_le_bytes());
+            Some((layout, count)) => {
+                put(16, operand.offset);
+                put(24, operand.len);
+                layout.emit(*count, &mut head.layout)?;
+                let layout_bytes = head.layout.len() as u64;
+                if layout_bytes > super::ACTIVE_BYTES_MAX / 2 {
+                    return Err(Error::Argument("the target datatype has too many blocks for one operation"));
+                }
+                let last = layout_bytes | u64::from(flags) << 32;
+                head.fixed[32..].copy_from_slice(&last.to_le_bytes());
+                head.fixed_len = OPERAND_AT;
+            }
         }
-        Ok(bytes)
+        Ok(head)
     }
 
     /// Reads an active message: what it says, where it works, and its data.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, Option<Operand>, &[u8]), Blame> {
-        const SHORT: Blame = Blame("a window's message cut short");
-        let field = |at: usize, len: usize| bytes.get(at..at + len).ok_or(SHORT);
-        let word = |at| field(at, 8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
-        let half = |at| field(at, 4).map(|half| u32::from_le_bytes(half.try_into().expect("four bytes")));
-        let head = word(0)?;
+        let (head, behind) = bytes.split_first_chunk::<8>().ok_or(SHORT)?;
+        let head = u64::from_le_bytes(*head);
         let (kind, code, index, number) =
             (head as u8, (head >> 8) as u8, (head >> 16) as u16, (head >> 32) as u32);
         let control = match kind {
+            kind::RESULT => return Ok((Self::Result { number }, None, behind)),
             kind::LOCK => Some(Self::Lock { exclusive: code != 0, number }),
             kind::GRANTED => Some(Self::Granted { number }),
             kind::WITHDRAW => Some(Self::Withdraw),
@@ -180,38 +258,72 @@ impl ActiveMessage {
             _ => None,
         };
         if let Some(control) = control {
-            return if bytes.len() == 8 { Ok((control, None, &[])) } else { Err(SHORT) };
+            return if behind.is_empty() { Ok((control, None, &[])) } else { Err(SHORT) };
         }
-        let (layout_bytes, flags) = (half(32)? as usize, half(36)?);
-        let tag = (flags & FLAG_TAG != 0).then_some(number.cast_signed());
-        if tag.is_some_and(|tag| tag < 0 || (tag & 1 == 0) != (kind == kind::PUT)) {
+        let (operand, flags, data) = match kind & kind::IN_A_ROW {
+            0 => parse_operand(behind)?,
+            _ => parse_row(behind)?,
+        };
+        let kind = kind & !kind::IN_A_ROW;
+        let follow = match flags {
+            0 => Follow::Nothing,
+            FLAG_TAG => Follow::Data(number.cast_signed()),
+            FLAG_FLUSH => Follow::Flushed(number),
+            _ => return Err(Blame("a window's message that is followed by two things")),
+        };
+        if let Follow::Data(tag) = follow
+            && (tag < 0 || (tag & 1 == 0) != (kind == kind::PUT))
+        {
             return Err(Blame("a tag that no window's message has"));
         }
-        let wanted = || tag.ok_or(Blame("a result is wanted without a tag"));
+        let wanted = || match follow {
+            Follow::Data(tag) => Ok(tag),
+            _ => Err(Blame("a result is wanted without a tag")),
+        };
         const UNKNOWN: Blame = Blame("an operation of windows that does not exist");
         let datatype = || Predefined::ALL.get(usize::from(index)).copied().ok_or(UNKNOWN);
         let message = match kind {
-            kind::PUT => Self::Put(tag),
+            kind::PUT => Self::Put(follow),
             kind::GET => Self::Get(wanted()?),
             kind::ACCUMULATE => {
                 let operation = Operation::ALL.get(usize::from(code)).copied().ok_or(UNKNOWN)?;
-                Self::Accumulate(operation, datatype()?, tag)
+                Self::Accumulate(operation, datatype()?, follow)
             }
             kind::COMPARE_AND_SWAP => Self::CompareAndSwap(datatype()?, wanted()?),
             _ => return Err(UNKNOWN),
         };
-        let (offset, len) = (word(16)?, word(24)?);
-        const NO_PLACE: Blame = Blame("a window's message with a place that cannot be");
-        let layout = match layout_bytes {
-            0 => Layout::bytes(isize::try_from(len).map_err(|_| NO_PLACE)?.cast_unsigned()),
-            _ => Layout::parse(field(OPERAND_AT, layout_bytes)?).map_err(|_| NO_PLACE)?,
-        };
-        if offset.checked_add(len).is_none_or(|end| end > layout.size() as u64) {
-            return Err(NO_PLACE);
-        }
-        let place = Place { displacement: word(8)?.cast_signed(), layout, count: 1 };
-        Ok((message, Some(Operand { place, offset, len }), &bytes[OPERAND_AT + layout_bytes..]))
+        Ok((message, Some(operand), data))
     }
+}
+
+const SHORT: Blame = Blame("a window's message cut short");
+
+/// An operand in a row, its flags, and what is behind it.
+#[inline]
+fn parse_row(bytes: &[u8]) -> Result<(Operand, u8, &[u8]), Blame> {
+    let (displacement, rest) = bytes.split_first_chunk::<8>().ok_or(SHORT)?;
+    let (last, data) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
+    let last = u64::from_le_bytes(*last);
+    let len = (last & ((1 << ROW_LEN_BITS) - 1)) as usize;
+    Ok((Operand::row(i64::from_le_bytes(*displacement), len), (last >> ROW_LEN_BITS) as u8, data))
+}
+
+fn parse_operand(bytes: &[u8]) -> Result<(Operand, u8, &[u8]), Blame> {
+    const NO_PLACE: Blame = Blame("a window's message with a place that cannot be");
+    let (fixed, rest) = bytes.split_first_chunk::<{ OPERAND_AT - 8 }>().ok_or(SHORT)?;
+    let (words, _) = fixed.as_chunks::<8>();
+    let [displacement, offset, len, last] = [0, 1, 2, 3].map(|word: usize| u64::from_le_bytes(words[word]));
+    let (layout, data) = rest.split_at_checked(last as u32 as usize).ok_or(SHORT)?;
+    let layout = Layout::parse(layout).map_err(|_| NO_PLACE)?;
+    if offset.checked_add(len).is_none_or(|end| end > layout.size() as u64) {
+        return Err(NO_PLACE);
+    }
+    let flags = u8::try_from(last >> 32).map_err(|_| NO_PLACE)?;
+    Ok((
+        Operand { displacement: displacement.cast_signed(), layout: Some((layout, 1)), offset, len },
+        flags,
+        data,
+    ))
 }
 
 #[cfg(test)]
@@ -220,15 +332,37 @@ mod tests {
     use alloc::vec;
     use proptest::prelude::*;
 
+    fn follow(tags: impl Strategy<Value = Tag>) -> impl Strategy<Value = Follow> {
+        prop_oneof![
+            Just(Follow::Nothing),
+            tags.prop_map(Follow::Data),
+            any::<u32>().prop_map(Follow::Flushed)
+        ]
+    }
+
+    #[test]
+    fn operations_and_datatypes_are_numbered_in_their_lists_order() {
+        assert!(Predefined::ALL.iter().enumerate().all(|(at, of)| *of as usize == at));
+        assert!(Operation::ALL.iter().enumerate().all(|(at, of)| *of as usize == at));
+    }
+
+    #[test]
+    fn eight_bytes_in_a_row_need_one_cache_line() {
+        let head = ActiveMessage::Put(Follow::Flushed(1)).emit(Some(&Operand::row(1 << 40, 8))).unwrap();
+        // The ring's word and the header of an eager message are before it.
+        assert_eq!(8 + crate::wire::EAGER_HEADER_BYTES + head.len() + 8, 64);
+    }
+
     fn messages() -> impl Strategy<Value = ActiveMessage> {
         let types = || (0..Predefined::ALL.len()).prop_map(|at| Predefined::ALL[at]);
         let operations = (0..Operation::ALL.len()).prop_map(|at| Operation::ALL[at]);
         let odd = || (0..i32::MAX / 2).prop_map(|tag| 2 * tag + 1);
         prop_oneof![
-            proptest::option::of((0..i32::MAX / 2).prop_map(|tag| 2 * tag)).prop_map(ActiveMessage::Put),
+            follow((0..i32::MAX / 2).prop_map(|tag| 2 * tag)).prop_map(ActiveMessage::Put),
             odd().prop_map(ActiveMessage::Get),
-            (operations, types(), proptest::option::of(odd()))
-                .prop_map(|(op, of, tag)| ActiveMessage::Accumulate(op, of, tag)),
+            (operations, types(), follow(odd()))
+                .prop_map(|(op, of, follow)| ActiveMessage::Accumulate(op, of, follow)),
+            any::<u32>().prop_map(|number| ActiveMessage::Result { number }),
             (types(), odd()).prop_map(|(of, tag)| ActiveMessage::CompareAndSwap(of, tag)),
             (any::<bool>(), any::<u32>())
                 .prop_map(|(exclusive, number)| ActiveMessage::Lock { exclusive, number }),
@@ -258,32 +392,37 @@ mod tests {
         ) {
             let layout = Layout::bytes(4).repeat(3, 4 + gap).unwrap();
             let place = Place { displacement, layout, count: 2 };
-            let operand = Operand { place, offset: part, len: 24 - 2 * part };
+            let operand = Operand::of(&place, part as usize, 24 - 2 * part as usize);
             let operand = has_operand(&message).then_some(operand);
-            let mut bytes = message.emit(operand.as_ref()).unwrap();
-            let data = if operand.is_some() { &b"data"[..] } else { &[] };
+            let head = message.emit(operand.as_ref()).unwrap();
+            let mut bytes = [head.parts().0, head.parts().1].concat();
+            prop_assert_eq!(bytes.len(), head.len());
+            let has_data = operand.is_some() || matches!(message, ActiveMessage::Result { .. });
+            let data = if has_data { &b"data"[..] } else { &[] };
             bytes.extend_from_slice(data);
-            let (again, place, rest) = ActiveMessage::parse(&bytes).unwrap();
+            let (again, found, rest) = ActiveMessage::parse(&bytes).unwrap();
             prop_assert_eq!((again, rest), (message, data));
-            prop_assert_eq!(place.is_some(), operand.is_some());
-            if let (Some(a), Some(b)) = (operand, place) {
+            prop_assert_eq!(found.is_some(), operand.is_some());
+            if let (Some(a), Some(b)) = (operand, found) {
+                let first = displacement.wrapping_add(part as i64);
+                let expected = if gap == 0 { (first, 0) } else { (displacement, part) };
+                prop_assert_eq!((a.displacement, a.offset), expected);
+                prop_assert_eq!((b.displacement, b.offset), expected);
                 prop_assert_eq!(a.len, b.len);
-                let first = a.place.displacement.wrapping_add(a.offset as i64);
-                let at = b.place.displacement;
-                let whole = (a.place.displacement, a.offset);
-                let expected = if gap == 0 { (first, 0) } else { whole };
-                prop_assert_eq!((at, b.offset), expected);
+                let size = |operand: &Operand| operand.layout.as_ref().map(|(of, count)| of.size() * count);
+                prop_assert_eq!(size(&a), size(&b));
             }
         }
 
         #[test]
         fn any_bytes_give_a_message_or_blame(
             bytes in proptest::collection::vec(any::<u8>(), 0..120),
-            kind in 0_u8..13,
+            kind in 0_u8..14,
+            is_row: bool,
         ) {
             let mut bytes = bytes;
             if let Some(first) = bytes.first_mut() {
-                *first = kind;
+                *first = kind | if is_row { kind::IN_A_ROW } else { 0 };
             }
             let _ = ActiveMessage::parse(&bytes);
         }

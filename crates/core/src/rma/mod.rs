@@ -11,12 +11,15 @@
 //!   put, short    active(place, data) ───────────────────────────► written
 //!   put, long     active(place, tag) ────────────────────────────► receive of `tag` straight into the window
 //!                 message `tag` ═════════════════════════════════► by get, put or packets, as any long message
-//!   get           receive of `tag`; active(place, tag) ──────────► send from the window
+//!   get, short    active(place, number) ─────────────────────────► read
+//!                 ◄──────────────────────────── active(number, data)
+//!   get, long     receive of `tag`; active(place, tag) ──────────► send from the window
 //!                 ◄════════════════════════════════════ message `tag`
 //!   accumulate    active(place, operation, data)  (chunks) ──────► applied, one after the other
-//!   … and fetch   receive of `tag`, then the same ───────────────► old value copied, applied, sent
+//!   … and fetch   as a get, with operation and data ─────────────► old value copied, applied, sent
 //!   flush         active(number) ────────────────────────────────► when all from this origin is done:
 //!                 ◄──────────────────────────── active(number, error)
+//!                 where each flush is of one operation, that asks itself and the flush only waits
 //!   lock          active ────────► queue ─► active "granted"; unlock is a flush that also releases
 //!                 a request for several locks that fails withdraws all: it leaves none behind
 //!   post, start   "post" messages are counted; start waits for one of each member of its group
@@ -39,16 +42,17 @@
 
 mod active;
 mod apply;
+mod children;
 mod origin;
 mod target;
 #[cfg(test)]
 mod tests;
 mod window;
 
-pub(crate) use active::{ActiveMessage, Operand, refusal, refusal_of};
+pub(crate) use active::{ActiveMessage, Follow, Head, Operand, refusal, refusal_of};
 pub use apply::{accumulate, check_operation, compare_and_swap_in};
-pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read};
-pub(crate) use window::{Hold, Wants, Window};
+pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read, with_room};
+pub(crate) use window::{Hold, Wanted, Wants, Window};
 
 use crate::buffer::{Buffer, Scratch};
 use crate::comm::Communicators;
@@ -71,6 +75,13 @@ pub(crate) const ACTIVE_BYTES_MAX: u64 = 64 << 20;
 
 /// Data of a put up to here is in its active message, if the link takes that eagerly.
 pub(crate) const INLINE_BYTES_MAX: usize = 16 << 10;
+
+/// Data in a row up to here is in its active message, whatever the link.
+pub const ROW_BYTES_MAX: usize = 1 << 10;
+
+/// A result up to here is an active message, too: no receive has to be begun and matched. Both sides know the
+/// length.
+pub(crate) const RESULT_BYTES_MAX: u64 = 1 << 10;
 
 /// Data of one active message of an accumulate, at most.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
@@ -151,7 +162,9 @@ pub(crate) enum What {
 pub(crate) enum Todo {
     /// An active message without data.
     ActiveMessage(u32, Rank, ActiveMessage),
-    /// A result of a get.
+    /// A short result, with the number that it was asked for with.
+    Result(u32, Rank, u32, crate::data::Data, Option<(Scratch, usize)>),
+    /// A long one.
     Reply(u32, Rank, Tag, crate::data::Data, Option<(Scratch, usize)>),
     /// The active messages that wait behind a long one.
     Next(u32, Rank),
@@ -262,9 +275,13 @@ impl Rma {
 
     /// Whether a request waits for what others do at windows, or somebody for a lock here.
     pub(crate) fn is_awaiting(&self) -> bool {
-        self.windows.iter().flatten().any(|window| {
-            !window.waiters.is_empty() || window.tested.is_some() || window.awaited_holders().next().is_some()
-        })
+        let is_awaiting = |window: &Window| {
+            !window.waiters.is_empty()
+                || window.tested.is_some()
+                || window.results_count > 0
+                || window.awaited_holders().next().is_some()
+        };
+        self.windows.iter().flatten().any(is_awaiting)
     }
 
     /// For whom requests wait, and those who hold locks that others wait for.
@@ -272,7 +289,8 @@ impl Rma {
         self.windows.iter().flatten().flat_map(|window| {
             let wants = window.waiters.iter().map(|(_, wants)| wants).chain(&window.tested);
             let missing = wants.flat_map(|wants| window.missing(wants)).chain(window.awaited_holders());
-            missing.filter_map(|rank| window.group.process(rank))
+            let asked = (window.results_count > 0).then(|| window.asked()).into_iter().flatten();
+            missing.chain(asked).filter_map(|rank| window.group.process(rank))
         })
     }
 

@@ -1,20 +1,18 @@
 //! What a process does to the windows of others.
 
+use super::children::Tail;
 use super::{
-    self as rma, ACTIVE_TAG, ActiveMessage, CHUNK_BYTES, Child, INLINE_BYTES_MAX, Memory, Operand, PARENT,
-    Place, Todo, Wants, What, Window, WindowId, Windows,
+    self as rma, ActiveMessage, CHUNK_BYTES, Follow, Head, INLINE_BYTES_MAX, Memory, Operand, Place,
+    RESULT_BYTES_MAX, ROW_BYTES_MAX, Todo, Wanted, Wants, What, Window, WindowId, Windows,
 };
-use crate::buffer::{Buffer, Piece, Scratch};
-use crate::coll::StepId;
+use crate::buffer::{Buffer, Piece};
 use crate::data::{Data, Sink, Source};
 use crate::datatype::Predefined;
 use crate::device::Device;
 use crate::error::Error;
-use crate::ids::{CommId, ProcessId, Rank, RequestId, Tag, TagSelector};
-use crate::matching::Key;
+use crate::ids::{CommId, Rank, RequestId, Tag};
 use crate::op::Operation;
-use crate::request::{Completion, Posted, Request, SendMode, State};
-use crate::wire::Envelope;
+use crate::request::{Completion, Posted, Request, State};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -79,6 +77,9 @@ impl Windows<'_> {
     }
 }
 
+/// So many bytes of a packed stream, from the first number on.
+type Part<'a> = (&'a Data, usize, usize);
+
 /// The length of an operation's data, in which both sides agree.
 fn length_of(data: &Data, place: &Place) -> Result<usize, Error> {
     match place.len()? == data.len() {
@@ -99,25 +100,49 @@ impl Windows<'_> {
         wants_request: bool,
     ) -> Result<Posted, Error> {
         let data = source.into().0;
-        let len = length_of(&data, &place)?;
+        let operand = Operand::of(&place, 0, length_of(&data, &place)?);
+        self.put_operand(device, (window, rank), operand, data, wants_request)
+    }
+
+    /// As [`put`](Self::put) of bytes that lie in a row from `displacement` on, for callers that know no more
+    /// of them. The source may be changed at once if it is no longer than
+    /// [`ROW_BYTES_MAX`](super::ROW_BYTES_MAX).
+    pub fn put_row<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank, displacement): (WindowId, Rank, i64),
+        source: Buffer,
+    ) -> Result<(), Error> {
+        let operand = Operand::row(displacement, source.len());
+        self.put_operand(device, (window, rank), operand, source.into(), false).map(drop)
+    }
+
+    fn put_operand<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank): (WindowId, Rank),
+        operand: Operand,
+        data: Data,
+        wants_request: bool,
+    ) -> Result<Posted, Error> {
+        let len = data.len();
         if len == 0 {
             return Ok(Posted::Done(Completion::EMPTY));
         }
         if self.peer_of(window, rank)? == self.messages.me {
-            let target = self.rma.get(window)?.find(&place)?;
-            target.copy_from(&data, len);
+            self.rma.get(window)?.find_operand(&operand)?.copy_from(&data, len);
             return Ok(Posted::Done(Completion::EMPTY));
         }
-        self.rma.get_mut(window)?.peer(rank)?.is_dirty = true;
-        let operand = Operand { place, offset: 0, len: len as u64 };
-        if len <= INLINE_BYTES_MAX && (len <= 1024 || self.takes_eagerly(window, rank, len + 256)) {
-            let head = ActiveMessage::Put(None).emit(Some(&operand))?;
-            self.send_active(device, window, rank, &head, Some((&data, 0, len)))?;
+        if len <= INLINE_BYTES_MAX && (len <= ROW_BYTES_MAX || self.takes_eagerly(window, rank, len + 256)) {
+            let tail = Tail::Data(&data, 0, len);
+            self.send_operation(device, (window, rank), &operand, ActiveMessage::Put, tail)?;
             return Ok(Posted::Done(Completion::EMPTY));
         }
-        let tag = self.rma.get_mut(window)?.new_tag(rank, false)?;
-        let head = ActiveMessage::Put(Some(tag)).emit(Some(&operand))?;
-        self.send_active(device, window, rank, &head, None)?;
+        let of = self.rma.get_mut(window)?;
+        of.begin_long_operation(rank)?;
+        let tag = of.new_tag(rank, false)?;
+        let head = ActiveMessage::Put(Follow::Data(tag)).emit(Some(&operand))?;
+        self.send_active(device, window, rank, &head, Tail::Nothing)?;
         let operation = self.new_operation(wants_request);
         let sent = self.send_data(device, (window, rank, tag), data, What::Leaving, (None, operation));
         self.begun(operation, sent)
@@ -132,22 +157,41 @@ impl Windows<'_> {
         wants_request: bool,
     ) -> Result<Posted, Error> {
         let data = sink.into().0;
-        let len = length_of(&data, &place)?;
+        let operand = Operand::of(&place, 0, length_of(&data, &place)?);
+        self.get_operand(device, (window, rank), operand, data, wants_request)
+    }
+
+    /// As [`get`](Self::get) of bytes that lie in a row from `displacement` on.
+    pub fn get_row<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank, displacement): (WindowId, Rank, i64),
+        sink: Buffer,
+    ) -> Result<(), Error> {
+        let operand = Operand::row(displacement, sink.len());
+        self.get_operand(device, (window, rank), operand, sink.into(), false).map(drop)
+    }
+
+    fn get_operand<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank): (WindowId, Rank),
+        operand: Operand,
+        data: Data,
+        wants_request: bool,
+    ) -> Result<Posted, Error> {
+        let len = data.len();
         if len == 0 {
             return Ok(Posted::Done(Completion::EMPTY));
         }
         if self.peer_of(window, rank)? == self.messages.me {
-            let target = self.rma.get(window)?.find(&place)?;
-            data.copy_from(&target, len);
+            data.copy_from(&self.rma.get(window)?.find_operand(&operand)?, len);
             return Ok(Posted::Done(Completion::EMPTY));
         }
         let tag = self.rma.get_mut(window)?.new_tag(rank, true)?;
-        let operand = Operand { place, offset: 0, len: len as u64 };
         let head = ActiveMessage::Get(tag).emit(Some(&operand))?;
         let operation = self.new_operation(wants_request);
-        let what = What::Result(len as u64, None);
-        let posted = self.receive_data((window, rank, tag), data, what, (None, operation));
-        let sent = posted.and_then(|()| self.send_active(device, window, rank, &head, None));
+        let sent = self.ask(device, (window, rank, tag), (&head, Tail::Nothing), (&data, 0, len), operation);
         self.begun(operation, sent)
     }
 
@@ -182,12 +226,38 @@ impl Windows<'_> {
         if source.is_none() && fetched.is_none() {
             return Ok(Posted::Done(Completion::EMPTY));
         }
-        // Old elements that have come say that all is done at the target: no flush has to ask for it.
-        self.rma.get_mut(window)?.peer(rank)?.is_dirty |= fetched.is_none();
         let id = self.new_operation(wants_request);
         let ends = (source.as_ref(), fetched.as_ref());
         let sent = self.send_chunks(device, (window, rank, place), ends, (operation, datatype), id);
         self.begun(id, sent)
+    }
+
+    /// As [`accumulate`](Self::accumulate) of elements that lie in a row from `displacement` on, at most
+    /// [`ROW_BYTES_MAX`](super::ROW_BYTES_MAX) bytes.
+    pub fn accumulate_row<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank, displacement): (WindowId, Rank, i64),
+        (source, fetched): (Buffer, Option<Buffer>),
+        (operation, datatype): (Operation, Predefined),
+    ) -> Result<(), Error> {
+        let len = source.len();
+        let is_right = operation != Operation::NoOp
+            && operation.is_defined_on(datatype)
+            && len <= ROW_BYTES_MAX
+            && len.is_multiple_of(datatype.size_bytes())
+            && fetched.is_none_or(|fetched| fetched.len() == len);
+        if !is_right {
+            return Err(Error::Op);
+        }
+        let operand = Operand::row(displacement, len);
+        let (source, fetched) = (Data::from(source), fetched.map(Data::from));
+        if self.peer_of(window, rank)? == self.messages.me {
+            let target = self.rma.get(window)?.find_operand(&operand)?;
+            return rma::accumulate_here(&target, Some(&source), fetched.as_ref(), (operation, datatype));
+        }
+        let ends = (Some((&source, 0, len)), fetched.as_ref().map(|fetched| (fetched, 0, len)));
+        self.send_accumulate(device, (window, rank), &operand, ends, (operation, datatype), None)
     }
 
     fn send_chunks<D: Device>(
@@ -202,17 +272,35 @@ impl Windows<'_> {
         let chunk = CHUNK_BYTES / datatype.size_bytes() * datatype.size_bytes();
         for offset in (0..len).step_by(chunk) {
             let part = chunk.min(len - offset);
-            let mut tag = None;
-            if let Some(fetched) = fetched {
-                let result = self.rma.get_mut(window)?.new_tag(rank, true)?;
-                self.receive_part((window, rank, result), fetched, (offset, part), id)?;
-                tag = Some(result);
+            if part < len && fetched.is_none() {
+                self.rma.get_mut(window)?.begin_long_operation(rank)?;
             }
-            let operand = Operand { place: place.clone(), offset: offset as u64, len: part as u64 };
-            let head = ActiveMessage::Accumulate(operation, datatype, tag).emit(Some(&operand))?;
-            self.send_active(device, window, rank, &head, source.map(|source| (source, offset, part)))?;
+            let operand = Operand::of(&place, offset, part);
+            let ends = (source.map(|of| (of, offset, part)), fetched.map(|into| (into, offset, part)));
+            self.send_accumulate(device, (window, rank), &operand, ends, (operation, datatype), id)?;
         }
         Ok(())
+    }
+
+    /// Sends one active message of an accumulate. Of the two ends, parts.
+    fn send_accumulate<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank): (WindowId, Rank),
+        operand: &Operand,
+        (source, fetched): (Option<Part<'_>>, Option<Part<'_>>),
+        (operation, datatype): (Operation, Predefined),
+        id: Option<RequestId>,
+    ) -> Result<(), Error> {
+        let tail = source.map_or(Tail::Nothing, |(data, offset, len)| Tail::Data(data, offset, len));
+        let message = |follow| ActiveMessage::Accumulate(operation, datatype, follow);
+        // Old elements that have come say that all is done at the target: no flush has to ask for it.
+        let Some(into) = fetched else {
+            return self.send_operation(device, (window, rank), operand, message, tail);
+        };
+        let tag = self.rma.get_mut(window)?.new_tag(rank, true)?;
+        let head = message(Follow::Data(tag)).emit(Some(operand))?;
+        self.ask(device, (window, rank, tag), (&head, tail), into, id)
     }
 
     /// Replaces one element if it equals another, and fetches it (`MPI_Compare_and_swap`).
@@ -236,12 +324,50 @@ impl Windows<'_> {
             return Ok(());
         }
         let tag = self.rma.get_mut(window)?.new_tag(rank, true)?;
-        let operand = Operand { place, offset: 0, len: size as u64 };
-        let mut head = ActiveMessage::CompareAndSwap(datatype, tag).emit(Some(&operand))?;
-        head.extend_from_slice(&both);
-        let what = What::Result(size as u64, None);
-        self.receive_data((window, rank, tag), result.into(), what, (None, None))?;
-        self.send_active(device, window, rank, &head, None)
+        let head = ActiveMessage::CompareAndSwap(datatype, tag).emit(Some(&Operand::of(&place, 0, size)))?;
+        let into = result.into();
+        self.ask(device, (window, rank, tag), (&head, Tail::Bytes(&both)), (&into, 0, size), None)
+    }
+
+    /// Sends a short operation of which no result comes.
+    fn send_operation<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank): (WindowId, Rank),
+        operand: &Operand,
+        message: impl FnOnce(Follow) -> ActiveMessage,
+        tail: Tail<'_>,
+    ) -> Result<(), Error> {
+        let flush = self.rma.get_mut(window)?.begin_operation(rank)?;
+        let head = message(flush.map_or(Follow::Nothing, Follow::Flushed)).emit(Some(operand));
+        let sent = head.and_then(|head| self.send_active(device, window, rank, &head, tail));
+        if sent.is_err() && flush.is_some() {
+            self.rma.get_mut(window)?.take_back_flush(rank);
+        }
+        sent
+    }
+
+    /// Sends an operation whose result comes with the tag, to be written from `offset` on.
+    fn ask<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank, tag): (WindowId, Rank, Tag),
+        (head, tail): (&Head, Tail<'_>),
+        (into, offset, len): Part<'_>,
+        operation: Option<RequestId>,
+    ) -> Result<(), Error> {
+        if len as u64 > RESULT_BYTES_MAX {
+            self.receive_part((window, rank, tag), into, (offset, len), operation)?;
+            return self.send_active(device, window, rank, head, tail);
+        }
+        self.send_active(device, window, rank, head, tail)?;
+        if let Some(State::Parts(left, _)) = self.state_of(operation) {
+            *left += 1;
+        }
+        let number = tag.cast_unsigned();
+        let wanted = Wanted { number, into: into.clone(), offset, len, operation };
+        self.rma.get_mut(window)?.want(rank, wanted);
+        Ok(())
     }
 }
 
@@ -264,7 +390,7 @@ impl Windows<'_> {
             None => 0..self.rma.get(window)?.peers.len() as u32,
         };
         for rank in ranks {
-            if self.rma.get_mut(window)?.peer(rank)?.is_dirty {
+            if self.rma.get_mut(window)?.begin_flush(rank)? {
                 self.send_flush(device, window, rank, false)?;
             }
         }
@@ -321,7 +447,12 @@ impl Windows<'_> {
         is_locked: bool,
     ) -> Result<Posted, Error> {
         for &rank in &ranks {
-            if is_locked || self.rma.get_mut(window)?.peer(rank)?.is_dirty {
+            let of = self.rma.get_mut(window)?;
+            if is_locked {
+                // It asks in any case, to give the lock back.
+                of.end_operations(rank)?;
+            }
+            if is_locked || of.begin_flush(rank)? {
                 self.send_flush(device, window, rank, is_locked)?;
             }
         }
@@ -349,9 +480,10 @@ impl Windows<'_> {
         for &rank in ranks {
             self.send_control(device, window, rank, ActiveMessage::Complete)?;
             // The target waits for what was started.
-            self.rma.get_mut(window)?.peer(rank)?.is_dirty = false;
+            self.rma.get_mut(window)?.end_operations(rank)?;
         }
-        self.wait_for(window, Wants::Local(None))
+        // Answers that operations have asked for come before the window may go.
+        self.wait_for(window, Wants::Done(None))
     }
 
     /// Over when all of these have ended their access (`MPI_Win_wait`).
@@ -382,240 +514,22 @@ impl Windows<'_> {
 
     /// Ends the requests whose condition has come.
     pub(super) fn settle_waiters(&mut self, at: u32) {
-        let Some(window) = self.rma.windows[at as usize].as_mut().filter(|window| !window.waiters.is_empty())
-        else {
-            return;
-        };
-        let mut over = Vec::new();
-        let mut waiters = core::mem::take(&mut window.waiters);
-        waiters.retain_mut(|(id, wants)| {
-            let Some(result) = window.settle(wants) else { return true };
-            over.push((*id, core::mem::replace(wants, Wants::Local(None)), result));
-            false
-        });
-        window.waiters = waiters;
-        for (id, wants, result) in over {
+        let mut place = 0;
+        while let Some(window) = self.rma.windows[at as usize].as_mut()
+            && let Some((_, wants)) = window.waiters.get_mut(place)
+        {
+            let wants = core::mem::replace(wants, Wants::Local(None));
+            let Some(result) = window.settle(&wants) else {
+                window.waiters[place].1 = wants;
+                place += 1;
+                continue;
+            };
+            let (id, _) = window.waiters.remove(place);
             if let (Wants::Locks(ranks), Err(_)) = (&wants, &result) {
                 self.withdraw_locks(at, ranks);
             }
             let completion = result.map_or_else(Completion::failed, |()| Completion::EMPTY);
             self.messages.complete(id, completion);
         }
-    }
-}
-
-/// Sending.
-impl Windows<'_> {
-    pub(super) fn peer_of(&self, window: WindowId, rank: Rank) -> Result<ProcessId, Error> {
-        let group = &self.rma.get(window)?.group;
-        group.process(rank).ok_or(Error::Rank { rank: rank.into(), size: group.size() })
-    }
-
-    fn takes_eagerly(&self, window: WindowId, rank: Rank, len: usize) -> bool {
-        let index = self.peer_of(window, rank).ok().and_then(|peer| self.messages.links.index_of(peer));
-        index.is_some_and(|index| self.messages.links.get(index).allows_eager(len))
-    }
-
-    /// A request of the user's for one operation. The call that begins it counts as one part.
-    fn new_operation(&mut self, is_wanted: bool) -> Option<RequestId> {
-        let request = || Request::new(State::Parts(1, None), Buffer::EMPTY, None);
-        is_wanted.then(|| self.messages.requests.insert(request()))
-    }
-
-    /// The call that begins an operation has done its part.
-    fn begun(&mut self, operation: Option<RequestId>, result: Result<(), Error>) -> Result<Posted, Error> {
-        let Some(id) = operation else { return result.map(|()| Posted::Done(Completion::EMPTY)) };
-        let request = self.messages.requests.get_mut(id).map(|request| &mut request.state);
-        let Some(State::Parts(left, error)) = request else { return Err(Error::Request) };
-        *left -= 1;
-        let (left, error) = (*left, *error);
-        if left > 0 && result.is_ok() {
-            return Ok(Posted::Pending(id));
-        }
-        self.messages.requests.remove(id);
-        result.map(|()| Posted::Done(error.map_or(Completion::EMPTY, Completion::failed)))
-    }
-
-    fn envelope(&self, window: WindowId, tag: Tag) -> Result<Envelope, Error> {
-        let window = self.rma.get(window)?;
-        Ok(Envelope { context: window.context, source: window.rank, tag })
-    }
-
-    /// Sends an active message: its head, and data behind it.
-    pub(super) fn send_active<D: Device>(
-        &mut self,
-        device: &mut D,
-        window: WindowId,
-        rank: Rank,
-        head: &[u8],
-        data: Option<(&Data, usize, usize)>,
-    ) -> Result<(), Error> {
-        let data_bytes = data.map_or(0, |(_, _, len)| len);
-        let len = head.len() + data_bytes;
-        let mut scratch = self.rma.scratch(len);
-        let buffer = scratch.buffer(len);
-        buffer.scatter(0, Piece::Bytes(head));
-        if let Some((data, offset, len)) = data {
-            data.copy_out(offset, buffer.part(head.len(), len));
-        }
-        // The memory of long ones is waited for as if it were the user's: what a program has under way stays
-        // bounded.
-        let what = if len > 2 * INLINE_BYTES_MAX { What::Leaving } else { What::Post };
-        self.send_data(device, (window, rank, ACTIVE_TAG), buffer.into(), what, (Some((scratch, len)), None))
-    }
-
-    /// Sends a message of a window.
-    pub(super) fn send_data<D: Device>(
-        &mut self,
-        device: &mut D,
-        (window, rank, tag): (WindowId, Rank, Tag),
-        data: Data,
-        what: What,
-        (scratch, operation): (Option<(Scratch, usize)>, Option<RequestId>),
-    ) -> Result<(), Error> {
-        let (peer, envelope) = (self.peer_of(window, rank)?, self.envelope(window, tag)?);
-        let posted = self.messages.send_message(device, peer, envelope, data, SendMode::Standard, false)?;
-        self.adopt_child(posted, Child { window: window.0, rank, what, scratch, operation });
-        Ok(())
-    }
-
-    /// Begins the receive of a message of a window.
-    pub(super) fn receive_data(
-        &mut self,
-        (window, rank, tag): (WindowId, Rank, Tag),
-        data: Data,
-        what: What,
-        (scratch, operation): (Option<(Scratch, usize)>, Option<RequestId>),
-    ) -> Result<(), Error> {
-        let peer = self.peer_of(window, rank)?;
-        let context = self.rma.get(window)?.context;
-        let key = Key::new(context, crate::ids::Source::Rank(rank), TagSelector::Tag(tag));
-        let posted = self.messages.receive_message(key, Some(peer), data)?;
-        self.adopt_child(posted, Child { window: window.0, rank, what, scratch, operation });
-        Ok(())
-    }
-
-    /// Begins the receive of a part of a result.
-    fn receive_part(
-        &mut self,
-        at: (WindowId, Rank, Tag),
-        result: &Data,
-        (offset, len): (usize, usize),
-        operation: Option<RequestId>,
-    ) -> Result<(), Error> {
-        match result {
-            Data::Memory(buffer) => {
-                let part = buffer.part(offset, len).into();
-                self.receive_data(at, part, What::Result(len as u64, None), (None, operation))
-            }
-            Data::Region(region) => {
-                let mut scratch = self.rma.scratch(len);
-                let buffer = scratch.buffer(len).into();
-                let what = What::Result(len as u64, Some((region.clone(), offset)));
-                self.receive_data(at, buffer, what, (Some((scratch, len)), operation))
-            }
-        }
-    }
-
-    /// A message of a window is under way, or over.
-    pub(super) fn adopt_child(&mut self, posted: Posted, mut child: Child) {
-        let is_sent = matches!(posted, Posted::Done(Completion { error: None, .. }))
-            && matches!(child.what, What::Post | What::Reply | What::Leaving)
-            && child.operation.is_none();
-        if is_sent {
-            // Nothing is left to wait for, and nobody has begun to.
-            if let Some((scratch, _)) = child.scratch.take() {
-                self.rma.give_back(scratch);
-            }
-            return;
-        }
-        self.count_child(&child, true);
-        let id = self.rma.children.insert(child);
-        match posted {
-            Posted::Pending(request) => {
-                if let Some(request) = self.messages.requests.get_mut(request) {
-                    request.parent = Some((PARENT, StepId(id.index)));
-                }
-            }
-            Posted::Done(completion) => {
-                self.end_child(id.index, &completion);
-            }
-        }
-    }
-
-    /// Counts a message that begins (or one that has ended) where it is waited for.
-    fn count_child(&mut self, child: &Child, begins: bool) {
-        let change = |count: &mut u32| *count = if begins { *count + 1 } else { count.saturating_sub(1) };
-        let Some(window) = self.rma.windows[child.window as usize].as_mut() else { return };
-        let peer = &mut window.peers[child.rank as usize];
-        match child.what {
-            What::Leaving | What::Result(..) => {
-                change(&mut peer.pending);
-                let all = &mut window.pending_count;
-                *all = if begins { *all + 1 } else { all.saturating_sub(1) };
-            }
-            What::Coming | What::Reply => change(&mut peer.open),
-            // It ends when those behind it have been handled.
-            What::ActiveMessage => peer.is_receiving = true,
-            What::Post => {}
-        }
-        let operation = child.operation.and_then(|id| self.messages.requests.get_mut(id));
-        if let Some(State::Parts(left, _)) = operation.map(|request| &mut request.state) {
-            change(left);
-        }
-    }
-
-    /// A message of a window is over.
-    pub(super) fn end_child(&mut self, step: u32, completion: &Completion) {
-        let result = self.rma.result_of(step, completion);
-        let Some(id) = self.rma.children.id_at(step) else { return };
-        let Some(mut child) = self.rma.children.remove(id) else { return };
-        self.count_child(&child, false);
-        let at = child.window;
-        if let Some((mut scratch, len)) = child.scratch.take() {
-            if result.is_err() {
-                // The device may still use it.
-                core::mem::forget(scratch);
-            } else {
-                let buffer = scratch.buffer(len);
-                match &child.what {
-                    What::Result(_, Some((region, offset))) => region.unpack(*offset, buffer),
-                    What::ActiveMessage => {
-                        self.handle_active(at, child.rank, buffer.piece().bytes().unwrap_or_default());
-                        self.push_todo(Todo::Next(at, child.rank));
-                    }
-                    _ => {}
-                }
-                self.rma.give_back(scratch);
-            }
-        }
-        if let Err(error) = result {
-            self.note_failure(&child, error);
-        }
-        if let Some(id) = child.operation
-            && let Some(State::Parts(0, error)) = self.messages.requests.get(id).map(|request| &request.state)
-        {
-            let completion = error.map_or(Completion::EMPTY, Completion::failed);
-            self.messages.complete(id, completion);
-        }
-        match child.what {
-            What::Coming | What::Reply => self.close_when_done(at, child.rank),
-            _ => self.settle_waiters(at),
-        }
-    }
-
-    fn note_failure(&mut self, child: &Child, error: Error) {
-        let operation = child.operation.and_then(|id| self.messages.requests.get_mut(id));
-        if let Some(State::Parts(_, first)) = operation.map(|request| &mut request.state) {
-            first.get_or_insert(error);
-            return;
-        }
-        let Some(window) = self.rma.windows[child.window as usize].as_mut() else { return };
-        let peer = &mut window.peers[child.rank as usize];
-        match child.what {
-            What::Leaving | What::Result(..) => peer.failure.get_or_insert(error),
-            What::Coming => peer.refused.get_or_insert(error),
-            _ => return,
-        };
     }
 }

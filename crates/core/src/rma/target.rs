@@ -1,8 +1,9 @@
 //! Windows: what others do to those of this process, without a call of its user.
 
+use super::children::Tail;
 use super::{
-    self as rma, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Hold, Operand, PARENT, TODO, Todo, What,
-    WindowId, Windows,
+    self as rma, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Follow, Hold, Operand, PARENT,
+    RESULT_BYTES_MAX, TODO, Todo, What, WindowId, Windows,
 };
 use crate::buffer::{Payload, Piece, payload_len};
 use crate::coll::StepId;
@@ -17,7 +18,6 @@ use crate::op::Operation;
 use crate::p2p::{Arrival, Body};
 use crate::request::{Completion, Posted, Request, State, Woken};
 use crate::wire::{Envelope, Keys};
-use alloc::vec;
 use alloc::vec::Vec;
 
 const MALFORMED: Blame = Blame("a message of a window that is no correct one");
@@ -142,15 +142,7 @@ impl Windows<'_> {
     fn try_active(&mut self, at: u32, rank: Rank, bytes: &[u8]) -> Result<(), Blame> {
         let (message, operand, data) = ActiveMessage::parse(bytes)?;
         match (message, operand) {
-            (ActiveMessage::Put(None), Some(operand)) => {
-                if data.len() as u64 != operand.len {
-                    return Err(MALFORMED);
-                }
-                let found = self.place_in(at, &operand);
-                let written = found.map(|target| target.write(operand.offset as usize, Piece::Bytes(data)));
-                self.refuse(at, rank, written);
-            }
-            (ActiveMessage::Put(Some(tag)), Some(operand)) if data.is_empty() => {
+            (ActiveMessage::Put(Follow::Data(tag)), Some(operand)) if data.is_empty() => {
                 let found = self.place_in(at, &operand);
                 let sink = found.clone().unwrap_or(Data::EMPTY);
                 self.refuse(at, rank, found.map(drop));
@@ -158,14 +150,24 @@ impl Windows<'_> {
                 let begun = self.receive_data((WindowId(at), rank, tag), sink, What::Coming, (None, None));
                 self.refuse(at, rank, begun);
             }
+            (ActiveMessage::Put(follow), Some(operand)) => {
+                if data.len() as u64 != operand.len {
+                    return Err(MALFORMED);
+                }
+                let found = self.place_in(at, &operand);
+                let written = found.map(|target| target.write(operand.offset as usize, Piece::Bytes(data)));
+                self.refuse(at, rank, written);
+                self.answer(at, rank, follow);
+            }
             (ActiveMessage::Get(tag), Some(operand)) if data.is_empty() => {
                 let found = self.place_in(at, &operand);
                 let source = found.unwrap_or(Data::EMPTY);
-                self.open_reply((at, rank, tag), source, None);
+                self.open_reply((at, rank, tag), operand.len, source, None);
             }
-            (ActiveMessage::Accumulate(operation, datatype, tag), Some(operand)) => {
-                self.on_accumulate((at, rank), &operand, data, (operation, datatype), tag)?;
+            (ActiveMessage::Accumulate(operation, datatype, follow), Some(operand)) => {
+                self.on_accumulate((at, rank), &operand, data, (operation, datatype), follow)?;
             }
+            (ActiveMessage::Result { number }, None) => self.on_result(at, rank, number, data)?,
             (ActiveMessage::CompareAndSwap(datatype, tag), Some(operand)) => {
                 let size = datatype.size_bytes();
                 if data.len() != 2 * size || operand.len != size as u64 || operand.offset != 0 {
@@ -189,7 +191,7 @@ impl Windows<'_> {
         operand: &Operand,
         data: &[u8],
         what: (Operation, Predefined),
-        tag: Option<Tag>,
+        follow: Follow,
     ) -> Result<(), Blame> {
         let size = what.1.size_bytes() as u64;
         let is_read = what.0 != Operation::NoOp;
@@ -199,14 +201,17 @@ impl Windows<'_> {
             return Err(MALFORMED);
         }
         let (found, offset) = (self.place_in(at, operand), operand.offset as usize);
-        match tag {
-            Some(tag) => self.reply_with((at, rank, tag), found, operand.len as usize, |target, old| {
-                rma::read(target, offset, old);
-                rma::apply(target, offset, data, what)
-            }),
-            None => {
+        match follow {
+            Follow::Data(tag) => {
+                self.reply_with((at, rank, tag), found, operand.len as usize, |target, old| {
+                    rma::read(target, offset, old);
+                    rma::apply(target, offset, data, what)
+                })
+            }
+            follow => {
                 let applied = found.and_then(|target| rma::apply(&target, offset, data, what));
                 self.refuse(at, rank, applied);
+                self.answer(at, rank, follow);
             }
         }
         Ok(())
@@ -220,18 +225,50 @@ impl Windows<'_> {
         len: usize,
         make: impl FnOnce(&Data, &mut [u8]) -> Result<(), Error>,
     ) {
-        let mut old = vec![0; len];
-        if found.and_then(|target| make(&target, &mut old)).is_err() {
-            old.clear();
+        let mut scratch = self.rma.scratch(len);
+        let buffer = scratch.buffer(len);
+        let made = rma::with_room(len, |old| {
+            let made = found.and_then(|target| make(&target, old));
+            buffer.scatter(0, Piece::Bytes(old));
+            made
+        });
+        let result = if made.is_ok() { buffer } else { buffer.part(0, 0) };
+        self.open_reply((at, rank, tag), len as u64, result.into(), Some((scratch, len)));
+    }
+
+    /// A short result comes.
+    fn on_result(&mut self, at: u32, rank: Rank, number: u32, data: &[u8]) -> Result<(), Blame> {
+        let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
+        const NOT_ASKED: Blame = Blame("a result that was not asked for");
+        let next = window.peers[rank as usize].results.front();
+        if next.is_none_or(|wanted| wanted.number != number) {
+            return Err(NOT_ASKED);
         }
-        let mut scratch = self.rma.scratch(old.len());
-        let buffer = scratch.buffer(old.len());
-        buffer.scatter(0, Piece::Bytes(&old));
-        self.open_reply((at, rank, tag), buffer.into(), Some((scratch, old.len())));
+        let wanted = window.take_wanted(rank).ok_or(NOT_ASKED)?;
+        let result = if data.len() == wanted.len {
+            wanted.into.write(wanted.offset, Piece::Bytes(data));
+            Ok(())
+        } else {
+            // The target refused.
+            Err(Error::WindowRange)
+        };
+        self.end_wanted(at, rank, &wanted, result);
+        self.settle_waiters(at);
+        Ok(())
+    }
+
+    /// An operation is done: answers if its origin asked for that.
+    fn answer(&mut self, at: u32, rank: Rank, follow: Follow) {
+        if let Follow::Flushed(number) = follow
+            && let Some(window) = self.rma.windows[at as usize].as_mut()
+        {
+            window.peers[rank as usize].flushes.push((number, false));
+            self.close_when_done(at, rank);
+        }
     }
 
     fn place_in(&self, at: u32, operand: &Operand) -> Result<Data, Error> {
-        self.rma.get(WindowId(at))?.find(&operand.place)
+        self.rma.get(WindowId(at))?.find_operand(operand)
     }
 
     /// Remembers that an operation was refused, for the origin's next flush.
@@ -243,17 +280,21 @@ impl Windows<'_> {
         }
     }
 
-    /// A result is to be sent. It counts as open from now on.
+    /// A result is to be sent, for an operand so long. It counts as open from now on.
     fn open_reply(
         &mut self,
         (at, rank, tag): (u32, Rank, Tag),
+        operand_len: u64,
         data: Data,
         scratch: Option<(crate::buffer::Scratch, usize)>,
     ) {
         if let Some(window) = self.rma.windows[at as usize].as_mut() {
             window.peers[rank as usize].open += 1;
         }
-        self.push_todo(Todo::Reply(at, rank, tag, data, scratch));
+        self.push_todo(match operand_len <= RESULT_BYTES_MAX {
+            true => Todo::Result(at, rank, tag.cast_unsigned(), data, scratch),
+            false => Todo::Reply(at, rank, tag, data, scratch),
+        });
     }
 }
 
@@ -325,10 +366,11 @@ impl Windows<'_> {
             return;
         }
         peer.completes += core::mem::take(&mut peer.completing);
-        let flushes = core::mem::take(&mut peer.flushes);
         let mut granted = Vec::new();
-        for (number, release) in flushes {
-            let refused = window.peers[rank as usize].refused.take().map_or(0, rma::refusal_of);
+        for place in 0..peer.flushes.len() {
+            let peer = &mut window.peers[rank as usize];
+            let (number, release) = peer.flushes[place];
+            let refused = peer.refused.take().map_or(0, rma::refusal_of);
             if release {
                 window.unlock(rank, &mut granted);
             }
@@ -338,6 +380,7 @@ impl Windows<'_> {
                 ActiveMessage::Flushed { number, refused },
             ));
         }
+        window.peers[rank as usize].flushes.clear();
         self.tell_granted(at, granted);
         if !self.rma.todo.is_empty() {
             self.wake();
@@ -362,6 +405,11 @@ impl Windows<'_> {
             peer.is_dirty = false;
             peer.flushes.clear();
             window.unflushed_count = window.unflushed_count.saturating_sub(unflushed.into());
+            while let Some(wanted) =
+                self.rma.windows[at as usize].as_mut().and_then(|of| of.take_wanted(rank))
+            {
+                self.end_wanted(at, rank, &wanted, Err(error));
+            }
             self.tell_granted(at, granted);
             self.settle_waiters(at);
             // What waits behind a message that does not come.
@@ -408,15 +456,18 @@ impl Windows<'_> {
                 Todo::ActiveMessage(at, rank, message) => {
                     let _ = self.send_control(device, WindowId(at), rank, message);
                 }
+                Todo::Result(at, rank, number, data, scratch) => {
+                    self.send_result(device, (at, rank), number, &data);
+                    if let Some((scratch, _)) = scratch {
+                        self.rma.give_back(scratch);
+                    }
+                    self.end_open(at, rank);
+                }
                 Todo::Reply(at, rank, tag, data, scratch) => {
                     let to = (WindowId(at), rank, tag);
                     let _ = self.send_data(device, to, data, What::Reply, (scratch, None));
                     // Counted twice: when the active message came, and now.
-                    if let Some(window) = self.rma.windows[at as usize].as_mut() {
-                        let open = &mut window.peers[rank as usize].open;
-                        *open = open.saturating_sub(1);
-                    }
-                    self.close_when_done(at, rank);
+                    self.end_open(at, rank);
                 }
                 Todo::Next(at, rank) => {
                     if let Err(Blame(what)) = self.next_active(at, rank) {
@@ -425,6 +476,23 @@ impl Windows<'_> {
                 }
             }
         }
+    }
+
+    /// Sends a short result, which is read now. A member that is lost needs none.
+    fn send_result<D: Device>(&mut self, device: &mut D, (at, rank): (u32, Rank), number: u32, data: &Data) {
+        if let Ok(head) = (ActiveMessage::Result { number }).emit(None) {
+            let tail = Tail::Data(data, 0, data.len());
+            let _ = self.send_active(device, WindowId(at), rank, &head, tail);
+        }
+    }
+
+    /// What was to be sent to a member has been.
+    fn end_open(&mut self, at: u32, rank: Rank) {
+        if let Some(window) = self.rma.windows[at as usize].as_mut() {
+            let open = &mut window.peers[rank as usize].open;
+            *open = open.saturating_sub(1);
+        }
+        self.close_when_done(at, rank);
     }
 
     /// Sends an active message without data, or handles it if it is to ourselves.
@@ -439,7 +507,7 @@ impl Windows<'_> {
             return self.on_control(window.0, rank, message).map_err(|Blame(what)| Error::Argument(what));
         }
         let head = message.emit(None)?;
-        self.send_active(device, window, rank, &head, None)
+        self.send_active(device, window, rank, &head, Tail::Nothing)
     }
 
     /// Asks a target for an answer when all that we have sent is done there.
@@ -457,16 +525,12 @@ impl Windows<'_> {
             peer.failure.get_or_insert(error);
             return Ok(());
         }
-        peer.flush_sent = peer.flush_sent.wrapping_add(1);
-        let number = peer.flush_sent;
-        of.unflushed_count += 1;
+        let number = of.new_flush(rank);
         let sent = self.send_control(device, window, rank, ActiveMessage::Flush { number, release });
         if let Err(error) = sent {
             let of = self.rma.get_mut(window)?;
-            let peer = of.peer(rank)?;
-            peer.failure.get_or_insert(error);
-            peer.flush_done = number;
-            of.unflushed_count = of.unflushed_count.saturating_sub(1);
+            of.take_back_flush(rank);
+            of.peer(rank)?.failure.get_or_insert(error);
         }
         Ok(())
     }

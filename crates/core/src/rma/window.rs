@@ -1,12 +1,12 @@
 //! One window as one member keeps it: its memory, and what goes on with each of the others.
 
-use super::{Memory, Place};
+use super::{Memory, Operand, Place};
 use crate::buffer::Buffer;
 use crate::data::Data;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{ContextId, Rank, RequestId, Tag};
-use crate::layout::Region;
+use crate::layout::{Layout, Region};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -30,6 +30,20 @@ pub(crate) struct Window {
     /// The sums of the peers' counts.
     pub(crate) pending_count: u64,
     pub(crate) unflushed_count: u64,
+    /// Short results that are to come from all members.
+    pub(crate) results_count: u32,
+}
+
+/// A short result that is to come.
+pub(crate) struct Wanted {
+    /// What the target gives back with it.
+    pub(crate) number: u32,
+    /// Where it goes, from which byte of the packed stream on, and how many.
+    pub(crate) into: Data,
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
+    /// The request that waits for it.
+    pub(crate) operation: Option<RequestId>,
 }
 
 /// What goes on with one member.
@@ -43,6 +57,13 @@ pub(crate) struct Peer {
     pub(crate) is_dirty: bool,
     pub(crate) flush_sent: u32,
     pub(crate) flush_done: u32,
+    /// Operations since the last flush, up to two, of which a flush has to ask.
+    operations_count: u8,
+    /// The last flush was of one operation: the next operation asks for the flush itself, since one alone is
+    /// likely to come again.
+    is_flushed_alone: bool,
+    /// Short results that are to come, in the order of asking.
+    pub(crate) results: VecDeque<Wanted>,
     pub(crate) is_granted: bool,
     /// Wishes for its lock, those that were withdrawn counted twice.
     pub(crate) lock_number: u32,
@@ -113,7 +134,102 @@ impl Window {
             tested: None,
             pending_count: 0,
             unflushed_count: 0,
+            results_count: 0,
         }
+    }
+
+    /// An operation begins of which no result comes. The number of the flush that it asks for itself, if it
+    /// does.
+    pub(crate) fn begin_operation(&mut self, rank: Rank) -> Result<Option<u32>, Error> {
+        let peer = self.peer(rank)?;
+        peer.operations_count = 2.min(peer.operations_count + 1);
+        if peer.operations_count == 1 && peer.is_flushed_alone && peer.lost.is_none() {
+            return Ok(Some(self.new_flush(rank)));
+        }
+        peer.is_dirty = true;
+        Ok(None)
+    }
+
+    /// An operation begins that cannot ask for a flush itself.
+    pub(crate) fn begin_long_operation(&mut self, rank: Rank) -> Result<(), Error> {
+        let peer = self.peer(rank)?;
+        (peer.operations_count, peer.is_dirty) = (2, true);
+        Ok(())
+    }
+
+    /// The operations so far are to end. Whether they have to be asked for.
+    pub(crate) fn begin_flush(&mut self, rank: Rank) -> Result<bool, Error> {
+        let peer = self.peer(rank)?;
+        if peer.operations_count > 0 {
+            peer.is_flushed_alone = peer.operations_count == 1;
+            peer.operations_count = 0;
+        }
+        Ok(core::mem::take(&mut peer.is_dirty))
+    }
+
+    /// The operations so far end without a flush.
+    pub(crate) fn end_operations(&mut self, rank: Rank) -> Result<(), Error> {
+        let peer = self.peer(rank)?;
+        (peer.operations_count, peer.is_flushed_alone, peer.is_dirty) = (0, false, false);
+        Ok(())
+    }
+
+    /// The number of a flush that is about to be sent.
+    pub(crate) fn new_flush(&mut self, rank: Rank) -> u32 {
+        let peer = &mut self.peers[rank as usize];
+        peer.flush_sent = peer.flush_sent.wrapping_add(1);
+        self.unflushed_count += 1;
+        peer.flush_sent
+    }
+
+    /// The flush of the last number was not sent.
+    pub(crate) fn take_back_flush(&mut self, rank: Rank) {
+        let peer = &mut self.peers[rank as usize];
+        if peer.flush_sent != peer.flush_done {
+            peer.flush_sent = peer.flush_sent.wrapping_sub(1);
+            self.unflushed_count = self.unflushed_count.saturating_sub(1);
+        }
+    }
+
+    /// Those of whom short results are to come.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = Rank> {
+        let is_asked = |rank: &Rank| !self.peers[*rank as usize].results.is_empty();
+        (0..self.peers.len() as Rank).filter(is_asked)
+    }
+
+    /// A short result is to come.
+    pub(crate) fn want(&mut self, rank: Rank, wanted: Wanted) {
+        let peer = &mut self.peers[rank as usize];
+        peer.results.push_back(wanted);
+        peer.pending += 1;
+        self.pending_count += 1;
+        self.results_count += 1;
+    }
+
+    /// The short result that comes next from a member, which does not count any more.
+    pub(crate) fn take_wanted(&mut self, rank: Rank) -> Option<Wanted> {
+        let peer = &mut self.peers[rank as usize];
+        let wanted = peer.results.pop_front()?;
+        peer.pending = peer.pending.saturating_sub(1);
+        self.pending_count = self.pending_count.saturating_sub(1);
+        self.results_count -= 1;
+        Some(wanted)
+    }
+
+    /// The memory that an operation works on, if all of it lies in the window.
+    #[inline]
+    pub(crate) fn find_operand(&self, operand: &Operand) -> Result<Data, Error> {
+        let (layout, count) = match (&operand.layout, &self.memory) {
+            (None, Memory::Fixed(buffer)) => {
+                let (at, len) = (usize::try_from(operand.displacement), usize::try_from(operand.len));
+                let (Ok(at), Ok(len)) = (at, len) else { return Err(Error::WindowRange) };
+                let is_inside = at <= buffer.len() && len <= buffer.len() - at;
+                return if is_inside { Ok(buffer.part(at, len).into()) } else { Err(Error::WindowRange) };
+            }
+            (None, Memory::Dynamic(_)) => (Layout::bytes(operand.len as usize), 1),
+            (Some((layout, count)), _) => (layout.clone(), *count),
+        };
+        self.find(&Place { displacement: operand.displacement, layout, count })
     }
 
     pub(crate) fn peer(&mut self, rank: Rank) -> Result<&mut Peer, Error> {
@@ -340,7 +456,6 @@ fn find_in_pieces(place: &Place, hull: Buffer, pieces: &[Buffer]) -> Result<Data
 mod tests {
     use super::*;
     use crate::ids::ContextId;
-    use crate::layout::Layout;
 
     fn window(len: usize) -> Window {
         Window::new(ContextId::WORLD, Group::world(4), 0, Memory::Fixed(Buffer::leaked(len)))

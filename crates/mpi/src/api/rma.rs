@@ -81,7 +81,7 @@ fn put(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
 }
 
 fn get(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
-    if direct::get(origin, at) {
+    if direct::get(origin, at, request.is_some()) {
         return give(OVER, request);
     }
     let Some((target, _)) = at.target()? else { return give(OVER, request) };
@@ -144,7 +144,7 @@ fn accumulate(
     op: MPI_Op,
     request: Wanted,
 ) -> Result<(), Fault> {
-    if direct::accumulate(origin, result, at, op) {
+    if direct::accumulate(origin, result, at, op, request.is_some()) {
         return give(OVER, request);
     }
     let Some((target, ty)) = at.target()? else { return give(OVER, request) };

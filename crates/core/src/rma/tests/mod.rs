@@ -2,6 +2,7 @@
 
 mod faults;
 mod losses;
+mod short;
 
 use crate::buffer::{Buffer, Piece, Scratch};
 use crate::comm::Communicator;
@@ -15,7 +16,7 @@ use crate::op::Operation;
 use crate::process::Process;
 use crate::process::tests::net::{Net, Random};
 use crate::request::{Completion, Posted, SendMode};
-use crate::rma::{Memory, Place, WindowId};
+use crate::rma::{Follow, Memory, Place, WindowId};
 use crate::wire::Envelope;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -514,14 +515,15 @@ fn active_messages_of_any_bytes_do_no_harm() {
         let mut world = World::new(seed % 7);
         let mut random = Random(seed);
         let place = Place { displacement: 16, layout: Layout::bytes(4).repeat(3, 9).unwrap(), count: 2 };
-        let operand = crate::rma::Operand { place, offset: 0, len: 24 };
+        let operand = crate::rma::Operand::of(&place, 0, 24);
         let messages = [
-            crate::rma::ActiveMessage::Put(None),
+            crate::rma::ActiveMessage::Put(Follow::Nothing),
             crate::rma::ActiveMessage::Get(7),
-            crate::rma::ActiveMessage::Accumulate(Operation::Sum, Predefined::Int32, Some(9)),
+            crate::rma::ActiveMessage::Accumulate(Operation::Sum, Predefined::Int32, Follow::Data(9)),
             crate::rma::ActiveMessage::CompareAndSwap(Predefined::Int32, 9),
         ];
-        let mut bytes = messages[random.below(4) as usize].emit(Some(&operand)).unwrap();
+        let head = messages[random.below(4) as usize].emit(Some(&operand)).unwrap();
+        let mut bytes = [head.parts().0, head.parts().1].concat();
         bytes.extend((0..random.below(40)).map(|_| random.next() as u8));
         for _ in 0..random.below(4) {
             let at = random.below(bytes.len() as u64) as usize;

@@ -1,13 +1,15 @@
-//! Operations on plain elements (of predefined types without gaps) without a message and without a look at
+//! Operations on plain elements (of predefined types without gaps): without a message, and without a look at
 //! layouts. In memory that all members of a window share, short ones are loads and stores. In memory of the
 //! program's on this host, long puts and gets are one copy by the kernel, which needs nothing of the target.
-//! Whatever is not that, or is wrong, is left to the longer way, which says what.
+//! Short operations elsewhere are messages, but without a look at layouts, too. Whatever is not that, or is
+//! wrong, is left to the longer way, which says what.
 
 use super::operands::{At, Elements};
 use crate::abi::*;
 use crate::datatype;
 use crate::message;
 use crate::op;
+use crate::runtime::machine::Machine;
 use crate::state::process;
 use crate::win;
 use ayatori_core::buffer::Buffer;
@@ -41,7 +43,7 @@ enum Direction {
 
 /// Copies; whether it did.
 #[inline(always)]
-fn copied(direction: Direction, origin: Elements, at: At) -> bool {
+fn copied(direction: Direction, origin: Elements, at: At, is_requested: bool) -> bool {
     let Some(memory) = origin_of(origin, at) else { return false };
     let bytes = memory.len();
     let Ok(mut windows) = win::table() else { return false };
@@ -56,12 +58,33 @@ fn copied(direction: Direction, origin: Elements, at: At) -> bool {
         }
         return true;
     }
+    if bytes <= rma::ROW_BYTES_MAX {
+        let row = win.row(at.rank, at.disp, bytes);
+        drop(windows);
+        // A request for a read is over when the data is here.
+        return match (direction, row) {
+            (_, None) => false,
+            (Direction::ToTarget, Some(row)) => {
+                is_begun(|machine| machine.core.windows().put_row(&mut machine.device, row, memory))
+            }
+            (Direction::ToOrigin, Some(row)) => {
+                !is_requested
+                    && is_begun(|machine| machine.core.windows().get_row(&mut machine.device, row, memory))
+            }
+        };
+    }
     if bytes <= MESSAGE_BYTES_MAX || bytes > KERNEL_BYTES_MAX {
         return false;
     }
     let place = win.address_part(at.rank, at.disp, bytes);
     drop(windows);
     place.is_some_and(|place| is_copied_by_kernel(direction, memory, place))
+}
+
+/// Has the core begin a short operation. `false`: it refuses, before it has done anything.
+#[inline(always)]
+fn is_begun(begin: impl FnOnce(&mut Machine) -> Result<(), ayatori_core::Error>) -> bool {
+    process().is_ok_and(|mut process| begin(process.engine()).is_ok())
 }
 
 /// Has the kernel copy from or to the memory of another process of this host. `false`: nothing is done, the
@@ -81,18 +104,24 @@ fn is_copied_by_kernel(direction: Direction, memory: Buffer, (peer, address): (P
     submitted == Ok(Submitted::Done)
 }
 
-/// `MPI_Put`; whether it is done.
+/// `MPI_Put`; whether it is done, or begun and the origin's memory is free.
 pub(super) fn put(origin: Elements, at: At) -> bool {
-    copied(Direction::ToTarget, origin, at)
+    copied(Direction::ToTarget, origin, at, false)
 }
 
-/// `MPI_Get`; whether it is done.
-pub(super) fn get(origin: Elements, at: At) -> bool {
-    copied(Direction::ToOrigin, origin, at)
+/// `MPI_Get`; whether it is done, or begun and nobody waits for it alone (`is_requested`).
+pub(super) fn get(origin: Elements, at: At, is_requested: bool) -> bool {
+    copied(Direction::ToOrigin, origin, at, is_requested)
 }
 
-/// `MPI_Accumulate` and the like; whether it is done.
-pub(super) fn accumulate(origin: Elements, result: Option<Elements>, at: At, op: MPI_Op) -> bool {
+/// `MPI_Accumulate` and the like; whether it is done, or begun and nobody waits for a result of it alone.
+pub(super) fn accumulate(
+    origin: Elements,
+    result: Option<Elements>,
+    at: At,
+    op: MPI_Op,
+    is_requested: bool,
+) -> bool {
     let all = || {
         let operation = op::predefined(op).filter(|operation| *operation != Operation::NoOp)?;
         let memory = origin_of(origin, at).filter(|memory| memory.len() <= SHARED_BYTES_MAX)?;
@@ -108,7 +137,15 @@ pub(super) fn accumulate(origin: Elements, result: Option<Elements>, at: At, op:
     let Some((operation, basic, memory, old)) = all() else { return false };
     let Ok(mut windows) = win::table() else { return false };
     let Some(win) = windows.find_mut(at.win) else { return false };
-    let Some((shared, place)) = win.shared_part(at.rank, at.disp, memory.len()) else { return false };
+    let Some((shared, place)) = win.shared_part(at.rank, at.disp, memory.len()) else {
+        let is_for_core = memory.len() <= rma::ROW_BYTES_MAX && !(is_requested && old.is_some());
+        let Some(row) = win.row(at.rank, at.disp, memory.len()).filter(|_| is_for_core) else { return false };
+        drop(windows);
+        let what = (operation, basic);
+        return is_begun(|machine| {
+            machine.core.windows().accumulate_row(&mut machine.device, row, (memory, old), what)
+        });
+    };
     let target = shared.buffer(place, memory.len()).into();
     let _locked = shared.lock(at.rank as usize);
     // It fails before it does anything.

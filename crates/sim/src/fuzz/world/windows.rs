@@ -297,11 +297,18 @@ impl World<'_> {
             return Ok(());
         };
         self.win().targets[target as usize].fetch_count += 1;
-        let to = (WINDOW, target, place(FETCHED * WORD, Layout::bytes(WORD), 1));
+        let what = (Operation::Sum, Predefined::Uint64);
+        let is_row = self.one_in(2);
         let (process, port) = &mut self.nodes[at as usize];
-        let ends = (Some(one.into()), Some(result.into()));
-        let posted =
-            process.windows().accumulate(port, to, ends, (Operation::Sum, Predefined::Uint64), false);
+        let posted = if is_row {
+            let to = (WINDOW, target, (FETCHED * WORD) as i64);
+            let begun = process.windows().accumulate_row(port, to, (one, Some(result)), what);
+            begun.map(|()| Posted::Done(Completion::EMPTY))
+        } else {
+            let to = (WINDOW, target, place(FETCHED * WORD, Layout::bytes(WORD), 1));
+            let ends = (Some(one.into()), Some(result.into()));
+            process.windows().accumulate(port, to, ends, what, false)
+        };
         self.add_op(at, target, posted, (What::Fetch, vec![result, one]), ops)
     }
 
@@ -358,10 +365,16 @@ impl World<'_> {
         let (length, known) = (self.slot_length(), self.win().targets[target as usize].slots[at as usize]);
         let Some(result) = self.memory(std::iter::repeat_n(0, length)) else { return Ok(()) };
         // The one put there lies as it was put.
-        let place = self.slot(at, length, known.is_some_and(|number| number.is_multiple_of(2)))?;
+        let is_in_blocks = known.is_some_and(|number| number.is_multiple_of(2));
+        let place = self.slot(at, length, is_in_blocks)?;
         let wants_request = self.one_in(3);
         let (process, port) = &mut self.nodes[at as usize];
-        let posted = process.windows().get(port, (WINDOW, target, place), result, wants_request);
+        let posted = if is_in_blocks || wants_request {
+            process.windows().get(port, (WINDOW, target, place), result, wants_request)
+        } else {
+            let read = process.windows().get_row(port, (WINDOW, target, place.displacement), result);
+            read.map(|()| Posted::Done(Completion::EMPTY))
+        };
         self.add_op(at, target, posted, (What::Get(known), vec![result]), ops)
     }
 
@@ -542,10 +555,10 @@ impl World<'_> {
                 fill(&count, word(next).into_iter());
                 if error.is_none() {
                     let (process, port) = &mut self.nodes[at as usize];
-                    let place = place(LOCKED * WORD, Layout::bytes(WORD), 1);
-                    let put = process.windows().put(port, (WINDOW, target, place), count, false);
+                    let put =
+                        process.windows().put_row(port, (WINDOW, target, (LOCKED * WORD) as i64), count);
                     match put {
-                        Ok(_) => self.win().targets[target as usize].locked_count += 1,
+                        Ok(()) => self.win().targets[target as usize].locked_count += 1,
                         Err(error) => self.check_window_error(at, Some(target), error)?,
                     }
                 }

@@ -1,0 +1,118 @@
+//! What short operations cost, in packets.
+
+use super::{WINDOW, World};
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::ids::ProcessId;
+use crate::request::{Completion, Posted};
+
+/// Packets that process 0 has sent to process 1, and those that it has received.
+fn packets(world: &mut World) -> (u32, u32) {
+    let links = &world.net.nodes[0].0.messages().links;
+    let index = links.index_of(ProcessId(1)).expect("they have talked");
+    let (sent, received, _) = links.get(index).counts();
+    (sent, received)
+}
+
+fn put(world: &mut World, displacement: i64) {
+    let (process, port) = &mut world.net.nodes[0];
+    let put = process.windows().put_row(port, (WINDOW, 1, displacement), Buffer::leaked(8));
+    assert_eq!(put, Ok(()));
+}
+
+/// Flushes; the error, if that is the end.
+fn flush(world: &mut World) -> Option<Error> {
+    let (process, port) = &mut world.net.nodes[0];
+    match process.windows().flush(port, WINDOW, Some(1), false) {
+        Err(error) | Ok(Posted::Done(Completion { error: Some(error), .. })) => Some(error),
+        Ok(Posted::Done(_)) => None,
+        Ok(Posted::Pending(id)) => {
+            world.net.settle();
+            world.net.nodes[0].0.take(id).unwrap().expect("it is over").error
+        }
+    }
+}
+
+/// Packets each way of so many puts and a flush.
+fn cost(world: &mut World, puts_count: u32) -> (u32, u32) {
+    let before = packets(world);
+    (0..puts_count).for_each(|_| put(world, 0));
+    assert_eq!(flush(world), None);
+    let after = packets(world);
+    (after.0 - before.0, after.1 - before.1)
+}
+
+/// A world whose process 0 has flushed its first put to process 1.
+fn begun() -> World {
+    let mut world = World::new(5);
+    put(&mut world, 0);
+    assert_eq!(flush(&mut world), None);
+    world
+}
+
+#[test]
+fn an_operation_alone_asks_for_its_flush_itself() {
+    let mut world = begun();
+    assert_eq!(cost(&mut world, 1), (1, 1), "the second one expects to be alone");
+    assert_eq!(cost(&mut world, 3), (4, 2), "it is not: the first asks in vain");
+    assert_eq!(cost(&mut world, 3), (4, 1), "so now none asks");
+    assert_eq!(cost(&mut world, 1), (2, 1));
+    assert_eq!(cost(&mut world, 1), (1, 1));
+}
+
+#[test]
+fn an_error_that_an_operation_asked_for_is_the_flushs() {
+    let mut world = begun();
+    put(&mut world, i64::MAX);
+    world.net.settle();
+    assert_eq!(flush(&mut world), Some(Error::WindowRange));
+    assert_eq!(flush(&mut world), None, "told once");
+}
+
+#[test]
+fn an_access_ends_after_the_answers_that_were_asked_for() {
+    let mut world = begun();
+    put(&mut world, 0);
+    let (process, port) = &mut world.net.nodes[0];
+    let Ok(Posted::Pending(id)) = process.windows().complete(port, WINDOW, &[1]) else {
+        panic!("the answer cannot have come");
+    };
+    world.net.settle();
+    assert_eq!(world.net.nodes[0].0.take(id), Ok(Some(Completion::EMPTY)));
+}
+
+#[test]
+fn a_short_read_is_a_packet_each_way_and_no_request() {
+    let mut world = begun();
+    world.windows[1].scatter(16, crate::buffer::Piece::Bytes(b"12345678"));
+    let before = packets(&mut world);
+    let sink = Buffer::leaked(8);
+    let (process, port) = &mut world.net.nodes[0];
+    assert_eq!(process.windows().get_row(port, (WINDOW, 1, 16), sink), Ok(()));
+    assert_eq!(flush(&mut world), None);
+    assert_eq!(sink.to_vec().as_deref(), Some(&b"12345678"[..]));
+    let after = packets(&mut world);
+    assert_eq!((after.0 - before.0, after.1 - before.1), (1, 1));
+}
+
+#[test]
+fn a_short_read_outside_of_the_window_is_an_error_of_the_flush() {
+    let mut world = begun();
+    let (process, port) = &mut world.net.nodes[0];
+    assert_eq!(process.windows().get_row(port, (WINDOW, 1, -8), Buffer::leaked(8)), Ok(()));
+    assert_eq!(flush(&mut world), Some(Error::WindowRange));
+}
+
+#[test]
+fn short_reads_of_a_process_that_is_lost_end() {
+    let mut world = begun();
+    let place = crate::rma::Place { displacement: 0, layout: crate::layout::Layout::bytes(8), count: 1 };
+    let (process, port) = &mut world.net.nodes[0];
+    let read = process.windows().get(port, (WINDOW, 1, place), Buffer::leaked(8), true);
+    let Ok(Posted::Pending(read)) = read else { panic!("nothing has come yet") };
+    assert_eq!(process.windows().get_row(port, (WINDOW, 1, 0), Buffer::leaked(8)), Ok(()));
+    process.handle_peer_gone(port, ProcessId(1));
+    let lost = Error::ProcessAborted(ProcessId(1));
+    assert_eq!(process.take(read).map(|end| end.and_then(|end| end.error)), Ok(Some(lost)));
+    assert_eq!(flush(&mut world), Some(lost));
+}
