@@ -106,7 +106,7 @@ impl Windows<'_> {
 
     /// As [`put`](Self::put) of bytes that lie in a row from `displacement` on, for callers that know no more
     /// of them. The source may be changed at once if it is no longer than
-    /// [`ROW_BYTES_MAX`](super::ROW_BYTES_MAX).
+    /// [`ROW_BYTES_MAX`].
     pub fn put_row<D: Device>(
         &mut self,
         device: &mut D,
@@ -233,7 +233,7 @@ impl Windows<'_> {
     }
 
     /// As [`accumulate`](Self::accumulate) of elements that lie in a row from `displacement` on, at most
-    /// [`ROW_BYTES_MAX`](super::ROW_BYTES_MAX) bytes.
+    /// [`ROW_BYTES_MAX`] bytes.
     pub fn accumulate_row<D: Device>(
         &mut self,
         device: &mut D,
