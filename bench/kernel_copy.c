@@ -34,7 +34,8 @@ static void in_turn(void *context, int repetitions)
     struct copy *c = context;
     for (int i = 0; i < 2 * repetitions; i++) {
         for (size_t at = 0; i % 2 == bench_rank && at < c->span; at += c->bytes) {
-            struct iovec to = {c->mine + at, c->bytes}, from = {(void *)(uintptr_t)(c->theirs + at), c->bytes};
+            struct iovec to = {c->mine + at, c->bytes};
+            struct iovec from = {(void *)(uintptr_t)(c->theirs + at), c->bytes};
             if (process_vm_readv(c->pid, &to, 1, &from, 1, 0) != (ssize_t)c->bytes) c->is_refused = 1;
         }
         MPI_Barrier(MPI_COMM_WORLD);

@@ -1,6 +1,7 @@
-/* What one rank copies into memory that both share and the other copies out at the same time: one way, microseconds.
- * The ranks take turns to send, each through a ring of its own, as the library's shared memory does with long packets:
- * pieces of 16 KiB, rings of 512 KiB, of which a quarter is given back at a time. No message is sent meanwhile.
+/* What one rank copies into memory that both share and the other copies out at the same time: one way,
+ * microseconds. The ranks take turns to send, each through a ring of its own, as the library's shared memory
+ * does with long packets: pieces of 16 KiB, rings of 512 KiB, of which a quarter is given back at a time. No
+ * message is sent meanwhile.
  *
  *   relay   from a buffer of so many bytes into another */
 #include "bench.h"
