@@ -84,6 +84,12 @@ fn a_world_begins_though_somebody_asks_after_another_for_ever() {
     run_world(Kind::Traffic, 20764, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// A round passes more time than the world has, and only then the last part of a channel is made ready.
+#[test]
+fn a_world_goes_on_after_its_time_while_programs_begin_something() {
+    run_world(Kind::Traffic, 8992, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {

@@ -227,18 +227,19 @@ impl World<'_> {
         let everybody: Vec<u32> = (0..self.count() as u32).collect();
         let end_ps = self.end_ps();
         for _ in 0..ROUNDS_MAX {
-            let mut worked = self.begin_remaining_steps()?;
+            let mut began = self.begin_remaining_steps()?;
             let limit_ps = self.due_ps(&everybody).map_or(u64::MAX, |due_ps| due_ps.max(self.now_ps()));
-            worked |= self.pump_until(64, limit_ps)?;
+            let mut worked = self.pump_until(64, limit_ps)?;
             for &at in &everybody {
                 worked |= self.deliver(at, u64::MAX)?;
                 while self.is_alive(at) && self.receive_first_arrived(at)? {
                     worked = true;
                 }
             }
-            worked |= self.collect()?;
-            worked |= self.advance_windows()? | self.join_rounds()? | self.finish_channels()?;
-            if self.now_ps() > end_ps || !worked && !self.wait_until(&everybody, u64::MAX)? {
+            began |= self.collect()?;
+            began |= self.advance_windows()? | self.join_rounds()? | self.finish_channels()?;
+            // A round may have passed all the time at once: what programs began in it is still to end.
+            if !began && (self.now_ps() > end_ps || !worked && !self.wait_until(&everybody, u64::MAX)?) {
                 return Ok(());
             }
         }
