@@ -90,6 +90,12 @@ fn a_world_goes_on_after_its_time_while_programs_begin_something() {
     run_world(Kind::Traffic, 8992, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// An origin ends its access when the next epoch, another's, has begun: its put was looked for there.
+#[test]
+fn a_put_is_looked_for_in_the_window_that_it_went_to() {
+    run_world(Kind::Traffic, 16838, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {

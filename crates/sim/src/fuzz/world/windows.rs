@@ -609,8 +609,11 @@ impl World<'_> {
             }
             match (&op.what, &mut self.win().round) {
                 _ if is_lost => {}
-                (What::Put(number), Some(round)) if !at_targets => round.puts.push((at, *number)),
-                (What::Put(_), None) if !at_targets => {}
+                // An origin's end may be seen when the target's has been, in another's epoch.
+                (What::Put(number), Some(round)) if !at_targets && round.target == op.target => {
+                    round.puts.push((at, *number));
+                }
+                (What::Put(_), _) if !at_targets => {}
                 _ => self.check_op(at, &op)?,
             }
             let number = self.win().op_count;
