@@ -84,8 +84,8 @@ const STEPS: [Step; 24] = steps! {
     "why" nothing, "`ayatori why` on jobs that hang", "why-test", "why-test --filter recv";
     "killtest" nothing, "a rank is killed at a random moment", "killtest --runs 500", "killtest --runs 10";
     "killtest-hosts" nothing, "the same over two hosts", "killtest --runs 500 --hosts", "killtest --runs 10 --hosts";
-    "decoders" no_nightly, "libFuzzer on what reads bytes from outside", "fuzz-decoders --seconds 600 --jobs 3",
-        "fuzz-decoders --seconds 5";
+    "decoders" no_nightly, "libFuzzer on what reads bytes from outside",
+        "fuzz-decoders --seconds 600 --jobs 3", "fuzz-decoders --seconds 5";
     "networks" net_test::obstacle, "long tests on namespaces", "net-test --no-build all-silent conform-all",
         "net-test --no-build all-silent";
     "many-cuts" net_test::obstacle, "a hundred random cuts", "net-test --no-build many-cuts", "net-test --no-build cuts";
