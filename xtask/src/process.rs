@@ -4,10 +4,11 @@
 //! two seconds later SIGKILL.
 
 use std::collections::BTreeSet;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -93,11 +94,26 @@ pub(crate) fn last_lines(said: &str, count: usize) -> String {
         .collect()
 }
 
-fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+/// Reads all that a pipe brings; `has_ended` becomes true with the first line that `is_enough`.
+fn drain(
+    pipe: impl Read + Send + 'static,
+    is_enough: fn(&str) -> bool,
+    has_ended: Arc<AtomicBool>,
+) -> JoinHandle<String> {
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // A pipe that breaks has given what it had.
-        let _ = pipe.read_to_end(&mut bytes);
+        let (mut pipe, mut bytes) = (BufReader::new(pipe), Vec::new());
+        loop {
+            let begin = bytes.len();
+            match pipe.read_until(b'\n', &mut bytes) {
+                Ok(0) => break,
+                // A pipe that breaks has given what it had.
+                Err(_) => break,
+                Ok(_) if is_enough(&String::from_utf8_lossy(&bytes[begin..])) => {
+                    has_ended.store(true, Ordering::Relaxed);
+                }
+                Ok(_) => {}
+            }
+        }
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
@@ -107,14 +123,27 @@ fn drain(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
 /// # Errors
 /// The program cannot be started.
 pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Outcome> {
+    capture_until(command, limit, |_| false)
+}
+
+/// The same, and ends it (SIGKILL) once a line of its standard output `is_enough`.
+///
+/// # Errors
+/// The program cannot be started.
+pub(crate) fn capture_until(
+    command: &mut Command,
+    limit: Duration,
+    is_enough: fn(&str) -> bool,
+) -> Result<Outcome> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let begin = Instant::now();
     let mut child = command.process_group(0).spawn().with_context(|| format!("cannot start {command:?}"))?;
     let group = child.id() as i32;
     track(|groups| groups.insert(group));
-    let stdout = drain(child.stdout.take().expect("stdout is a pipe"));
-    let stderr = drain(child.stderr.take().expect("stderr is a pipe"));
-    let ended = wait(&mut child, begin, limit);
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let stdout = drain(child.stdout.take().expect("stdout is a pipe"), is_enough, has_ended.clone());
+    let stderr = drain(child.stderr.take().expect("stderr is a pipe"), |_| false, has_ended.clone());
+    let ended = wait(&mut child, begin, limit, &has_ended);
     let wall = begin.elapsed();
     // What the program left running holds our pipes open and the CPUs busy.
     let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
@@ -138,12 +167,20 @@ fn join(reader: JoinHandle<String>) -> String {
     if reader.is_finished() { reader.join().unwrap_or_default() } else { String::new() }
 }
 
-fn wait(child: &mut Child, begin: Instant, limit: Duration) -> Result<(ExitStatus, bool)> {
+fn wait(
+    child: &mut Child,
+    begin: Instant,
+    limit: Duration,
+    has_ended: &AtomicBool,
+) -> Result<(ExitStatus, bool)> {
     let group = Pid::from_raw(child.id() as i32);
     let mut asked = None;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok((status, asked.is_some()));
+        }
+        if has_ended.load(Ordering::Relaxed) {
+            let _ = killpg(group, Signal::SIGKILL);
         }
         match asked {
             None if begin.elapsed() > limit => {
@@ -197,6 +234,15 @@ mod tests {
         let outcome = capture(&mut command, Duration::from_secs(10)).unwrap();
         assert_eq!(outcome.stdout, "said\n");
         assert!(outcome.wall < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_program_is_ended_once_it_has_said_enough() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two; sleep 60"]);
+        let outcome = capture_until(&mut command, Duration::from_secs(30), |line| line == "two\n").unwrap();
+        assert_eq!(outcome.stdout, "one\ntwo\n");
+        assert!(!outcome.success() && !outcome.timed_out);
     }
 
     #[test]

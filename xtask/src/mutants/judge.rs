@@ -1,33 +1,41 @@
 //! One build with all mutants of a crate, and what its tests say of each.
+//!
+//! Each test runs once by itself without a mutant and tells which sites it comes by. A mutant is put to the
+//! tests that come by it only: the short ones in one process for each program, which ends with the first that
+//! fails, then the others one by one, the quickest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
 
+use super::blame::blame;
 use super::copy::{Copy, write_if_other};
-use super::sites::{self, Instrumented, Kind};
-use super::{Mutants, Run};
+use super::sites::{self, Instrumented};
+use super::{Mutants, Run, Subject};
 use crate::process;
 
 /// What came of a mutant.
 pub(super) enum Verdict {
-    /// This run failed.
-    Found(&'static str),
-    /// No run comes by.
+    /// This test failed, or something in one of several.
+    Found(String),
+    /// No test comes by.
     Unreached,
-    /// Runs come by, and none fails.
+    /// Tests come by, and none fails.
     Survived,
 }
 
 impl Verdict {
     pub(super) fn words(&self, listed: Option<&str>) -> String {
         match (self, listed) {
-            (Self::Found(run), _) => format!("found by {run}"),
+            (Self::Found(test), _) => format!("found by {test}"),
             (Self::Unreached, None) => "NOT REACHED".to_owned(),
             (Self::Survived, None) => "NOT FOUND".to_owned(),
             (_, Some(reason)) => format!("listed ({reason})"),
@@ -37,15 +45,18 @@ impl Verdict {
 
 /// The build's time limit.
 const BUILD_LIMIT: Duration = Duration::from_secs(1_800);
-/// The limit of a run without a mutant; one with a mutant gets so many times as long as that took, and some time more.
-const RUN_LIMIT: Duration = Duration::from_secs(900);
+/// The limit of a test without a mutant; one with a mutant gets so many times as long as that took, and some
+/// time more.
+const TEST_LIMIT: Duration = Duration::from_secs(900);
 const SLOWER_MAX: u32 = 10;
-const SLACK: Duration = Duration::from_secs(60);
-const CPU_SLACK: Duration = Duration::from_secs(5);
-/// 8 GiB: the tests without a mutant run within it, too.
-const ADDRESS_SPACE_KIB: u64 = 8 << 20;
+const SLACK: Duration = Duration::from_secs(120);
+const CPU_SLACK: Duration = Duration::from_secs(3);
+/// Tests that take less run together in one process.
+const SHORT_MAX: Duration = Duration::from_millis(200);
+/// 6 GiB: the tests without a mutant run within it, too.
+const ADDRESS_SPACE_KIB: u64 = 6 << 20;
 /// How often sites may be taken out because of what the compiler says.
-const BUILDS_MAX: usize = 20;
+const BUILDS_MAX: usize = 60;
 
 /// The variables that the instrumented crate reads.
 const CHOSEN: &str = "AYATORI_MUTANT";
@@ -71,29 +82,38 @@ pub mod mutants {{
         let chosen = CHOSEN.load(Ordering::Relaxed);
         if chosen <= NONE {{ chosen == number }} else {{ ask(number) }}
     }}
-    #[cold]
+    #[inline(never)]
     fn ask(number: u32) -> bool {{
-        let trace = std::env::var("{TRACE}").ok();
-        let usual = if trace.is_some() {{ TRACING }} else {{ NONE }};
-        let chosen = std::env::var("{CHOSEN}").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
-        CHOSEN.store(chosen, Ordering::Relaxed);
-        if let Some(trace) = trace && !SEEN[number as usize].swap(true, Ordering::Relaxed) {{
+        if CHOSEN.load(Ordering::Relaxed) == UNKNOWN {{
+            let usual = if std::env::var_os("{TRACE}").is_some() {{ TRACING }} else {{ NONE }};
+            let chosen = std::env::var("{CHOSEN}").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+            CHOSEN.store(chosen, Ordering::Relaxed);
+            return is(number);
+        }}
+        let seen = &SEEN[number as usize];
+        if !seen.load(Ordering::Relaxed) && !seen.swap(true, Ordering::Relaxed) {{
+            let trace = std::env::var_os("{TRACE}").unwrap_or_default();
             let file = std::fs::OpenOptions::new().append(true).create(true).open(trace);
             let _ = file.and_then(|mut file| file.write_all(std::format!("{{number}}\n").as_bytes()));
         }}
-        chosen == number
+        false
     }}
 }}
 "#
     )
 }
 
-/// A test program, and what it takes without a mutant.
+/// A test program.
 struct Program {
     run: &'static Run,
     path: PathBuf,
+}
+
+/// A test, and what it takes without a mutant.
+struct Test {
+    program: usize,
+    name: String,
     took: Duration,
-    reached: BTreeSet<u32>,
 }
 
 /// The build.
@@ -102,45 +122,41 @@ pub(super) struct Judge {
     count: u32,
     root: PathBuf,
     programs: Vec<Program>,
+    /// The quickest first.
+    tests: Vec<Test>,
+    /// By mutant: the tests that come by.
+    reached_by: Vec<Vec<u32>>,
 }
 
 impl Judge {
     /// Builds the tests with all mutants that the compiler takes, and runs them without one. `impossible`:
     /// those that it is known to refuse.
-    pub(super) fn build(mutants: &Mutants, mut impossible: BTreeSet<u32>) -> Result<Self> {
+    pub(super) fn build(mutants: &Mutants, mut impossible: BTreeSet<u32>, job_count: usize) -> Result<Self> {
         let lib = format!("crates/{}/src/lib.rs", mutants.subject.name);
         let mut keep: BTreeSet<String> = mutants.sources.iter().map(|source| source.path.clone()).collect();
         keep.insert(lib.clone());
         let copy = Copy::make(&keep)?;
         for _ in 0..BUILDS_MAX {
             let instrumented = write(mutants, &copy, &lib, &impossible)?;
-            let mut programs = Vec::new();
-            let mut refused = None;
-            for run in mutants.subject.runs {
-                match build(&copy, run)? {
-                    Ok(paths) => programs.extend(paths.into_iter().map(|path| (run, path))),
-                    Err(messages) => {
-                        refused = Some(messages);
-                        break;
-                    }
+            match build_all(&copy, mutants.subject)? {
+                Ok(programs) => {
+                    let mut judge = Self {
+                        impossible,
+                        count: mutants.count(),
+                        root: copy.root,
+                        programs,
+                        tests: Vec::new(),
+                        reached_by: vec![Vec::new(); mutants.count() as usize],
+                    };
+                    judge.trace_all(job_count)?;
+                    return Ok(judge);
+                }
+                Err(messages) => {
+                    let blamed = blame(mutants, &instrumented, &messages)?;
+                    println!("   {} mutants are no Rust; once more without them", blamed.len());
+                    impossible.extend(blamed);
                 }
             }
-            let Some(messages) = refused else {
-                let mut judge = Self {
-                    impossible,
-                    count: mutants.count(),
-                    root: copy.root.clone(),
-                    programs: Vec::new(),
-                };
-                for (run, path) in programs {
-                    let program = judge.baseline(run, path)?;
-                    judge.programs.push(program);
-                }
-                return Ok(judge);
-            };
-            let blamed = blame(mutants, &instrumented, &messages)?;
-            println!("   {} mutants are no Rust; once more without them", blamed.len());
-            impossible.extend(blamed);
         }
         bail!("the crate with its mutants does not build after {BUILDS_MAX} tries")
     }
@@ -153,53 +169,153 @@ impl Judge {
         self.count as usize - self.impossible.len()
     }
 
-    /// Runs a program without a mutant: it must succeed, and tells where it comes by.
-    fn baseline(&self, run: &'static Run, path: PathBuf) -> Result<Program> {
-        let trace = self.root.with_extension("trace");
+    /// Runs each test by itself without a mutant: it must succeed, and tells where it comes by.
+    fn trace_all(&mut self, job_count: usize) -> Result<()> {
+        let mut names = Vec::new();
+        for index in 0..self.programs.len() {
+            names.extend(self.names(index)?.into_iter().map(|name| (index, name)));
+        }
+        let results = Mutex::new(Vec::new());
+        side_by_side(job_count, names.len(), |index| {
+            let (program, name) = &names[index];
+            let traced = self.trace(*program, name, index)?;
+            results.lock().expect("no panic").push((index, traced));
+            Ok(true)
+        })?;
+        let mut results = results.into_inner().expect("no panic");
+        results.sort_by_key(|(index, (took, _))| (*took, *index));
+        for (place, (index, (took, reached))) in results.into_iter().enumerate() {
+            let (program, name) = names[index].clone();
+            self.tests.push(Test { program, name, took });
+            for number in reached.into_iter().filter(|&number| number < self.count) {
+                self.reached_by[number as usize].push(place as u32);
+            }
+        }
+        let all: f64 = self.tests.iter().map(|test| test.took.as_secs_f64()).sum();
+        let reached = self.reached_by.iter().filter(|tests| !tests.is_empty()).count();
+        println!("   {} tests, {all:.1} s one by one, {reached} sites reached", self.tests.len());
+        for test in self.tests.iter().rev().take(3) {
+            println!("   {}: {:.1} s", test.name, test.took.as_secs_f64());
+        }
+        Ok(())
+    }
+
+    /// The tests of a program that its run is about and that are not ignored.
+    fn names(&self, program: usize) -> Result<Vec<String>> {
+        let listed = |more: &[&str]| -> Result<BTreeSet<String>> {
+            let mut command = Command::new(&self.programs[program].path);
+            command.args(self.programs[program].run.arguments).args(["--list", "--format", "terse"]);
+            let outcome = process::capture(command.args(more).current_dir(&self.root), TEST_LIMIT)?;
+            let names = outcome.stdout.lines().filter_map(|line| line.strip_suffix(": test"));
+            Ok(names.map(str::to_owned).collect())
+        };
+        let ignored = listed(&["--ignored"])?;
+        Ok(listed(&[])?.difference(&ignored).cloned().collect())
+    }
+
+    fn trace(&self, program: usize, name: &str, index: usize) -> Result<(Duration, BTreeSet<u32>)> {
+        let trace = self.root.with_extension(format!("trace-{index}"));
         let _ = fs::remove_file(&trace);
-        let mut command = self.command(run, &path, RUN_LIMIT);
-        let traced = process::capture(command.env(TRACE, &trace), RUN_LIMIT)?;
-        let plain = process::capture(&mut self.command(run, &path, RUN_LIMIT), RUN_LIMIT)?;
-        if !traced.success() || !plain.success() {
-            let failed = if plain.success() { traced } else { plain };
-            bail!("{} fail without a mutant: {}", run.name, process::last_lines(&failed.stdout, 20));
+        let mut command = self.command(program, &[name], TEST_LIMIT);
+        let outcome = process::capture(command.env(TRACE, &trace), TEST_LIMIT)?;
+        if !outcome.success() {
+            bail!("{name} fails without a mutant: {}", process::last_lines(&outcome.stdout, 20));
         }
         let text = fs::read_to_string(&trace).unwrap_or_default();
-        let reached: BTreeSet<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-        let took = plain.wall;
-        println!("   {}: {:.1} s, {} sites reached", run.name, took.as_secs_f64(), reached.len());
-        Ok(Program { run, path, took, reached })
+        let _ = fs::remove_file(&trace);
+        Ok((outcome.wall, text.lines().filter_map(|line| line.parse().ok()).collect()))
     }
 
     /// A mutant may never end or eat up all memory. So the programs run under limits of CPU time, which a
     /// loaded machine does not stretch, and of their address space; the wall-clock limit is for those that
     /// wait.
-    fn command(&self, run: &Run, path: &PathBuf, cpu_limit: Duration) -> Command {
+    fn command(&self, program: usize, tests: &[&str], cpu_limit: Duration) -> Command {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!(
             "ulimit -t {}; ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" \"$@\"",
             cpu_limit.as_secs()
         ));
-        command.arg(path).args(run.arguments).current_dir(&self.root);
+        command.arg(&self.programs[program].path).args(["--test-threads", "1", "--exact"]).args(tests);
+        command.current_dir(folder_of(&self.root, self.programs[program].run));
         command
     }
 
-    /// Puts a mutant to the test.
+    /// Puts a mutant to the tests.
     pub(super) fn judge(&self, number: u32) -> Result<Verdict> {
-        let mut is_reached = false;
-        for program in self.programs.iter().filter(|program| program.reached.contains(&number)) {
-            is_reached = true;
-            // Each CPU may work for as long as the whole run took.
-            let cpu_limit = program.took * SLOWER_MAX * crate::paths::cpu_count() as u32 + CPU_SLACK;
-            let mut command = self.command(program.run, &program.path, cpu_limit);
-            let limit = program.took * SLOWER_MAX + SLACK;
-            let outcome = process::capture(command.env(CHOSEN, number.to_string()), limit)?;
-            if !outcome.success() {
-                return Ok(Verdict::Found(program.run.name));
+        let reached_by = &self.reached_by[number as usize];
+        if reached_by.is_empty() {
+            return Ok(Verdict::Unreached);
+        }
+        let tests = reached_by.iter().map(|&index| &self.tests[index as usize]);
+        let (short, long): (Vec<&Test>, Vec<&Test>) = tests.partition(|test| test.took < SHORT_MAX);
+        let mut batches: Vec<Vec<&Test>> = (0..self.programs.len())
+            .map(|program| short.iter().copied().filter(|test| test.program == program).collect())
+            .filter(|batch: &Vec<&Test>| !batch.is_empty())
+            .collect();
+        batches.extend(long.into_iter().map(|test| vec![test]));
+        for batch in batches {
+            if let Some(found) = self.run(number, &batch)? {
+                return Ok(Verdict::Found(found));
             }
         }
-        Ok(if is_reached { Verdict::Survived } else { Verdict::Unreached })
+        Ok(Verdict::Survived)
     }
+
+    /// Runs tests of one program with a mutant, until one fails. Returns which.
+    fn run(&self, number: u32, tests: &[&Test]) -> Result<Option<String>> {
+        let took: Duration = tests.iter().map(|test| test.took).sum();
+        // Each CPU may work for as long as all the tests took.
+        let cpu_limit = took * SLOWER_MAX * crate::paths::cpu_count() as u32 + CPU_SLACK;
+        let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+        let mut command = self.command(tests[0].program, &names, cpu_limit);
+        let limit = took * SLOWER_MAX + SLACK;
+        let outcome = process::capture_until(command.env(CHOSEN, number.to_string()), limit, has_failed)?;
+        if outcome.success() {
+            return Ok(None);
+        }
+        let failed = outcome.stdout.lines().find(|line| has_failed(line));
+        let name = failed.and_then(|line| line.split_whitespace().nth(1));
+        // It was ended by a limit, or ended itself.
+        let last = || outcome.stdout.lines().rev().find_map(|line| line.strip_prefix("test "));
+        Ok(Some(name.or_else(last).unwrap_or(self.programs[tests[0].program].run.name).to_owned()))
+    }
+}
+
+/// Whether a line of a test program says that a test failed.
+fn has_failed(line: &str) -> bool {
+    line.starts_with("test ") && line.trim_end().ends_with("... FAILED")
+}
+
+/// Where `cargo test` starts a program: in its package's folder.
+fn folder_of(root: &Path, run: &Run) -> PathBuf {
+    let package = run.cargo.iter().find_map(|word| word.strip_prefix("ayatori-"));
+    package.map_or_else(|| root.to_owned(), |package| root.join("crates").join(package))
+}
+
+/// Does `work` for 0, 1 … in so many threads, until it says false or fails.
+pub(super) fn side_by_side(
+    job_count: usize,
+    count: usize,
+    work: impl Fn(usize) -> Result<bool> + Sync,
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let go_on = || -> Result<()> {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
+                return Ok(());
+            }
+            let outcome = work(index);
+            if !matches!(outcome, Ok(true)) {
+                next.store(count, Ordering::Relaxed);
+                return outcome.map(|_| ());
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let jobs: Vec<_> = (0..job_count.max(1)).map(|_| scope.spawn(go_on)).collect();
+        jobs.into_iter().try_for_each(|job| job.join().expect("a job does not panic"))
+    })
 }
 
 /// Writes the crate with its mutants into the copy.
@@ -228,10 +344,33 @@ fn write(
     Ok(all)
 }
 
-/// Builds the programs of a run; or what the compiler says against it.
-fn build(copy: &Copy, run: &Run) -> Result<Result<Vec<PathBuf>, Vec<Value>>> {
+/// What cargo makes, or what the compiler says against it.
+type Built<T> = Result<T, Vec<Value>>;
+
+/// Builds the programs of all runs.
+fn build_all(copy: &Copy, subject: &Subject) -> Result<Built<Vec<Program>>> {
+    // A check finds most of what is no Rust, and is several times as quick as a build.
+    let library = format!("ayatori-{}", subject.name);
+    if let Err(messages) = cargo(copy, subject, &["check", "-p", &library, "--lib"])? {
+        return Ok(Err(messages));
+    }
+    let mut programs = Vec::new();
+    for run in subject.runs {
+        let words = [&["test", "--no-run"], run.cargo].concat();
+        match cargo(copy, subject, &words)? {
+            Ok(paths) => programs.extend(paths.into_iter().map(|path| Program { run, path })),
+            Err(messages) => return Ok(Err(messages)),
+        }
+    }
+    Ok(Ok(programs))
+}
+
+/// Runs cargo. Returns the test programs.
+fn cargo(copy: &Copy, subject: &Subject, words: &[&str]) -> Result<Built<Vec<PathBuf>>> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--no-run", "--message-format=json"]).args(run.cargo).current_dir(&copy.root);
+    cargo.args(words).arg("--message-format=json").current_dir(&copy.root);
+    // Some crates are not optimised for a quick build; here they run thousands of times.
+    cargo.args(["--config", &format!("profile.dev.package.ayatori-{}.opt-level=1", subject.name)]);
     cargo.env("CARGO_TARGET_DIR", &copy.target).env("RUSTFLAGS", "--cap-lints allow");
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
     let outcome = process::capture(&mut cargo, BUILD_LIMIT)?;
@@ -258,61 +397,6 @@ fn build(copy: &Copy, run: &Run) -> Result<Result<Vec<PathBuf>, Vec<Value>>> {
     Ok(Err(errors))
 }
 
-/// The mutants that compiler errors are about: those around the place, or else all on its lines.
-fn blame(
-    mutants: &Mutants,
-    instrumented: &BTreeMap<String, Instrumented>,
-    errors: &[Value],
-) -> Result<BTreeSet<u32>> {
-    let mut blamed = BTreeSet::new();
-    for error in errors {
-        let spans: Vec<&Value> = error["spans"].as_array().into_iter().flatten().collect();
-        let primary = spans.iter().filter(|span| span["is_primary"] == true);
-        let mut sites: BTreeSet<u32> =
-            primary.flat_map(|span| sites_at(mutants, instrumented, span, false)).collect();
-        if sites.is_empty() {
-            // A deleted `return` lets the code go on where a value is gone: the compiler points to both, not to it.
-            sites = spans.iter().flat_map(|span| sites_at(mutants, instrumented, span, true)).collect();
-        }
-        blamed.extend(sites);
-    }
-    if blamed.is_empty() {
-        let said = errors.first().and_then(|error| error["rendered"].as_str()).unwrap_or("nothing");
-        bail!("the compiler refuses no mutant but: {said}");
-    }
-    Ok(blamed)
-}
-
-/// The mutants that a place in the instrumented source is about. `is_around`: deleted statements nearby, too.
-fn sites_at(
-    mutants: &Mutants,
-    instrumented: &BTreeMap<String, Instrumented>,
-    span: &Value,
-    is_around: bool,
-) -> Vec<u32> {
-    /// A `return` stands so few lines behind what it has used up.
-    const LINES_BEHIND: usize = 5;
-    let path = span["file_name"].as_str().unwrap_or_default();
-    let source = mutants.sources.iter().find(|source| source.path == path);
-    let (Some(source), Some(instrumented)) = (source, instrumented.get(path)) else { return Vec::new() };
-    let at = |name: &str| span[name].as_u64().unwrap_or(0) as usize;
-    let (begin, end) = (at("byte_start"), at("byte_end"));
-    let text = &instrumented.text;
-    let from = text[..begin].rfind('\n').map_or(0, |at| at + 1);
-    let mut ends = text[end..].match_indices('\n').map(|(at, _)| end + at);
-    let sites = if is_around {
-        let range = from..ends.nth(LINES_BEHIND).unwrap_or(text.len());
-        let mut sites = instrumented.sites_in(&range);
-        sites.retain(|&site| source.sites[site].kind == Kind::Statement);
-        sites
-    } else if let Some(site) = instrumented.site_at(&(begin..end)) {
-        vec![site]
-    } else {
-        instrumented.sites_in(&(from..ends.next().unwrap_or(text.len())))
-    };
-    sites.into_iter().map(|site| source.first + site as u32).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,19 +407,24 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_blamed_on_the_mutant_that_stands_there() {
-        let text = "fn f(a: u32) -> bool {\n    a < 3\n}\n";
-        let found = sites::find(text).unwrap();
-        let path = "crates/x/src/lib.rs".to_owned();
-        let source =
-            super::super::Source { path: path.clone(), text: text.to_owned(), sites: found, first: 7 };
-        let made = sites::instrument(text, &source.sites, |index| Some(7 + index as u32));
-        let at = made.text.find("(a) <= 3").unwrap();
-        let subject = &super::super::SUBJECTS[0];
-        let mutants = Mutants { subject, sources: vec![source], names: Vec::new() };
-        let span = serde_json::json!({ "file_name": path, "byte_start": at, "byte_end": at + 3, "is_primary": true });
-        let errors = [serde_json::json!({ "spans": [span] })];
-        let blamed = blame(&mutants, &BTreeMap::from([(path, made)]), &errors).unwrap();
-        assert_eq!(blamed, BTreeSet::from([7]));
+    fn a_failed_test_is_known_by_its_line() {
+        assert!(has_failed("test a::b ... FAILED\n"));
+        assert!(has_failed("test a::b - should panic ... FAILED"));
+        assert!(!has_failed("test a::b ... ok"));
+        assert!(!has_failed("test result: FAILED. 1 passed"));
+    }
+
+    #[test]
+    fn jobs_side_by_side_do_each_piece_once() {
+        let done = Mutex::new(Vec::new());
+        side_by_side(3, 50, |index| {
+            done.lock().unwrap().push(index);
+            Ok(true)
+        })
+        .unwrap();
+        let mut done = done.into_inner().unwrap();
+        done.sort_unstable();
+        assert_eq!(done, (0..50).collect::<Vec<_>>());
+        assert!(side_by_side(2, 50, |index| if index == 7 { bail!("seven") } else { Ok(true) }).is_err());
     }
 }

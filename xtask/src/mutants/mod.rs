@@ -3,12 +3,14 @@
 //! The repository is copied to the target folder. In the copy every site of a crate (`sites`: operators, constants,
 //! conditions, deleted statements, swapped match arms) asks at run time whether its mutant is chosen, by a variable of the
 //! environment, so that one build serves thousands of mutants. Sites whose mutant is no Rust (`a - b` of two sets, say) are
-//! taken out by what the compiler says. A run without a mutant writes down which sites the tests reach at all.
+//! taken out by what the compiler says (`blame`). Each test is run once without a mutant and writes down
+//! which sites it comes by; a mutant is put to those tests only (`judge`).
 //!
 //! Each verdict is kept in `conformance/mutants/CRATE` as it comes (`record`), and a run goes on with the
 //! mutants that have none, in an order drawn by a seed; so thousands are judged over many runs. One that is
 //! not found and has no reason there fails the command.
 
+mod blame;
 mod copy;
 mod judge;
 mod record;
@@ -18,12 +20,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::paths;
-use judge::Judge;
+use judge::{Judge, Verdict};
 use record::{Record, Word};
 use sites::{Kind, Site};
 
@@ -53,6 +56,15 @@ pub(crate) struct Options {
     /// Judge those that have a verdict again, whichever it is.
     #[arg(long)]
     fresh: bool,
+    /// How many are judged at the same time; 0: one for each CPU.
+    #[arg(long, default_value_t = 0)]
+    jobs: usize,
+}
+
+impl Options {
+    fn job_count(&self) -> usize {
+        if self.jobs > 0 { self.jobs } else { paths::cpu_count() }
+    }
 }
 
 /// A crate that is mutated.
@@ -80,8 +92,9 @@ const SUBJECTS: [Subject; 4] = [
             Run {
                 name: "fault runs",
                 cargo: &["-p", "ayatori-sim", "--test", "fuzz"],
-                arguments: &["worlds_keep_every_promise"],
+                arguments: &["worlds_keep_every_promise", "survivors_agree_shrink_and_go_on"],
             },
+            Run { name: "cluster tests", cargo: &["-p", "ayatori-sim", "--test", "cluster"], arguments: &[] },
         ],
     },
     Subject {
@@ -239,7 +252,7 @@ fn judge_all(mutants: &Mutants, chosen: &[u32], record: &mut Record, options: &O
     let invalid = (0..mutants.count()).filter(|&number| {
         !options.fresh && record.get(mutants.name(number)).is_some_and(|entry| entry.word == Word::Invalid)
     });
-    let judge = Judge::build(mutants, invalid.collect())?;
+    let judge = Judge::build(mutants, invalid.collect(), options.job_count())?;
     let commit = commit();
     for number in (0..mutants.count()).filter(|&number| !judge.is_possible(number)) {
         let name = mutants.name(number);
@@ -258,19 +271,48 @@ fn judge_all(mutants: &Mutants, chosen: &[u32], record: &mut Record, options: &O
     );
     let begin = Instant::now();
     let limit = (options.minutes > 0).then(|| Duration::from_secs(options.minutes * 60));
-    for (done, &number) in possible.iter().enumerate() {
-        if done > 0 && limit.is_some_and(|limit| begin.elapsed() >= limit) {
-            println!("   time is up: {} are left", possible.len() - done);
-            break;
+    let progress = Mutex::new(Progress { record, written: Instant::now(), done: 0 });
+    judge::side_by_side(options.job_count(), possible.len(), |index| {
+        if index > 0 && limit.is_some_and(|limit| begin.elapsed() >= limit) {
+            return Ok(false);
         }
+        let number = possible[index];
         let verdict = judge.judge(number)?;
-        let name = mutants.name(number);
-        record.set(name, Word::from(&verdict), &commit);
-        record.write()?;
-        let reason = record.get(name).and_then(|entry| entry.reason.as_deref());
-        println!("{}  {}  {name}", verdict.words(reason), mutants.place(number));
+        progress.lock().expect("no panic").note(mutants, number, &verdict, &commit)?;
+        Ok(true)
+    })?;
+    let done = progress.into_inner().expect("no panic").done;
+    let seconds = begin.elapsed().as_secs_f64();
+    println!("   {done} judged in {seconds:.0} s, {:.2} a second", done as f64 / seconds.max(1e-3));
+    if done < possible.len() {
+        println!("   time is up: {} are left", possible.len() - done);
     }
     Ok(())
+}
+
+/// What all jobs add to.
+struct Progress<'r> {
+    record: &'r mut Record,
+    written: Instant,
+    done: usize,
+}
+
+impl Progress<'_> {
+    /// How often the record is written: a run that is cut short loses what came since.
+    const WRITE_INTERVAL: Duration = Duration::from_secs(1);
+
+    fn note(&mut self, mutants: &Mutants, number: u32, verdict: &Verdict, commit: &str) -> Result<()> {
+        let name = mutants.name(number);
+        self.record.set(name, Word::from(verdict), commit);
+        self.done += 1;
+        if self.written.elapsed() >= Self::WRITE_INTERVAL {
+            self.record.write()?;
+            self.written = Instant::now();
+        }
+        let reason = self.record.get(name).and_then(|entry| entry.reason.as_deref());
+        println!("{}  {}  {name}", verdict.words(reason), mutants.place(number));
+        Ok(())
+    }
 }
 
 /// These in an order that the seed draws; a mutant keeps its place among the others when code around it
