@@ -151,18 +151,34 @@ impl Links {
     }
 
     /// What the front of a packet says, if its payload may be taken to its place before all of it has come:
-    /// it is the next in turn, or needs no turn.
-    pub(crate) fn front(&self, index: LinkIndex, header: &[u8], payload_bytes: usize) -> Option<Front> {
+    /// it is the next in turn, or needs no turn and is taken there by no other rail.
+    pub(crate) fn front(
+        &self,
+        index: LinkIndex,
+        rail: Rail,
+        header: &[u8],
+        payload_bytes: usize,
+    ) -> Option<Front> {
         let link = self.get(index);
-        if link.trunk.is_none() {
+        let Some(trunk) = &link.trunk else {
             let (prefix, parsed, len) = wire::parse(header).ok()?;
             let is_next = prefix.sequence == link.receive_sequence && len == header.len();
             return is_next.then_some(Front::Packet(prefix, parsed));
-        }
+        };
         let (parsed, _) = trunk::parse(header).ok()?;
         let Body::Fragment { receiver, first, unit_bytes } = parsed.body else { return None };
         let carrying = Carrying::Bytes(payload_bytes as u64);
-        Some(Front::Units(self.units_received(index, receiver, (first, unit_bytes), carrying), parsed))
+        let units = self.units_received(index, receiver, (first, unit_bytes), carrying);
+        trunk.fronts.allow(rail, &units).then_some(Front::Units(units, parsed))
+    }
+
+    /// A front was looked at. `Some`: a part of these units is in its place, and more is to come.
+    pub(crate) fn front_taken(&mut self, index: LinkIndex, rail: Rail, part_of: Option<&UnitsReceived>) {
+        let Some(trunk) = &mut self.get_mut(index).trunk else { return };
+        match part_of {
+            Some(units) => trunk.fronts.begin(rail, units),
+            None => trunk.fronts.end(rail),
+        }
     }
 
     /// A packet has come whole whose payload was taken to its place by its front.

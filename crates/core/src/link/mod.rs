@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `mod` | links, credit, the queue of packets, events |
 //! | `intake` | packets that arrive, up to what they mean |
+//! | `fronts` | which packets are taken to their place while they come |
 //! | `announcements` | how many announced messages may wait unmatched |
 //! | `units` | pieces of long messages: which rail, how many, how |
 //! | `upkeep` | time: acknowledgements, silence, peers that are waited for |
@@ -31,6 +32,7 @@
 mod announcements;
 mod arrived;
 mod config;
+mod fronts;
 mod health;
 mod intake;
 mod rail;

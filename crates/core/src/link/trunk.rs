@@ -5,6 +5,7 @@
 //! policy ([`stripe`]). Both are numbered by rail ([`rail`](super::rail)); what a rail has lost, or had not acknowledged
 //! when it was taken out ([`health`](super::health)), goes again, by whatever rail is best then.
 
+use super::fronts::Fronts;
 use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
 use super::rail::{Carried, PATIENCE_MAX, RailState};
 use super::reorder::Reorder;
@@ -30,6 +31,7 @@ pub(super) struct Trunk {
     pub(super) unit_bytes: u32,
     stream: Stream,
     pub(super) held: Reorder,
+    pub(super) fronts: Fronts,
     /// Units put in place, to be told to the receiver by the rail that put them.
     placed: VecDeque<(Rail, Units)>,
     /// Transfers that wait for room on a rail, first come first served.
@@ -64,6 +66,7 @@ impl Trunk {
             unit_bytes: unit_bytes(packet_max),
             stream: Stream::default(),
             held: Reorder::default(),
+            fronts: Fronts::default(),
             placed: VecDeque::new(),
             waiting: VecDeque::new(),
             backlog_bytes: 0,
@@ -323,6 +326,7 @@ impl Trunk {
 
     /// The device says that a rail broke.
     pub(super) fn on_rail_down(&mut self, rail: Rail, now: Instant) {
+        self.fronts.end(rail);
         self.take_out(rail, Health::Down);
         self.note_none_up(now);
     }

@@ -262,7 +262,8 @@ impl Process {
         }
         let bytes = device.packet(incoming).header;
         let packet_bytes = (bytes.len() + payload_bytes) as u64;
-        let Some(front) = self.messages.links.front(index, bytes, payload_bytes) else { return };
+        let rail = incoming.rail;
+        let Some(front) = self.messages.links.front(index, rail, bytes, payload_bytes) else { return };
         let place = match &front {
             Front::Packet(_, header) => self.messages.place_of(index, header, payload_bytes),
             Front::Units(units, _) => match self.messages.transfer_of(index, units.receiver) {
@@ -270,8 +271,12 @@ impl Process {
                 Err(_) => None,
             },
         };
-        let Some(place) = place else { return };
-        if device.fetch(incoming, place) != Fetched::Whole {
+        let fetched = place.map(|place| device.fetch(incoming, place));
+        if let Front::Units(units, _) = &front {
+            let is_part = fetched == Some(Fetched::Part);
+            self.messages.links.front_taken(index, rail, is_part.then_some(units));
+        }
+        if fetched != Some(Fetched::Whole) {
             return;
         }
         // It is where it belongs: what is left is to say so.
@@ -279,7 +284,7 @@ impl Process {
         let handled = match front {
             Front::Packet(prefix, header) => self.handle_parsed(index, prefix, header, payload),
             Front::Units(units, header) => {
-                self.messages.links.on_front(index, incoming.rail, &header, packet_bytes);
+                self.messages.links.on_front(index, rail, &header, packet_bytes);
                 let handled = self.handle_received(index, Received::Units(units, payload));
                 self.messages.links.handled(index);
                 handled

@@ -264,7 +264,9 @@ impl Transfers {
         Ok(())
     }
 
-    /// Where units that a packet brings belong, if none of them has come and that is memory in one piece.
+    /// Where units that a packet brings belong, if none of them has come, that is memory in one piece, and
+    /// the peer does not put there: a put of the same units may be in place and word of it under way, and a
+    /// packet that is damaged would be written over it.
     pub(crate) fn place_of_units(
         &mut self,
         id: TransferId,
@@ -274,8 +276,8 @@ impl Transfers {
         let transfer = self.transfers.get_mut(id)?;
         let Work::Receive(gather) = &mut transfer.work else { return None };
         let (run, offset) = gather.locate(units).ok()?;
-        let is_new = gather.known_count(run) == 0;
-        let memory = transfer.data.as_memory().filter(|_| is_new)?;
+        let is_alone = gather.known_count(run) == 0 && transfer.registered.is_empty();
+        let memory = transfer.data.as_memory().filter(|_| is_alone)?;
         Some(memory.part(offset as usize, length))
     }
 }

@@ -96,6 +96,12 @@ fn a_put_is_looked_for_in_the_window_that_it_went_to() {
     run_world(Kind::Traffic, 16838, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// Units come by two rails, each packet in parts, and the one that is whole first is damaged.
+#[test]
+fn damage_of_one_packet_is_not_left_in_another() {
+    run_world(Kind::Traffic, 62047, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {

@@ -1,0 +1,83 @@
+//! Packets whose payload is taken to its place while it comes: at most one a rail.
+//!
+//! A device finds damage when all of a packet has come, and by then has written it. Nothing else may rely on
+//! what stands there: units that come a second time, by another rail, wait until they are whole.
+
+use super::UnitsReceived;
+use super::intake::Carrying;
+use crate::ids::{Rail, RequestId};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+/// The packets of which a part has been taken.
+#[derive(Default)]
+pub(super) struct Fronts(Vec<(Rail, Place)>);
+
+/// Bytes of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Place {
+    receiver: RequestId,
+    bytes: Range<u64>,
+}
+
+impl Place {
+    fn of(units: &UnitsReceived) -> Self {
+        let begin = u64::from(units.first) * u64::from(units.unit_bytes);
+        let length = match units.carrying {
+            Carrying::Bytes(bytes) => bytes,
+            Carrying::Units(count) => u64::from(count) * u64::from(units.unit_bytes),
+        };
+        Self { receiver: units.receiver, bytes: begin..begin.saturating_add(length) }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.receiver == other.receiver
+            && self.bytes.start < other.bytes.end
+            && other.bytes.start < self.bytes.end
+    }
+}
+
+impl Fronts {
+    /// Whether units may be taken to their place by a rail: no other is taking them there.
+    pub(super) fn allow(&self, rail: Rail, units: &UnitsReceived) -> bool {
+        let place = Place::of(units);
+        self.0.iter().all(|(other, taken)| *other == rail || !taken.overlaps(&place))
+    }
+
+    /// A part has been taken.
+    pub(super) fn begin(&mut self, rail: Rail, units: &UnitsReceived) {
+        self.end(rail);
+        self.0.push((rail, Place::of(units)));
+    }
+
+    /// The packet is whole, or lost, or nobody wants it.
+    pub(super) fn end(&mut self, rail: Rail) {
+        self.0.retain(|(other, _)| *other != rail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(receiver: u32, first: u32, bytes: u64) -> UnitsReceived {
+        let receiver = RequestId { index: receiver, generation: 0 };
+        let carrying = Carrying::Bytes(bytes);
+        UnitsReceived { receiver, first, unit_bytes: 100, carrying, unit_bytes_min: 1 }
+    }
+
+    #[test]
+    fn units_are_taken_by_one_rail_at_a_time() {
+        let (mut fronts, [a, b]) = (Fronts::default(), [Rail(0), Rail(1)]);
+        fronts.begin(a, &units(7, 2, 150));
+        assert!(fronts.allow(a, &units(7, 2, 150)), "more of it");
+        assert!(!fronts.allow(b, &units(7, 2, 100)) && !fronts.allow(b, &units(7, 3, 100)));
+        assert!(!fronts.allow(b, &units(7, 0, 400)));
+        assert!(fronts.allow(b, &units(7, 0, 200)) && fronts.allow(b, &units(7, 4, 100)), "beside it");
+        assert!(fronts.allow(b, &units(8, 2, 100)), "of another message");
+        fronts.begin(a, &units(7, 9, 100));
+        assert!(fronts.allow(b, &units(7, 2, 100)), "the rail has gone on");
+        fronts.end(a);
+        assert!(fronts.allow(b, &units(7, 9, 100)));
+    }
+}
