@@ -102,6 +102,12 @@ fn damage_of_one_packet_is_not_left_in_another() {
     run_world(Kind::Traffic, 62047, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// A rail that returns late passes more time than the world has, and steps begin after it.
+#[test]
+fn a_step_that_begins_after_the_time_of_a_world_has_its_own() {
+    run_world(Kind::Traffic, 81851, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {

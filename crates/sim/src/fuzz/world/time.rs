@@ -225,7 +225,7 @@ impl World<'_> {
         }
         self.answer_direct()?;
         let everybody: Vec<u32> = (0..self.count() as u32).collect();
-        let end_ps = self.end_ps();
+        let mut end_ps = self.end_ps();
         for _ in 0..ROUNDS_MAX {
             let mut began = self.begin_remaining_steps()?;
             let limit_ps = self.due_ps(&everybody).map_or(u64::MAX, |due_ps| due_ps.max(self.now_ps()));
@@ -238,8 +238,10 @@ impl World<'_> {
             }
             began |= self.collect()?;
             began |= self.advance_windows()? | self.join_rounds()? | self.finish_channels()?;
-            // A round may have passed all the time at once: what programs began in it is still to end.
-            if !began && (self.now_ps() > end_ps || !worked && !self.wait_until(&everybody, u64::MAX)?) {
+            // A round may have passed all the time at once: what programs begin then has as much time again.
+            if began {
+                end_ps = self.end_ps();
+            } else if self.now_ps() > end_ps || !worked && !self.wait_until(&everybody, u64::MAX)? {
                 return Ok(());
             }
         }
