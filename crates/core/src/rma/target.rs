@@ -123,8 +123,13 @@ impl Windows<'_> {
         }
     }
 
-    /// Handles an active message that has come whole; what is wrong with it cuts its sender off.
+    /// Handles an active message that has come whole; what is wrong with it cuts its sender off. What was got
+    /// of a sender that is lost meanwhile comes to nothing: a lock would be held for ever.
     pub(super) fn handle_active(&mut self, at: u32, rank: Rank, bytes: &[u8]) {
+        let window = self.rma.windows[at as usize].as_ref();
+        if window.is_some_and(|window| window.peers[rank as usize].lost.is_some()) {
+            return;
+        }
         if let Err(Blame(what)) = self.try_active(at, rank, bytes) {
             self.blame_member(at, rank, what);
         }

@@ -108,6 +108,12 @@ fn a_step_that_begins_after_the_time_of_a_world_has_its_own() {
     run_world(Kind::Traffic, 81851, None).unwrap_or_else(|violation| panic!("{violation}"));
 }
 
+/// Its message is long, and is got by the window's owner, who hears of the loss before the get ends.
+#[test]
+fn a_lock_is_not_granted_to_somebody_who_is_lost() {
+    run_world(Kind::Traffic, 96457, None).unwrap_or_else(|violation| panic!("{violation}"));
+}
+
 /// The same in every build: `cargo xtask fuzz` compares a release build with it.
 #[test]
 fn worlds_give_the_committed_digest() {
