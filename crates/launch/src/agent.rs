@@ -10,6 +10,7 @@
 use crate::channel::{Channel, Inflow};
 use crate::error::FAILURE;
 use crate::host::Host;
+use crate::pulse::Pulse;
 use crate::relay::Relay;
 use crate::signals::{Signals, is_ending};
 use crate::silence::{HEARTBEAT, SILENCE_MAX, heard_while_running};
@@ -33,6 +34,7 @@ const RELAY: u64 = 4;
 
 struct Agent {
     channel: Channel,
+    pulse: Pulse,
     epoll: OwnedFd,
     signals: Signals,
     host: Host,
@@ -72,8 +74,11 @@ pub fn run() -> anyhow::Result<()> {
     let now = Instant::now();
     let relay = Relay::new(now)?;
     epoll::add(&epoll, relay.fd(), token(RELAY), readable).context("watching other agents")?;
+    let mut pulse = Pulse::new();
+    pulse.add(&channel);
     let mut agent = Agent {
         channel,
+        pulse,
         epoll,
         signals,
         host,
@@ -104,6 +109,7 @@ impl Agent {
             events.clear();
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout));
             let now = Instant::now();
+            self.pulse.turn();
             for event in &events {
                 let goes_on = match event.data.u64() {
                     CONTROLLER => self.read_controller(now),

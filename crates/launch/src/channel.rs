@@ -3,6 +3,7 @@
 use crate::wire::{Malformed, Message};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What a read came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,11 +21,43 @@ const CONGESTED_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) input: OwnedFd,
-    pub(crate) output: OwnedFd,
+    pub(crate) output: Arc<OwnedFd>,
     pub(crate) received: Vec<u8>,
     consumed: usize,
+    outflow: Arc<Mutex<Outflow>>,
+}
+
+/// What goes out, a frame after the other: of the loop, and of the thread that speaks for it (`pulse.rs`).
+/// Nobody holds its lock while waiting.
+#[derive(Debug)]
+pub(crate) struct Outflow {
+    output: Arc<OwnedFd>,
     unsent: Vec<u8>,
-    is_output_broken: bool,
+    is_broken: bool,
+}
+
+impl Outflow {
+    /// Queues a frame and sends what can be sent.
+    pub(crate) fn send(&mut self, message: &Message) {
+        message.emit(&mut self.unsent);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while !self.unsent.is_empty() && !self.is_broken {
+            match rustix::io::write(&*self.output, &self.unsent) {
+                Ok(count) => {
+                    self.unsent.drain(..count);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.is_broken = true,
+            }
+        }
+        if self.is_broken {
+            self.unsent.clear();
+        }
+    }
 }
 
 impl Channel {
@@ -33,55 +66,47 @@ impl Channel {
         for fd in [&input, &output] {
             rustix::io::ioctl_fionbio(fd, true)?;
         }
-        Ok(Channel {
-            input,
-            output,
-            received: Vec::new(),
-            consumed: 0,
-            unsent: Vec::new(),
-            is_output_broken: false,
-        })
+        let output = Arc::new(output);
+        let outflow = Outflow { output: Arc::clone(&output), unsent: Vec::new(), is_broken: false };
+        let outflow = Arc::new(Mutex::new(outflow));
+        Ok(Channel { input, output, received: Vec::new(), consumed: 0, outflow })
+    }
+
+    /// Its way out, for as long as there is one.
+    pub(crate) fn outflow(&self) -> Weak<Mutex<Outflow>> {
+        Arc::downgrade(&self.outflow)
+    }
+
+    fn out(&self) -> MutexGuard<'_, Outflow> {
+        self.outflow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues bytes that are no frame (the preamble).
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
-        self.unsent.extend_from_slice(bytes);
+        self.out().unsent.extend_from_slice(bytes);
     }
 
     /// Queues a frame; [`flush`](Self::flush) sends.
     pub(crate) fn queue(&mut self, message: &Message) {
-        message.emit(&mut self.unsent);
+        message.emit(&mut self.out().unsent);
     }
 
     /// Queues a frame and sends what can be sent.
     pub(crate) fn send(&mut self, message: &Message) {
-        self.queue(message);
-        self.flush();
+        self.out().send(message);
     }
 
     /// Sends what can be sent.
     pub(crate) fn flush(&mut self) {
-        while !self.unsent.is_empty() && !self.is_output_broken {
-            match rustix::io::write(&self.output, &self.unsent) {
-                Ok(count) => {
-                    self.unsent.drain(..count);
-                }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return,
-                Err(_) => self.is_output_broken = true,
-            }
-        }
-        if self.is_output_broken {
-            self.unsent.clear();
-        }
+        self.out().flush();
     }
 
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
+        !self.out().unsent.is_empty()
     }
 
     pub(crate) fn is_congested(&self) -> bool {
-        self.unsent.len() > CONGESTED_BYTES
+        self.out().unsent.len() > CONGESTED_BYTES
     }
 
     /// Reads once.

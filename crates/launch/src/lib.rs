@@ -68,6 +68,7 @@ mod output;
 pub mod placement;
 #[cfg(feature = "controller")]
 mod program;
+mod pulse;
 #[cfg(feature = "controller")]
 mod relay;
 #[cfg(feature = "controller")]

@@ -15,6 +15,7 @@
 pub(crate) mod agent;
 
 use crate::error::exit_code;
+use crate::pulse::Pulse;
 use crate::silence::{HEARTBEAT, heard_while_running};
 use crate::spec::Order;
 use crate::wire::{CHUNK_BYTES, Message};
@@ -52,6 +53,7 @@ pub(crate) struct Relay {
     is_paused: bool,
     /// The last heartbeat.
     turn: Instant,
+    pulse: Pulse,
     scratch: Vec<u8>,
 }
 
@@ -68,6 +70,7 @@ impl Relay {
             incoming: VecDeque::new(),
             is_paused: false,
             turn: now,
+            pulse: Pulse::new(),
             scratch: vec![0; CHUNK_BYTES],
         })
     }
@@ -86,7 +89,10 @@ impl Relay {
                 Ok(agent)
             });
             let mut agent = match started {
-                Ok(agent) => agent,
+                Ok(agent) => {
+                    agent.channel_ref().into_iter().for_each(|channel| self.pulse.add(channel));
+                    agent
+                }
                 Err(error) => {
                     let why = format!("{error:#}");
                     self.incoming.push_back((branch.host, Message::Failed(exit_code(&error), why.clone())));
@@ -190,6 +196,7 @@ impl Relay {
 
     /// Once a heartbeat: tells the agents that this side lives, and gives up those that are silent.
     pub(crate) fn beat(&mut self, now: Instant) {
+        self.pulse.turn();
         if now < self.turn + HEARTBEAT {
             return;
         }

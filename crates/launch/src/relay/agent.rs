@@ -138,7 +138,9 @@ impl Agent {
                 self.reach.describe_start()
             ))
         } else if self.is_greeted && now.duration_since(self.heard) > SILENCE_MAX {
-            Some(format!("its agent has been silent for {} s", SILENCE_MAX.as_secs()))
+            let (pid, seconds) = (self.child.id(), SILENCE_MAX.as_secs());
+            let state = crate::why::look::status(i32::try_from(pid).unwrap_or(0));
+            Some(format!("its agent has been silent for {seconds} s (process {pid} here, state {state})"))
         } else {
             None
         }
