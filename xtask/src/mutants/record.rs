@@ -1,9 +1,14 @@
-//! What is known of each mutant: `conformance/mutants/CRATE`, a line a mutant, which is committed.
+//! What is known of each mutant: `conformance/mutants/CRATE`, which is committed.
 //!
-//! A line is `word TAB commit TAB name`, and of a mutant that no test has to find also `TAB reason`, written
-//! by hand. Names hold the file, the function, the kind of change and the changed text, and no line number: a
-//! verdict survives edits elsewhere, and ends with the code that it is about. A verdict counts for the tests
-//! of its commit.
+//! ```text
+//! @ rma/origin.rs::complete
+//! survived 03380fd statement: deleted: self.rma.get_mut(window)?.end_operations(rank)?;
+//!    Why no test has to find it, written by hand.
+//! ```
+//!
+//! Names hold the file, the function, the kind of change and the changed text, and no line number: a verdict
+//! survives edits elsewhere, and ends with the code that it is about. A verdict counts for the tests of its
+//! commit.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -111,35 +116,59 @@ impl Record {
     }
 }
 
+/// Before a reason.
+const INDENT: &str = "   ";
+
 fn parse(text: &str) -> Result<BTreeMap<String, Entry>> {
-    let mut entries = BTreeMap::new();
+    let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+    let (mut place, mut last) = ("", None::<String>);
     for (index, line) in text.lines().enumerate() {
-        let mut parts = line.splitn(4, '\t');
+        if let Some(new) = line.strip_prefix("@ ") {
+            (place, last) = (new, None);
+            continue;
+        }
+        if let Some(reason) = line.strip_prefix(INDENT) {
+            let entry = last.as_ref().and_then(|name| entries.get_mut(name));
+            let entry =
+                entry.with_context(|| format!("line {}: a reason of no mutant: {line}", index + 1))?;
+            let earlier = entry.reason.take().map(|reason| reason + " ").unwrap_or_default();
+            entry.reason = Some(earlier + reason.trim());
+            continue;
+        }
+        let mut parts = line.splitn(3, ' ');
         let word = parts.next().and_then(|text| Word::ALL.into_iter().find(|word| word.text() == text));
-        let (Some(word), Some(commit), Some(name)) = (word, parts.next(), parts.next()) else {
-            bail!("line {}: not `word TAB commit TAB name`: {line}", index + 1);
+        let (Some(word), Some(commit), Some(what)) = (word, parts.next(), parts.next()) else {
+            bail!("line {}: not `word commit change`: {line}", index + 1);
         };
-        let reason = parts.next().map(str::trim).filter(|reason| !reason.is_empty()).map(str::to_owned);
-        entries.insert(name.to_owned(), Entry { word, commit: commit.to_owned(), reason });
+        let name = format!("{place} {what}");
+        entries.insert(name.clone(), Entry { word, commit: commit.to_owned(), reason: None });
+        last = Some(name);
     }
     Ok(entries)
 }
 
 fn render(entries: &BTreeMap<String, Entry>) -> String {
-    let line = |(name, entry): (&String, &Entry)| {
-        let reason = entry.reason.as_ref().map(|reason| format!("\t{reason}")).unwrap_or_default();
-        format!("{}\t{}\t{name}{reason}\n", entry.word.text(), entry.commit)
-    };
-    entries.iter().map(line).collect()
+    let mut text = String::new();
+    let mut last = "";
+    for (name, Entry { word, commit, reason }) in entries {
+        let (place, what) = name.split_once(' ').unwrap_or((name, ""));
+        if std::mem::replace(&mut last, place) != place {
+            text += &format!("@ {place}\n");
+        }
+        text += &format!("{} {commit} {what}\n", word.text());
+        text += &reason.as_ref().map(|reason| format!("{INDENT}{reason}\n")).unwrap_or_default();
+    }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "found\tabc\ta.rs::f operator: x < y → (x) <= y\n\
-        survived\tdef\tb.rs::g statement: deleted: h();\th only warms a cache\n\
-        unreached\tdef\tc.rs::k constant: 1 → 0\n";
+    const TEXT: &str = "@ a.rs::f\nfound abc operator: x < y → (x) <= y\n\
+        @ b.rs::g\nsurvived def statement: deleted: h();\n   h only warms a cache\n\
+        found def statement: deleted: k();\n\
+        @ c.rs::k\nunreached def constant: 1 → 0\n";
 
     fn record(text: &str) -> Record {
         Record { path: PathBuf::new(), entries: parse(text).unwrap() }
@@ -148,8 +177,9 @@ mod tests {
     #[test]
     fn a_record_is_written_as_it_was_read() {
         assert_eq!(render(&parse(TEXT).unwrap()), TEXT);
-        assert!(parse("lost\tabc\tname\n").is_err());
-        assert!(parse("found abc name\n").is_err());
+        assert!(parse("lost abc what\n").is_err());
+        assert!(parse("found abc\n").is_err());
+        assert!(parse("   a reason\n").is_err());
     }
 
     #[test]
@@ -168,7 +198,7 @@ mod tests {
     #[test]
     fn verdicts_about_code_that_is_gone_are_forgotten() {
         let mut record = record(TEXT);
-        assert_eq!(record.keep(|name| name.starts_with("a.rs")), 2);
+        assert_eq!(record.keep(|name| name.starts_with("a.rs")), 3);
         assert!(record.get("c.rs::k constant: 1 → 0").is_none());
     }
 }

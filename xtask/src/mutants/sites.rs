@@ -76,6 +76,9 @@ struct Finder<'t> {
     sites: Vec<Site>,
 }
 
+/// How much is said of what a mutant changes.
+const WHAT_BYTES_MAX: usize = 66;
+
 impl Finder<'_> {
     fn source(&self, span: Span) -> &str {
         self.text.get(span.byte_range()).unwrap_or_default()
@@ -83,8 +86,9 @@ impl Finder<'_> {
 
     fn add(&mut self, kind: Kind, span: Span, what: String, edits: Vec<(Range<usize>, Edit)>) {
         let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
-        let what =
-            if what.chars().count() > 100 { what.chars().take(97).collect::<String>() + "…" } else { what };
+        // A line of the record has 110 bytes at most.
+        let end = what.char_indices().map(|(at, _)| at).find(|&at| at > WHAT_BYTES_MAX);
+        let what = end.map_or(what.clone(), |end| format!("{}…", &what[..end]));
         let function = self.function.last().cloned().unwrap_or_default();
         self.sites.push(Site { kind, function, line: span.start().line, what, edits });
     }
