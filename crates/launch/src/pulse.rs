@@ -1,8 +1,9 @@
 //! Says that this process lives while its loop is busy.
 //!
-//! A loop that serves a channel says once a heartbeat that it lives, but what it does in between may take long on
-//! a machine in trouble: starting a process waits for the disk, ending one for the kernel. The thread here speaks
-//! for it meanwhile, for so long as the loop may take for a turn; a process that is stopped or dead says nothing.
+//! A loop that serves a channel says once a heartbeat that it lives, but what it does in between may take
+//! long on a machine in trouble: starting a process waits for the disk, ending one for the kernel. The thread
+//! here speaks for it meanwhile, for so long as the loop may take for a turn; a process that is stopped or
+//! dead says nothing.
 
 use crate::channel::{Channel, Outflow};
 use crate::silence::HEARTBEAT;
@@ -90,8 +91,8 @@ impl Shared {
     }
 }
 
-/// Whether the thread speaks for a loop that has been busy for so long: the loop itself is late, and may still
-/// come back.
+/// Whether the thread speaks for a loop that has been busy for so long: the loop is late, and may still come
+/// back.
 fn speaks(busy: Duration, interval: Duration) -> bool {
     (interval * 3 / 2..BUSY_MAX).contains(&busy)
 }
