@@ -27,6 +27,7 @@ mod peers;
 mod process;
 mod random;
 mod run;
+mod series;
 mod skips;
 mod stage;
 mod survive_test;

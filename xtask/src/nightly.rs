@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// How often each bound is measured.
     #[arg(long, default_value_t = 20)]
     runs: usize,
-    /// How many minutes each crate's mutants are judged; the next run goes on with the others.
+    /// How many minutes each crate's mutants are judged, and the tests run under load; the next run goes on.
     #[arg(long, default_value_t = 30)]
     minutes: u64,
 }
@@ -80,7 +80,7 @@ const STEPS: [Step; 24] = steps! {
     "loom" nothing, "every order of the shared-memory rings' atomics", "loom", "loom";
     "fault-worlds" nothing, "random worlds with faults", "fuzz --seeds 20000", "fuzz --seeds 300";
     "test-loaded" nothing, "`make test` 20 times beside a job that computes on every CPU",
-        "test --times 20 --loaded", "test --times 1 --loaded";
+        "test --times 20 --loaded --series conformance/nightly/test-loaded.txt", "test --times 1 --loaded";
     "why" nothing, "`ayatori why` on jobs that hang", "why-test", "why-test --filter recv";
     "killtest" nothing, "a rank is killed at a random moment", "killtest --runs 500", "killtest --runs 10";
     "killtest-hosts" nothing, "the same over two hosts", "killtest --runs 500 --hosts", "killtest --runs 10 --hosts";
@@ -149,8 +149,13 @@ fn output_of(program: &str, arguments: &[&str]) -> String {
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Today and now, UTC.
+pub(crate) fn when() -> String {
+    output_of("date", &["-u", "+%F %H:%M"])
+}
+
 /// The last commit that changed the product: what every step is about.
-fn commit() -> String {
+pub(crate) fn commit() -> String {
     output_of("git", &["log", "-1", "--format=%h", "--", "crates", "translate", "fortran", "Cargo.lock"])
 }
 
@@ -211,7 +216,7 @@ impl Step {
         let mut outcome = Outcome {
             commit: commit.to_owned(),
             quick: options.quick,
-            when: output_of("date", &["-u", "+%F %H:%M"]),
+            when: when(),
             word: Word::Passed,
             seconds: 0,
             closing: Vec::new(),
@@ -247,7 +252,8 @@ impl Step {
         if self.name == "bounds" && !options.quick {
             command.args(["--runs", &options.runs.to_string()]);
         }
-        if self.name.starts_with("mutants-") && !options.quick {
+        let goes_on = self.name.starts_with("mutants-") || self.name == "test-loaded";
+        if goes_on && !options.quick {
             command.args(["--minutes", &options.minutes.to_string()]);
         }
         Ok(command)
@@ -260,7 +266,8 @@ fn page() -> String {
         "# Nightly results\n\nWritten by `cargo xtask nightly`; not by hand. A step without a result has not \
          run; one of an earlier commit has\nnot run since. *Quick* steps show that they run, no more: their \
          bounds were measured twice, their mutants are a sample\nof five. Mutants: the verdicts of all runs, \
-         which `conformance/mutants` keeps; a step goes on with those that have none.\n\n\
+         which `conformance/mutants` keeps; a step goes on with those that have none.\n`test-loaded` counts \
+         the runs of `conformance/nightly/test-loaded.txt`.\n\n\
          | step | what | result | of the product's commit, time (UTC) | took |\n|---|---|---|---|---|\n",
     );
     let outcomes: Vec<(&Step, Option<Outcome>)> = STEPS.iter().map(|step| (step, read(step))).collect();

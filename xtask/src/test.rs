@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything a change must pass, in the order of what fails fastest. Minutes.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::conformance::{self, CommonOptions};
+use crate::series::Series;
 use crate::{find_mpi, paths, process, skips, stage, survive_test, tidy, wheel};
 
 /// Options of `cargo xtask test`.
@@ -27,6 +29,12 @@ pub(crate) struct Options {
     /// So many times in a row; the first that fails ends it.
     #[arg(long, default_value_t = 1)]
     times: usize,
+    /// Keeps a line of each run in this file, and counts those of earlier days, too.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// With `--series`: begins no run after so many minutes; 0: goes on until `--times` have passed in a row.
+    #[arg(long, default_value_t = 0, requires = "series")]
+    minutes: u64,
     /// Beside threads that compute on every CPU all the while: nothing here may depend on an idle machine.
     #[arg(long)]
     loaded: bool,
@@ -38,6 +46,9 @@ pub(crate) struct Options {
 /// `cargo xtask test`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let _load = options.loaded.then(Load::begin).transpose()?;
+    if let Some(path) = &options.series {
+        return go_on(options, Series::open(path)?);
+    }
     for time in 1..=options.times {
         once(options).with_context(|| format!("time {time} of {}", options.times))?;
         if options.times > 1 {
@@ -45,6 +56,27 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Goes on with a series until so many have passed in a row, by one run at least.
+fn go_on(options: &Options, mut series: Series) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let this = Instant::now();
+        let before = series.in_a_row();
+        let result = once(options);
+        series.add(result.is_ok(), this.elapsed())?;
+        result.with_context(|| format!("after {before} that passed in a row"))?;
+        let (count, times) = (series.in_a_row(), options.times);
+        println!("== test: {count} of {times} times passed in a row");
+        if count >= times {
+            return Ok(());
+        }
+        let is_late = options.minutes > 0 && begin.elapsed().as_secs() >= options.minutes * 60;
+        if is_late {
+            bail!("{count} of {times} times passed in a row so far; the same command goes on");
+        }
+    }
 }
 
 /// Threads that compute, one a CPU, until it is dropped.
