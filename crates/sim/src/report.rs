@@ -155,6 +155,12 @@ impl LinkReport {
         }
         let nics = self.injection.max.max(self.ejection.max);
         let (links, nics, software) = (percent(self.network.max), percent(nics), percent(hosts.software_max));
+        // Packets of one message wait for each other where a router takes a little longer for them than the
+        // NIC: not contention, for no link carries more than a NIC sends.
+        let own_only = self.network.max <= self.injection.max;
+        if let Some(text) = self.nic_in_turn().filter(|_| own_only) {
+            return text;
+        }
         if let Some(most) = self.contended() {
             let (wait_us, packets) =
                 (self.network.mean_wait_ps / 1e6, self.network.mean_wait_ps / self.network.mean_transfer_ps);
@@ -218,19 +224,27 @@ impl LinkReport {
         text.filter(|_| part >= SATURATED)
     }
 
-    /// A NIC that sends and receives in turn all the time, or is not far from saturated.
+    /// A NIC that sends and receives in turn all the time.
+    fn nic_in_turn(&self) -> Option<String> {
+        let (_, both) = self.busiest_nic.as_ref()?;
+        let in_turn = (SATURATED..2.0 - SATURATED).contains(both);
+        in_turn.then(|| format!("the rate of NICs, with messages one after the other: {}", self.nic_parts()))
+    }
+
+    /// As `nic_in_turn`, or a NIC that is not far from saturated.
     fn nearly_all_nic(&self) -> Option<String> {
         let (nic, both) = self.busiest_nic.as_ref()?;
-        let (sends, receives) = (nic.utilisation, both - nic.utilisation);
-        let (name, parts) =
-            (&nic.name, format!("sends {} of the time and receives {}", percent(sends), percent(receives)));
-        if (SATURATED..2.0 - SATURATED).contains(both) {
-            Some(format!("the rate of NICs, with messages one after the other: {name} {parts}"))
-        } else if sends.max(receives) >= NEARLY_SATURATED {
-            Some(format!("the rate of NICs, with pauses between messages: {name} {parts}"))
-        } else {
-            None
-        }
+        let pauses = nic.utilisation.max(both - nic.utilisation) >= NEARLY_SATURATED;
+        let with_pauses = || {
+            pauses.then(|| format!("the rate of NICs, with pauses between messages: {}", self.nic_parts()))
+        };
+        self.nic_in_turn().or_else(with_pauses)
+    }
+
+    fn nic_parts(&self) -> String {
+        let Some((nic, both)) = &self.busiest_nic else { return String::new() };
+        let (sends, receives) = (percent(nic.utilisation), percent(both - nic.utilisation));
+        format!("{} sends {sends} of the time and receives {receives}", nic.name)
     }
 
     /// Whether packets stood in each other's way, and where most.
