@@ -162,8 +162,8 @@ pub struct RouterModel {
     pub header_bytes: u64,
     /// Which virtual channels packets use around rings, if there are two or more.
     pub dateline: Dateline,
-    /// Which packet goes next.
-    pub arbitration: Arbitration,
+    /// Which packet goes next. `None`: what the simulator takes for such a topology.
+    pub arbitration: Option<Arbitration>,
     /// Whether an input port passes on one packet at a time, and not one a virtual channel.
     pub one_crossbar_input_per_port: bool,
     /// Route computation (RC), ps.
@@ -365,9 +365,10 @@ fn router(section: Section<'_>) -> Result<RouterModel> {
         arbitration: match s
             .choice("arbitration", &["round-robin", "oldest-first", "age", "channel-first"])?
         {
-            Some(1 | 2) => Arbitration::OldestFirst,
-            Some(3) => Arbitration::ChannelFirst,
-            _ => Arbitration::RoundRobin,
+            Some(0) => Some(Arbitration::RoundRobin),
+            Some(1 | 2) => Some(Arbitration::OldestFirst),
+            Some(_) => Some(Arbitration::ChannelFirst),
+            None => None,
         },
         one_crossbar_input_per_port: s.choice("crossbar_inputs", &["per-channel", "per-port"])? == Some(1),
         route_computation_ps: time("route_computation_ns")?,

@@ -481,8 +481,11 @@ fn method_section(out: &mut String) {
     out.push_str(
         "## How it was run\n\n\
          - machines/nsim.toml is the paper's table 3, with which NSIM ran all-to-all on 4x2x8. machines/fx10.toml is the \
-         hardware; what is not published of its routers is that table's. A cable's latency is in neither: the simulator's \
-         default. Dimension order X, Y, Z; a ring's virtual channel chosen on entry.\n\
+         hardware; what is not published of its routers is that table's, but for the arbitration: NSIM's \
+         takes the lanes that want a link in turn (the table's round robin), FX10's is `channel-first`, \
+         the simulator's default for a torus, with which rings take as long as in BookSim2 and CAMINOS \
+         (docs/simulate.md). A cable's latency is in neither: the simulator's default. Dimension order X, Y, \
+         Z; a ring's virtual channel chosen on entry.\n\
          - The extents of tori below 768 nodes are not in the paper: they double from 2x3x4 to its 8x6x16.\n\
          - Random ring: every process exchanges with both neighbours by non-blocking calls, once; the order is drawn from the \
          seed; rendezvous by get, each process on one of its node's four NICs in turn. FX10's MPI and its software costs are \
