@@ -6,7 +6,7 @@ use crate::ids::{ContextId, ProcessId, RequestId};
 use crate::link::LinkIndex;
 use crate::matching::Key;
 use crate::request::{Completion, State};
-use crate::wire::Header;
+use crate::wire::{Envelope, Header};
 use alloc::vec::Vec;
 
 impl Messages {
@@ -62,6 +62,16 @@ impl Messages {
         self.withdrawn.retain(|id| {
             requests.get(*id).is_some_and(|request| !matches!(request.state, State::Complete(_)))
         });
+    }
+
+    /// Ends the receive that a message would match, which will not come. Whether there is one.
+    #[cold]
+    pub(crate) fn fail_posted(&mut self, envelope: &Envelope, error: Error) -> bool {
+        let Some(id) = self.posted.take_match(envelope).and_then(|slot| self.requests.id_at(slot)) else {
+            return false;
+        };
+        self.complete(id, Completion::failed(error));
+        true
     }
 
     #[cfg(test)]

@@ -30,10 +30,13 @@ pub(crate) enum ActiveMessage {
     Accumulate(Operation, Predefined, Follow),
     /// The element is replaced by the second in the data, if it equals the first; the old one is sent.
     CompareAndSwap(Predefined, Tag),
-    /// Data that the receiver has asked for, if it is short: without a matching receive. None: refused.
+    /// Data that the receiver has asked for, if it is short: without a matching receive. Or, of any length,
+    /// that the operation was refused.
     Result {
         /// The tag that it asked with.
         number: u32,
+        /// Why it was refused, as a number; 0: it was not.
+        refused: u8,
     },
     /// The origin asks for the lock.
     Lock {
@@ -79,7 +82,7 @@ pub(crate) enum Follow {
     Flushed(u32),
 }
 
-/// Why an operation was refused, as [`ActiveMessage::Flushed`] says it.
+/// Why an operation was refused, as [`ActiveMessage::Flushed`] and [`ActiveMessage::Result`] say it.
 pub(crate) fn refusal_of(error: Error) -> u8 {
     match error {
         Error::WindowRange => 1,
@@ -197,7 +200,7 @@ impl ActiveMessage {
             Self::Get(tag) => (kind::GET, 0, 0, tagged(tag)),
             Self::Accumulate(op, of, follow) => (kind::ACCUMULATE, op as u8, of as u16, of_follow(follow)),
             Self::CompareAndSwap(of, tag) => (kind::COMPARE_AND_SWAP, 0, of as u16, tagged(tag)),
-            Self::Result { number } => (kind::RESULT, 0, 0, (number, 0)),
+            Self::Result { number, refused } => (kind::RESULT, refused, 0, (number, 0)),
             Self::Lock { exclusive, number } => (kind::LOCK, exclusive.into(), 0, (number, 0)),
             Self::Granted { number } => (kind::GRANTED, 0, 0, (number, 0)),
             Self::Withdraw => (kind::WITHDRAW, 0, 0, (0, 0)),
@@ -247,7 +250,7 @@ impl ActiveMessage {
         let (kind, code, index, number) =
             (head as u8, (head >> 8) as u8, (head >> 16) as u16, (head >> 32) as u32);
         let control = match kind {
-            kind::RESULT => return Ok((Self::Result { number }, None, behind)),
+            kind::RESULT => return Ok((Self::Result { number, refused: code }, None, behind)),
             kind::LOCK => Some(Self::Lock { exclusive: code != 0, number }),
             kind::GRANTED => Some(Self::Granted { number }),
             kind::WITHDRAW => Some(Self::Withdraw),
@@ -362,7 +365,8 @@ mod tests {
             odd().prop_map(ActiveMessage::Get),
             (operations, types(), follow(odd()))
                 .prop_map(|(op, of, follow)| ActiveMessage::Accumulate(op, of, follow)),
-            any::<u32>().prop_map(|number| ActiveMessage::Result { number }),
+            (any::<u32>(), any::<u8>())
+                .prop_map(|(number, refused)| ActiveMessage::Result { number, refused }),
             (types(), odd()).prop_map(|(of, tag)| ActiveMessage::CompareAndSwap(of, tag)),
             (any::<bool>(), any::<u32>())
                 .prop_map(|(exclusive, number)| ActiveMessage::Lock { exclusive, number }),

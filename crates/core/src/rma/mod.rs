@@ -12,9 +12,9 @@
 //!   put, long     active(place, tag) ────────────────────────────► receive of `tag` straight into the window
 //!                 message `tag` ═════════════════════════════════► by get, put or packets, as any long message
 //!   get, short    active(place, number) ─────────────────────────► read
-//!                 ◄──────────────────────────── active(number, data)
+//!                 ◄──────────────────────────── active(number, data or why not)
 //!   get, long     receive of `tag`; active(place, tag) ──────────► send from the window
-//!                 ◄════════════════════════════════════ message `tag`
+//!                 ◄════════════════════════════════════ message `tag`, or active(tag, why not)
 //!   accumulate    active(place, operation, data)  (chunks) ──────► applied, one after the other
 //!   … and fetch   as a get, with operation and data ─────────────► old value copied, applied, sent
 //!   flush         active(number) ────────────────────────────────► when all from this origin is done:
@@ -35,7 +35,7 @@
 //!
 //! *Bytes from a peer.* The place of an operation (displacement and layout) is checked against the window
 //! when it is used, so nothing outside of the window is read or written. A place outside is an error that the
-//! origin hears of with its next flush. What cannot be parsed cuts the peer off.
+//! origin hears of with its next flush, or instead of the result. What cannot be parsed cuts the peer off.
 //!
 //! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others'
 //! windows), waiting, and direct access to windows in shared memory.
@@ -162,8 +162,8 @@ pub(crate) enum What {
 pub(crate) enum Todo {
     /// An active message without data.
     ActiveMessage(u32, Rank, ActiveMessage),
-    /// A short result, with the number that it was asked for with.
-    Result(u32, Rank, u32, crate::data::Data, Option<(Scratch, usize)>),
+    /// A short result, or one that is refused.
+    Result(u32, Rank, ActiveMessage, crate::data::Data, Option<(Scratch, usize)>),
     /// A long one.
     Reply(u32, Rank, Tag, crate::data::Data, Option<(Scratch, usize)>),
     /// The active messages that wait behind a long one.
@@ -254,7 +254,7 @@ impl Rma {
         }
     }
 
-    /// How a child ended: a result that is too short says that the target refused.
+    /// How a child ended. No correct peer sends another length than was asked for.
     pub(crate) fn result_of(&self, step: u32, completion: &Completion) -> Result<(), Error> {
         if let Some(error) = completion.error {
             return Err(error);

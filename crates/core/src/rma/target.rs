@@ -166,13 +166,14 @@ impl Windows<'_> {
             }
             (ActiveMessage::Get(tag), Some(operand)) if data.is_empty() => {
                 let found = self.place_in(at, &operand);
-                let source = found.unwrap_or(Data::EMPTY);
-                self.open_reply((at, rank, tag), operand.len, source, None);
+                self.open_reply((at, rank, tag), operand.len, found, None);
             }
             (ActiveMessage::Accumulate(operation, datatype, follow), Some(operand)) => {
                 self.on_accumulate((at, rank), &operand, data, (operation, datatype), follow)?;
             }
-            (ActiveMessage::Result { number }, None) => self.on_result(at, rank, number, data)?,
+            (ActiveMessage::Result { number, refused }, None) => {
+                self.on_result((at, rank), number, rma::refusal(refused), data)?;
+            }
             (ActiveMessage::CompareAndSwap(datatype, tag), Some(operand)) => {
                 let size = datatype.size_bytes();
                 if data.len() != 2 * size || operand.len != size as u64 || operand.offset != 0 {
@@ -222,7 +223,7 @@ impl Windows<'_> {
         Ok(())
     }
 
-    /// Sends a result that `make` writes; one without bytes if the operation is refused.
+    /// Sends a result that `make` writes, or why there is none.
     fn reply_with(
         &mut self,
         (at, rank, tag): (u32, Rank, Tag),
@@ -237,26 +238,38 @@ impl Windows<'_> {
             buffer.scatter(0, Piece::Bytes(old));
             made
         });
-        let result = if made.is_ok() { buffer } else { buffer.part(0, 0) };
-        self.open_reply((at, rank, tag), len as u64, result.into(), Some((scratch, len)));
+        let result = made.map(|()| Data::from(buffer));
+        self.open_reply((at, rank, tag), len as u64, result, Some((scratch, len)));
     }
 
-    /// A short result comes.
-    fn on_result(&mut self, at: u32, rank: Rank, number: u32, data: &[u8]) -> Result<(), Blame> {
-        let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
+    /// A short result comes, or the word that there is none.
+    fn on_result(
+        &mut self,
+        (at, rank): (u32, Rank),
+        number: u32,
+        refused: Option<Error>,
+        data: &[u8],
+    ) -> Result<(), Blame> {
         const NOT_ASKED: Blame = Blame("a result that was not asked for");
-        let next = window.peers[rank as usize].results.front();
-        if next.is_none_or(|wanted| wanted.number != number) {
-            return Err(NOT_ASKED);
+        let Some(window) = self.rma.windows[at as usize].as_mut() else { return Ok(()) };
+        let next = window.peers[rank as usize].results.front().filter(|wanted| wanted.number == number);
+        let len = next.map(|wanted| if refused.is_some() { 0 } else { wanted.len });
+        if len.is_some_and(|len| len != data.len()) {
+            return Err(MALFORMED);
         }
-        let wanted = window.take_wanted(rank).ok_or(NOT_ASKED)?;
-        let result = if data.len() == wanted.len {
-            wanted.into.write(wanted.offset, Piece::Bytes(data));
-            Ok(())
-        } else {
-            // The target refused.
-            Err(Error::WindowRange)
+        let Some(wanted) = len.and_then(|_| window.take_wanted(rank)) else {
+            // A long result has a receive.
+            let envelope = Envelope { context: window.context, source: rank, tag: number.cast_signed() };
+            let error = refused.filter(|_| data.is_empty()).ok_or(NOT_ASKED)?;
+            return if self.messages.fail_posted(&envelope, error) { Ok(()) } else { Err(NOT_ASKED) };
         };
+        let result = refused.map_or_else(
+            || {
+                wanted.into.write(wanted.offset, Piece::Bytes(data));
+                Ok(())
+            },
+            Err,
+        );
         self.end_wanted(at, rank, &wanted, result);
         self.settle_waiters(at);
         Ok(())
@@ -285,20 +298,23 @@ impl Windows<'_> {
         }
     }
 
-    /// A result is to be sent, for an operand so long. It counts as open from now on.
+    /// A result is to be sent, for an operand so long, or why there is none. It counts as open from now on.
     fn open_reply(
         &mut self,
         (at, rank, tag): (u32, Rank, Tag),
         operand_len: u64,
-        data: Data,
+        result: Result<Data, Error>,
         scratch: Option<(crate::buffer::Scratch, usize)>,
     ) {
         if let Some(window) = self.rma.windows[at as usize].as_mut() {
             window.peers[rank as usize].open += 1;
         }
-        self.push_todo(match operand_len <= RESULT_BYTES_MAX {
-            true => Todo::Result(at, rank, tag.cast_unsigned(), data, scratch),
-            false => Todo::Reply(at, rank, tag, data, scratch),
+        let refused = result.as_ref().err().map_or(0, |error| rma::refusal_of(*error));
+        let message = ActiveMessage::Result { number: tag.cast_unsigned(), refused };
+        self.push_todo(match result {
+            Ok(data) if operand_len > RESULT_BYTES_MAX => Todo::Reply(at, rank, tag, data, scratch),
+            Ok(data) => Todo::Result(at, rank, message, data, scratch),
+            Err(_) => Todo::Result(at, rank, message, Data::EMPTY, scratch),
         });
     }
 }
@@ -461,8 +477,8 @@ impl Windows<'_> {
                 Todo::ActiveMessage(at, rank, message) => {
                     let _ = self.send_control(device, WindowId(at), rank, message);
                 }
-                Todo::Result(at, rank, number, data, scratch) => {
-                    self.send_result(device, (at, rank), number, &data);
+                Todo::Result(at, rank, message, data, scratch) => {
+                    self.send_result(device, (at, rank), message, &data);
                     if let Some((scratch, _)) = scratch {
                         self.rma.give_back(scratch);
                     }
@@ -484,8 +500,14 @@ impl Windows<'_> {
     }
 
     /// Sends a short result, which is read now. A member that is lost needs none.
-    fn send_result<D: Device>(&mut self, device: &mut D, (at, rank): (u32, Rank), number: u32, data: &Data) {
-        if let Ok(head) = (ActiveMessage::Result { number }).emit(None) {
+    fn send_result<D: Device>(
+        &mut self,
+        device: &mut D,
+        (at, rank): (u32, Rank),
+        message: ActiveMessage,
+        data: &Data,
+    ) {
+        if let Ok(head) = message.emit(None) {
             let tail = Tail::Data(data, 0, data.len());
             let _ = self.send_active(device, WindowId(at), rank, &head, tail);
         }

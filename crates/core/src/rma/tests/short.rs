@@ -2,8 +2,13 @@
 
 use super::{WINDOW, World};
 use crate::buffer::Buffer;
+use crate::data::Data;
+use crate::datatype::Predefined;
 use crate::error::Error;
 use crate::ids::ProcessId;
+use crate::op::Operation;
+use crate::rma::children::Tail;
+use crate::rma::{ActiveMessage, Follow, Operand, RESULT_BYTES_MAX, Wanted};
 use crate::request::{Completion, Posted};
 
 /// Packets that process 0 has sent to process 1, and those that it has received.
@@ -101,6 +106,34 @@ fn a_short_read_outside_of_the_window_is_an_error_of_the_flush() {
     let (process, port) = &mut world.net.nodes[0];
     assert_eq!(process.windows().get_row(port, (WINDOW, 1, -8), Buffer::leaked(8)), Ok(()));
     assert_eq!(flush(&mut world), Some(Error::WindowRange));
+}
+
+/// Asks for a fetch that the target refuses, as an origin would that does not look at the operation first.
+fn fetch_refused(world: &mut World, len: usize) -> Option<Error> {
+    let (tag, sink) = (0x1001, Data::from(Buffer::leaked(len)));
+    let (process, port) = &mut world.net.nodes[0];
+    let mut windows = process.windows();
+    let message = ActiveMessage::Accumulate(Operation::Land, Predefined::Float, Follow::Data(tag));
+    let head = message.emit(Some(&Operand::row(0, len))).expect("it has no layout");
+    let source = Data::from(Buffer::leaked(len));
+    if len as u64 > RESULT_BYTES_MAX {
+        assert_eq!(windows.receive_part((WINDOW, 1, tag), &sink, (0, len), None), Ok(()));
+    } else {
+        let number = tag.cast_unsigned();
+        let wanted = Wanted { number, into: sink, offset: 0, len, operation: None };
+        windows.rma.get_mut(WINDOW).expect("it is there").want(1, wanted);
+    }
+    let tail = Tail::Data(&source, 0, len);
+    assert_eq!(windows.send_active(port, WINDOW, 1, &head, tail), Ok(()));
+    flush(world)
+}
+
+#[test]
+fn a_refused_result_says_why() {
+    let mut world = begun();
+    assert_eq!(fetch_refused(&mut world, 8), Some(Error::Op));
+    assert_eq!(fetch_refused(&mut world, 4096), Some(Error::Op), "one that has a receive");
+    assert_eq!(flush(&mut world), None, "told once");
 }
 
 #[test]
