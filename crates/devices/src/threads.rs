@@ -30,6 +30,12 @@ pub fn sleep_max() -> Duration {
     })
 }
 
+/// What this thread has stored is seen by others before it loads what it loads from now on.
+#[inline(always)]
+pub fn full_fence() {
+    sys::full_fence();
+}
+
 /// Something threads of this process wait for: a count that goes up.
 #[derive(Debug, Default)]
 pub struct Signal(AtomicU32);

@@ -157,7 +157,7 @@ impl Waker {
         if self.is_fenceless {
             compiler_fence(Ordering::SeqCst);
         } else {
-            fence(Ordering::SeqCst);
+            sys::full_fence();
         }
     }
 
