@@ -293,6 +293,7 @@ impl Buffer {
 
     /// Copies `len` bytes from another buffer, both from the given offsets.
     /// Nothing happens if either is virtual; they may overlap.
+    #[inline]
     pub fn copy_from(&self, offset: usize, from: &Buffer, from_offset: usize, len: usize) {
         if let Some(to) = self.part(offset, len).base {
             // SAFETY: `len` bytes are valid for writes there: in bounds (checked by `part`), and

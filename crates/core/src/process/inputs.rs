@@ -38,6 +38,10 @@ impl Process {
                 // Somebody waits for this and nothing else: no further look.
                 break;
             }
+            if self.rma.is_urgent && !self.messages.links.is_catching_up() {
+                self.rma.is_urgent = false;
+                break;
+            }
         }
         if self.wants_transmit() {
             self.messages.links.end_round(all_is_read);

@@ -28,6 +28,11 @@ impl Process {
             self.handle_events(device);
         }
         let mut worked = !self.messages.woken.is_empty() && self.advance_woken(device);
+        self.handle_events(device);
+        if !self.wants_transmit() {
+            device.flush();
+            return worked;
+        }
         worked |= self.messages.links.flush(device);
         self.handle_events(device);
         let (moved, goes_on) = self.messages.transfers.advance(device, &mut self.messages.links);
@@ -70,7 +75,9 @@ impl Process {
                 _ => {}
             }
         }
-        self.messages.woken.extend(put_off);
+        if !put_off.is_empty() {
+            self.messages.woken.extend(put_off);
+        }
         self.survivors().look_at_new_comms();
         worked
     }

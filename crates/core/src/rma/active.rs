@@ -82,6 +82,14 @@ pub(crate) enum Follow {
     Flushed(u32),
 }
 
+impl Follow {
+    /// An answer to the flush that an operation asks for, if it does.
+    #[inline(always)]
+    pub(crate) fn of_flush(number: Option<u32>) -> Self {
+        number.map_or(Self::Nothing, Self::Flushed)
+    }
+}
+
 /// Why an operation was refused, as [`ActiveMessage::Flushed`] and [`ActiveMessage::Result`] say it.
 pub(crate) fn refusal_of(error: Error) -> u8 {
     match error {
@@ -178,7 +186,9 @@ const FLAG_TAG: u8 = 1;
 /// The number is a flush's, which is to be answered.
 const FLAG_FLUSH: u8 = 2;
 
-/// Length of the fixed part of an active message with an operand in bytes.
+/// Length of an active message without operand and data in bytes.
+const CONTROL_BYTES: usize = 8;
+/// Length of the fixed part of one with an operand.
 const OPERAND_AT: usize = 40;
 /// The same if that lies in a row.
 const ROW_AT: usize = 24;
@@ -186,8 +196,9 @@ const ROW_AT: usize = 24;
 const ROW_LEN_BITS: u32 = 56;
 
 impl ActiveMessage {
-    /// The active message in bytes, without its data.
-    pub(crate) fn emit(&self, operand: Option<&Operand>) -> Result<Head, Error> {
+    /// The first word, and the flags of an operand.
+    #[inline(always)]
+    fn first(&self) -> (u64, u8) {
         let of_follow = |follow| match follow {
             Follow::Nothing => (0, 0),
             Follow::Data(tag) => (tag.cast_unsigned(), FLAG_TAG),
@@ -209,22 +220,42 @@ impl ActiveMessage {
             Self::Post => (kind::POST, 0, 0, (0, 0)),
             Self::Complete => (kind::COMPLETE, 0, 0, (0, 0)),
         };
-        let in_a_row = match operand {
-            Some(Operand { layout: None, .. }) => kind::IN_A_ROW,
-            _ => 0,
-        };
-        let first = u64::from(kind | in_a_row)
-            | u64::from(operation) << 8
-            | u64::from(datatype) << 16
-            | u64::from(number) << 32;
-        let mut head = Head { fixed: [0; OPERAND_AT], fixed_len: 8, layout: Vec::new() };
+        let word =
+            u64::from(kind) | u64::from(operation) << 8 | u64::from(datatype) << 16 | u64::from(number) << 32;
+        (word, flags)
+    }
+
+    /// The active message in bytes, without its data, if it has no operand.
+    #[inline(always)]
+    pub(crate) fn emit_control(&self) -> [u8; CONTROL_BYTES] {
+        self.first().0.to_le_bytes()
+    }
+
+    /// The same if its operand lies in a row.
+    #[inline(always)]
+    pub(crate) fn emit_row(&self, displacement: i64, len: usize) -> [u8; ROW_AT] {
+        let (first, flags) = self.first();
+        let last = len as u64 & ((1 << ROW_LEN_BITS) - 1) | u64::from(flags) << ROW_LEN_BITS;
+        let mut head = [0; ROW_AT];
+        let words = [first | u64::from(kind::IN_A_ROW), displacement.cast_unsigned(), last];
+        for (to, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
+        head
+    }
+
+    /// The active message in bytes, without its data.
+    pub(crate) fn emit(&self, operand: Option<&Operand>) -> Result<Head, Error> {
+        let (first, flags) = self.first();
+        let mut head = Head { fixed: [0; OPERAND_AT], fixed_len: CONTROL_BYTES, layout: Vec::new() };
         let mut put = |at: usize, word: u64| head.fixed[at..at + 8].copy_from_slice(&word.to_le_bytes());
         put(0, first);
         let Some(operand) = operand else { return Ok(head) };
         put(8, operand.displacement.cast_unsigned());
         match &operand.layout {
             None => {
-                put(16, operand.len & ((1 << ROW_LEN_BITS) - 1) | u64::from(flags) << ROW_LEN_BITS);
+                let row = self.emit_row(operand.displacement, operand.len as usize);
+                head.fixed[..ROW_AT].copy_from_slice(&row);
                 head.fixed_len = ROW_AT;
             }
             Some((layout, count)) => {

@@ -44,6 +44,7 @@ mod active;
 mod apply;
 mod children;
 mod origin;
+mod short;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -188,6 +189,9 @@ pub(crate) struct Rma {
     pub(crate) anchor: Option<RequestId>,
     /// Whether `Woken` with [`TODO`] is on its way.
     pub(crate) is_woken: bool,
+    /// Something is to be answered, or an answer has come that may be waited for: a round of progress looks
+    /// for nothing more before it goes on with that.
+    pub(crate) is_urgent: bool,
     /// Members that have sent what no correct member sends. Whoever calls in here cuts them off.
     pub(crate) blamed: VecDeque<(LinkIndex, &'static str)>,
     spare: Vec<Scratch>,
@@ -207,6 +211,7 @@ impl Rma {
             todo: VecDeque::new(),
             anchor: None,
             is_woken: false,
+            is_urgent: false,
             blamed: VecDeque::new(),
             spare: Vec::new(),
             spare_chunks: Vec::new(),

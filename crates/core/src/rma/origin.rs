@@ -104,20 +104,7 @@ impl Windows<'_> {
         self.put_operand(device, (window, rank), operand, data, wants_request)
     }
 
-    /// As [`put`](Self::put) of bytes that lie in a row from `displacement` on, for callers that know no more
-    /// of them. The source may be changed at once if it is no longer than
-    /// [`ROW_BYTES_MAX`].
-    pub fn put_row<D: Device>(
-        &mut self,
-        device: &mut D,
-        (window, rank, displacement): (WindowId, Rank, i64),
-        source: Buffer,
-    ) -> Result<(), Error> {
-        let operand = Operand::row(displacement, source.len());
-        self.put_operand(device, (window, rank), operand, source.into(), false).map(drop)
-    }
-
-    fn put_operand<D: Device>(
+    pub(super) fn put_operand<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank): (WindowId, Rank),
@@ -161,18 +148,7 @@ impl Windows<'_> {
         self.get_operand(device, (window, rank), operand, data, wants_request)
     }
 
-    /// As [`get`](Self::get) of bytes that lie in a row from `displacement` on.
-    pub fn get_row<D: Device>(
-        &mut self,
-        device: &mut D,
-        (window, rank, displacement): (WindowId, Rank, i64),
-        sink: Buffer,
-    ) -> Result<(), Error> {
-        let operand = Operand::row(displacement, sink.len());
-        self.get_operand(device, (window, rank), operand, sink.into(), false).map(drop)
-    }
-
-    fn get_operand<D: Device>(
+    pub(super) fn get_operand<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank): (WindowId, Rank),
@@ -232,34 +208,6 @@ impl Windows<'_> {
         self.begun(id, sent)
     }
 
-    /// As [`accumulate`](Self::accumulate) of elements that lie in a row from `displacement` on, at most
-    /// [`ROW_BYTES_MAX`] bytes.
-    pub fn accumulate_row<D: Device>(
-        &mut self,
-        device: &mut D,
-        (window, rank, displacement): (WindowId, Rank, i64),
-        (source, fetched): (Buffer, Option<Buffer>),
-        (operation, datatype): (Operation, Predefined),
-    ) -> Result<(), Error> {
-        let len = source.len();
-        let is_right = operation != Operation::NoOp
-            && operation.is_defined_on(datatype)
-            && len <= ROW_BYTES_MAX
-            && len.is_multiple_of(datatype.size_bytes())
-            && fetched.is_none_or(|fetched| fetched.len() == len);
-        if !is_right {
-            return Err(Error::Op);
-        }
-        let operand = Operand::row(displacement, len);
-        let (source, fetched) = (Data::from(source), fetched.map(Data::from));
-        if self.peer_of(window, rank)? == self.messages.me {
-            let target = self.rma.get(window)?.find_operand(&operand)?;
-            return rma::accumulate_here(&target, Some(&source), fetched.as_ref(), (operation, datatype));
-        }
-        let ends = (Some((&source, 0, len)), fetched.as_ref().map(|fetched| (fetched, 0, len)));
-        self.send_accumulate(device, (window, rank), &operand, ends, (operation, datatype), None)
-    }
-
     fn send_chunks<D: Device>(
         &mut self,
         device: &mut D,
@@ -283,7 +231,7 @@ impl Windows<'_> {
     }
 
     /// Sends one active message of an accumulate. Of the two ends, parts.
-    fn send_accumulate<D: Device>(
+    pub(super) fn send_accumulate<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank): (WindowId, Rank),
@@ -339,7 +287,19 @@ impl Windows<'_> {
         tail: Tail<'_>,
     ) -> Result<(), Error> {
         let flush = self.rma.get_mut(window)?.begin_operation(rank)?;
-        let head = message(flush.map_or(Follow::Nothing, Follow::Flushed)).emit(Some(operand));
+        self.send_begun(device, (window, rank), operand, (message, flush), tail)
+    }
+
+    /// The same, once the operation has begun.
+    pub(super) fn send_begun<D: Device>(
+        &mut self,
+        device: &mut D,
+        (window, rank): (WindowId, Rank),
+        operand: &Operand,
+        (message, flush): (impl FnOnce(Follow) -> ActiveMessage, Option<u32>),
+        tail: Tail<'_>,
+    ) -> Result<(), Error> {
+        let head = message(Follow::of_flush(flush)).emit(Some(operand));
         let sent = head.and_then(|head| self.send_active(device, window, rank, &head, tail));
         if sent.is_err() && flush.is_some() {
             self.rma.get_mut(window)?.take_back_flush(rank);
@@ -348,7 +308,7 @@ impl Windows<'_> {
     }
 
     /// Sends an operation whose result comes with the tag, to be written from `offset` on.
-    fn ask<D: Device>(
+    pub(super) fn ask<D: Device>(
         &mut self,
         device: &mut D,
         (window, rank, tag): (WindowId, Rank, Tag),
@@ -385,6 +345,18 @@ impl Windows<'_> {
         if is_local {
             return self.wait_for(window, Wants::Local(rank));
         }
+        self.begin_flush(device, window, rank)?;
+        self.wait_for(window, Wants::Done(rank))
+    }
+
+    /// Begins a [`flush`](Self::flush), for a caller that looks again and again whether it is over
+    /// ([`flushed`](Self::flushed)) for a moment before it waits by `flush` itself.
+    pub fn begin_flush<D: Device>(
+        &mut self,
+        device: &mut D,
+        window: WindowId,
+        rank: Option<Rank>,
+    ) -> Result<(), Error> {
         let ranks = match rank {
             Some(rank) => rank..rank + 1,
             None => 0..self.rma.get(window)?.peers.len() as u32,
@@ -394,7 +366,16 @@ impl Windows<'_> {
                 self.send_flush(device, window, rank, false)?;
             }
         }
-        self.wait_for(window, Wants::Done(rank))
+        Ok(())
+    }
+
+    /// Whether operations on a target, or on all, are over at the target too, and how.
+    #[inline]
+    pub fn flushed(&mut self, window: WindowId, rank: Option<Rank>) -> Option<Result<(), Error>> {
+        match self.rma.get_mut(window) {
+            Ok(of) => of.settle(&Wants::Done(rank)),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// Asks for the locks of some targets; over when all are granted. If that fails, none is held.

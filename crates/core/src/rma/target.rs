@@ -271,6 +271,7 @@ impl Windows<'_> {
             Err,
         );
         self.end_wanted(at, rank, &wanted, result);
+        self.rma.is_urgent = true;
         self.settle_waiters(at);
         Ok(())
     }
@@ -280,8 +281,13 @@ impl Windows<'_> {
         if let Follow::Flushed(number) = follow
             && let Some(window) = self.rma.windows[at as usize].as_mut()
         {
-            window.peers[rank as usize].flushes.push((number, false));
-            self.close_when_done(at, rank);
+            let peer = &mut window.peers[rank as usize];
+            if peer.has_open_ends() {
+                peer.flushes.push((number, false));
+                return self.close_when_done(at, rank);
+            }
+            let refused = peer.refused.take().map_or(0, rma::refusal_of);
+            self.push_todo(Todo::ActiveMessage(at, rank, ActiveMessage::Flushed { number, refused }));
         }
     }
 
@@ -357,6 +363,9 @@ impl Windows<'_> {
                     peer.failure.get_or_insert(error);
                 }
                 window.unflushed_count = window.unflushed_count.saturating_sub(done.into());
+                self.rma.is_urgent = true;
+                self.settle_waiters(at);
+                return Ok(());
             }
             ActiveMessage::Post => peer.posts += 1,
             ActiveMessage::Complete => {
@@ -383,7 +392,7 @@ impl Windows<'_> {
     pub(super) fn close_when_done(&mut self, at: u32, rank: Rank) {
         let Some(window) = self.rma.windows[at as usize].as_mut() else { return };
         let peer = &mut window.peers[rank as usize];
-        if peer.open > 0 {
+        if peer.open > 0 || !peer.has_open_ends() {
             return;
         }
         peer.completes += core::mem::take(&mut peer.completing);
@@ -450,6 +459,7 @@ impl Windows<'_> {
 
     /// Has `poll_transmit` look at what is to be done.
     fn wake(&mut self) {
+        self.rma.is_urgent = true;
         if !self.rma.is_woken {
             self.rma.is_woken = true;
             self.messages.woken.push_back(Woken {
@@ -507,7 +517,10 @@ impl Windows<'_> {
         message: ActiveMessage,
         data: &Data,
     ) {
-        if let Ok(head) = message.emit(None) {
+        let is_sent = data.as_memory().is_some_and(|data| {
+            self.control_goes_at_once(device, (WindowId(at), rank), &message, Some(data))
+        });
+        if !is_sent && let Ok(head) = message.emit(None) {
             let tail = Tail::Data(data, 0, data.len());
             let _ = self.send_active(device, WindowId(at), rank, &head, tail);
         }
@@ -530,6 +543,9 @@ impl Windows<'_> {
         rank: Rank,
         message: ActiveMessage,
     ) -> Result<(), Error> {
+        if self.control_goes_at_once(device, (window, rank), &message, None) {
+            return Ok(());
+        }
         if self.peer_of(window, rank)? == self.messages.me {
             return self.on_control(window.0, rank, message).map_err(|Blame(what)| Error::Argument(what));
         }

@@ -46,6 +46,22 @@ pub(crate) struct Wanted {
     pub(crate) operation: Option<RequestId>,
 }
 
+impl Peer {
+    /// Whether something of this member goes on here, or waits for the end of what does.
+    #[inline(always)]
+    pub(crate) fn has_open_ends(&self) -> bool {
+        self.open > 0 || self.completing > 0 || !self.flushes.is_empty()
+    }
+}
+
+impl Wanted {
+    /// All of what a call waits for, which it asked for with the tag.
+    #[inline(always)]
+    pub(crate) fn all(tag: Tag, into: Buffer) -> Self {
+        Self { number: tag.cast_unsigned(), len: into.len(), into: into.into(), offset: 0, operation: None }
+    }
+}
+
 /// What goes on with one member.
 #[derive(Default)]
 pub(crate) struct Peer {

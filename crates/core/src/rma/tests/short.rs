@@ -7,9 +7,9 @@ use crate::datatype::Predefined;
 use crate::error::Error;
 use crate::ids::ProcessId;
 use crate::op::Operation;
+use crate::request::{Completion, Posted};
 use crate::rma::children::Tail;
 use crate::rma::{ActiveMessage, Follow, Operand, RESULT_BYTES_MAX, Wanted};
-use crate::request::{Completion, Posted};
 
 /// Packets that process 0 has sent to process 1, and those that it has received.
 fn packets(world: &mut World) -> (u32, u32) {
