@@ -15,8 +15,10 @@ use ayatori_core::layout::{Layout, Region};
 use ayatori_core::rma::{Place, WindowId};
 use ayatori_core::transfer::Sink;
 use ayatori_devices::shm::SharedMemory;
+use ayatori_devices::threads::full_fence;
 use std::ffi::c_int;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 static TABLE: Elided<Table<MPI_Win, Win>> = Elided::new(Table::new());
 
@@ -65,6 +67,8 @@ pub(crate) struct Win {
     pub(crate) locks: Option<Arc<SharedMemory>>,
     /// Calls that have passed the engine by.
     pub(crate) quick_count: u32,
+    /// Calls have stored to memory that all members map since the last fence.
+    pub(crate) has_stored: bool,
     /// Which epochs are open.
     pub(crate) epochs: Epochs,
     /// What is attached to a dynamic window: addresses and lengths.
@@ -322,8 +326,8 @@ pub(crate) struct Direct {
 }
 
 impl Win {
-    /// The memory that all members map, and where in it an operation on so many bytes of a member works.
-    /// `None`: there is no such memory, or something is wrong; ask [`target`](Self::target), which takes
+    /// The memory that all members map, and where in it an operation on so many bytes of a member works, which
+    /// may store there (`stores`). `None`: there is no such memory, or something is wrong; ask [`target`](Self::target), which takes
     /// longer.
     #[inline(always)]
     pub(crate) fn shared_part(
@@ -331,6 +335,7 @@ impl Win {
         rank: c_int,
         disp: MPI_Aint,
         bytes: usize,
+        stores: bool,
     ) -> Option<(&SharedMemory, usize)> {
         let rank = Rank::try_from(rank).ok()?;
         let part = self.parts.get(rank as usize)?;
@@ -339,6 +344,7 @@ impl Win {
         if !is_inside || !self.is_mapped_by_all || !self.epochs.is_open(rank) {
             return None;
         }
+        self.has_stored |= stores;
         Some((self.shared.as_deref()?, part.shared_at + first))
     }
 
@@ -361,6 +367,30 @@ impl Win {
         const QUICK_MAX: u32 = 64;
         self.quick_count = (self.quick_count + 1) % QUICK_MAX;
         self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
+    }
+
+    /// Ends operations on a target, or on all, in a passive epoch in which nothing can have been done but loads
+    /// and stores. `false`: nothing is done; there may be more to do, or something is wrong.
+    #[inline(always)]
+    pub(crate) fn flush_at_once(&mut self, rank: Option<c_int>) -> bool {
+        let is_locked = |rank| {
+            let rank = Rank::try_from(rank).ok().filter(|rank| (*rank as usize) < self.parts.len());
+            rank.is_some_and(|rank| self.epochs.locked_all.is_some() || self.epochs.held_at(rank).is_some())
+        };
+        let is_open =
+            rank.map_or(self.epochs.locked_all.is_some() || self.epochs.locked_count > 0, is_locked);
+        if !is_open || !self.passes_engine_by() {
+            return false;
+        }
+        // Where only stores before loads change their order, nothing but them has to be looked after.
+        let is_fence_due = self.has_stored || !cfg!(target_arch = "x86_64");
+        self.has_stored = false;
+        if is_fence_due {
+            full_fence();
+        } else {
+            compiler_fence(Ordering::SeqCst);
+        }
+        true
     }
 
     /// Begins an epoch with the lock of a target, if the lock is a free word in shared memory. `false`:
@@ -449,6 +479,7 @@ impl Win {
         let place = Place { displacement, layout: layout.clone(), count };
         let direct = match &self.shared {
             Some(memory) if self.is_mapped_by_all && span.len > 0 => {
+                self.has_stored = true;
                 let buffer = memory.buffer(part.shared_at + first as usize, span.len);
                 let elements = Region::new(layout.clone(), count, buffer)?.into();
                 Some(Direct { memory: memory.clone(), elements })

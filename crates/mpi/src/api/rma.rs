@@ -50,8 +50,11 @@ fn give(posted: Posted, request: Wanted) -> Result<(), Fault> {
     request.set("request", handle)
 }
 
-/// An operation that is over.
-const OVER: Posted = Posted::Done(Completion::EMPTY);
+/// Hands out that an operation is over, or that nobody has to wait for it.
+#[inline(always)]
+fn over(request: Wanted) -> Result<(), Fault> {
+    request.map_or(Ok(()), |request| request.set("request", SENT))
+}
 
 /// Has the core do an operation.
 fn in_core(
@@ -61,17 +64,20 @@ fn in_core(
     Ok(operate(process.engine())?)
 }
 
+#[inline(always)]
 fn put(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
-    if direct::put(origin, at) {
-        return give(OVER, request);
-    }
-    let Some((target, _)) = at.target()? else { return give(OVER, request) };
+    if direct::put(origin, at) { over(request) } else { put_any(origin, at, request) }
+}
+
+#[inline(never)]
+fn put_any(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
+    let Some((target, _)) = at.target()? else { return over(request) };
     let data = origin.data("origin_addr")?;
     check_lengths(data.len(), &target)?;
     let source = Source::from(data);
     if let Some(direct) = &target.direct {
         direct.elements.copy_from(&source);
-        return give(OVER, request);
+        return over(request);
     }
     let Target { id, rank, place, .. } = target;
     let posted = in_core(|Machine { core, device, .. }| {
@@ -80,17 +86,20 @@ fn put(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
     give(posted, request)
 }
 
+#[inline(always)]
 fn get(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
-    if direct::get(origin, at, request.is_some()) {
-        return give(OVER, request);
-    }
-    let Some((target, _)) = at.target()? else { return give(OVER, request) };
+    if direct::get(origin, at, request.is_some()) { over(request) } else { get_any(origin, at, request) }
+}
+
+#[inline(never)]
+fn get_any(origin: Elements, at: At, request: Wanted) -> Result<(), Fault> {
+    let Some((target, _)) = at.target()? else { return over(request) };
     let data = origin.data("origin_addr")?;
     check_lengths(data.len(), &target)?;
     let sink = Sink::from(data);
     if let Some(direct) = target.direct {
         sink.copy_from(&direct.elements.into());
-        return give(OVER, request);
+        return over(request);
     }
     let Target { id, rank, place, .. } = target;
     let posted = in_core(|Machine { core, device, .. }| {
@@ -145,9 +154,9 @@ fn accumulate(
     request: Wanted,
 ) -> Result<(), Fault> {
     if direct::accumulate(origin, result, at, op, request.is_some()) {
-        return give(OVER, request);
+        return over(request);
     }
-    let Some((target, ty)) = at.target()? else { return give(OVER, request) };
+    let Some((target, ty)) = at.target()? else { return over(request) };
     let what = operation(op, &ty, target.place.is_empty())?;
     let source = match what.0 {
         // Its origin is not looked at (MPI-5.0 §12.3.4).
@@ -167,12 +176,12 @@ fn accumulate(
         }
     };
     if target.place.is_empty() {
-        return give(OVER, request);
+        return over(request);
     }
     if let Some(direct) = &target.direct {
         let _locked = direct.memory.lock(target.rank as usize);
         rma::accumulate(&direct.elements, source.as_ref(), fetched.as_ref(), what)?;
-        return give(OVER, request);
+        return over(request);
     }
     let Target { id, rank, place, .. } = target;
     let posted = in_core(|Machine { core, device, .. }| {

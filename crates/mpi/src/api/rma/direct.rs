@@ -7,16 +7,19 @@
 use super::operands::{At, Elements};
 use crate::abi::*;
 use crate::datatype;
+use crate::handle::Table;
+use crate::lock::Guard;
 use crate::message;
 use crate::op;
 use crate::runtime::machine::Machine;
 use crate::state::process;
-use crate::win;
+use crate::win::{self, Win};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::device::{Device, RemoteKey, RemoteRegion, Submitted, Token};
 use ayatori_core::ids::{ProcessId, Rail};
 use ayatori_core::op::Operation;
 use ayatori_core::rma;
+use std::ffi::c_int;
 
 /// The windows are locked while memory is loaded or stored, so it is not much.
 const SHARED_BYTES_MAX: usize = 16 * 1024;
@@ -25,6 +28,9 @@ const SHARED_BYTES_MAX: usize = 16 * 1024;
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 /// The process is locked while the kernel copies; more goes as a message, in pieces.
 const KERNEL_BYTES_MAX: usize = 1 << 20;
+
+/// The windows, locked.
+type Windows = Guard<'static, Table<MPI_Win, Win>>;
 
 /// The origin's memory, if there is any and it is as long as what is wanted at the target.
 #[inline(always)]
@@ -47,9 +53,10 @@ fn copied(direction: Direction, origin: Elements, at: At, is_requested: bool) ->
     let Some(memory) = origin_of(origin, at) else { return false };
     let bytes = memory.len();
     let Ok(mut windows) = win::table() else { return false };
-    let Some(win) = windows.find_mut(at.win) else { return false };
     if bytes <= SHARED_BYTES_MAX
-        && let Some((shared, place)) = win.shared_part(at.rank, at.disp, bytes)
+        && let Some(win) = windows.find_mut(at.win)
+        && let Some((shared, place)) =
+            win.shared_part(at.rank, at.disp, bytes, direction == Direction::ToTarget)
     {
         let target = shared.buffer(place, bytes);
         match direction {
@@ -58,8 +65,21 @@ fn copied(direction: Direction, origin: Elements, at: At, is_requested: bool) ->
         }
         return true;
     }
+    is_copied_elsewhere(direction, (windows, memory), (at.win, at.rank, at.disp), is_requested)
+}
+
+/// The same where memory is not shared.
+#[inline(never)]
+fn is_copied_elsewhere(
+    direction: Direction,
+    (mut windows, memory): (Windows, Buffer),
+    (win, rank, disp): (MPI_Win, c_int, MPI_Aint),
+    is_requested: bool,
+) -> bool {
+    let bytes = memory.len();
+    let Some(win) = windows.find_mut(win) else { return false };
     if bytes <= rma::ROW_BYTES_MAX {
-        let row = win.row(at.rank, at.disp, bytes);
+        let row = win.row(rank, disp, bytes);
         drop(windows);
         // A request for a read is over when the data is here.
         return match (direction, row) {
@@ -76,7 +96,7 @@ fn copied(direction: Direction, origin: Elements, at: At, is_requested: bool) ->
     if bytes <= MESSAGE_BYTES_MAX || bytes > KERNEL_BYTES_MAX {
         return false;
     }
-    let place = win.address_part(at.rank, at.disp, bytes);
+    let place = win.address_part(rank, disp, bytes);
     drop(windows);
     place.is_some_and(|place| is_copied_by_kernel(direction, memory, place))
 }
@@ -105,11 +125,13 @@ fn is_copied_by_kernel(direction: Direction, memory: Buffer, (peer, address): (P
 }
 
 /// `MPI_Put`; whether it is done, or begun and the origin's memory is free.
+#[inline(always)]
 pub(super) fn put(origin: Elements, at: At) -> bool {
     copied(Direction::ToTarget, origin, at, false)
 }
 
 /// `MPI_Get`; whether it is done, or begun and nobody waits for it alone (`is_requested`).
+#[inline(always)]
 pub(super) fn get(origin: Elements, at: At, is_requested: bool) -> bool {
     copied(Direction::ToOrigin, origin, at, is_requested)
 }
@@ -137,7 +159,7 @@ pub(super) fn accumulate(
     let Some((operation, basic, memory, old)) = all() else { return false };
     let Ok(mut windows) = win::table() else { return false };
     let Some(win) = windows.find_mut(at.win) else { return false };
-    let Some((shared, place)) = win.shared_part(at.rank, at.disp, memory.len()) else {
+    let Some((shared, place)) = win.shared_part(at.rank, at.disp, memory.len(), true) else {
         let is_for_core = memory.len() <= rma::ROW_BYTES_MAX && !(is_requested && old.is_some());
         let Some(row) = win.row(at.rank, at.disp, memory.len()).filter(|_| is_for_core) else { return false };
         drop(windows);

@@ -1,6 +1,6 @@
 //! Epochs: fences, groups that start and post, locks, flushes (MPI-5.0 §12.5).
 
-use super::window::{barrier, wait_on};
+use super::window::{barrier, wait_for_flush, wait_on};
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
@@ -13,8 +13,8 @@ use crate::win::{self, Epochs, Held, Win};
 use ayatori_core::ids::{CommId, Rank};
 use ayatori_core::rma::WindowId;
 use ayatori_devices::shm::SharedMemory;
+use ayatori_devices::threads::full_fence;
 use std::ffi::c_int;
-use std::sync::atomic::{Ordering, fence};
 
 /// Looks at a window or changes its epochs.
 fn with<R>(win: MPI_Win, work: impl FnOnce(&mut Win) -> Result<R, Fault>) -> Result<R, Fault> {
@@ -63,10 +63,19 @@ fn ranks(group: MPI_Group, win: MPI_Win) -> Result<Vec<Rank>, Fault> {
 /// What other processes have done to shared memory before they synchronized is seen after this, and the
 /// reverse.
 fn order_memory() {
-    fence(Ordering::SeqCst);
+    full_fence();
 }
 
+#[inline(always)]
 fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault> {
+    if at_once(win, |win| win.flush_at_once(rank)) {
+        return Ok(());
+    }
+    flush_any(win, rank, is_local)
+}
+
+#[inline(never)]
+fn flush_any(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault> {
     let mut is_done = false;
     let target = with(win, |win| {
         let rank = match rank {
@@ -82,10 +91,11 @@ fn flush(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fault>
     })?;
     let Some((id, rank)) = target else { return Ok(()) };
     order_memory();
-    if is_done {
-        return Ok(());
+    match (is_done, is_local) {
+        (true, _) => Ok(()),
+        (_, false) => wait_for_flush(id, rank),
+        (_, true) => wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, is_local)),
     }
-    wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, is_local))
 }
 
 /// Takes locks in shared memory. Who waits looks at intervals: nobody wakes it. A member that is lost may
@@ -135,10 +145,11 @@ fn unlock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, held: Held) -> Result<
             core.windows().unlock(device, id, targets, held != Held::Nothing)
         });
     };
-    let done = match is_done {
-        true => Ok(()),
-        // What was done ends first.
-        false => {
+    // What was done ends first.
+    let done = match (is_done, &targets[..]) {
+        (true, _) => Ok(()),
+        (false, &[target]) => wait_for_flush(id, Some(target)),
+        _ => {
             wait_on(|Machine { core, device, .. }| core.windows().unlock(device, id, targets.clone(), false))
         }
     };
@@ -159,7 +170,7 @@ api! {
         let comm = with(win, |win| Ok(win.comm))?;
         order_memory();
         if assert & MPI_MODE_NOPRECEDE == 0 {
-            wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, None, false))?;
+            wait_for_flush(id, None)?;
         }
         barrier(comm)?;
         order_memory();

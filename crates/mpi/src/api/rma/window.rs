@@ -22,7 +22,7 @@ use ayatori_core::device::Device;
 use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, Rank};
 use ayatori_core::request::Posted;
-use ayatori_core::rma::Memory;
+use ayatori_core::rma::{Memory, WindowId};
 use ayatori_devices::shm::{SharedMemory, Source};
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -35,6 +35,26 @@ pub(super) fn wait_on(
     let mut process = process()?;
     let posted = start(process.engine())?;
     wait(process, posted)?.error.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// A flush looks so often whether it is over before it becomes a request, some microseconds in all: longer
+/// than a target takes that is in MPI.
+const LOOKS_COUNT: u32 = 100;
+
+/// Waits until what was done at a target, or at all, is over there.
+pub(super) fn wait_for_flush(id: WindowId, rank: Option<Rank>) -> Result<(), Fault> {
+    let mut process = process()?;
+    let machine = process.engine();
+    machine.core.windows().begin_flush(&mut machine.device, id, rank)?;
+    let looks_count = if machine.device.policy().spins_count > 0 { LOOKS_COUNT } else { 1 };
+    for _ in 0..looks_count {
+        if let Some(result) = machine.core.windows().flushed(id, rank) {
+            return Ok(result?);
+        }
+        machine.progress();
+    }
+    drop(process);
+    wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, false))
 }
 
 /// Waits for all members of a window's communicator.
@@ -167,6 +187,7 @@ fn finish(members: &Members, made: Made, info: MPI_Info, out: Out<MPI_Win>) -> R
         is_mapped_by_all: members.is_local,
         locks: made.locks.map(Arc::new).or(of_memory),
         quick_count: 0,
+        has_stored: false,
         epochs: Epochs::default(),
         attached: Vec::new(),
         values: Box::new(values),
