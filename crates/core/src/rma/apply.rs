@@ -1,8 +1,9 @@
 //! Accumulates on memory.
 
+use super::words::{self, Plain};
 use crate::buffer::{Buffer, Piece};
 use crate::data::{Data, Sink, Source};
-use crate::datatype::{Element, Number, Predefined};
+use crate::datatype::Predefined;
 use crate::error::Error;
 use crate::op::{Operation, Reducer};
 use alloc::vec;
@@ -121,7 +122,7 @@ pub(crate) fn accumulate_here(
     fetched: Option<&Data>,
     what: (Operation, Predefined),
 ) -> Result<(), Error> {
-    if accumulate_word(target, source, fetched, what) {
+    if is_word_done(target, source, fetched, what) {
         return Ok(());
     }
     // What is refused changes nothing, the fetched elements neither.
@@ -141,9 +142,9 @@ pub(crate) fn accumulate_here(
     })
 }
 
-/// An accumulate of one integer of 4 or 8 bytes, which is what counters are: needs no loop over elements, and
-/// no look for the right one. `false`: nothing is done, for it is another.
-fn accumulate_word(
+/// An accumulate of one element of 4 or 8 bytes, as counters are: needs no loop over elements, and no look for the right
+/// one. `false`: nothing is done, for it is another.
+fn is_word_done(
     target: &Data,
     source: Option<&Data>,
     fetched: Option<&Data>,
@@ -151,68 +152,12 @@ fn accumulate_word(
 ) -> bool {
     let (Data::Memory(target), Some(Data::Memory(source))) = (target, source) else { return false };
     let fetched = match fetched {
-        None => Buffer::EMPTY,
-        Some(Data::Memory(fetched)) => *fetched,
+        None => None,
+        Some(Data::Memory(fetched)) => Some(fetched),
         Some(Data::Region(_)) => return false,
     };
-    let (len, is_signed) = match datatype.element() {
-        Element::Number(Number::Signed(len)) => (usize::from(len), true),
-        Element::Number(Number::Unsigned(len)) => (usize::from(len), false),
-        _ => return false,
-    };
-    if target.len() != len || !operation.is_defined_on(datatype) {
-        return false;
-    }
-    match len {
-        4 => change_word::<4>((target, source, &fetched), operation, is_signed),
-        8 => change_word::<8>((target, source, &fetched), operation, is_signed),
-        _ => false,
-    }
-}
-
-#[inline(always)]
-fn change_word<const N: usize>(
-    (target, source, fetched): (&Buffer, &Buffer, &Buffer),
-    operation: Operation,
-    is_signed: bool,
-) -> bool {
-    // With the sign bit flipped, signed numbers compare as unsigned ones.
-    let sign = if is_signed { 1_u64 << (8 * N - 1) } else { 0 };
-    let load = |buffer: &Buffer| {
-        let (mut bytes, mut wide) = ([0; N], [0; 8]);
-        buffer.read(0, &mut bytes);
-        wide[..N].copy_from_slice(&bytes);
-        u64::from_le_bytes(wide)
-    };
-    let (old, operand) = (load(target), load(source));
-    let is_less = old ^ sign < operand ^ sign;
-    let new = match operation {
-        Operation::Sum => old.wrapping_add(operand),
-        Operation::Min => {
-            if is_less {
-                old
-            } else {
-                operand
-            }
-        }
-        Operation::Max => {
-            if is_less {
-                operand
-            } else {
-                old
-            }
-        }
-        Operation::Band => old & operand,
-        Operation::Bor => old | operand,
-        Operation::Bxor => old ^ operand,
-        Operation::Replace => operand,
-        _ => return false,
-    };
-    if !fetched.is_empty() {
-        fetched.scatter(0, Piece::Bytes(&old.to_le_bytes()[..N]));
-    }
-    target.scatter(0, Piece::Bytes(&new.to_le_bytes()[..N]));
-    true
+    words::word_bytes(datatype) == Some(target.len())
+        && words::accumulate_word(&Plain(target), Some(source), fetched, (operation, datatype)).is_ok()
 }
 
 /// Lends zeroed memory; what a single element needs is on the stack.
@@ -286,7 +231,7 @@ mod tests {
                         source.scatter(0, Piece::Bytes(operand));
                         let what = (operation, datatype);
                         let ends = (&target.into(), Some(&source.into()), Some(&fetched.into()));
-                        let is_word = accumulate_word(ends.0, ends.1, ends.2, what);
+                        let is_word = is_word_done(ends.0, ends.1, ends.2, what);
                         words_count += u32::from(is_word);
                         let expected = by_loops(old, operand, what);
                         if is_word {

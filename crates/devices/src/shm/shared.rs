@@ -2,13 +2,21 @@
 //! others reach as `/proc/PID/fd/N` until its maker closes it; it is gone with the last mapping.
 //!
 //! At the front there is a lock for each member, for accumulates: all accesses of the others' processes go
-//! directly to the memory, and so does the owner's.
+//! directly to the memory, and so does the owner's. Accumulates of one element need no lock where it is a
+//! word that the processor changes as a whole ([`SharedWord`]). For these and those under the lock to exclude
+//! each other:
+//!
+//! 1. Who is about to change a word of a member's memory for the first time marks that memory, under its lock.
+//!    The mark stays.
+//! 2. Who has the lock and finds the mark changes elements that are words as words. Who finds none may change
+//!    them in any way: the mark, and so the first word, waits for the lock.
 
 use super::segment::{ShmError, Source, system};
 use super::sys::{self, PassingMapping};
 use ayatori_core::buffer::Buffer;
+use ayatori_core::rma::Word;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Shared memory: mapped as long as the value lives.
 pub struct SharedMemory {
@@ -24,6 +32,9 @@ const LOCK_BYTES: usize = 64;
 /// Where the lock for epochs lies, behind that for accumulates.
 const EPOCH_WORD_AT: usize = LOCK_BYTES / 2;
 
+/// Where the mark lies that words are changed without the lock.
+const MARK_AT: usize = LOCK_BYTES / 4;
+
 /// A lock for epochs that one process has alone.
 const EXCLUSIVE: u32 = 1 << 31;
 
@@ -37,6 +48,52 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.store(0, Ordering::Release);
+    }
+}
+
+/// A word of 4 or 8 bytes in shared memory.
+#[derive(Clone, Copy)]
+pub enum SharedWord<'a> {
+    /// Of 4 bytes.
+    Four(&'a AtomicU32),
+    /// Of 8.
+    Eight(&'a AtomicU64),
+}
+
+impl Word for SharedWord<'_> {
+    #[inline(always)]
+    fn load(&self) -> u64 {
+        match self {
+            Self::Four(word) => word.load(Ordering::SeqCst).into(),
+            Self::Eight(word) => word.load(Ordering::SeqCst),
+        }
+    }
+
+    #[inline(always)]
+    fn swap(&self, new: u64) -> u64 {
+        match self {
+            Self::Four(word) => word.swap(new as u32, Ordering::SeqCst).into(),
+            Self::Eight(word) => word.swap(new, Ordering::SeqCst),
+        }
+    }
+
+    #[inline(always)]
+    fn add(&self, operand: u64) -> u64 {
+        match self {
+            Self::Four(word) => word.fetch_add(operand as u32, Ordering::SeqCst).into(),
+            Self::Eight(word) => word.fetch_add(operand, Ordering::SeqCst),
+        }
+    }
+
+    #[inline(always)]
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+        const ORDER: Ordering = Ordering::SeqCst;
+        match self {
+            Self::Four(word) => {
+                word.compare_exchange(old as u32, new as u32, ORDER, ORDER).map(drop).map_err(u64::from)
+            }
+            Self::Eight(word) => word.compare_exchange(old, new, ORDER, ORDER).map(drop),
+        }
     }
 }
 
@@ -81,6 +138,49 @@ impl SharedMemory {
     #[inline]
     pub fn buffer(&self, offset: usize, len: usize) -> Buffer {
         self.mapping.buffer(self.data_at + offset, len)
+    }
+
+    /// The word of so many bytes at `offset` of the data, if that is one which the processor changes as a whole.
+    ///
+    /// # Panics
+    /// If it is not inside.
+    #[inline]
+    pub fn word(&self, offset: usize, len: usize) -> Option<SharedWord<'_>> {
+        match len {
+            // The data is aligned to a page.
+            4 if offset.is_multiple_of(4) => Some(SharedWord::Four(self.mapping.word(self.data_at + offset))),
+            8 if offset.is_multiple_of(8) => {
+                Some(SharedWord::Eight(self.mapping.long_word(self.data_at + offset)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for a buffer that may lie here.
+    pub fn word_of(&self, buffer: &Buffer) -> Option<SharedWord<'_>> {
+        let offset = self.mapping.offset_of(buffer)?.checked_sub(self.data_at)?;
+        self.word(offset, buffer.len())
+    }
+
+    /// To be called before a word of a member's memory is changed without its lock.
+    #[inline]
+    pub fn begin_words(&self, member: u32) {
+        if !self.has_words(member) {
+            self.mark_words(member);
+        }
+    }
+
+    #[cold]
+    fn mark_words(&self, member: u32) {
+        let _locked = self.lock(member as usize);
+        self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).store(1, Ordering::Release);
+    }
+
+    /// Whether words of a member's memory are changed without its lock. Who has the lock may rely on that none
+    /// is as long as he has it.
+    #[inline]
+    pub fn has_words(&self, member: u32) -> bool {
+        self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).load(Ordering::Acquire) != 0
     }
 
     /// Takes the locks of these members for epochs, shared by many or for this process alone, if all are
@@ -219,6 +319,43 @@ mod tests {
         });
         let sum = memory.buffer(0, 8).to_vec().unwrap();
         assert_eq!(u64::from_ne_bytes(sum.try_into().unwrap()), 8_000);
+    }
+
+    #[test]
+    fn words_are_changed_whole_beside_holders_of_the_lock() {
+        let (memory, _source) = SharedMemory::create(2, 64).unwrap();
+        let memory = &memory;
+        assert!(memory.word(4, 8).is_none() && memory.word(2, 4).is_none() && memory.word(0, 2).is_none());
+        assert!(memory.word_of(&Buffer::leaked(8)).is_none());
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        memory.begin_words(1);
+                        memory.word(8, 8).unwrap().add(1);
+                        let half = memory.word(20, 4).unwrap();
+                        while half.replace(half.load(), half.load() + 1).is_err() {}
+                    }
+                });
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        let _locked = memory.lock(1);
+                        let part = memory.buffer(8, 8);
+                        if memory.has_words(1) {
+                            memory.word_of(&part).unwrap().add(1);
+                        } else {
+                            let old = u64::from_ne_bytes(part.to_vec().unwrap().try_into().unwrap());
+                            part.scatter(0, Piece::Bytes(&(old + 1).to_ne_bytes()));
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(memory.word(8, 8).unwrap().load(), 20_000);
+        assert!(memory.has_words(1) && !memory.has_words(0));
+        let word = memory.word(32, 8).unwrap();
+        assert_eq!((word.swap(7), word.replace(6, 1), word.replace(7, 8)), (0, Err(7), Ok(())));
+        assert_eq!(memory.buffer(32, 8).to_vec().unwrap(), 8_u64.to_ne_bytes());
     }
 
     #[test]

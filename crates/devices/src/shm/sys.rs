@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 /// A fence as `atomic::fence(SeqCst)`. What the compiler makes of that one on x86-64, `mfence`, takes 20 to 40 ns; an
@@ -469,6 +469,24 @@ impl PassingMapping {
         assert!(offset < self.len && size_of::<AtomicU32>() <= self.len - offset, "outside of the mapping");
         // SAFETY: inside the mapping, which lives as long as the value, and aligned; any bits are a word.
         unsafe { self.base.add(offset).cast().as_ref() }
+    }
+
+    /// The long word at `offset`.
+    ///
+    /// # Panics
+    /// If it is not inside or not aligned.
+    #[inline]
+    pub(crate) fn long_word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(align_of::<AtomicU64>()), "not aligned");
+        assert!(offset < self.len && size_of::<AtomicU64>() <= self.len - offset, "outside of the mapping");
+        // SAFETY: as for `word`.
+        unsafe { self.base.add(offset).cast().as_ref() }
+    }
+
+    /// Where a buffer begins, if it lies inside.
+    pub(crate) fn offset_of(&self, buffer: &Buffer) -> Option<usize> {
+        let at = buffer.as_ptr()?.addr().checked_sub(self.base.addr().get())?;
+        (at <= self.len && buffer.len() <= self.len - at).then_some(at)
     }
 
     /// The `len` bytes at `offset`, while the value lives.

@@ -24,7 +24,7 @@ use crate::runtime::machine::Machine;
 use crate::state::process;
 use crate::win::Target;
 use ayatori_core::buffer::Buffer;
-use ayatori_core::datatype::{Class, Predefined};
+use ayatori_core::datatype::Predefined;
 use ayatori_core::op::Operation;
 use ayatori_core::request::{Completion, Posted};
 use ayatori_core::rma;
@@ -146,6 +146,7 @@ fn operation(op: MPI_Op, ty: &Type, is_empty: bool) -> Result<(Operation, Predef
 }
 
 /// All accumulates: `origin` is what is reduced into the target, `result` gets what was there.
+#[inline(always)]
 fn accumulate(
     origin: Elements,
     result: Option<Elements>,
@@ -156,6 +157,17 @@ fn accumulate(
     if direct::accumulate(origin, result, at, op, request.is_some()) {
         return over(request);
     }
+    accumulate_any(origin, result, at, op, request)
+}
+
+#[inline(never)]
+fn accumulate_any(
+    origin: Elements,
+    result: Option<Elements>,
+    at: At,
+    op: MPI_Op,
+    request: Wanted,
+) -> Result<(), Fault> {
     let Some((target, ty)) = at.target()? else { return over(request) };
     let what = operation(op, &ty, target.place.is_empty())?;
     let source = match what.0 {
@@ -179,8 +191,8 @@ fn accumulate(
         return over(request);
     }
     if let Some(direct) = &target.direct {
-        let _locked = direct.memory.lock(target.rank as usize);
-        rma::accumulate(&direct.elements, source.as_ref(), fetched.as_ref(), what)?;
+        let of = (&*direct.memory, target.rank);
+        direct::accumulate_under_lock(of, &direct.elements, (source, fetched), what)?;
         return over(request);
     }
     let Target { id, rank, place, .. } = target;
@@ -205,12 +217,11 @@ fn compare_and_swap(
     (origin, compare, result): (*const c_void, *const c_void, *const c_void),
     at: At,
 ) -> Result<(), Fault> {
+    if direct::compare_and_swap((origin, compare, result), at).is_some() {
+        return Ok(());
+    }
     let Some((target, ty)) = at.target()? else { return Ok(()) };
-    let is_right = |basic: &Predefined| {
-        use Class::{Byte, CInteger, FortranInteger, Logical, MultiLanguage};
-        matches!(basic.class(), CInteger | FortranInteger | Logical | MultiLanguage | Byte)
-    };
-    let basic = ty.predefined.filter(is_right).ok_or_else(|| {
+    let basic = ty.predefined.filter(|basic| direct::is_swappable(*basic)).ok_or_else(|| {
         fault(
             MPI_ERR_TYPE,
             format_args!("argument datatype is not a predefined integer, logical or byte type"),

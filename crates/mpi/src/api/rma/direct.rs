@@ -15,11 +15,14 @@ use crate::runtime::machine::Machine;
 use crate::state::process;
 use crate::win::{self, Win};
 use ayatori_core::buffer::Buffer;
+use ayatori_core::datatype::{Class, Predefined};
 use ayatori_core::device::{Device, RemoteKey, RemoteRegion, Submitted, Token};
-use ayatori_core::ids::{ProcessId, Rail};
+use ayatori_core::ids::{ProcessId, Rail, Rank};
 use ayatori_core::op::Operation;
 use ayatori_core::rma;
-use std::ffi::c_int;
+use ayatori_core::transfer::{Sink, Source};
+use ayatori_devices::shm::SharedMemory;
+use std::ffi::{c_int, c_void};
 
 /// The windows are locked while memory is loaded or stored, so it is not much.
 const SHARED_BYTES_MAX: usize = 16 * 1024;
@@ -137,7 +140,54 @@ pub(super) fn get(origin: Elements, at: At, is_requested: bool) -> bool {
 }
 
 /// `MPI_Accumulate` and the like; whether it is done, or begun and nobody waits for a result of it alone.
+#[inline(always)]
 pub(super) fn accumulate(
+    origin: Elements,
+    result: Option<Elements>,
+    at: At,
+    op: MPI_Op,
+    is_requested: bool,
+) -> bool {
+    change_word(origin, result, at, op).is_some() || accumulate_plain(origin, result, at, op, is_requested)
+}
+
+/// An accumulate of one element that the processor changes as a whole. `None`: it is another, or something is
+/// wrong.
+#[inline(always)]
+fn change_word(origin: Elements, result: Option<Elements>, at: At, op: MPI_Op) -> Option<()> {
+    let bytes = datatype::plain_bytes(at.datatype);
+    if at.count != 1 || (bytes != 4 && bytes != 8) {
+        return None;
+    }
+    let operation = op::predefined(op)?;
+    let one = |elements: Elements| {
+        let is_one = elements.count == 1 && elements.datatype == at.datatype;
+        message::plain(elements.memory, 1, at.datatype).filter(|_| is_one)
+    };
+    let source = match operation {
+        // Its origin is not looked at (MPI-5.0 §12.3.4).
+        Operation::NoOp => None,
+        _ => Some(one(origin)?),
+    };
+    let fetched = match result {
+        Some(result) => Some(one(result)?),
+        None => None,
+    };
+    if source.is_none() && fetched.is_none() {
+        return None;
+    }
+    let basic = datatype::basic(at.datatype)?.predefined;
+    let mut windows = win::table().ok()?;
+    let (shared, place) = windows.find_mut(at.win)?.shared_part(at.rank, at.disp, bytes, false)?;
+    let word = shared.word(place, bytes)?;
+    shared.begin_words(at.rank as u32);
+    // It fails before it does anything.
+    rma::accumulate_word(&word, source.as_ref(), fetched.as_ref(), (operation, basic)).ok()
+}
+
+/// An accumulate on plain elements.
+#[inline(never)]
+fn accumulate_plain(
     origin: Elements,
     result: Option<Elements>,
     at: At,
@@ -169,7 +219,48 @@ pub(super) fn accumulate(
         });
     };
     let target = shared.buffer(place, memory.len()).into();
-    let _locked = shared.lock(at.rank as usize);
+    let ends = (Some(memory.into()), old.map(Into::into));
     // It fails before it does anything.
-    rma::accumulate(&target, Some(&memory.into()), old.map(Into::into).as_ref(), (operation, basic)).is_ok()
+    accumulate_under_lock((shared, at.rank as u32), &target, ends, (operation, basic)).is_ok()
+}
+
+/// An accumulate under the lock of the target's memory, in which others may change words without it.
+pub(super) fn accumulate_under_lock(
+    (shared, rank): (&SharedMemory, Rank),
+    target: &Sink,
+    (source, fetched): (Option<Source>, Option<Sink>),
+    what: (Operation, Predefined),
+) -> Result<(), ayatori_core::Error> {
+    let _locked = shared.lock(rank as usize);
+    if shared.has_words(rank) {
+        let word = |buffer: &Buffer| shared.word_of(buffer);
+        return rma::accumulate_by_words(target, source.as_ref(), fetched.as_ref(), what, word);
+    }
+    rma::accumulate(target, source.as_ref(), fetched.as_ref(), what)
+}
+
+/// `MPI_Compare_and_swap` of a word in shared memory. `None`: it is another element, or something is wrong.
+#[inline(always)]
+pub(super) fn compare_and_swap(
+    (origin, compare, result): (*const c_void, *const c_void, *const c_void),
+    at: At,
+) -> Option<()> {
+    let bytes = datatype::plain_bytes(at.datatype);
+    if (bytes != 4 && bytes != 8) || !is_swappable(datatype::basic(at.datatype)?.predefined) {
+        return None;
+    }
+    let one = |memory| message::plain(memory, 1, at.datatype);
+    let (origin, compare, result) = (one(origin)?, one(compare)?, one(result)?);
+    let mut windows = win::table().ok()?;
+    let (shared, place) = windows.find_mut(at.win)?.shared_part(at.rank, at.disp, bytes, false)?;
+    let word = shared.word(place, bytes)?;
+    shared.begin_words(at.rank as u32);
+    rma::compare_and_swap_word(&word, &compare, &origin, &result);
+    Some(())
+}
+
+/// Whether `MPI_Compare_and_swap` takes a type (MPI-5.0 §12.3.4).
+pub(super) fn is_swappable(basic: Predefined) -> bool {
+    use Class::{Byte, CInteger, FortranInteger, Logical, MultiLanguage};
+    matches!(basic.class(), CInteger | FortranInteger | Logical | MultiLanguage | Byte)
 }

@@ -1,0 +1,363 @@
+//! Accumulates on elements of 4 or 8 bytes as words, each of which is changed as a whole: by the processor, in memory that
+//! several processes map (`W` is theirs: the core has no atomics), or by the one engine that changes it ([`Plain`]).
+
+use super::apply::{accumulate, apply, read};
+use crate::buffer::{Buffer, Piece};
+use crate::data::{Data, Sink, Source};
+use crate::datatype::{Element, Number, Predefined};
+use crate::error::Error;
+use crate::op::Operation;
+use alloc::vec;
+
+/// A word of 4 or 8 bytes, which others may change between two calls and not during one. Of a word of 4 bytes the
+/// numbers here have no more.
+pub trait Word {
+    /// What it holds.
+    fn load(&self) -> u64;
+    /// Puts a number in; the old one.
+    fn swap(&self, new: u64) -> u64;
+    /// Adds a number, and wraps around; the old one.
+    fn add(&self, operand: u64) -> u64;
+    /// Puts `new` in if it holds `old`. Else, what it holds.
+    ///
+    /// # Errors
+    /// It holds another number, which is given.
+    fn replace(&self, old: u64, new: u64) -> Result<(), u64>;
+}
+
+/// A word of memory that nobody else changes meanwhile.
+pub(super) struct Plain<'a>(pub(super) &'a Buffer);
+
+impl Word for Plain<'_> {
+    #[inline(always)]
+    fn load(&self) -> u64 {
+        word_of(self.0)
+    }
+
+    #[inline(always)]
+    fn swap(&self, new: u64) -> u64 {
+        let old = word_of(self.0);
+        write_word(self.0, new);
+        old
+    }
+
+    #[inline(always)]
+    fn add(&self, operand: u64) -> u64 {
+        let old = word_of(self.0);
+        write_word(self.0, old.wrapping_add(operand));
+        old
+    }
+
+    #[inline(always)]
+    fn replace(&self, _: u64, new: u64) -> Result<(), u64> {
+        write_word(self.0, new);
+        Ok(())
+    }
+}
+
+/// The number in a buffer of 4 or 8 bytes.
+#[inline(always)]
+fn word_of(buffer: &Buffer) -> u64 {
+    if buffer.len() == 4 {
+        let mut bytes = [0; 4];
+        buffer.read(0, &mut bytes);
+        return u32::from_ne_bytes(bytes).into();
+    }
+    let mut bytes = [0; 8];
+    buffer.read(0, &mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
+#[inline(always)]
+fn write_word(buffer: &Buffer, word: u64) {
+    if buffer.len() == 4 {
+        buffer.scatter(0, Piece::Bytes(&(word as u32).to_ne_bytes()));
+    } else {
+        buffer.scatter(0, Piece::Bytes(&word.to_ne_bytes()));
+    }
+}
+
+/// Bytes of an element of the type, if such elements are words. It depends on nothing but the type: all accumulates of a
+/// type on an element have to exclude each other.
+#[inline]
+pub fn word_bytes(datatype: Predefined) -> Option<usize> {
+    let bytes = datatype.size_bytes();
+    ((bytes == 4 || bytes == 8) && datatype.is_contiguous()).then_some(bytes)
+}
+
+/// An accumulate of one element. `source` and `fetched`, where they are wanted, are as long as the word, which is as long
+/// as an element.
+///
+/// # Errors
+/// [`Error::Op`] if the operation is not defined on the type: nothing is done.
+#[inline]
+pub fn accumulate_word(
+    word: &impl Word,
+    source: Option<&Buffer>,
+    fetched: Option<&Buffer>,
+    (operation, datatype): (Operation, Predefined),
+) -> Result<(), Error> {
+    if !operation.is_defined_on(datatype) {
+        return Err(Error::Op);
+    }
+    let bytes = source.or(fetched).map_or(0, Buffer::len);
+    let old = change(word, bytes, source.map_or(0, word_of), (operation, datatype));
+    if let Some(fetched) = fetched {
+        write_word(fetched, old);
+    }
+    Ok(())
+}
+
+/// Changes a word of so many bytes; what it held.
+#[inline(always)]
+fn change(
+    word: &impl Word,
+    bytes: usize,
+    operand: u64,
+    (operation, datatype): (Operation, Predefined),
+) -> u64 {
+    let is_signed = match datatype.element() {
+        Element::Number(Number::Signed(_)) => Some(true),
+        Element::Number(Number::Unsigned(_)) => Some(false),
+        _ => None,
+    };
+    match (operation, is_signed) {
+        (Operation::Sum, Some(_)) => word.add(operand),
+        (Operation::Replace, _) => word.swap(operand),
+        (Operation::NoOp, _) => word.load(),
+        _ => change_by_trying(word, bytes, operand, (operation, datatype), is_signed),
+    }
+}
+
+/// Computes what a word is to hold until nobody has changed it meanwhile.
+#[inline(never)]
+fn change_by_trying(
+    word: &impl Word,
+    bytes: usize,
+    operand: u64,
+    what: (Operation, Predefined),
+    is_signed: Option<bool>,
+) -> u64 {
+    let mut old = word.load();
+    loop {
+        let by_integers = is_signed.and_then(|is_signed| combine((old, operand), bytes, what.0, is_signed));
+        let new = by_integers.unwrap_or_else(|| combine_by_loops((old, operand), bytes, what));
+        match word.replace(old, new) {
+            Ok(()) => return old,
+            Err(now) => old = now,
+        }
+    }
+}
+
+/// What becomes of an integer. `None`: the operation is not one of the quick ones.
+#[inline(always)]
+fn combine((old, operand): (u64, u64), bytes: usize, operation: Operation, is_signed: bool) -> Option<u64> {
+    // With the sign bit flipped, signed numbers compare as unsigned ones.
+    let sign = if is_signed { 1_u64 << (8 * bytes - 1) } else { 0 };
+    let is_less = old ^ sign < operand ^ sign;
+    Some(match operation {
+        Operation::Min if is_less => old,
+        Operation::Min => operand,
+        Operation::Max if is_less => operand,
+        Operation::Max => old,
+        Operation::Band => old & operand,
+        Operation::Bor => old | operand,
+        Operation::Bxor => old ^ operand,
+        _ => return None,
+    })
+}
+
+/// The same by the loops of reductions, whatever the operation.
+fn combine_by_loops((old, operand): (u64, u64), bytes: usize, what: (Operation, Predefined)) -> u64 {
+    let (mut inout, mut input) = ([0; 8], [0; 8]);
+    let lay = |word: u64, to: &mut [u8; 8]| match bytes {
+        4 => to[..4].copy_from_slice(&(word as u32).to_ne_bytes()),
+        _ => *to = word.to_ne_bytes(),
+    };
+    lay(old, &mut inout);
+    lay(operand, &mut input);
+    // It is defined on the type.
+    if let Ok(reducer) = crate::op::Reducer::for_accumulate(what.0, what.1) {
+        reducer.apply(&input[..bytes], &mut inout[..bytes]);
+    }
+    match bytes {
+        4 => u32::from_ne_bytes([inout[0], inout[1], inout[2], inout[3]]).into(),
+        _ => u64::from_ne_bytes(inout),
+    }
+}
+
+/// As [`accumulate`], in memory whose elements others change as words meanwhile: so it changes each as one, too.
+/// `shared_word` gives the word of a buffer; elements of which it gives none, and those of other types, others change
+/// under the lock that the caller has.
+///
+/// # Errors
+/// As those of [`accumulate`].
+pub fn accumulate_by_words<W: Word>(
+    target: &Sink,
+    source: Option<&Source>,
+    fetched: Option<&Sink>,
+    what: (Operation, Predefined),
+    shared_word: impl Fn(&Buffer) -> Option<W>,
+) -> Result<(), Error> {
+    let len = target.len();
+    let fits =
+        source.is_none_or(|source| source.len() == len) && fetched.is_none_or(|sink| sink.len() == len);
+    let Some(bytes) = word_bytes(what.1).filter(|bytes| fits && len.is_multiple_of(*bytes)) else {
+        return accumulate(target, source, fetched, what);
+    };
+    super::check_operation(what.0, what.1)?;
+    if source.is_none() && what.0 != Operation::NoOp {
+        return Err(Error::Count);
+    }
+    let mut input = vec![0; len];
+    if let Some(source) = source {
+        read(&source.0, 0, &mut input);
+    }
+    let mut at = 0;
+    let mut change_all = |piece: Buffer| {
+        for offset in (0..piece.len()).step_by(bytes) {
+            let part = piece.part(offset, bytes.min(piece.len() - offset));
+            let place = &mut input[at..at + part.len()];
+            at += part.len();
+            let (mut operand, mut old) = ([0; 8], [0; 8]);
+            operand[..place.len()].copy_from_slice(place);
+            let word = shared_word(&part).filter(|_| part.len() == bytes);
+            match (word, bytes) {
+                (Some(word), 4) => {
+                    let operand = u32::from_ne_bytes([operand[0], operand[1], operand[2], operand[3]]);
+                    let was = change(&word, 4, operand.into(), what) as u32;
+                    old[..4].copy_from_slice(&was.to_ne_bytes());
+                }
+                (Some(word), _) => {
+                    old = change(&word, 8, u64::from_ne_bytes(operand), what).to_ne_bytes();
+                }
+                (None, _) => {
+                    part.read(0, &mut old[..part.len()]);
+                    // It is defined on the type.
+                    let _ = apply(&Data::Memory(part), 0, place, what);
+                }
+            }
+            // From here on what was there.
+            place.copy_from_slice(&old[..place.len()]);
+        }
+    };
+    match &target.0 {
+        Data::Memory(buffer) => change_all(*buffer),
+        Data::Region(region) => region.pieces(0, len).for_each(change_all),
+    }
+    if let Some(fetched) = fetched {
+        fetched.0.write(0, Piece::Bytes(&input));
+    }
+    Ok(())
+}
+
+/// As [`compare_and_swap_in`](super::compare_and_swap_in), of a word. All buffers are as long as it.
+#[inline]
+pub fn compare_and_swap_word(word: &impl Word, compare: &Buffer, origin: &Buffer, result: &Buffer) {
+    let expected = word_of(compare);
+    let old = word.replace(expected, word_of(origin)).map_or_else(|held| held, |()| expected);
+    write_word(result, old);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{Layout, Region};
+    use alloc::vec::Vec;
+
+    /// A word as a process would have it that maps the memory.
+    struct Mapped(Buffer);
+
+    impl Word for Mapped {
+        fn load(&self) -> u64 {
+            Plain(&self.0).load()
+        }
+        fn swap(&self, new: u64) -> u64 {
+            Plain(&self.0).swap(new)
+        }
+        fn add(&self, operand: u64) -> u64 {
+            Plain(&self.0).add(operand)
+        }
+        fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+            let held = self.load();
+            if held == old { Plain(&self.0).replace(old, new) } else { Err(held) }
+        }
+    }
+
+    fn memory(bytes: &[u8]) -> Buffer {
+        let buffer = Buffer::leaked(bytes.len());
+        buffer.scatter(0, Piece::Bytes(bytes));
+        buffer
+    }
+
+    #[test]
+    fn by_words_elements_become_what_the_loops_make_of_them() {
+        let noise: Vec<u8> = (0..96_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let mut done_count = 0;
+        for &datatype in Predefined::ALL {
+            let size = datatype.size_bytes();
+            for &operation in Operation::ALL {
+                for gap in [0, size as isize] {
+                    let slot = Layout::bytes(size).resized(0, size as isize + gap).unwrap();
+                    let region = |buffer| Sink::from(Region::new(slot.clone(), 3, buffer).unwrap());
+                    let span = slot.span(3).unwrap().len;
+                    let source = Source::from(memory(&noise[..3 * size]));
+                    let source = (operation != Operation::NoOp).then_some(source);
+                    let run = |by_words: bool| {
+                        let (target, old) = (memory(&noise[1..=span]), Buffer::leaked(3 * size));
+                        let (ends, what) = ((region(target), Sink::from(old)), (operation, datatype));
+                        let result = if by_words {
+                            // Every second one is another's.
+                            let word = |part: &Buffer| {
+                                let is_odd = part.as_ptr()?.addr() / size % 2 == 1;
+                                is_odd.then_some(Mapped(*part))
+                            };
+                            accumulate_by_words(&ends.0, source.as_ref(), Some(&ends.1), what, word)
+                        } else {
+                            accumulate(&ends.0, source.as_ref(), Some(&ends.1), what)
+                        };
+                        (result, target.to_vec(), old.to_vec())
+                    };
+                    let expected = run(false);
+                    done_count += u32::from(expected.0.is_ok());
+                    assert_eq!(run(true), expected, "{operation:?} {datatype:?} {gap}");
+                }
+            }
+        }
+        assert!(done_count > 400, "{done_count}");
+    }
+
+    #[test]
+    fn a_word_that_others_change_is_tried_again() {
+        /// One that is changed before each of the first attempts.
+        struct Busy(core::cell::Cell<u64>, core::cell::Cell<u32>);
+        impl Word for Busy {
+            fn load(&self) -> u64 {
+                self.0.get()
+            }
+            fn swap(&self, new: u64) -> u64 {
+                self.0.replace(new)
+            }
+            fn add(&self, operand: u64) -> u64 {
+                self.swap(self.load() + operand)
+            }
+            fn replace(&self, old: u64, new: u64) -> Result<(), u64> {
+                if self.1.get() > 0 {
+                    self.1.set(self.1.get() - 1);
+                    self.0.set(self.0.get() * 10);
+                }
+                if self.load() == old { Ok(drop(self.swap(new))) } else { Err(self.load()) }
+            }
+        }
+        let word = Busy(3.into(), 2.into());
+        let old = Buffer::leaked(8);
+        let what = (Operation::Prod, Predefined::Uint64);
+        let operand = memory(&7_u64.to_ne_bytes());
+        accumulate_word(&word, Some(&operand), Some(&old), what).unwrap();
+        assert_eq!((word.load(), word_of(&old)), (2_100, 300));
+        compare_and_swap_word(&word, &memory(&1_u64.to_ne_bytes()), &operand, &old);
+        assert_eq!((word.load(), word_of(&old)), (2_100, 2_100));
+        compare_and_swap_word(&word, &memory(&2_100_u64.to_ne_bytes()), &operand, &old);
+        assert_eq!((word.load(), word_of(&old)), (7, 2_100));
+    }
+}
