@@ -326,9 +326,9 @@ pub(crate) struct Direct {
 }
 
 impl Win {
-    /// The memory that all members map, and where in it an operation on so many bytes of a member works, which
-    /// may store there (`stores`). `None`: there is no such memory, or something is wrong; ask [`target`](Self::target), which takes
-    /// longer.
+    /// The memory that all members map, and where in it an operation on so many bytes of a member works,
+    /// which may store there (`stores`). `None`: there is no such memory, or something is wrong; ask
+    /// [`target`](Self::target), which takes longer.
     #[inline(always)]
     pub(crate) fn shared_part(
         &mut self,
@@ -369,8 +369,8 @@ impl Win {
         self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
     }
 
-    /// Ends operations on a target, or on all, in a passive epoch in which nothing can have been done but loads
-    /// and stores. `false`: nothing is done; there may be more to do, or something is wrong.
+    /// Ends operations on a target, or on all, in a passive epoch in which nothing can have been done but
+    /// loads and stores. `false`: nothing is done; there may be more to do, or something is wrong.
     #[inline(always)]
     pub(crate) fn flush_at_once(&mut self, rank: Option<c_int>) -> bool {
         let is_locked = |rank| {

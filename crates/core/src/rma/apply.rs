@@ -142,8 +142,8 @@ pub(crate) fn accumulate_here(
     })
 }
 
-/// An accumulate of one element of 4 or 8 bytes, as counters are: needs no loop over elements, and no look for the right
-/// one. `false`: nothing is done, for it is another.
+/// An accumulate of one element of 4 or 8 bytes, as counters are: needs no loop over elements, and no look
+/// for the right one. `false`: nothing is done, for it is another.
 fn is_word_done(
     target: &Data,
     source: Option<&Data>,

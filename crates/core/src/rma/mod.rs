@@ -12,9 +12,9 @@
 //!   put, long     active(place, tag) ────────────────────────────► receive of `tag` straight into the window
 //!                 message `tag` ═════════════════════════════════► by get, put or packets, as any long message
 //!   get, short    active(place, number) ─────────────────────────► read
-//!                 ◄──────────────────────────── active(number, data or why not)
+//!                 ◄──────────────────────────── active(number, data)
 //!   get, long     receive of `tag`; active(place, tag) ──────────► send from the window
-//!                 ◄════════════════════════════════════ message `tag`, or active(tag, why not)
+//!                 ◄════════════════════════════════════ message `tag`
 //!   accumulate    active(place, operation, data)  (chunks) ──────► applied, one after the other
 //!   … and fetch   as a get, with operation and data ─────────────► old value copied, applied, sent
 //!   flush         active(number) ────────────────────────────────► when all from this origin is done:
@@ -35,7 +35,8 @@
 //!
 //! *Bytes from a peer.* The place of an operation (displacement and layout) is checked against the window
 //! when it is used, so nothing outside of the window is read or written. A place outside is an error that the
-//! origin hears of with its next flush, or instead of the result. What cannot be parsed cuts the peer off.
+//! origin hears of with its next flush, or instead of the result, long or short: `active(number, why not)`.
+//! What cannot be parsed cuts the peer off.
 //!
 //! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others'
 //! windows), waiting, and direct access to windows in shared memory.

@@ -6,8 +6,8 @@
 //! word that the processor changes as a whole ([`SharedWord`]). For these and those under the lock to exclude
 //! each other:
 //!
-//! 1. Who is about to change a word of a member's memory for the first time marks that memory, under its lock.
-//!    The mark stays.
+//! 1. Who is about to change a word of a member's memory for the first time marks that memory, under its
+//!    lock. The mark stays.
 //! 2. Who has the lock and finds the mark changes elements that are words as words. Who finds none may change
 //!    them in any way: the mark, and so the first word, waits for the lock.
 
@@ -140,7 +140,8 @@ impl SharedMemory {
         self.mapping.buffer(self.data_at + offset, len)
     }
 
-    /// The word of so many bytes at `offset` of the data, if that is one which the processor changes as a whole.
+    /// The word of so many bytes at `offset` of the data, if that is one which the processor changes as a
+    /// whole.
     ///
     /// # Panics
     /// If it is not inside.
@@ -176,8 +177,8 @@ impl SharedMemory {
         self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).store(1, Ordering::Release);
     }
 
-    /// Whether words of a member's memory are changed without its lock. Who has the lock may rely on that none
-    /// is as long as he has it.
+    /// Whether words of a member's memory are changed without its lock. Who has the lock may rely on that
+    /// none is as long as he has it.
     #[inline]
     pub fn has_words(&self, member: u32) -> bool {
         self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).load(Ordering::Acquire) != 0

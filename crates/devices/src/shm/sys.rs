@@ -9,8 +9,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// A fence as `atomic::fence(SeqCst)`. What the compiler makes of that one on x86-64, `mfence`, takes 20 to 40 ns; an
-/// instruction that changes memory under lock orders loads and stores just as well, and takes 5.
+/// A fence as `atomic::fence(SeqCst)`. What the compiler makes of that one on x86-64, `mfence`, takes 20 to
+/// 40 ns; an instruction that changes memory under lock orders loads and stores just as well, and takes 5.
 #[inline(always)]
 pub(crate) fn full_fence() {
     #[cfg(target_arch = "x86_64")]
