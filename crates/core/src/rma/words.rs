@@ -349,7 +349,11 @@ mod tests {
                     self.1.set(self.1.get() - 1);
                     self.0.set(self.0.get() * 10);
                 }
-                if self.load() == old { Ok(drop(self.swap(new))) } else { Err(self.load()) }
+                match self.load() {
+                    held if held == old => self.0.set(new),
+                    held => return Err(held),
+                }
+                Ok(())
             }
         }
         let word = Busy(3.into(), 2.into());
