@@ -149,6 +149,22 @@ mod tests {
     }
 
     #[test]
+    fn areas_are_whole_pages_within_four_mebibytes() {
+        let sizes = [1, 64, 128, 1000, 1024, 5000].map(area_bytes);
+        assert_eq!(sizes, [64 << 10, 64 << 10, 32 << 10, 8 << 10, 4 << 10, 4 << 10]);
+    }
+
+    #[test]
+    fn segments_are_whole_elements_and_lines_unless_all_fits() {
+        assert_eq!(operand_segment_bytes(4096, 24, 4096), 4096);
+        assert_eq!(operand_segment_bytes(4097, 24, 4096), 4096 / 192 * 192);
+        assert_eq!(operand_segment_bytes(100, 24, 4096), 100);
+        assert_eq!(alltoall_segment_bytes(1024, 0, 4, 4096), 1024);
+        assert_eq!(alltoall_segment_bytes(1025, 0, 3, 3000), 960);
+        assert_eq!(alltoall_segment_bytes(1025, 960, 3, 3000), 65);
+    }
+
+    #[test]
     fn long_data_stay_out_of_the_room_where_each_rank_has_a_cpu() {
         assert!(asked(Collective::Allreduce, 256 << 10, (8, 8)));
         assert!(!asked(Collective::Allreduce, (256 << 10) + 1, (8, 8)));

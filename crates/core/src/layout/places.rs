@@ -157,6 +157,14 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_beyond_all_addresses_has_no_place() {
+        let far = isize::MAX / 2;
+        let layout = Layout::bytes(1).resized(0, far).unwrap();
+        assert_eq!(layout.place(1), Some(far));
+        assert_eq!(layout.place(3), None);
+    }
+
+    #[test]
     fn pieces_of_any_range_are_those_of_each_byte() {
         for layout in layouts() {
             for (offset, len) in [(0, 1), (0, 64), (3, 50), (17, 0), (29, 211)] {

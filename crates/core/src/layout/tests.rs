@@ -330,3 +330,13 @@ fn memory_of_another_length_than_the_span_is_refused() {
     let region = Region::new(layout, 3, Buffer::virtual_of(44)).unwrap();
     assert_eq!((region.len(), region.as_contiguous().is_none()), (36, true));
 }
+
+#[test]
+fn bytes_may_not_be_further_apart_than_an_address_tells() {
+    let (byte, far) = (Layout::bytes(1), 1_isize << (isize::BITS - 2));
+    let two = Layout::structure([(1, -far, &byte), (1, 0, &byte)]).unwrap();
+    // Its bounds say nothing of where its bytes are.
+    let two = two.resized(0, 1).unwrap();
+    assert!(two.repeat(2, far - 2).is_ok());
+    assert!(two.repeat(2, far).is_err());
+}

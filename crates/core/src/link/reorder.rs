@@ -127,4 +127,15 @@ mod tests {
             assert_eq!(reorder.take(at(2)), None);
         }
     }
+
+    #[test]
+    fn what_was_taken_leaves_its_place_to_others() {
+        let mut reorder = Reorder::default();
+        let packet = Packet { header: &[1; 8], payload: crate::buffer::Piece::Virtual(HELD_BYTES_MAX / 2) };
+        for next in 0..8 {
+            assert_eq!(reorder.take_or_hold(next + 1, next, &packet), Ok(false));
+            assert!(reorder.take_or_hold(next + 2, next, &packet).is_err(), "both are too much");
+            assert_eq!(reorder.take(next + 1).map(|held| held.len()), Some(8 + HELD_BYTES_MAX / 2));
+        }
+    }
 }

@@ -214,6 +214,30 @@ mod tests {
     }
 
     #[test]
+    fn an_accumulate_of_lengths_that_differ_changes_nothing() {
+        let sum = (Operation::Sum, Predefined::Int32);
+        let memory = |len: usize| {
+            let buffer = Buffer::leaked(len);
+            buffer.scatter(0, Piece::Bytes(&[1; 16][..len]));
+            buffer
+        };
+        for (target, source, fetched) in
+            [(8, Some(4), None), (8, Some(8), Some(4)), (6, Some(6), None), (8, None, Some(8))]
+        {
+            let target = memory(target);
+            let before = target.to_vec();
+            let source = source.map(|len| Source(memory(len).into()));
+            let fetched = fetched.map(|len| Sink(memory(len).into()));
+            let outcome = accumulate(&Sink(target.into()), source.as_ref(), fetched.as_ref(), sum);
+            assert_eq!(outcome, Err(Error::Count));
+            assert_eq!(target.to_vec(), before);
+        }
+        let (target, fetched) = (memory(8), memory(8));
+        let read = (Operation::NoOp, Predefined::Int32);
+        assert_eq!(accumulate(&Sink(target.into()), None, Some(&Sink(fetched.into())), read), Ok(()));
+    }
+
+    #[test]
     fn one_integer_becomes_what_the_loops_make_of_it() {
         let numbers = [0_u64, 1, 5, 0x7fff_ffff, 0x8000_0000, i64::MAX as u64, i64::MIN as u64, u64::MAX];
         let mut words_count = 0;

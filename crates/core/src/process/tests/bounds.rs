@@ -156,4 +156,13 @@ fn a_send_that_is_held_back_can_be_cancelled() {
     assert!(process.take(id).unwrap().unwrap().status.cancelled);
     net.settle();
     assert_eq!(net.nodes[1].0.counts().unexpected, ANNOUNCEMENTS_MAX as usize);
+    // The others arrive, and it does not come behind them.
+    for _ in 0..ANNOUNCEMENTS_MAX + 1 {
+        let (process, port) = &mut net.nodes[1];
+        let buffer = Buffer::virtual_of(5000);
+        process.irecv(port, CommId::WORLD, buffer, Source::Any, TagSelector::Any).unwrap();
+    }
+    net.settle();
+    let counts = net.nodes[1].0.counts();
+    assert_eq!((counts.unexpected, counts.posted), (0, 0));
 }
