@@ -53,8 +53,8 @@ const SLACK: Duration = Duration::from_secs(120);
 const CPU_SLACK: Duration = Duration::from_secs(3);
 /// Tests that take less run together in one process.
 const SHORT_MAX: Duration = Duration::from_millis(200);
-/// 6 GiB: the tests without a mutant run within it, too.
-const ADDRESS_SPACE_KIB: u64 = 6 << 20;
+/// Private memory, 6 GiB: the tests without a mutant run within it, too. They map far more that is shared.
+const MEMORY_KIB: u64 = 6 << 20;
 /// How often sites may be taken out because of what the compiler says.
 const BUILDS_MAX: usize = 60;
 
@@ -227,14 +227,12 @@ impl Judge {
     }
 
     /// A mutant may never end or eat up all memory. So the programs run under limits of CPU time, which a
-    /// loaded machine does not stretch, and of their address space; the wall-clock limit is for those that
-    /// wait.
+    /// loaded machine does not stretch, and of memory; the wall-clock limit is for those that wait.
     fn command(&self, program: usize, tests: &[&str], cpu_limit: Duration) -> Command {
         let mut command = Command::new("sh");
-        command.arg("-c").arg(format!(
-            "ulimit -t {}; ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" \"$@\"",
-            cpu_limit.as_secs()
-        ));
+        command
+            .arg("-c")
+            .arg(format!("ulimit -t {}; ulimit -d {MEMORY_KIB}; exec \"$0\" \"$@\"", cpu_limit.as_secs()));
         command.arg(&self.programs[program].path).args(["--test-threads", "1", "--exact"]).args(tests);
         command.current_dir(folder_of(&self.root, self.programs[program].run));
         command

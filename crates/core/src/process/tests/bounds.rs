@@ -160,7 +160,7 @@ fn a_send_that_is_held_back_can_be_cancelled() {
     for _ in 0..ANNOUNCEMENTS_MAX + 1 {
         let (process, port) = &mut net.nodes[1];
         let buffer = Buffer::virtual_of(5000);
-        process.irecv(port, CommId::WORLD, buffer, Source::Any, TagSelector::Any).unwrap();
+        let _ = process.irecv(port, CommId::WORLD, buffer, Source::Any, TagSelector::Any).unwrap();
     }
     net.settle();
     let counts = net.nodes[1].0.counts();
