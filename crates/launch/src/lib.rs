@@ -68,6 +68,7 @@ mod output;
 pub mod placement;
 #[cfg(feature = "controller")]
 mod program;
+#[cfg(feature = "controller")]
 mod pulse;
 #[cfg(feature = "controller")]
 mod relay;
