@@ -8,6 +8,7 @@
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::routing::Hop;
 
+use super::narrow::Turns;
 use super::{
     Arbitration, EJECT, FROM_NIC, LaneState, LinkClass, Network, Packet, Probe, Return, STARVED, Switching,
     transfer_ps,
@@ -44,18 +45,23 @@ impl<P: Probe> Network<P> {
     }
 
     /// Looks at all router ports of the open slice.
-    #[inline(never)]
     pub(super) fn run_slice(&mut self) {
+        if self.narrow { self.run_looks::<true>() } else { self.run_looks::<false>() }
+    }
+
+    /// As `run_slice`, for narrow routers or any.
+    #[inline(never)]
+    fn run_looks<const NARROW: bool>(&mut self) {
         let (_, last_ps) = self.wheel.bounds_ps(self.wheel.slice());
         while let Some(port) = self.wheel.pop() {
-            self.touch_ahead();
+            self.touch_ahead::<NARROW>();
             let state = &mut self.ports[port as usize];
             let now_ps = state.wake_ps;
             // Stale otherwise: an earlier look has taken this one's place.
             if now_ps <= last_ps {
                 state.wake_ps = u64::MAX;
                 self.counters.event_count += 1;
-                self.arbitrate(port, now_ps);
+                if NARROW { self.arbitrate_narrow(port, now_ps) } else { self.arbitrate(port, now_ps) }
             }
         }
     }
@@ -66,16 +72,20 @@ impl<P: Probe> Network<P> {
     /// its first packet and the lane ahead of it; the port that it will want there. What a stage finds is
     /// kept for the next.
     #[inline(always)]
-    fn touch_ahead(&mut self) {
+    fn touch_ahead<const NARROW: bool>(&mut self) {
         const STAGE: usize = 3;
         const _: () = assert!(3 * STAGE < AHEAD_COUNT && AHEAD_COUNT.is_power_of_two());
         let open = self.wheel.open_ports();
         let Some(last) = open.len().checked_sub(1 + 3 * STAGE) else { return };
         let kept = |stage: usize| (last + stage * STAGE) % AHEAD_COUNT;
-        std::hint::black_box(self.ports[open[last] as usize].requests);
+        std::hint::black_box(self.ports[open[last] as usize].requests[0]);
         let state = &self.ports[open[last + STAGE] as usize];
-        let turn = u32::from(state.turn);
-        let index = (state.requests.rotate_right(turn).trailing_zeros() + turn) & 63;
+        let index = if NARROW {
+            Turns(state.turn).first(state.requests, self.by_channel).0
+        } else {
+            let turn = u32::from(state.turn);
+            (state.requests[0].rotate_right(turn).trailing_zeros() + turn) & 63
+        };
         let lane_id = state.first * u32::from(self.config.vc_count) + index;
         self.lanes_ahead[kept(1)] = lane_id;
         if let Some(lane) = self.lanes.get(lane_id as usize) {
@@ -96,7 +106,7 @@ impl<P: Probe> Network<P> {
     fn arbitrate(&mut self, port: u32, now_ps: u64) {
         let state = &self.ports[port as usize];
         debug_assert!(state.free_ps <= now_ps, "a port is looked at while it sends");
-        let (turn, requests) = (u32::from(state.turn), state.requests);
+        let (turn, requests) = (u32::from(state.turn), state.requests[0]);
         let first_lane = state.first * u32::from(self.config.vc_count);
         let mut look = Look { now_ps, next_ps: u64::MAX, full: NONE, full_bytes: 0 };
         let winner = if self.config.arbitration == Arbitration::OldestFirst {
@@ -120,7 +130,7 @@ impl<P: Probe> Network<P> {
             self.find_among_many(port, first_lane, turn, &mut look)
         };
         match winner {
-            Some(lane) => self.transmit(port, lane, now_ps),
+            Some(lane) => self.transmit::<false>(port, lane, 0, now_ps),
             None if look.next_ps != u64::MAX => self.wake(port, look.next_ps),
             None => {}
         }
@@ -244,10 +254,7 @@ impl<P: Probe> Network<P> {
         if self.has_room(target, bytes, look.now_ps) {
             return true;
         }
-        match self.room_later(target, bytes) {
-            Some(time_ps) => look.next_ps = look.next_ps.min(time_ps),
-            None => self.lanes[target as usize].flags |= STARVED,
-        }
+        look.next_ps = look.next_ps.min(self.wait_for_room(target, bytes));
         (look.full, look.full_bytes) = (target, bytes);
         false
     }
@@ -256,7 +263,7 @@ impl<P: Probe> Network<P> {
     #[inline]
     fn requests(&mut self, port: u32, word: usize) -> &mut u64 {
         match word {
-            0 => &mut self.ports[port as usize].requests,
+            0 => &mut self.ports[port as usize].requests[0],
             more => &mut self.more_requests[port as usize * self.more_words + more - 1],
         }
     }
@@ -270,7 +277,7 @@ impl<P: Probe> Network<P> {
 
     /// Whether `target` has room for a packet now.
     #[inline(always)]
-    fn has_room(&mut self, target: u32, bytes: u32, now_ps: u64) -> bool {
+    pub(super) fn has_room(&mut self, target: u32, bytes: u32, now_ps: u64) -> bool {
         let lane = &mut self.lanes[target as usize];
         if lane.return_ps <= now_ps {
             lane.credit_bytes += lane.return_bytes;
@@ -300,9 +307,18 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// When there will be room where there is none. `None`: not before a packet leaves the lane that has
-    /// not yet begun to.
+    /// When there will be room where there is none. `u64::MAX`: not before a packet leaves the lane that has
+    /// not yet begun to; then the feeder is woken.
     #[inline(never)]
+    pub(super) fn wait_for_room(&mut self, target: u32, bytes: u32) -> u64 {
+        let later = self.room_later(target, bytes);
+        if later.is_none() {
+            self.lanes[target as usize].flags |= STARVED;
+        }
+        later.unwrap_or(u64::MAX)
+    }
+
+    /// `None`: nobody knows yet.
     fn room_later(&self, target: u32, bytes: u32) -> Option<u64> {
         let lane = &self.lanes[target as usize];
         if lane.return_ps == u64::MAX {
@@ -326,19 +342,18 @@ impl<P: Probe> Network<P> {
 
     /// As `has_room` for a NIC: `None` if there is room now, else the time to look again, if that is known.
     pub(super) fn room_for_injection(&mut self, target: u32, bytes: u32) -> Option<u64> {
-        if self.has_room(target, bytes, self.now_ps) {
-            return None;
-        }
-        let later = self.room_later(target, bytes);
-        if later.is_none() {
-            self.lanes[target as usize].flags |= STARVED;
-        }
-        Some(later.unwrap_or(u64::MAX))
+        if self.has_room(target, bytes, self.now_ps) { None } else { Some(self.wait_for_room(target, bytes)) }
     }
 
     /// Sends the first packet of a lane over `port`.
     #[inline(always)]
-    fn transmit(&mut self, port: u32, lane_id: u32, now_ps: u64) {
+    pub(super) fn transmit<const NARROW: bool>(
+        &mut self,
+        port: u32,
+        lane_id: u32,
+        channel: usize,
+        now_ps: u64,
+    ) {
         let out = &mut self.ports[port as usize];
         let link = self.links[usize::from(out.link)];
         let lane = &mut self.lanes[lane_id as usize];
@@ -349,30 +364,33 @@ impl<P: Probe> Network<P> {
         out.sent_bytes += u64::from(packet.bytes);
         out.sent_count += 1;
         out.waited_ps += now_ps - packet.ready_ps;
-        out.turn = index + 1;
+        if NARROW {
+            out.turn = Turns(out.turn).after(channel, index, self.by_channel).0;
+            out.requests[channel & 1] &= !(1 << (index % 64));
+        } else {
+            out.turn = index + 1;
+        }
         if self.probe.watches() {
             self.probe.on_transmit(self.channels[port as usize], now_ps, done_ps, packet.bytes);
         }
         lane.head = packet.next;
         lane.ready_ps = done_ps + self.lane_restart_ps;
-        if let Some(free_ps) = self.input_free_ps.get_mut((lane.first + u32::from(lane.port)) as usize) {
-            *free_ps = done_ps;
-        }
-        if self.more_words == 0 {
-            self.ports[port as usize].requests &= !(1 << (index % 64));
-        } else {
+        if !NARROW {
+            if let Some(free_ps) = self.input_free_ps.get_mut((lane.first + u32::from(lane.port)) as usize) {
+                *free_ps = done_ps;
+            }
             let (word, bit) = self.request_of(port, index);
             *word &= !bit;
         }
         if packet.next != NONE {
             // It may want the same port again.
             let next = self.packets[packet.next];
-            self.promote_head(lane_id, &next);
+            self.promote_head::<NARROW>(lane_id, &next);
         }
         self.return_credit(lane_id, packet.bytes, done_ps);
         // A lane that wants this port and is not ready by then costs a look in vain, which is rare and
         // harmless.
-        if self.ports[port as usize].requests != 0 || self.more_words > 0 {
+        if !NARROW && (self.ports[port as usize].requests[0] != 0 || self.more_words > 0) {
             self.wake(port, done_ps);
         }
         let tail_ps = done_ps + link.latency_ps;
@@ -381,13 +399,16 @@ impl<P: Probe> Network<P> {
         } else {
             self.counters.packet_hop_count += 1;
             let head_ps = now_ps + link.latency_ps + link.flit_ps;
-            self.enter(target, handle, packet, link, head_ps, tail_ps);
+            self.enter::<NARROW>(target, handle, packet, link, head_ps, tail_ps);
+        }
+        if NARROW {
+            self.look_again(port, done_ps);
         }
     }
 
     /// Makes the first packet of a lane's queue ask for its port.
     #[inline(always)]
-    fn promote_head(&mut self, lane_id: u32, head: &Packet) {
+    fn promote_head<const NARROW: bool>(&mut self, lane_id: u32, head: &Packet) {
         let lane = &mut self.lanes[lane_id as usize];
         let Packet { ready_ps, bytes, port, vc, .. } = *head;
         let out_port = lane.first + u32::from(port);
@@ -397,13 +418,21 @@ impl<P: Probe> Network<P> {
         lane.head_target =
             if vc == EJECT { NONE } else { out.far * u32::from(self.config.vc_count) + u32::from(vc) };
         let (index, time_ps) = (lane.index, lane.ready_ps.max(out.free_ps));
-        if self.more_words > 0 {
+        if !NARROW {
             let (word, bit) = self.request_of(out_port, index);
             *word |= bit;
             self.wake(out_port, time_ps);
             return;
         }
-        out.requests |= 1 << (index % 64);
+        let (channel, restart_ps) =
+            if vc == EJECT { (0, 0) } else { (usize::from(vc & 1), self.channel_restart_ps) };
+        out.requests[channel] |= 1 << (index % 64);
+        let turns = Turns(out.turn);
+        // Who waits for room is looked at when there is some.
+        if turns.is_blocked(channel) {
+            return;
+        }
+        let time_ps = if turns.last() == channel { time_ps.max(out.free_ps + restart_ps) } else { time_ps };
         // As `wake` does: routers' ports only are asked for.
         if time_ps < out.wake_ps {
             out.wake_ps = time_ps;
@@ -413,7 +442,7 @@ impl<P: Probe> Network<P> {
 
     /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the
     /// lane.
-    #[inline]
+    #[inline(always)]
     fn return_credit(&mut self, lane_id: u32, bytes: u32, done_ps: u64) {
         let lane = &mut self.lanes[lane_id as usize];
         let time_ps = done_ps + self.links[usize::from(lane.link)].latency_ps;
@@ -438,7 +467,7 @@ impl<P: Probe> Network<P> {
 
     /// A packet has begun to go to a router, into the lane `target`; `link` is what it comes by.
     #[inline(always)]
-    pub(super) fn enter(
+    pub(super) fn enter<const NARROW: bool>(
         &mut self,
         target: u32,
         handle: u32,
@@ -448,12 +477,14 @@ impl<P: Probe> Network<P> {
         tail_ps: u64,
     ) {
         let (hop, run) = match packet.run {
+            _ if !NARROW && self.routes_every_hop => self.route(target, packet),
             0 => self.route(target, packet),
             more => (Hop { port: packet.port, vc: packet.vc }, more - 1),
         };
         let lane = &mut self.lanes[target as usize];
         let out = &self.ports[(lane.first + u32::from(hop.port)) as usize];
         let ready_ps = match self.config.switching {
+            _ if self.same_rates => head_ps,
             Switching::StoreAndForward => tail_ps,
             // The last flit must be there when a faster link wants to send it. At equal rates it is.
             Switching::CutThrough => {
@@ -473,7 +504,7 @@ impl<P: Probe> Network<P> {
         if lane.head == NONE {
             lane.head = handle;
             let head = *record;
-            self.promote_head(target, &head);
+            self.promote_head::<NARROW>(target, &head);
         } else {
             self.packets[before].next = handle;
         }

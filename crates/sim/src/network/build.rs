@@ -5,7 +5,7 @@ use ayatori_fabric::routing::Routing;
 
 use super::{
     Arbitration, BuildError, Config, Counters, CrossbarInputs, Ethernet, FROM_NIC, LaneState, LinkClass,
-    MessageQueue, Network, NicState, NoProbe, PortState, Probe, transfer_ps,
+    MessageQueue, Network, NicState, NoProbe, PortState, Probe, Switching, transfer_ps,
 };
 use crate::queue::Queue;
 use crate::slab::{NONE, Slab};
@@ -50,20 +50,19 @@ impl<P: Probe> Network<P> {
         let (nics, host_nics) = nics(&graph, &firsts)?;
         check_routes(&graph, &routing, &nics)?;
         let (ports, channels, links) = ports(&graph, &firsts, &nics, &config)?;
+        let owners = owners(&firsts, nics.len());
         let widest = graph.switches().map(|s| graph.port_count(s.into())).max().unwrap_or(0);
         let more_words = (widest * usize::from(config.vc_count)).div_ceil(64).max(1) - 1;
-        let mtu_ps = |link: &LinkClass| transfer_ps(config.mtu_bytes.into(), link.byte_time);
-        let longest_ps = links.iter().map(mtu_ps).max().unwrap_or(1);
-        let latency_max_ps = links.iter().map(|link| link.latency_ps).max().unwrap_or(0);
-        // A packet sent now, its credit sent when it is gone, and a packet in the way of it.
-        let horizon_ps = 2 * longest_ps + latency_max_ps + config.pipeline_ps();
+        let (longest_ps, horizon_ps) = horizon_ps(&links, &config);
         let first_nic_port = firsts[graph.switch_count()];
-        let ethernet = Ethernet::new(&graph, &ports, &channels, first_nic_port, &config);
+        let ethernet = Ethernet::new(&graph, &ports, (&channels, &owners), first_nic_port, &config);
         let per_port = config.crossbar_inputs == CrossbarInputs::PerPort && !ethernet.is_used();
         let lookahead_ps = if per_port { 1 } else { lookahead_ps(&links, &config) };
         let by_channel = config.arbitration == Arbitration::ChannelFirst;
         let turn_count = if by_channel { ports.len() * (usize::from(available) + 1) } else { 0 };
-        let lanes = if ethernet.is_used() { Vec::new() } else { lanes(&ports, first_nic_port, &config) };
+        let lanes =
+            if ethernet.is_used() { Vec::new() } else { lanes(&ports, &owners, first_nic_port, &config) };
+        let narrow = more_words == 0 && !per_port && is_narrow(&links, &config);
         Ok(Network {
             pipeline_ps: config.pipeline_ps(),
             vcs_per_class: available / needed,
@@ -81,6 +80,12 @@ impl<P: Probe> Network<P> {
             input_free_ps: if per_port { vec![0; ports.len()] } else { Vec::new() },
             channel_turns: vec![0; turn_count],
             channel_free_ps: vec![0; if by_channel { ports.len() * usize::from(available) } else { 0 }],
+            channel_restart_ps: if by_channel { config.vc_allocation_ps } else { 0 },
+            by_channel,
+            narrow,
+            routes_every_hop: false,
+            same_rates: config.switching == Switching::CutThrough && have_same_rate(&links),
+            shortest_bytes: config.packet_bytes(0),
             lane_restart_ps: if by_channel { config.route_ps + config.vc_allocation_ps } else { 0 },
             lanes,
             returns: Slab::default(),
@@ -102,6 +107,32 @@ impl<P: Probe> Network<P> {
     }
 }
 
+/// The transfer time of the longest packet, and how far ahead most looks lie: a packet sent now, its credit
+/// sent when it is gone, and a packet in the way of it.
+fn horizon_ps(links: &[LinkClass], config: &Config) -> (u64, u64) {
+    let mtu_ps = |link: &LinkClass| transfer_ps(config.mtu_bytes.into(), link.byte_time);
+    let longest_ps = links.iter().map(mtu_ps).max().unwrap_or(1);
+    let latency_max_ps = links.iter().map(|link| link.latency_ps).max().unwrap_or(0);
+    (longest_ps, 2 * longest_ps + latency_max_ps + config.pipeline_ps())
+}
+
+fn have_same_rate(links: &[LinkClass]) -> bool {
+    links.iter().all(|link| link.byte_time == links[0].byte_time)
+}
+
+/// Whether the rules are those that `narrow` knows. A channel is allotted again when its packet has left: it
+/// looks at the last packet of a link only, so another takes at least as long as that.
+fn is_narrow(links: &[LinkClass], config: &Config) -> bool {
+    let shortest_ps = |link: &LinkClass| transfer_ps(config.packet_bytes(0).into(), link.byte_time);
+    let long_enough = |link: &LinkClass| shortest_ps(link) >= config.vc_allocation_ps;
+    config.vc_count <= 2
+        && match config.arbitration {
+            Arbitration::RoundRobin => true,
+            Arbitration::OldestFirst => false,
+            Arbitration::ChannelFirst => links.iter().all(long_enough),
+        }
+}
+
 /// The least time after which one port's doing is felt by another: a packet can be passed on, or has arrived,
 /// or its credit is back.
 fn lookahead_ps(links: &[LinkClass], config: &Config) -> u64 {
@@ -113,7 +144,7 @@ fn lookahead_ps(links: &[LinkClass], config: &Config) -> u64 {
     links.iter().map(felt_ps).min().unwrap_or(1)
 }
 
-fn lanes(ports: &[PortState], first_nic_port: u32, config: &Config) -> Vec<LaneState> {
+fn lanes(ports: &[PortState], owners: &[u32], first_nic_port: u32, config: &Config) -> Vec<LaneState> {
     let lane = |(port, state): (usize, &PortState), vc: u8| {
         let local_port = port as u32 - state.first;
         let feeder = ports.get(state.far as usize);
@@ -128,7 +159,7 @@ fn lanes(ports: &[PortState], first_nic_port: u32, config: &Config) -> Vec<LaneS
             head_bytes: 0,
             head_target: NONE,
             credit_bytes: config.vc_buffer_bytes,
-            switch: state.owner,
+            switch: owners[port],
             first: state.first,
             index: (local_port * u32::from(config.vc_count) + u32::from(vc)) as u16,
             port: local_port as u16,
@@ -176,18 +207,24 @@ fn nics(graph: &Graph, firsts: &[u32]) -> Result<(Vec<NicState>, Vec<u32>), Buil
     Ok((nics, host_nics))
 }
 
+/// The router of every port; of NICs' ports the NIC's number.
+fn owners(firsts: &[u32], nic_count: usize) -> Vec<u32> {
+    let switches = firsts.windows(2).enumerate();
+    let of_switches = switches.flat_map(|(switch, ports)| (ports[0]..ports[1]).map(move |_| switch as u32));
+    of_switches.chain(0..nic_count as u32).collect()
+}
+
 type Ports = (Vec<PortState>, Vec<ChannelId>, Vec<LinkClass>);
 
 fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> Result<Ports, BuildError> {
     let unused = PortState {
         free_ps: 0,
         wake_ps: u64::MAX,
-        requests: 0,
+        requests: [0; 2],
         sent_bytes: 0,
         waited_ps: 0,
         far: NONE,
         first: 0,
-        owner: 0,
         sent_count: 0,
         turn: 0,
         link: 0,
@@ -199,7 +236,7 @@ fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> R
     for switch in graph.switches() {
         let first = firsts[switch.index()];
         for port in first..firsts[switch.index() + 1] {
-            (ports[port as usize].first, ports[port as usize].owner) = (first, switch.0);
+            ports[port as usize].first = first;
         }
         for (neighbour, far) in graph.switch_neighbours(switch) {
             let port = (first + u32::from(neighbour.port)) as usize;
@@ -219,8 +256,7 @@ fn ports(graph: &Graph, firsts: &[u32], nics: &[NicState], config: &Config) -> R
                 ports[near as usize].link = link_class(&mut links, graph, channel, config)?;
                 channels[near as usize] = channel;
             }
-            let state = &mut ports[port as usize];
-            (state.first, state.owner) = (port, nic as u32);
+            ports[port as usize].first = port;
             nic += 1;
         }
     }

@@ -153,7 +153,7 @@ impl Ethernet {
     pub(super) fn new(
         graph: &Graph,
         ports: &[PortState],
-        channels: &[ChannelId],
+        (channels, owners): (&[ChannelId], &[u32]),
         first_nic_port: u32,
         config: &Config,
     ) -> Ethernet {
@@ -177,7 +177,7 @@ impl Ethernet {
                     channel: channels[port],
                     number: (groups[port].count > 1).then_some(number),
                     link: LinkClass::of(spec(port).rate_bits_per_s, spec(port).latency_ps, config),
-                    switch: if is_nic { NONE } else { state.owner },
+                    switch: if is_nic { NONE } else { owners[port] },
                     port: if is_nic { 0 } else { (port as u32 - state.first) as u16 },
                     first: NONE,
                     last: NONE,

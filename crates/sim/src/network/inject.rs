@@ -62,7 +62,13 @@ impl<P: Probe> Network<P> {
         if state.wake_ps == self.now_ps {
             state.wake_ps = u64::MAX;
             let free_ps = state.free_ps;
-            if free_ps > self.now_ps { self.wake(port, free_ps) } else { self.inject(port) }
+            if free_ps > self.now_ps {
+                self.wake(port, free_ps);
+            } else if self.narrow {
+                self.inject::<true>(port);
+            } else {
+                self.inject::<false>(port);
+            }
         }
     }
 
@@ -82,8 +88,10 @@ impl<P: Probe> Network<P> {
     }
 
     /// Sends the next packet of a NIC, if it may go, and sets the next time to look.
-    fn inject(&mut self, port: u32) {
-        let PortState { far, owner: nic, .. } = self.ports[port as usize];
+    #[inline(always)]
+    fn inject<const NARROW: bool>(&mut self, port: u32) {
+        let PortState { far, .. } = self.ports[port as usize];
+        let nic = port - self.first_nic_port;
         let link = self.link_of(port);
         let handle = self.nics[nic as usize].waiting.head;
         if handle == NONE {
@@ -129,7 +137,7 @@ impl<P: Probe> Network<P> {
             None => self.injected_ps.push(self.now_ps),
         }
         let head_ps = self.now_ps + link.latency_ps + link.flit_ps;
-        self.enter(target, packet_handle, packet, link, head_ps, done_ps + link.latency_ps);
+        self.enter::<NARROW>(target, packet_handle, packet, link, head_ps, done_ps + link.latency_ps);
         if self.nics[nic as usize].waiting.head != NONE {
             self.wake(port, done_ps + gap_ps);
         }

@@ -39,7 +39,8 @@
 //! starts on the link, with the time at which it will be ready; an output port has one pending event, at the
 //! earliest time at which it could send. So a packet-hop is one event where links are busy. Credits are lists
 //! of times, looked at only when short; only a port found short of credits is woken by one. A packet is
-//! routed once for all hops that go straight on.
+//! routed once for all hops that go straight on. Most routers are narrow (at most 64 lanes and two channels):
+//! there a port without room ahead is not looked at in vain (`narrow`).
 //!
 //! # Order
 //!
@@ -56,6 +57,7 @@ mod build;
 mod config;
 mod ethernet;
 mod inject;
+mod narrow;
 mod standstill;
 mod tcp;
 mod vlan;
@@ -244,9 +246,9 @@ struct PortState {
     free_ps: u64,
     /// The pending look, `u64::MAX` if none.
     wake_ps: u64,
-    /// The router's lanes that want this output, a bit each; from the 65th on they are in
-    /// `Network::more_requests`.
-    requests: u64,
+    /// The router's lanes that want this output, a bit each. Of narrow routers ([`Network::narrow`]) by
+    /// virtual channel; of others all in the first, from the 65th on in `Network::more_requests`.
+    requests: [u64; 2],
     /// Bytes sent.
     sent_bytes: u64,
     /// Time that packets sent here had been ready and waited.
@@ -255,11 +257,9 @@ struct PortState {
     far: u32,
     /// First port of this router; the port itself for a NIC.
     first: u32,
-    /// The router, or the NIC's number.
-    owner: u32,
     /// Packets sent.
     sent_count: u32,
-    /// Round robin begins with this lane of the router.
+    /// Round robin begins with this lane of the router; of narrow routers [`narrow::Turns`].
     turn: u16,
     /// Index of the [`LinkClass`].
     link: u16,
@@ -443,6 +443,20 @@ pub struct Network<P: Probe = NoProbe> {
     /// From the end of a packet to the earliest start of the next one of the same lane: with
     /// [`Arbitration::ChannelFirst`] RC and VA, which are done for the first packet of a lane only.
     lane_restart_ps: u64,
+    /// From the end of a packet to the earliest start of the next one by the same channel of a link, in
+    /// narrow routers: with [`Arbitration::ChannelFirst`] VA.
+    channel_restart_ps: u64,
+    /// The virtual channels of a link take turns ([`Arbitration::ChannelFirst`]).
+    by_channel: bool,
+    /// All routers are *narrow*: of at most 64 lanes and two channels, and the rules are those of most
+    /// machines. Looks are cheaper then, and their outcome the same.
+    narrow: bool,
+    /// The routing is asked at every hop, and not once for a straight run: for tests, not in narrow routers.
+    routes_every_hop: bool,
+    /// Cut-through at one rate everywhere: a packet is ready when its head is there.
+    same_rates: bool,
+    /// The shortest packet there can be.
+    shortest_bytes: u32,
     /// Indexed by port and virtual channel.
     lanes: Vec<LaneState>,
     returns: Slab<Return>,

@@ -105,8 +105,8 @@ impl<P: Probe> Network<P> {
             return Some(words);
         }
         let left = (self.packets.len() + self.ethernet.frames.len(), self.messages.len());
-        let requested =
-            self.ports.iter().any(|port| port.requests != 0) || self.more_requests.iter().any(|&w| w != 0);
+        let requested = self.ports.iter().any(|port| port.requests != [0; 2])
+            || self.more_requests.iter().any(|&w| w != 0);
         (left != (0, 0) || requested)
             .then(|| format!("(packets, messages) {left:?}, requests left: {requested}"))
     }
