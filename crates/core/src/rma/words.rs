@@ -7,8 +7,9 @@ use crate::buffer::{Buffer, Piece};
 use crate::data::{Data, Sink, Source};
 use crate::datatype::{Element, Number, Predefined};
 use crate::error::Error;
-use crate::op::Operation;
+use crate::op::{Operation, Reducer};
 use alloc::vec;
+use core::borrow::Borrow;
 
 /// A word of 4 or 8 bytes, which others may change between two calls and not during one. Of a word of 4 bytes
 /// the numbers here have no more.
@@ -102,20 +103,22 @@ pub fn accumulate_word(
         return Err(Error::Op);
     }
     let bytes = source.or(fetched).map_or(0, Buffer::len);
-    let old = change(word, bytes, source.map_or(0, word_of), (operation, datatype));
+    let loops = || Reducer::for_accumulate(operation, datatype).ok();
+    let old = change(word, bytes, source.map_or(0, word_of), (operation, datatype), loops);
     if let Some(fetched) = fetched {
         write_word(fetched, old);
     }
     Ok(())
 }
 
-/// Changes a word of so many bytes; what it held.
+/// Changes a word of so many bytes; what it held. `loops` are the operation's, which is defined on the type.
 #[inline(always)]
-fn change(
+fn change<R: Borrow<Reducer>>(
     word: &impl Word,
     bytes: usize,
     operand: u64,
     (operation, datatype): (Operation, Predefined),
+    loops: impl FnOnce() -> Option<R>,
 ) -> u64 {
     let is_signed = match datatype.element() {
         Element::Number(Number::Signed(_)) => Some(true),
@@ -126,65 +129,57 @@ fn change(
         (Operation::Sum, Some(_)) => word.add(operand),
         (Operation::Replace, _) => word.swap(operand),
         (Operation::NoOp, _) => word.load(),
-        _ => change_by_trying(word, bytes, operand, (operation, datatype), is_signed),
+        (
+            Operation::Min | Operation::Max | Operation::Band | Operation::Bor | Operation::Bxor,
+            Some(is_signed),
+        ) => change_by_trying(word, |old| combine((old, operand), bytes, operation, is_signed)),
+        _ => match loops() {
+            Some(reducer) => {
+                change_by_trying(word, |old| combine_by_loops((old, operand), bytes, reducer.borrow()))
+            }
+            None => word.load(),
+        },
     }
 }
 
 /// Computes what a word is to hold until nobody has changed it meanwhile.
-#[inline(never)]
-fn change_by_trying(
-    word: &impl Word,
-    bytes: usize,
-    operand: u64,
-    what: (Operation, Predefined),
-    is_signed: Option<bool>,
-) -> u64 {
+#[inline]
+fn change_by_trying(word: &impl Word, combine: impl Fn(u64) -> u64) -> u64 {
     let mut old = word.load();
     loop {
-        let by_integers = is_signed.and_then(|is_signed| combine((old, operand), bytes, what.0, is_signed));
-        let new = by_integers.unwrap_or_else(|| combine_by_loops((old, operand), bytes, what));
-        match word.replace(old, new) {
+        match word.replace(old, combine(old)) {
             Ok(()) => return old,
             Err(now) => old = now,
         }
     }
 }
 
-/// What becomes of an integer. `None`: the operation is not one of the quick ones.
+/// What becomes of an integer under one of the operations that need no loop.
 #[inline(always)]
-fn combine((old, operand): (u64, u64), bytes: usize, operation: Operation, is_signed: bool) -> Option<u64> {
+fn combine((old, operand): (u64, u64), bytes: usize, operation: Operation, is_signed: bool) -> u64 {
     // With the sign bit flipped, signed numbers compare as unsigned ones.
     let sign = if is_signed { 1_u64 << (8 * bytes - 1) } else { 0 };
     let is_less = old ^ sign < operand ^ sign;
-    Some(match operation {
+    match operation {
         Operation::Min if is_less => old,
-        Operation::Min => operand,
-        Operation::Max if is_less => operand,
-        Operation::Max => old,
+        Operation::Max if !is_less => old,
         Operation::Band => old & operand,
         Operation::Bor => old | operand,
         Operation::Bxor => old ^ operand,
-        _ => return None,
-    })
+        _ => operand,
+    }
 }
 
-/// The same by the loops of reductions, whatever the operation.
-fn combine_by_loops((old, operand): (u64, u64), bytes: usize, what: (Operation, Predefined)) -> u64 {
-    let (mut inout, mut input) = ([0; 8], [0; 8]);
-    let lay = |word: u64, to: &mut [u8; 8]| match bytes {
-        4 => to[..4].copy_from_slice(&(word as u32).to_ne_bytes()),
-        _ => *to = word.to_ne_bytes(),
-    };
-    lay(old, &mut inout);
-    lay(operand, &mut input);
-    // It is defined on the type.
-    if let Ok(reducer) = crate::op::Reducer::for_accumulate(what.0, what.1) {
-        reducer.apply(&input[..bytes], &mut inout[..bytes]);
+/// The same by the loops of reductions.
+fn combine_by_loops((old, operand): (u64, u64), bytes: usize, reducer: &Reducer) -> u64 {
+    if bytes == 4 {
+        let mut inout = (old as u32).to_ne_bytes();
+        reducer.apply(&(operand as u32).to_ne_bytes(), &mut inout);
+        return u32::from_ne_bytes(inout).into();
     }
-    match bytes {
-        4 => u32::from_ne_bytes([inout[0], inout[1], inout[2], inout[3]]).into(),
-        _ => u64::from_ne_bytes(inout),
-    }
+    let mut inout = old.to_ne_bytes();
+    reducer.apply(&operand.to_ne_bytes(), &mut inout);
+    u64::from_ne_bytes(inout)
 }
 
 /// As [`accumulate`], in memory whose elements others change as words meanwhile: so it changes each as one,
@@ -206,7 +201,7 @@ pub fn accumulate_by_words<W: Word>(
     let Some(bytes) = word_bytes(what.1).filter(|bytes| fits && len.is_multiple_of(*bytes)) else {
         return accumulate(target, source, fetched, what);
     };
-    super::check_operation(what.0, what.1)?;
+    let reducer = Reducer::for_accumulate(what.0, what.1)?;
     if source.is_none() && what.0 != Operation::NoOp {
         return Err(Error::Count);
     }
@@ -223,14 +218,15 @@ pub fn accumulate_by_words<W: Word>(
             let (mut operand, mut old) = ([0; 8], [0; 8]);
             operand[..place.len()].copy_from_slice(place);
             let word = shared_word(&part).filter(|_| part.len() == bytes);
+            let loops = || Some(&reducer);
             match (word, bytes) {
                 (Some(word), 4) => {
                     let operand = u32::from_ne_bytes([operand[0], operand[1], operand[2], operand[3]]);
-                    let was = change(&word, 4, operand.into(), what) as u32;
+                    let was = change(&word, 4, operand.into(), what, loops) as u32;
                     old[..4].copy_from_slice(&was.to_ne_bytes());
                 }
                 (Some(word), _) => {
-                    old = change(&word, 8, u64::from_ne_bytes(operand), what).to_ne_bytes();
+                    old = change(&word, 8, u64::from_ne_bytes(operand), what, loops).to_ne_bytes();
                 }
                 (None, _) => {
                     part.read(0, &mut old[..part.len()]);
