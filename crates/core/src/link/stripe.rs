@@ -63,12 +63,16 @@ impl View {
         finish_ps(self.latency, self.outstanding_bytes + bytes, self.bytes_per_s)
     }
 
-    /// At the end of the data half a window has to do, for what is under way on a rail then cannot be given to another
-    /// that is done before.
-    fn has_room(&self, bytes: u64, is_end: bool) -> bool {
+    /// What may be under way with pieces of `bytes`. At the end of the data half a window has to do, for
+    /// what is under way
+    /// on a rail then cannot be given to another that is done before.
+    fn limit_bytes(&self, bytes: u64, is_end: bool) -> u64 {
         let two_pieces = self.window_bytes.min(2 * (bytes + FRAGMENT_HEADER_BYTES as u64));
-        let limit = if is_end { (self.window_bytes / 2).max(two_pieces) } else { self.window_bytes };
-        self.outstanding_bytes == 0 || self.outstanding_bytes + bytes <= limit
+        if is_end { (self.window_bytes / 2).max(two_pieces) } else { self.window_bytes }
+    }
+
+    fn has_room(&self, bytes: u64, is_end: bool) -> bool {
+        self.outstanding_bytes == 0 || self.outstanding_bytes + bytes <= self.limit_bytes(bytes, is_end)
     }
 }
 
@@ -105,11 +109,31 @@ fn choose_bounded(views: &[View], piece_bytes: u64, rest_bytes: u64, bytes_max: 
         view.rail == first.rail || view.finish_ps(piece_bytes) <= finish_without(views, view.rail, rest_bytes)
     };
     let up = || views.iter().filter(|view| view.up);
-    let windows_bytes = up().fold(0u64, |sum, view| sum.saturating_add(view.window_bytes));
-    let is_end = rest_bytes < windows_bytes;
+    let is_end = is_end(views, rest_bytes);
     let is_below = |view: &&View| view.outstanding_bytes.saturating_add(piece_bytes) <= bytes_max;
     let usable = up().filter(is_below).filter(|view| view.has_room(piece_bytes, is_end)).filter(worth);
     usable.min_by_key(|view| view.finish_ps(piece_bytes)).map(|view| view.rail)
+}
+
+/// Whether several rails have so little left that each should keep some of it for the others.
+fn is_end(views: &[View], rest_bytes: u64) -> bool {
+    let up = || views.iter().filter(|view| view.up);
+    let windows_bytes = up().fold(0u64, |sum, view| sum.saturating_add(view.window_bytes));
+    up().count() > 1 && rest_bytes < windows_bytes
+}
+
+/// Whether the acknowledgement of a piece that a rail takes now is needed, when `rest_bytes` are left then:
+/// there is no room
+/// for a further unit until something is acknowledged; or half of the room is used, so that the answer
+/// comes, and the rate
+/// is seen, while the other half is on its way.
+pub fn fills(views: &[View], rail: Rail, piece_bytes: u64, unit_bytes: u64, rest_bytes: u64) -> bool {
+    let Some(view) = views.iter().find(|view| view.rail == rail) else { return false };
+    let outstanding_bytes = view.outstanding_bytes + piece_bytes + FRAGMENT_HEADER_BYTES as u64;
+    let is_end = is_end(views, rest_bytes);
+    let half_bytes = view.limit_bytes(unit_bytes, is_end) / 2;
+    (view.outstanding_bytes < half_bytes && outstanding_bytes >= half_bytes)
+        || !View { outstanding_bytes, ..*view }.has_room(unit_bytes, is_end)
 }
 
 /// How many units the next packet to a rail carries, when `rest_bytes` (with the packet) are still to go: one, and more while
@@ -277,16 +301,39 @@ mod tests {
 
     #[test]
     fn at_the_end_half_a_window_is_filled() {
-        let mut views = [view(0, 2000)];
+        // The second rail has no room.
+        let mut views = [view(0, 2000), view(1, 2000)];
+        (views[1].window_bytes, views[1].outstanding_bytes) = (64 << 10, 64 << 10);
         (views[0].window_bytes, views[0].outstanding_bytes) = (2 << 20, (1 << 20) - (64 << 10));
         assert_eq!(choose(&views, 64 << 10, 64 << 20), Some(Rail(0)));
         assert_eq!(choose(&views, 64 << 10, 1 << 20), Some(Rail(0)));
         views[0].outstanding_bytes = 1 << 20;
         assert_eq!(choose(&views, 64 << 10, 64 << 20), Some(Rail(0)));
         assert_eq!(choose(&views, 64 << 10, 1 << 20), None);
+        assert_eq!(choose(&views[..1], 64 << 10, 1 << 20), Some(Rail(0)), "no other is kept anything for");
         // But two pieces always, one behind the other.
         (views[0].window_bytes, views[0].outstanding_bytes) = (2 * ((64 << 10) + 32), 64 << 10);
         assert_eq!(choose(&views, 64 << 10, 1 << 20), Some(Rail(0)));
+    }
+
+    #[test]
+    fn a_rail_is_asked_when_it_is_half_full_and_when_it_is_full() {
+        let unit = 64 << 10;
+        for mut views in [vec![view(0, 2000)], vec![view(0, 2000), view(1, 2000)]] {
+            views.iter_mut().for_each(|view| view.window_bytes = 600_000);
+            let (mut sent, mut asked) = ([0u32; 2], [Vec::new(), Vec::new()]);
+            for left in (1..=40u64).rev() {
+                let Some(rail) = choose(&views, unit, left * unit) else { break };
+                let at = rail.0 as usize;
+                sent[at] += 1;
+                if fills(&views, rail, unit, unit, (left - 1) * unit) {
+                    asked[at].push(sent[at]);
+                }
+                views[at].outstanding_bytes += unit + FRAGMENT_HEADER_BYTES as u64;
+            }
+            // Nine units of 64 KiB have room.
+            assert!(asked[..views.len()].iter().all(|asked| asked == &[5, 9]), "{asked:?}");
+        }
     }
 
     #[test]

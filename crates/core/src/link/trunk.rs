@@ -93,9 +93,7 @@ impl Trunk {
     /// Whether the acknowledgement of a piece that a rail takes will be waited for: it fills what may be under way there, as
     /// [`views`](Self::views) last found it, or it is the last one of the `rest_bytes` that go there.
     pub(super) fn will_wait_for(&self, rail: Rail, piece_bytes: u64, rest_bytes: u64) -> bool {
-        let next_bytes = piece_bytes + u64::from(self.unit_bytes);
-        let view = self.views.iter().find(|view| view.rail == rail);
-        view.is_some_and(|view| view.outstanding_bytes + next_bytes > view.window_bytes)
+        stripe::fills(&self.views, rail, piece_bytes, u64::from(self.unit_bytes), rest_bytes)
             || stripe::is_last(&self.views, rail, piece_bytes, rest_bytes)
     }
 
