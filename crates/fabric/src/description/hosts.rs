@@ -286,6 +286,10 @@ pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result
     let socket_count = s.count("sockets", 1..=64)?.unwrap_or(1) as u32;
     let numa_node_count = s.count("numa_nodes", 1..=256)?.unwrap_or(u64::from(socket_count)) as u32;
     let buses: Result<Vec<BusModel>> =
+    /// Copies to memory of the host's that a process on another core has read, bytes/s.
+    pub publish_bytes_per_s: Option<u64>,
+    /// Copies from memory that a process on another core has written, bytes/s.
+    pub fetch_bytes_per_s: Option<u64>,
         s.sections("bus")?.into_iter().map(|section| bus(section, numa_node_count)).collect();
     let buses = buses?;
     check_names(s, "bus", buses.iter().map(|bus| bus.name.as_str()))?;
@@ -603,3 +607,9 @@ fn tcp(section: Section<'_>) -> Result<TcpModel> {
     section.finish()?;
     Ok(model)
 }
+        publish_bytes_per_s: rate("publish_gbytes_per_s")?,
+        fetch_bytes_per_s: rate("fetch_gbytes_per_s")?,
+    if costs.publish_bytes_per_s.is_some() != costs.fetch_bytes_per_s.is_some() {
+        let problem = "`publish_gbytes_per_s` and `fetch_gbytes_per_s` have an effect only together";
+        return Err(s.error_here(problem, "give both or neither"));
+    }

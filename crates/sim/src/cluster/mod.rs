@@ -67,7 +67,8 @@ use fabric::Fabric;
 pub use mpi::{Mpi, Request};
 pub use nic::Nic;
 use room::Room;
-pub use software::{KernelCopy, Rates, Software};
+pub use sockets::Sockets;
+pub use software::{Handover, KernelCopy, Rates, Software};
 
 /// How a rendezvous moves its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
