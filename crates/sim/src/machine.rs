@@ -410,10 +410,12 @@ pub fn cluster_config(
     if let Some(nic) = host.nics.first() {
         let setup_ps = if config.hardware.is_some() { 0 } else { nic.dma_setup_ps.unwrap_or(0) };
         let given = nic.command_ps.unwrap_or(0) + setup_ps;
-        let says_stages = !nic.send_stages.is_empty();
-        set(&mut config.command_ps, (given > 0 || says_stages).then_some(given));
+        // Where stages or sockets are described, nothing is added that is not.
+        let is_described = !nic.send_stages.is_empty() || nic.sockets.is_some();
+        set(&mut config.command_ps, (given > 0 || is_described).then_some(given));
         let mtu_bytes = nic.mtu_bytes;
         config.profile = nic.device.map(|device| cluster::Profile { device, mtu_bytes });
+        config.sockets = nic.sockets.as_ref().map(|costs| Rc::new(cluster::Sockets::of(costs)));
         config.eager_bytes_max = nic.eager_bytes_max.map_or(config.eager_bytes_max, |bytes| bytes as usize);
         config.packet_bytes_max = nic.packet_bytes_max.map(|bytes| bytes as usize);
         config.transfer = match nic.transfer {
@@ -422,7 +424,8 @@ pub fn cluster_config(
             Some(NicTransfer::Get) | None => config.transfer,
         };
         let driven = |nic: &NicModel| {
-            (nic.device, nic.eager_bytes_max, nic.packet_bytes_max, nic.transfer, nic.command_ps)
+            let lengths = (nic.eager_bytes_max, nic.packet_bytes_max);
+            (nic.device, lengths, nic.transfer, nic.command_ps, nic.sockets.clone())
         };
         if host.nics.iter().any(|other| driven(other) != driven(nic)) {
             notes.push(format!("all NICs are simulated as driven like {}", nic.name));

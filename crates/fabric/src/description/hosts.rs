@@ -162,6 +162,34 @@ pub struct NicModel {
     pub packet_bytes_max: Option<u64>,
     /// How long messages' data move.
     pub transfer: Option<NicTransfer>,
+    /// What the operating system's sockets cost, of a NIC that is driven by `tcp`; `None`: a copy at either
+    /// side.
+    pub sockets: Option<SocketCosts>,
+}
+
+/// What the operating system takes to send and receive by a socket. A send and a read go through the
+/// protocols of the network, copy, and may be of several packets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SocketCosts {
+    /// A send, beside its bytes, ps.
+    pub send_ps: u64,
+    /// Sends that nobody reads meanwhile, bytes/s.
+    pub send_bytes_per_s: Option<u64>,
+    /// A send right after another, which the other side reads meanwhile, beside its bytes, ps; `None`: as
+    /// any.
+    pub stream_ps: Option<u64>,
+    /// Such sends, bytes/s; `None`: as any.
+    pub stream_bytes_per_s: Option<u64>,
+    /// A read of what has come by a process that asks again and again, beside its bytes, ps.
+    pub receive_ps: u64,
+    /// Reads while nobody sends, bytes/s.
+    pub receive_bytes_per_s: Option<u64>,
+    /// Sends and reads of the same bytes at once, by what a process goes through.
+    pub relay_rates: Vec<RateWithin>,
+    /// The library's software for a packet sent or received, beside that of any packet, ps.
+    pub library_ps: u64,
+    /// Sums of packets by the library, on both sides, bytes/s.
+    pub checksum_bytes_per_s: Option<u64>,
 }
 
 /// How a NIC moves the data of long messages.
@@ -259,6 +287,10 @@ pub struct SoftwareCosts {
     pub kernel_copy_rates: Vec<RateWithin>,
     /// Long packets copied in by one process and out by another at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
+    /// Copies to memory of the host's that a process on another core has read, bytes/s.
+    pub publish_bytes_per_s: Option<u64>,
+    /// Copies from memory that a process on another core has written, bytes/s.
+    pub fetch_bytes_per_s: Option<u64>,
     /// Until a process that polls sees what has come, ps.
     pub poll_ps: Option<u64>,
     /// Reducing what is in the cache, bytes of one operand/s.
@@ -286,10 +318,6 @@ pub(super) fn host_model(name: &Located<String>, section: Section<'_>) -> Result
     let socket_count = s.count("sockets", 1..=64)?.unwrap_or(1) as u32;
     let numa_node_count = s.count("numa_nodes", 1..=256)?.unwrap_or(u64::from(socket_count)) as u32;
     let buses: Result<Vec<BusModel>> =
-    /// Copies to memory of the host's that a process on another core has read, bytes/s.
-    pub publish_bytes_per_s: Option<u64>,
-    /// Copies from memory that a process on another core has written, bytes/s.
-    pub fetch_bytes_per_s: Option<u64>,
         s.sections("bus")?.into_iter().map(|section| bus(section, numa_node_count)).collect();
     let buses = buses?;
     check_names(s, "bus", buses.iter().map(|bus| bus.name.as_str()))?;
@@ -461,7 +489,15 @@ fn nic(section: Section<'_>, numa_node_count: u32, buses: &[BusModel]) -> Result
         transfer: s
             .choice("transfer", &["get", "put", "packets"])?
             .map(|choice| [NicTransfer::Get, NicTransfer::Put, NicTransfer::Packets][choice]),
+        sockets: s.section("sockets")?.map(sockets).transpose()?,
     };
+    if model.sockets.is_some() && model.device != Some(NicDevice::Tcp) {
+        return Err(s.error(
+            "sockets",
+            "are what `device = \"tcp\"` uses",
+            "leave them out, or say `device`",
+        ));
+    }
     let said = [model.eager_bytes_max.is_some(), model.packet_bytes_max.is_some(), model.transfer.is_some()];
     if model.device.is_some() && said.contains(&true) {
         let problem = "says itself how long packets are and how data move";
@@ -477,6 +513,25 @@ fn nic(section: Section<'_>, numa_node_count: u32, buses: &[BusModel]) -> Result
     }
     section.finish()?;
     Ok(model)
+}
+
+fn sockets(section: Section<'_>) -> Result<SocketCosts> {
+    let s = &section;
+    let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1).map(|time| time.unwrap_or(0));
+    let rate = |key| s.scaled(key, GIGA, 1e-3, 1e6);
+    let costs = SocketCosts {
+        send_ps: time("send_ns")?,
+        send_bytes_per_s: rate("send_gbytes_per_s")?,
+        stream_ps: s.scaled("stream_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,
+        stream_bytes_per_s: rate("stream_gbytes_per_s")?,
+        receive_ps: time("receive_ns")?,
+        receive_bytes_per_s: rate("receive_gbytes_per_s")?,
+        relay_rates: rates(s, "relay_rate")?,
+        library_ps: time("library_ns")?,
+        checksum_bytes_per_s: rate("checksum_gbytes_per_s")?,
+    };
+    section.finish()?;
+    Ok(costs)
 }
 
 /// A packet is longer than the payload that it carries by this at most, bytes: the protocols' headers.
@@ -564,6 +619,8 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         hot_kernel_copy_bytes_per_s: rate("hot_kernel_copy_gbytes_per_s")?,
         kernel_copy_rates: rates(s, "kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
+        publish_bytes_per_s: rate("publish_gbytes_per_s")?,
+        fetch_bytes_per_s: rate("fetch_gbytes_per_s")?,
         poll_ps: time("poll_ns")?,
         reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,
         send_copies: number("send_copies")?,
@@ -575,6 +632,10 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         register_ps: time("register_ns")?,
         register_page_ps: time("register_page_ns")?,
     };
+    if costs.publish_bytes_per_s.is_some() != costs.fetch_bytes_per_s.is_some() {
+        let problem = "`publish_gbytes_per_s` and `fetch_gbytes_per_s` have an effect only together";
+        return Err(s.error_here(problem, "give both or neither"));
+    }
     section.finish()?;
     Ok(costs)
 }
@@ -607,9 +668,3 @@ fn tcp(section: Section<'_>) -> Result<TcpModel> {
     section.finish()?;
     Ok(model)
 }
-        publish_bytes_per_s: rate("publish_gbytes_per_s")?,
-        fetch_bytes_per_s: rate("fetch_gbytes_per_s")?,
-    if costs.publish_bytes_per_s.is_some() != costs.fetch_bytes_per_s.is_some() {
-        let problem = "`publish_gbytes_per_s` and `fetch_gbytes_per_s` have an effect only together";
-        return Err(s.error_here(problem, "give both or neither"));
-    }

@@ -42,8 +42,17 @@ pub(super) const MEMORY_RAIL: u8 = 0;
 /// What is under way.
 #[derive(Debug)]
 pub(super) enum Cargo {
-    /// A packet: header, and payload as a length or as bytes after the header.
-    Packet { bytes: Vec<u8>, header_bytes: usize, virtual_bytes: usize, pieces: Option<Pieces> },
+    /// A packet: header, and payload as a length or as bytes after the header. So many bytes of it went ahead
+    /// in parts.
+    Packet {
+        bytes: Vec<u8>,
+        header_bytes: usize,
+        virtual_bytes: usize,
+        pieces: Option<Pieces>,
+        ahead_bytes: usize,
+    },
+    /// So many bytes of the next packet of the same process and rail, and how many follow them next.
+    Part([usize; 2]),
     /// To the memory to be read.
     GetRequest(Access),
     /// The data read.
@@ -52,6 +61,13 @@ pub(super) enum Cargo {
     PutData(Access),
     /// That it is written, or that no such memory is registered.
     PutDone(Access, Result<(), RailBroken>),
+}
+
+impl Cargo {
+    /// Whether it goes in order with the packets of its process.
+    pub(super) fn is_packet(&self) -> bool {
+        matches!(self, Cargo::Packet { .. } | Cargo::Part(_))
+    }
 }
 
 /// A put or get.
@@ -75,6 +91,8 @@ pub(super) struct Flight {
     pub(super) unsent_bytes: u64,
     /// Segments that are not yet there.
     pub(super) unfinished_count: u32,
+    /// A read from its socket has brought it, with what came before.
+    pub(super) is_read: bool,
     pub(super) cargo: Cargo,
 }
 
@@ -90,7 +108,10 @@ impl Flight {
     /// What the network carries of it, beside its own headers.
     pub(super) fn bytes(&self) -> u64 {
         match &self.cargo {
-            Cargo::Packet { bytes, virtual_bytes, .. } => (bytes.len() + virtual_bytes) as u64,
+            Cargo::Packet { bytes, virtual_bytes, ahead_bytes, .. } => {
+                (bytes.len() + virtual_bytes - ahead_bytes) as u64
+            }
+            Cargo::Part([bytes, _]) => *bytes as u64,
             Cargo::GetData(access) | Cargo::PutData(access) => access.local.len() as u64,
             Cargo::GetRequest(_) | Cargo::PutDone(..) => 0,
         }
@@ -99,7 +120,7 @@ impl Flight {
     /// The put or get that it is of.
     pub(super) fn access(&self) -> Option<&Access> {
         match &self.cargo {
-            Cargo::Packet { .. } => None,
+            Cargo::Packet { .. } | Cargo::Part(_) => None,
             Cargo::GetRequest(access)
             | Cargo::GetData(access)
             | Cargo::PutData(access)
@@ -136,9 +157,11 @@ pub(super) struct RankState {
     kernel_ps: u64,
     /// What the workload goes through from one use of a buffer to the next.
     pub(super) working_set_bytes: u64,
-    inbox: VecDeque<Arrived>,
+    pub(super) inbox: VecDeque<Arrived>,
     /// When its core has the first line of the last packet that another core wrote: it fetches one at a time.
     pub(super) line_free_ps: u64,
+    /// When its last send by a socket ended.
+    pub(super) sent_until_ps: u64,
     /// It goes on at its clock, and keeps its core until then.
     pub(super) goes_on: bool,
     /// Whether it stands in the line of the runnable, or a timer will put it there.
@@ -506,9 +529,19 @@ impl Fabric {
     pub(super) fn depart(&mut self, by: u32, from: u32, to: u32, rail: u8, cargo: Cargo) {
         let command_ps = if rail == MEMORY_RAIL { 0 } else { self.config.command_ps };
         let ready_ps = self.clock_ps(by) + command_ps;
-        let is_packet = matches!(cargo, Cargo::Packet { .. });
+        let is_packet = cargo.is_packet();
         let epoch = self.epoch(from, to, rail);
-        let flight = Flight { from, to, rail, ready_ps, epoch, unsent_bytes: 0, unfinished_count: 0, cargo };
+        let flight = Flight {
+            from,
+            to,
+            rail,
+            ready_ps,
+            epoch,
+            unsent_bytes: 0,
+            unfinished_count: 0,
+            is_read: false,
+            cargo,
+        };
         let flight = self.flights.insert(flight);
         if is_packet {
             let outbox = from as usize * self.rails.len() + usize::from(rail);
@@ -541,7 +574,7 @@ impl Fabric {
     fn launch(&mut self, flight: u32) {
         let Flight { from, to, rail, ref cargo, .. } = self.flights[flight];
         let bytes = self.flights[flight].bytes();
-        let is_packet = matches!(cargo, Cargo::Packet { .. });
+        let is_packet = cargo.is_packet();
         if rail == MEMORY_RAIL {
             let arrive_ps = self.within_host(flight);
             self.network.set_timer(arrive_ps, ARRIVE << KIND_BITS | flight);
@@ -616,7 +649,7 @@ impl Fabric {
         let (from, to) = (flight.from, flight.to);
         debug_assert!(from != to, "a process talks to itself without a device");
         match flight.cargo {
-            Cargo::Packet { .. } => self.hand_over(to, Arrived::Packet(handle)),
+            Cargo::Packet { .. } | Cargo::Part(_) => self.hand_over(to, Arrived::Packet(handle)),
             Cargo::GetRequest(access) => self.turn_back(handle, Cargo::GetData(access)),
             Cargo::PutData(access) => {
                 let memory = self.memory(access.remote, access.local.len());
@@ -652,7 +685,11 @@ impl Fabric {
     }
 
     fn hand_over(&mut self, rank: u32, arrived: Arrived) {
-        let Software { wake_ps, poll_ps, .. } = self.config.software;
+        let Software { wake_ps, mut poll_ps, .. } = self.config.software;
+        // Sockets have theirs in what a read takes.
+        if matches!(arrived, Arrived::Packet(handle) if self.has_sockets(self.flights[handle].rail)) {
+            poll_ps = 0;
+        }
         let state = &mut self.states[rank as usize];
         state.inbox.push_back(arrived);
         // One that is busy looks by itself when it is done.

@@ -37,6 +37,7 @@ mod nic;
 mod pipeline;
 mod room;
 mod shared;
+mod sockets;
 mod software;
 
 use std::cell::RefCell;
@@ -136,6 +137,8 @@ pub struct Config {
     /// The device that NICs behave like, in place of `eager_bytes_max` and `transfer`; the memory of a host behaves like
     /// `shm` then.
     pub profile: Option<Profile>,
+    /// What the operating system's sockets cost, where NICs are driven by them.
+    pub sockets: Option<Rc<Sockets>>,
     /// Silence of a NIC after each packet of a rendezvous' data.
     pub gap: Gap,
     /// As much more for every hop between switches that the message has to go ("MOD pacing", the future work of the packet
@@ -180,6 +183,7 @@ impl Default for Config {
             packet_bytes_max: None,
             transfer: Transfer::Get,
             profile: None,
+            sockets: None,
             gap: Gap::NONE,
             gap_per_hop: Gap::NONE,
             gap_free_hop_count: 0,

@@ -12,6 +12,7 @@ use ayatori_core::wire::{self, Header};
 
 use super::NicUse;
 use super::fabric::{Access, Arrived, Cargo, Fabric, MEMORY_RAIL, Pieces};
+use super::sockets::FETCHED_BEHIND_BYTES;
 
 /// One process' view of the simulated fabric, made anew for each call into its [`Process`](ayatori_core::Process).
 /// Rail 0 is the host's memory, the NICs follow.
@@ -108,9 +109,6 @@ impl Device for Nic<'_> {
         }
         let payload_bytes = payload_len(&payload);
         let pieces = self.begin_pieces(rail, payload_bytes);
-        if pieces.is_none() {
-            self.spend_to_send(payload_bytes);
-        }
         let mut bytes = header.to_vec();
         let mut virtual_bytes = 0;
         for piece in payload {
@@ -119,7 +117,13 @@ impl Device for Nic<'_> {
                 Piece::Virtual(len) => virtual_bytes += len,
             }
         }
-        let cargo = Cargo::Packet { bytes, header_bytes: header.len(), virtual_bytes, pieces };
+        let mut ahead_bytes = 0;
+        if let Some(sockets) = self.fabric.sockets_of(rail.0) {
+            ahead_bytes = self.send_by_socket(&sockets, rail, to, [header.len(), payload_bytes]);
+        } else if pieces.is_none() {
+            self.spend_to_send(payload_bytes);
+        }
+        let cargo = Cargo::Packet { bytes, header_bytes: header.len(), virtual_bytes, pieces, ahead_bytes };
         // One in pieces is on its way while the rest of it is written.
         self.fabric.depart(self.me, self.me, to.0, rail.0, cargo);
         if let Some(Pieces { last_ps, .. }) = pieces {
@@ -130,7 +134,7 @@ impl Device for Nic<'_> {
     }
 
     fn poll(&mut self) -> Option<Event> {
-        let arrived = self.fabric.take_arrived(self.me)?;
+        let arrived = self.next_arrived()?;
         let software = self.fabric.config.software;
         let mut cost_ps = self.fabric.config.receive_ps;
         let event = match arrived {
@@ -141,11 +145,16 @@ impl Device for Nic<'_> {
             Arrived::Packet(handle) => {
                 cost_ps += self.fabric.fetch_packet_ps(handle);
                 let flight = &self.fabric.flights[handle];
-                let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces } = &flight.cargo else {
+                let Cargo::Packet { bytes, header_bytes, virtual_bytes, pieces, ahead_bytes } = &flight.cargo
+                else {
                     unreachable!("only packets are handed to processes")
                 };
                 let payload_bytes = bytes.len() - header_bytes + virtual_bytes;
-                let copy_ps = self.fabric.copy_ps(self.me, payload_bytes);
+                // What was read in parts went to its place, but for what the first read brought.
+                let is_ahead = *ahead_bytes > 0;
+                let copied_bytes =
+                    payload_bytes.min(if is_ahead { FETCHED_BEHIND_BYTES } else { usize::MAX });
+                let copy_ps = self.fabric.copy_ps(self.me, copied_bytes);
                 cost_ps += match *pieces {
                     // The last piece is read when it has come, whatever was read before.
                     Some(Pieces { piece_bytes, last_ps }) => {

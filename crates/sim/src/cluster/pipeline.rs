@@ -132,7 +132,7 @@ impl Fabric {
                 flights.pop_back();
             }
             let (from, rail) = (flight.from, flight.rail);
-            let is_packet = matches!(flight.cargo, Cargo::Packet { .. });
+            let is_packet = flight.cargo.is_packet();
             let node = self.node_of(from, handle, offset);
             let stage =
                 Stage { nic: nic as u16, direction: Direction::Send, index: 0, is_first: offset == 0 };
@@ -247,7 +247,7 @@ impl Fabric {
             let flight = &self.flights[flight];
             (flight.from, flight.to, u16::from(flight.rail) - 1)
         };
-        let is_packet = matches!(self.flights[flight].cargo, Cargo::Packet { .. });
+        let is_packet = self.flights[flight].cargo.is_packet();
         let gap = if is_packet { Gap::NONE } else { self.gap_of(from, to) };
         self.network.send(Message {
             from: self.nic_of(from, rail),

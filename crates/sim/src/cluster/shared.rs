@@ -22,7 +22,7 @@ impl Fabric {
     pub(super) fn within_host(&mut self, handle: u32) -> u64 {
         let Flight { from, to, ref cargo, .. } = self.flights[handle];
         let bytes = self.flights[handle].bytes();
-        let is_packet = matches!(cargo, Cargo::Packet { .. });
+        let is_packet = cargo.is_packet();
         let pieces = if let Cargo::Packet { pieces, .. } = cargo { *pieces } else { None };
         let (host, now_ps) = (self.host_of(from) as usize, self.network.now_ps());
         let relayed_ps = pieces.and_then(|pieces| self.relay_ps(from, pieces.piece_bytes, bytes as usize));

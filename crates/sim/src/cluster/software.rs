@@ -24,7 +24,8 @@ pub struct Software {
     /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
     /// of a process.
     pub kernel_copy: Option<KernelCopy>,
-    /// Copies to and from memory that processes on several cores use in turn; `None`: reading takes a copy and
+    /// Copies to and from memory that processes on several cores use in turn; `None`: reading takes a copy
+    /// and
     /// the way from core to core, writing a copy.
     pub handover: Option<Handover>,
     /// Rate of reductions, bytes of one operand/s. Counted where collective operations go through shared

@@ -1,0 +1,197 @@
+//! Packets through the operating system's sockets: what a send and a read take.
+//!
+//! A send copies a packet into the system, segment after segment; each is on its way while the next one is
+//! copied. Who reads takes all that has come, copies it out, and looks again. So both sides are busy with a
+//! long packet at once, and what that takes them is a rate of its own ([`Sockets::relay`]).
+//!
+//! Not modelled: windows that are full (a sender is never slower for a slow reader), and what the system does
+//! on another core.
+
+use std::rc::Rc;
+
+use ayatori_core::device::{HEADER_BYTES_MAX, profiles};
+use ayatori_core::ids::{ProcessId, Rail};
+use ayatori_fabric::description::{RateWithin, SocketCosts};
+
+use super::fabric::{Arrived, Cargo, Fabric, MEMORY_RAIL};
+use super::{Nic, software};
+
+/// Costs of sockets. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sockets {
+    /// A send, beside its bytes.
+    pub send_ps: u64,
+    /// Bytes sent while nobody reads.
+    pub send_bytes_per_s: Option<u64>,
+    /// A send right after another, beside its bytes, and such bytes.
+    pub stream_ps: u64,
+    /// See `stream_ps`.
+    pub stream_bytes_per_s: Option<u64>,
+    /// A read by a process that asks again and again, beside its bytes.
+    pub receive_ps: u64,
+    /// Bytes read while nobody sends.
+    pub receive_bytes_per_s: Option<u64>,
+    /// Bytes sent and read at once, by the memory that a process goes through.
+    pub relay: Vec<RateWithin>,
+    /// The library's software for a packet, at either side, beside that of any packet.
+    pub library_ps: u64,
+    /// The library's sums of payload, at either side.
+    pub checksum_bytes_per_s: Option<u64>,
+}
+
+impl Sockets {
+    /// The costs that a description gives.
+    pub fn of(costs: &SocketCosts) -> Sockets {
+        let SocketCosts { send_ps, send_bytes_per_s, receive_ps, receive_bytes_per_s, .. } = *costs;
+        let SocketCosts { library_ps, checksum_bytes_per_s, .. } = *costs;
+        let relay = costs.relay_rates.clone();
+        Sockets {
+            send_ps,
+            send_bytes_per_s,
+            stream_ps: costs.stream_ps.unwrap_or(send_ps),
+            stream_bytes_per_s: costs.stream_bytes_per_s.or(send_bytes_per_s),
+            receive_ps,
+            receive_bytes_per_s,
+            relay,
+            library_ps,
+            checksum_bytes_per_s,
+        }
+    }
+}
+
+/// What the system hands over at a time, bytes: 64 KiB with the headers of IP and TCP.
+const SEGMENT_BYTES: usize = 65_483;
+/// The longest that is read at a time, bytes (`ayatori_devices::tcp`, inflow).
+const READ_BYTES: usize = profiles::TCP_PAYLOAD_BYTES_MAX;
+/// Of a packet that is read in parts so much is copied once more, bytes (as above).
+pub(super) const FETCHED_BEHIND_BYTES: usize = 16 << 10;
+/// The sum of a longer payload follows it, in a send of its own, bytes (`ayatori_devices::tcp`, connection).
+const TAIL_BYTES: usize = 4;
+const TAILED_BYTES: usize = profiles::TCP_PAYLOAD_BYTES_MAX + HEADER_BYTES_MAX;
+
+/// How bytes go through the system.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The other side does nothing meanwhile.
+    Alone,
+    /// Both sides are at it.
+    AtOnce,
+}
+
+impl Fabric {
+    /// What packets over a rail go through, if these are sockets.
+    pub(super) fn sockets_of(&self, rail: u8) -> Option<Rc<Sockets>> {
+        self.config.sockets.as_ref().filter(|_| rail != MEMORY_RAIL).cloned()
+    }
+
+    pub(super) fn has_sockets(&self, rail: u8) -> bool {
+        self.config.sockets.is_some() && rail != MEMORY_RAIL
+    }
+
+    fn socket_ps(&self, rank: u32, way: Way, alone: Option<u64>, bytes: usize) -> u64 {
+        let Some(sockets) = &self.config.sockets else { return 0 };
+        let working_set_bytes = self.states[rank as usize].working_set_bytes;
+        let at_once = || software::time_ps(&sockets.relay, bytes as u64, working_set_bytes);
+        let at_once_ps = (way == Way::AtOnce).then(at_once).flatten();
+        at_once_ps.unwrap_or_else(|| software::at_rate(bytes as u64, alone))
+    }
+
+    /// A read brings this packet or part, and with it what else has come from the same process over the same
+    /// rail.
+    fn read_with_what_follows(&mut self, rank: u32, handle: u32) {
+        let (from, rail) = (self.flights[handle].from, self.flights[handle].rail);
+        let mut room_bytes = (READ_BYTES as u64).saturating_sub(self.flights[handle].bytes());
+        for arrived in &self.states[rank as usize].inbox {
+            let Arrived::Packet(next) = *arrived else { continue };
+            let flight = &mut self.flights[next];
+            if (flight.from, flight.rail) != (from, rail) {
+                continue;
+            }
+            match room_bytes.checked_sub(flight.bytes()) {
+                Some(rest_bytes) => (flight.is_read, room_bytes) = (true, rest_bytes),
+                None => break,
+            }
+        }
+    }
+}
+
+impl Nic<'_> {
+    /// Sends a packet of so many bytes of header and of payload; what is left of it leaves with the packet.
+    /// So
+    /// many bytes are ahead of it.
+    pub(super) fn send_by_socket(
+        &mut self,
+        sockets: &Sockets,
+        rail: Rail,
+        to: ProcessId,
+        [header_bytes, payload_bytes]: [usize; 2],
+    ) -> usize {
+        let is_tailed = payload_bytes > TAILED_BYTES;
+        let sum_ps = software::at_rate(payload_bytes as u64, sockets.checksum_bytes_per_s);
+        let before_ps = if is_tailed { 0 } else { sum_ps };
+        let fabric = &mut *self.fabric;
+        let is_stream = fabric.states[self.me as usize].sent_until_ps == fabric.clock_ps(self.me);
+        let (call_ps, rate) = match is_stream {
+            true => (sockets.stream_ps, sockets.stream_bytes_per_s),
+            false => (sockets.send_ps, sockets.send_bytes_per_s),
+        };
+        fabric.spend(self.me, fabric.config.send_ps + sockets.library_ps + before_ps);
+        fabric.spend_in_kernel(self.me, call_ps);
+        let last_bytes = if is_tailed { TAIL_BYTES } else { 0 };
+        let mut left_bytes = header_bytes + payload_bytes - last_bytes;
+        let mut ahead_bytes = 0;
+        let mut way = Way::Alone;
+        loop {
+            let bytes = left_bytes.min(SEGMENT_BYTES);
+            let time_ps = fabric.socket_ps(self.me, way, rate, bytes);
+            fabric.spend_in_kernel(self.me, time_ps);
+            left_bytes -= bytes;
+            if left_bytes == 0 && !is_tailed {
+                fabric.states[self.me as usize].sent_until_ps = fabric.clock_ps(self.me);
+                return ahead_bytes;
+            }
+            let next_bytes = left_bytes.min(SEGMENT_BYTES);
+            fabric.depart(self.me, self.me, to.0, rail.0, Cargo::Part([bytes, next_bytes]));
+            (ahead_bytes, way) = (ahead_bytes + bytes, Way::AtOnce);
+            if left_bytes == 0 {
+                break;
+            }
+        }
+        fabric.spend(self.me, sum_ps);
+        fabric.spend_in_kernel(self.me, sockets.send_ps);
+        fabric.states[self.me as usize].sent_until_ps = fabric.clock_ps(self.me);
+        ahead_bytes
+    }
+
+    /// The next that has arrived, parts of packets excepted: those are read.
+    pub(super) fn next_arrived(&mut self) -> Option<Arrived> {
+        loop {
+            let arrived = self.fabric.take_arrived(self.me)?;
+            let Arrived::Packet(handle) = arrived else { return Some(arrived) };
+            let Some(sockets) = self.fabric.sockets_of(self.fabric.flights[handle].rail) else {
+                return Some(arrived);
+            };
+            if !self.fabric.flights[handle].is_read {
+                self.fabric.spend_in_kernel(self.me, sockets.receive_ps);
+                self.fabric.read_with_what_follows(self.me, handle);
+            }
+            let bytes = self.fabric.flights[handle].bytes();
+            // As much of it is read while its sender sends the next part as there is of that.
+            let (is_part, next_bytes) = match self.fabric.flights[handle].cargo {
+                Cargo::Part([_, next_bytes]) => (true, next_bytes.min(bytes as usize)),
+                _ => (false, 0),
+            };
+            let rest_bytes = bytes as usize - next_bytes;
+            for (way, bytes) in [(Way::AtOnce, next_bytes), (Way::Alone, rest_bytes)] {
+                let read_ps = self.fabric.socket_ps(self.me, way, sockets.receive_bytes_per_s, bytes);
+                self.fabric.spend_in_kernel(self.me, read_ps);
+            }
+            self.fabric.spend(self.me, software::at_rate(bytes, sockets.checksum_bytes_per_s));
+            if !is_part {
+                self.fabric.spend(self.me, sockets.library_ps);
+                return Some(arrived);
+            }
+            self.fabric.forget(handle);
+        }
+    }
+}
