@@ -11,7 +11,11 @@
  *     NEAR <ns> <ns> <GB/s> <GB/s>
  * least and most of what a cache line took between the CPUs of two ranks and of what both copied at once,
  * before and after the figure was measured. They tell where a hypervisor has put the two CPUs: on one core of
- * its own, near each other or far. */
+ * its own, near each other or far.
+ *
+ * BENCH_APART: each rank runs on a CPU of its own, also where no launcher sees to that (ranks that are on
+ * several
+ * hosts by name only). */
 #ifndef AYATORI_BENCH_H
 #define AYATORI_BENCH_H
 
@@ -37,6 +41,14 @@ static inline void bench_start(int *argc, char ***argv)
     MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &bench_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &bench_size);
+    cpu_set_t all, one;
+    if (!getenv("BENCH_APART") || sched_getaffinity(0, sizeof all, &all)) return;
+    for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && seen++ == bench_rank % CPU_COUNT(&all)) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+        }
 }
 
 /* Two-rank programs say so instead of hanging. */

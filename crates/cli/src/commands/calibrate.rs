@@ -38,6 +38,9 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], requires = "check",
           value_parser = clap::value_parser!(u32).range(2..=1024))]
     ranks: Vec<u32>,
+    /// Write two hosts with nothing between them: what TCP over the loopback takes
+    #[arg(long)]
+    loopback: bool,
     /// Time for a figure, milliseconds
     #[arg(long, value_name = "MS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -54,6 +57,8 @@ const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidt
 const COPY: Source = ("copy", include_str!("../../../../bench/copy.c"));
 const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kernel_copy.c"));
 const RELAY: Source = ("relay", include_str!("../../../../bench/relay.c"));
+const HANDOVER: Source = ("handover", include_str!("../../../../bench/handover.c"));
+const SOCKETS: Source = ("sockets", include_str!("../../../../bench/sockets.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
 /// What the simulator has the workloads of.
@@ -70,12 +75,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let line_ns = measured.placement.as_ref().map(|placement| placement.line_ns);
     let fit = calibrate::fit(&measured.samples, line_ns)?;
     let text = calibrate::machine_text(&facts, &fit, measured.placement.as_ref());
+    let loopback_text = calibrate::machine_text(&facts.on_loopback(), &fit, measured.placement.as_ref());
     let file = args.out.display().to_string();
-    let machine = Machine::parse(&file, &text)?;
+    let [machine, loopback] = [&text, &loopback_text].map(|text| Machine::parse(&file, text));
+    let (machine, loopback) = (machine?, loopback?);
+    let text = if args.loopback { loopback_text } else { text };
     std::fs::write(&args.out, &text).with_context(|| format!("cannot write {file}"))?;
     let mut stdout = std::io::stdout().lock();
     if args.check {
-        let predictions = calibrate::predict(&machine, &measured.samples)?;
+        let predictions = calibrate::predict(&machine, &loopback, &measured.samples)?;
         write!(stdout, "{}", calibrate::table(&predictions).text())?;
         writeln!(stdout, "\n{}", in_words(&predictions))?;
     }
@@ -190,8 +198,13 @@ impl Bench {
         let mut sightings = Vec::new();
         for round in 1.. {
             sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
-            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, REDUCE] {
+            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, HANDOVER, SOCKETS, REDUCE] {
                 sightings.extend(self.run(source, 2, &[])?);
+            }
+            sightings.push(checksum());
+            for (source, arguments) in [(PINGPONG, &["pingpong_separate"][..]), (BANDWIDTH, &[]), (RATE, &[])]
+            {
+                sightings.extend(self.over_tcp(source, arguments)?);
             }
             sightings.extend(self.on_one_core()?);
             for &ranks in ranks {
@@ -222,8 +235,20 @@ impl Bench {
         Ok(ran?.into_iter().map(named).collect())
     }
 
+    /// Two ranks that take each other for ranks of other hosts.
+    fn over_tcp(&self, source: Source, arguments: &[&str]) -> anyhow::Result<Vec<Sighting>> {
+        let ran = self.run_with(source, 2, arguments, |run| {
+            run.args(TWO_HOSTS).env("BENCH_APART", "1");
+        })?;
+        let named = |one: Sighting| Sighting {
+            sample: Sample { name: format!("{}{}", calibrate::OVER_TCP, one.sample.name), ..one.sample },
+            ..one
+        };
+        Ok(ran.into_iter().map(named).collect())
+    }
+
     fn run(&self, source: Source, ranks: u32, arguments: &[&str]) -> anyhow::Result<Vec<Sighting>> {
-        self.run_sizes(source, ranks, arguments, None)
+        self.run_with(source, ranks, arguments, |_| {})
     }
 
     /// As [`Bench::run`], with messages of one size only.
@@ -234,11 +259,24 @@ impl Bench {
         arguments: &[&str],
         only: Option<&str>,
     ) -> anyhow::Result<Vec<Sighting>> {
+        self.run_with(source, ranks, arguments, |run| {
+            run.envs(only.map(|size| ("BENCH_SIZE", size)));
+        })
+    }
+
+    fn run_with(
+        &self,
+        source: Source,
+        ranks: u32,
+        arguments: &[&str],
+        how: impl FnOnce(&mut Command),
+    ) -> anyhow::Result<Vec<Sighting>> {
         let program = self.compile(source)?;
         let mut run = Command::new(&self.launcher);
-        run.args(["run", "-n", &ranks.to_string()]).arg(&program).args(arguments);
+        run.args(["run", "-n", &ranks.to_string()]);
+        how(&mut run);
+        run.arg(&program).args(arguments);
         run.env("BENCH_BUDGET_MS", (self.budget_ms / ROUNDS).max(1).to_string()).stdin(Stdio::null());
-        run.envs(only.map(|size| ("BENCH_SIZE", size)));
         let name = source.0;
         let shared = tempfile::NamedTempFile::new_in(self.folder.path()).context("cannot make a file")?;
         run.env("BENCH_NEAR", shared.path());
@@ -250,6 +288,32 @@ impl Bench {
         calibrate::sightings(&String::from_utf8_lossy(&ended.stdout), ranks)
             .with_context(|| format!("the benchmark {name} with {ranks} ranks"))
     }
+}
+
+/// Two hosts by name only, which are this one.
+const TWO_HOSTS: [&str; 8] = [
+    "--hosts",
+    "a,b",
+    "--agent",
+    "env AYATORI_CALIBRATE_HOST={host}",
+    "--bind-to",
+    "none",
+    "--rails",
+    "127.0.0.0/8",
+];
+
+/// What the library's sums of packets take, in the cache.
+fn checksum() -> Sighting {
+    const BYTES: usize = 64 << 10;
+    const TURNS: u32 = 100;
+    let bytes: Vec<u8> = (0..BYTES).map(|at| at as u8).collect();
+    let began = Instant::now();
+    for _ in 0..TURNS {
+        std::hint::black_box(ayatori_devices::tcp::checksum(std::hint::black_box(&bytes)));
+    }
+    let value = f64::from(TURNS) * BYTES as f64 / began.elapsed().as_secs_f64() / 1e9;
+    let sample = Sample { name: calibrate::CHECKSUM.into(), ranks: 2, bytes: BYTES as u64, value };
+    Sighting { sample, near: None }
 }
 
 fn write_file(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {

@@ -66,6 +66,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// The sum of a packet's bytes: CRC32C, as frames carry it.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    frame::sum(bytes)
+}
+
 /// No connection.
 const NONE: u32 = u32::MAX;
 /// Token of the acceptor's news in the epoll set; connections have their index.

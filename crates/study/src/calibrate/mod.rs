@@ -7,9 +7,10 @@
 //! figures are predictions.
 
 mod near;
+mod over_tcp;
+mod samples;
 
 use std::fmt::Write as _;
-use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, ensure};
 use ayatori_core::Error;
@@ -21,19 +22,13 @@ use ayatori_sim::workloads;
 
 use crate::report::Table;
 pub use near::{Near, Placement, Sighting, Sorted, sort};
-
-/// A figure that a benchmark measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
-    /// The benchmark's name.
-    pub name: String,
-    /// Ranks that took part.
-    pub ranks: u32,
-    /// Length of a message or block, bytes.
-    pub bytes: u64,
-    /// Its value, in the benchmark's unit: µs, GB/s or million messages a second.
-    pub value: f64,
-}
+pub use over_tcp::SocketFit;
+use samples::{
+    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, FETCH, KERNEL_COPY, KERNEL_COPY_BYTES_MAX,
+    KERNEL_COPY_IN_TURN, KERNEL_COPY_UNCACHED, LONG_BYTES, PUBLISH, RATE_MAX_GBYTES_PER_S, RATE_WINDOW,
+    REDUCE, RELAY, SHORT_BYTES, UNCACHED_BYTES, rate_lines, slope, times_ns, value_of, without_ends,
+};
+pub use samples::{CHECKSUM, ONE_CORE, OVER_TCP, Sample, best};
 
 /// The figures that a benchmark run by so many ranks has printed: lines `RESULT name bytes value unit`, each
 /// of which may follow a line `NEAR` with how near the CPUs were.
@@ -70,37 +65,6 @@ fn near_of(rest: &str) -> anyhow::Result<Near> {
     Ok(Near { line_ns: [a, b], copy_gbytes_per_s: [c, d] })
 }
 
-/// The name under which `pingpong_separate` is given of two ranks that share a core.
-pub const ONE_CORE: &str = "pingpong_one_core";
-
-/// Benchmarks whose figures are the better the larger they are.
-const RATES: [&str; 7] = ["rate", "birate", "bandwidth", "bibandwidth", REDUCE, COPY, COPY_UNCACHED];
-
-/// Of the figures of several runs the best of each: other work makes figures worse, never better.
-pub fn best(runs: impl IntoIterator<Item = Sample>) -> Vec<Sample> {
-    let mut all: Vec<Sample> = Vec::new();
-    for sample in runs {
-        match all.iter_mut().find(|known| known.is_same_figure(&sample)) {
-            Some(known) if known.is_worse_than(sample.value) => known.value = sample.value,
-            Some(_) => {}
-            None => all.push(sample),
-        }
-    }
-    all
-}
-
-impl Sample {
-    /// Whether both are of the same benchmark, ranks and length.
-    pub fn is_same_figure(&self, other: &Sample) -> bool {
-        (&self.name, self.ranks, self.bytes) == (&other.name, other.ranks, other.bytes)
-    }
-
-    fn is_worse_than(&self, value: f64) -> bool {
-        let is_rate = RATES.contains(&self.name.as_str());
-        if is_rate { value > self.value } else { value < self.value }
-    }
-}
-
 /// Costs of what goes through a host's shared memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
@@ -125,6 +89,11 @@ pub struct Fit {
     pub reduce_gbytes_per_s: f64,
     /// Until a rank that waits, polls once and lets the next one of its core run has done so, ns.
     pub yield_ns: f64,
+    /// Copies to memory that another core has read, and from what it has written, GB/s; `None`: they were not
+    /// measured.
+    pub handover: Option<[f64; 2]>,
+    /// TCP; `None`: it was not measured.
+    pub sockets: Option<SocketFit>,
 }
 
 /// Costs of the kernel's copies between two processes.
@@ -138,66 +107,6 @@ pub struct KernelCopyFit {
     pub gbytes_per_s: f64,
     /// Copies of who goes through so many bytes, GB/s.
     pub rates: Vec<(u64, f64)>,
-}
-
-/// The benchmarks of copies within a process.
-const COPY: &str = "copy";
-const COPY_UNCACHED: &str = "copy_uncached";
-/// The benchmarks of the kernel's copies: again and again, of a message by both in turn, of what is in no
-/// cache.
-const KERNEL_COPY: &str = "kernel_copy";
-const KERNEL_COPY_IN_TURN: &str = "kernel_copy_in_turn";
-const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
-/// The benchmark of copies by two cores at once.
-const RELAY: &str = "relay";
-/// Who goes through so much finds nothing of it in a cache, bytes (`bench/bench.h`).
-const UNCACHED_BYTES: u64 = 64 << 20;
-/// Messages that `rate` has under way, and `bandwidth`.
-const RATE_WINDOW: u32 = 64;
-const BANDWIDTH_WINDOW: u32 = 16;
-/// What the library has the kernel copy at a time, and `bench/kernel_copy.c`, bytes.
-const KERNEL_COPY_BYTES_MAX: u64 = 1 << 20;
-/// The benchmark of reductions' arithmetic.
-const REDUCE: &str = "reduce_local";
-/// The length of a short message, bytes.
-const SHORT_BYTES: u64 = 8;
-/// Lengths that go in one packet and are copied in and then out, bytes: their slope is that of copies.
-/// Longer ones are copied by both sides at once.
-const COPIED_BYTES: RangeInclusive<u64> = 256..=8 << 10;
-/// From here on a message shows the rate at which its bytes move, bytes.
-const LONG_BYTES: u64 = 64 << 10;
-/// No rate of a memory is above, GB/s: what is not seen to limit is taken for this.
-const RATE_MAX_GBYTES_PER_S: f64 = 1_000.0;
-
-/// Samples of two ranks, by length, bytes: what a message takes, ns. A longer message is not quicker, so a
-/// figure above a longer message's was disturbed and gives way to that.
-fn times_ns(samples: &[Sample], name: &str) -> Vec<(u64, f64)> {
-    let of_name = |sample: &&Sample| sample.name == name && sample.ranks == 2;
-    let mut times: Vec<(u64, f64)> =
-        samples.iter().filter(of_name).map(|sample| (sample.bytes, 1e3 * sample.value)).collect();
-    times.sort_unstable_by_key(|time| time.0);
-    let mut least_ns = f64::INFINITY;
-    for (_, ns) in times.iter_mut().rev() {
-        least_ns = least_ns.min(*ns);
-        *ns = least_ns;
-    }
-    times
-}
-
-/// The median of the slopes between all pairs (H. Theil, 1950; P. Sen, 1968): one disturbed figure does not
-/// move it.
-fn slope(points: &[(u64, f64)]) -> Option<f64> {
-    let pairs =
-        points.iter().enumerate().flat_map(|(index, a)| points[index + 1..].iter().map(move |b| (a, b)));
-    let mut slopes: Vec<f64> = pairs.map(|(a, b)| (b.1 - a.1) / (b.0 - a.0) as f64).collect();
-    slopes.sort_unstable_by(f64::total_cmp);
-    slopes.get(slopes.len() / 2).copied()
-}
-
-fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Result<f64> {
-    let found =
-        samples.iter().find(|sample| sample.name == name && sample.bytes == bytes && sample.ranks == 2);
-    Ok(found.with_context(|| format!("{name} of {bytes} B between two ranks was not measured"))?.value)
 }
 
 /// The costs that samples of two ranks show.
@@ -239,14 +148,25 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         software_ns,
         core_to_core_ns,
         poll_ns: (rest_ns - core_to_core_ns).max(0.0),
-        relay: relay(samples),
+        relay: without_ends(&times_ns(samples, RELAY)),
         hot_copy_gbytes_per_s,
         copy_gbytes_per_s: quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s),
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
         kernel_copy: kernel_copy(samples),
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
+        handover: handover(samples),
+        sockets: over_tcp::sockets(samples, software_ns),
     })
+}
+
+/// The slopes of blocks that one rank writes and the other reads.
+fn handover(samples: &[Sample]) -> Option<[f64; 2]> {
+    let rate = |name: &str| {
+        let slope = slope(&times_ns(samples, name))?.max(1.0 / RATE_MAX_GBYTES_PER_S);
+        Some(1.0 / slope)
+    };
+    Some([rate(PUBLISH)?, rate(FETCH)?])
 }
 
 /// The call from the shortest copy, the rates from the slopes of the others.
@@ -268,17 +188,6 @@ fn kernel_copy(samples: &[Sample]) -> Option<KernelCopyFit> {
     let mut rates: Vec<(u64, f64)> = times.into_iter().chain(in_turn).map(rate).collect();
     rates.push((UNCACHED_BYTES, gbytes_per_s));
     Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s, rates })
-}
-
-/// The rates of messages without what the first and the last piece take, which one side copies while the
-/// other waits: that is what two messages take more than one that is twice as long.
-fn relay(samples: &[Sample]) -> Vec<(u64, f64)> {
-    let times = times_ns(samples, RELAY);
-    let [shortest, longer, ..] = times[..] else { return Vec::new() };
-    let ends_ns = (2.0 * shortest.1 - longer.1).clamp(0.0, shortest.1 / 2.0);
-    let rate =
-        |(bytes, ns): (u64, f64)| (2 * bytes, (bytes as f64 / (ns - ends_ns)).min(RATE_MAX_GBYTES_PER_S));
-    times.into_iter().map(rate).collect()
 }
 
 /// A network interface as the system describes it.
@@ -309,6 +218,15 @@ pub struct Facts {
     pub interfaces: Vec<Interface>,
 }
 
+impl Facts {
+    /// The same with a loopback in place of the network: no wire to speak of, and its packets.
+    pub fn on_loopback(&self) -> Facts {
+        let speed_mbit_per_s = Some(10_000_000);
+        let interface = Interface { name: "lo".into(), speed_mbit_per_s, mtu_bytes: Some(65_535) };
+        Facts { interfaces: vec![interface], ..self.clone() }
+    }
+}
+
 /// Speed that is assumed of an interface that does not say, Mbit/s.
 const SPEED_ASSUMED_MBIT_PER_S: u32 = 10_000;
 
@@ -323,8 +241,9 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
     let mut text = format!(
         "# Written by `ayatori calibrate`: {}\n{near}\
          # Measured: [host_models.node.software], core_to_core_ns, memory_gbytes_per_s (data from core to\n\
-         # core), through shared memory. From the system: cores, cache, NICs.\n\
-         # Not measured: the network (the switch is assumed), the costs of TCP, far NUMA nodes.\n\
+         # core), through shared memory; sockets of NICs over the loopback.\n\
+         # From the system: cores, cache, NICs.\n\
+         # Not measured: the network (the switch is assumed), what a NIC takes of the host, far NUMA nodes.\n\
          name = \"{}\"\n\n\
          [switch_models.assumed]\nports = 48\nrate_gbps = {fastest_gbps}\ndialect = \"json\"\n\n\
          [host_models.node]\ncores_per_socket = {}\n",
@@ -345,6 +264,26 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
          reduce_gbytes_per_s = {:.3} # MPI_Reduce_local of doubles in the cache\n",
         fit.memory_gbytes_per_s, fit.reduce_gbytes_per_s
     );
+    text += &copies_text(facts, fit);
+    for nic in &nics {
+        let assumed = if nic.speed_mbit_per_s.is_none() { " # assumed: it does not say" } else { "" };
+        let _ = write!(
+            text,
+            "\n[[host_models.node.nic]]\nname = \"{}\"\nrate_gbps = {}{assumed}\nmtu_bytes = {}\n\
+             device = \"tcp\"\n",
+            nic.name,
+            f64::from(speed(nic)) / 1e3,
+            nic.mtu_bytes.unwrap_or(1_500)
+        );
+        text += &fit.sockets.as_ref().map(over_tcp::lines).unwrap_or_default();
+    }
+    text += "\n[topology]\nkind = \"star\"\nswitches = 1\nswitch_model = \"assumed\"\n\n";
+    text + "[hosts]\nmodel = \"node\"\ncount = 2\nname = \"h{host}\"\n"
+}
+
+/// What copies take, within a process and between two.
+fn copies_text(facts: &Facts, fit: &Fit) -> String {
+    let mut text = String::new();
     if facts.cache_mib.is_some() {
         let _ = writeln!(
             text,
@@ -353,6 +292,13 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
         );
     }
     let _ = writeln!(text, "copy_gbytes_per_s = {:.3} # memcpy, not in the cache", fit.copy_gbytes_per_s);
+    if let Some([publish, fetch]) = fit.handover {
+        let _ = write!(
+            text,
+            "publish_gbytes_per_s = {publish:.3} # memcpy to memory that another core has read\n\
+             fetch_gbytes_per_s = {fetch:.3} # from memory that another core has written\n"
+        );
+    }
     text += &rate_lines("relay_rate", "copied in by one core and out by another at once", &fit.relay);
     if let Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s, rates }) = &fit.kernel_copy {
         let _ = write!(
@@ -365,30 +311,7 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
         }
         text += &rate_lines("kernel_copy_rate", "process_vm_readv", rates);
     }
-    for nic in &nics {
-        let assumed = if nic.speed_mbit_per_s.is_none() { " # assumed: it does not say" } else { "" };
-        let _ = write!(
-            text,
-            "\n[[host_models.node.nic]]\nname = \"{}\"\nrate_gbps = {}{assumed}\nmtu_bytes = {}\n\
-             device = \"tcp\"\n",
-            nic.name,
-            f64::from(speed(nic)) / 1e3,
-            nic.mtu_bytes.unwrap_or(1_500)
-        );
-    }
-    text += "\n[topology]\nkind = \"star\"\nswitches = 1\nswitch_model = \"assumed\"\n\n";
-    text + "[hosts]\nmodel = \"node\"\ncount = 2\nname = \"h{host}\"\n"
-}
-
-/// A list of rates by what a process goes through.
-fn rate_lines(key: &str, comment: &str, rates: &[(u64, f64)]) -> String {
-    if rates.is_empty() {
-        return String::new();
-    }
-    let line = |&(bytes, rate): &(u64, f64)| {
-        format!("    {{ within_kib = {}, gbytes_per_s = {rate:.3} }},\n", bytes as f64 / 1024.0)
-    };
-    format!("{key} = [ # {comment}\n{}]\n", rates.iter().map(line).collect::<String>())
+    text
 }
 
 /// A measured figure and what the simulator says.
@@ -446,6 +369,7 @@ async fn turns_of(mpi: Mpi, operation: Collective, bytes: u64) -> Result<(), Err
 /// first the library looks at the way that it does not hold more often than in the long run.
 const TURNS: u32 = 16;
 const PING_PONG_TURNS: u32 = 512;
+const TCP_PING_PONG_TURNS: u32 = 64;
 
 /// Time of a turn, ps: the second of two runs.
 fn turn_ps<F, W>(cluster: &mut Cluster, turns: u32, run: W) -> anyhow::Result<f64>
@@ -457,13 +381,19 @@ where
     Ok(cluster.run(&run)?.elapsed_ps as f64 / f64::from(turns))
 }
 
-fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> {
+/// `loopback`: two such hosts with nothing between them.
+fn predicted(machine: &Machine, loopback: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> {
     let bytes = sample.bytes;
-    let mut cluster = one_host(machine, sample.ranks)?;
+    let (mut cluster, name) = match sample.name.strip_prefix(OVER_TCP) {
+        Some(name) => (over_tcp::hosts(loopback, sample.ranks)?, name),
+        None => (one_host(machine, sample.ranks)?, sample.name.as_str()),
+    };
     let us = 1e-6;
-    Ok(Some(match sample.name.as_str() {
+    Ok(Some(match name {
         "pingpong_separate" => {
             let turns = if bytes < LONG_BYTES { TURNS } else { PING_PONG_TURNS };
+            // Over TCP rates of rails are learnt, for which there are packets enough.
+            let turns = if name == sample.name { turns } else { turns.min(TCP_PING_PONG_TURNS) };
             turn_ps(&mut cluster, turns, |mpi| workloads::ping_pong(mpi, 1, bytes, turns))? / 2.0 * us
         }
         "rate" => {
@@ -475,9 +405,9 @@ fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> 
             (bytes * u64::from(BANDWIDTH_WINDOW)) as f64 / turn_ps * 1e3
         }
         "barrier" | "allreduce" | "alltoall" => {
-            let operation = Collective::by_name(&sample.name).context("an operation of the library")?;
+            let operation = Collective::by_name(name).context("an operation of the library")?;
             // The benchmark has a buffer to send from and one to receive into.
-            let block_count = if sample.name == "alltoall" { sample.ranks } else { 1 };
+            let block_count = if name == "alltoall" { sample.ranks } else { 1 };
             let working_set_bytes = 2 * bytes * u64::from(block_count);
             cluster.run(|mpi| async move {
                 mpi.goes_through(working_set_bytes);
@@ -492,19 +422,21 @@ fn predicted(machine: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> 
 /// What the simulator says of each sample that it has the workload of: ping-pong with two buffers, windowed
 /// bandwidth, message rate, barrier, allreduce and alltoall.
 ///
+/// `loopback`: the machine of [`Facts::on_loopback`], for what went over TCP.
+///
 /// # Errors
 /// A machine that cannot be simulated.
-pub fn predict(machine: &Machine, samples: &[Sample]) -> anyhow::Result<Vec<Prediction>> {
+pub fn predict(machine: &Machine, loopback: &Machine, samples: &[Sample]) -> anyhow::Result<Vec<Prediction>> {
     let mut predictions = Vec::new();
     for sample in samples.iter().filter(|sample| sample.bytes > 0 || sample.name == "barrier") {
-        if let Some(predicted) = predicted(machine, sample)? {
+        if let Some(predicted) = predicted(machine, loopback, sample)? {
             let is_fitted = sample.ranks == 2
                 && match sample.name.as_str() {
                     "pingpong_separate" => {
                         sample.bytes == SHORT_BYTES || COPIED_BYTES.contains(&sample.bytes)
                     }
                     "rate" => true,
-                    _ => false,
+                    _ => over_tcp::is_fitted(sample),
                 };
             predictions.push(Prediction { sample: sample.clone(), predicted, is_fitted });
         }
@@ -538,7 +470,7 @@ pub fn table(predictions: &[Prediction]) -> Table {
 mod tests {
     use super::*;
 
-    fn costs() -> Fit {
+    pub(super) fn costs() -> Fit {
         Fit {
             software_ns: 80.0,
             core_to_core_ns: 60.0,
@@ -555,10 +487,26 @@ mod tests {
             }),
             reduce_gbytes_per_s: 12.0,
             yield_ns: 400.0,
+            handover: Some([8.0, 30.0]),
+            sockets: Some(socket_costs()),
         }
     }
 
-    fn facts() -> Facts {
+    pub(super) fn socket_costs() -> SocketFit {
+        SocketFit {
+            send_ns: 3_500.0,
+            send_gbytes_per_s: 6.0,
+            stream_ns: 4_000.0,
+            stream_gbytes_per_s: 5.0,
+            receive_ns: 800.0,
+            receive_gbytes_per_s: 25.0,
+            relay: vec![(128 << 10, 9.0), (2 << 20, 11.0), (8 << 20, 7.0)],
+            library_ns: 150.0,
+            checksum_gbytes_per_s: 30.0,
+        }
+    }
+
+    pub(super) fn facts() -> Facts {
         let interface = |name: &str, speed_mbit_per_s| Interface {
             name: name.into(),
             speed_mbit_per_s,
@@ -584,7 +532,7 @@ mod tests {
         let machine = made_up();
         let sample = |name: &str, bytes: u64| {
             let sample = Sample { name: name.into(), ranks: 2, bytes, value: 1.0 };
-            let value = predicted(&machine, &sample).unwrap().expect("a workload of ours");
+            let value = predicted(&machine, &machine, &sample).unwrap().expect("a workload of ours");
             Sample { value, ..sample }
         };
         let copied_bytes = [256, 1 << 10, 4 << 10, 8 << 10];
@@ -594,11 +542,16 @@ mod tests {
         let text = machine_text(&Facts { core_count: 1, ..facts() }, &costs(), None);
         let shared = Machine::parse("one-core.toml", &text).unwrap();
         let short = Sample { name: "pingpong_separate".into(), ranks: 2, bytes: 8, value: 1.0 };
-        let value = predicted(&shared, &short).unwrap().unwrap();
+        let value = predicted(&shared, &shared, &short).unwrap().unwrap();
         let one_core = Sample { name: ONE_CORE.into(), value, ..short };
         samples.push(one_core);
         for (name, value) in [(REDUCE, 12.0), (COPY, 40.0), (COPY_UNCACHED, 6.0)] {
             samples.push(Sample { name: name.into(), ranks: 2, bytes: 4 << 10, value });
+        }
+        for (name, rate) in [(PUBLISH, 8.0), (FETCH, 30.0)] {
+            let block = |bytes: u64| (bytes, 1e-2 + bytes as f64 / rate * 1e-3);
+            let blocks = [1 << 10, 4 << 10, 16 << 10, 64 << 10].map(block);
+            samples.extend(blocks.map(|(bytes, value)| Sample { name: name.into(), ranks: 2, bytes, value }));
         }
         for (name, rate) in [("kernel_copy", 10.0), ("kernel_copy_uncached", 5.0)] {
             let value = |bytes: u64| 0.9 + bytes as f64 / rate * 1e-3;
@@ -620,6 +573,8 @@ mod tests {
             (found.reduce_gbytes_per_s, made_up.reduce_gbytes_per_s),
             (found.poll_ns, made_up.poll_ns),
             (found.yield_ns, made_up.yield_ns),
+            (found.handover.unwrap()[0], made_up.handover.unwrap()[0]),
+            (found.handover.unwrap()[1], made_up.handover.unwrap()[1]),
         ];
         let copies = [&found, &made_up].map(|fit| fit.kernel_copy.clone().unwrap());
         let kernel = [
@@ -649,7 +604,7 @@ mod tests {
             .iter()
             .map(|&(bytes, rate)| sample(RELAY, bytes, 2_000.0 + bytes as f64 / rate))
             .collect();
-        let found = relay(&samples);
+        let found = without_ends(&times_ns(&samples, RELAY));
         assert_eq!(found.iter().map(|rate| rate.0).collect::<Vec<_>>(), [128 << 10, 256 << 10, 2 << 20]);
         for ((_, found), (_, made_up)) in found.into_iter().zip(relayed) {
             assert!((found / made_up - 1.0).abs() < 1e-6, "{found} for {made_up}");
@@ -744,7 +699,7 @@ mod tests {
         let names =
             ["pingpong_separate", "rate", "bandwidth", "barrier", "allreduce", "alltoall", "pingpong"];
         let sample = |name: &str| Sample { name: name.into(), ranks: 2, bytes: 8, value: 1.0 };
-        let predictions = predict(&machine, &names.map(sample)).unwrap();
+        let predictions = predict(&machine, &machine, &names.map(sample)).unwrap();
         assert_eq!(predictions.len(), names.len() - 1);
         assert!(predictions.iter().all(|prediction| prediction.predicted > 0.0));
         assert_eq!(table(&predictions).rows.len(), predictions.len());

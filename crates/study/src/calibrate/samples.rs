@@ -1,0 +1,139 @@
+//! Figures of benchmarks, and what several of them show together: times by length, slopes, rates.
+
+use std::ops::RangeInclusive;
+
+use anyhow::Context as _;
+
+/// Before the name of a benchmark that ran over TCP.
+pub const OVER_TCP: &str = "tcp_";
+/// The benchmark of the library's sums, GB/s.
+pub const CHECKSUM: &str = "checksum";
+
+/// A figure that a benchmark measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The benchmark's name.
+    pub name: String,
+    /// Ranks that took part.
+    pub ranks: u32,
+    /// Length of a message or block, bytes.
+    pub bytes: u64,
+    /// Its value, in the benchmark's unit: µs, GB/s or million messages a second.
+    pub value: f64,
+}
+
+/// The name under which `pingpong_separate` is given of two ranks that share a core.
+pub const ONE_CORE: &str = "pingpong_one_core";
+
+/// Benchmarks whose figures are the better the larger they are.
+pub(super) const RATES: [&str; 8] =
+    ["rate", "birate", "bandwidth", "bibandwidth", REDUCE, COPY, COPY_UNCACHED, CHECKSUM];
+
+/// Of the figures of several runs the best of each: other work makes figures worse, never better.
+pub fn best(runs: impl IntoIterator<Item = Sample>) -> Vec<Sample> {
+    let mut all: Vec<Sample> = Vec::new();
+    for sample in runs {
+        match all.iter_mut().find(|known| known.is_same_figure(&sample)) {
+            Some(known) if known.is_worse_than(sample.value) => known.value = sample.value,
+            Some(_) => {}
+            None => all.push(sample),
+        }
+    }
+    all
+}
+
+impl Sample {
+    /// Whether both are of the same benchmark, ranks and length.
+    pub fn is_same_figure(&self, other: &Sample) -> bool {
+        (&self.name, self.ranks, self.bytes) == (&other.name, other.ranks, other.bytes)
+    }
+
+    fn is_worse_than(&self, value: f64) -> bool {
+        let is_rate = RATES.contains(&self.name.trim_start_matches(OVER_TCP));
+        if is_rate { value > self.value } else { value < self.value }
+    }
+}
+
+/// The benchmarks of copies within a process.
+pub(super) const COPY: &str = "copy";
+pub(super) const COPY_UNCACHED: &str = "copy_uncached";
+/// The benchmarks of the kernel's copies: again and again, of a message by both in turn, of what is in no
+/// cache.
+pub(super) const KERNEL_COPY: &str = "kernel_copy";
+pub(super) const KERNEL_COPY_IN_TURN: &str = "kernel_copy_in_turn";
+pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
+/// The benchmark of copies by two cores at once.
+pub(super) const RELAY: &str = "relay";
+/// The benchmarks of blocks that one rank writes where another has read, and that other reads.
+pub(super) const PUBLISH: &str = "publish";
+pub(super) const FETCH: &str = "fetch";
+/// Who goes through so much finds nothing of it in a cache, bytes (`bench/bench.h`).
+pub(super) const UNCACHED_BYTES: u64 = 64 << 20;
+/// Messages that `rate` has under way, and `bandwidth`.
+pub(super) const RATE_WINDOW: u32 = 64;
+pub(super) const BANDWIDTH_WINDOW: u32 = 16;
+/// What the library has the kernel copy at a time, and `bench/kernel_copy.c`, bytes.
+pub(super) const KERNEL_COPY_BYTES_MAX: u64 = 1 << 20;
+/// The benchmark of reductions' arithmetic.
+pub(super) const REDUCE: &str = "reduce_local";
+/// The length of a short message, bytes.
+pub(super) const SHORT_BYTES: u64 = 8;
+/// Lengths that go in one packet and are copied in and then out, bytes: their slope is that of copies.
+/// Longer ones are copied by both sides at once.
+pub(super) const COPIED_BYTES: RangeInclusive<u64> = 256..=8 << 10;
+/// From here on a message shows the rate at which its bytes move, bytes.
+pub(super) const LONG_BYTES: u64 = 64 << 10;
+/// No rate of a memory is above, GB/s: what is not seen to limit is taken for this.
+pub(super) const RATE_MAX_GBYTES_PER_S: f64 = 1_000.0;
+
+/// Samples of two ranks, by length, bytes: what a message takes, ns. A longer message is not quicker, so a
+/// figure above a longer message's was disturbed and gives way to that.
+pub(super) fn times_ns(samples: &[Sample], name: &str) -> Vec<(u64, f64)> {
+    let of_name = |sample: &&Sample| sample.name == name && sample.ranks == 2;
+    let mut times: Vec<(u64, f64)> =
+        samples.iter().filter(of_name).map(|sample| (sample.bytes, 1e3 * sample.value)).collect();
+    times.sort_unstable_by_key(|time| time.0);
+    let mut least_ns = f64::INFINITY;
+    for (_, ns) in times.iter_mut().rev() {
+        least_ns = least_ns.min(*ns);
+        *ns = least_ns;
+    }
+    times
+}
+
+/// The median of the slopes between all pairs (H. Theil, 1950; P. Sen, 1968): one disturbed figure does not
+/// move it.
+pub(super) fn slope(points: &[(u64, f64)]) -> Option<f64> {
+    let pairs =
+        points.iter().enumerate().flat_map(|(index, a)| points[index + 1..].iter().map(move |b| (a, b)));
+    let mut slopes: Vec<f64> = pairs.map(|(a, b)| (b.1 - a.1) / (b.0 - a.0) as f64).collect();
+    slopes.sort_unstable_by(f64::total_cmp);
+    slopes.get(slopes.len() / 2).copied()
+}
+
+pub(super) fn value_of(samples: &[Sample], name: &str, bytes: u64) -> anyhow::Result<f64> {
+    let found =
+        samples.iter().find(|sample| sample.name == name && sample.bytes == bytes && sample.ranks == 2);
+    Ok(found.with_context(|| format!("{name} of {bytes} B between two ranks was not measured"))?.value)
+}
+
+/// The rates of messages without what the first and the last piece take, which one side copies while the
+/// other waits: that is what two messages take more than one that is twice as long.
+pub(super) fn without_ends(times: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let &[shortest, longer, ..] = times else { return Vec::new() };
+    let ends_ns = (2.0 * shortest.1 - longer.1).clamp(0.0, shortest.1 / 2.0);
+    let rate =
+        |&(bytes, ns): &(u64, f64)| (2 * bytes, (bytes as f64 / (ns - ends_ns)).min(RATE_MAX_GBYTES_PER_S));
+    times.iter().map(rate).collect()
+}
+
+/// A list of rates by what a process goes through.
+pub(super) fn rate_lines(key: &str, comment: &str, rates: &[(u64, f64)]) -> String {
+    if rates.is_empty() {
+        return String::new();
+    }
+    let line = |&(bytes, rate): &(u64, f64)| {
+        format!("    {{ within_kib = {}, gbytes_per_s = {rate:.3} }},\n", bytes as f64 / 1024.0)
+    };
+    format!("{key} = [ # {comment}\n{}]\n", rates.iter().map(line).collect::<String>())
+}
