@@ -57,7 +57,6 @@ const BANDWIDTH: Source = ("bandwidth", include_str!("../../../../bench/bandwidt
 const COPY: Source = ("copy", include_str!("../../../../bench/copy.c"));
 const KERNEL_COPY: Source = ("kernel_copy", include_str!("../../../../bench/kernel_copy.c"));
 const RELAY: Source = ("relay", include_str!("../../../../bench/relay.c"));
-const HANDOVER: Source = ("handover", include_str!("../../../../bench/handover.c"));
 const SOCKETS: Source = ("sockets", include_str!("../../../../bench/sockets.c"));
 const REDUCE: Source = ("reduce_local", include_str!("../../../../bench/reduce_local.c"));
 const COLLECTIVES: Source = ("collectives", include_str!("../../../../bench/collectives.c"));
@@ -198,7 +197,7 @@ impl Bench {
         let mut sightings = Vec::new();
         for round in 1.. {
             sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
-            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, HANDOVER, SOCKETS, REDUCE] {
+            for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, SOCKETS, REDUCE] {
                 sightings.extend(self.run(source, 2, &[])?);
             }
             sightings.push(checksum());

@@ -24,9 +24,9 @@ use crate::report::Table;
 pub use near::{Near, Placement, Sighting, Sorted, sort};
 pub use over_tcp::SocketFit;
 use samples::{
-    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, FETCH, KERNEL_COPY, KERNEL_COPY_BYTES_MAX,
-    KERNEL_COPY_IN_TURN, KERNEL_COPY_UNCACHED, LONG_BYTES, PUBLISH, RATE_MAX_GBYTES_PER_S, RATE_WINDOW,
-    REDUCE, RELAY, SHORT_BYTES, UNCACHED_BYTES, rate_lines, slope, times_ns, value_of, without_ends,
+    BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, KERNEL_COPY, KERNEL_COPY_BYTES_MAX,
+    KERNEL_COPY_IN_TURN, KERNEL_COPY_UNCACHED, LONG_BYTES, RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY,
+    SHORT_BYTES, UNCACHED_BYTES, rate_lines, slope, times_ns, value_of, without_ends,
 };
 pub use samples::{CHECKSUM, ONE_CORE, OVER_TCP, Sample, best};
 
@@ -89,9 +89,6 @@ pub struct Fit {
     pub reduce_gbytes_per_s: f64,
     /// Until a rank that waits, polls once and lets the next one of its core run has done so, ns.
     pub yield_ns: f64,
-    /// Copies to memory that another core has read, and from what it has written, GB/s; `None`: they were not
-    /// measured.
-    pub handover: Option<[f64; 2]>,
     /// TCP; `None`: it was not measured.
     pub sockets: Option<SocketFit>,
 }
@@ -155,18 +152,8 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         kernel_copy: kernel_copy(samples),
         reduce_gbytes_per_s: quickest(REDUCE)?,
         yield_ns: (one_core_ns - 2.0 * software_ns).max(1.0),
-        handover: handover(samples),
         sockets: over_tcp::sockets(samples, software_ns),
     })
-}
-
-/// The slopes of blocks that one rank writes and the other reads.
-fn handover(samples: &[Sample]) -> Option<[f64; 2]> {
-    let rate = |name: &str| {
-        let slope = slope(&times_ns(samples, name))?.max(1.0 / RATE_MAX_GBYTES_PER_S);
-        Some(1.0 / slope)
-    };
-    Some([rate(PUBLISH)?, rate(FETCH)?])
 }
 
 /// The call from the shortest copy, the rates from the slopes of the others.
@@ -292,13 +279,6 @@ fn copies_text(facts: &Facts, fit: &Fit) -> String {
         );
     }
     let _ = writeln!(text, "copy_gbytes_per_s = {:.3} # memcpy, not in the cache", fit.copy_gbytes_per_s);
-    if let Some([publish, fetch]) = fit.handover {
-        let _ = write!(
-            text,
-            "publish_gbytes_per_s = {publish:.3} # memcpy to memory that another core has read\n\
-             fetch_gbytes_per_s = {fetch:.3} # from memory that another core has written\n"
-        );
-    }
     text += &rate_lines("relay_rate", "copied in by one core and out by another at once", &fit.relay);
     if let Some(KernelCopyFit { call_ns, hot_gbytes_per_s, gbytes_per_s, rates }) = &fit.kernel_copy {
         let _ = write!(
@@ -487,7 +467,6 @@ mod tests {
             }),
             reduce_gbytes_per_s: 12.0,
             yield_ns: 400.0,
-            handover: Some([8.0, 30.0]),
             sockets: Some(socket_costs()),
         }
     }
@@ -548,11 +527,6 @@ mod tests {
         for (name, value) in [(REDUCE, 12.0), (COPY, 40.0), (COPY_UNCACHED, 6.0)] {
             samples.push(Sample { name: name.into(), ranks: 2, bytes: 4 << 10, value });
         }
-        for (name, rate) in [(PUBLISH, 8.0), (FETCH, 30.0)] {
-            let block = |bytes: u64| (bytes, 1e-2 + bytes as f64 / rate * 1e-3);
-            let blocks = [1 << 10, 4 << 10, 16 << 10, 64 << 10].map(block);
-            samples.extend(blocks.map(|(bytes, value)| Sample { name: name.into(), ranks: 2, bytes, value }));
-        }
         for (name, rate) in [("kernel_copy", 10.0), ("kernel_copy_uncached", 5.0)] {
             let value = |bytes: u64| 0.9 + bytes as f64 / rate * 1e-3;
             let copy = |bytes| Sample { name: name.into(), ranks: 2, bytes, value: value(bytes) };
@@ -573,8 +547,6 @@ mod tests {
             (found.reduce_gbytes_per_s, made_up.reduce_gbytes_per_s),
             (found.poll_ns, made_up.poll_ns),
             (found.yield_ns, made_up.yield_ns),
-            (found.handover.unwrap()[0], made_up.handover.unwrap()[0]),
-            (found.handover.unwrap()[1], made_up.handover.unwrap()[1]),
         ];
         let copies = [&found, &made_up].map(|fit| fit.kernel_copy.clone().unwrap());
         let kernel = [

@@ -64,9 +64,6 @@ pub(super) const KERNEL_COPY_IN_TURN: &str = "kernel_copy_in_turn";
 pub(super) const KERNEL_COPY_UNCACHED: &str = "kernel_copy_uncached";
 /// The benchmark of copies by two cores at once.
 pub(super) const RELAY: &str = "relay";
-/// The benchmarks of blocks that one rank writes where another has read, and that other reads.
-pub(super) const PUBLISH: &str = "publish";
-pub(super) const FETCH: &str = "fetch";
 /// Who goes through so much finds nothing of it in a cache, bytes (`bench/bench.h`).
 pub(super) const UNCACHED_BYTES: u64 = 64 << 20;
 /// Messages that `rate` has under way, and `bandwidth`.
