@@ -14,8 +14,7 @@
  * its own, near each other or far.
  *
  * BENCH_APART: each rank runs on a CPU of its own, also where no launcher sees to that (ranks that are on
- * several
- * hosts by name only). */
+ * several hosts by name only). */
 #ifndef AYATORI_BENCH_H
 #define AYATORI_BENCH_H
 

@@ -1,6 +1,5 @@
 /* What a TCP connection over the loopback takes two ranks of a host, without messages: microseconds. The
- * sockets
- * are set up as the library's, and a rank that waits asks again and again.
+ * sockets are set up as the library's, and a rank that waits asks again and again.
  *
  *   socket_send    one send of so many bytes, which nobody reads meanwhile
  *   socket_relay   so many bytes one way, in turn; the other side reads them as they come

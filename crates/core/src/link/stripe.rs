@@ -64,8 +64,7 @@ impl View {
     }
 
     /// What may be under way with pieces of `bytes`. At the end of the data half a window has to do, for
-    /// what is under way
-    /// on a rail then cannot be given to another that is done before.
+    /// what is under way on a rail then cannot be given to another that is done before.
     fn limit_bytes(&self, bytes: u64, is_end: bool) -> u64 {
         let two_pieces = self.window_bytes.min(2 * (bytes + FRAGMENT_HEADER_BYTES as u64));
         if is_end { (self.window_bytes / 2).max(two_pieces) } else { self.window_bytes }
@@ -123,10 +122,8 @@ fn is_end(views: &[View], rest_bytes: u64) -> bool {
 }
 
 /// Whether the acknowledgement of a piece that a rail takes now is needed, when `rest_bytes` are left then:
-/// there is no room
-/// for a further unit until something is acknowledged; or half of the room is used, so that the answer
-/// comes, and the rate
-/// is seen, while the other half is on its way.
+/// there is no room for a further unit until something is acknowledged; or half of the room is used, so
+/// that the answer comes, and the rate is seen, while the other half is on its way.
 pub fn fills(views: &[View], rail: Rail, piece_bytes: u64, unit_bytes: u64, rest_bytes: u64) -> bool {
     let Some(view) = views.iter().find(|view| view.rail == rail) else { return false };
     let outstanding_bytes = view.outstanding_bytes + piece_bytes + FRAGMENT_HEADER_BYTES as u64;

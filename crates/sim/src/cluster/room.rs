@@ -10,9 +10,8 @@
 //! time of one cache line, and its bytes at the memory's rate; or, where that was measured ([`Handover`]),
 //! who writes where ranks on another core have read waits for their lines to go, and who reads fetches and
 //! copies at once. What ranks of one core all read is fetched by the first of them: each is charged its share
-//! of that. The counter is a cache line that goes from
-//! core to core, one arrival after the other; that all have arrived is another, which all that wait get at
-//! the same time. A reduction reads each contribution.
+//! of that. The counter is a cache line that goes from core to core, one arrival after the other; that all
+//! have arrived is another, which all that wait get at the same time. A reduction reads each contribution.
 //!
 //! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
 //! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these

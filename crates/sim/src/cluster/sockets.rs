@@ -117,8 +117,7 @@ impl Fabric {
 
 impl Nic<'_> {
     /// Sends a packet of so many bytes of header and of payload; what is left of it leaves with the packet.
-    /// So
-    /// many bytes are ahead of it.
+    /// So many bytes are ahead of it.
     pub(super) fn send_by_socket(
         &mut self,
         sockets: &Sockets,

@@ -25,8 +25,7 @@ pub struct Software {
     /// of a process.
     pub kernel_copy: Option<KernelCopy>,
     /// Copies to and from memory that processes on several cores use in turn; `None`: reading takes a copy
-    /// and
-    /// the way from core to core, writing a copy.
+    /// and the way from core to core, writing a copy.
     pub handover: Option<Handover>,
     /// Rate of reductions, bytes of one operand/s. Counted where collective operations go through shared
     /// memory.

@@ -2,10 +2,8 @@
 //! took (`bench/sockets.c`), and what the simulator says of two hosts with nothing between them.
 //!
 //! A send goes through the system down to the other side's queue, so what a short message takes one way is
-//! the
-//! send and the read, and no wire. What the library adds to a packet is what its windows of short messages
-//! take
-//! more than those of the raw connection.
+//! the send and the read, and no wire. What the library adds to a packet is what its windows of short
+//! messages take more than those of the raw connection.
 
 use std::fmt::Write as _;
 
