@@ -266,8 +266,9 @@ fn page() -> String {
         "# Nightly results\n\nWritten by `cargo xtask nightly`; not by hand. A step without a result has not \
          run; one of an earlier commit has\nnot run since. *Quick* steps show that they run, no more: their \
          bounds were measured twice, their mutants are a sample\nof five. Mutants: the verdicts of all runs, \
-         which `conformance/mutants` keeps; a step goes on with those that have none.\n`test-loaded` counts \
-         the runs of `conformance/nightly/test-loaded.txt`.\n\n\
+         which `conformance/mutants` keeps; a step goes on with those that have none.\nA mutant \
+         that is noticed by the committed digest only changes what processes do, and no test calls it \
+         wrong.\n`test-loaded` counts the runs of `conformance/nightly/test-loaded.txt`.\n\n\
          | step | what | result | of the product's commit, time (UTC) | took |\n|---|---|---|---|---|\n",
     );
     let outcomes: Vec<(&Step, Option<Outcome>)> = STEPS.iter().map(|step| (step, read(step))).collect();

@@ -2,14 +2,15 @@
 //!
 //! Each test runs once by itself without a mutant and tells which sites it comes by. A mutant is put to the
 //! tests that come by it only: the short ones in one process for each program, which ends with the first that
-//! fails, then the others one by one, the quickest first.
+//! fails, then the others one by one, those first that have found most for the time they take, and last those
+//! that compare a committed digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ use crate::process;
 pub(super) enum Verdict {
     /// This test failed, or something in one of several.
     Found(String),
+    /// No test calls it wrong, but a committed digest of what processes do is another one.
+    Changed,
     /// No test comes by.
     Unreached,
     /// Tests come by, and none fails.
@@ -36,6 +39,7 @@ impl Verdict {
     pub(super) fn words(&self, listed: Option<&str>) -> String {
         match (self, listed) {
             (Self::Found(test), _) => format!("found by {test}"),
+            (Self::Changed, _) => "changed: noticed by the committed digest only".to_owned(),
             (Self::Unreached, None) => "NOT REACHED".to_owned(),
             (Self::Survived, None) => "NOT FOUND".to_owned(),
             (_, Some(reason)) => format!("listed ({reason})"),
@@ -114,6 +118,16 @@ struct Test {
     program: usize,
     name: String,
     took: Duration,
+    is_digest: bool,
+    /// How many mutants it has found alone.
+    found_count: AtomicU32,
+}
+
+impl Test {
+    /// Seconds for each mutant that it finds: what it took, and one mutant more, for a test is worth a try.
+    fn price(&self) -> Duration {
+        self.took / (self.found_count.load(Ordering::Relaxed) + 1)
+    }
 }
 
 /// The build.
@@ -186,7 +200,8 @@ impl Judge {
         results.sort_by_key(|(index, (took, _))| (*took, *index));
         for (place, (index, (took, reached))) in results.into_iter().enumerate() {
             let (program, name) = names[index].clone();
-            self.tests.push(Test { program, name, took });
+            let is_digest = self.programs[program].run.digests.contains(&name.as_str());
+            self.tests.push(Test { program, name, took, is_digest, found_count: AtomicU32::new(0) });
             for number in reached.into_iter().filter(|&number| number < self.count) {
                 self.reached_by[number as usize].push(place as u32);
             }
@@ -194,7 +209,7 @@ impl Judge {
         let all: f64 = self.tests.iter().map(|test| test.took.as_secs_f64()).sum();
         let reached = self.reached_by.iter().filter(|tests| !tests.is_empty()).count();
         println!("   {} tests, {all:.1} s one by one, {reached} sites reached", self.tests.len());
-        for test in self.tests.iter().rev().take(3) {
+        for test in self.tests.iter().rev().take_while(|test| test.took >= SHORT_MAX) {
             println!("   {}: {:.1} s", test.name, test.took.as_secs_f64());
         }
         Ok(())
@@ -245,15 +260,27 @@ impl Judge {
             return Ok(Verdict::Unreached);
         }
         let tests = reached_by.iter().map(|&index| &self.tests[index as usize]);
-        let (short, long): (Vec<&Test>, Vec<&Test>) = tests.partition(|test| test.took < SHORT_MAX);
-        let mut batches: Vec<Vec<&Test>> = (0..self.programs.len())
-            .map(|program| short.iter().copied().filter(|test| test.program == program).collect())
-            .filter(|batch: &Vec<&Test>| !batch.is_empty())
-            .collect();
-        batches.extend(long.into_iter().map(|test| vec![test]));
-        for batch in batches {
-            if let Some(found) = self.run(number, &batch)? {
+        let (digests, tests): (Vec<&Test>, Vec<&Test>) = tests.partition(|test| test.is_digest);
+        let (short, mut long): (Vec<&Test>, Vec<&Test>) =
+            tests.into_iter().partition(|test| test.took < SHORT_MAX);
+        for program in 0..self.programs.len() {
+            let batch: Vec<&Test> = short.iter().copied().filter(|test| test.program == program).collect();
+            if !batch.is_empty()
+                && let Some(found) = self.run(number, &batch)?
+            {
                 return Ok(Verdict::Found(found));
+            }
+        }
+        long.sort_by_key(|test| test.price());
+        for test in long {
+            if let Some(found) = self.run(number, &[test])? {
+                test.found_count.fetch_add(1, Ordering::Relaxed);
+                return Ok(Verdict::Found(found));
+            }
+        }
+        for test in digests {
+            if self.run(number, &[test])?.is_some() {
+                return Ok(Verdict::Changed);
             }
         }
         Ok(Verdict::Survived)

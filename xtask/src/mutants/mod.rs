@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// Say which there are and what is known of each, and do nothing.
     #[arg(long)]
     list: bool,
-    /// Judge those that were not found and have no reason again.
+    /// Judge those that no test calls wrong and that have no reason again, before those without a verdict.
     #[arg(long)]
     again: bool,
     /// Judge those that have a verdict again, whichever it is.
@@ -81,6 +81,9 @@ pub(super) struct Run {
     name: &'static str,
     cargo: &'static [&'static str],
     arguments: &'static [&'static str],
+    /// Among these: the tests that compare a committed digest of what processes do. They notice any change and call none
+    /// wrong, so they are the last judges.
+    digests: &'static [&'static str],
 }
 
 const SUBJECTS: [Subject; 4] = [
@@ -88,32 +91,62 @@ const SUBJECTS: [Subject; 4] = [
         name: "core",
         folders: &[],
         runs: &[
-            Run { name: "unit tests", cargo: &["-p", "ayatori-core", "--lib"], arguments: &[] },
+            Run { name: "unit tests", cargo: &["-p", "ayatori-core", "--lib"], arguments: &[], digests: &[] },
             Run {
                 name: "fault runs",
                 cargo: &["-p", "ayatori-sim", "--test", "fuzz"],
-                arguments: &["worlds_keep_every_promise", "survivors_agree_shrink_and_go_on"],
+                arguments: &[
+                    "worlds_keep_every_promise",
+                    "survivors_agree_shrink_and_go_on",
+                    "worlds_give_the_committed_digest",
+                ],
+                digests: &["worlds_give_the_committed_digest"],
             },
-            Run { name: "cluster tests", cargo: &["-p", "ayatori-sim", "--test", "cluster"], arguments: &[] },
+            Run {
+                name: "cluster tests",
+                cargo: &["-p", "ayatori-sim", "--test", "cluster"],
+                arguments: &[],
+                digests: &[],
+            },
         ],
     },
     Subject {
         name: "devices",
         folders: &["tcp", "shm"],
-        runs: &[Run { name: "tests", cargo: &["-p", "ayatori-devices", "--lib", "--tests"], arguments: &[] }],
+        runs: &[Run {
+            name: "tests",
+            cargo: &["-p", "ayatori-devices", "--lib", "--tests"],
+            arguments: &[],
+            digests: &[],
+        }],
     },
     Subject {
         name: "fabric",
         folders: &[],
-        runs: &[Run { name: "tests", cargo: &["-p", "ayatori-fabric", "--lib", "--tests"], arguments: &[] }],
+        runs: &[Run {
+            name: "tests",
+            cargo: &["-p", "ayatori-fabric", "--lib", "--tests"],
+            arguments: &[],
+            digests: &[],
+        }],
     },
     Subject {
         name: "sim",
         folders: &["network"],
         runs: &[
-            Run { name: "unit tests", cargo: &["-p", "ayatori-sim", "--lib"], arguments: &[] },
-            Run { name: "network tests", cargo: &["-p", "ayatori-sim", "--test", "network"], arguments: &[] },
-            Run { name: "cluster tests", cargo: &["-p", "ayatori-sim", "--test", "cluster"], arguments: &[] },
+            Run { name: "unit tests", cargo: &["-p", "ayatori-sim", "--lib"], arguments: &[], digests: &[] },
+            Run {
+                name: "network tests",
+                cargo: &["-p", "ayatori-sim", "--test", "network"],
+                arguments: &[],
+                digests: &[],
+            },
+            Run {
+                name: "cluster tests",
+                cargo: &["-p", "ayatori-sim", "--test", "cluster"],
+                arguments: &[],
+                digests: &[],
+            },
         ],
     },
 ];
@@ -233,6 +266,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         chosen.truncate(options.sample);
     }
     chosen.retain(|&number| is_due(&record, mutants.name(number), options));
+    chosen.sort_by_key(|&number| record.get(mutants.name(number)).is_none());
     if chosen.is_empty() {
         println!("   every mutant that is asked for has a verdict");
     } else {
@@ -244,7 +278,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Whether a mutant is to be judged.
 fn is_due(record: &Record, name: &str, options: &Options) -> bool {
-    options.fresh || record.get(name).is_none_or(|entry| options.again && entry.is_open())
+    options.fresh
+        || record
+            .get(name)
+            .is_none_or(|entry| options.again && (entry.is_open() || entry.word == Word::Changed))
 }
 
 /// Builds the crate with its mutants and judges these in turn, for as long as there is time.
@@ -336,12 +373,13 @@ fn drawn<'n>(mut numbers: Vec<u32>, name: impl Fn(u32) -> &'n str, seed: u64) ->
 fn close(mutants: &Mutants, record: &Record) -> Result<()> {
     let subject = mutants.subject.name;
     let mut kinds: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();
-    let (mut invalid, mut found, mut listed, mut survived, mut unreached) = (0, 0, 0, 0, 0);
+    let (mut invalid, mut found, mut changed, mut listed, mut survived, mut unreached) = (0, 0, 0, 0, 0, 0);
     for number in 0..mutants.count() {
         let Some(entry) = record.get(mutants.name(number)) else { continue };
         match entry.word {
             Word::Invalid => invalid += 1,
             Word::Found => found += 1,
+            Word::Changed => changed += 1,
             _ if entry.reason.is_some() => listed += 1,
             Word::Survived => survived += 1,
             Word::Unreached => unreached += 1,
@@ -354,14 +392,15 @@ fn close(mutants: &Mutants, record: &Record) -> Result<()> {
             *all += 1;
         }
     }
-    let judged = found + listed + survived + unreached;
+    let judged = found + changed + listed + survived + unreached;
     let all = mutants.count() as usize - invalid;
     let share = found as f64 / judged.max(1) as f64 * 100.0;
     let kinds: Vec<String> =
         kinds.iter().map(|(kind, (found, all))| format!("{} {found} of {all}", kind.name())).collect();
     println!(
-        "mutants {subject}: {judged} of {all} have a verdict: {found} found ({share:.0} %), {listed} listed \
-         with a reason, {survived} reached and not found, {unreached} not reached"
+        "mutants {subject}: {judged} of {all} have a verdict: {found} found ({share:.0} %), {changed} noticed \
+         by the committed digest only, {listed} listed with a reason, {survived} reached and not found, \
+         {unreached} not reached"
     );
     println!("mutants {subject}, found by kind: {}", kinds.join(", "));
     if survived + unreached > 0 {

@@ -4,6 +4,7 @@
 //! @ rma/origin.rs::complete
 //! survived 03380fd statement: deleted: self.rma.get_mut(window)?.end_operations(rank)?;
 //!    Why no test has to find it, written by hand.
+//! changed 03380fd constant: 2 → 2 + 1
 //! ```
 //!
 //! Names hold the file, the function, the kind of change and the changed text, and no line number: a verdict
@@ -23,6 +24,8 @@ use super::judge::Verdict;
 pub(super) enum Word {
     /// A test failed.
     Found,
+    /// No test fails but the one that compares a committed digest of what processes do.
+    Changed,
     /// Tests come by, and none failed.
     Survived,
     /// No test comes by.
@@ -32,11 +35,12 @@ pub(super) enum Word {
 }
 
 impl Word {
-    const ALL: [Self; 4] = [Self::Found, Self::Survived, Self::Unreached, Self::Invalid];
+    const ALL: [Self; 5] = [Self::Found, Self::Changed, Self::Survived, Self::Unreached, Self::Invalid];
 
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Found => "found",
+            Self::Changed => "changed",
             Self::Survived => "survived",
             Self::Unreached => "unreached",
             Self::Invalid => "invalid",
@@ -48,6 +52,7 @@ impl From<&Verdict> for Word {
     fn from(verdict: &Verdict) -> Self {
         match verdict {
             Verdict::Found(_) => Self::Found,
+            Verdict::Changed => Self::Changed,
             Verdict::Survived => Self::Survived,
             Verdict::Unreached => Self::Unreached,
         }
