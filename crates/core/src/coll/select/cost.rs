@@ -342,3 +342,53 @@ fn reduce_scatter(algorithm: Algorithm, n: u128, m: u128, log: u128, fold: u128)
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::String;
+
+    /// A line for each algorithm: the cost by its fields, the estimate where each process has a processor and
+    /// where all share three, and the length of segments.
+    fn table() -> String {
+        let own = Fabric { bandwidth_bytes_per_s: 11_000_000_000, ..Fabric::default() };
+        let shared = Fabric { processors: Some(3), ..own };
+        let mut text = String::from(
+            "collective,algorithm,processes,bytes,rounds,message_bytes,extra_messages,moved,reduced,copied,\
+             all_messages,all_together,all_bytes,own_ps,shared_ps,segment\n",
+        );
+        for (size, bytes) in [(2, 0), (5, 9_001), (8, 700_001), (13, 70_001)] {
+            for collective in Collective::ALL {
+                for &algorithm in collective.algorithms() {
+                    let question = Question { collective, bytes, size, commutative: true };
+                    let Cost { rounds, message_bytes, extra_messages, bytes: moved, reduced_bytes, .. } =
+                        cost(&question, algorithm, &own);
+                    let Cost { copied_bytes, all_messages, all_together, all_bytes, .. } =
+                        cost(&question, algorithm, &own);
+                    let [own_ps, shared_ps] =
+                        [own, shared].map(|fabric| estimate_ps(&question, algorithm, &fabric));
+                    let segment = segment_bytes(&question, &own);
+                    text += &format!(
+                        "{},{},{size},{bytes},{rounds},{message_bytes},{extra_messages},{moved},\
+                         {reduced_bytes},{copied_bytes},{all_messages},{all_together},{all_bytes},{own_ps},\
+                         {shared_ps},{segment}\n",
+                        collective.name(),
+                        algorithm.name()
+                    );
+                }
+            }
+        }
+        text
+    }
+
+    /// A changed cost changes choices everywhere, so it is seen in a committed file first.
+    #[test]
+    fn costs_are_those_of_the_committed_table() {
+        let committed = include_str!("costs.csv");
+        for (now, then) in table().lines().zip(committed.lines()) {
+            assert_eq!(now, then, "if that is meant, write what is now into costs.csv");
+        }
+        assert_eq!(table().lines().count(), committed.lines().count());
+    }
+}
