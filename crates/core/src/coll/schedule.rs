@@ -331,3 +331,76 @@ impl Builder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coll::Collective;
+    use crate::datatype::Predefined;
+    use crate::op::Operation;
+
+    fn used(pool: &mut Pool, scratch_bytes: usize) -> Schedule {
+        let mut builder = Builder::new(pool, false);
+        builder.set_reducer(&Reducer::predefined(Operation::Sum, Predefined::Int64).unwrap());
+        let (one, other) = (builder.scratch(scratch_bytes), builder.scratch(scratch_bytes));
+        builder.reduce(one, other);
+        let received = builder.receive(1, one);
+        let sent = builder.send(1, other);
+        builder.after(sent, received);
+        let mut schedule = builder.finish();
+        schedule.set_label(Label { collective: Collective::Reduce, bytes: 8, root: None });
+        schedule
+    }
+
+    #[test]
+    fn a_schedule_whose_memory_is_used_again_begins_empty() {
+        let mut pool = Pool::default();
+        let schedule = used(&mut pool, 100);
+        assert_eq!((schedule.step_count(), schedule.scratch_used), (3, 2));
+        pool.recycle(schedule);
+        let again = pool.take();
+        assert!(again.steps.is_empty() && again.edges.is_empty());
+        assert!(again.reducer.is_none() && again.label().is_none());
+        assert_eq!((again.scratch.len(), again.scratch_used, again.state.in_flight), (2, 0, 0));
+    }
+
+    #[test]
+    fn a_pool_keeps_little_memory_and_nothing_that_runs() {
+        let mut pool = Pool::default();
+        let long = used(&mut pool, Pool::KEPT_SCRATCH_BYTES_MAX);
+        pool.recycle(long);
+        assert_eq!((pool.spare.len(), pool.spare[0].scratch_bytes()), (1, 0));
+        for _ in 0..2 * Pool::SPARE_MAX {
+            pool.recycle(Schedule::default());
+        }
+        assert_eq!(pool.spare.len(), Pool::SPARE_MAX);
+        pool.spare.clear();
+        let mut running = Schedule::default();
+        running.state.in_flight = 1;
+        pool.recycle(running);
+        assert!(pool.spare.is_empty());
+    }
+
+    #[test]
+    fn an_appended_part_brings_its_memory_its_edges_and_its_operation() {
+        let mut pool = Pool::default();
+        let part = used(&mut pool, 100);
+        let mut builder = Builder::new(&mut pool, false);
+        let own = builder.scratch(10);
+        builder.copy(own, Buffer::leaked(10));
+        builder.append(&mut pool, part, |rank| rank + 4);
+        // One without an operation takes none away.
+        builder.append(&mut pool, Schedule::default(), |rank| rank);
+        builder.fence();
+        builder.send(7, own);
+        let schedule = builder.finish();
+        assert!(schedule.reducer.is_some());
+        assert_eq!((schedule.step_count(), schedule.scratch_used), (5, 3));
+        let fenced: Vec<bool> = schedule.steps.iter().map(|step| step.fenced).collect();
+        assert_eq!(fenced, [false, true, false, false, true]);
+        assert!(matches!(schedule.steps[2].action, Action::Receive { from: 5, .. }));
+        assert!(matches!(schedule.steps[3].action, Action::Send { to: 5, .. }));
+        assert_eq!((schedule.steps[2].first_edge, schedule.edges[0].to), (0, 3));
+        assert_eq!((schedule.steps[3].needs, schedule.steps[3].pending), (1, 1));
+    }
+}
