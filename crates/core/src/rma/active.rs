@@ -462,4 +462,42 @@ mod tests {
             let _ = ActiveMessage::parse(&bytes);
         }
     }
+
+    #[test]
+    fn a_refusal_says_its_reason_by_number() {
+        let reasons = [Error::WindowRange, Error::Op, Error::Count];
+        assert_eq!(reasons.map(refusal_of), [1, 2, 3]);
+        assert_eq!(reasons.map(|reason| refusal(refusal_of(reason))), reasons.map(Some));
+        assert_eq!((refusal_of(Error::Comm), refusal(0)), (4, None));
+        let other = Some(Error::Argument("the target refused an operation"));
+        assert_eq!((refusal(4), refusal(u8::MAX)), (other, other));
+    }
+
+    #[test]
+    fn a_message_says_what_it_has_and_nothing_else() {
+        use ActiveMessage as M;
+        let (op, of) = (Operation::Sum, Predefined::Uint64);
+        let word = |kind: u8, detail: u8, datatype: u16, number: u32| {
+            u64::from(kind) | u64::from(detail) << 8 | u64::from(datatype) << 16 | u64::from(number) << 32
+        };
+        for (message, first, flags) in [
+            (M::Put(Follow::Nothing), word(kind::PUT, 0, 0, 0), 0),
+            (M::Put(Follow::Data(7)), word(kind::PUT, 0, 0, 7), FLAG_TAG),
+            (M::Put(Follow::Flushed(8)), word(kind::PUT, 0, 0, 8), FLAG_FLUSH),
+            (M::Get(7), word(kind::GET, 0, 0, 7), FLAG_TAG),
+            (M::Accumulate(op, of, Follow::Nothing), word(kind::ACCUMULATE, op as u8, of as u16, 0), 0),
+            (M::CompareAndSwap(of, 7), word(kind::COMPARE_AND_SWAP, 0, of as u16, 7), FLAG_TAG),
+            (M::Result { number: 9, refused: 2 }, word(kind::RESULT, 2, 0, 9), 0),
+            (M::Lock { exclusive: true, number: 9 }, word(kind::LOCK, 1, 0, 9), 0),
+            (M::Granted { number: 9 }, word(kind::GRANTED, 0, 0, 9), 0),
+            (M::Withdraw, word(kind::WITHDRAW, 0, 0, 0), 0),
+            (M::Flush { number: 9, release: true }, word(kind::FLUSH, 1, 0, 9), 0),
+            (M::Flushed { number: 9, refused: 3 }, word(kind::FLUSHED, 3, 0, 9), 0),
+            (M::Post, word(kind::POST, 0, 0, 0), 0),
+            (M::Complete, word(kind::COMPLETE, 0, 0, 0), 0),
+        ] {
+            assert_eq!(message.first(), (first, flags), "{message:?}");
+            assert_eq!(message.emit_control(), first.to_le_bytes());
+        }
+    }
 }

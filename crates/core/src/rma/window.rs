@@ -545,4 +545,24 @@ mod tests {
         window.forget_locks_of(2, &mut granted);
         assert_eq!(granted, [1, 3, 2, 0, 3], "both shared ones before the exclusive one between them");
     }
+
+    #[test]
+    fn operations_that_end_without_a_flush_leave_none_to_ask_for() {
+        let mut window = window(8);
+        assert_eq!((window.pending_count, window.unflushed_count, window.results_count), (0, 0, 0));
+        assert_eq!(window.begin_operation(1), Ok(None), "no flush was for one alone yet");
+        window.end_operations(1).unwrap();
+        assert_eq!(window.begin_flush(1), Ok(false));
+        assert_eq!(window.begin_operation(1), Ok(None), "nor has one been now");
+        assert_eq!(window.begin_flush(1), Ok(true));
+        assert_eq!(window.begin_flush(1), Ok(false), "asked for once");
+        assert_eq!(window.begin_operation(1), Ok(Some(1)), "one alone asks for its flush itself");
+        assert_eq!(window.begin_operation(1), Ok(None), "and the second does not");
+        assert_eq!(window.begin_flush(1), Ok(true));
+        assert_eq!(window.begin_operation(1), Ok(None), "two were flushed together");
+        window.end_operations(1).unwrap();
+        window.begin_long_operation(1).unwrap();
+        assert_eq!(window.begin_flush(1), Ok(true));
+        assert_eq!(window.begin_operation(1), Ok(None), "a long one asks for none");
+    }
 }

@@ -363,4 +363,16 @@ mod tests {
         compare_and_swap_word(&word, &memory(&2_100_u64.to_ne_bytes()), &operand, &old);
         assert_eq!((word.load(), word_of(&old)), (7, 2_100));
     }
+
+    #[test]
+    fn by_words_too_an_operation_needs_a_source() {
+        let (target, old) = (memory(&7_u64.to_ne_bytes()), Buffer::leaked(8));
+        let (target, old) = (Sink::from(target), Sink::from(old));
+        let change = |operation| {
+            let word = |piece: &Buffer| Some(Mapped(*piece));
+            accumulate_by_words(&target, None, Some(&old), (operation, Predefined::Uint64), word)
+        };
+        assert_eq!(change(Operation::Sum), Err(Error::Count));
+        assert_eq!(change(Operation::NoOp), Ok(()));
+    }
 }

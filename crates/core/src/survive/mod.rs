@@ -122,3 +122,44 @@ impl Survival {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn councils_of_freed_communicators_are_kept_for_a_while() {
+        let mut survival = Survival::default();
+        let context = |at: usize| ContextId(100 + at as u64);
+        let add = |survival: &mut Survival, at| {
+            let agreements = Agreements::new(0, 2, core::iter::empty());
+            survival.councils.insert(context(at), Council { members: Group::world(2), agreements });
+            survival.acknowledged.insert(context(at), 1);
+        };
+        for at in 0..FREED_MAX {
+            add(&mut survival, at);
+            survival.free(context(at));
+        }
+        assert_eq!((survival.councils.len(), survival.acknowledged.len()), (FREED_MAX, 0));
+        // One that never agreed on anything takes no place.
+        survival.free(context(1000));
+        assert_eq!(survival.councils.len(), FREED_MAX);
+        add(&mut survival, FREED_MAX);
+        survival.free(context(FREED_MAX));
+        assert_eq!(survival.councils.len(), FREED_MAX);
+        assert!(!survival.councils.contains_key(&context(0)) && survival.councils.contains_key(&context(1)));
+    }
+
+    #[test]
+    fn early_notes_are_bounded_and_each_is_given_once() {
+        let mut survival = Survival::default();
+        let note = |at: usize| Note { context: ContextId(at as u64 % 2), what: What::Revoke };
+        (0..=EARLY_NOTES_MAX).for_each(|at| survival.keep_early(ProcessId(at as u32), note(at)));
+        assert_eq!(survival.early.len(), EARLY_NOTES_MAX);
+        let of_one = survival.take_early(ContextId(1));
+        assert_eq!((of_one.len(), of_one[0].0), (EARLY_NOTES_MAX / 2, ProcessId(1)));
+        let of_zero = survival.take_early(ContextId(0));
+        assert_eq!((of_zero.len(), of_zero[0].0), (EARLY_NOTES_MAX / 2, ProcessId(2)), "the oldest is gone");
+        assert!(survival.early.is_empty());
+    }
+}

@@ -7,9 +7,10 @@ use crate::datatype::Predefined;
 use crate::error::Error;
 use crate::ids::ProcessId;
 use crate::op::Operation;
+use crate::process::ProcessEvent;
 use crate::request::{Completion, Posted};
 use crate::rma::children::Tail;
-use crate::rma::{ActiveMessage, Follow, Operand, RESULT_BYTES_MAX, Wanted};
+use crate::rma::{ActiveMessage, Follow, Operand, RESULT_BYTES_MAX, ROW_BYTES_MAX, Wanted};
 
 /// Packets that process 0 has sent to process 1, and those that it has received.
 fn packets(world: &mut World) -> (u32, u32) {
@@ -148,4 +149,78 @@ fn short_reads_of_a_process_that_is_lost_end() {
     let lost = Error::ProcessAborted(ProcessId(1));
     assert_eq!(process.take(read).map(|end| end.and_then(|end| end.error)), Ok(Some(lost)));
     assert_eq!(flush(&mut world), Some(lost));
+}
+
+#[test]
+fn an_access_that_has_ended_leaves_nothing_to_flush() {
+    let mut world = begun();
+    put(&mut world, 0);
+    put(&mut world, 0);
+    let (process, port) = &mut world.net.nodes[0];
+    let ended = process.windows().complete(port, WINDOW, &[1]).unwrap();
+    world.net.settle();
+    if let Posted::Pending(id) = ended {
+        assert_eq!(world.net.nodes[0].0.take(id), Ok(Some(Completion::EMPTY)));
+    }
+    let before = packets(&mut world);
+    assert_eq!(flush(&mut world), None);
+    assert_eq!(packets(&mut world), before);
+}
+
+#[test]
+fn a_read_of_nothing_is_over_at_once() {
+    let mut world = begun();
+    let before = packets(&mut world);
+    let place = crate::rma::Place { displacement: 0, layout: crate::layout::Layout::bytes(8), count: 0 };
+    let (process, port) = &mut world.net.nodes[0];
+    let read = process.windows().get(port, (WINDOW, 1, place), Buffer::leaked(0), true);
+    assert_eq!(read, Ok(Posted::Done(Completion::EMPTY)));
+    assert_eq!(packets(&mut world), before);
+}
+
+#[test]
+fn nobody_is_awaited_while_no_result_is_to_come() {
+    let mut world = begun();
+    let (process, port) = &mut world.net.nodes[0];
+    assert!(!process.windows().rma.is_awaiting());
+    assert_eq!(process.windows().get_row(port, (WINDOW, 1, 16), Buffer::leaked(8)), Ok(()));
+    assert!(process.windows().rma.is_awaiting());
+    assert_eq!(flush(&mut world), None);
+    assert!(!world.net.nodes[0].0.windows().rma.is_awaiting());
+}
+
+#[test]
+fn a_result_of_another_length_is_of_no_correct_peer() {
+    let mut world = begun();
+    let (number, into) = (0x1001, Data::from(Buffer::leaked(8)));
+    let wanted = Wanted { number, into, offset: 0, len: 8, operation: None };
+    world.net.nodes[0].0.windows().rma.get_mut(WINDOW).expect("it is there").want(1, wanted);
+    let head = ActiveMessage::Result { number, refused: 0 }.emit(None).expect("it has no layout");
+    let half = Data::from(Buffer::leaked(4));
+    let (process, port) = &mut world.net.nodes[1];
+    assert_eq!(process.windows().send_active(port, WINDOW, 0, &head, Tail::Data(&half, 0, 4)), Ok(()));
+    world.net.settle();
+    let event = world.net.nodes[0].0.poll_event();
+    assert!(
+        matches!(event, Some(ProcessEvent::PeerLost(ProcessId(1), Error::PeerMisbehaved { .. }))),
+        "{event:?}"
+    );
+}
+
+#[test]
+fn an_accumulate_in_a_row_is_of_whole_elements_and_of_an_operation_on_them() {
+    let mut world = begun();
+    let long = (ROW_BYTES_MAX + 1).next_multiple_of(8);
+    for (operation, datatype, len, fetched) in [
+        (Operation::NoOp, Predefined::Uint64, 8, None),
+        (Operation::Land, Predefined::Float, 4, None),
+        (Operation::Sum, Predefined::Uint64, 12, None),
+        (Operation::Sum, Predefined::Uint64, 8, Some(16)),
+        (Operation::Sum, Predefined::Uint64, long, None),
+    ] {
+        let (process, port) = &mut world.net.nodes[0];
+        let (place, ends) = ((WINDOW, 1, 0), (Buffer::leaked(len), fetched.map(Buffer::leaked)));
+        let begun = process.windows().accumulate_row(port, place, ends, (operation, datatype));
+        assert_eq!(begun, Err(Error::Op), "{operation:?} {datatype:?} {len}");
+    }
 }
