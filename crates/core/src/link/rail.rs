@@ -402,4 +402,56 @@ mod tests {
         assert_eq!(ack(&mut rail, 3, Seen::Run(4)), []);
         assert_eq!((rail.view(1).up, rail.view(1).outstanding_bytes), (false, 0));
     }
+
+    #[test]
+    fn an_answer_ends_a_row_of_questions() {
+        let mut rail = rail(true);
+        send(&mut rail, 2);
+        (rail.probes, rail.suspect_since) = (3, Some(Instant(5)));
+        assert_eq!(ack(&mut rail, 1, Seen::Run(2)), [(0, true)]);
+        assert_eq!((rail.probes, rail.suspect_since), (0, None));
+        assert_eq!(rail.waiting_since(), Instant(1_000_000_007));
+        assert!(rail.is_waiting() && rail.deadline() > Instant(1_000_000_007));
+        rail.probes = 2;
+        rail.take_out(Health::Silent, |_, _| {});
+        assert_eq!((rail.health, rail.deadline()), (Health::Silent, Instant::FAR_FUTURE));
+        rail.take_back(Instant(2_000_000_000));
+        assert_eq!((rail.health, rail.probes), (Health::Up, 0));
+        assert_eq!((rail.waiting_since(), rail.deadline()), (Instant(2_000_000_000), Instant::FAR_FUTURE));
+    }
+
+    #[test]
+    fn puts_count_until_they_end_whatever_becomes_of_the_rail() {
+        let mut rail = rail(true);
+        rail.begin_operation(300, Instant(1));
+        rail.begin_operation(40, Instant(2));
+        send(&mut rail, 1);
+        assert_eq!(rail.view(1).outstanding_bytes, 440);
+        rail.take_out(Health::Down, |_, _| {});
+        assert_eq!(rail.view(1).outstanding_bytes, 340);
+        assert!(rail.is_waiting() && rail.carries_data());
+        rail.end_operation(300, Instant(1), false, Instant(3));
+        assert_eq!(rail.view(1).outstanding_bytes, 40);
+        assert!(rail.is_waiting() && rail.carries_data());
+        rail.end_operation(40, Instant(2), true, Instant(4));
+        assert_eq!(rail.view(1).outstanding_bytes, 0);
+        assert!(!rail.is_waiting() && !rail.carries_data());
+        rail.begin_operation(50, Instant(5));
+        rail.close();
+        assert!(!rail.is_waiting() && rail.view(1).outstanding_bytes == 0);
+    }
+
+    #[test]
+    fn questions_are_no_data_and_the_oldest_are_forgotten() {
+        let mut rail = rail(true);
+        for _ in 0..3 {
+            rail.on_sent(Carried::Probe, 5, Instant(7));
+        }
+        assert!(rail.is_waiting() && !rail.carries_data());
+        rail.forget_but(1);
+        assert_eq!((rail.sent.len(), rail.view(1).outstanding_bytes), (1, 5));
+        assert_eq!((rail.sent[0].number, rail.next_number()), (3, 4));
+        send(&mut rail, 1);
+        assert!(rail.carries_data());
+    }
 }

@@ -194,4 +194,43 @@ mod tests {
     fn an_idle_rail_is_not_taken_for_slow() {
         assert_eq!(run([62_500_000; 2], 1, 1, 250_000_000), [250_000_000; 2]);
     }
+
+    #[test]
+    fn before_anything_is_measured_it_is_as_was_said() {
+        let meter = RateMeter::new(7_000, 10);
+        assert_eq!((meter.bytes_per_s(), meter.is_measured()), (7_000, false));
+        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(20), Duration(20)));
+        assert_eq!(RateMeter::new(0, u64::MAX).bytes_per_s(), 1);
+    }
+
+    #[test]
+    fn the_first_round_trip_counts_whole_and_later_ones_an_eighth() {
+        let mut meter = RateMeter::new(7_000, 10);
+        meter.on_round_trip(Duration(800));
+        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(800), Duration(800)));
+        meter.on_round_trip(Duration(1_600));
+        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(900), Duration(800)));
+        meter.on_round_trip(Duration(80));
+        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(798), Duration(80)));
+        meter.forget_round_trips();
+        meter.on_round_trip(Duration(400));
+        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(400), Duration(400)));
+    }
+
+    #[test]
+    fn only_bytes_without_a_pause_before_them_are_counted() {
+        let ms = |ms: u64| Instant(ms * 1_000_000_000);
+        let mut meter = RateMeter::new(7_000, 10);
+        meter.on_idle_end(ms(1));
+        // Sent after the last acknowledgement: the rail had a pause.
+        meter.on_acknowledged(1_000, ms(2), ms(3));
+        assert!(!meter.is_measured());
+        // 4 MB in 2 ms.
+        meter.on_acknowledged(4_000_000, ms(2), ms(5));
+        assert_eq!((meter.is_measured(), meter.bytes_per_s()), (true, 2_000_000_000));
+        // 400 ms at a fourth: what is remembered is 40 ms.
+        meter.on_acknowledged(200_000_000, ms(4), ms(405));
+        assert_eq!((meter.busy, meter.busy_bytes), (MEMORY, 204_000_000 * 40 / 402));
+        assert_eq!(meter.bytes_per_s(), meter.busy_bytes * 25);
+    }
 }

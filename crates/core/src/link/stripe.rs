@@ -410,4 +410,34 @@ mod tests {
             "{text}"
         );
     }
+
+    #[test]
+    fn a_piece_is_a_rails_last_if_the_others_end_before_one_more() {
+        let views = [view(0, 8_000), view(1, 8_000)];
+        let is_last = |rest_bytes| super::is_last(&views, Rail(0), 1_000, rest_bytes);
+        assert_eq!([0, 1_999, 2_000, 2_001].map(is_last), [true, true, false, false]);
+    }
+
+    #[test]
+    fn each_policys_explanation_has_its_own_shares() {
+        let mut views = [view(0, 2000), view(1, 2000)];
+        (views[0].said_bytes_per_s, views[1].bytes_per_s) = (125_000_000, 3 * 250_000_000);
+        (views[0].window_bytes, views[1].window_bytes) = (64 << 10, 1 << 20);
+        let text = |policy| explain(policy, &views, 4096, &["eth0"]);
+        let figures = [
+            "(250 MB/s measured, 125 MB/s said, 30 µs, at most 64 KiB under way)",
+            "(750 MB/s measured, 250 MB/s said, 30 µs, at most 1024 KiB under way)",
+        ];
+        for (policy, how, [first, second]) in [
+            (Policy::Even, "equal shares", [50, 50]),
+            (Policy::Weighted, "shares by the bandwidth each rail says", [33, 66]),
+            (Policy::Adaptive, "each piece by the rail that delivers it first, as measured", [25, 75]),
+        ] {
+            let [one, other] = figures;
+            assert_eq!(
+                text(policy),
+                format!("4096 B over 2 rails, {how}: eth0 {first} % {one}; rail {second} % {other}")
+            );
+        }
+    }
 }

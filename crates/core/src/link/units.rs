@@ -299,3 +299,58 @@ pub(crate) fn explain(rails: &[RailCapabilities], policy: Policy, total_bytes: u
     let names: Vec<&str> = rails.iter().map(|rail| rail.name).collect();
     stripe::explain(policy, &views, total_bytes, &names)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+
+    fn view(rail: u8, outstanding_bytes: u64, window_bytes: u64) -> View {
+        View {
+            rail: Rail(rail),
+            up: true,
+            said_bytes_per_s: 1 << 30,
+            bytes_per_s: 1 << 30,
+            latency: Duration::ZERO,
+            outstanding_bytes,
+            window_bytes,
+        }
+    }
+
+    #[test]
+    fn of_fixed_shares_each_rail_takes_its_own_when_it_has_room() {
+        let part = |(rail, count)| Part { rail: Rail(rail), rest: Run { first: 0, count } };
+        let fixed = [(0, 2), (1, 3), (2, 0)].map(part);
+        let rest = Rest { fixed: &fixed, total_bytes: 9000, unit_bytes: 1000, are_put: false };
+        let pick = |views: &[View]| super::pick(&rest, views, 5000);
+        assert_eq!(rest.share_of(Rail(1)), Some(3000));
+        let mut views = [view(0, 500, 1500), view(1, 400, 1500), view(2, 0, 1500)];
+        assert_eq!(pick(&views), Some(Rail(1)), "less is under way there; the third has carried its share");
+        views[1].window_bytes = 1399;
+        assert_eq!(pick(&views), Some(Rail(0)), "no room");
+        views[0].up = false;
+        assert_eq!(pick(&views), None);
+        views[1].window_bytes = 1400;
+        assert_eq!(pick(&views), Some(Rail(1)), "just room");
+        (views[1].window_bytes, views[1].outstanding_bytes) = (10, 1);
+        assert_eq!(pick(&views), None);
+        views[1].outstanding_bytes = 0;
+        assert_eq!(pick(&views), Some(Rail(1)), "an idle rail always takes one unit");
+    }
+
+    #[test]
+    fn a_message_is_put_in_parts_that_become_shorter() {
+        let views = [view(0, 0, 1), view(1, 0, 1)];
+        let mib = 1 << 20;
+        assert_eq!(put_bytes(16 * mib, 16 * mib, &views), mib, "an eighth of a rail's part");
+        assert_eq!(put_bytes(16 * mib, 4 * mib, &views), mib / 2, "four more are to follow on each rail");
+        assert_eq!(put_bytes(16 * mib, mib / 4, &views), PUT_BYTES_MIN);
+        assert_eq!(put_bytes(mib, 16 * mib, &views[..1]), mib / 8);
+        assert_eq!(put_bytes(mib, 16 * mib, &[]), mib / 8);
+    }
+
+    #[test]
+    fn units_are_whole_lines_where_a_packet_holds_one() {
+        assert_eq!([0, 24, 25, 87, 88, 151, 152].map(whole_lines), [1, 1, 1, 63, 64, 64, 128]);
+    }
+}

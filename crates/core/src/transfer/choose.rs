@@ -420,4 +420,12 @@ mod tests {
         let two = [RailCapabilities::default(); 2];
         assert!(explain(&two, 1 << 20).contains("\n  data: 1048576 B over 2 rails"));
     }
+
+    #[test]
+    fn only_a_choice_to_get_offers_packets() {
+        let rails = [RailCapabilities { put: true, ..RailCapabilities::default() }];
+        assert!(!choose(&ask(&rails, 100_000)).offers_packets);
+        assert!(!choose(&ask(&[RailCapabilities::default()], 100_000)).offers_packets);
+        assert!(!choose(&ask(&rails, 1)).offers_packets);
+    }
 }

@@ -8,6 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// A set of units.
+#[derive(Default)]
 struct Units {
     words: Vec<u64>,
 }
@@ -193,7 +194,7 @@ pub(crate) struct Gather {
 impl Gather {
     /// Of `total` bytes.
     pub(crate) fn new(total: u64) -> Self {
-        Self { total, unit_bytes: 0, come: Units::new(0), left: u32::MAX, received: 0 }
+        Self { total, unit_bytes: 0, come: Units::default(), left: u32::MAX, received: 0 }
     }
 
     /// Checks that so many bytes at an offset belong to the message.
