@@ -555,4 +555,15 @@ mod tests {
         let (_, partner) = peer.take_due(1, now).expect("the other one is free");
         assert_eq!(partner, 0);
     }
+
+    #[test]
+    fn a_new_connection_has_a_later_epoch_than_both_sides_know() {
+        let (mut peer, _) = peer(HIGH, 1);
+        peer.on_up(0, 0, 3);
+        peer.slots[0].state = State::Idle;
+        for (claimed, epoch) in [(2, 4), (4, 4), (7, 7)] {
+            let admission = peer.admit(LOW, &claim(claimed), |_| None);
+            assert_eq!((admission.verdict, admission.epoch), (Verdict::Welcome, epoch));
+        }
+    }
 }

@@ -125,3 +125,66 @@ pub fn rdma(name: &'static str, bandwidth_bytes_per_s: u64) -> RailCapabilities 
         ..RailCapabilities::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcps_packets_fill_bursts_of_whole_segments() {
+        let bytes = |mtu| tcp_packet_bytes(mtu);
+        assert_eq!(bytes(None), bytes(Some(1500)));
+        assert_eq!(bytes(Some(1500)), 45 * 1448 - 20);
+        assert_eq!(bytes(Some(9000)), 7 * 8948 - 20);
+        assert_eq!(bytes(Some(53)), BURST_BYTES_MAX - 20);
+        assert_eq!(bytes(Some(0)), BURST_BYTES_MAX - 20);
+        // Just more than half of a burst, and a loopback's.
+        assert_eq!(bytes(Some(32_660)), 2 * 32_608 - 20 - 32_608);
+        assert_eq!(bytes(Some(65_536)), (64 << 10) + HEADER_BYTES_MAX);
+    }
+
+    #[test]
+    fn tcps_rail_breaks_and_puts_nothing() {
+        let rail = tcp("eth0", Some(1500), 7, Some(3));
+        assert_eq!((rail.name, rail.bandwidth_bytes_per_s, rail.numa_node), ("eth0", 7, Some(3)));
+        assert_eq!(
+            (rail.packet_bytes_max, rail.long_packet_bytes_max),
+            (65_140, 1_114_112 + HEADER_BYTES_MAX)
+        );
+        assert_eq!(rail.eager_bytes_max, 65_140 - SHORT_HEADER_BYTES);
+        assert_eq!(tcp("lo", Some(65_536), 7, None).eager_bytes_max, 64 << 10);
+        assert_eq!([rail.put, rail.get, rail.streams_awaited], [false; 3]);
+        assert_eq!([rail.ordered, rail.reliable, rail.may_break], [true; 3]);
+        assert_eq!((rail.inline_bytes, rail.transfer_bytes_min), (0, 0));
+        assert_eq!((rail.transfer_bytes_max, rail.queue_bytes), (1 << 20, 256 << 10));
+    }
+
+    #[test]
+    fn shared_memorys_limits_follow_the_kernels_copy_and_the_load() {
+        let of = |copy, loaded| {
+            let rail = shm(64, 100_000, copy, loaded);
+            assert_eq!([rail.put, rail.get], [copy; 2]);
+            assert_eq!([rail.ordered, rail.reliable, rail.may_break], [true, true, false]);
+            assert_eq!((rail.packet_bytes_max, rail.inline_bytes), (100_000 + SHORT_HEADER_BYTES, 64));
+            assert_eq!((rail.long_packet_bytes_max, rail.queue_bytes), (0, 0));
+            assert_eq!(rail.transfer_bytes_max, 1 << 20);
+            (rail.eager_bytes_max, rail.transfer_bytes_min, rail.streams_awaited)
+        };
+        assert_eq!(of(true, true), (8 << 10, 0, false));
+        assert_eq!(of(true, false), (32 << 10, 512 << 10, true));
+        assert_eq!(of(false, true), (32 << 10, 0, false));
+        assert_eq!(of(false, false), (32 << 10, 512 << 10, true));
+        assert_eq!(shm(64, 1000, true, true).eager_bytes_max, 1000);
+        assert!(!shm(64, 32 << 10, true, false).streams_awaited);
+        assert!(shm(64, (32 << 10) + 1, true, false).streams_awaited);
+    }
+
+    #[test]
+    fn a_nic_with_memory_access_puts_and_gets() {
+        let rail = rdma("nic", 9);
+        assert_eq!((rail.name, rail.bandwidth_bytes_per_s), ("nic", 9));
+        assert_eq!([rail.put, rail.get, rail.may_break], [true, true, false]);
+        assert_eq!((rail.packet_bytes_max, rail.eager_bytes_max), (16_384 + HEADER_BYTES_MAX, 16 << 10));
+        assert_eq!(rail.transfer_bytes_max, 1 << 30);
+    }
+}

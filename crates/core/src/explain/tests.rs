@@ -85,6 +85,11 @@ fn a_list_keeps_its_beginning_and_its_length() {
     let posted = snapshot().state.posted;
     assert_eq!((posted.count, posted.first.len()), (LIST_MAX as u64 + 3, LIST_MAX));
     assert!(posted.is_cut());
+    let mut list = Listed::default();
+    (0..LIST_MAX).for_each(|value| list.push(value));
+    assert!(!list.is_cut(), "it is all there");
+    list.push(0);
+    assert!(list.is_cut());
 }
 
 #[test]

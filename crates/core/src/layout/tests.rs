@@ -340,3 +340,10 @@ fn bytes_may_not_be_further_apart_than_an_address_tells() {
     assert!(two.repeat(2, far - 2).is_ok());
     assert!(two.repeat(2, far).is_err());
 }
+
+#[test]
+fn a_type_without_bytes_has_no_true_extent() {
+    let layout = Layout::bytes(0).resized(-3, 8).unwrap().repeat(4, 8).unwrap();
+    assert_eq!((layout.lower_bound(), layout.extent()), (-3, 32));
+    assert_eq!((layout.true_lower_bound(), layout.true_extent()), (0, 0));
+}

@@ -193,3 +193,34 @@ pub(super) fn gone(rig: &mut Rig<'_>) -> Outcome {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_come_in_order_and_of_a_connection_that_has_not_ended() {
+        let mut log = Log { is_up: [true; 2], ..Log::default() };
+        let mut come = |connection: u8, number: u32, change: fn(&mut Log)| {
+            change(&mut log);
+            let mut bytes = [0, connection, 0, 0, 0, 0, 0, 0];
+            bytes[4..].copy_from_slice(&number.to_le_bytes());
+            log.on_packet(&bytes).is_ok()
+        };
+        let nothing = |_: &mut Log| {};
+        assert!(come(1, 0, nothing));
+        assert!(!come(1, 0, nothing), "twice");
+        assert!(!come(1, 2, nothing), "one is missing");
+        assert!(!come(2, 1, nothing), "of another connection");
+        assert!(!come(1, 1, |log| log.is_up = [true, false]), "while the rail is down");
+        assert!(come(1, 1, |log| log.is_up = [true; 2]));
+        let ends: fn(&mut Log) = |log| {
+            log.may_skip = true;
+            log.is_over.extend(log.connection.take());
+        };
+        assert!(come(2, 5, ends), "some of the old connection are lost");
+        assert!(!come(2, 7, nothing), "of the new one none is");
+        assert!(come(2, 6, nothing));
+        assert!(!come(1, 7, ends), "it has ended");
+    }
+}
