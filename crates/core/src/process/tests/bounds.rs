@@ -166,3 +166,26 @@ fn a_send_that_is_held_back_can_be_cancelled() {
     let counts = net.nodes[1].0.counts();
     assert_eq!((counts.unexpected, counts.posted), (0, 0));
 }
+
+#[test]
+fn an_end_of_a_message_that_is_still_being_sent_is_refused() {
+    let mut device = Stranger { rails: [RailCapabilities::default()], header: Vec::new(), payload_bytes: 0 };
+    let mut process = Process::new(ProcessId(0), 2, Config::default());
+    let buffer = Buffer::virtual_of(1 << 20);
+    let sent = process.isend(&mut device, CommId::WORLD, buffer, 1, 7, SendMode::Standard).unwrap();
+    let Posted::Pending(sender) = sent else { panic!("it is announced") };
+    let receiver = RequestId::from_bits(9);
+    let keys = Keys::default();
+    let answer = Header::Cts { sender, receiver, length: 1 << 20, keys };
+    for (sequence, header) in [(0, answer), (1, Header::Fin(sender))] {
+        assert_eq!(process.poll_event(), None);
+        device.header = header.emit(Prefix { credits: 0, sequence }).as_slice().to_vec();
+        let incoming = Incoming { rail: Rail(0), from: ProcessId(1), slot: 0 };
+        process.handle_event(&mut device, Event::Packet(incoming));
+    }
+    let what = match process.poll_event() {
+        Some(ProcessEvent::PeerLost(_, Error::PeerMisbehaved { what, .. })) => what,
+        event => panic!("{event:?}"),
+    };
+    assert_eq!(what, "FIN for a request that waits for none");
+}

@@ -113,6 +113,8 @@ fn long_messages_arrive_whole_by_get_by_put_and_by_packets() {
         assert_eq!(completion.status.bytes, data.len() as u64);
         assert_eq!(bytes, data);
         assert_eq!(net.done(0, send), Some(Completion::EMPTY));
+        // All of it goes the way that it began.
+        assert_eq!(net.shared.borrow().gets_count, if rail.get { 100 } else { 0 });
     }
 }
 

@@ -74,6 +74,12 @@ fn a_communicators_gap_is_its_collectives_as_well_and_no_others() {
     let of = |context| process.messages.gaps.of(port, ProcessId(1), context);
     assert_eq!(of(ContextId::WORLD.collective()), gap(7));
     assert_eq!(of(ContextId::new(ProcessId(0), 5)), Gap::NONE);
+    let (copy, _) = process.collectives().icomm_dup(port, CommId::SELF).unwrap();
+    let context = process.comm(copy).unwrap().context();
+    process.set_comm_gap(copy, Some(gap(9))).unwrap();
+    assert_eq!(process.messages.gaps.of(port, ProcessId(1), context), gap(9));
+    process.free_comm(copy).unwrap();
+    assert_eq!(process.messages.gaps.of(port, ProcessId(1), context), Gap::NONE);
 }
 
 #[test]

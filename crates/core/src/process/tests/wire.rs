@@ -7,6 +7,7 @@ use crate::ids::{CommId, ProcessId, Rail, RailSet, RequestId, Source, TagSelecto
 use crate::process::{Config, Process};
 use crate::request::{Completion, Posted, SendMode};
 use crate::time::{Duration, Instant};
+use crate::wire::trunk::{Body, parse};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec;
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     /// What arrives, by time, then in the order sent, with the receiver.
     flights: BTreeMap<(Instant, u64), (usize, Flight)>,
     flight_count: u64,
+    /// What processes have given to their devices, questions not counted: those are no work.
+    given_count: u64,
     arrived: [VecDeque<Flight>; 2],
     registered: BTreeMap<u64, Buffer>,
     pub(crate) registrations: u64,
@@ -114,6 +117,7 @@ impl Shared {
     fn access(&mut self, rail: Rail, me: usize, access: &Access) -> Result<Submitted, Full> {
         let Access { ref local, remote, token, is_put } = *access;
         let line = self.lines[rail.0 as usize];
+        self.given_count += u64::from(line.mood != Mood::Cut);
         let Some(&memory) = self.registered.get(&remote.key.words[0]) else {
             // Its owner has given us up.
             self.missed += 1;
@@ -179,6 +183,8 @@ impl Device for Port {
             return Err(Full);
         }
         let at = shared.carry(rail.0.into(), self.me, bytes as u64 + 60).ok_or(Full)?;
+        let question = parse(header).is_ok_and(|(trunk, _)| trunk.body == Body::Probe);
+        shared.given_count += u64::from(!question);
         let damaged = line.damage_one_in > 0 && shared.random.one_in(line.damage_one_in);
         if line.mood == Mood::Silent || damaged {
             return Ok(());
@@ -310,6 +316,7 @@ impl Wire {
             free: vec![[Instant::ZERO; 2]; count],
             flights: BTreeMap::new(),
             flight_count: 0,
+            given_count: 0,
             arrived: Default::default(),
             registered: BTreeMap::new(),
             registrations: 0,
@@ -394,7 +401,15 @@ impl Wire {
                     continue;
                 }
                 process.handle_timeout(now);
-                worked |= process.progress(port);
+                let before = self.shared.borrow().given_count;
+                let has_worked = process.progress(port);
+                let has_sent = self.shared.borrow().given_count > before;
+                // One whose device became full goes on with it anyway.
+                assert!(
+                    has_worked || !has_sent || process.wants_transmit(),
+                    "process {me} has sent at {now:?} and says that it did nothing"
+                );
+                worked |= has_worked;
             }
             if !worked {
                 return any;
@@ -413,6 +428,11 @@ impl Wire {
         let mut next = limit;
         for (me, (process, _)) in self.nodes.iter().enumerate() {
             let wants = process.poll_timeout().unwrap_or(Instant::FAR_FUTURE);
+            let is_away = self.away_until[me] > now;
+            assert!(
+                is_away || wants > now,
+                "process {me} wants to be called at {wants:?}, and it is {now:?}"
+            );
             // A full device is asked again soon.
             let wants = if process.wants_transmit() { wants.min(now + Duration::from_us(50)) } else { wants };
             next = next.min(wants.max(now + Duration::from_us(1)).max(self.away_until[me]));
