@@ -504,6 +504,8 @@ mod tests {
         assert!(text.starts_with("bcast of 64 KiB among 6 processes: "), "{text}");
         assert!(text.contains("scatter_recursive_doubling  needs a power of two"), "{text}");
         assert!(text.contains("by length: binomial, from "), "{text}");
+        let in_segments: Vec<&str> = text.lines().filter(|line| line.contains("in segments of")).collect();
+        assert!(matches!(in_segments[..], [line] if line.contains("chain")), "{text}");
         let q = Question { commutative: false, ..question(Collective::Allreduce, 8, 4) };
         assert!(
             explain(&q, &fabric).contains("ring                        needs an operation that commutes")
