@@ -81,8 +81,8 @@ pub(super) struct Run {
     name: &'static str,
     cargo: &'static [&'static str],
     arguments: &'static [&'static str],
-    /// Among these: the tests that compare a committed digest of what processes do. They notice any change and call none
-    /// wrong, so they are the last judges.
+    /// Among these: the tests that compare a committed digest of what processes do. They notice any change
+    /// and call none wrong, so they are the last judges.
     digests: &'static [&'static str],
 }
 
@@ -398,9 +398,9 @@ fn close(mutants: &Mutants, record: &Record) -> Result<()> {
     let kinds: Vec<String> =
         kinds.iter().map(|(kind, (found, all))| format!("{} {found} of {all}", kind.name())).collect();
     println!(
-        "mutants {subject}: {judged} of {all} have a verdict: {found} found ({share:.0} %), {changed} noticed \
-         by the committed digest only, {listed} listed with a reason, {survived} reached and not found, \
-         {unreached} not reached"
+        "mutants {subject}: {judged} of {all} have a verdict: {found} found ({share:.0} %), {changed} \
+         noticed by the committed digest only, {listed} listed with a reason, {survived} reached and not \
+         found, {unreached} not reached"
     );
     println!("mutants {subject}, found by kind: {}", kinds.join(", "));
     if survived + unreached > 0 {
