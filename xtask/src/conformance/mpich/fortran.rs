@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// The chapters, in the order of the suite.
-pub(super) const CHAPTERS: [&str; 41] = [
+pub(super) const CHAPTERS: [&str; 44] = [
     "f77/attr",
     "f77/coll",
     "f77/datatype",
@@ -53,6 +53,9 @@ pub(super) const CHAPTERS: [&str; 41] = [
     "f08/misc",
     "f08/spawn",
     "f08/timer",
+    "errors/f77/io",
+    "errors/f90/io",
+    "errors/f08/io",
 ];
 
 /// What `configure` writes for the kinds of addresses and offsets.
@@ -68,9 +71,15 @@ const COPIES: [(&str, &str); 3] = [
     ("f90/io/c2f902cio.c", "f08/io/c2f902cio.c"),
 ];
 
-/// Whether a chapter is Fortran's.
-pub(super) fn is_fortran(chapter: &str) -> bool {
-    ["f77/", "f90/", "f08/"].iter().any(|dialect| chapter.starts_with(dialect))
+/// The dialect of a chapter or of one of its programs, if it is Fortran's.
+fn dialect(name: &str) -> Option<&str> {
+    let inner = name.strip_prefix("errors/").unwrap_or(name);
+    ["f77", "f90", "f08"].into_iter().find(|dialect| inner.split('/').next() == Some(dialect))
+}
+
+/// Whether a chapter, or one of its programs, is Fortran's.
+pub(super) fn is_fortran(name: &str) -> bool {
+    dialect(name).is_some()
 }
 
 /// Makes what the suite makes before it compiles: includes from templates, programs of the files' chapters,
@@ -79,7 +88,9 @@ pub(super) fn is_fortran(chapter: &str) -> bool {
 /// # Errors
 /// The suite lacks one of these, or the compiler refuses one.
 pub(super) fn prepare(compiler: &Path, suite: &Path) -> Result<()> {
-    for folder in super::folders(&suite.join("f77"))? {
+    let mut folders = super::folders(&suite.join("f77"))?;
+    folders.extend(super::folders(&suite.join("errors/f77"))?);
+    for folder in folders {
         for template in super::files(&folder)?.iter().filter(|path| path.to_string_lossy().ends_with(".h.in"))
         {
             let mut text = fs::read_to_string(template)?;
@@ -89,7 +100,9 @@ pub(super) fn prepare(compiler: &Path, suite: &Path) -> Result<()> {
             fs::write(template.with_extension(""), text)?;
         }
     }
-    make_f90(suite)?;
+    for front in ["", "errors/"] {
+        make_f90(suite, front)?;
+    }
     for (from, to) in COPIES {
         fs::copy(suite.join(from), suite.join(to)).with_context(|| format!("the suite has no {from}"))?;
     }
@@ -114,16 +127,16 @@ pub(super) fn prepare(compiler: &Path, suite: &Path) -> Result<()> {
 }
 
 /// Most programs of f90 are made from those of f77, as the suite's `autogen.sh` does. A release has them.
-fn make_f90(suite: &Path) -> Result<()> {
-    for folder in super::folders(&suite.join("f77"))? {
+fn make_f90(suite: &Path, front: &str) -> Result<()> {
+    for folder in super::folders(&suite.join(format!("{front}f77")))? {
         let leaf = folder.file_name().context("a folder without a name")?.to_string_lossy().into_owned();
-        let to = suite.join("f90").join(&leaf);
-        if to.join("Makefile.am").is_file() {
+        let (from, to) = (format!("{front}f77/{leaf}"), format!("{front}f90/{leaf}"));
+        if suite.join(&to).join("Makefile.am").is_file() {
             continue;
         }
-        fs::create_dir_all(&to)?;
+        fs::create_dir_all(suite.join(&to))?;
         let mut convert = Command::new("perl");
-        convert.args(["maint/f77tof90", &format!("f77/{leaf}"), &format!("f90/{leaf}")]);
+        convert.args(["maint/f77tof90", &from, &to]);
         run(convert.args(["Makefile.am", "Makefile.ap"]).current_dir(suite))?;
     }
     Ok(())
@@ -139,7 +152,7 @@ pub(super) fn compile(compiler: &Path, suite: &Path) -> Command {
 
 /// The object with the suite's helper for a chapter.
 pub(super) fn helper(chapter: &str, suite: &Path) -> PathBuf {
-    let dialect = chapter.get(..3).unwrap_or("f77");
+    let dialect = dialect(chapter).unwrap_or("f77");
     suite.join("util").join(format!("mtest_{dialect}.o"))
 }
 
@@ -159,5 +172,6 @@ mod tests {
     fn a_program_of_fortran_gets_the_helper_of_its_dialect() {
         assert!(CHAPTERS.into_iter().all(is_fortran) && !is_fortran("coll"));
         assert_eq!(helper("f90/attr", Path::new("suite")), Path::new("suite/util/mtest_f90.o"));
+        assert_eq!(helper("errors/f08/io", Path::new("suite")), Path::new("suite/util/mtest_f08.o"));
     }
 }

@@ -22,7 +22,7 @@ use crate::process::{self, Outcome};
 use crate::{paths, skips, stage};
 
 /// The chapters in C: what MPI 5.0 defines. Fortran's stand in `fortran`.
-const CHAPTERS: [&str; 27] = [
+const CHAPTERS: [&str; 36] = [
     "attr",
     "coll",
     "comm",
@@ -43,13 +43,22 @@ const CHAPTERS: [&str; 27] = [
     "threads/comm",
     "threads/init",
     "threads/mpi_t",
+    "threads/part",
     "threads/pt2pt",
     "threads/rma",
+    "threads/spawn",
     "errors/attr",
     "errors/coll",
     "errors/comm",
     "errors/datatype",
+    "errors/faults",
+    "errors/group",
+    "errors/io",
     "errors/pt2pt",
+    "errors/rma",
+    "errors/session",
+    "errors/spawn",
+    "errors/topo",
 ];
 
 /// What `configure` would have found out; strict: only what the standard has.
