@@ -2,6 +2,21 @@
  * go on until two are left. */
 #include "survive.h"
 
+/* Shrinks without waiting in the call; the request is looked at before it is waited for, if so wished. */
+static void ishrink(MPI_Comm comm, MPI_Comm *shrunk, int looks)
+{
+    MPI_Request request;
+    OK(MPIX_Comm_ishrink(comm, shrunk, &request));
+    CHECK(*shrunk != MPI_COMM_NULL, "no handle");
+    for (int is_over = !looks; !is_over;) OK(MPI_Request_get_status(request, &is_over, MPI_STATUS_IGNORE));
+    if (looks) {
+        int size = -1;
+        OK(MPI_Comm_size(*shrunk, &size));
+        CHECK(size > 0 && size < check_size, "%d members", size);
+    }
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv)
 {
     check_start(&argc, &argv);
@@ -39,7 +54,8 @@ int main(int argc, char **argv)
         OK(MPI_Group_free(&failed));
 
         MPI_Comm shrunk;
-        OK(MPIX_Comm_shrink(comm, &shrunk));
+        if (victim % 2 == 0) OK(MPIX_Comm_shrink(comm, &shrunk));
+        else ishrink(comm, &shrunk, victim % 4 == 3);
         OK(MPI_Comm_group(comm, &old));
         int last = size - 1;
         OK(MPI_Group_excl(old, 1, &last, &expected));

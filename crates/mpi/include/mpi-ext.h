@@ -50,6 +50,8 @@ int MPIX_Comm_revoke(MPI_Comm comm);
 int MPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
 /* A communicator of the members that live, the same at all of them. */
 int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
+/* The same, without waiting: the communicator may be used once the request is over. */
+int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 /* The bitwise and of the flags of all that live; value and error are the same at all of them. */
 int MPIX_Comm_agree(MPI_Comm comm, int *flag);
 int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
@@ -63,6 +65,7 @@ int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
 int PMPIX_Comm_revoke(MPI_Comm comm);
 int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
 int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
+int PMPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
 int PMPIX_Comm_agree(MPI_Comm comm, int *flag);
 int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
 int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);

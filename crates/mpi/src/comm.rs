@@ -64,6 +64,11 @@ impl Comm {
         Self::shaped(id, Shape { group, rank, remote: None }, name, errhandler)
     }
 
+    /// It is made, and these are in it.
+    pub(crate) fn reshape(&mut self, shape: Shape) {
+        Shape { group: self.group, rank: self.rank, remote: self.remote } = shape;
+    }
+
     /// Who is in it.
     pub(crate) fn shape(&self) -> Shape {
         Shape { group: self.group.clone(), rank: self.rank, remote: self.remote.clone() }

@@ -2,6 +2,8 @@
 //! in a table.
 
 use crate::abi::*;
+use crate::comm::{Comm, Shape};
+use crate::errhandler::handlers;
 use crate::fault::{Fault, fault};
 use crate::file::pool;
 use crate::handle::{Table, bad};
@@ -50,6 +52,8 @@ pub(crate) enum What {
     Remote(Remote),
     /// An access to a file.
     File(Box<pool::Operation>),
+    /// A communicator that is being made, whose members are known when it is (`MPIX_Comm_ishrink`).
+    Making(Box<Making>),
 }
 
 impl What {
@@ -60,6 +64,7 @@ impl What {
             (Self::Both(_, send, _), 1) => Some(send),
             (Self::Collective(persistent), 0) => persistent.running_mut(),
             (Self::Remote(remote), 0) => remote.running.as_mut(),
+            (Self::Making(making), 0) => Some(&mut making.running),
             _ => None,
         }
     }
@@ -83,6 +88,13 @@ impl From<Posted> for Half {
             Posted::Pending(id) => Self::Going(id),
         }
     }
+}
+
+/// A communicator that is being made.
+pub(crate) struct Making {
+    pub(crate) running: Half,
+    /// Its handle, and the core's name of it.
+    pub(crate) made: (MPI_Comm, CommId),
 }
 
 /// A generalized request: what the user does, announced to MPI.
@@ -250,13 +262,15 @@ pub(crate) struct Requests {
     core_comms: Vec<MPI_Comm>,
     /// Operations of the engine's thread that have failed.
     failure_count: u64,
+    /// A communicator whose making was just seen to be over, for [`Process`](crate::state::Process).
+    made: Option<(MPI_Comm, CommId)>,
 }
 
 /// Making requests.
 impl Requests {
     /// None.
     pub(crate) const fn new() -> Self {
-        Self { table: Table::new(), core_comms: Vec::new(), failure_count: 0 }
+        Self { table: Table::new(), core_comms: Vec::new(), failure_count: 0, made: None }
     }
 
     /// Puts [`SENT`] in, at the start.
@@ -352,6 +366,7 @@ impl Requests {
     pub(crate) fn test_on_comm(
         &mut self,
         engine: &mut Engine,
+        comms: &mut Table<MPI_Comm, Comm>,
         handle: MPI_Request,
         name: &str,
     ) -> Result<(Tested, MPI_Comm), Fault> {
@@ -360,7 +375,27 @@ impl Requests {
             return Ok((self.test_core(engine, id)?, comm));
         }
         let comm = self.comm_of(engine, handle);
-        Ok((self.test(engine, handle, name)?, comm))
+        let tested = self.test(engine, handle, name)?;
+        self.shape_made(engine, comms);
+        Ok((tested, comm))
+    }
+
+    /// Gives a communicator its members, if one was just made. The handle of one that failed is bad from now
+    /// on.
+    fn shape_made(&mut self, engine: &mut Engine, comms: &mut Table<MPI_Comm, Comm>) {
+        let Some((handle, id)) = self.made.take() else { return };
+        match self.machine(engine).core.comm(id).map(Shape::from) {
+            Ok(shape) => {
+                if let Some(comm) = comms.find_mut(handle).filter(|comm| comm.id() == id) {
+                    comm.reshape(shape);
+                }
+            }
+            Err(_) => {
+                if let Ok(comm) = comms.remove(handle, "newcomm") {
+                    let _ = handlers().release(comm.errhandler);
+                }
+            }
+        }
     }
 
     /// As [`test_on_comm`](Self::test_on_comm), of any request.
@@ -411,6 +446,13 @@ impl Requests {
             What::File(operation) => match operation.completion() {
                 Some(completion) => completion,
                 None => return Ok(Tested::Going),
+            },
+            What::Making(making) => match making.running {
+                Half::Over(completion) => {
+                    self.made = Some(making.made);
+                    completion
+                }
+                _ => return Ok(Tested::Going),
             },
             What::Flush(_) | What::General(_) => return Ok(Tested::Going),
         };
@@ -559,7 +601,18 @@ pub(crate) enum Looked {
 
 impl Requests {
     /// Looks at a request without ending it; progress was made.
-    pub(crate) fn look_at(&mut self, engine: &mut Engine, handle: MPI_Request) -> Result<Looked, Fault> {
+    pub(crate) fn look_at(
+        &mut self,
+        engine: &mut Engine,
+        comms: &mut Table<MPI_Comm, Comm>,
+        handle: MPI_Request,
+    ) -> Result<Looked, Fault> {
+        let looked = self.look(engine, handle)?;
+        self.shape_made(engine, comms);
+        Ok(looked)
+    }
+
+    fn look(&mut self, engine: &mut Engine, handle: MPI_Request) -> Result<Looked, Fault> {
         if handle == MPI_REQUEST_NULL {
             return Ok(Looked::Core(Some(Completion::EMPTY)));
         }
@@ -582,6 +635,13 @@ impl Requests {
             What::Remote(_) => None,
             What::Flush(_) => is_drained.then_some(Completion::EMPTY),
             What::File(operation) => operation.completion(),
+            What::Making(making) => match making.running {
+                Half::Over(completion) => {
+                    self.made = Some(making.made);
+                    Some(completion)
+                }
+                _ => None,
+            },
             What::General(general) if general.is_complete => return Ok(Looked::General(**general)),
             What::General(_) => None,
         }))

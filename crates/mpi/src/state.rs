@@ -161,7 +161,7 @@ impl Process {
 
     #[inline]
     pub(crate) fn test(&mut self, handle: MPI_Request, name: &str) -> Result<(Tested, MPI_Comm), Fault> {
-        self.requests.test_on_comm(&mut self.engine, handle, name)
+        self.requests.test_on_comm(&mut self.engine, &mut self.comms, handle, name)
     }
 
     #[inline(always)]
@@ -181,7 +181,7 @@ impl Process {
 
     pub(crate) fn look_at(&mut self, handle: MPI_Request) -> Result<Looked, Fault> {
         self.progress();
-        self.requests.look_at(&mut self.engine, handle)
+        self.requests.look_at(&mut self.engine, &mut self.comms, handle)
     }
 
     pub(crate) fn start(&mut self, handle: MPI_Request) -> Result<(), Fault> {

@@ -12,6 +12,7 @@ use crate::errhandler::{Kind, handlers};
 use crate::fault::{Fault, fault};
 use crate::group::{DerivedGroup, SessionNumber};
 use crate::handle::bad;
+use crate::request::{Making, What};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait};
 use crate::state::{Process, process};
@@ -166,6 +167,18 @@ pub(super) fn finish_part(comm: MPI_Comm, started: Option<(CommId, Posted)>) -> 
         Err(_) => Ok(MPI_COMM_NULL),
         Ok(shape) => Heritage::of_part(comm).adopt(&mut process, id, shape),
     }
+}
+
+/// A communicator of part of the members of `comm`, and the request that is over when it is known of which.
+pub(super) fn begin_part(
+    process: &mut Process,
+    comm: MPI_Comm,
+    (id, posted): (CommId, Posted),
+) -> Result<(MPI_Comm, MPI_Request), Fault> {
+    let shape = process.comms.get(comm, "comm")?.shape();
+    let made = Heritage::of_part(comm).adopt(process, id, shape)?;
+    let making = Making { running: posted.into(), made: (made, id) };
+    Ok((made, process.table_request(What::Making(Box::new(making)), comm)?))
 }
 
 /// A communicator of `group`, part of the members of `comm`, all of whom call. The null handle for those who

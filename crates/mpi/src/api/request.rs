@@ -682,7 +682,7 @@ fn release(handle: MPI_Request) -> Result<Option<General>, Fault> {
         // What goes on keeps what it needs.
         What::Sent | What::Flush(_) | What::File(_) => {}
         What::Collective(persistent) if persistent.is_inactive() => {}
-        What::Collective(_) => {
+        What::Collective(_) | What::Making(_) => {
             return Err(fault(
                 MPI_ERR_REQUEST,
                 format_args!("a collective operation under way cannot be freed"),
@@ -713,7 +713,7 @@ fn cancel(handle: MPI_Request) -> Result<Option<General>, Fault> {
         What::Both(..) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a send-receive cannot be cancelled")));
         }
-        What::Collective(_) => {
+        What::Collective(_) | What::Making(_) => {
             return Err(fault(MPI_ERR_REQUEST, format_args!("a collective operation cannot be cancelled")));
         }
         What::General(general) => return Ok(Some(**general)),

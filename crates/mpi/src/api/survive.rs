@@ -2,7 +2,7 @@
 //! names and meanings are those of the user-level failure mitigation proposed for MPI, as Open MPI has them.
 
 use crate::abi::*;
-use crate::api::comm::finish_part;
+use crate::api::comm::{begin_part, finish_part};
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
 use crate::group::DerivedGroup;
@@ -72,6 +72,18 @@ api! {
             engine.core.survivors().ishrink(id)?
         };
         newcomm.set("newcomm", finish_part(comm, Some(started))?)
+    }
+
+    /// The same, without waiting: the communicator may be used once the request is over.
+    fn MPIX_Comm_ishrink(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+        let mut process = process()?;
+        let id = process.comms.get(comm, "comm")?.id();
+        let engine = process.engine();
+        let started = engine.core.survivors().ishrink(id)?;
+        engine.core.poll_transmit(&mut engine.device);
+        let (made, handle) = begin_part(&mut process, comm, started)?;
+        newcomm.set("newcomm", made)?;
+        request.set("request", handle)
     }
 
     /// The bitwise *and* of the flags of those that live, the same at all; also the error is the same:
