@@ -81,6 +81,13 @@ const CASES: &[Case] = &[
         "rank 3 waits in MPI_Recv for rank 0 (tag 3, MPI_COMM_WORLD)", "DEADLOCK"] },
     Case { how: "part", ranks: 4, launch: HERE, code: 3, says: &[
         "rank 0 waits in MPI_Recv for rank 1 (tag 4, halves)", "rank 2 waits in MPI_Recv for rank 3 (tag 4, halves)"] },
+    Case { how: "lock", ranks: 3, launch: HERE, code: 3, says: &[
+        "DEADLOCK: ranks 0-2 can never go on.",
+        "rank 0 waits in MPI_Win_lock for the shared lock of rank 1 (window halo), which rank 1 holds",
+        "in MPI_Win_lock for the exclusive lock of rank 0 (window halo), which rank 0 holds alone"] },
+    Case { how: "locked", ranks: 2, launch: HERE, code: 0, says: &[
+        "the exclusive lock of rank 1 (window halo), which one rank holds shared",
+        "No deadlock: rank 1 waits, and what is waited for can come."] },
     Case { how: "leaves", ranks: 3, launch: HERE, code: 3, says: &[
         "rank 0 waits in MPI_Recv for rank 1 (tag 1,", "rank 1 waits in MPI_Finalize"] },
     Case { how: "computes", ranks: 3, launch: HERE, code: 0, says: &[

@@ -92,6 +92,21 @@ int main(int argc, char **argv) {
         MPI_Recv(buffer, 4, MPI_CHAR, part_rank ^ 1, 4, part, MPI_STATUS_IGNORE);
     } else if (!strcmp(how, "leaves")) { /* one goes home */
         if (rank == 0) receive(1, 1);
+    } else if (!strcmp(how, "lock") || !strcmp(how, "locked")) { /* of a window in shared memory */
+        MPI_Win win;
+        int *base;
+        MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+        MPI_Win_set_name(win, "halo");
+        if (!strcmp(how, "lock")) { /* each holds its own and wants its neighbour's */
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Win_lock(rank == 0 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, next, 0, win);
+        } else { /* rank 0 computes and holds one */
+            if (rank == 0) MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
+            MPI_Barrier(MPI_COMM_WORLD);
+            if (rank == 0) compute();
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 1, 0, win);
+        }
     } else if (!strcmp(how, "computes")) {
         if (rank == 1) compute();
         receive(1, 1);

@@ -7,7 +7,7 @@
 //!
 //! With `MPI_THREAD_MULTIPLE` each waiting thread adds its part to the answer.
 
-use crate::abi::{MPI_Comm, MPI_Request};
+use crate::abi::{MPI_Comm, MPI_Request, MPI_Win};
 use crate::arguments::InOut;
 use crate::calls::{self, ids, words};
 use crate::host::this_thread;
@@ -15,8 +15,13 @@ use crate::phase::{self, Phase};
 use crate::request::{Half, What};
 use crate::runtime::machine::Machine;
 use crate::state::{self, Process};
-use ayatori_core::explain::{Blocked, Explanation, Need, NodeState, Plain, SNAPSHOT_BYTES_MAX, Snapshot};
-use ayatori_core::ids::{CommId, RequestId, Source, TagSelector};
+use crate::win;
+use ayatori_core::explain::{
+    Blocked, Explanation, HeldLock, LINKS_MAX, LockState, Need, NodeState, Plain, SNAPSHOT_BYTES_MAX,
+    Snapshot,
+};
+use ayatori_core::ids::{CommId, Rank, RequestId, Source, TagSelector};
+use ayatori_devices::shm::Holder;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -53,6 +58,8 @@ pub(crate) enum Waits {
     Probe(MPI_Comm, Source, TagSelector),
     /// An operation in the node's shared memory.
     Node(CommId),
+    /// A lock of a window in shared memory: of a target, or of all (`MPI_Win_lock_all`).
+    Lock { win: MPI_Win, target: Option<Rank>, is_exclusive: bool },
     /// Something that is not a matter between processes.
     Other(&'static str),
 }
@@ -93,6 +100,7 @@ pub(crate) fn answer(process: &mut Process, waits: Waits, asleep: Asleep) {
     if bytes.len() > SNAPSHOT_BYTES_MAX {
         // What it waits for counts more than what it has.
         told.state.links.clear();
+        told.state.held.clear();
         told.state.comms.truncate(1);
         bytes = told.to_bytes();
     }
@@ -112,6 +120,7 @@ fn explanation(process: &mut Process) -> Explanation {
             known.collectives_count.1 = engine.node.opened(comm.id()).map_or(0, |room| room.calls_count());
         }
     }
+    told.held = held_locks(&engine.core);
     told
 }
 
@@ -130,6 +139,7 @@ fn blocked(process: &mut Process, waits: Waits, asleep: Asleep, is_threaded: boo
             id.map(|id| process.engine().core.need_of_probe(id, source, tag)).into_iter().collect()
         }
         Waits::Node(comm) => need_of_node(process.engine(), comm).into_iter().collect(),
+        Waits::Lock { win, target, is_exclusive } => needs_of_lock(process, win, target, is_exclusive),
         Waits::Other(what) => vec![Need::Other(what.to_owned())],
     };
     let call = if is_threaded { kind_of_call(waits, &needs) } else { calls::name(words().call()) };
@@ -203,6 +213,44 @@ fn need_of_node(engine: &mut Machine, comm: CommId) -> Option<Need> {
     let group = engine.core.comm(comm).ok()?.group();
     let awaited = awaited.and_then(|rank| group.process(rank)).map(|process| engine.core.told(process));
     Some(Need::Node(NodeState { context, number, label, awaited }))
+}
+
+/// What a call waits for that takes locks of a window.
+fn needs_of_lock(process: &mut Process, win: MPI_Win, target: Option<Rank>, is_exclusive: bool) -> Vec<Need> {
+    let core = &process.engine().core;
+    let Ok(windows) = win::table() else { return Vec::new() };
+    let Some(win) = windows.find(win) else { return Vec::new() };
+    let (Some(locks), Some(context)) = (&win.locks, core.context_of(win.comm)) else { return Vec::new() };
+    let member = |rank: Rank| win.group.process(rank).map(|process| core.told(process));
+    let targets = target.map_or(0..win.group.size(), |target| target..target + 1);
+    let need = |target: Rank| {
+        let (holder, holders_count) = match locks.epoch_holder(target) {
+            Holder::Nobody => return None,
+            Holder::Shared(_) if !is_exclusive => return None,
+            Holder::Shared(count) => (None, count),
+            Holder::Exclusive(rank) => (member(rank), 1),
+        };
+        let name = String::from_utf8_lossy(&win.name).into_owned();
+        let target = member(target)?;
+        Some(Need::Lock(LockState { context, name, target, is_exclusive, holder, holders_count }))
+    };
+    targets.filter_map(need).take(NEEDS_MAX).collect()
+}
+
+/// The locks of windows in shared memory that this process holds.
+fn held_locks(core: &ayatori_core::Process) -> Vec<HeldLock> {
+    let Ok(windows) = win::table() else { return Vec::new() };
+    let mut held = Vec::new();
+    for win in windows.iter().filter(|win| win.locks.is_some()) {
+        let Some(context) = core.context_of(win.comm) else { continue };
+        if win.epochs.holds_all() {
+            held.push(HeldLock { context, target: None });
+        }
+        let targets = win.epochs.held_targets().filter_map(|rank| win.group.process(rank));
+        held.extend(targets.map(|process| HeldLock { context, target: Some(core.told(process)) }));
+    }
+    held.truncate(LINKS_MAX);
+    held
 }
 
 /// Function `call` begins.

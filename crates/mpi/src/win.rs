@@ -248,6 +248,17 @@ impl Epochs {
         *self.locked.get(rank as usize)?
     }
 
+    /// The targets that are locked one by one, or are about to be.
+    pub(crate) fn held_targets(&self) -> impl Iterator<Item = Rank> + '_ {
+        let is_held = |held: &Option<Held>| held.is_some_and(|held| held != Held::Nothing);
+        (0..).zip(&self.locked).filter(move |(_, held)| is_held(held)).map(|(rank, _)| rank)
+    }
+
+    /// Whether all are locked by `MPI_Win_lock_all`, or are about to be.
+    pub(crate) fn holds_all(&self) -> bool {
+        self.locked_all == Some(true)
+    }
+
     #[inline(always)]
     fn may_lock(&self, rank: Rank) -> bool {
         self.started.is_none() && self.locked_all.is_none() && self.held_at(rank).is_none()
@@ -402,7 +413,10 @@ impl Win {
         };
         let is_locked = self.epochs.fence.is_none()
             && self.epochs.may_lock(rank)
-            && self.locks.as_ref().is_some_and(|locks| locks.try_epoch(rank, is_exclusive));
+            && self
+                .locks
+                .as_ref()
+                .is_some_and(|locks| locks.try_epoch(rank, is_exclusive.then_some(self.rank)));
         if is_locked {
             self.epochs.hold(rank, Held::by(is_exclusive));
         }

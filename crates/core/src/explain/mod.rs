@@ -71,6 +71,34 @@ plain_struct! {
         pub unexpected: Listed<UnexpectedMessage>,
         /// The peers it has talked to.
         pub links: Vec<LinkState>,
+        /// Locks of windows that it holds in shared memory, or waits for.
+        pub held: Vec<HeldLock>,
+    }
+
+    /// A lock of a window in shared memory that is held or waited for.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct HeldLock {
+        /// The window's.
+        pub context: ContextId,
+        /// Whose memory it locks; `None`: that of all members.
+        pub target: Option<ProcessId>,
+    }
+
+    /// A lock of a window in shared memory that somebody waits for.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct LockState {
+        /// The window's.
+        pub context: ContextId,
+        /// The window's name; empty if it has none.
+        pub name: String,
+        /// Whose memory it locks.
+        pub target: ProcessId,
+        /// It is wanted alone.
+        pub is_exclusive: bool,
+        /// Who holds it alone.
+        pub holder: Option<ProcessId>,
+        /// How many hold it: one, if it is held alone.
+        pub holders_count: u32,
     }
 
     /// A communicator.
@@ -211,6 +239,8 @@ pub enum Need {
     Collective(CollectiveState),
     /// Members in the node's shared memory.
     Node(NodeState),
+    /// That a lock of a window in shared memory be given back.
+    Lock(LockState),
     /// Something that is not a matter between processes: user code, the launcher.
     Other(String),
 }

@@ -1,6 +1,6 @@
 //! Plain data as bytes and back: little-endian, lists with their length before, variants by number.
 
-use super::{CollectiveState, Label, Listed, Need, NodeState, PostedReceive};
+use super::{CollectiveState, Label, Listed, LockState, Need, NodeState, PostedReceive};
 use crate::coll::Collective;
 use crate::ids::{ContextId, ProcessId, RequestId};
 use crate::link::Health;
@@ -179,6 +179,10 @@ impl Plain for Need {
                 6u8.put(out);
                 what.put(out);
             }
+            Self::Lock(state) => {
+                7u8.put(out);
+                state.put(out);
+            }
         }
     }
 
@@ -203,6 +207,7 @@ impl Plain for Need {
             }
             5 => Self::Node(NodeState::take(bytes)?),
             6 => Self::Other(String::take(bytes)?),
+            7 => Self::Lock(LockState::take(bytes)?),
             _ => return None,
         })
     }

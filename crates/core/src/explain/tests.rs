@@ -12,6 +12,14 @@ fn snapshot() -> Snapshot {
         Need::Match { to: ProcessId(3), request, bytes: 1 << 40 },
         Need::Progress { peer: ProcessId(2) },
         Need::Node(NodeState { context: ContextId(1), number: 7, label, awaited: Some(ProcessId(0)) }),
+        Need::Lock(LockState {
+            context: ContextId(4),
+            name: "halo".into(),
+            target: ProcessId(3),
+            is_exclusive: true,
+            holder: None,
+            holders_count: 2,
+        }),
         Need::Other("the launcher".into()),
     ];
     let collective =
@@ -43,6 +51,7 @@ fn snapshot() -> Snapshot {
             posted,
             unexpected: Listed { count: 1, first: vec![message] },
             links: vec![link],
+            held: vec![HeldLock { context: ContextId(4), target: Some(ProcessId(3)) }],
         },
         blocked: vec![Blocked {
             thread: 77,

@@ -34,7 +34,7 @@ pub use active::LOCAL_SIZE_MAX;
 pub use ayatori_core::coll::shared_memory::{Occupancy, fabric, is_direct, operand_fits};
 pub use collectives::{Call, NodeCollectives};
 pub use segment::{RingSize, ShmError, Source};
-pub use shared::{Locked, SharedMemory, SharedWord};
+pub use shared::{Holder, Locked, SharedMemory, SharedWord};
 pub(crate) use sleep::Sleep;
 pub use wait::{Wait, WaitPolicy, WaitStep};
 pub use watch::{CallWords, Observer, Sight, Stage};

@@ -35,7 +35,7 @@ const EPOCH_WORD_AT: usize = LOCK_BYTES / 2;
 /// Where the mark lies that words are changed without the lock.
 const MARK_AT: usize = LOCK_BYTES / 4;
 
-/// A lock for epochs that one process has alone.
+/// A lock for epochs that one process has alone: the member whose number is in the other bits.
 const EXCLUSIVE: u32 = 1 << 31;
 
 /// What the data is aligned to: a page.
@@ -49,6 +49,17 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.0.store(0, Ordering::Release);
     }
+}
+
+/// Who has a member's lock for epochs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Holder {
+    /// Nobody.
+    Nobody,
+    /// So many, together.
+    Shared(u32),
+    /// This member, alone.
+    Exclusive(u32),
 }
 
 /// A word of 4 or 8 bytes in shared memory.
@@ -184,13 +195,13 @@ impl SharedMemory {
         self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).load(Ordering::Acquire) != 0
     }
 
-    /// Takes the locks of these members for epochs, shared by many or for this process alone, if all are
+    /// Takes the locks of these members for epochs, shared by many or for one member, `alone`, if all are
     /// free: else none. Whoever comes first has them; nobody is served in order.
-    pub fn try_epochs(&self, members: &[u32], is_exclusive: bool) -> bool {
-        match members.iter().position(|member| !self.try_epoch(*member, is_exclusive)) {
+    pub fn try_epochs(&self, members: &[u32], alone: Option<u32>) -> bool {
+        match members.iter().position(|member| !self.try_epoch(*member, alone)) {
             None => true,
             Some(taken_count) => {
-                self.end_epochs(&members[..taken_count], is_exclusive);
+                self.end_epochs(&members[..taken_count], alone.is_some());
                 false
             }
         }
@@ -203,11 +214,11 @@ impl SharedMemory {
 
     /// As [`try_epochs`](Self::try_epochs), one lock.
     #[inline]
-    pub fn try_epoch(&self, member: u32, is_exclusive: bool) -> bool {
-        let take = |held: u32| match is_exclusive {
-            true => (held == 0).then_some(EXCLUSIVE),
+    pub fn try_epoch(&self, member: u32, alone: Option<u32>) -> bool {
+        let take = |held: u32| match alone {
+            Some(me) => (held == 0).then_some(EXCLUSIVE | me),
             // Never that many: each holder is a process.
-            false => (held & EXCLUSIVE == 0).then_some(held + 1),
+            None => (held & EXCLUSIVE == 0).then_some(held + 1),
         };
         self.epoch_word(member).fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
     }
@@ -222,7 +233,16 @@ impl SharedMemory {
         }
     }
 
-    /// Holders of a member's lock for epochs: their number, or [`EXCLUSIVE`].
+    /// Who has a member's lock for epochs now.
+    pub fn epoch_holder(&self, member: u32) -> Holder {
+        match self.epoch_word(member).load(Ordering::Relaxed) {
+            0 => Holder::Nobody,
+            held if held & EXCLUSIVE != 0 => Holder::Exclusive(held & !EXCLUSIVE),
+            count => Holder::Shared(count),
+        }
+    }
+
+    /// Holders of a member's lock for epochs: their number, or [`EXCLUSIVE`] and who it is.
     #[inline]
     fn epoch_word(&self, member: u32) -> &AtomicU32 {
         self.mapping.word(member as usize * LOCK_BYTES + EPOCH_WORD_AT)
@@ -291,15 +311,20 @@ mod tests {
     #[test]
     fn locks_for_epochs_are_shared_or_exclusive_and_all_or_none() {
         let (memory, _source) = SharedMemory::create(3, 64).unwrap();
-        assert!(memory.try_epochs(&[1], false) && memory.try_epochs(&[1, 2], false));
-        assert!(!memory.try_epochs(&[0, 1], true), "1 is shared");
-        assert!(memory.try_epochs(&[0], true), "the try before has kept nothing");
-        assert!(!memory.try_epochs(&[0], false) && !memory.try_epochs(&[2, 0], false));
+        assert!(memory.try_epochs(&[1], None) && memory.try_epochs(&[1, 2], None));
+        assert!(!memory.try_epochs(&[0, 1], Some(0)), "1 is shared");
+        assert!(memory.try_epochs(&[0], Some(2)), "the try before has kept nothing");
+        assert_eq!(
+            [0, 1].map(|member| memory.epoch_holder(member)),
+            [Holder::Exclusive(2), Holder::Shared(2)]
+        );
+        assert!(!memory.try_epochs(&[0], None) && !memory.try_epochs(&[2, 0], None));
         memory.end_epochs(&[1, 2], false);
-        assert!(memory.try_epochs(&[2], true) && !memory.try_epochs(&[1], true));
+        assert!(memory.try_epochs(&[2], Some(0)) && !memory.try_epochs(&[1], Some(0)));
         memory.end_epochs(&[1], false);
         memory.end_epochs(&[0], true);
-        assert!(memory.try_epochs(&[0, 1], true));
+        assert_eq!(memory.epoch_holder(0), Holder::Nobody);
+        assert!(memory.try_epochs(&[0, 1], Some(1)));
     }
 
     #[test]

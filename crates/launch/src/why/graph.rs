@@ -9,7 +9,9 @@
 //! for waiting on *any* too (a knot), where a cycle alone would prove nothing.
 
 use crate::why::report::{Activity, RankState, Ranks};
-use ayatori_core::explain::{Blocked, CommState, Label, Need, NodeState, PostedReceive, Snapshot};
+use ayatori_core::explain::{
+    Blocked, CommState, HeldLock, Label, LockState, Need, NodeState, PostedReceive, Snapshot,
+};
 use ayatori_core::ids::{ContextId, ProcessId, RequestId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -136,6 +138,12 @@ impl<'r> Graph<'r> {
                     self.lacking(me, state).into_iter().filter(|&rank| !self.is_alive(rank)).collect();
                 (!lacking.is_empty()).then_some(lacking)
             }
+            // Each holder has to give it back.
+            Need::Lock(state) => {
+                let open: BTreeSet<u32> =
+                    self.holders(state).into_iter().filter(|&rank| !self.is_alive(rank)).collect();
+                (!open.is_empty()).then_some(open)
+            }
         }
     }
 
@@ -210,6 +218,32 @@ impl<'r> Graph<'r> {
         comm.collectives_count.1 > wanted.number && !is_in_another
     }
 
+    /// The ranks that are known to hold a lock. Of several that hold it together only those are that answer.
+    pub(crate) fn holders(&self, lock: &LockState) -> BTreeSet<u32> {
+        if let Some(holder) = lock.holder {
+            return BTreeSet::from([holder.0]);
+        }
+        let is_it = |held: &&HeldLock| {
+            held.context == lock.context && held.target.is_none_or(|target| target == lock.target)
+        };
+        let holds = |rank: u32| {
+            let held = self.told(rank).and_then(|told| told.state.held.iter().find(is_it));
+            held.is_some_and(|held| !self.waits_for_lock(rank, held))
+        };
+        self.ranks.keys().copied().filter(|&rank| holds(rank)).collect()
+    }
+
+    /// Whether a rank waits for what it tells as held: it has all of the locks that a call wants, or none.
+    fn waits_for_lock(&self, rank: u32, held: &HeldLock) -> bool {
+        let Some(Activity::Blocked(told)) = self.activity(rank) else { return false };
+        told.blocked.iter().flat_map(|blocked| &blocked.needs).any(|need| match need {
+            Need::Lock(wanted) => {
+                wanted.context == held.context && held.target.is_none_or(|target| target == wanted.target)
+            }
+            _ => false,
+        })
+    }
+
     fn node_operations(&self, rank: u32) -> impl Iterator<Item = &NodeState> {
         let blocked = match self.activity(rank) {
             Some(Activity::Blocked(told)) => &told.blocked[..],
@@ -269,6 +303,7 @@ impl<'r> Graph<'r> {
             Need::Progress { peer } => BTreeSet::from([peer.0]),
             Need::Collective(state) => state.needs.iter().flat_map(|need| self.about(me, need)).collect(),
             Need::Node(state) => self.lacking(me, state),
+            Need::Lock(state) => self.holders(state),
         }
     }
 

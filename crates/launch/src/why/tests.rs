@@ -5,8 +5,8 @@ use super::report::{self, Activity, HostReport, RankReport, RankState, Ranks, St
 use super::show::{self, Heading};
 use ayatori_core::coll::Collective;
 use ayatori_core::explain::{
-    Blocked, CollectiveState, CommState, Explanation, Label, LinkState, Listed, Need, NodeState, Plain,
-    PostedReceive, Snapshot, UnexpectedMessage,
+    Blocked, CollectiveState, CommState, Explanation, HeldLock, Label, LinkState, Listed, LockState, Need,
+    NodeState, Plain, PostedReceive, Snapshot, UnexpectedMessage,
 };
 use ayatori_core::ids::{ContextId, ProcessId, RequestId};
 use std::collections::BTreeSet;
@@ -126,6 +126,48 @@ fn a_rank_waiting_for_a_cycle_is_stuck_and_not_part_of_it() {
     let found = verdict(&ranks);
     assert_eq!((found.cycles, found.stuck), (vec![vec![1, 2, 3]], BTreeSet::from([0, 1, 2, 3, 4])));
     says(&ranks, &["behind them: ranks 0,4"]);
+}
+
+/// The lock of a rank's memory; with no holder named, so many hold it together.
+fn lock(target: u32, is_exclusive: bool, holder: Option<u32>, holders_count: u32) -> Need {
+    let (target, holder) = (ProcessId(target), holder.map(ProcessId));
+    Need::Lock(LockState { context: WORLD, name: "halo".into(), target, is_exclusive, holder, holders_count })
+}
+
+#[test]
+fn locks_held_alone_close_a_cycle_and_name_their_holders() {
+    let wait = |target, holder| ("MPI_Win_lock", false, vec![lock(target, false, Some(holder), 1)]);
+    let ranks = waiting(vec![wait(1, 1), wait(0, 0)]);
+    assert_eq!(verdict(&ranks).cycles, [[0, 1]]);
+    says(
+        &ranks,
+        &["rank 0 waits in MPI_Win_lock for the shared lock of rank 1 (window halo), \
+             which rank 1 holds alone"],
+    );
+}
+
+#[test]
+fn a_lock_is_stuck_only_if_a_known_holder_is() {
+    let held = |target: Option<u32>| HeldLock { context: WORLD, target: target.map(ProcessId) };
+    let mut ranks = waiting(vec![
+        ("MPI_Win_lock", false, vec![lock(0, true, None, 2)]),
+        ("MPI_Recv", false, vec![receive(0, 5)]),
+        ("MPI_Win_lock", false, vec![lock(0, true, None, 2)]),
+    ]);
+    // Who holds it computes, for all that is known.
+    assert_eq!(verdict(&ranks).stuck, BTreeSet::new());
+    told_mut(&mut ranks, 0).held = vec![held(Some(0))];
+    told_mut(&mut ranks, 2).held = vec![held(Some(0))];
+    sync(&mut ranks);
+    assert_eq!(verdict(&ranks).stuck, BTreeSet::new(), "these wait for it themselves");
+    told_mut(&mut ranks, 1).held = vec![held(None)];
+    sync(&mut ranks);
+    let found = verdict(&ranks);
+    assert_eq!((found.cycles, found.stuck), (vec![vec![0, 1]], BTreeSet::from([0, 1, 2])));
+    says(
+        &ranks,
+        &["the exclusive lock of rank 0 (window halo), which 2 ranks hold shared, rank 1 among them"],
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::why::graph::{Edge, Graph};
 use crate::why::report::{Activity, RankState};
 use ayatori_core::coll::Collective;
-use ayatori_core::explain::{Label, Need, PostedReceive, ranges};
+use ayatori_core::explain::{Label, LockState, Need, PostedReceive, ranges};
 use ayatori_core::ids::{ContextId, ProcessId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,7 +119,26 @@ pub(crate) fn need(graph: &Graph<'_>, me: u32, need: &Need) -> String {
         Need::Progress { peer } => format!("data under way to or from rank {}", peer.0),
         Need::Collective(state) => part(graph, me, need, (state.context, state.label)),
         Need::Node(state) => part(graph, me, need, (state.context, Some(state.label))),
+        Need::Lock(state) => lock(graph, state),
     }
+}
+
+/// `the exclusive lock of rank 1 (window halo), which rank 0 holds alone`
+fn lock(graph: &Graph<'_>, state: &LockState) -> String {
+    let kind = if state.is_exclusive { "exclusive" } else { "shared" };
+    let name = if state.name.is_empty() { "a window".into() } else { format!("window {}", state.name) };
+    let holders = graph.holders(state);
+    let who = match (state.holder, state.holders_count) {
+        (Some(holder), _) => format!("rank {} holds alone", holder.0),
+        (None, count) if holders.len() as u64 >= u64::from(count) => match holders.len() {
+            1 => format!("{} holds shared", ranks(&holders)),
+            _ => format!("{} hold shared", ranks(&holders)),
+        },
+        (None, 1) => "one rank holds shared".into(),
+        (None, count) if holders.is_empty() => format!("{count} ranks hold shared"),
+        (None, count) => format!("{count} ranks hold shared, {} among them", ranks(&holders)),
+    };
+    format!("the {kind} lock of rank {} ({name}), which {who}", state.target.0)
 }
 
 /// `rank 2's part in MPI_Allreduce (MPI_COMM_WORLD)`

@@ -10,7 +10,7 @@ use crate::runtime::wait::wait_until;
 use crate::state::process;
 use crate::why::Waits;
 use crate::win::{self, Epochs, Held, Win};
-use ayatori_core::ids::{CommId, Rank};
+use ayatori_core::ids::Rank;
 use ayatori_core::rma::WindowId;
 use ayatori_devices::shm::SharedMemory;
 use ayatori_devices::threads::full_fence;
@@ -100,13 +100,16 @@ fn flush_any(win: MPI_Win, rank: Option<c_int>, is_local: bool) -> Result<(), Fa
 
 /// Takes locks in shared memory. Who waits looks at intervals: nobody wakes it. A member that is lost may
 /// hold one.
-fn take(comm: CommId, locks: &SharedMemory, targets: &[Rank], is_exclusive: bool) -> Result<(), Fault> {
-    if locks.try_epochs(targets, is_exclusive) {
+fn take(win: MPI_Win, locks: &SharedMemory, targets: &[Rank], is_exclusive: bool) -> Result<(), Fault> {
+    let (comm, me) = with(win, |win| Ok((win.comm, win.rank)))?;
+    let alone = is_exclusive.then_some(me);
+    if locks.try_epochs(targets, alone) {
         return Ok(());
     }
+    let target = if let [target] = targets { Some(*target) } else { None };
     sleepers::begin_outside();
-    let taken = wait_until(Waits::Other("a lock of a window"), |process| {
-        if locks.try_epochs(targets, is_exclusive) {
+    let taken = wait_until(Waits::Lock { win, target, is_exclusive }, |process| {
+        if locks.try_epochs(targets, alone) {
             return Ok(Some(()));
         }
         process.engine().core.lost_in(comm).map_or(Ok(None), |error| Err(error.into()))
@@ -116,9 +119,9 @@ fn take(comm: CommId, locks: &SharedMemory, targets: &[Rank], is_exclusive: bool
 }
 
 fn lock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, is_exclusive: bool) -> Result<(), Fault> {
-    let (comm, locks) = with(win, |win| Ok((win.comm, win.locks.clone())))?;
+    let locks = with(win, |win| Ok(win.locks.clone()))?;
     let locked = match locks {
-        Some(locks) => take(comm, &locks, &targets, is_exclusive),
+        Some(locks) => take(win, &locks, &targets, is_exclusive),
         None => wait_on(|Machine { core, device, .. }| {
             core.windows().lock(device, id, targets.clone(), is_exclusive)
         }),
