@@ -20,6 +20,26 @@ pub(crate) enum Post {
 // as buffers ask for. The layout of memory with gaps is immutable and counted atomically.
 unsafe impl Send for Post {}
 
+/// How often is looked for what makes room in an attached buffer.
+const LOOKS_MAX: u32 = 1000;
+
+/// Begins what needs room in an attached buffer. Messages whose receivers have said that they have them leave
+/// theirs: that word may have come and lie unread, so it is looked for before there is no room.
+#[cold]
+#[inline(never)]
+pub(crate) fn with_room<R>(
+    machine: &mut Machine,
+    mut begin: impl FnMut(&mut Machine) -> Result<R, Error>,
+) -> Result<R, Error> {
+    for _ in 0..LOOKS_MAX {
+        match begin(machine) {
+            Err(Error::BufferExhausted { .. }) if machine.progress() => {}
+            done => return done,
+        }
+    }
+    begin(machine)
+}
+
 impl Post {
     /// Whether the engine's thread can start it. A buffered send tells its caller at once whether the buffer
     /// has space.
@@ -41,6 +61,11 @@ impl Post {
     /// Starts it. `is_awaited`: its caller does nothing else before its end.
     #[inline]
     pub(crate) fn begin(self, machine: &mut Machine, is_awaited: bool) -> Result<Posted, Error> {
+        if let Self::Send { comm, data, dest, tag, mode: mode @ SendMode::Buffered } = self {
+            return with_room(machine, |Machine { core, device, .. }| {
+                core.isend(device, comm, data.clone(), dest, tag, mode)
+            });
+        }
         let Machine { core, device, .. } = machine;
         match self {
             Self::Send { comm, data, dest, tag, mode } => on_device!(device, |device| match is_awaited {

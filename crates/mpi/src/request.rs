@@ -8,11 +8,12 @@ use crate::fault::{Fault, fault};
 use crate::file::pool;
 use crate::handle::{Table, bad};
 use crate::operation::Operation;
-use crate::post::Post;
+use crate::post::{Post, with_room};
 use crate::runtime::engine::Engine;
 use crate::runtime::machine::Machine;
 use crate::runtime::offload::{Response, UnderWay};
 use crate::staging::Staging;
+use ayatori_core::Error;
 use ayatori_core::bsend::BufferOwner;
 use ayatori_core::ids::{CommId, RequestId};
 use ayatori_core::process::CollectiveId;
@@ -741,8 +742,14 @@ impl Requests {
     pub(crate) fn start(&mut self, engine: &mut Engine, handle: MPI_Request) -> Result<(), Fault> {
         if let Some(id) = self.core_id(engine, handle, "request")? {
             let comm = self.core_comms[id.index as usize];
-            let Machine { core, device, .. } = self.machine(engine);
-            return core.start(device, id).map_err(|error| Fault::from(error).on(comm));
+            let machine = self.machine(engine);
+            let started = match machine.core.start(&mut machine.device, id) {
+                Err(Error::BufferExhausted { .. }) => {
+                    with_room(machine, |Machine { core, device, .. }| core.start(device, id))
+                }
+                started => started,
+            };
+            return started.map_err(|error| Fault::from(error).on(comm));
         }
         let is_remote = engine.is_remote();
         let request = self.table.get_mut(handle, "request")?;
