@@ -4,7 +4,7 @@ use super::packets::numbered;
 use super::rig::{Came, Guarded, Link, Rig, bytes_of, pattern};
 use super::{Outcome, Stop};
 use crate::buffer::{Buffer, Piece};
-use crate::device::{RailBroken, RemoteKey, RemoteRegion, Submitted, Token};
+use crate::device::{RailBroken, RailCapabilities, RemoteKey, RemoteRegion, Submitted, Token};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +18,15 @@ const AREA_BYTES: usize = 8 << 10;
 enum Way {
     Put,
     Get,
+}
+
+impl Way {
+    fn is_offered(self, rail: &RailCapabilities) -> bool {
+        match self {
+            Self::Put => rail.put,
+            Self::Get => rail.get,
+        }
+    }
 }
 
 /// How a put or get has ended.
@@ -112,10 +121,7 @@ impl Sides {
 }
 
 fn link_of(rig: &mut Rig<'_>, way: Way) -> Result<Link, Stop> {
-    let link = rig.link_that(|rail| match way {
-        Way::Put => rail.put,
-        Way::Get => rail.get,
-    });
+    let link = rig.link_that(|rail| way.is_offered(rail));
     link.ok_or(Stop::Skip("no rail of the device does this"))
 }
 
@@ -202,4 +208,17 @@ pub(super) fn outside(rig: &mut Rig<'_>) -> Outcome {
         rig.came.iter_mut().for_each(Vec::clear);
     }
     if is_checked { Ok(()) } else { Err(Stop::Skip("no rail of the device puts or gets")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_is_tried_on_a_rail_that_offers_it() {
+        let putting = RailCapabilities { put: true, ..RailCapabilities::default() };
+        let getting = RailCapabilities { get: true, ..RailCapabilities::default() };
+        assert!(Way::Put.is_offered(&putting) && !Way::Get.is_offered(&putting));
+        assert!(Way::Get.is_offered(&getting) && !Way::Put.is_offered(&getting));
+    }
 }
