@@ -287,10 +287,6 @@ pub struct SoftwareCosts {
     pub kernel_copy_rates: Vec<RateWithin>,
     /// Long packets copied in by one process and out by another at once, by what a process goes through.
     pub relay_rates: Vec<RateWithin>,
-    /// Copies to memory of the host's that a process on another core has read, bytes/s.
-    pub publish_bytes_per_s: Option<u64>,
-    /// Copies from memory that a process on another core has written, bytes/s.
-    pub fetch_bytes_per_s: Option<u64>,
     /// Until a process that polls sees what has come, ps.
     pub poll_ps: Option<u64>,
     /// Reducing what is in the cache, bytes of one operand/s.
@@ -619,8 +615,6 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         hot_kernel_copy_bytes_per_s: rate("hot_kernel_copy_gbytes_per_s")?,
         kernel_copy_rates: rates(s, "kernel_copy_rate")?,
         relay_rates: rates(s, "relay_rate")?,
-        publish_bytes_per_s: rate("publish_gbytes_per_s")?,
-        fetch_bytes_per_s: rate("fetch_gbytes_per_s")?,
         poll_ps: time("poll_ns")?,
         reduce_bytes_per_s: rate("reduce_gbytes_per_s")?,
         send_copies: number("send_copies")?,
@@ -632,10 +626,6 @@ fn software(section: Section<'_>) -> Result<SoftwareCosts> {
         register_ps: time("register_ns")?,
         register_page_ps: time("register_page_ns")?,
     };
-    if costs.publish_bytes_per_s.is_some() != costs.fetch_bytes_per_s.is_some() {
-        let problem = "`publish_gbytes_per_s` and `fetch_gbytes_per_s` have an effect only together";
-        return Err(s.error_here(problem, "give both or neither"));
-    }
     section.finish()?;
     Ok(costs)
 }

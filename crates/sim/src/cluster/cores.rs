@@ -67,11 +67,6 @@ impl Cores {
         (host * self.occupancy.cpus_count + local % self.occupancy.cpus_count) as usize
     }
 
-    /// How many processes share the core of one.
-    pub(super) fn sharers_count(&self, rank: u32) -> u32 {
-        self.cores.get(self.core_of(rank)).map_or(1, |core| core.process_count.max(1))
-    }
-
     /// Its place in the circle.
     fn place_of(&self, rank: u32) -> u32 {
         rank % self.processes_per_host / self.occupancy.cpus_count

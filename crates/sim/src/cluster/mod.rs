@@ -69,7 +69,7 @@ pub use mpi::{Mpi, Request};
 pub use nic::Nic;
 use room::Room;
 pub use sockets::Sockets;
-pub use software::{Handover, KernelCopy, Rates, Software};
+pub use software::{KernelCopy, Rates, Software};
 
 /// How a rendezvous moves its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,9 @@
 //!
 //! A call costs what a packet sent costs, and seeing the others' arrival what one received costs. Data are
 //! written and read at the rate of copies. What a rank on another core has written comes over at once: the
-//! time of one cache line, and its bytes at the memory's rate; or, where that was measured ([`Handover`]),
-//! who writes where ranks on another core have read waits for their lines to go, and who reads fetches and
-//! copies at once. What ranks of one core all read is fetched by the first of them: each is charged its share
-//! of that. The counter is a cache line that goes from core to core, one arrival after the other; that all
-//! have arrived is another, which all that wait get at the same time. A reduction reads each contribution.
+//! time of one cache line, and its bytes at the memory's rate. The counter is a cache line that goes from
+//! core to core, one arrival after the other; that all have arrived is another, which all that wait get at
+//! the same time. A reduction reads each contribution.
 //!
 //! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
 //! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these
@@ -26,8 +24,7 @@ use ayatori_core::coll::select::Question;
 use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, Occupancy};
 
 use super::fabric::Fabric;
-use super::software::at_rate;
-use super::{Handover, Mpi, World};
+use super::{Mpi, World};
 
 /// Element of reductions, bytes: a double.
 const ELEMENT_BYTES: usize = 8;
@@ -114,82 +111,22 @@ impl Fabric {
     }
 }
 
-impl Fabric {
-    /// A rank reads `copied` bytes, of which so many of each of these ranks were written by them, ps.
-    /// `sharers_count`: ranks of its core that read the same.
-    fn read_ps(
-        &self,
-        rank: u32,
-        writers: impl Iterator<Item = u32> + Clone,
-        [each, copied]: [usize; 2],
-        sharers_count: u32,
-    ) -> u64 {
-        let Some(Handover { fetch_bytes_per_s, .. }) = self.config.software.handover else {
-            return self.fetch_ps(rank, writers, each) + self.copy_ps(rank, copied);
-        };
-        let far_count = writers.filter(|&writer| !self.same_core(writer, rank)).count();
-        let far_bytes = (far_count * each).min(copied) / sharers_count.max(1) as usize;
-        if far_bytes == 0 {
-            return self.copy_ps(rank, copied);
-        }
-        let fetch_ps = at_rate(far_bytes as u64, Some(fetch_bytes_per_s));
-        let line_ps = self.config.memory_latency_ps / u64::from(sharers_count.max(1));
-        line_ps + fetch_ps + self.copy_ps(rank, copied - far_bytes)
-    }
-
-    /// A rank writes so many bytes, of which so many were read by ranks on other cores before, ps.
-    fn write_ps(&self, rank: u32, bytes: usize, far_bytes: usize) -> u64 {
-        let Some(Handover { publish_bytes_per_s, .. }) = self.config.software.handover else {
-            return self.copy_ps(rank, bytes);
-        };
-        let far_bytes = far_bytes.min(bytes);
-        at_rate(far_bytes as u64, Some(publish_bytes_per_s)) + self.copy_ps(rank, bytes - far_bytes)
-    }
-
-    /// Of `bytes` of which each rank uses an equal part, what those on other cores do.
-    fn far_part(&self, rank: u32, bytes: usize) -> usize {
-        let size = self.states.len() as u32;
-        let far_count = (0..size).filter(|&other| !self.same_core(other, rank)).count();
-        (bytes as u128 * far_count as u128 / u128::from(size)) as usize
-    }
-}
-
 impl World {
-    /// Copies what ranks wrote, as [`Fabric::read_ps`].
-    fn read(&mut self, rank: u32, writers: impl Iterator<Item = u32> + Clone, each: usize, copied: usize) {
-        let time_ps = self.fabric.read_ps(rank, writers, [each, copied], 1);
-        self.fabric.spend(rank, time_ps);
+    /// Copies `copied` bytes, of which so many of each of these ranks were written by them.
+    fn read(&mut self, rank: u32, writers: impl Iterator<Item = u32>, each: usize, copied: usize) {
+        let fabric = &mut self.fabric;
+        let time_ps = fabric.fetch_ps(rank, writers, each) + fabric.copy_ps(rank, copied);
+        fabric.spend(rank, time_ps);
     }
 
-    /// The same of a result, which all ranks read.
-    fn read_result(&mut self, rank: u32, writers: impl Iterator<Item = u32> + Clone, lens: [usize; 2]) {
-        let sharers_count = match self.fabric.config.software.handover {
-            Some(_) => self.fabric.cores.sharers_count(rank),
-            None => 1,
-        };
-        let time_ps = self.fabric.read_ps(rank, writers, lens, sharers_count);
-        self.fabric.spend(rank, time_ps);
-    }
-
-    /// Folds all ranks' contributions of so many bytes, into a result that all of them read.
+    /// Folds all ranks' contributions of so many bytes.
     fn fold(&mut self, rank: u32, bytes: usize) {
         let size = self.room.round_of.len() as u32;
-        let fabric = &mut self.fabric;
         let reduced = u64::from(size - 1) * bytes as u64;
-        let reduce_ps = fabric.config.software.reduce_ps(reduced);
-        let copy_ps = if fabric.config.software.handover.is_some() {
-            // Reducing fetches, too: what that takes more than a copy in the cache comes to it.
-            let far_count = (0..size).filter(|&other| !fabric.same_core(other, rank)).count();
-            let all_bytes = far_count * bytes;
-            let fetched_ps = fabric.read_ps(rank, 0..size, [bytes, all_bytes], 1);
-            let is_read_far = far_count > 0;
-            fetched_ps.saturating_sub(fabric.copy_ps(rank, all_bytes))
-                + fabric.write_ps(rank, bytes, if is_read_far { bytes } else { 0 })
-        } else {
-            // The first contribution is copied, the others are reduced into it.
-            fabric.read_ps(rank, 0..size, [bytes, bytes], 1)
-        };
-        fabric.spend(rank, copy_ps + reduce_ps);
+        let reduce_ps = self.fabric.config.software.reduce_ps(reduced);
+        // The first contribution is copied, the others are reduced into it.
+        self.read(rank, 0..size, bytes, bytes);
+        self.fabric.spend(rank, reduce_ps);
     }
 
     /// Arrives; whether it was the last. Others that wait are released by [`World::release`].
@@ -274,11 +211,8 @@ impl Mpi {
                     } else {
                         area_bytes.min(bytes - done)
                     };
-                    if is_alltoall {
-                        self.write_parts(len * size as usize);
-                    } else {
-                        self.write(len);
-                    }
+                    let written = if is_alltoall { len * size as usize } else { len };
+                    self.write(written);
                     self.meet().await;
                     self.with_world(|world| world.read(rank, 0..size, len, len * size as usize));
                     done += len;
@@ -300,7 +234,7 @@ impl Mpi {
             }
         });
         let last = self.released().await;
-        self.with_world(|world| world.read_result(rank, std::iter::once(last), [bytes, bytes]));
+        self.with_world(|world| world.read(rank, std::iter::once(last), bytes, bytes));
     }
 
     /// Each reduces its part of all contributions, a segment at a time.
@@ -309,33 +243,22 @@ impl Mpi {
         let mut done = 0;
         while done < bytes {
             let len = shared_memory::operand_segment_bytes(bytes - done, ELEMENT_BYTES, area_bytes);
-            self.write_parts(len);
+            self.write(len);
             self.meet().await;
             let part = shared_memory::fold_part_bytes(len, size, ELEMENT_BYTES);
             let from = (rank as usize * part).min(len);
             let own = part.min(len - from);
             self.with_world(|world| world.fold(rank, own));
             self.meet().await;
-            self.with_world(|world| world.read_result(rank, 0..size, [len / size as usize, len]));
+            self.with_world(|world| world.read(rank, 0..size, len / size as usize, len));
             done += len;
         }
     }
 
-    /// Writes this rank's contribution, of which each rank has read an equal part before.
-    fn write_parts(&self, bytes: usize) {
-        self.with_world(|world| {
-            let far_bytes = world.fabric.far_part(self.rank(), bytes);
-            let time_ps = world.fabric.write_ps(self.rank(), bytes, far_bytes);
-            world.fabric.spend(self.rank(), time_ps);
-        });
-    }
-
-    /// Writes this rank's contribution, all of which others have read before.
+    /// Writes this rank's contribution.
     fn write(&self, bytes: usize) {
         self.with_world(|world| {
-            let is_read_far = world.fabric.far_part(self.rank(), bytes.max(1) * self.size() as usize) > 0;
-            let far_bytes = if is_read_far { bytes } else { 0 };
-            let time_ps = world.fabric.write_ps(self.rank(), bytes, far_bytes);
+            let time_ps = world.fabric.copy_ps(self.rank(), bytes);
             world.fabric.spend(self.rank(), time_ps);
         });
     }

@@ -24,9 +24,6 @@ pub struct Software {
     /// Gets within a host: the kernel copies for who reads. `None`: they take the memory's rate, and no time
     /// of a process.
     pub kernel_copy: Option<KernelCopy>,
-    /// Copies to and from memory that processes on several cores use in turn; `None`: reading takes a copy
-    /// and the way from core to core, writing a copy.
-    pub handover: Option<Handover>,
     /// Rate of reductions, bytes of one operand/s. Counted where collective operations go through shared
     /// memory.
     pub reduce_bytes_per_s: Option<u64>,
@@ -79,15 +76,6 @@ pub(super) fn time_ps(rates: &[RateWithin], bytes: u64, working_set_bytes: u64) 
     })
 }
 
-/// Rates of copies to and from memory that processes of a host use in turn, bytes/s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Handover {
-    /// Of a process' own bytes to where one on another core has read: that core's lines have to go.
-    pub publish_bytes_per_s: u64,
-    /// Of what one on another core has written.
-    pub fetch_bytes_per_s: u64,
-}
-
 /// What the kernel takes to copy from one process to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelCopy {
@@ -111,7 +99,6 @@ impl Default for Software {
             receive_copies: 1,
             hot_copy_bytes_per_s: None,
             kernel_copy: None,
-            handover: None,
             reduce_bytes_per_s: None,
             yield_ps: 0,
             cache_bytes: 0,
@@ -152,10 +139,6 @@ impl Software {
                 bytes_per_s,
                 hot_bytes_per_s: costs.hot_kernel_copy_bytes_per_s,
             }),
-            handover: costs
-                .publish_bytes_per_s
-                .zip(costs.fetch_bytes_per_s)
-                .map(|(publish, fetch)| Handover { publish_bytes_per_s: publish, fetch_bytes_per_s: fetch }),
             reduce_bytes_per_s: costs.reduce_bytes_per_s,
             yield_ps: time(costs.yield_ps),
             cache_bytes,
