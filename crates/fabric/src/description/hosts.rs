@@ -171,6 +171,8 @@ pub struct NicModel {
 /// protocols of the network, copy, and may be of several packets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SocketCosts {
+    /// What the library takes the interface's rate for, bytes/s; `None`: for what it is.
+    pub said_bytes_per_s: Option<u64>,
     /// A send, beside its bytes, ps.
     pub send_ps: u64,
     /// Sends that nobody reads meanwhile, bytes/s.
@@ -516,6 +518,7 @@ fn sockets(section: Section<'_>) -> Result<SocketCosts> {
     let time = |key| s.scaled(key, PS_PER_NS, TIME_NS.0, TIME_NS.1).map(|time| time.unwrap_or(0));
     let rate = |key| s.scaled(key, GIGA, 1e-3, 1e6);
     let costs = SocketCosts {
+        said_bytes_per_s: s.scaled("said_gbps", GIGA / 8.0, 1e-3, 1e6)?,
         send_ps: time("send_ns")?,
         send_bytes_per_s: rate("send_gbytes_per_s")?,
         stream_ps: s.scaled("stream_ns", PS_PER_NS, TIME_NS.0, TIME_NS.1)?,

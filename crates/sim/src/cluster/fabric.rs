@@ -226,7 +226,8 @@ fn rails(
     config: &Config,
     (nic_count, occupancy): (usize, Occupancy),
 ) -> Vec<RailCapabilities> {
-    let rate = |nic: usize| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64;
+    let said = config.sockets.as_ref().and_then(|sockets| sockets.said_bytes_per_s);
+    let rate = |nic: usize| said.unwrap_or_else(|| network.nic_rate_bytes_per_s(NicId(nic as u32)) as u64);
     let (bandwidth_bytes_per_s, latency_ps) = (config.memory_bytes_per_s, config.memory_latency_ps);
     let payload_bytes_max = shm_payload_bytes_max(occupancy.ranks_count);
     let shm = || profiles::shm(SHM_SLOT_BYTES, payload_bytes_max, true, occupancy.is_oversubscribed());

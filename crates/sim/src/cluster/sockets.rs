@@ -19,6 +19,8 @@ use super::{Nic, software};
 /// Costs of sockets. Times in ps, rates in bytes/s; a rate of `None` costs nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sockets {
+    /// What the library takes the interface's rate for; `None`: for what it is.
+    pub said_bytes_per_s: Option<u64>,
     /// A send, beside its bytes.
     pub send_ps: u64,
     /// Bytes sent while nobody reads.
@@ -43,9 +45,10 @@ impl Sockets {
     /// The costs that a description gives.
     pub fn of(costs: &SocketCosts) -> Sockets {
         let SocketCosts { send_ps, send_bytes_per_s, receive_ps, receive_bytes_per_s, .. } = *costs;
-        let SocketCosts { library_ps, checksum_bytes_per_s, .. } = *costs;
+        let SocketCosts { said_bytes_per_s, library_ps, checksum_bytes_per_s, .. } = *costs;
         let relay = costs.relay_rates.clone();
         Sockets {
+            said_bytes_per_s,
             send_ps,
             send_bytes_per_s,
             stream_ps: costs.stream_ps.unwrap_or(send_ps),

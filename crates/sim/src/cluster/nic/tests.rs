@@ -1,5 +1,7 @@
 //! The simulated NIC keeps what a device promises, with the profile of each shipping device and without one.
 
+use std::rc::Rc;
+
 use ayatori_core::device::Device;
 use ayatori_core::device::conformance::{self, World};
 use ayatori_core::ids::{ProcessId, Rail};
@@ -8,7 +10,7 @@ use ayatori_fabric::description::RateWithin;
 
 use super::Nic;
 use crate::cluster::fabric::Fabric;
-use crate::cluster::{Cluster, Config, KernelCopy, NicDevice, Profile, Rates, Software, Transfer};
+use crate::cluster::{Cluster, Config, KernelCopy, NicDevice, Profile, Rates, Sockets, Software, Transfer};
 use crate::machine::nsim_torus;
 
 const PROCESS_COUNT: u32 = 3;
@@ -181,6 +183,17 @@ fn long_packets_take_the_relay_rate_of_what_is_gone_through() {
         let (found, expected) = (time_ns(bytes), expected_ns(bytes, rate));
         assert!((0.0..1_500.0).contains(&(found - expected)), "{bytes} B: {found} ns, {expected} expected");
     }
+}
+
+#[test]
+fn the_library_takes_a_nic_for_what_its_system_says() {
+    let rate = |sockets: Option<Sockets>| {
+        let config = Config { sockets: sockets.map(Rc::new), ..shared_memory(None, 1_000_000_000) };
+        Fabric::new(nsim_torus(&[2], None).unwrap(), config, 2).rails[1].bandwidth_bytes_per_s
+    };
+    let says = |said_bytes_per_s| Some(Sockets { said_bytes_per_s, ..Sockets::default() });
+    assert_eq!(rate(says(Some(1_250_000_000))), 1_250_000_000);
+    assert_eq!(rate(says(None)), rate(None));
 }
 
 #[test]
