@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use ayatori_devices::tcp::Interface;
 use ayatori_fabric::description::Machine;
-use ayatori_study::calibrate::{self, Facts, Prediction, Sample, Sighting, Sorted};
+use ayatori_study::calibrate::{self, Facts, Prediction, Records, Sample, Sighting, Sorted};
 use rustix::thread::CpuSet;
 
 use crate::exit::Exit;
@@ -45,6 +45,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     budget: u32,
+    /// Also write each figure that was measured
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// Measure nothing: take the figures that --keep wrote on this machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keep", "budget", "ranks"])]
+    from: Option<PathBuf>,
 }
 
 /// A benchmark's name and source.
@@ -67,12 +73,10 @@ const OPERATIONS: [&str; 3] = ["barrier", "allreduce", "alltoall"];
 const GOOD: f64 = 0.15;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let bench = Bench::new(args.budget)?;
-    let facts = facts();
-    notes(&facts).iter().for_each(|note| eprintln!("note: {note}"));
-    let measured = bench.measure(if args.check { &args.ranks } else { &[] })?;
+    let (facts, measured) = measured(args)?;
     let line_ns = measured.placement.as_ref().map(|placement| placement.line_ns);
-    let fit = calibrate::fit(&measured.samples, line_ns)?;
+    let samples: Vec<Sample> = measured.figures.iter().map(|figure| figure.sample.clone()).collect();
+    let fit = calibrate::fit(&samples, line_ns)?;
     let text = calibrate::machine_text(&facts, &fit, measured.placement.as_ref());
     let loopback_text = calibrate::machine_text(&facts.on_loopback(), &fit, measured.placement.as_ref());
     let file = args.out.display().to_string();
@@ -82,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     std::fs::write(&args.out, &text).with_context(|| format!("cannot write {file}"))?;
     let mut stdout = std::io::stdout().lock();
     if args.check {
-        let predictions = calibrate::predict(&machine, &loopback, &measured.samples)?;
+        let predictions = calibrate::predict(&machine, &loopback, &measured.figures)?;
         write!(stdout, "{}", calibrate::table(&predictions).text())?;
         writeln!(stdout, "\n{}", in_words(&predictions))?;
     }
@@ -91,7 +95,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Runs of each benchmark, at least, among which the time for a figure is shared. The best of them counts.
+/// What this host is, and the figures of it.
+fn measured(args: &Args) -> anyhow::Result<(Facts, Sorted)> {
+    let mut facts = facts();
+    if let Some(file) = &args.from {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let records = Records::parse(&text).with_context(|| format!("in {}", file.display()))?;
+        facts.circumstances = records.circumstances;
+        return Ok((facts, calibrate::sort(&records.sightings)));
+    }
+    let bench = Bench::new(args.budget)?;
+    notes(&facts).iter().for_each(|note| eprintln!("note: {note}"));
+    let sightings = bench.measure(if args.check { &args.ranks } else { &[] })?;
+    let sorted = calibrate::sort(&sightings);
+    if let Some(file) = &args.keep {
+        let records = Records { circumstances: facts.circumstances.clone(), sightings };
+        std::fs::write(file, records.text()).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok((facts, sorted))
+}
+
+/// Runs of each benchmark, at least, among which the time for a figure is shared. Their median counts.
 const ROUNDS: u32 = 5;
 /// Each figure is to be seen so often with the CPUs placed alike.
 const SEEN_COUNT_MIN: usize = 3;
@@ -136,15 +161,19 @@ fn where_measured(measured: &Sorted) -> Vec<String> {
 
 /// How good predictions are, without those that parameters were fitted to.
 fn in_words(predictions: &[Prediction]) -> String {
-    let real: Vec<f64> = predictions.iter().filter(|p| !p.is_fitted).map(|p| p.error().abs()).collect();
+    let real = || predictions.iter().filter(|prediction| !prediction.is_fitted);
+    let doubtful = |prediction: &&Prediction| prediction.spread.iter().any(|part| part.abs() > GOOD);
+    let doubtful_count = real().filter(doubtful).count();
+    let real: Vec<f64> = real().map(|prediction| prediction.error().abs()).collect();
     let good_count = real.iter().filter(|&&error| error <= GOOD).count();
     let worst = real.iter().copied().fold(0.0, f64::max);
     format!(
         "{good_count} of {} predictions are within {:.0} % (figures that parameters were fitted to not \
-         counted); the worst is off by {:.0} %.",
+         counted); the worst is off by {:.0} %. Runs of {doubtful_count} of \
+         these figures differ by more than that themselves.",
         real.len(),
         100.0 * GOOD,
-        100.0 * worst
+        100.0 * worst,
     )
 }
 
@@ -192,10 +221,11 @@ impl Bench {
     /// What the costs are fitted to, the messages that are predicted, and collective operations of so many
     /// ranks. The benchmarks take turns, so that other work does not hit all runs of one, until each figure
     /// was seen often enough with the CPUs in one placement.
-    fn measure(&self, ranks: &[u32]) -> anyhow::Result<Sorted> {
+    fn measure(&self, ranks: &[u32]) -> anyhow::Result<Vec<Sighting>> {
         let began = Instant::now();
-        let mut sightings = Vec::new();
+        let mut all = Vec::new();
         for round in 1.. {
+            let mut sightings = Vec::new();
             sightings.extend(self.run(PINGPONG, 2, &["pingpong_separate"])?);
             for source in [RATE, BANDWIDTH, COPY, RELAY, KERNEL_COPY, SOCKETS, REDUCE] {
                 sightings.extend(self.run(source, 2, &[])?);
@@ -209,10 +239,11 @@ impl Bench {
             for &ranks in ranks {
                 sightings.extend(self.run(COLLECTIVES, ranks, &OPERATIONS)?);
             }
-            let sorted = calibrate::sort(&sightings);
+            all.extend(sightings.into_iter().map(|one| Sighting { round, ..one }));
+            let sorted = calibrate::sort(&all);
             let is_enough = round >= ROUNDS && sorted.seen_count_min >= SEEN_COUNT_MIN;
             if is_enough || began.elapsed() > TIME_MAX {
-                return Ok(sorted);
+                return Ok(all);
             }
         }
         unreachable!("rounds end")
@@ -312,7 +343,7 @@ fn checksum() -> Sighting {
     }
     let value = f64::from(TURNS) * BYTES as f64 / began.elapsed().as_secs_f64() / 1e9;
     let sample = Sample { name: calibrate::CHECKSUM.into(), ranks: 2, bytes: BYTES as u64, value };
-    Sighting { sample, near: None }
+    Sighting { sample, near: None, round: 1 }
 }
 
 fn write_file(folder: &Path, name: &str, text: &str) -> anyhow::Result<()> {
@@ -337,6 +368,7 @@ fn facts() -> Facts {
     let interface = |interface: Interface| calibrate::Interface {
         name: interface.name,
         speed_mbit_per_s: interface.speed_mbit_per_s,
+        is_silent: interface.speed_mbit_per_s.is_none(),
         mtu_bytes: interface.mtu_bytes,
     };
     Facts {

@@ -8,6 +8,7 @@
 
 mod near;
 mod over_tcp;
+mod records;
 mod samples;
 
 use std::fmt::Write as _;
@@ -23,12 +24,13 @@ use ayatori_sim::workloads;
 use crate::report::Table;
 pub use near::{Near, Placement, Sighting, Sorted, sort};
 pub use over_tcp::SocketFit;
+pub use records::Records;
 use samples::{
     BANDWIDTH_WINDOW, COPIED_BYTES, COPY, COPY_UNCACHED, KERNEL_COPY, KERNEL_COPY_BYTES_MAX,
     KERNEL_COPY_IN_TURN, KERNEL_COPY_UNCACHED, LONG_BYTES, RATE_MAX_GBYTES_PER_S, RATE_WINDOW, REDUCE, RELAY,
     SHORT_BYTES, UNCACHED_BYTES, rate_lines, slope, times_ns, value_of, without_ends,
 };
-pub use samples::{CHECKSUM, ONE_CORE, OVER_TCP, Sample, best};
+pub use samples::{CHECKSUM, Figure, ONE_CORE, OVER_TCP, Sample, figures};
 
 /// The figures that a benchmark run by so many ranks has printed: lines `RESULT name bytes value unit`, each
 /// of which may follow a line `NEAR` with how near the CPUs were.
@@ -43,7 +45,7 @@ pub fn sightings(text: &str, ranks: u32) -> anyhow::Result<Vec<Sighting>> {
             near = Some(near_of(rest).with_context(named)?);
         } else if let Some(rest) = line.strip_prefix("RESULT ") {
             let sample = sample_of(rest, ranks).with_context(named)?;
-            sightings.push(Sighting { sample, near: near.take() });
+            sightings.push(Sighting { sample, near: near.take(), round: 1 });
         }
     }
     Ok(sightings)
@@ -138,6 +140,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
     let mut copied = times_ns(samples, "pingpong_separate");
     copied.retain(|(bytes, _)| COPIED_BYTES.contains(bytes));
     let slope = slope(&copied).context("pingpong_separate of 256 B to 8 KiB was not measured")?;
+    let copy_gbytes_per_s = quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s);
     // Two copies beside the move; where these seem to take no time they are not what limits.
     let move_ns_per_byte = (slope - 2.0 / hot_copy_gbytes_per_s).max(1.0 / RATE_MAX_GBYTES_PER_S);
     let one_core_ns = 1e3 * value_of(samples, ONE_CORE, SHORT_BYTES)?;
@@ -147,7 +150,7 @@ pub fn fit(samples: &[Sample], line_ns: Option<f64>) -> anyhow::Result<Fit> {
         poll_ns: (rest_ns - core_to_core_ns).max(0.0),
         relay: without_ends(&times_ns(samples, RELAY)),
         hot_copy_gbytes_per_s,
-        copy_gbytes_per_s: quickest(COPY_UNCACHED)?.min(hot_copy_gbytes_per_s),
+        copy_gbytes_per_s,
         memory_gbytes_per_s: 1.0 / move_ns_per_byte,
         kernel_copy: kernel_copy(samples),
         reduce_gbytes_per_s: quickest(REDUCE)?,
@@ -184,6 +187,8 @@ pub struct Interface {
     pub name: String,
     /// Its speed, Mbit/s, if it says so.
     pub speed_mbit_per_s: Option<u32>,
+    /// It does not say its speed to the library, which takes it for [`SPEED_ASSUMED_MBIT_PER_S`].
+    pub is_silent: bool,
     /// Its longest payload, bytes, if it says so.
     pub mtu_bytes: Option<u32>,
 }
@@ -209,17 +214,19 @@ impl Facts {
     /// The same with a loopback in place of the network: no wire to speak of, and its packets.
     pub fn on_loopback(&self) -> Facts {
         let speed_mbit_per_s = Some(10_000_000);
-        let interface = Interface { name: "lo".into(), speed_mbit_per_s, mtu_bytes: Some(65_535) };
+        let name = "lo".into();
+        let interface = Interface { name, speed_mbit_per_s, is_silent: true, mtu_bytes: Some(65_535) };
         Facts { interfaces: vec![interface], ..self.clone() }
     }
 }
 
-/// Speed that is assumed of an interface that does not say, Mbit/s.
+/// Speed that is assumed of an interface that does not say, here and by the library, Mbit/s.
 const SPEED_ASSUMED_MBIT_PER_S: u32 = 10_000;
 
 /// A description of two such hosts at a switch. `placement`: of the CPUs that were measured.
 pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> String {
-    let assumed = Interface { name: "eth0".into(), speed_mbit_per_s: None, mtu_bytes: None };
+    let name = "eth0".into();
+    let assumed = Interface { name, speed_mbit_per_s: None, is_silent: true, mtu_bytes: None };
     let nics = if facts.interfaces.is_empty() { vec![assumed] } else { facts.interfaces.clone() };
     let speed = |nic: &Interface| nic.speed_mbit_per_s.unwrap_or(SPEED_ASSUMED_MBIT_PER_S);
     let fastest_gbps = nics.iter().map(speed).max().map_or(0.0, |speed| f64::from(speed) / 1e3);
@@ -262,7 +269,8 @@ pub fn machine_text(facts: &Facts, fit: &Fit, placement: Option<&Placement>) -> 
             f64::from(speed(nic)) / 1e3,
             nic.mtu_bytes.unwrap_or(1_500)
         );
-        text += &fit.sockets.as_ref().map(over_tcp::lines).unwrap_or_default();
+        let said = (nic.is_silent && nic.speed_mbit_per_s.is_some()).then_some(SPEED_ASSUMED_MBIT_PER_S);
+        text += &fit.sockets.as_ref().map(|sockets| over_tcp::lines(sockets, said)).unwrap_or_default();
     }
     text += "\n[topology]\nkind = \"star\"\nswitches = 1\nswitch_model = \"assumed\"\n\n";
     text + "[hosts]\nmodel = \"node\"\ncount = 2\nname = \"h{host}\"\n"
@@ -299,6 +307,8 @@ fn copies_text(facts: &Facts, fit: &Fit) -> String {
 pub struct Prediction {
     /// What was measured.
     pub sample: Sample,
+    /// How far runs of it differ, see [`Figure`].
+    pub spread: [f64; 2],
     /// In the same unit.
     pub predicted: f64,
     /// Whether a parameter was fitted to it.
@@ -361,12 +371,30 @@ where
     Ok(cluster.run(&run)?.elapsed_ps as f64 / f64::from(turns))
 }
 
+/// Ranks over TCP, and the benchmark that they run: a connection knows its rate from what went over it, so
+/// one benchmark's figures are of one connection, as they were measured.
+type Connected = Option<(String, u32, Cluster)>;
+
 /// `loopback`: two such hosts with nothing between them.
-fn predicted(machine: &Machine, loopback: &Machine, sample: &Sample) -> anyhow::Result<Option<f64>> {
+fn predicted(
+    [machine, loopback]: [&Machine; 2],
+    connected: &mut Connected,
+    sample: &Sample,
+) -> anyhow::Result<Option<f64>> {
     let bytes = sample.bytes;
-    let (mut cluster, name) = match sample.name.strip_prefix(OVER_TCP) {
-        Some(name) => (over_tcp::hosts(loopback, sample.ranks)?, name),
-        None => (one_host(machine, sample.ranks)?, sample.name.as_str()),
+    let mut alone;
+    let (cluster, name) = match sample.name.strip_prefix(OVER_TCP) {
+        Some(name) => {
+            if connected.as_ref().is_none_or(|before| (&before.0, before.1) != (&sample.name, sample.ranks)) {
+                let hosts = over_tcp::hosts(loopback, sample.ranks)?;
+                *connected = Some((sample.name.clone(), sample.ranks, hosts));
+            }
+            (&mut connected.as_mut().expect("there is one now").2, name)
+        }
+        None => {
+            alone = one_host(machine, sample.ranks)?;
+            (&mut alone, sample.name.as_str())
+        }
     };
     let us = 1e-6;
     Ok(Some(match name {
@@ -374,14 +402,14 @@ fn predicted(machine: &Machine, loopback: &Machine, sample: &Sample) -> anyhow::
             let turns = if bytes < LONG_BYTES { TURNS } else { PING_PONG_TURNS };
             // Over TCP rates of rails are learnt, for which there are packets enough.
             let turns = if name == sample.name { turns } else { turns.min(TCP_PING_PONG_TURNS) };
-            turn_ps(&mut cluster, turns, |mpi| workloads::ping_pong(mpi, 1, bytes, turns))? / 2.0 * us
+            turn_ps(cluster, turns, |mpi| workloads::ping_pong(mpi, 1, bytes, turns))? / 2.0 * us
         }
         "rate" => {
-            let turn_ps = turn_ps(&mut cluster, TURNS, |mpi| windows(mpi, bytes, RATE_WINDOW, TURNS))?;
+            let turn_ps = turn_ps(cluster, TURNS, |mpi| windows(mpi, bytes, RATE_WINDOW, TURNS))?;
             f64::from(RATE_WINDOW) / turn_ps * 1e6
         }
         "bandwidth" => {
-            let turn_ps = turn_ps(&mut cluster, TURNS, |mpi| windows(mpi, bytes, BANDWIDTH_WINDOW, TURNS))?;
+            let turn_ps = turn_ps(cluster, TURNS, |mpi| windows(mpi, bytes, BANDWIDTH_WINDOW, TURNS))?;
             (bytes * u64::from(BANDWIDTH_WINDOW)) as f64 / turn_ps * 1e3
         }
         "barrier" | "allreduce" | "alltoall" => {
@@ -393,7 +421,7 @@ fn predicted(machine: &Machine, loopback: &Machine, sample: &Sample) -> anyhow::
                 mpi.goes_through(working_set_bytes);
                 Ok(())
             })?;
-            turn_ps(&mut cluster, TURNS, |mpi| turns_of(mpi, operation, bytes))? * us
+            turn_ps(cluster, TURNS, |mpi| turns_of(mpi, operation, bytes))? * us
         }
         _ => return Ok(None),
     }))
@@ -406,10 +434,13 @@ fn predicted(machine: &Machine, loopback: &Machine, sample: &Sample) -> anyhow::
 ///
 /// # Errors
 /// A machine that cannot be simulated.
-pub fn predict(machine: &Machine, loopback: &Machine, samples: &[Sample]) -> anyhow::Result<Vec<Prediction>> {
-    let mut predictions = Vec::new();
-    for sample in samples.iter().filter(|sample| sample.bytes > 0 || sample.name == "barrier") {
-        if let Some(predicted) = predicted(machine, loopback, sample)? {
+pub fn predict(machine: &Machine, loopback: &Machine, figures: &[Figure]) -> anyhow::Result<Vec<Prediction>> {
+    let (mut predictions, mut connected) = (Vec::new(), None);
+    for Figure { sample, spread } in figures {
+        if sample.bytes == 0 && sample.name != "barrier" {
+            continue;
+        }
+        if let Some(predicted) = predicted([machine, loopback], &mut connected, sample)? {
             let is_fitted = sample.ranks == 2
                 && match sample.name.as_str() {
                     "pingpong_separate" => {
@@ -418,7 +449,7 @@ pub fn predict(machine: &Machine, loopback: &Machine, samples: &[Sample]) -> any
                     "rate" => true,
                     _ => over_tcp::is_fitted(sample),
                 };
-            predictions.push(Prediction { sample: sample.clone(), predicted, is_fitted });
+            predictions.push(Prediction { sample: sample.clone(), spread: *spread, predicted, is_fitted });
         }
     }
     Ok(predictions)
@@ -426,11 +457,12 @@ pub fn predict(machine: &Machine, loopback: &Machine, samples: &[Sample]) -> any
 
 /// Predictions beside measurements.
 pub fn table(predictions: &[Prediction]) -> Table {
-    let head = ["benchmark", "ranks", "bytes", "measured", "predicted", "error"];
+    let head = ["benchmark", "ranks", "bytes", "measured", "spread", "predicted", "error"];
     let mut table =
         Table::new("Measured, and predicted with the machine file (µs, GB/s, million messages/s)", &head);
     let row = |prediction: &Prediction| {
-        let Prediction { sample: Sample { name, ranks, bytes, value }, predicted, is_fitted } = prediction;
+        let Prediction { sample, spread: [low, high], predicted, is_fitted } = prediction;
+        let Sample { name, ranks, bytes, value } = sample;
         let fitted = if *is_fitted { " (fitted)" } else { "" };
         let error = format!("{:+.1} %{fitted}", 100.0 * prediction.error());
         vec![
@@ -438,6 +470,7 @@ pub fn table(predictions: &[Prediction]) -> Table {
             ranks.to_string(),
             bytes.to_string(),
             format!("{value:.3}"),
+            format!("{:+.0} to {:+.0} %", 100.0 * low, 100.0 * high),
             format!("{predicted:.3}"),
             error,
         ]
@@ -489,6 +522,7 @@ mod tests {
         let interface = |name: &str, speed_mbit_per_s| Interface {
             name: name.into(),
             speed_mbit_per_s,
+            is_silent: speed_mbit_per_s.is_none(),
             mtu_bytes: Some(9_000),
         };
         Facts {
@@ -511,7 +545,7 @@ mod tests {
         let machine = made_up();
         let sample = |name: &str, bytes: u64| {
             let sample = Sample { name: name.into(), ranks: 2, bytes, value: 1.0 };
-            let value = predicted(&machine, &machine, &sample).unwrap().expect("a workload of ours");
+            let value = predicted([&machine; 2], &mut None, &sample).unwrap().expect("a workload of ours");
             Sample { value, ..sample }
         };
         let copied_bytes = [256, 1 << 10, 4 << 10, 8 << 10];
@@ -521,7 +555,7 @@ mod tests {
         let text = machine_text(&Facts { core_count: 1, ..facts() }, &costs(), None);
         let shared = Machine::parse("one-core.toml", &text).unwrap();
         let short = Sample { name: "pingpong_separate".into(), ranks: 2, bytes: 8, value: 1.0 };
-        let value = predicted(&shared, &shared, &short).unwrap().unwrap();
+        let value = predicted([&shared; 2], &mut None, &short).unwrap().unwrap();
         let one_core = Sample { name: ONE_CORE.into(), value, ..short };
         samples.push(one_core);
         for (name, value) in [(REDUCE, 12.0), (COPY, 40.0), (COPY_UNCACHED, 6.0)] {
@@ -606,12 +640,21 @@ mod tests {
     }
 
     #[test]
-    fn of_several_runs_the_best_figures_count() {
+    fn of_several_runs_the_medians_count_and_their_spread() {
         let sample = |name: &str, value| Sample { name: name.into(), ranks: 2, bytes: 8, value };
-        let runs = [sample("barrier", 3.0), sample("rate", 3.0), sample("barrier", 2.0), sample("rate", 2.0)];
-        assert_eq!(best(runs), [sample("barrier", 2.0), sample("rate", 3.0)]);
+        let barriers = [3.0, 2.0, 1.6, 9.0, 2.4].map(|value| sample("barrier", value));
+        let [barrier, rate] = <[Figure; 2]>::try_from(figures(barriers.iter().chain([&sample("rate", 3.0)])))
+            .expect("two figures");
+        assert_eq!(barrier.sample, sample("barrier", 2.4));
+        // Half of the runs took 2 to 3.
+        assert!(
+            barrier.spread.iter().zip([-1.0 / 6.0, 0.25]).all(|(found, real)| (found - real).abs() < 1e-9)
+        );
+        assert_eq!(rate, Figure { sample: sample("rate", 3.0), spread: [0.0; 2] });
+        let two = [sample("barrier", 1.0), sample("barrier", 2.0)];
+        assert_eq!(figures(&two)[0].sample.value, 1.5);
         let sizes = [8, 16].map(|bytes| Sample { bytes, ..sample("barrier", 1.0) });
-        assert_eq!(best(sizes.clone()), sizes);
+        assert_eq!(figures(&sizes).len(), 2);
     }
 
     #[test]
@@ -633,6 +676,9 @@ mod tests {
     fn the_machine_file_says_what_was_measured_and_what_not() {
         let text = machine_text(&facts(), &costs(), None);
         assert!(text.contains("rate_gbps = 10 # assumed: it does not say"), "{text}");
+        assert!(!text.contains("said_gbps"), "{text}");
+        let text = machine_text(&facts().on_loopback(), &costs(), None);
+        assert!(text.contains("said_gbps = 10 # it says none"), "{text}");
         let machine = made_up();
         let host = &machine.host_models[0];
         assert_eq!((host.software.send_ps, host.core_to_core_ps), (Some(80_000), Some(60_000)));
@@ -671,7 +717,7 @@ mod tests {
         let names =
             ["pingpong_separate", "rate", "bandwidth", "barrier", "allreduce", "alltoall", "pingpong"];
         let sample = |name: &str| Sample { name: name.into(), ranks: 2, bytes: 8, value: 1.0 };
-        let predictions = predict(&machine, &machine, &names.map(sample)).unwrap();
+        let predictions = predict(&machine, &machine, &figures(&names.map(sample))).unwrap();
         assert_eq!(predictions.len(), names.len() - 1);
         assert!(predictions.iter().all(|prediction| prediction.predicted > 0.0));
         assert_eq!(table(&predictions).rows.len(), predictions.len());

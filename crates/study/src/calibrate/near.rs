@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use super::{Sample, best};
+use super::{Figure, Sample, figures};
 
 /// What was measured of two ranks' CPUs just before and just after a figure: the least and the most of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Sighting {
     pub sample: Sample,
     /// `None`: there is one CPU, or the benchmark does not say.
     pub near: Option<Near>,
+    /// In which turn of all benchmarks.
+    pub round: u32,
 }
 
 /// How two CPUs stand to each other.
@@ -48,8 +50,8 @@ impl fmt::Display for Placement {
 /// The figures of one placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sorted {
-    /// The best of each.
-    pub samples: Vec<Sample>,
+    /// The median of each.
+    pub figures: Vec<Figure>,
     /// `None`: no figure says where the CPUs were.
     pub placement: Option<Placement>,
     /// Sightings that are not of it, or during which the CPUs were moved.
@@ -78,7 +80,7 @@ impl Near {
     }
 }
 
-/// The best figures of the placement in which the most different ones were seen, and of those the most often.
+/// The figures of the placement in which the most different ones were seen, and of those the most often.
 /// What does not say where the CPUs were goes with each.
 pub fn sort(sightings: &[Sighting]) -> Sorted {
     let mut line_ns: Vec<f64> = sightings
@@ -103,11 +105,10 @@ pub fn sort(sightings: &[Sighting]) -> Sorted {
     places.dedup();
     let is_of = |one: &&Sighting, place| one.near.as_ref().is_none_or(|near| place_of(near) == Some(place));
     let of = |place| sightings.iter().filter(move |one| is_of(one, place));
-    let chosen = places.iter().copied().max_by_key(|&place| {
-        let all: Vec<Sample> = of(place).map(|one| one.sample.clone()).collect();
-        let count = all.len();
-        (best(all).len(), count)
-    });
+    let chosen = places
+        .iter()
+        .copied()
+        .max_by_key(|&place| (figures(of(place).map(|one| &one.sample)).len(), of(place).count()));
     let kept: Vec<&Sighting> = match chosen {
         Some(place) => of(place).collect(),
         None => sightings.iter().collect(),
@@ -120,8 +121,8 @@ pub fn sort(sightings: &[Sighting]) -> Sorted {
     let line_ns = median(Near::line_mean_ns);
     let copy_gbytes_per_s = median(|near| near.copy_gbytes_per_s[1]);
     let seen = |sample: &Sample| kept.iter().filter(|one| one.sample.is_same_figure(sample)).count();
-    let samples = best(kept.iter().map(|one| one.sample.clone()));
-    let all = best(sightings.iter().map(|one| one.sample.clone()));
+    let all: Vec<Sample> =
+        figures(sightings.iter().map(|one| &one.sample)).into_iter().map(|figure| figure.sample).collect();
     let missing: Vec<Sample> = all.iter().filter(|sample| seen(sample) == 0).cloned().collect();
     Sorted {
         placement: line_ns
@@ -132,7 +133,7 @@ pub fn sort(sightings: &[Sighting]) -> Sorted {
         count: sightings.len(),
         seen_count_min: all.iter().map(seen).min().unwrap_or(0),
         missing,
-        samples,
+        figures: figures(kept.iter().map(|one| &one.sample)),
     }
 }
 
@@ -142,7 +143,7 @@ mod tests {
 
     fn seen(name: &str, value: f64, line_ns: [f64; 2], copy: [f64; 2]) -> Sighting {
         let sample = Sample { name: name.into(), ranks: 2, bytes: 8, value };
-        Sighting { sample, near: Some(Near { line_ns, copy_gbytes_per_s: copy }) }
+        Sighting { sample, near: Some(Near { line_ns, copy_gbytes_per_s: copy }), round: 1 }
     }
 
     #[test]
@@ -153,8 +154,9 @@ mod tests {
         let moved = seen("a", 0.1, [28.0, 150.0], [57.0, 57.0]);
         let all = [near("a", 3.0), far("a", 9.0), one_core("a", 1.0), moved, near("b", 4.0), near("a", 2.0)];
         let sorted = sort(&all);
-        let values: Vec<(&str, f64)> = sorted.samples.iter().map(|s| (s.name.as_str(), s.value)).collect();
-        assert_eq!(values, [("a", 2.0), ("b", 4.0)]);
+        let values: Vec<(&str, f64)> =
+            sorted.figures.iter().map(|f| (f.sample.name.as_str(), f.sample.value)).collect();
+        assert_eq!(values, [("a", 2.5), ("b", 4.0)]);
         assert_eq!((sorted.elsewhere_count, sorted.count, sorted.seen_count_min), (3, 6, 1));
         let placement = sorted.placement.unwrap();
         assert!((29.0..31.0).contains(&placement.line_ns), "{placement}");
@@ -167,7 +169,8 @@ mod tests {
             near("c", 1.0),
             far("d", 1.0),
         ]);
-        assert_eq!(sorted.samples.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["a", "b", "d"]);
+        let names: Vec<&str> = sorted.figures.iter().map(|f| f.sample.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "d"]);
         assert_eq!(sorted.missing.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["c"]);
         assert_eq!(sorted.seen_count_min, 0);
     }
@@ -175,10 +178,10 @@ mod tests {
     #[test]
     fn figures_without_a_placement_go_with_each() {
         let sample = |name: &str| Sample { name: name.into(), ranks: 2, bytes: 8, value: 1.0 };
-        let without = Sighting { sample: sample("one core"), near: None };
+        let without = Sighting { sample: sample("one core"), near: None, round: 1 };
         let sorted = sort(&[without.clone(), seen("a", 3.0, [27.0, 27.0], [57.0, 57.0])]);
-        assert_eq!((sorted.samples.len(), sorted.elsewhere_count), (2, 0));
+        assert_eq!((sorted.figures.len(), sorted.elsewhere_count), (2, 0));
         let sorted = sort(&[without]);
-        assert_eq!((sorted.samples.len(), sorted.placement, sorted.seen_count_min), (1, None, 1));
+        assert_eq!((sorted.figures.len(), sorted.placement, sorted.seen_count_min), (1, None, 1));
     }
 }

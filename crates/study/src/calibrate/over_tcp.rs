@@ -89,12 +89,15 @@ pub(super) fn sockets(samples: &[Sample], software_ns: f64) -> Option<SocketFit>
     })
 }
 
-/// The section of a NIC.
-pub(super) fn lines(fit: &SocketFit) -> String {
-    let mut text = String::new();
+/// The section of a NIC. `said_mbit_per_s`: its rate for the library, where that is not what it is.
+pub(super) fn lines(fit: &SocketFit, said_mbit_per_s: Option<u32>) -> String {
+    let mut text = "\n[host_models.node.nic.sockets] # TCP over the loopback, without messages\n".to_owned();
+    if let Some(said) = said_mbit_per_s {
+        let _ = writeln!(text, "said_gbps = {} # it says none", f64::from(said) / 1e3);
+    }
     let _ = write!(
         text,
-        "\n[host_models.node.nic.sockets] # TCP over the loopback, without messages\n\
+        "\
          send_ns = {:.1} # a send of {FRAME_BYTES} B\n\
          send_gbytes_per_s = {:.3} # sends of up to {} KiB while nobody reads\n\
          stream_ns = {:.1} # windows of {FRAME_BYTES} B\n\
@@ -147,7 +150,7 @@ mod tests {
     fn simulated(name: &str, bytes: u64) -> Sample {
         let machine = loopback();
         let asked = sample(name, bytes, 1.0);
-        let value = predicted(&machine, &machine, &asked).unwrap().expect("a workload of ours");
+        let value = predicted([&machine; 2], &mut None, &asked).unwrap().expect("a workload of ours");
         Sample { value, ..asked }
     }
 

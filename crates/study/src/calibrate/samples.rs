@@ -25,32 +25,47 @@ pub struct Sample {
 /// The name under which `pingpong_separate` is given of two ranks that share a core.
 pub const ONE_CORE: &str = "pingpong_one_core";
 
-/// Benchmarks whose figures are the better the larger they are.
-pub(super) const RATES: [&str; 8] =
-    ["rate", "birate", "bandwidth", "bibandwidth", REDUCE, COPY, COPY_UNCACHED, CHECKSUM];
+/// A figure of several runs: the median, and the quarters between which half of them lie, as parts of it.
+///
+/// The benchmarks take turns, so what a run of one finds of the machine, a run of the others finds, too. The
+/// best of each would be of different runs, and the more extreme the more a figure spreads.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// The median.
+    pub sample: Sample,
+    /// The lower quarter and the upper, less 1.
+    pub spread: [f64; 2],
+}
 
-/// Of the figures of several runs the best of each: other work makes figures worse, never better.
-pub fn best(runs: impl IntoIterator<Item = Sample>) -> Vec<Sample> {
-    let mut all: Vec<Sample> = Vec::new();
+/// The figures of several runs, in the order in which they were first seen.
+pub fn figures<'a>(runs: impl IntoIterator<Item = &'a Sample>) -> Vec<Figure> {
+    let mut all: Vec<(&Sample, Vec<f64>)> = Vec::new();
     for sample in runs {
-        match all.iter_mut().find(|known| known.is_same_figure(&sample)) {
-            Some(known) if known.is_worse_than(sample.value) => known.value = sample.value,
-            Some(_) => {}
-            None => all.push(sample),
+        match all.iter_mut().find(|known| known.0.is_same_figure(sample)) {
+            Some(known) => known.1.push(sample.value),
+            None => all.push((sample, vec![sample.value])),
         }
     }
-    all
+    let figure = |(sample, mut values): (&Sample, Vec<f64>)| {
+        values.sort_unstable_by(f64::total_cmp);
+        let [low, value, high] = [0.25, 0.5, 0.75].map(|part| quantile(&values, part));
+        let sample = Sample { value, ..sample.clone() };
+        Figure { sample, spread: [low, high].map(|quarter| quarter / value - 1.0) }
+    };
+    all.into_iter().map(figure).collect()
+}
+
+/// Of sorted values, at least one; between two of them it is interpolated.
+fn quantile(values: &[f64], part: f64) -> f64 {
+    let place = part * (values.len() - 1) as f64;
+    let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    low + (high - low) * place.fract()
 }
 
 impl Sample {
     /// Whether both are of the same benchmark, ranks and length.
     pub fn is_same_figure(&self, other: &Sample) -> bool {
         (&self.name, self.ranks, self.bytes) == (&other.name, other.ranks, other.bytes)
-    }
-
-    fn is_worse_than(&self, value: f64) -> bool {
-        let is_rate = RATES.contains(&self.name.trim_start_matches(OVER_TCP));
-        if is_rate { value > self.value } else { value < self.value }
     }
 }
 
