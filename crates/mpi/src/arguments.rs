@@ -60,6 +60,11 @@ impl<T: Copy> Out<T> {
         }
     }
 
+    /// The caller's error, if it is a null pointer.
+    pub(crate) fn check(self, name: &str) -> Result<(), Fault> {
+        if self.0.is_null() { Err(Fault::null(name)) } else { Ok(()) }
+    }
+
     /// Stores `value`; a null pointer is the caller's error in argument `name`.
     #[inline(always)]
     pub(crate) fn set(self, name: &str, value: T) -> Result<(), Fault> {

@@ -62,10 +62,11 @@ pub(crate) fn raise(name: &'static str, on: Object, fault: Fault) -> c_int {
     match action {
         Action::Return => code,
         Action::Call(function) => {
-            if !errhandler::is_in_handler() {
-                errhandler::call(function, on, code);
+            if errhandler::is_in_handler() {
+                code
+            } else {
+                errhandler::call(function, on, code)
             }
-            code
         }
         Action::Fatal => fatal(name, on, &fault, "MPI_ERRORS_ARE_FATAL"),
         Action::Abort => fatal(name, on, &fault, "MPI_ERRORS_ABORT"),
@@ -102,6 +103,7 @@ pub(crate) fn resolve(on: Object) -> (Object, Action) {
             Object::File(file) => Some(file::errhandler(file).unwrap_or_else(|| handlers().of_no_file)),
             Object::Win(win) => win::errhandler_of(win),
             Object::Session(session) => session::errhandler_of(session),
+            Object::Made(handler) => handlers().is_one(handler).then_some(handler),
         };
         let to_self = || {
             let (of_self, of_world) = (of_comm(MPI_COMM_SELF)?, of_comm(MPI_COMM_WORLD)?);
@@ -128,6 +130,7 @@ pub(crate) fn describe(on: Object) -> String {
         Object::Win(win) => ("window", win.0),
         Object::File(file) => ("file", file.0),
         Object::Session(session) => ("session", session.0),
+        Object::Made(_) => return "what it was to make".to_owned(),
     };
     let mut object = handle_name(bits).map_or_else(|| format!("{kind} {bits:#x}"), String::from);
     if let Object::File(file) = on

@@ -105,6 +105,21 @@ impl Errhandlers {
         Ok(())
     }
 
+    /// Whether it is a handler at all.
+    pub(crate) fn is_one(&self, handler: MPI_Errhandler) -> bool {
+        is_predefined(handler) || self.table.find(handler).is_some()
+    }
+
+    /// The null handle of the kind of objects that a handler is for.
+    fn null_of(&self, handler: MPI_Errhandler) -> usize {
+        match self.table.find(handler).map(|made| made.kind) {
+            Some(Kind::Win) => MPI_WIN_NULL.0,
+            Some(Kind::File) => MPI_FILE_NULL.0,
+            Some(Kind::Session) => MPI_SESSION_NULL.0,
+            Some(Kind::Comm) | None => MPI_COMM_NULL.0,
+        }
+    }
+
     /// What a handler does. One that is gone ends the job: it must not happen, and must not go unseen.
     pub(crate) fn action(&self, handler: MPI_Errhandler) -> Action {
         match handler {
@@ -135,13 +150,15 @@ pub(crate) fn is_in_handler() -> bool {
     RUNNING_AT.get() > (&raw const here).addr()
 }
 
-/// Calls a user's handler with an object and a code. No lock may be held.
-pub(crate) fn call(function: Callback, on: Object, code: c_int) {
+/// Calls a user's handler with an object and the code that is to be returned, which it may change; what it is
+/// afterwards. No lock may be held.
+pub(crate) fn call(function: Callback, on: Object, code: c_int) -> c_int {
     let mut bits = match on {
         Object::Comm(comm) => comm.0,
         Object::Win(win) => win.0,
         Object::File(file) => file.0,
         Object::Session(session) => session.0,
+        Object::Made(handler) => handlers().null_of(handler),
     };
     let mut code = code;
     // A handler may be left by an exception, so what was there before is put back by a destructor.
@@ -159,4 +176,5 @@ pub(crate) fn call(function: Callback, on: Object, code: c_int) {
         let handler = std::mem::transmute::<usize, Handler>(function.0);
         handler(&mut bits, &mut code);
     }
+    code
 }

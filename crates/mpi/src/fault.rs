@@ -98,6 +98,14 @@ pub(crate) enum Object {
     File(MPI_File),
     /// A session.
     Session(MPI_Session),
+    /// A communicator or a session that is being made, with the handler that it is to have.
+    Made(MPI_Errhandler),
+}
+
+impl From<MPI_Errhandler> for Object {
+    fn from(handler: MPI_Errhandler) -> Self {
+        Self::Made(handler)
+    }
 }
 
 impl From<MPI_Comm> for Object {

@@ -90,7 +90,8 @@ fn own_group(group: MPI_Group, name: &str) -> Result<DerivedGroup, Fault> {
 api! {
     /// MPI starts with the first session, if it has not. The info key `thread_level` asks for a level;
     /// without it the level in force stays, or is MPI_THREAD_SINGLE.
-    fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) {
+    fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) on errhandler {
+        session.check("session")?;
         let asked = level_asked_for(info)?;
         let errhandler = handlers().retain(errhandler, Kind::Session)?;
         let level = match start::begin_session(asked) {
@@ -179,7 +180,8 @@ api! {
         info: MPI_Info,
         errhandler: MPI_Errhandler,
         newcomm: Out<MPI_Comm>,
-    ) {
+    ) on errhandler {
+        newcomm.check("newcomm")?;
         let (name, hints) = (string_tag(stringtag)?, known_hints(info)?);
         if process()?.groups.get(group, "group")?.size() == 0 {
             return newcomm.set("newcomm", MPI_COMM_NULL);
@@ -208,7 +210,8 @@ api! {
         info: MPI_Info,
         errhandler: MPI_Errhandler,
         newintercomm: Out<MPI_Comm>,
-    ) {
+    ) on errhandler {
+        newintercomm.check("newintercomm")?;
         let (name, hints) = (string_tag(stringtag)?, known_hints(info)?);
         let DerivedGroup { members: local, session } = own_group(local_group, "local_group")?;
         let leader_rank = leader(local_leader, local.size(), "local_leader")?;
