@@ -12,7 +12,7 @@ use crate::phase;
 use ayatori_core::group::Group;
 use ayatori_core::ids::{CommId, ProcessId, Rank};
 use ayatori_core::layout::{Layout, Region};
-use ayatori_core::rma::{Place, WindowId};
+use ayatori_core::rma::{FENCE_MEMBERS_MAX, Place, WindowId};
 use ayatori_core::transfer::Sink;
 use ayatori_devices::shm::SharedMemory;
 use ayatori_devices::threads::full_fence;
@@ -378,6 +378,13 @@ impl Win {
         const QUICK_MAX: u32 = 64;
         self.quick_count = (self.quick_count + 1) % QUICK_MAX;
         self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
+    }
+
+    /// Whether a fence is an exchange of messages: where operations are messages, and members are few. All
+    /// members say the same.
+    pub(crate) fn fences_by_exchange(&self) -> bool {
+        let is_shared = self.is_mapped_by_all && self.shared.is_some();
+        !is_shared && self.group.size() <= FENCE_MEMBERS_MAX
     }
 
     /// Ends operations on a target, or on all, in a passive epoch in which nothing can have been done but

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kind u8 | operation u8 | datatype u16 | number u32                                   8 bytes
-//! Lock, Granted, Withdraw, Flush, Flushed, Post, Complete: nothing more
+//! Lock, Granted, Withdraw, Flush, Flushed, Post, Complete, Fence: nothing more
 //! Result: data
 //! others, in a row (kind + 128): displacement u64 | length u56 | flags u8              24 | data
 //!         else: displacement u64 | offset u64 | length u64 | layout bytes u32 | flags u32
@@ -70,6 +70,11 @@ pub(crate) enum ActiveMessage {
     Post,
     /// The sender's access to the receiver's window ends.
     Complete,
+    /// The sender is at a fence, and whether an operation was refused that no flush has asked for.
+    Fence {
+        /// Why, as a number; 0: none was.
+        refused: u8,
+    },
 }
 
 /// What follows an operation.
@@ -177,6 +182,7 @@ mod kind {
     pub(super) const COMPLETE: u8 = 10;
     pub(super) const WITHDRAW: u8 = 11;
     pub(super) const RESULT: u8 = 12;
+    pub(super) const FENCE: u8 = 13;
     /// Added where the operand lies in a row.
     pub(super) const IN_A_ROW: u8 = 128;
 }
@@ -219,6 +225,7 @@ impl ActiveMessage {
             Self::Flushed { number, refused } => (kind::FLUSHED, refused, 0, (number, 0)),
             Self::Post => (kind::POST, 0, 0, (0, 0)),
             Self::Complete => (kind::COMPLETE, 0, 0, (0, 0)),
+            Self::Fence { refused } => (kind::FENCE, refused, 0, (0, 0)),
         };
         let word =
             u64::from(kind) | u64::from(operation) << 8 | u64::from(datatype) << 16 | u64::from(number) << 32;
@@ -289,6 +296,7 @@ impl ActiveMessage {
             kind::FLUSHED => Some(Self::Flushed { number, refused: code }),
             kind::POST => Some(Self::Post),
             kind::COMPLETE => Some(Self::Complete),
+            kind::FENCE => Some(Self::Fence { refused: code }),
             _ => None,
         };
         if let Some(control) = control {
@@ -409,6 +417,7 @@ mod tests {
                 .prop_map(|(number, refused)| ActiveMessage::Flushed { number, refused }),
             Just(ActiveMessage::Post),
             Just(ActiveMessage::Complete),
+            any::<u8>().prop_map(|refused| ActiveMessage::Fence { refused }),
         ]
     }
 
@@ -452,7 +461,7 @@ mod tests {
         #[test]
         fn any_bytes_give_a_message_or_blame(
             bytes in proptest::collection::vec(any::<u8>(), 0..120),
-            kind in 0_u8..14,
+            kind in 0_u8..15,
             is_row: bool,
         ) {
             let mut bytes = bytes;

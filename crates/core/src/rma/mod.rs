@@ -24,6 +24,8 @@
 //!                 a request for several locks that fails withdraws all: it leaves none behind
 //!   post, start   "post" messages are counted; start waits for one of each member of its group
 //!   complete      active ────────► effective when all before it from this origin is done; wait counts these
+//!   fence         active ◄──► active: between two members, effective as "complete" is,
+//!                 and a flush where something long is under way or the target alone can judge a place
 //! ```
 //!
 //! Active messages of one origin are handled in the order sent (they share an envelope), each whole before
@@ -37,6 +39,11 @@
 //! when it is used, so nothing outside of the window is read or written. A place outside is an error that the
 //! origin hears of with its next flush, or instead of the result, long or short: `active(number, why not)`.
 //! What cannot be parsed cuts the peer off.
+//!
+//! *Fences of more than two members* are flushes and a barrier of the caller's. One exchange would need more
+//! there: a member may be past the fence while another's operations on a third are still on their way. The
+//! third would have to keep back the operations of the one (but not its answers, for which others may wait
+//! before they come to the fence) until all fences have come, and that in a stream that has both.
 //!
 //! What is not here: epochs and their rules (`ayatori-mpi`, which also knows the size of the others'
 //! windows), waiting, and direct access to windows in shared memory.
@@ -89,6 +96,9 @@ pub(crate) const RESULT_BYTES_MAX: u64 = 1 << 10;
 
 /// Data of one active message of an accumulate, at most.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+
+/// Members of a window whose fences are one exchange of messages, at most.
+pub const FENCE_MEMBERS_MAX: u32 = 2;
 
 /// Parent of the requests of windows; their step is an index of [`Rma::children`].
 pub(crate) const PARENT: RequestId = RequestId { index: u32::MAX, generation: u32::MAX };

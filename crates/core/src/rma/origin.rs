@@ -482,6 +482,54 @@ impl Windows<'_> {
         over.transpose().map(|over| over.is_some())
     }
 
+    /// Begins a fence (`MPI_Win_fence`) of a window of at most
+    /// [`FENCE_MEMBERS_MAX`](super::FENCE_MEMBERS_MAX) members, and gives its number. What others have done
+    /// here before theirs, and what we have done to them, is over when the fence is. Operations that the
+    /// target refuses though the origin has found nothing wrong with them are told at once where memory is
+    /// attached, else at the next flush or fence.
+    pub fn begin_fence<D: Device>(&mut self, device: &mut D, window: WindowId) -> Result<u32, Error> {
+        let of = self.rma.get(window)?;
+        let (size, me) = (of.group.size(), of.rank);
+        if size > super::FENCE_MEMBERS_MAX {
+            return Err(Error::Argument("a fence of so many members is a flush and a barrier"));
+        }
+        if of.fence_flushes() {
+            self.begin_flush(device, window, None)?;
+        }
+        let number = self.rma.get_mut(window)?.begin_fence();
+        for rank in (0..size).filter(|rank| *rank != me) {
+            let peer = self.rma.get_mut(window)?.peer(rank)?;
+            if peer.lost.is_some() {
+                continue;
+            }
+            let refused = peer.refused.take().map_or(0, rma::refusal_of);
+            if let Err(error) = self.send_control(device, window, rank, ActiveMessage::Fence { refused }) {
+                self.rma.get_mut(window)?.peer(rank)?.failure.get_or_insert(error);
+            }
+        }
+        Ok(number)
+    }
+
+    /// Over when the fence of this number is.
+    pub fn fence(&mut self, window: WindowId, number: u32) -> Result<Posted, Error> {
+        self.wait_for(window, Wants::Fence(number))
+    }
+
+    /// Whether the fence of this number is over, and how: for a caller that looks again and again.
+    #[inline]
+    pub fn fenced(&mut self, window: WindowId, number: u32) -> Option<Result<(), Error>> {
+        match self.rma.get_mut(window) {
+            Ok(of) => of.settle(&Wants::Fence(number)),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Whether all that fences have ended is executed, as far as is known here. If not, an access to a
+    /// target's memory that is no message could come before it.
+    pub fn is_settled(&self, window: WindowId) -> bool {
+        self.rma.get(window).is_ok_and(|of| of.peers.iter().all(|peer| peer.unsettled_since.is_none()))
+    }
+
     /// A request that is over when `wants` has come.
     fn wait_for(&mut self, window: WindowId, wants: Wants) -> Result<Posted, Error> {
         let of = self.rma.get_mut(window)?;

@@ -359,12 +359,25 @@ impl Windows<'_> {
                 }
                 let done = number.wrapping_sub(peer.flush_done);
                 peer.flush_done = number;
+                // A flush after a fence is answered when what was done before that is over.
+                if peer.unsettled_since.is_some_and(|since| number.wrapping_sub(since).cast_signed() > 0) {
+                    peer.unsettled_since = None;
+                }
                 if let Some(error) = rma::refusal(refused) {
                     peer.failure.get_or_insert(error);
                 }
                 window.unflushed_count = window.unflushed_count.saturating_sub(done.into());
                 self.rma.is_urgent = true;
                 self.settle_waiters(at);
+                return Ok(());
+            }
+            ActiveMessage::Fence { refused } => {
+                if let Some(error) = rma::refusal(refused) {
+                    peer.failure.get_or_insert(error);
+                }
+                peer.fencing = peer.fencing.wrapping_add(1);
+                self.rma.is_urgent = true;
+                self.close_when_done(at, rank);
                 return Ok(());
             }
             ActiveMessage::Post => peer.posts += 1,
@@ -396,6 +409,7 @@ impl Windows<'_> {
             return;
         }
         peer.completes += core::mem::take(&mut peer.completing);
+        peer.fences = peer.fences.wrapping_add(core::mem::take(&mut peer.fencing));
         let mut granted = Vec::new();
         for place in 0..peer.flushes.len() {
             let peer = &mut window.peers[rank as usize];

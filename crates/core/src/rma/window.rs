@@ -32,6 +32,10 @@ pub(crate) struct Window {
     pub(crate) unflushed_count: u64,
     /// Short results that are to come from all members.
     pub(crate) results_count: u32,
+    /// Fences of ours.
+    fences_count: u32,
+    /// Something long was begun since the last fence.
+    has_long: bool,
 }
 
 /// A short result that is to come.
@@ -47,10 +51,16 @@ pub(crate) struct Wanted {
 }
 
 impl Peer {
+    /// Whether the member has come to the fence of this number, and nothing of it is open.
+    #[inline(always)]
+    pub(crate) fn has_fenced(&self, number: u32) -> bool {
+        self.fences.wrapping_sub(number).cast_signed() >= 0
+    }
+
     /// Whether something of this member goes on here, or waits for the end of what does.
     #[inline(always)]
     pub(crate) fn has_open_ends(&self) -> bool {
-        self.open > 0 || self.completing > 0 || !self.flushes.is_empty()
+        self.open > 0 || self.completing > 0 || self.fencing > 0 || !self.flushes.is_empty()
     }
 }
 
@@ -73,6 +83,8 @@ pub(crate) struct Peer {
     pub(crate) is_dirty: bool,
     pub(crate) flush_sent: u32,
     pub(crate) flush_done: u32,
+    /// The last fence ended operations that may not have been executed; what the last flush before it was.
+    pub(crate) unsettled_since: Option<u32>,
     /// Operations since the last flush, up to two, of which a flush has to ask.
     operations_count: u8,
     /// The last flush was of one operation: the next operation asks for the flush itself, since one alone is
@@ -103,6 +115,9 @@ pub(crate) struct Peer {
     /// Ends of its accesses; and one that waits until nothing is open.
     pub(crate) completes: u32,
     pub(crate) completing: u32,
+    /// Its fences; and one that waits until nothing is open.
+    pub(crate) fences: u32,
+    pub(crate) fencing: u32,
 }
 
 /// Which lock a member holds.
@@ -127,6 +142,8 @@ pub(crate) enum Wants {
     Posts(Vec<Rank>),
     /// A complete of each.
     Completes(Vec<Rank>),
+    /// The fence of this number of each, and that nothing of ours is under way.
+    Fence(u32),
 }
 
 #[derive(Default)]
@@ -151,6 +168,8 @@ impl Window {
             pending_count: 0,
             unflushed_count: 0,
             results_count: 0,
+            fences_count: 0,
+            has_long: false,
         }
     }
 
@@ -170,6 +189,7 @@ impl Window {
     pub(crate) fn begin_long_operation(&mut self, rank: Rank) -> Result<(), Error> {
         let peer = self.peer(rank)?;
         (peer.operations_count, peer.is_dirty) = (2, true);
+        self.has_long = true;
         Ok(())
     }
 
@@ -181,6 +201,27 @@ impl Window {
             peer.operations_count = 0;
         }
         Ok(core::mem::take(&mut peer.is_dirty))
+    }
+
+    /// Whether a fence has to ask for the end of the operations so far. Long ones may be executed after what
+    /// comes next, and only the target knows what is wrong with a place in attached memory.
+    pub(crate) fn fence_flushes(&self) -> bool {
+        self.has_long || matches!(self.memory, Memory::Dynamic(_))
+    }
+
+    /// A fence of ours begins: its number.
+    pub(crate) fn begin_fence(&mut self) -> u32 {
+        self.fences_count = self.fences_count.wrapping_add(1);
+        self.has_long = false;
+        for peer in &mut self.peers {
+            peer.unsettled_since = peer.is_dirty.then_some(peer.flush_sent);
+        }
+        for rank in 0..self.peers.len() as Rank {
+            // No member is unknown.
+            let _ = self.end_operations(rank);
+        }
+        self.peers[self.rank as usize].fences = self.fences_count;
+        self.fences_count
     }
 
     /// The operations so far end without a flush.
@@ -389,6 +430,14 @@ impl Window {
                 }
                 Some(result)
             }
+            Wants::Fence(number) => {
+                let is_busy = self.pending_count > 0 || self.unflushed_count > 0;
+                let fenced = if is_busy { None } else { self.all_fenced(*number) }?;
+                let mut failures = self.peers.iter_mut().filter_map(|peer| peer.failure.take());
+                let first = failures.next();
+                failures.for_each(drop);
+                Some(fenced.and(first.map_or(Ok(()), Err)))
+            }
             Wants::Completes(ranks) => {
                 let result = self.all(ranks, |peer| peer.completes > 0)?;
                 if result.is_ok() {
@@ -413,20 +462,35 @@ impl Window {
             Wants::Locks(_) => format!("the locks of the windows of ranks {list}"),
             Wants::Posts(_) => format!("MPI_Win_post of ranks {list}"),
             Wants::Completes(_) => format!("MPI_Win_complete of ranks {list}"),
+            Wants::Fence(_) => format!("MPI_Win_fence of ranks {list}"),
         }
     }
 
     /// The members that have not done what is waited for.
     pub(crate) fn missing(&self, wants: &Wants) -> impl Iterator<Item = Rank> {
-        type Has = fn(&Peer) -> bool;
-        let is_over: Has = |peer| peer.pending == 0 && peer.flush_sent == peer.flush_done;
-        let (ranks, has): (Vec<Rank>, Has) = match wants {
-            Wants::Local(_) | Wants::Done(_) => ((0..self.peers.len() as Rank).collect(), is_over),
-            Wants::Locks(ranks) => (ranks.clone(), |peer| peer.is_granted),
-            Wants::Posts(ranks) => (ranks.clone(), |peer| peer.posts > 0),
-            Wants::Completes(ranks) => (ranks.clone(), |peer| peer.completes > 0),
+        type Has = fn(&Peer, u32) -> bool;
+        let is_over: Has = |peer, _| peer.pending == 0 && peer.flush_sent == peer.flush_done;
+        let all = || (0..self.peers.len() as Rank).collect();
+        let (ranks, has, number): (Vec<Rank>, Has, u32) = match wants {
+            Wants::Local(_) | Wants::Done(_) => (all(), is_over, 0),
+            Wants::Locks(ranks) => (ranks.clone(), |peer, _| peer.is_granted, 0),
+            Wants::Posts(ranks) => (ranks.clone(), |peer, _| peer.posts > 0, 0),
+            Wants::Completes(ranks) => (ranks.clone(), |peer, _| peer.completes > 0, 0),
+            Wants::Fence(number) => (all(), Peer::has_fenced, *number),
         };
-        ranks.into_iter().filter(move |rank| !has(&self.peers[*rank as usize]))
+        ranks.into_iter().filter(move |rank| {
+            let peer = &self.peers[*rank as usize];
+            !has(peer, number) || (matches!(wants, Wants::Fence(_)) && !is_over(peer, 0))
+        })
+    }
+
+    /// Whether all members have come to the fence of this number; an error if one cannot any more.
+    fn all_fenced(&self, number: u32) -> Option<Result<(), Error>> {
+        let mut missing = self.peers.iter().filter(|peer| !peer.has_fenced(number)).peekable();
+        if missing.peek().is_none() {
+            return Some(Ok(()));
+        }
+        missing.find_map(|peer| peer.lost).map(Err)
     }
 
     /// Whether all of them have what is waited for; an error if that cannot come any more.

@@ -45,6 +45,8 @@ pub enum Feature {
     WindowLock,
     /// A process let others access its window.
     WindowPost,
+    /// A process came to a fence of a window.
+    WindowFence,
     /// A partitioned message.
     Partitioned,
     /// A dial was refused: nobody listened yet, or its process had died.
@@ -60,7 +62,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    const SIMPLE: [Feature; 25] = [
+    const SIMPLE: [Feature; 26] = [
         Feature::SendAtOnce,
         Feature::SendBlocks,
         Feature::SendBuffered,
@@ -81,6 +83,7 @@ impl Feature {
         Feature::WindowOperations,
         Feature::WindowLock,
         Feature::WindowPost,
+        Feature::WindowFence,
         Feature::Partitioned,
         Feature::DialRefused,
         Feature::DialsCross,

@@ -1,6 +1,7 @@
 //! Windows against a sequential model, in random worlds.
 
 mod faults;
+mod fence;
 mod losses;
 mod short;
 

@@ -19,7 +19,7 @@ use ayatori_core::datatype::{Class, Predefined};
 use ayatori_core::device::{Device, RemoteKey, RemoteRegion, Submitted, Token};
 use ayatori_core::ids::{ProcessId, Rail, Rank};
 use ayatori_core::op::Operation;
-use ayatori_core::rma;
+use ayatori_core::rma::{self, WindowId};
 use ayatori_core::transfer::{Sink, Source};
 use ayatori_devices::shm::SharedMemory;
 use std::ffi::{c_int, c_void};
@@ -99,9 +99,9 @@ fn is_copied_elsewhere(
     if bytes <= MESSAGE_BYTES_MAX || bytes > KERNEL_BYTES_MAX {
         return false;
     }
-    let place = win.address_part(rank, disp, bytes);
+    let (place, id) = (win.address_part(rank, disp, bytes), win.id);
     drop(windows);
-    place.is_some_and(|place| is_copied_by_kernel(direction, memory, place))
+    place.is_some_and(|place| is_copied_by_kernel(direction, memory, place, id))
 }
 
 /// Has the core begin a short operation. `false`: it refuses, before it has done anything.
@@ -111,11 +111,17 @@ fn is_begun(begin: impl FnOnce(&mut Machine) -> Result<(), ayatori_core::Error>)
 }
 
 /// Has the kernel copy from or to the memory of another process of this host. `false`: nothing is done, the
-/// process is elsewhere, or the kernel refuses.
-fn is_copied_by_kernel(direction: Direction, memory: Buffer, (peer, address): (ProcessId, u64)) -> bool {
+/// process is elsewhere, operations before it may not have been executed, or the kernel refuses.
+fn is_copied_by_kernel(
+    direction: Direction,
+    memory: Buffer,
+    (peer, address): (ProcessId, u64),
+    id: WindowId,
+) -> bool {
     let Ok(mut process) = process() else { return false };
-    let shm = process.engine().device.shm_mut();
-    if shm.rails_to(peer).is_empty() {
+    let Machine { core, device, .. } = process.engine();
+    let shm = device.shm_mut();
+    if shm.rails_to(peer).is_empty() || !core.windows().is_settled(id) {
         return false;
     }
     let key = RemoteKey { words: [address, memory.len() as u64] };

@@ -1,6 +1,6 @@
 //! Epochs: fences, groups that start and post, locks, flushes (MPI-5.0 §12.5).
 
-use super::window::{barrier, wait_for_flush, wait_on};
+use super::window::{barrier, exchange_fences, wait_for_flush, wait_on};
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
@@ -170,12 +170,16 @@ api! {
     /// process is ready.
     fn MPI_Win_fence(assert: c_int, win: MPI_Win) on win {
         let (id, ()) = epochs(win, (assert, FENCE), |epochs, _| epochs.check_fence())?;
-        let comm = with(win, |win| Ok(win.comm))?;
+        let (comm, is_exchange) = with(win, |win| Ok((win.comm, win.fences_by_exchange())))?;
         order_memory();
-        if assert & MPI_MODE_NOPRECEDE == 0 {
-            wait_for_flush(id, None)?;
+        if is_exchange {
+            exchange_fences(id)?;
+        } else {
+            if assert & MPI_MODE_NOPRECEDE == 0 {
+                wait_for_flush(id, None)?;
+            }
+            barrier(comm)?;
         }
-        barrier(comm)?;
         order_memory();
         with(win, |win| {
             win.epochs.fenced(assert & MPI_MODE_NOSUCCEED == 0);

@@ -57,6 +57,22 @@ pub(super) fn wait_for_flush(id: WindowId, rank: Option<Rank>) -> Result<(), Fau
     wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, false))
 }
 
+/// Comes to a fence that is an exchange of messages, and waits for the others.
+pub(super) fn exchange_fences(id: WindowId) -> Result<(), Fault> {
+    let mut process = process()?;
+    let machine = process.engine();
+    let number = machine.core.windows().begin_fence(&mut machine.device, id)?;
+    let looks_count = if machine.device.policy().spins_count > 0 { LOOKS_COUNT } else { 1 };
+    for _ in 0..looks_count {
+        if let Some(result) = machine.core.windows().fenced(id, number) {
+            return Ok(result?);
+        }
+        machine.progress();
+    }
+    drop(process);
+    wait_on(|Machine { core, .. }| core.windows().fence(id, number))
+}
+
 /// Waits for all members of a window's communicator.
 pub(super) fn barrier(comm: CommId) -> Result<(), Fault> {
     run_in((comm, MPI_COMM_SELF), process()?, Operation::Barrier).map_err(Fault::on_callers)

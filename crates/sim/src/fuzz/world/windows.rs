@@ -3,9 +3,11 @@
 //! A window of the world is, in words of 8 bytes: one that is counted up by fetch-and-add, one that is
 //! changed by compare-and-swap, one that is counted up under an exclusive lock by a get and a put, and sums;
 //! then a slot for each origin, which nobody else writes. What a process begins it ends before it begins
-//! anything else here: operations and a flush, a lock and its unlock, an access epoch of post and start. The
-//! model is exact for a window whose owner and all others have kept each other; of the rest it holds what no
-//! loss excuses: no count is fetched twice.
+//! anything else here: operations and a flush, a lock and its unlock, an access epoch of post and start, or
+//! operations and a fence where there are two processes. The model is exact for a window whose owner and all
+//! others have kept each other; of the rest it holds what no loss excuses: no count is fetched twice.
+
+mod fence;
 
 use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
@@ -14,7 +16,9 @@ use ayatori_core::ids::RequestId;
 use ayatori_core::layout::Layout;
 use ayatori_core::op::Operation;
 use ayatori_core::request::{Completion, Posted};
-use ayatori_core::rma::{Memory, Place, WindowId};
+use ayatori_core::rma::{FENCE_MEMBERS_MAX, Memory, Place, WindowId};
+
+use fence::Fence;
 
 use super::spread::{blocks, in_blocks, packed};
 use super::{Outcome, World, content, fill};
@@ -39,6 +43,7 @@ pub(super) struct Windows {
     targets: Vec<Target>,
     doing: Vec<Doing>,
     round: Option<Round>,
+    fence: Option<Fence>,
     /// Epochs that ended with an error may leave posts and ends of accesses behind: there are no more of
     /// them.
     is_round_broken: bool,
@@ -57,6 +62,8 @@ struct Target {
     sums: Vec<u64>,
     /// By origin: whose content its slot has; `None`: not known.
     slots: Vec<Option<usize>>,
+    /// By origin: its last put, over or not.
+    begun: Vec<Option<usize>>,
 }
 
 /// What a process has under way.
@@ -74,6 +81,7 @@ enum Doing {
     UnlockAll(RequestId, Vec<Op>),
     Start(RequestId, u32),
     Complete(RequestId, Vec<Op>),
+    Fence(RequestId, Vec<Op>),
 }
 
 /// An operation that has begun.
@@ -147,11 +155,28 @@ impl World<'_> {
             }
             let (sums, slots) = (vec![0; SUM_COUNT], vec![None; count]);
             let (fetched, swaps) = (Vec::new(), Vec::new());
-            targets.push(Target { memory, fetch_count: 0, fetched, swaps, locked_count: 0, sums, slots });
+            let begun = slots.clone();
+            targets.push(Target {
+                memory,
+                fetch_count: 0,
+                fetched,
+                swaps,
+                locked_count: 0,
+                sums,
+                slots,
+                begun,
+            });
         }
         let doing = (0..count).map(|_| Doing::Nothing).collect();
-        self.windows =
-            Some(Windows { slot_bytes, targets, doing, round: None, is_round_broken: false, op_count: 0 });
+        self.windows = Some(Windows {
+            slot_bytes,
+            targets,
+            doing,
+            round: None,
+            fence: None,
+            is_round_broken: false,
+            op_count: 0,
+        });
         Ok(())
     }
 
@@ -164,6 +189,9 @@ impl World<'_> {
         let Some(at) = self.pick_idle() else { return Ok(()) };
         if self.windows.is_none() || !matches!(self.win().doing[at as usize], Doing::Nothing) {
             return Ok(());
+        }
+        if self.count() <= FENCE_MEMBERS_MAX as usize && self.one_in(3) {
+            return self.come_to_fence(at);
         }
         match self.random.below(8) {
             0..=2 => self.burst(at),
@@ -225,7 +253,9 @@ impl World<'_> {
             Err(error) => (NO_REQUEST, Some(Some(error))),
         };
         let mut doing = doing(id);
-        if let Doing::Flush(_, of) | Doing::UnlockAll(_, of) | Doing::Complete(_, of) = &mut doing {
+        if let Doing::Flush(_, of) | Doing::UnlockAll(_, of) | Doing::Complete(_, of) | Doing::Fence(_, of) =
+            &mut doing
+        {
             *of = ops;
         }
         match over {
@@ -357,6 +387,7 @@ impl World<'_> {
         let (number, length) = (self.win().op_count, self.slot_length());
         let Some(source) = self.memory((0..length).map(|byte| content(number, byte))) else { return Ok(()) };
         self.win().targets[target as usize].slots[at as usize] = None;
+        self.win().targets[target as usize].begun[at as usize] = Some(number);
         let place = self.slot(at, length, number.is_multiple_of(2))?;
         let wants_request = self.one_in(3);
         let (process, port) = &mut self.nodes[at as usize];
@@ -404,7 +435,7 @@ impl World<'_> {
 
     /// An exposure epoch begins.
     fn post(&mut self, at: u32) -> Outcome {
-        if self.win().round.is_some() || self.win().is_round_broken {
+        if self.win().round.is_some() || self.win().fence.is_some() || self.win().is_round_broken {
             return Ok(());
         }
         let kept = |&of: &u32| of != at && self.is_alive(of) && self.model.losses(at, of).is_empty();
@@ -443,8 +474,11 @@ impl World<'_> {
         self.go_on(at, started, |id| Doing::Start(id, target), Vec::new())
     }
 
-    /// In a world that has healed: all that were let in access.
+    /// In a world that has healed: all that were let in access, and fences are come to by all.
     pub(super) fn join_rounds(&mut self) -> Outcome<bool> {
+        if self.join_fence()? {
+            return Ok(true);
+        }
         let Some(Windows { round: Some(round), doing, .. }) = &self.windows else { return Ok(false) };
         let may_join = |&&at: &&u32| {
             let is_free = matches!(doing[at as usize], Doing::Nothing) && !self.is_blocked(at);
@@ -487,7 +521,8 @@ impl World<'_> {
                 | Doing::LockAll(id, _)
                 | Doing::UnlockAll(id, _)
                 | Doing::Start(id, _)
-                | Doing::Complete(id, _) => *id,
+                | Doing::Complete(id, _)
+                | Doing::Fence(id, _) => *id,
             };
             if let Some(completion) = self.take(at, id)? {
                 let doing = std::mem::replace(&mut self.win().doing[at as usize], Doing::Nothing);
@@ -547,6 +582,10 @@ impl World<'_> {
             Doing::Nothing => Ok(()),
             Doing::Flush(_, ops) | Doing::UnlockAll(_, ops) => self.end_ops(at, ops, true),
             Doing::Complete(_, ops) => self.end_ops(at, ops, false),
+            Doing::Fence(_, ops) => {
+                self.end_ops(at, ops, true)?;
+                self.end_fence(at, error.is_none())
+            }
             // Who was not granted a lock has none to give back.
             Doing::Lock(..) | Doing::Start(..) | Doing::LockAll(..) if error.is_some() => Ok(()),
             Doing::Lock(_, target) => {
