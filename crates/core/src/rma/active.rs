@@ -338,6 +338,43 @@ impl ActiveMessage {
     }
 }
 
+/// A put with its data, or a get, of bytes in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RowAccess<'a> {
+    /// The tag of the result; `None`: it is a put.
+    pub(crate) get: Option<Tag>,
+    /// The flush that a put asks for.
+    pub(crate) flush: Option<u32>,
+    pub(crate) displacement: i64,
+    pub(crate) len: usize,
+    pub(crate) data: &'a [u8],
+}
+
+impl<'a> RowAccess<'a> {
+    /// As [`ActiveMessage::parse`], for the messages that are most frequent. `None`: it is another one, or
+    /// something is wrong with it.
+    #[inline(always)]
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (head, data) = bytes.split_first_chunk::<ROW_AT>()?;
+        let [first, displacement, last] =
+            [0, 8, 16].map(|at| u64::from_le_bytes(core::array::from_fn(|byte| head[at + byte])));
+        let (kind, number, flags) = (first as u8, (first >> 32) as u32, (last >> ROW_LEN_BITS) as u8);
+        const PUT: u8 = kind::PUT | kind::IN_A_ROW;
+        const GET: u8 = kind::GET | kind::IN_A_ROW;
+        let len = (last & ((1 << ROW_LEN_BITS) - 1)) as usize;
+        let (get, flush) = match (kind, flags) {
+            (PUT, 0) => (None, None),
+            (PUT, FLAG_FLUSH) => (None, Some(number)),
+            (GET, FLAG_TAG) if number.cast_signed() >= 0 && number & 1 == 1 => {
+                (Some(number.cast_signed()), None)
+            }
+            _ => return None,
+        };
+        let has_data = data.len() == if get.is_some() { 0 } else { len };
+        has_data.then_some(Self { get, flush, displacement: displacement.cast_signed(), len, data })
+    }
+}
+
 const SHORT: Blame = Blame("a window's message cut short");
 
 /// An operand in a row, its flags, and what is behind it.
@@ -455,6 +492,37 @@ mod tests {
                 prop_assert_eq!(a.len, b.len);
                 let size = |operand: &Operand| operand.layout.as_ref().map(|(of, count)| of.size() * count);
                 prop_assert_eq!(size(&a), size(&b));
+            }
+        }
+
+        #[test]
+        fn what_is_frequent_is_read_alike_by_both_ways(
+            message in messages(),
+            displacement: i64,
+            len in 0_usize..20,
+            given in 0_usize..20,
+            damaged in (0_usize..24, any::<u8>()),
+            is_damaged: bool,
+        ) {
+            let mut bytes = message.emit_row(displacement, len).to_vec();
+            bytes.extend((0..given).map(|byte| byte as u8));
+            if is_damaged {
+                bytes[damaged.0] = damaged.1;
+            }
+            if let Some(row) = RowAccess::parse(&bytes) {
+                let (message, operand, data) = ActiveMessage::parse(&bytes).unwrap();
+                let operand = operand.unwrap();
+                let put = ActiveMessage::Put(Follow::of_flush(row.flush));
+                let expected = row.get.map_or(put, ActiveMessage::Get);
+                prop_assert_eq!((message, data), (expected, row.data));
+                let place = (operand.displacement, operand.len, operand.offset, operand.layout.is_none());
+                prop_assert_eq!(place, (row.displacement, row.len as u64, 0, true));
+            } else if !is_damaged {
+                use Follow::{Flushed, Nothing};
+                let is_put = matches!(message, ActiveMessage::Put(Nothing | Flushed(_)));
+                let is_get = matches!(message, ActiveMessage::Get(_));
+                let is_whole = is_put && given == len || is_get && given == 0;
+                prop_assert!(!is_whole, "the quick way is not taken");
             }
         }
 

@@ -59,7 +59,7 @@ mod tests;
 mod window;
 mod words;
 
-pub(crate) use active::{ActiveMessage, Follow, Head, Operand, refusal, refusal_of};
+pub(crate) use active::{ActiveMessage, Follow, Head, Operand, RowAccess, refusal, refusal_of};
 pub use apply::{accumulate, check_operation, compare_and_swap_in};
 pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read, with_room};
 pub(crate) use window::{Hold, Wanted, Wants, Window};

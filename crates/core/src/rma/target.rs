@@ -2,8 +2,8 @@
 
 use super::children::Tail;
 use super::{
-    self as rma, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Follow, Hold, Operand, PARENT,
-    RESULT_BYTES_MAX, TODO, Todo, What, WindowId, Windows,
+    self as rma, ACTIVE_BYTES_MAX, ACTIVE_TAG, ActiveMessage, Child, Follow, Hold, Memory, Operand, PARENT,
+    RESULT_BYTES_MAX, RowAccess, TODO, Todo, What, WindowId, Windows,
 };
 use crate::buffer::{Payload, Piece, payload_len};
 use crate::coll::StepId;
@@ -52,7 +52,9 @@ impl Windows<'_> {
         let rank = envelope.source;
         match payload {
             [Piece::Bytes(bytes), rest] | [rest, Piece::Bytes(bytes)] if rest.is_empty() => {
-                self.try_active(at, rank, bytes)?;
+                if !self.is_row_access(at, rank, bytes) {
+                    self.try_active(at, rank, bytes)?;
+                }
             }
             [Piece::Bytes(first), Piece::Bytes(second)] => {
                 self.try_active(at, rank, &[first, second].concat())?;
@@ -142,6 +144,31 @@ impl Windows<'_> {
         {
             self.rma.blamed.push_back((index, what));
         }
+    }
+
+    /// Does a put or get of bytes in a row, without a look at layouts. `false`: it is something else, or
+    /// something is wrong with it, and nothing is done.
+    #[inline(always)]
+    fn is_row_access(&mut self, at: u32, rank: Rank, bytes: &[u8]) -> bool {
+        let Some(row) = RowAccess::parse(bytes) else { return false };
+        let memory = self.rma.windows[at as usize].as_ref().map(|window| &window.memory);
+        let (Some(Memory::Fixed(memory)), Ok(first)) = (memory, usize::try_from(row.displacement)) else {
+            return false;
+        };
+        if first > memory.len() || row.len > memory.len() - first {
+            return false;
+        }
+        match row.get {
+            None => {
+                memory.scatter(first, Piece::Bytes(row.data));
+                self.answer(at, rank, Follow::of_flush(row.flush));
+            }
+            Some(tag) => {
+                let found = Ok(memory.part(first, row.len).into());
+                self.open_reply((at, rank, tag), row.len as u64, found, None);
+            }
+        }
+        true
     }
 
     fn try_active(&mut self, at: u32, rank: Rank, bytes: &[u8]) -> Result<(), Blame> {
