@@ -440,12 +440,26 @@ impl Win {
         if self.locks.is_none() || !self.passes_engine_by() {
             return false;
         }
+        self.end_epoch(rank);
+        true
+    }
+
+    /// The target of an epoch that has its lock as a word in shared memory, and the core's name of the
+    /// window. `None`: the lock is no word, or something is wrong.
+    #[inline(always)]
+    pub(crate) fn target_of_epoch(&self, rank: c_int) -> Option<(WindowId, Rank)> {
+        let rank = Rank::try_from(rank).ok()?;
+        (self.locks.is_some() && self.epochs.held_at(rank).is_some()).then_some((self.id, rank))
+    }
+
+    /// Ends an epoch, in which nothing is under way, and gives the lock in shared memory back that it holds.
+    #[inline(always)]
+    pub(crate) fn end_epoch(&mut self, rank: Rank) {
         if let (Some(held), Some(locks)) = (self.epochs.release(rank), &self.locks)
             && held != Held::Nothing
         {
             locks.end_epoch(rank, held == Held::Exclusive);
         }
-        true
     }
 
     /// The process whose memory an operation on so many bytes works at, and their address there. `None`:

@@ -162,6 +162,21 @@ fn unlock(win: MPI_Win, targets: Vec<Rank>, id: WindowId, held: Held) -> Result<
     done
 }
 
+/// Ends an epoch with a target whose lock is a word in shared memory. `None`: nothing is done; the lock is
+/// none, or something is wrong.
+#[inline]
+fn unlock_word(win: MPI_Win, rank: c_int) -> Option<Result<(), Fault>> {
+    let (id, target) = win::table().ok()?.find_mut(win)?.target_of_epoch(rank)?;
+    order_memory();
+    // What was done ends first.
+    let done = wait_for_flush(id, Some(target));
+    let ended = with(win, |win| {
+        win.end_epoch(target);
+        Ok(())
+    });
+    Some(done.and(ended))
+}
+
 const FENCE: c_int = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
 const POST: c_int = MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT;
 
@@ -274,6 +289,9 @@ api! {
     fn MPI_Win_unlock(rank: c_int, win: MPI_Win) on win {
         if at_once(win, |win| win.unlock_at_once(rank)) {
             return Ok(());
+        }
+        if let Some(done) = unlock_word(win, rank) {
+            return done;
         }
         let Some(target) = with(win, |win| win.rank(rank, "rank"))? else { return Ok(()) };
         let (id, held) = epochs(win, (0, 0), |epochs, _| epochs.unlock(target))?;
