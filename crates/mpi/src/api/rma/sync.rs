@@ -187,19 +187,20 @@ api! {
         let (id, ()) = epochs(win, (assert, FENCE), |epochs, _| epochs.check_fence())?;
         let (comm, is_exchange) = with(win, |win| Ok((win.comm, win.fences_by_exchange())))?;
         order_memory();
-        if is_exchange {
-            exchange_fences(id)?;
+        let ended = if is_exchange {
+            exchange_fences(id)
         } else {
-            if assert & MPI_MODE_NOPRECEDE == 0 {
-                wait_for_flush(id, None)?;
-            }
-            barrier(comm)?;
-        }
+            let flushed = if assert & MPI_MODE_NOPRECEDE == 0 { wait_for_flush(id, None) } else { Ok(()) };
+            // The others wait for this process, whatever has become of its operations.
+            let met = barrier(comm);
+            flushed.and(met)
+        };
         order_memory();
         with(win, |win| {
             win.epochs.fenced(assert & MPI_MODE_NOSUCCEED == 0);
             Ok(())
-        })
+        })?;
+        ended
     }
 
     /// MPI-5.0 §12.5.2. Waits for the others' posts, unless they are asserted to have come.
