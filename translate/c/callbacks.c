@@ -118,10 +118,11 @@ OP_CREATE(Op_create_c, op_c, MPI_User_function_c)
     static void sort##_call(int place, a_handle *object, int *code) \
     { \
         MPI_##Kind of = out_MPI_##Kind(*object); \
-        int foreign = out_error(*code); \
+        int given = out_error(*code), foreign = given; \
         int integer = sort##_places.is_fortran[place] ? integer_of_MPI_##Kind(of) : 0; \
         void *argument = sort##_places.is_fortran[place] ? (void *)&integer : (void *)&of; \
         ((MPI_##Kind##_errhandler_function *)sort##_places.functions[place])(argument, &foreign); \
+        if (foreign != given) *code = in_error(foreign); \
     } \
     EVERY(sort##_ONE) \
     static const procedure sort##_table[PLACES] = {EVERY(sort##_ENTRY)}; \
