@@ -123,10 +123,11 @@ fn drain(
 /// # Errors
 /// The program cannot be started.
 pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Outcome> {
-    capture_until(command, limit, |_| false)
+    capture_as(command, limit, |_| false, |_| false)
 }
 
-/// The same, and ends it (SIGKILL) once a line of its standard output `is_enough`.
+/// The same, and ends it (SIGKILL) once a line of its standard output `is_enough`. At the limit it is ended only
+/// if it waits: one that could run, and gets no CPU, goes on. So the caller limits its CPU time.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -134,6 +135,24 @@ pub(crate) fn capture_until(
     command: &mut Command,
     limit: Duration,
     is_enough: fn(&str) -> bool,
+) -> Result<Outcome> {
+    capture_as(command, limit, is_enough, can_run)
+}
+
+/// Whether a thread of this process could go on: it runs or waits for a CPU, for a disk, or to be continued.
+fn can_run(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("stat")).ok()).any(|stat| {
+        // The name before it may have any characters in it.
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with(['R', 'D', 'T']))
+    })
+}
+
+fn capture_as(
+    command: &mut Command,
+    limit: Duration,
+    is_enough: fn(&str) -> bool,
+    may_go_on: fn(u32) -> bool,
 ) -> Result<Outcome> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let begin = Instant::now();
@@ -143,7 +162,7 @@ pub(crate) fn capture_until(
     let has_ended = Arc::new(AtomicBool::new(false));
     let stdout = drain(child.stdout.take().expect("stdout is a pipe"), is_enough, has_ended.clone());
     let stderr = drain(child.stderr.take().expect("stderr is a pipe"), |_| false, has_ended.clone());
-    let ended = wait(&mut child, begin, limit, &has_ended);
+    let ended = wait(&mut child, begin, limit, &has_ended, may_go_on);
     let wall = begin.elapsed();
     // What the program left running holds our pipes open and the CPUs busy.
     let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
@@ -172,6 +191,7 @@ fn wait(
     begin: Instant,
     limit: Duration,
     has_ended: &AtomicBool,
+    may_go_on: fn(u32) -> bool,
 ) -> Result<(ExitStatus, bool)> {
     let group = Pid::from_raw(child.id() as i32);
     let mut asked = None;
@@ -183,7 +203,7 @@ fn wait(
             let _ = killpg(group, Signal::SIGKILL);
         }
         match asked {
-            None if begin.elapsed() > limit => {
+            None if begin.elapsed() > limit && !may_go_on(child.id()) => {
                 let _ = killpg(group, Signal::SIGTERM);
                 asked = Some(Instant::now());
             }
@@ -243,6 +263,21 @@ mod tests {
         let outcome = capture_until(&mut command, Duration::from_secs(30), |line| line == "two\n").unwrap();
         assert_eq!(outcome.stdout, "one\ntwo\n");
         assert!(!outcome.success() && !outcome.timed_out);
+    }
+
+    #[test]
+    fn what_could_run_is_told_from_what_waits() {
+        let mut waiting = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut looping = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        // Both have to get there.
+        while can_run(waiting.id()) || !can_run(looping.id()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for child in [&mut waiting, &mut looping] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(!can_run(waiting.id()));
     }
 
     #[test]
