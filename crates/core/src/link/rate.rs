@@ -4,6 +4,10 @@
 //! way when the first came: then the rail had no pause. Such bytes and times are summed over the last
 //! [`MEMORY`] of busy time; their quotient is the rate. So acknowledgements that come late and in heaps do no harm, and
 //! an idle rail is not taken for a slow one.
+//!
+//! A rail that was measured slow gets no data any more where the others are done sooner with all of it. So it
+//! is not measured again, whatever the reason was: this process had no CPU for a while, say. So while the
+//! others work it is taken for faster and faster, until it gets a piece, and that alone says how fast it is.
 
 use crate::time::{Duration, Instant};
 
@@ -11,6 +15,11 @@ use crate::time::{Duration, Instant};
 const MEMORY: Duration = Duration::from_ms(40);
 /// Busy time from which on the quotient is believed.
 const BELIEVED: Duration = Duration::from_us(500);
+
+/// Busy time of other rails in which a rail was not measured: after that its rate is taken for twice as high.
+const DOUBTED_AFTER: Duration = Duration::from_ms(500);
+/// So much alone says how fast a doubted rail is.
+const DOUBTED_BYTES: u64 = 16 << 10;
 
 /// An operation of so many bytes takes much longer than its latency.
 const LONG_BYTES: u64 = 64 << 10;
@@ -23,8 +32,15 @@ const TOGETHER: u64 = 64;
 pub(super) struct RateMeter {
     busy_bytes: u64,
     busy: Duration,
+    said_bytes_per_s: u64,
     /// What was said, and what was measured once it is believed.
     bytes_per_s: u64,
+    /// The rate is higher than was measured, for that was long ago.
+    is_doubted: bool,
+    /// Busy time of other rails since this one was measured.
+    others_busy: Duration,
+    /// Busy time that the other rails have not been told of.
+    untold: Duration,
     /// The last acknowledgement, or when the rail was given something after a pause.
     last_at: Instant,
     rtt: Duration,
@@ -39,7 +55,11 @@ impl RateMeter {
         Self {
             busy_bytes: 0,
             busy: Duration::ZERO,
+            said_bytes_per_s,
             bytes_per_s: said_bytes_per_s.max(1),
+            is_doubted: false,
+            others_busy: Duration::ZERO,
+            untold: Duration::ZERO,
             last_at: Instant::ZERO,
             rtt,
             rtt_min: rtt,
@@ -54,12 +74,39 @@ impl RateMeter {
 
     /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together.
     pub(super) fn on_acknowledged(&mut self, bytes: u64, sent_at: Instant, now: Instant) {
-        if sent_at < self.last_at {
-            self.busy_bytes += bytes;
-            self.busy = self.busy + now.since(self.last_at);
+        if sent_at < self.last_at || self.is_doubted && bytes >= DOUBTED_BYTES {
+            self.count(bytes, now.since(self.last_at.max(sent_at)));
             self.conclude();
         }
         self.last_at = now;
+    }
+
+    fn count(&mut self, bytes: u64, took: Duration) {
+        if self.is_doubted {
+            (self.busy_bytes, self.busy, self.is_doubted) = (0, Duration::ZERO, false);
+        }
+        self.busy_bytes += bytes;
+        self.busy = self.busy + took;
+        self.untold = self.untold + took;
+        self.others_busy = Duration::ZERO;
+    }
+
+    /// Busy time to tell the other rails of.
+    pub(super) fn take_untold(&mut self) -> Duration {
+        core::mem::replace(&mut self.untold, Duration::ZERO)
+    }
+
+    /// Another rail was busy for so long.
+    pub(super) fn on_others_busy(&mut self, time: Duration) {
+        if self.bytes_per_s >= self.said_bytes_per_s {
+            return;
+        }
+        self.others_busy = self.others_busy + time;
+        if self.others_busy >= DOUBTED_AFTER {
+            self.others_busy = Duration::ZERO;
+            self.is_doubted = true;
+            self.bytes_per_s = self.bytes_per_s.saturating_mul(2).min(self.said_bytes_per_s);
+        }
     }
 
     /// A put or get of so many bytes, begun at `sent_at`, has ended, and `is_last`: no other is under way.
@@ -70,8 +117,7 @@ impl RateMeter {
             self.conclude();
         }
         if sent_at < self.last_at || bytes >= LONG_BYTES {
-            self.busy_bytes += bytes;
-            self.busy = self.busy + now.since(self.last_at.max(sent_at));
+            self.count(bytes, now.since(self.last_at.max(sent_at)));
         }
         self.last_at = now;
         if is_last {
@@ -81,6 +127,9 @@ impl RateMeter {
 
     /// Here, not where the rate is asked for: that is once for every short message.
     fn conclude(&mut self) {
+        if self.is_doubted {
+            return;
+        }
         if self.busy > MEMORY {
             let scaled = u128::from(self.busy_bytes) * u128::from(MEMORY.0) / u128::from(self.busy.0);
             (self.busy_bytes, self.busy) = (scaled as u64, MEMORY);
@@ -188,6 +237,41 @@ mod tests {
             let found = meter.bytes_per_s();
             assert!(found.abs_diff(rate) * 20 < rate, "{found} with {side_by_side} side by side");
         }
+    }
+
+    #[test]
+    fn a_rail_measured_long_ago_is_doubted_while_others_work_and_one_piece_tells() {
+        let (said, bytes) = (1_000_000_000, 64 << 10);
+        let mut meter = RateMeter::new(said, 1_000_000);
+        meter.on_idle_end(Instant(1_000_000));
+        // A second without a CPU.
+        meter.on_acknowledged(bytes, Instant(0), Instant(1_000_001_000_000));
+        let slow = meter.bytes_per_s();
+        assert!(slow < 100_000);
+        assert_eq!(meter.take_untold(), Duration::from_ms(1_000));
+        assert_eq!(meter.take_untold(), Duration::ZERO);
+        for _ in 0..4 {
+            meter.on_others_busy(Duration(DOUBTED_AFTER.0 / 2));
+        }
+        assert_eq!(meter.bytes_per_s(), 4 * slow);
+        // Less than a piece tells nothing, a whole one at 50 MB/s all.
+        let at = |us: u64| Instant(2_000_000_000_000 + us * 1_000_000);
+        meter.on_idle_end(at(0));
+        meter.on_acknowledged(DOUBTED_BYTES - 1, at(0), at(900));
+        assert_eq!(meter.bytes_per_s(), 4 * slow);
+        meter.on_idle_end(at(1_000));
+        meter.on_acknowledged(bytes, at(1_000), at(1_000 + bytes / 50));
+        assert!(meter.bytes_per_s().abs_diff(50_000_000) < 100_000, "{}", meter.bytes_per_s());
+        // One that is as slow as it was measured is taken for that again.
+        (0..20).for_each(|_| meter.on_others_busy(DOUBTED_AFTER));
+        assert_eq!(meter.bytes_per_s(), said, "never faster than is said");
+        meter.on_idle_end(at(10_000));
+        meter.on_acknowledged(bytes, at(10_000), at(10_000 + bytes));
+        assert!(meter.bytes_per_s().abs_diff(1_000_000) < 10_000);
+        meter.on_others_busy(Duration(DOUBTED_AFTER.0 - 1));
+        meter.on_operation_end(bytes, at(90_000), true, at(90_000 + bytes));
+        meter.on_others_busy(Duration(DOUBTED_AFTER.0 - 1));
+        assert!(meter.bytes_per_s() < 1_100_000, "it was measured in between");
     }
 
     #[test]

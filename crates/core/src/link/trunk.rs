@@ -213,6 +213,17 @@ impl Trunk {
     pub(super) fn end_operation(&mut self, rail: Rail, bytes: u64, at: Instant, worked: bool, now: Instant) {
         if let Some(state) = self.rail_mut(rail) {
             state.end_operation(bytes, at, worked, now);
+            self.tell_others(rail);
+        }
+    }
+
+    /// Tells the other rails how long one was busy: one that gets no data hears so that its rate is old.
+    fn tell_others(&mut self, rail: Rail) {
+        let Some(state) = self.rail_mut(rail) else { return };
+        let time = state.rate.take_untold();
+        if time > Duration::ZERO {
+            let others = self.rails.iter_mut().filter(|state| state.rail != rail);
+            others.for_each(|state| state.rate.on_others_busy(time));
         }
     }
 
@@ -310,6 +321,7 @@ impl Trunk {
             self.none_up_since = None;
         }
         self.settled = settled;
+        self.tell_others(rail);
         any
     }
 
