@@ -36,7 +36,7 @@ pub use collectives::{Call, NodeCollectives};
 pub use segment::{RingSize, ShmError, Source};
 pub use shared::{Holder, Locked, SharedMemory, SharedWord};
 pub(crate) use sleep::Sleep;
-pub use wait::{Wait, WaitPolicy, WaitStep};
+pub use wait::{Wait, WaitPolicy, WaitStep, yield_now};
 pub use watch::{CallWords, Observer, Sight, Stage};
 
 use crate::threads::{self, Parker};
@@ -299,7 +299,7 @@ impl Shm {
 
     /// Lets another process run on this CPU.
     pub fn yield_now(&self) {
-        sys::yield_now();
+        wait::yield_now();
     }
 
     /// Says goodbye: that this process ends is no accident from now on.

@@ -1,5 +1,10 @@
 //! When to spin, when to let others run, when to sleep.
+//!
+//! Where other programs compute on the CPUs a yield gives one of them a slice of milliseconds, and who wakes
+//! is let in at once. So a yield that takes long is remembered: the waits that follow sleep instead, and
+//! every so often one tries again whether the others have gone.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// What to do after a poll that found nothing.
@@ -66,24 +71,110 @@ impl WaitPolicy {
     /// Begins a wait.
     #[inline]
     pub fn start(self) -> Wait {
-        Wait { policy: self, polls_count: 0, spun_at: None, yields_began: None, yielded_at: None }
+        self.start_beside(&OTHERS)
+    }
+
+    #[inline]
+    fn start_beside(self, others: &'static Others) -> Wait {
+        let mut policy = self;
+        if others.waits_left.load(Ordering::Relaxed) > 0 {
+            policy.spins_count = policy.spins_count.min(SPINS_BESIDE_OTHERS);
+        }
+        Wait { policy, others, polls_count: 0, spun_at: None, yields: None, yielded_at: None }
+    }
+}
+
+/// What this process knows of others that compute on its CPUs.
+#[derive(Debug)]
+struct Others {
+    /// So many waits sleep without a yield before one yields again; 0: nobody is known of.
+    waits_left: AtomicU32,
+    /// How many they were when it began.
+    waits_count: AtomicU32,
+    /// So many yields after those waits are all timed: whether the others are still there.
+    trial_left: AtomicU32,
+    /// How often this process has yielded.
+    yields_count: AtomicU32,
+}
+
+static OTHERS: Others = Others::new();
+
+/// Lets others run on this CPU.
+pub fn yield_now() {
+    OTHERS.yield_to(super::sys::yield_now);
+}
+
+/// One of so many yields is timed.
+const YIELDS_PER_TIMING: u32 = 8;
+/// Yields between two readings of the clock that take longer have let somebody compute.
+const YIELD_MAX: Duration = Duration::from_millis(1);
+/// Yields that are all timed after such waits.
+const TRIAL_YIELDS: u32 = 256;
+/// So many waits sleep after the first long yield, and after many in a row.
+const WAITS_MIN: u32 = 8;
+const WAITS_MAX: u32 = 2_048;
+/// Polls before a sleep beside others: what is on its way from a rank that runs comes in that time.
+const SPINS_BESIDE_OTHERS: u32 = 200;
+
+impl Others {
+    const fn new() -> Self {
+        let [waits_left, waits_count, trial_left, yields_count] = [const { AtomicU32::new(0) }; 4];
+        Self { waits_left, waits_count, trial_left, yields_count }
+    }
+
+    /// Lets others run by `yield_now`. Mostly what a rank waits for has come when it runs again, and its wait
+    /// reads no clock then; so some yields are timed.
+    fn yield_to(&self, yield_now: impl FnOnce()) {
+        let count = self.yields_count.load(Ordering::Relaxed).wrapping_add(1);
+        self.yields_count.store(count, Ordering::Relaxed);
+        let trial_left = self.trial_left.load(Ordering::Relaxed);
+        if trial_left > 0 {
+            self.trial_left.store(trial_left - 1, Ordering::Relaxed);
+        }
+        let is_timed = trial_left > 0 || count.is_multiple_of(YIELDS_PER_TIMING);
+        let began = is_timed.then(Instant::now);
+        yield_now();
+        if began.is_some_and(|began| began.elapsed() >= YIELD_MAX) {
+            self.on_long_yield();
+        }
+    }
+
+    /// Whether a wait that would yield sleeps instead.
+    fn spares_yields(&self) -> bool {
+        let left = self.waits_left.load(Ordering::Relaxed);
+        if left > 0 {
+            self.waits_left.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    /// Others compute. One long yield may be an accident; if the next one is soon after the waits that it has
+    /// cost, they are more.
+    fn on_long_yield(&self) {
+        let is_again = self.trial_left.load(Ordering::Relaxed) > 0;
+        let count = if is_again { self.waits_count.load(Ordering::Relaxed) * 2 } else { WAITS_MIN };
+        self.waits_count.store(count.min(WAITS_MAX), Ordering::Relaxed);
+        self.waits_left.store(count.min(WAITS_MAX), Ordering::Relaxed);
+        self.trial_left.store(TRIAL_YIELDS, Ordering::Relaxed);
     }
 }
 
 /// While it spins, a wait reads the clock at each so many polls: seldom enough to cost nothing.
 const POLLS_PER_READING: u32 = 64;
 /// The same while it yields, which takes far longer than a reading, and much longer where ranks are many.
+/// And at the second one.
 const YIELDS_PER_READING: u32 = 4;
 
 /// One wait in progress. Begin a new one when something has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     policy: WaitPolicy,
+    others: &'static Others,
     polls_count: u32,
     /// The first reading of the clock while it spins.
     spun_at: Option<Instant>,
-    /// The first reading of the clock while it yields.
-    yields_began: Option<Instant>,
+    /// The first and the last reading of the clock while it yields.
+    yields: Option<(Instant, Instant)>,
     /// When the counted yields were over.
     yielded_at: Option<Instant>,
 }
@@ -108,7 +199,14 @@ impl Wait {
         } else if polls < self.policy.spins_count + self.policy.yields_count {
             self.polls_count = polls + 1;
             let yields_count = self.polls_count - self.policy.spins_count;
-            if yields_count.is_multiple_of(YIELDS_PER_READING) && self.has_yielded_for_long() {
+            let is_read = yields_count == 2 || yields_count.is_multiple_of(YIELDS_PER_READING);
+            let is_over =
+                yields_count == 1 && self.others.spares_yields() || is_read && self.are_yields_over();
+            if is_over {
+                self.polls_count = self.policy.spins_count + self.policy.yields_count;
+                // Those that are left by time are over, too.
+                self.policy.yields_time = Duration::ZERO;
+                self.yielded_at = Some(Instant::now());
                 return WaitStep::Sleep;
             }
             WaitStep::Yield
@@ -124,21 +222,20 @@ impl Wait {
         }
     }
 
+    /// Whether it sleeps before the counted yields are over: others compute, or so few have taken too long.
     #[inline(never)]
-    fn has_yielded_for_long(&mut self) -> bool {
-        let began = *self.yields_began.get_or_insert_with(Instant::now);
-        let is_over = began.elapsed() >= self.policy.yields_time_max;
-        if is_over {
-            self.polls_count = self.policy.spins_count + self.policy.yields_count;
-            self.yielded_at = Some(began);
+    fn are_yields_over(&mut self) -> bool {
+        let now = Instant::now();
+        let (began, last) = self.yields.unwrap_or((now, now));
+        self.yields = Some((began, now));
+        let is_long = now - last >= YIELD_MAX;
+        if is_long {
+            self.others.on_long_yield();
         }
-        is_over
+        is_long || now - began >= self.policy.yields_time_max
     }
 
     fn step_by_time(&mut self) -> WaitStep {
-        if self.policy.yields_time == Duration::ZERO {
-            return WaitStep::Sleep;
-        }
         let yielded_at = *self.yielded_at.get_or_insert_with(Instant::now);
         if yielded_at.elapsed() < self.policy.yields_time { WaitStep::Yield } else { WaitStep::Sleep }
     }
@@ -147,6 +244,9 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody else: other tests of this program wait, too.
+    static ALONE: Others = Others::new();
 
     #[test]
     fn a_wait_spins_then_yields_then_sleeps() {
@@ -157,7 +257,7 @@ mod tests {
             yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::ZERO,
         };
-        let mut wait = policy.start();
+        let mut wait = policy.start_beside(&ALONE);
         let steps: Vec<_> = (0..5).map(|_| wait.step()).collect();
         use WaitStep::{Sleep, Spin, Yield};
         assert_eq!(steps, [Spin, Spin, Yield, Sleep, Sleep]);
@@ -173,7 +273,7 @@ mod tests {
             yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::ZERO,
         };
-        let mut wait = policy.start();
+        let mut wait = policy.start_beside(&ALONE);
         let mut spins_count = 0;
         while wait.step() == WaitStep::Spin {
             spins_count += 1;
@@ -192,7 +292,7 @@ mod tests {
             yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::from_millis(2),
         };
-        let mut wait = policy.start();
+        let mut wait = policy.start_beside(&ALONE);
         let begin = Instant::now();
         while wait.step() == WaitStep::Yield {}
         assert!(begin.elapsed() >= Duration::from_millis(2));
@@ -201,21 +301,61 @@ mod tests {
 
     #[test]
     fn slow_yields_end_before_they_are_counted() {
-        let policy = WaitPolicy::new(1_000, 2);
-        let (mut wait, mut yields_count) = (policy.start(), 0);
+        static BESIDE: Others = Others::new();
+        let policy = WaitPolicy { yields_time_max: Duration::from_micros(10), ..WaitPolicy::new(1_000, 2) };
+        let (mut wait, mut yields_count) = (policy.start_beside(&BESIDE), 0);
         while wait.step() == WaitStep::Yield {
             yields_count += 1;
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(Duration::from_micros(10));
         }
-        // The clock is read at the fourth; at the eighth at least 8 ms have passed.
-        assert_eq!(yields_count, 2 * YIELDS_PER_READING - 1);
+        // The clock is read at the second and at the fourth.
+        assert_eq!(yields_count, YIELDS_PER_READING - 1);
         assert_eq!(wait.step(), WaitStep::Sleep);
+    }
+
+    fn wait_is_spared(others: &Others) -> bool {
+        others.waits_left.load(Ordering::Relaxed) > 0
+    }
+
+    #[test]
+    fn beside_others_that_compute_waits_sleep_and_try_again_later() {
+        static BESIDE: Others = Others::new();
+        let policy = WaitPolicy { yields_time_max: Duration::MAX, ..WaitPolicy::new(4, 2) };
+        // How many yields a wait makes when each takes so long.
+        let wait = |took: Duration| {
+            let (mut wait, mut yields_count) = (policy.start_beside(&BESIDE), 0);
+            while wait.step() == WaitStep::Yield {
+                yields_count += 1;
+                std::thread::sleep(took);
+            }
+            assert_eq!(wait.step(), WaitStep::Sleep);
+            yields_count
+        };
+        for waits in [WAITS_MIN, 2 * WAITS_MIN, 4 * WAITS_MIN] {
+            // The clock is read at the second and at the fourth.
+            assert_eq!(wait(YIELD_MAX), YIELDS_PER_READING - 1);
+            for _ in 0..waits {
+                assert_eq!(wait(YIELD_MAX), 0);
+            }
+        }
+        assert_eq!(WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count, 10_000);
+        assert_eq!(wait(YIELD_MAX), YIELDS_PER_READING - 1);
+        assert_eq!(WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count, SPINS_BESIDE_OTHERS);
+        BESIDE.waits_left.store(0, Ordering::Relaxed);
+        // Others have gone, and one long yield is an accident.
+        BESIDE.trial_left.store(0, Ordering::Relaxed);
+        for yields_count in 1..=YIELDS_PER_TIMING {
+            assert!(!wait_is_spared(&BESIDE), "{yields_count}");
+            BESIDE.yield_to(|| std::thread::sleep(YIELD_MAX));
+        }
+        assert!(wait_is_spared(&BESIDE));
+        assert_eq!(BESIDE.waits_count.load(Ordering::Relaxed), WAITS_MIN);
     }
 
     #[test]
     fn nobody_spins_where_ranks_outnumber_cpus() {
         for (ranks, cpus) in [(3, 2), (4, 2), (32, 2), (9, 8)] {
-            assert_eq!(WaitPolicy::new(ranks, cpus).start().step(), WaitStep::Yield);
+            assert_eq!(WaitPolicy::new(ranks, cpus).start_beside(&ALONE).step(), WaitStep::Yield);
         }
     }
 }

@@ -323,7 +323,7 @@ impl Waiter {
         match step {
             WaitStep::Spin if !by_borrowing => std::hint::spin_loop(),
             // The engine's thread is to have it in between.
-            WaitStep::Spin | WaitStep::Yield => std::thread::yield_now(),
+            WaitStep::Spin | WaitStep::Yield => ayatori_devices::shm::yield_now(),
             WaitStep::Sleep => self.sleep(waits, by_borrowing),
         }
         self.seen = sleepers::completions_seen();

@@ -164,7 +164,7 @@ fn run(parker: &Parker, policy: WaitPolicy) {
             WaitStep::Yield => {
                 // Whoever runs instead may want to borrow.
                 drop(guard);
-                std::thread::yield_now();
+                ayatori_devices::shm::yield_now();
                 guard = back::lock();
             }
             WaitStep::Sleep => guard = sleep(guard, parker),
