@@ -105,7 +105,7 @@ pub fn yield_now() {
 }
 
 /// One of so many yields is timed.
-const YIELDS_PER_TIMING: u32 = 8;
+const YIELDS_PER_TIMING: u32 = 16;
 /// Yields between two readings of the clock that take longer have let somebody compute.
 const YIELD_MAX: Duration = Duration::from_millis(1);
 /// Yields that are all timed after such waits.
@@ -162,7 +162,6 @@ impl Others {
 /// While it spins, a wait reads the clock at each so many polls: seldom enough to cost nothing.
 const POLLS_PER_READING: u32 = 64;
 /// The same while it yields, which takes far longer than a reading, and much longer where ranks are many.
-/// And at the second one.
 const YIELDS_PER_READING: u32 = 4;
 
 /// One wait in progress. Begin a new one when something has arrived.
@@ -199,7 +198,7 @@ impl Wait {
         } else if polls < self.policy.spins_count + self.policy.yields_count {
             self.polls_count = polls + 1;
             let yields_count = self.polls_count - self.policy.spins_count;
-            let is_read = yields_count == 2 || yields_count.is_multiple_of(YIELDS_PER_READING);
+            let is_read = yields_count.is_multiple_of(YIELDS_PER_READING);
             let is_over =
                 yields_count == 1 && self.others.spares_yields() || is_read && self.are_yields_over();
             if is_over {
@@ -308,8 +307,8 @@ mod tests {
             yields_count += 1;
             std::thread::sleep(Duration::from_micros(10));
         }
-        // The clock is read at the second and at the fourth.
-        assert_eq!(yields_count, YIELDS_PER_READING - 1);
+        // The clock is read at the fourth and at the eighth.
+        assert_eq!(yields_count, 2 * YIELDS_PER_READING - 1);
         assert_eq!(wait.step(), WaitStep::Sleep);
     }
 
@@ -332,14 +331,14 @@ mod tests {
             yields_count
         };
         for waits in [WAITS_MIN, 2 * WAITS_MIN, 4 * WAITS_MIN] {
-            // The clock is read at the second and at the fourth.
-            assert_eq!(wait(YIELD_MAX), YIELDS_PER_READING - 1);
+            // The clock is read at the fourth and at the eighth.
+            assert_eq!(wait(YIELD_MAX), 2 * YIELDS_PER_READING - 1);
             for _ in 0..waits {
                 assert_eq!(wait(YIELD_MAX), 0);
             }
         }
         assert_eq!(WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count, 10_000);
-        assert_eq!(wait(YIELD_MAX), YIELDS_PER_READING - 1);
+        assert_eq!(wait(YIELD_MAX), 2 * YIELDS_PER_READING - 1);
         assert_eq!(WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count, SPINS_BESIDE_OTHERS);
         BESIDE.waits_left.store(0, Ordering::Relaxed);
         // Others have gone, and one long yield is an accident.
