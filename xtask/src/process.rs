@@ -126,8 +126,8 @@ pub(crate) fn capture(command: &mut Command, limit: Duration) -> Result<Outcome>
     capture_as(command, limit, |_| false, |_| false)
 }
 
-/// The same, and ends it (SIGKILL) once a line of its standard output `is_enough`. At the limit it is ended only
-/// if it waits: one that could run, and gets no CPU, goes on. So the caller limits its CPU time.
+/// The same, and ends it (SIGKILL) once a line of its standard output `is_enough`. At the limit it is ended
+/// only if it waits: one that could run, and gets no CPU, goes on. So the caller limits its CPU time.
 ///
 /// # Errors
 /// The program cannot be started.

@@ -1,7 +1,7 @@
 //! When to spin, when to let others run, when to sleep.
 //!
 //! Where other programs compute on the CPUs a yield gives one of them a slice of milliseconds, and who wakes
-//! is let in at once. So a yield that takes long is remembered: the waits that follow sleep instead, and
+//! is let in at once. So some yields are timed ([`yield_now`]); when they take long, waits sleep instead, and
 //! every so often one tries again whether the others have gone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -80,7 +80,7 @@ impl WaitPolicy {
         if others.waits_left.load(Ordering::Relaxed) > 0 {
             policy.spins_count = policy.spins_count.min(SPINS_BESIDE_OTHERS);
         }
-        Wait { policy, others, polls_count: 0, spun_at: None, yields: None, yielded_at: None }
+        Wait { policy, others, polls_count: 0, spun_at: None, yields_began: None, yielded_at: None }
     }
 }
 
@@ -106,7 +106,7 @@ pub fn yield_now() {
 
 /// One of so many yields is timed.
 const YIELDS_PER_TIMING: u32 = 16;
-/// Yields between two readings of the clock that take longer have let somebody compute.
+/// A yield that takes longer has let somebody compute.
 const YIELD_MAX: Duration = Duration::from_millis(1);
 /// Yields that are all timed after a long one, and after the waits that follow.
 const TRIAL_YIELDS: u32 = 256;
@@ -140,6 +140,7 @@ impl Others {
     }
 
     /// Whether a wait that would yield sleeps instead.
+    #[inline]
     fn spares_yields(&self) -> bool {
         let left = self.waits_left.load(Ordering::Relaxed);
         if left > 0 {
@@ -173,8 +174,8 @@ pub struct Wait {
     polls_count: u32,
     /// The first reading of the clock while it spins.
     spun_at: Option<Instant>,
-    /// The first and the last reading of the clock while it yields.
-    yields: Option<(Instant, Instant)>,
+    /// The first reading of the clock while it yields.
+    yields_began: Option<Instant>,
     /// When the counted yields were over.
     yielded_at: Option<Instant>,
 }
@@ -200,13 +201,10 @@ impl Wait {
             self.polls_count = polls + 1;
             let yields_count = self.polls_count - self.policy.spins_count;
             let is_read = yields_count.is_multiple_of(YIELDS_PER_READING);
-            let is_over =
-                yields_count == 1 && self.others.spares_yields() || is_read && self.are_yields_over();
-            if is_over {
+            if self.others.spares_yields() || is_read && self.has_yielded_for_long() {
                 self.polls_count = self.policy.spins_count + self.policy.yields_count;
                 // Those that are left by time are over, too.
                 self.policy.yields_time = Duration::ZERO;
-                self.yielded_at = Some(Instant::now());
                 return WaitStep::Sleep;
             }
             WaitStep::Yield
@@ -222,20 +220,15 @@ impl Wait {
         }
     }
 
-    /// Whether it sleeps before the counted yields are over: others compute, or so few have taken too long.
     #[inline(never)]
-    fn are_yields_over(&mut self) -> bool {
-        let now = Instant::now();
-        let (began, last) = self.yields.unwrap_or((now, now));
-        self.yields = Some((began, now));
-        let is_long = now - last >= YIELD_MAX;
-        if is_long {
-            self.others.on_long_yield();
-        }
-        is_long || now - began >= self.policy.yields_time_max
+    fn has_yielded_for_long(&mut self) -> bool {
+        self.yields_began.get_or_insert_with(Instant::now).elapsed() >= self.policy.yields_time_max
     }
 
     fn step_by_time(&mut self) -> WaitStep {
+        if self.policy.yields_time == Duration::ZERO {
+            return WaitStep::Sleep;
+        }
         let yielded_at = *self.yielded_at.get_or_insert_with(Instant::now);
         if yielded_at.elapsed() < self.policy.yields_time { WaitStep::Yield } else { WaitStep::Sleep }
     }
@@ -301,9 +294,8 @@ mod tests {
 
     #[test]
     fn slow_yields_end_before_they_are_counted() {
-        static BESIDE: Others = Others::new();
         let policy = WaitPolicy { yields_time_max: Duration::from_micros(10), ..WaitPolicy::new(1_000, 2) };
-        let (mut wait, mut yields_count) = (policy.start_beside(&BESIDE), 0);
+        let (mut wait, mut yields_count) = (policy.start_beside(&ALONE), 0);
         while wait.step() == WaitStep::Yield {
             yields_count += 1;
             std::thread::sleep(Duration::from_micros(10));
@@ -313,44 +305,39 @@ mod tests {
         assert_eq!(wait.step(), WaitStep::Sleep);
     }
 
-    fn wait_is_spared(others: &Others) -> bool {
-        others.waits_left.load(Ordering::Relaxed) > 0
-    }
-
     #[test]
     fn beside_others_that_compute_waits_sleep_and_try_again_later() {
         static BESIDE: Others = Others::new();
         let policy = WaitPolicy { yields_time_max: Duration::MAX, ..WaitPolicy::new(4, 2) };
-        // How many yields a wait makes when each takes so long.
-        let wait = |took: Duration| {
+        // How many yields a wait makes when each is long.
+        let wait = || {
             let (mut wait, mut yields_count) = (policy.start_beside(&BESIDE), 0);
             while wait.step() == WaitStep::Yield {
                 yields_count += 1;
-                std::thread::sleep(took);
+                BESIDE.yield_to(|| std::thread::sleep(YIELD_MAX));
             }
-            assert_eq!(wait.step(), WaitStep::Sleep);
+            assert_eq!(wait.step(), WaitStep::Sleep, "and goes on to sleep");
             yields_count
         };
-        assert_eq!(wait(YIELD_MAX), 2 * YIELDS_PER_READING - 1);
-        assert!(!wait_is_spared(&BESIDE), "one may be an accident");
+        // The first that is timed may be an accident; all are timed then.
+        assert_eq!(wait(), YIELDS_PER_TIMING + 1);
         for waits in [WAITS_MIN, 2 * WAITS_MIN, 4 * WAITS_MIN] {
-            // The clock is read at the fourth and at the eighth.
-            assert_eq!(wait(YIELD_MAX), 2 * YIELDS_PER_READING - 1);
-            for _ in 0..waits {
-                assert_eq!(wait(YIELD_MAX), 0);
+            // The wait in which it came out was the first of them.
+            for _ in 1..waits {
+                assert_eq!(wait(), 0);
             }
+            assert_eq!(wait(), 1, "one tries again");
         }
-        assert_eq!(WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count, 10_000);
-        assert_eq!(wait(YIELD_MAX), 2 * YIELDS_PER_READING - 1);
-        assert_eq!(WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count, SPINS_BESIDE_OTHERS);
+        let spins_count = || WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count;
+        assert_eq!(spins_count(), SPINS_BESIDE_OTHERS);
         BESIDE.waits_left.store(0, Ordering::Relaxed);
-        // Others have gone, and one long yield is an accident.
+        assert_eq!(spins_count(), 10_000);
+        // The others have gone, and later there is an accident.
         BESIDE.trial_left.store(0, Ordering::Relaxed);
-        for yields_count in 0..=YIELDS_PER_TIMING {
-            assert!(!wait_is_spared(&BESIDE), "{yields_count}");
-            BESIDE.yield_to(|| std::thread::sleep(YIELD_MAX));
-        }
-        assert_eq!(BESIDE.waits_left.load(Ordering::Relaxed), WAITS_MIN);
+        BESIDE.on_long_yield();
+        assert_eq!(BESIDE.waits_left.load(Ordering::Relaxed), 0);
+        BESIDE.on_long_yield();
+        assert_eq!(BESIDE.waits_left.load(Ordering::Relaxed), WAITS_MIN, "it begins again");
     }
 
     #[test]

@@ -37,21 +37,32 @@ pub(super) fn wait_on(
     wait(process, posted)?.error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// A flush looks so often whether it is over before it becomes a request, some microseconds in all: longer
-/// than a target takes that is in MPI.
+/// A flush or a fence looks so often whether it is over before it becomes a request, some microseconds in all:
+/// longer than a target takes that is in MPI.
 const LOOKS_COUNT: u32 = 100;
+
+/// Looks for a while, making progress in between, for what `ended` gives.
+fn look(
+    machine: &mut Machine,
+    mut ended: impl FnMut(&mut Machine) -> Option<Result<(), ayatori_core::Error>>,
+) -> Option<Result<(), Fault>> {
+    let looks_count = if machine.device.policy().spins_count > 0 { LOOKS_COUNT } else { 1 };
+    for _ in 0..looks_count {
+        if let Some(result) = ended(machine) {
+            return Some(result.map_err(Fault::from));
+        }
+        machine.progress();
+    }
+    None
+}
 
 /// Waits until what was done at a target, or at all, is over there.
 pub(super) fn wait_for_flush(id: WindowId, rank: Option<Rank>) -> Result<(), Fault> {
     let mut process = process()?;
     let machine = process.engine();
     machine.core.windows().begin_flush(&mut machine.device, id, rank)?;
-    let looks_count = if machine.device.policy().spins_count > 0 { LOOKS_COUNT } else { 1 };
-    for _ in 0..looks_count {
-        if let Some(result) = machine.core.windows().flushed(id, rank) {
-            return Ok(result?);
-        }
-        machine.progress();
+    if let Some(result) = look(machine, |machine| machine.core.windows().flushed(id, rank)) {
+        return result;
     }
     drop(process);
     wait_on(|Machine { core, device, .. }| core.windows().flush(device, id, rank, false))
@@ -62,12 +73,8 @@ pub(super) fn exchange_fences(id: WindowId) -> Result<(), Fault> {
     let mut process = process()?;
     let machine = process.engine();
     let number = machine.core.windows().begin_fence(&mut machine.device, id)?;
-    let looks_count = if machine.device.policy().spins_count > 0 { LOOKS_COUNT } else { 1 };
-    for _ in 0..looks_count {
-        if let Some(result) = machine.core.windows().fenced(id, number) {
-            return Ok(result?);
-        }
-        machine.progress();
+    if let Some(result) = look(machine, |machine| machine.core.windows().fenced(id, number)) {
+        return result;
     }
     drop(process);
     wait_on(|Machine { core, .. }| core.windows().fence(id, number))
