@@ -204,6 +204,36 @@ fn a_rail_that_changes_its_rate_is_followed_within_a_second() {
 }
 
 #[test]
+fn a_rail_that_was_very_slow_for_a_while_is_used_again() {
+    for slow in [1, 10, 100] {
+        let (lines, sum) = mbit(&[2000; 2]);
+        let mut wire = Wire::new(lines.clone(), 1);
+        wire.script.push_back((ms(300), 1, Line::mbit(slow)));
+        wire.script.push_back((ms(10_300), 1, lines[1]));
+        let mut load = Load::new(4, &[0]);
+        load.run(&mut wire, ms(22_000));
+        let then = load.percent(ms(21_000), ms(22_000), sum);
+        println!("{slow} Mbit/s for ten seconds: {then:.1} % of the sum eleven seconds later");
+        assert!(then >= 97.0);
+    }
+}
+
+#[test]
+fn a_rail_that_stays_very_slow_is_tried_for_little() {
+    for slow in [10, 100] {
+        let (lines, sum) = mbit(&[2000, slow]);
+        for window in [1, 4] {
+            let mut wire = Wire::new(lines.clone(), 1);
+            let mut load = Load::new(window, &[0]);
+            load.run(&mut wire, ms(22_000));
+            let percent = load.percent(ms(2_000), ms(22_000), sum);
+            println!("{slow} Mbit/s of 2000, window of {window}: {percent:.1} % of the sum");
+            assert!(percent >= 95.0);
+        }
+    }
+}
+
+#[test]
 fn a_cut_rail_is_left_at_once_and_used_again_within_five_seconds() {
     for mood in [Mood::Cut, Mood::Silent] {
         let (lines, sum) = mbit(&[2000; 4]);
