@@ -466,30 +466,3 @@ fn rails_that_register_carry_puts() {
         exchange(&mut wire, &mut Random(5), 10, ms(20_000), "puts");
     }
 }
-
-#[test]
-fn what_is_put_is_acknowledged_at_once() {
-    for lines in [1, 2] {
-        let rail = RailCapabilities { put: true, ..tcp() };
-        let mut wire = Wire::with(mbit(&[2000, 2000][..lines]).0, rail, Config::default(), 1);
-        exchange(&mut wire, &mut Random(1), 1, ms(5_000), "acquaintance");
-        for _ in 0..10 {
-            let buffer = Buffer::virtual_of(MESSAGE_BYTES);
-            let mut load = Load::new(1, &[0]);
-            Load::pending(wire.receive(1, buffer, 1), &mut load.receives[1]);
-            Load::pending(wire.send(0, buffer, 1), &mut load.sends[0]);
-            let (begin, mut ends) = (wire.now(), [Instant::ZERO; 2]);
-            while ends.contains(&Instant::ZERO) && wire.step(begin + Duration::from_ms(1_000)) {
-                for (me, list) in [(0, &mut load.sends[0]), (1, &mut load.receives[1])] {
-                    list.retain(|&id| wire.take(me, id).is_none());
-                    if list.is_empty() && ends[me] == Instant::ZERO {
-                        ends[me] = wire.now();
-                    }
-                }
-            }
-            // The acknowledgement's way, and not the time for which others wait for a packet to go along.
-            let later_us = ends[0].since(ends[1]).0 / 1_000_000;
-            assert!(ends[0] > Instant::ZERO && later_us < 200, "{lines} rails: {later_us} µs later");
-        }
-    }
-}
