@@ -327,89 +327,9 @@ unsafe fn copy_blocks(from: (*const u8, isize), to: (*mut u8, isize), len: usize
             24 => copy_words::<[u64; 3]>(from, to, count),
             32 => copy_words::<[u64; 4]>(from, to, count),
             64 => copy_words::<[u64; 8]>(from, to, count),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            _ if wide::takes(len) => wide::copy_blocks(from, to, len, count),
             _ => {
                 for index in 0..count as isize {
                     copy(from.0.offset(index * from.1), to.0.offset(index * to.1), len);
-                }
-            }
-        }
-    }
-}
-
-/// [`copy_blocks`] by registers of 32 bytes, which is 3 to 10 % quicker for blocks of 256 and 512 bytes than
-/// a call of `memmove` for each.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod wide {
-    use core::arch::x86_64::{__cpuid, _mm256_loadu_si256, _mm256_storeu_si256, _xgetbv};
-    use core::sync::atomic::{AtomicU8, Ordering};
-
-    /// Bytes of a step.
-    const STEP: usize = 64;
-    /// For longer blocks the call costs nothing.
-    const LEN_MAX: usize = 2048;
-
-    /// Whether blocks of this length are copied here.
-    pub(super) fn takes(len: usize) -> bool {
-        len.is_multiple_of(STEP) && len <= LEN_MAX && has_registers()
-    }
-
-    /// Whether the processor has the registers, and the system keeps them. It does not change.
-    fn has_registers() -> bool {
-        const UNKNOWN: u8 = 0;
-        const NO: u8 = 1;
-        const YES: u8 = 2;
-        static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
-        match FOUND.load(Ordering::Relaxed) {
-            UNKNOWN => {
-                let has = look();
-                FOUND.store(if has { YES } else { NO }, Ordering::Relaxed);
-                has
-            }
-            found => found == YES,
-        }
-    }
-
-    /// Asks the processor.
-    #[cold]
-    fn look() -> bool {
-        const OSXSAVE: u32 = 1 << 27;
-        const AVX: u32 = 1 << 28;
-        const KEPT: u64 = 0b110;
-        #[target_feature(enable = "xsave")]
-        fn kept() -> u64 {
-            // SAFETY: register 0 exists where the instruction does.
-            unsafe { _xgetbv(0) }
-        }
-        // SAFETY: every processor of this architecture has the instruction.
-        #[allow(unused_unsafe, reason = "Rust 1.95 knows that it is safe, older versions do not")]
-        let found = unsafe { __cpuid(1) };
-        let has = found.ecx & (OSXSAVE | AVX) == OSXSAVE | AVX;
-        // SAFETY: `OSXSAVE` says that the instruction may be used.
-        has && unsafe { kept() } & KEPT == KEPT
-    }
-
-    /// See [`copy_blocks`](super::copy_blocks). Blocks that overlap by mistake get mixed bytes.
-    ///
-    /// # Safety
-    /// As there; and [`takes`] has said so of `len`.
-    #[target_feature(enable = "avx")]
-    pub(super) unsafe fn copy_blocks(
-        from: (*const u8, isize),
-        to: (*mut u8, isize),
-        len: usize,
-        count: usize,
-    ) {
-        for index in 0..count as isize {
-            // SAFETY: by the contract; the steps make up the block.
-            unsafe {
-                let (from, to) = (from.0.offset(index * from.1), to.0.offset(index * to.1));
-                for at in (0..len).step_by(STEP) {
-                    let (from, to) = (from.add(at).cast(), to.add(at).cast());
-                    let words = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
-                    _mm256_storeu_si256(to, words.0);
-                    _mm256_storeu_si256(to.add(1), words.1);
                 }
             }
         }
@@ -448,31 +368,6 @@ mod tests {
         assert_eq!(&packed, b".ab.67.23.");
         memory.unpack_run(&run(0, 6, 0, 2), &Packed::from(&b"ABCDEF"[..]));
         assert_eq!(memory.to_vec().unwrap(), b"AB2345CD89abEFef");
-    }
-
-    #[test]
-    fn runs_copy_blocks_of_every_length() {
-        let bytes: alloc::vec::Vec<u8> = (0..9000_u32).map(|i| (i * 7 + i / 256) as u8).collect();
-        let memory = Buffer::leaked(9000);
-        for len in [63, 64, 65, 96, 128, 192, 256, 320, 511, 512, 576, 1024, 2048, 2112] {
-            memory.scatter(0, super::super::Piece::Bytes(&bytes));
-            for stride in [len as isize + 3, -(len as isize) - 5] {
-                let first = if stride < 0 { 6000 } else { 1 };
-                let of = Run::new((first, stride), (2, len + 1), len, 3);
-                let mut packed = alloc::vec![b'.'; 3 * len + 6];
-                memory.pack_run(&of, &mut PackedMut::from(&mut packed[..]));
-                let other = Buffer::leaked(9000);
-                other.unpack_run(&of, &Packed::from(&packed[..]));
-                let mut expected = (alloc::vec![b'.'; 3 * len + 6], alloc::vec![0; 9000]);
-                for block in 0..3 {
-                    let at = (first + block * stride) as usize;
-                    let place = 2 + block as usize * (len + 1);
-                    expected.0[place..place + len].copy_from_slice(&bytes[at..at + len]);
-                    expected.1[at..at + len].copy_from_slice(&bytes[at..at + len]);
-                }
-                assert!(packed == expected.0 && other.to_vec() == Some(expected.1), "{len}, {stride}");
-            }
-        }
     }
 
     #[test]
