@@ -71,16 +71,7 @@ impl WaitPolicy {
     /// Begins a wait.
     #[inline]
     pub fn start(self) -> Wait {
-        self.start_beside(&OTHERS)
-    }
-
-    #[inline]
-    fn start_beside(self, others: &'static Others) -> Wait {
-        let mut policy = self;
-        if others.waits_left.load(Ordering::Relaxed) > 0 {
-            policy.spins_count = policy.spins_count.min(SPINS_BESIDE_OTHERS);
-        }
-        Wait { policy, others, polls_count: 0, spun_at: None, yields_began: None, yielded_at: None }
+        Wait { policy: self, polls_count: 0, spun_at: None, yields_began: None, yielded_at: None }
     }
 }
 
@@ -114,7 +105,7 @@ const TRIAL_YIELDS: u32 = 256;
 const WAITS_MIN: u32 = 8;
 const WAITS_MAX: u32 = 2_048;
 /// Polls before a sleep beside others: what is on its way from a rank that runs comes in that time.
-const SPINS_BESIDE_OTHERS: u32 = 200;
+const SPINS_BESIDE_OTHERS: u32 = 3 * POLLS_PER_READING;
 
 impl Others {
     const fn new() -> Self {
@@ -137,6 +128,10 @@ impl Others {
         if began.is_some_and(|began| began.elapsed() >= YIELD_MAX) {
             self.on_long_yield();
         }
+    }
+
+    fn are_here(&self) -> bool {
+        self.waits_left.load(Ordering::Relaxed) > 0
     }
 
     /// Whether a wait that would yield sleeps instead.
@@ -170,7 +165,6 @@ const YIELDS_PER_READING: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
     policy: WaitPolicy,
-    others: &'static Others,
     polls_count: u32,
     /// The first reading of the clock while it spins.
     spun_at: Option<Instant>,
@@ -190,18 +184,23 @@ impl Wait {
     /// What to do now that a poll has found nothing.
     #[inline]
     pub fn step(&mut self) -> WaitStep {
+        self.step_beside(&OTHERS)
+    }
+
+    #[inline]
+    fn step_beside(&mut self, others: &Others) -> WaitStep {
         let polls = self.polls_count;
         if polls < self.policy.spins_count {
             self.polls_count = polls + 1;
             if self.polls_count.is_multiple_of(POLLS_PER_READING) {
-                self.end_spins_by_time();
+                self.end_spins_in_time(others);
             }
             WaitStep::Spin
         } else if polls < self.policy.spins_count + self.policy.yields_count {
             self.polls_count = polls + 1;
             let yields_count = self.polls_count - self.policy.spins_count;
             let is_read = yields_count.is_multiple_of(YIELDS_PER_READING);
-            if self.others.spares_yields() || is_read && self.has_yielded_for_long() {
+            if others.spares_yields() || is_read && self.has_yielded_for_long() {
                 self.polls_count = self.policy.spins_count + self.policy.yields_count;
                 // Those that are left by time are over, too.
                 self.policy.yields_time = Duration::ZERO;
@@ -214,8 +213,9 @@ impl Wait {
     }
 
     #[inline(never)]
-    fn end_spins_by_time(&mut self) {
-        if self.spun_at.get_or_insert_with(Instant::now).elapsed() >= self.policy.spins_time {
+    fn end_spins_in_time(&mut self, others: &Others) {
+        let is_enough = self.polls_count >= SPINS_BESIDE_OTHERS && others.are_here();
+        if is_enough || self.spun_at.get_or_insert_with(Instant::now).elapsed() >= self.policy.spins_time {
             self.polls_count = self.policy.spins_count;
         }
     }
@@ -250,8 +250,8 @@ mod tests {
             yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::ZERO,
         };
-        let mut wait = policy.start_beside(&ALONE);
-        let steps: Vec<_> = (0..5).map(|_| wait.step()).collect();
+        let mut wait = policy.start();
+        let steps: Vec<_> = (0..5).map(|_| wait.step_beside(&ALONE)).collect();
         use WaitStep::{Sleep, Spin, Yield};
         assert_eq!(steps, [Spin, Spin, Yield, Sleep, Sleep]);
     }
@@ -266,9 +266,9 @@ mod tests {
             yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::ZERO,
         };
-        let mut wait = policy.start_beside(&ALONE);
+        let mut wait = policy.start();
         let mut spins_count = 0;
-        while wait.step() == WaitStep::Spin {
+        while wait.step_beside(&ALONE) == WaitStep::Spin {
             spins_count += 1;
             std::thread::sleep(Duration::from_micros(20));
         }
@@ -285,24 +285,24 @@ mod tests {
             yields_time_max: YIELDS_TIME_MAX,
             yields_time: Duration::from_millis(2),
         };
-        let mut wait = policy.start_beside(&ALONE);
+        let mut wait = policy.start();
         let begin = Instant::now();
-        while wait.step() == WaitStep::Yield {}
+        while wait.step_beside(&ALONE) == WaitStep::Yield {}
         assert!(begin.elapsed() >= Duration::from_millis(2));
-        assert_eq!(wait.step(), WaitStep::Sleep);
+        assert_eq!(wait.step_beside(&ALONE), WaitStep::Sleep);
     }
 
     #[test]
     fn slow_yields_end_before_they_are_counted() {
         let policy = WaitPolicy { yields_time_max: Duration::from_micros(10), ..WaitPolicy::new(1_000, 2) };
-        let (mut wait, mut yields_count) = (policy.start_beside(&ALONE), 0);
-        while wait.step() == WaitStep::Yield {
+        let (mut wait, mut yields_count) = (policy.start(), 0);
+        while wait.step_beside(&ALONE) == WaitStep::Yield {
             yields_count += 1;
             std::thread::sleep(Duration::from_micros(10));
         }
         // The clock is read at the fourth and at the eighth.
         assert_eq!(yields_count, 2 * YIELDS_PER_READING - 1);
-        assert_eq!(wait.step(), WaitStep::Sleep);
+        assert_eq!(wait.step_beside(&ALONE), WaitStep::Sleep);
     }
 
     #[test]
@@ -311,12 +311,12 @@ mod tests {
         let policy = WaitPolicy { yields_time_max: Duration::MAX, ..WaitPolicy::new(4, 2) };
         // How many yields a wait makes when each is long.
         let wait = || {
-            let (mut wait, mut yields_count) = (policy.start_beside(&BESIDE), 0);
-            while wait.step() == WaitStep::Yield {
+            let (mut wait, mut yields_count) = (policy.start(), 0);
+            while wait.step_beside(&BESIDE) == WaitStep::Yield {
                 yields_count += 1;
                 BESIDE.yield_to(|| std::thread::sleep(YIELD_MAX));
             }
-            assert_eq!(wait.step(), WaitStep::Sleep, "and goes on to sleep");
+            assert_eq!(wait.step_beside(&BESIDE), WaitStep::Sleep, "and goes on to sleep");
             yields_count
         };
         // The first that is timed may be an accident; all are timed then.
@@ -328,10 +328,14 @@ mod tests {
             }
             assert_eq!(wait(), 1, "one tries again");
         }
-        let spins_count = || WaitPolicy::new(2, 2).start_beside(&BESIDE).policy.spins_count;
+        let policy = WaitPolicy { spins_time: Duration::MAX, ..WaitPolicy::new(2, 2) };
+        let spins_count = || {
+            let mut wait = policy.start();
+            (0..).take_while(|_| wait.step_beside(&BESIDE) == WaitStep::Spin).count() as u32
+        };
         assert_eq!(spins_count(), SPINS_BESIDE_OTHERS);
         BESIDE.waits_left.store(0, Ordering::Relaxed);
-        assert_eq!(spins_count(), 10_000);
+        assert_eq!(spins_count(), policy.spins_count);
         // The others have gone, and later there is an accident.
         BESIDE.trial_left.store(0, Ordering::Relaxed);
         BESIDE.on_long_yield();
@@ -343,7 +347,7 @@ mod tests {
     #[test]
     fn nobody_spins_where_ranks_outnumber_cpus() {
         for (ranks, cpus) in [(3, 2), (4, 2), (32, 2), (9, 8)] {
-            assert_eq!(WaitPolicy::new(ranks, cpus).start_beside(&ALONE).step(), WaitStep::Yield);
+            assert_eq!(WaitPolicy::new(ranks, cpus).start().step_beside(&ALONE), WaitStep::Yield);
         }
     }
 }
