@@ -137,6 +137,13 @@ impl Queue {
         self.current.last().map(|event| event.time_ps)
     }
 
+    /// An event that lies about so many slices ahead, if there is one: to fetch what it will need.
+    #[inline(always)]
+    pub(crate) fn glimpse(&self, slice_count: u64) -> Option<Event> {
+        let list = (self.slice + slice_count) as usize & (self.lists.len() - 1);
+        self.nodes.get(self.lists[list] as usize).map(|node| node.event)
+    }
+
     #[inline]
     fn put_in_list(&mut self, slice: u64, event: Event) {
         let list = slice as usize & (self.lists.len() - 1);

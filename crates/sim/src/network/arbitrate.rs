@@ -7,6 +7,7 @@
 
 use ayatori_fabric::graph::SwitchId;
 use ayatori_fabric::routing::Hop;
+use prefetch_index::prefetch_index;
 
 use super::narrow::Turns;
 use super::{
@@ -66,11 +67,11 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Reads what the next looks of the slice will need, so that it is in the first-level cache by then.
+    /// Fetches what the next looks of the slice will need, so that it is in the first-level cache by then.
     /// They are independent of each other, so their cache misses can be on their way together. In stages,
     /// each of which finds what the one before has fetched: the port; the lane whose turn it probably is;
-    /// its first packet and the lane ahead of it; the port that it will want there. What a stage finds is
-    /// kept for the next.
+    /// its first packet and the lane ahead of it; behind that packet the next one, and there the last packet
+    /// or the port that it will want. What a stage finds is kept for the next.
     #[inline(always)]
     fn touch_ahead<const NARROW: bool>(&mut self) {
         const STAGE: usize = 3;
@@ -78,7 +79,7 @@ impl<P: Probe> Network<P> {
         let open = self.wheel.open_ports();
         let Some(last) = open.len().checked_sub(1 + 3 * STAGE) else { return };
         let kept = |stage: usize| (last + stage * STAGE) % AHEAD_COUNT;
-        std::hint::black_box(self.ports[open[last] as usize].requests[0]);
+        prefetch_index(&self.ports, open[last] as usize);
         let state = &self.ports[open[last + STAGE] as usize];
         let index = if NARROW {
             Turns(state.turn).first(state.requests, self.by_channel).0
@@ -88,17 +89,21 @@ impl<P: Probe> Network<P> {
         };
         let lane_id = state.first * u32::from(self.config.vc_count) + index;
         self.lanes_ahead[kept(1)] = lane_id;
-        if let Some(lane) = self.lanes.get(lane_id as usize) {
-            std::hint::black_box(lane.head);
+        prefetch_index(&self.lanes, lane_id as usize);
+        if let Some(lane) = self.lanes.get(self.lanes_ahead[kept(2)] as usize) {
+            prefetch_index(&self.lanes, lane.head_target as usize);
+            self.packets.prefetch(lane.head);
         }
-        if let Some(lane) = self.lanes.get(self.lanes_ahead[kept(2)] as usize)
-            && let Some(target) = self.lanes.get(lane.head_target as usize)
+        if let Some(lane) = self.lanes.get(self.lanes_ahead[kept(3)] as usize)
             && let Some(packet) = self.packets.get(lane.head)
         {
-            self.ports_ahead[kept(2)] = target.first + u32::from(packet.port);
-        }
-        if let Some(port) = self.ports.get(self.ports_ahead[kept(3)] as usize) {
-            std::hint::black_box(port.free_ps);
+            self.packets.prefetch(packet.next);
+            if let Some(target) = self.lanes.get(lane.head_target as usize) {
+                prefetch_index(&self.ports, (target.first + u32::from(packet.port)) as usize);
+                self.packets.prefetch(target.tail);
+            } else {
+                prefetch_index(&self.injected_ps, lane.head as usize);
+            }
         }
     }
 

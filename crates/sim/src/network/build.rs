@@ -73,7 +73,6 @@ impl<P: Probe> Network<P> {
             ethernet,
             switch_firsts: firsts,
             lanes_ahead: [NONE; super::arbitrate::AHEAD_COUNT],
-            ports_ahead: [NONE; super::arbitrate::AHEAD_COUNT],
             injected_ps: Vec::new(),
             more_requests: vec![0; ports.len() * more_words],
             more_words,

@@ -1,5 +1,7 @@
 //! NICs: messages cut into packets, in turn, with gaps between them.
 
+use prefetch_index::prefetch_index;
+
 use super::{
     Arbitration, Message, MessageQueue, MessageState, Network, NicOrder, Packet, PortState, Probe,
     transfer_ps,
@@ -54,9 +56,37 @@ impl MessageQueue {
 }
 
 impl<P: Probe> Network<P> {
+    /// Fetches what the NICs next in turn will need, in stages as `touch_ahead` does: the NIC and its port; its
+    /// first and last message; the lane that it sends to.
+    #[inline(always)]
+    fn touch_nics_ahead(&self) {
+        /// Slices of the queue; a busy network has about one event in each.
+        const STAGE: u64 = 8;
+        let nic = |stage: u64| {
+            let event = self.queue.glimpse(stage * STAGE).filter(|event| event.class == Class::Nic)?;
+            self.nics.get((event.entity - self.first_nic_port) as usize)
+        };
+        if let Some(event) = self.queue.glimpse(3 * STAGE) {
+            prefetch_index(&self.ports, event.entity as usize);
+            prefetch_index(&self.nics, event.entity.wrapping_sub(self.first_nic_port) as usize);
+        }
+        if let Some(nic) = nic(2) {
+            self.messages.prefetch(nic.waiting.head);
+            self.messages.prefetch(nic.waiting.tail);
+        }
+        if let Some(nic) = nic(1)
+            && let Some(message) = self.messages.get(nic.waiting.head)
+        {
+            let far = self.ports[nic.port as usize].far;
+            let lane = far * u32::from(self.config.vc_count) + u32::from(message.vc);
+            prefetch_index(&self.lanes, lane as usize);
+        }
+    }
+
     /// A NIC's time to look has come.
     #[inline(never)]
     pub(super) fn on_nic_port(&mut self, port: u32) {
+        self.touch_nics_ahead();
         let state = &mut self.ports[port as usize];
         // An earlier event has taken this one's place otherwise.
         if state.wake_ps == self.now_ps {

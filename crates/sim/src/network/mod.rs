@@ -463,7 +463,6 @@ pub struct Network<P: Probe = NoProbe> {
     packets: Slab<Packet>,
     /// Found for the next looks by [`Network::touch_ahead`]: lanes and, behind them, ports.
     lanes_ahead: [u32; arbitrate::AHEAD_COUNT],
-    ports_ahead: [u32; arbitrate::AHEAD_COUNT],
     /// When each packet left its NIC: apart, because only its arrival asks.
     injected_ps: Vec<u64>,
     messages: Slab<MessageState>,
