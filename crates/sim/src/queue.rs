@@ -72,6 +72,8 @@ pub(crate) struct Queue {
     nodes: Vec<Node>,
     free_node: u32,
     far: Heap,
+    /// The last slice that `look_ahead` has shown.
+    shown: u64,
     /// Pending events that are not the caller's timers.
     network_count: usize,
 }
@@ -90,6 +92,7 @@ impl Queue {
             nodes: Vec::new(),
             free_node: NONE,
             far: Heap::default(),
+            shown: 0,
             network_count: 0,
         }
     }
@@ -137,11 +140,19 @@ impl Queue {
         self.current.last().map(|event| event.time_ps)
     }
 
-    /// An event that lies about so many slices ahead, if there is one: to fetch what it will need.
+    /// Shows the events up to `slice_count` slices ahead that it has not shown yet, but for those that
+    /// came later to a slice that it has: for the network to fetch what they will need.
     #[inline(always)]
-    pub(crate) fn glimpse(&self, slice_count: u64) -> Option<Event> {
-        let list = (self.slice + slice_count) as usize & (self.lists.len() - 1);
-        self.nodes.get(self.lists[list] as usize).map(|node| node.event)
+    pub(crate) fn look_ahead(&mut self, slice_count: u64, mut show: impl FnMut(Event)) {
+        self.shown = self.shown.max(self.slice);
+        while self.shown < self.slice + slice_count {
+            self.shown += 1;
+            let mut at = self.lists[self.shown as usize & (self.lists.len() - 1)];
+            while let Some(node) = self.nodes.get(at as usize) {
+                show(node.event);
+                at = node.next;
+            }
+        }
     }
 
     #[inline]

@@ -5,8 +5,8 @@ use prefetch_index::prefetch_index;
 /// No record.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Records in one array; a handle is an index. Freed places are taken again, the last freed first, so that the same
-/// run hands out the same handles.
+/// Records in one array; a handle is an index. Freed places are taken again, the last freed first, so that
+/// the same run hands out the same handles.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     records: Vec<T>,

@@ -5,15 +5,10 @@
 //! another lies a lookahead in the future; the credits of a lane are counted by its feeder only; times are
 //! the port's own, not the network's `now_ps`.
 
-use ayatori_fabric::graph::SwitchId;
-use ayatori_fabric::routing::Hop;
 use prefetch_index::prefetch_index;
 
 use super::narrow::Turns;
-use super::{
-    Arbitration, EJECT, FROM_NIC, LaneState, LinkClass, Network, Packet, Probe, Return, STARVED, Switching,
-    transfer_ps,
-};
+use super::{Arbitration, LinkClass, Network, Packet, Probe, Switching, transfer_ps};
 use crate::queue::Class;
 use crate::slab::NONE;
 
@@ -53,11 +48,12 @@ impl<P: Probe> Network<P> {
     /// As `run_slice`, for narrow routers or any.
     #[inline(never)]
     fn run_looks<const NARROW: bool>(&mut self) {
-        let (_, last_ps) = self.wheel.bounds_ps(self.wheel.slice());
+        let (first_ps, last_ps) = self.wheel.bounds_ps(self.wheel.slice());
         while let Some(port) = self.wheel.pop() {
             self.touch_ahead::<NARROW>();
             let state = &mut self.ports[port as usize];
             let now_ps = state.wake_ps;
+            debug_assert!(now_ps >= first_ps, "a look in the past");
             // Stale otherwise: an earlier look has taken this one's place.
             if now_ps <= last_ps {
                 state.wake_ps = u64::MAX;
@@ -99,7 +95,10 @@ impl<P: Probe> Network<P> {
         {
             self.packets.prefetch(packet.next);
             if let Some(target) = self.lanes.get(lane.head_target as usize) {
-                prefetch_index(&self.ports, (target.first + u32::from(packet.port)) as usize);
+                prefetch_index(
+                    &self.ports,
+                    (target.first + packet.way.next::<NARROW>().port::<NARROW>()) as usize,
+                );
                 self.packets.prefetch(target.tail);
             } else {
                 prefetch_index(&self.injected_ps, lane.head as usize);
@@ -280,76 +279,6 @@ impl<P: Probe> Network<P> {
         (self.requests(port, word), 1 << (index % 64))
     }
 
-    /// Whether `target` has room for a packet now.
-    #[inline(always)]
-    pub(super) fn has_room(&mut self, target: u32, bytes: u32, now_ps: u64) -> bool {
-        let lane = &mut self.lanes[target as usize];
-        if lane.return_ps <= now_ps {
-            lane.credit_bytes += lane.return_bytes;
-            lane.return_ps = u64::MAX;
-            if lane.returns_head != NONE {
-                self.collect_credits(target, now_ps);
-                return self.lanes[target as usize].credit_bytes >= bytes;
-            }
-        }
-        lane.credit_bytes >= bytes
-    }
-
-    /// Adds the credits that are back by now, the first of which has been taken.
-    #[inline(never)]
-    fn collect_credits(&mut self, lane_id: u32, now_ps: u64) {
-        let lane = &mut self.lanes[lane_id as usize];
-        while lane.returns_head != NONE {
-            let handle = lane.returns_head;
-            let Return { time_ps, bytes, next } = self.returns[handle];
-            self.returns.remove(handle);
-            lane.returns_head = next;
-            if time_ps > now_ps {
-                (lane.return_ps, lane.return_bytes) = (time_ps, bytes);
-                break;
-            }
-            lane.credit_bytes += bytes;
-        }
-    }
-
-    /// When there will be room where there is none. `u64::MAX`: not before a packet leaves the lane that has
-    /// not yet begun to; then the feeder is woken.
-    #[inline(never)]
-    pub(super) fn wait_for_room(&mut self, target: u32, bytes: u32) -> u64 {
-        let later = self.room_later(target, bytes);
-        if later.is_none() {
-            self.lanes[target as usize].flags |= STARVED;
-        }
-        later.unwrap_or(u64::MAX)
-    }
-
-    /// `None`: nobody knows yet.
-    fn room_later(&self, target: u32, bytes: u32) -> Option<u64> {
-        let lane = &self.lanes[target as usize];
-        if lane.return_ps == u64::MAX {
-            return None;
-        }
-        let mut promised = lane.credit_bytes + lane.return_bytes;
-        if promised >= bytes {
-            return Some(lane.return_ps);
-        }
-        let mut at = lane.returns_head;
-        while at != NONE {
-            let Return { time_ps, bytes: returned, next } = self.returns[at];
-            promised += returned;
-            if promised >= bytes {
-                return Some(time_ps);
-            }
-            at = next;
-        }
-        None
-    }
-
-    /// As `has_room` for a NIC: `None` if there is room now, else the time to look again, if that is known.
-    pub(super) fn room_for_injection(&mut self, target: u32, bytes: u32) -> Option<u64> {
-        if self.has_room(target, bytes, self.now_ps) { None } else { Some(self.wait_for_room(target, bytes)) }
-    }
-
     /// Sends the first packet of a lane over `port`.
     #[inline(always)]
     pub(super) fn transmit<const NARROW: bool>(
@@ -363,7 +292,8 @@ impl<P: Probe> Network<P> {
         let link = self.links[usize::from(out.link)];
         let lane = &mut self.lanes[lane_id as usize];
         let (handle, target, index) = (lane.head, lane.head_target, lane.index);
-        let packet = self.packets[handle];
+        let mut packet = self.packets[handle];
+        packet.way = packet.way.next::<NARROW>();
         let done_ps = now_ps + transfer_ps(packet.bytes.into(), link.byte_time);
         out.free_ps = done_ps;
         out.sent_bytes += u64::from(packet.bytes);
@@ -415,13 +345,16 @@ impl<P: Probe> Network<P> {
     #[inline(always)]
     fn promote_head<const NARROW: bool>(&mut self, lane_id: u32, head: &Packet) {
         let lane = &mut self.lanes[lane_id as usize];
-        let Packet { ready_ps, bytes, port, vc, .. } = *head;
-        let out_port = lane.first + u32::from(port);
+        let Packet { ready_ps, bytes, way, .. } = *head;
+        let out_port = lane.first + way.port::<NARROW>();
         let out = &mut self.ports[out_port as usize];
         lane.ready_ps = lane.ready_ps.max(ready_ps);
         lane.head_bytes = bytes;
+        // No branch: which packets arrive next is as good as random.
+        let to_nic = 0_u32.wrapping_sub(u32::from(way.ends::<NARROW>()));
+        const _: () = assert!(NONE == u32::MAX);
         lane.head_target =
-            if vc == EJECT { NONE } else { out.far * u32::from(self.config.vc_count) + u32::from(vc) };
+            to_nic | (out.far.wrapping_mul(u32::from(self.config.vc_count)) + way.vc::<NARROW>());
         let (index, time_ps) = (lane.index, lane.ready_ps.max(out.free_ps));
         if !NARROW {
             let (word, bit) = self.request_of(out_port, index);
@@ -429,15 +362,15 @@ impl<P: Probe> Network<P> {
             self.wake(out_port, time_ps);
             return;
         }
-        let (channel, restart_ps) =
-            if vc == EJECT { (0, 0) } else { (usize::from(vc & 1), self.channel_restart_ps) };
+        let channel = way.vc::<true>() as usize & 1;
         out.requests[channel] |= 1 << (index % 64);
         let turns = Turns(out.turn);
         // Who waits for room is looked at when there is some.
         if turns.is_blocked(channel) {
             return;
         }
-        let time_ps = if turns.last() == channel { time_ps.max(out.free_ps + restart_ps) } else { time_ps };
+        let restarts = turns.last() == channel && !way.ends::<true>();
+        let time_ps = time_ps.max(out.free_ps + self.channel_restart_ps * u64::from(restarts));
         // As `wake` does: routers' ports only are asked for.
         if time_ps < out.wake_ps {
             out.wake_ps = time_ps;
@@ -445,32 +378,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Sends the room of a packet that will have left `lane_id` at `done_ps` back to the port that feeds the
-    /// lane.
-    #[inline(always)]
-    fn return_credit(&mut self, lane_id: u32, bytes: u32, done_ps: u64) {
-        let lane = &mut self.lanes[lane_id as usize];
-        let time_ps = done_ps + self.links[usize::from(lane.link)].latency_ps;
-        if lane.return_ps == u64::MAX {
-            (lane.return_ps, lane.return_bytes) = (time_ps, bytes);
-        } else {
-            let credit = self.returns.insert(Return { time_ps, bytes, next: NONE });
-            if lane.returns_head == NONE {
-                lane.returns_head = credit;
-            } else {
-                self.returns[lane.returns_tail].next = credit;
-            }
-            lane.returns_tail = credit;
-        }
-        if lane.flags & STARVED != 0 {
-            lane.flags &= !STARVED;
-            let feeder = self.ports[(lane.first + u32::from(lane.port)) as usize].far;
-            let look_ps = time_ps.max(self.ports[feeder as usize].free_ps);
-            self.wake(feeder, look_ps);
-        }
-    }
-
-    /// A packet has begun to go to a router, into the lane `target`; `link` is what it comes by.
+    /// A packet has begun to go to a router, into the lane `target`, and has its way from there; `link` is
+    /// what it comes by.
     #[inline(always)]
     pub(super) fn enter<const NARROW: bool>(
         &mut self,
@@ -481,13 +390,12 @@ impl<P: Probe> Network<P> {
         head_ps: u64,
         tail_ps: u64,
     ) {
-        let (hop, run) = match packet.run {
-            _ if !NARROW && self.routes_every_hop => self.route(target, packet),
-            0 => self.route(target, packet),
-            more => (Hop { port: packet.port, vc: packet.vc }, more - 1),
-        };
+        let mut way = packet.way;
+        if way.is_unknown() {
+            way = self.route::<NARROW>(target, self.messages[packet.message].message.to.0);
+        }
         let lane = &mut self.lanes[target as usize];
-        let out = &self.ports[(lane.first + u32::from(hop.port)) as usize];
+        let out = &self.ports[(lane.first + way.port::<NARROW>()) as usize];
         let ready_ps = match self.config.switching {
             _ if self.same_rates => head_ps,
             Switching::StoreAndForward => tail_ps,
@@ -503,7 +411,7 @@ impl<P: Probe> Network<P> {
             }
         } + self.pipeline_ps;
         let record = &mut self.packets[handle];
-        *record = Packet { ready_ps, next: NONE, port: hop.port, vc: hop.vc, run, ..packet };
+        *record = Packet { ready_ps, next: NONE, way, ..packet };
         lane.credit_bytes -= packet.bytes;
         let before = std::mem::replace(&mut lane.tail, handle);
         if lane.head == NONE {
@@ -512,33 +420,6 @@ impl<P: Probe> Network<P> {
             self.promote_head::<NARROW>(target, &head);
         } else {
             self.packets[before].next = handle;
-        }
-    }
-
-    /// Where a packet leaves the router that it enters by a lane: port and virtual channel, and at how many
-    /// further routers the same follows.
-    #[inline(never)]
-    fn route(&self, lane_id: u32, packet: Packet) -> (Hop, u8) {
-        let LaneState { switch, first, port, vc, flags, .. } = self.lanes[lane_id as usize];
-        let to = &self.nics[packet.to_nic as usize];
-        if switch == to.switch {
-            let out_port = to.switch_port - first;
-            return (Hop { port: out_port as u16, vc: EJECT }, 0);
-        }
-        let class = if self.vcs_per_class == 1 { vc } else { vc / self.vcs_per_class };
-        // What comes from a NIC arrives by no port the routing knows.
-        let arrived = (flags & FROM_NIC == 0).then_some(Hop { port, vc: class });
-        let (hop, run) = self.routing.next_run(SwitchId(switch), arrived, SwitchId(to.switch), packet.to_nic);
-        let vc = self.vc_of_class(hop.vc, to.switch);
-        (Hop { port: hop.port, vc }, run.min(u8::MAX.into()) as u8)
-    }
-
-    /// The virtual channel that traffic to a switch uses within a class of the routing.
-    #[inline]
-    pub(super) fn vc_of_class(&self, class: u8, to_switch: u32) -> u8 {
-        match self.vcs_per_class {
-            1 => class,
-            several => class * several + (to_switch % u32::from(several)) as u8,
         }
     }
 

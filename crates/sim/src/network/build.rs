@@ -60,10 +60,9 @@ impl<P: Probe> Network<P> {
         let lookahead_ps = if per_port { 1 } else { lookahead_ps(&links, &config) };
         let by_channel = config.arbitration == Arbitration::ChannelFirst;
         let turn_count = if by_channel { ports.len() * (usize::from(available) + 1) } else { 0 };
-        let lanes =
-            if ethernet.is_used() { Vec::new() } else { lanes(&ports, &owners, first_nic_port, &config) };
         let narrow = more_words == 0 && !per_port && is_narrow(&links, &config);
         Ok(Network {
+            lanes: lanes(if ethernet.is_used() { &[] } else { &ports }, first_nic_port, &config),
             pipeline_ps: config.pipeline_ps(),
             vcs_per_class: available / needed,
             now_ps: 0,
@@ -72,7 +71,10 @@ impl<P: Probe> Network<P> {
             first_nic_port,
             ethernet,
             switch_firsts: firsts,
+            port_owners: owners,
             lanes_ahead: [NONE; super::arbitrate::AHEAD_COUNT],
+            nics_ahead: [0; super::inject::NICS_AHEAD_COUNT],
+            nics_ahead_at: 0,
             injected_ps: Vec::new(),
             more_requests: vec![0; ports.len() * more_words],
             more_words,
@@ -86,7 +88,6 @@ impl<P: Probe> Network<P> {
             same_rates: config.switching == Switching::CutThrough && have_same_rate(&links),
             shortest_bytes: config.packet_bytes(0),
             lane_restart_ps: if by_channel { config.route_ps + config.vc_allocation_ps } else { 0 },
-            lanes,
             returns: Slab::default(),
             packets: Slab::default(),
             messages: Slab::default(),
@@ -143,7 +144,7 @@ fn lookahead_ps(links: &[LinkClass], config: &Config) -> u64 {
     links.iter().map(felt_ps).min().unwrap_or(1)
 }
 
-fn lanes(ports: &[PortState], owners: &[u32], first_nic_port: u32, config: &Config) -> Vec<LaneState> {
+fn lanes(ports: &[PortState], first_nic_port: u32, config: &Config) -> Vec<LaneState> {
     let lane = |(port, state): (usize, &PortState), vc: u8| {
         let local_port = port as u32 - state.first;
         let feeder = ports.get(state.far as usize);
@@ -151,14 +152,14 @@ fn lanes(ports: &[PortState], owners: &[u32], first_nic_port: u32, config: &Conf
             ready_ps: 0,
             return_ps: u64::MAX,
             return_bytes: 0,
-            returns_head: NONE,
+            second_bytes: 0,
+            second_later_ps: super::credits::NO_SECOND,
             returns_tail: NONE,
             head: NONE,
             tail: NONE,
             head_bytes: 0,
             head_target: NONE,
             credit_bytes: config.vc_buffer_bytes,
-            switch: owners[port],
             first: state.first,
             index: (local_port * u32::from(config.vc_count) + u32::from(vc)) as u16,
             port: local_port as u16,

@@ -9,6 +9,9 @@ use super::{
 use crate::queue::{Class, Queue};
 use crate::slab::{NONE, Slab};
 
+/// NICs that `touch_nics_ahead` remembers.
+pub(super) const NICS_AHEAD_COUNT: usize = 32;
+
 impl MessageQueue {
     /// Puts a message last. Whether it is the only one, so that the NIC must be woken: if not, the NIC has
     /// its next time to look, or waits for room, whatever is behind its first message.
@@ -56,31 +59,33 @@ impl MessageQueue {
 }
 
 impl<P: Probe> Network<P> {
-    /// Fetches what the NICs next in turn will need, in stages as `touch_ahead` does: the NIC and its port; its
+    /// Fetches what the next NICs will need, in stages as `touch_ahead` does: the NIC and its port; its
     /// first and last message; the lane that it sends to.
     #[inline(always)]
-    fn touch_nics_ahead(&self) {
-        /// Slices of the queue; a busy network has about one event in each.
-        const STAGE: u64 = 8;
-        let nic = |stage: u64| {
-            let event = self.queue.glimpse(stage * STAGE).filter(|event| event.class == Class::Nic)?;
-            self.nics.get((event.entity - self.first_nic_port) as usize)
-        };
-        if let Some(event) = self.queue.glimpse(3 * STAGE) {
+    fn touch_nics_ahead(&mut self) {
+        const STAGE: usize = 8;
+        const _: () = assert!(2 * STAGE < NICS_AHEAD_COUNT && NICS_AHEAD_COUNT.is_power_of_two());
+        // A busy network has about one event in each slice of the queue.
+        self.queue.look_ahead(3 * STAGE as u64, |event| {
+            let nic = event.entity.wrapping_sub(self.first_nic_port) as usize;
+            if event.class != Class::Nic || nic >= self.nics.len() {
+                return;
+            }
+            let seen = |stage: usize| (self.nics_ahead_at + stage * STAGE) % NICS_AHEAD_COUNT;
             prefetch_index(&self.ports, event.entity as usize);
-            prefetch_index(&self.nics, event.entity.wrapping_sub(self.first_nic_port) as usize);
-        }
-        if let Some(nic) = nic(2) {
-            self.messages.prefetch(nic.waiting.head);
-            self.messages.prefetch(nic.waiting.tail);
-        }
-        if let Some(nic) = nic(1)
-            && let Some(message) = self.messages.get(nic.waiting.head)
-        {
-            let far = self.ports[nic.port as usize].far;
-            let lane = far * u32::from(self.config.vc_count) + u32::from(message.vc);
-            prefetch_index(&self.lanes, lane as usize);
-        }
+            prefetch_index(&self.nics, nic);
+            let MessageQueue { head, tail } = self.nics[self.nics_ahead[seen(2)] as usize].waiting;
+            self.messages.prefetch(head);
+            self.messages.prefetch(tail);
+            let next = &self.nics[self.nics_ahead[seen(1)] as usize];
+            if let Some(message) = self.messages.get(next.waiting.head) {
+                let far = self.ports[next.port as usize].far;
+                let lane = far * u32::from(self.config.vc_count) + u32::from(message.vc);
+                prefetch_index(&self.lanes, lane as usize);
+            }
+            self.nics_ahead[seen(0)] = nic as u32;
+            self.nics_ahead_at = seen(0) + NICS_AHEAD_COUNT - 1;
+        });
     }
 
     /// A NIC's time to look has come.
@@ -152,14 +157,11 @@ impl<P: Probe> Network<P> {
         waiting.take_packet(&mut self.messages, &mut self.queue, order, (payload, done_ps));
         let packet = Packet {
             ready_ps: self.now_ps,
+            way: state.way,
             next: NONE,
             message: handle,
-            to_nic: state.message.to.0,
             bytes,
             is_last: state.unsent_packets == 1,
-            port: 0,
-            vc: 0,
-            run: 0,
         };
         let packet_handle = self.packets.insert(packet);
         match self.injected_ps.get_mut(packet_handle as usize) {

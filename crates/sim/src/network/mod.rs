@@ -23,9 +23,10 @@
 //! ```text
 //!   head arrives    l + f / r                 the router now has the first flit
 //!   tail arrives    l + L / r
-//!   ready           head + RC + VA + SA + ST  (cut-through at equal rates; never so early that the next, faster link
-//!                                              would run out of bytes; store-and-forward: tail + RC + VA + SA + ST)
-//!   start           max(ready, previous packet of the lane gone, output free, its turn, credits there)
+//!   ready           head + RC + VA + SA + ST  (cut-through at equal rates; never so early that the next,
+//! faster link                                              would run out of bytes; store-and-forward:
+//! tail + RC + VA + SA + ST)   start           max(ready, previous packet of the lane gone, output free,
+//! its turn, credits there)
 //! ```
 //!
 //! The pipeline stages of a packet that waits are done while it waits, so a saturated link has no gaps. With
@@ -37,10 +38,12 @@
 //!
 //! Nothing here happens per flit or cycle. A packet is put into the queue of the next router at the moment it
 //! starts on the link, with the time at which it will be ready; an output port has one pending event, at the
-//! earliest time at which it could send. So a packet-hop is one event where links are busy. Credits are lists
-//! of times, looked at only when short; only a port found short of credits is woken by one. A packet is
-//! routed once for all hops that go straight on. Most routers are narrow (at most 64 lanes and two channels):
-//! there a port without room ahead is not looked at in vain (`narrow`).
+//! earliest time at which it could send. So a packet-hop is one event where links are busy. Credits are times
+//! in the lane that they are for (`credits`); only a port found short of credits is woken by one. A
+//! message of several packets is routed once, any other packet once for all hops that go straight on
+//! (`way`). A large network is larger than the caches near the core, so what the next looks need is
+//! prefetched. Most routers are narrow (at most 64 lanes and two channels): there a port without room
+//! ahead is not looked at in vain (`narrow`).
 //!
 //! # Order
 //!
@@ -55,6 +58,7 @@
 mod arbitrate;
 mod build;
 mod config;
+mod credits;
 mod ethernet;
 mod inject;
 mod narrow;
@@ -62,9 +66,11 @@ mod standstill;
 mod tcp;
 mod vlan;
 mod watch;
+mod way;
 
 use ayatori_fabric::graph::{ChannelId, Graph, HostId, Port, SwitchId};
 use ayatori_fabric::routing::{Routing, RoutingError};
+use credits::Return;
 use ethernet::Ethernet;
 
 pub use config::{
@@ -74,6 +80,7 @@ pub use ethernet::{cable_of, flow_of};
 pub use standstill::Deadlock;
 pub use vlan::VlanOf;
 pub use watch::{Glimpse, Watch};
+use way::Way;
 
 use crate::queue::{Class, Queue};
 use crate::slab::{NONE, Slab};
@@ -277,8 +284,11 @@ struct LaneState {
     return_ps: u64,
     /// What it is worth.
     return_bytes: u32,
-    /// Later credits, earliest first.
-    returns_head: u32,
+    /// The same of the credit behind it: its time as what it comes later than the first;
+    /// [`credits::NO_SECOND`] if there is none.
+    second_bytes: u32,
+    second_later_ps: u32,
+    /// The last of the credits behind that, in a ring.
     returns_tail: u32,
     head: u32,
     tail: u32,
@@ -288,8 +298,7 @@ struct LaneState {
     head_target: u32,
     /// Free room that the sender knows of.
     credit_bytes: u32,
-    /// The router, and its first port.
-    switch: u32,
+    /// The router's first port.
     first: u32,
     /// Place among the router's lanes, and the router's port where the lane ends.
     index: u16,
@@ -308,35 +317,18 @@ const STARVED: u8 = 2;
 
 const _: () = assert!(size_of::<LaneState>() == 64 && size_of::<PortState>() == 64);
 
-/// A credit on its way back behind another one.
-#[derive(Debug, Clone, Copy)]
-struct Return {
-    time_ps: u64,
-    bytes: u32,
-    next: u32,
-}
-
 /// A packet in a lane. Half a cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Packet {
     ready_ps: u64,
+    way: Way,
     next: u32,
     message: u32,
-    /// The receiving NIC, which is also the routing's flow.
-    to_nic: u32,
     bytes: u32,
     /// The last of its message to leave, and so, on the same way through the same queues, the last to arrive.
     is_last: bool,
-    /// The port of the router by which it leaves, and the virtual channel there, or [`EJECT`].
-    port: u16,
-    vc: u8,
-    /// At how many further routers the same port and channel follow.
-    run: u8,
 }
-
-/// In place of a virtual channel: the next hop ends at a NIC.
-const EJECT: u8 = u8::MAX;
 
 const _: () = assert!(size_of::<Packet>() == 32);
 
@@ -347,6 +339,8 @@ struct MessageState {
     message: Message,
     unsent_bytes: u64,
     unsent_packets: u64,
+    /// From the first router on; unknown if it has too few packets to be worth it.
+    way: Way,
     /// The next message of the same NIC.
     next: u32,
     /// The virtual channel in which it leaves its NIC.
@@ -451,7 +445,7 @@ pub struct Network<P: Probe = NoProbe> {
     /// All routers are *narrow*: of at most 64 lanes and two channels, and the rules are those of most
     /// machines. Looks are cheaper then, and their outcome the same.
     narrow: bool,
-    /// The routing is asked at every hop, and not once for a straight run: for tests, not in narrow routers.
+    /// The routing is asked at every hop, and no way kept: for tests.
     routes_every_hop: bool,
     /// Cut-through at one rate everywhere: a packet is ready when its head is there.
     same_rates: bool,
@@ -463,6 +457,9 @@ pub struct Network<P: Probe = NoProbe> {
     packets: Slab<Packet>,
     /// Found for the next looks by [`Network::touch_ahead`]: lanes and, behind them, ports.
     lanes_ahead: [u32; arbitrate::AHEAD_COUNT],
+    /// NICs seen by `touch_nics_ahead`: the last one behind this place, those before it behind that.
+    nics_ahead: [u32; inject::NICS_AHEAD_COUNT],
+    nics_ahead_at: usize,
     /// When each packet left its NIC: apart, because only its arrival asks.
     injected_ps: Vec<u64>,
     messages: Slab<MessageState>,
@@ -473,6 +470,8 @@ pub struct Network<P: Probe = NoProbe> {
     channels: Vec<ChannelId>,
     /// Number of every switch's first port.
     switch_firsts: Vec<u32>,
+    /// The switch of every router port.
+    port_owners: Vec<u32>,
     ethernet: Ethernet,
     counters: Counters,
     publisher: watch::Publisher,
@@ -606,10 +605,12 @@ impl<P: Probe> Network<P> {
         assert!((message.to.0 as usize) < self.nics.len(), "no such NIC: {:?}", message.to);
         let packet_count = self.config.packet_count(message.bytes);
         let vc = self.vc_from_nic(&message);
+        let way = self.way_of(&message, vc, packet_count);
         let handle = self.messages.insert(MessageState {
             message,
             unsent_bytes: message.bytes,
             unsent_packets: packet_count,
+            way,
             next: NONE,
             vc,
         });

@@ -87,12 +87,8 @@ impl<P: Probe> Network<P> {
             if self.ports[lane / usize::from(self.config.vc_count)].far == NONE {
                 continue;
             }
-            let some = |at: u32| (at != NONE).then_some(at);
-            let on_their_way =
-                std::iter::successors(some(state.returns_head), |&at| some(self.returns[at].next));
-            let returning: u32 = on_their_way.map(|at| self.returns[at].bytes).sum();
-            let first = if state.return_ps == u64::MAX { 0 } else { state.return_bytes };
-            let credits = state.credit_bytes + first + returning;
+            let returning: u32 = state.on_their_way(&self.returns).map(|(_, bytes)| bytes).sum();
+            let credits = state.credit_bytes + returning;
             if credits != self.config.vc_buffer_bytes || state.head != NONE {
                 let lane = describe_lane(&self.graph, self.fabric_lane(lane as u32));
                 return Some(format!("{lane}: {credits} B of credits, first packet {:?}", state.head));
