@@ -11,6 +11,7 @@
 //!
 //! ```text
 //! barrier          arrive ─ released
+//!   of two         come ─ has the other come? (no round)
 //! bcast, scatter   root: write, publish, arrive │ others: published ─ read, arrive       a segment at a time
 //!   long           root: lend, publish, arrive ─ released │ others: published ─ copy from the root, arrive
 //! reduce           write, arrive (the last one folds) │ root: released ─ read
@@ -132,6 +133,8 @@ enum Stage {
     Idle,
     /// May the step of this round be written?
     Enter,
+    /// Has the other of two come to the barrier?
+    Meeting,
     /// Is the root's data there?
     Published,
     /// Has everybody arrived?
@@ -154,6 +157,8 @@ pub struct NodeCollectives {
     is_oversubscribed: bool,
     area_bytes: usize,
     round: u64,
+    /// Barriers of two members.
+    meetings_count: u32,
     calls_count: u64,
     call: Call,
     stage: Stage,
@@ -211,6 +216,7 @@ impl Shm {
             is_oversubscribed: occupancy.is_oversubscribed(),
             area_bytes: self.segment.room_layout().area_bytes,
             round: 0,
+            meetings_count: 0,
             calls_count: 0,
             call: Call::Barrier,
             stage: Stage::Idle,
@@ -248,6 +254,10 @@ impl NodeCollectives {
         self.done_bytes = 0;
         self.stage = match call {
             Call::Bcast { root, .. } | Call::Scatter { root, .. } if root != self.rank => Stage::Published,
+            Call::Barrier if self.size == 2 => {
+                self.come();
+                Stage::Meeting
+            }
             _ => Stage::Enter,
         };
     }
@@ -260,6 +270,13 @@ impl NodeCollectives {
             let goes_on = match self.stage {
                 Stage::Idle => return true,
                 Stage::Enter => self.room.may_enter(self.round) && self.on_enter(reduce),
+                Stage::Meeting => {
+                    let has_come = self.room.has_come(1 - self.rank, self.meetings_count);
+                    if has_come {
+                        self.stage = Stage::Idle;
+                    }
+                    has_come
+                }
                 Stage::Published => self.room.pieces(self.round) > 0 && self.on_published(),
                 Stage::Released => self.room.is_released(self.round) && self.on_released(reduce),
                 Stage::Folded => self.room.is_released(self.round) && self.on_folded(),
@@ -275,6 +292,14 @@ impl NodeCollectives {
     /// Gives the room up. The communicator is being freed: all members do this, and no call is in progress.
     pub fn leave(self) {
         self.room.leave(self.size);
+    }
+
+    /// Comes to a barrier of two.
+    #[inline]
+    fn come(&mut self) {
+        self.meetings_count = self.meetings_count.wrapping_add(1);
+        self.room.come(self.rank, self.meetings_count);
+        self.waker.wake_all(&self.members[1 - self.rank as usize..][..1]);
     }
 
     /// The step is ours to write: writes this member's part and arrives.

@@ -1,7 +1,7 @@
 //! The memory that the members of one communicator share for collectives.
 //!
 //! ```text
-//! header    key: whose room this is; how many have left
+//! header    key: whose room this is; how many have left; barriers that each of two members has come to
 //! steps     DEPTH × { arrived | published | released | lent }, a pair of lines or two each
 //! areas     DEPTH × { one deposit a member | result }
 //! ```
@@ -27,7 +27,10 @@
 //!    then looks who *asks* for the data since the kernel does not let it read them. Who asks owns the words
 //!    `want` of its deposit area, the root `have` and what follows: pieces go through there, one at a time
 //!    (`want` = `have` + 1: the root's turn). The asker arrives when it has all.
-//! 6. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
+//! 6. A barrier of two members is no round: each counts the barriers that it has come to, in a word of its
+//!    own (`met`, with release), and has seen the other's count (acquire) before it leaves. So it takes one
+//!    line each way, at the same time, where a round takes three one after the other.
+//! 7. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
 //!    by storing 0 as the key, with release.
 
 use super::super::active::LOCAL_SIZE_MAX;
@@ -45,6 +48,7 @@ pub(crate) struct Header {
     /// 0: free. Else the context's number + 1.
     key: AtomicU64,
     left_count: AtomicU32,
+    met: [Counter; 2],
 }
 
 #[repr(C, align(128))]
@@ -143,7 +147,7 @@ impl Room {
         self.header.key.load(Ordering::Acquire) == key
     }
 
-    /// This member will not use the room again (rule 5).
+    /// This member will not use the room again (rule 7).
     pub(crate) fn leave(&self, members_count: u32) {
         if self.header.left_count.fetch_add(1, Ordering::AcqRel) + 1 < members_count {
             return;
@@ -152,6 +156,9 @@ impl Room {
             step.arrived.0.store(0, Ordering::Relaxed);
             step.published.0.store(0, Ordering::Relaxed);
             step.released.0.store(0, Ordering::Relaxed);
+        }
+        for met in &self.header.met {
+            met.0.store(0, Ordering::Relaxed);
         }
         self.header.left_count.store(0, Ordering::Relaxed);
         self.header.key.store(0, Ordering::Release);
@@ -199,6 +206,19 @@ impl Room {
         let step = self.step(round);
         step.arrived.0.store(0, Ordering::Relaxed);
         step.released.0.store(round as u32 + 1, Ordering::Release);
+    }
+
+    /// Member `rank` of two has come to its barrier number `count`, from 1 on (rule 6).
+    #[inline]
+    pub(crate) fn come(&self, rank: u32, count: u32) {
+        self.header.met[rank as usize % 2].0.store(count, Ordering::Release);
+    }
+
+    /// Whether the other of two members has come to barrier number `count`, or gone on from there.
+    #[inline]
+    pub(crate) fn has_come(&self, other: u32, count: u32) -> bool {
+        let theirs = self.header.met[other as usize % 2].0.load(Ordering::Acquire);
+        theirs.wrapping_sub(count).cast_signed() >= 0
     }
 
     /// States what the root lends in `round`, which it publishes next.

@@ -188,14 +188,55 @@ fn scans_and_scattered_reductions_fold_in_rank_order() {
 #[test]
 fn nobody_leaves_a_barrier_before_all_have_come() {
     use std::sync::atomic::{AtomicU32, Ordering};
-    let come = AtomicU32::new(0);
-    run(5, true, |_, collectives| {
-        for round in 0..500 {
-            come.fetch_add(1, Ordering::SeqCst);
+    for n in [2, 5] {
+        let come = AtomicU32::new(0);
+        run(n, true, |rank, collectives| {
+            for turn in 0..500 {
+                come.fetch_add(1, Ordering::SeqCst);
+                finish(collectives, Call::Barrier);
+                assert!(come.load(Ordering::SeqCst) >= n * (turn + 1), "{turn} of {n}");
+                // Rounds go on between barriers, some of which one member leaves before the others come.
+                let mut memory = [if rank == 1 { turn as u8 } else { 0 }];
+                finish(collectives, Call::Bcast { root: 1, buffer: buffer(&mut memory) });
+                assert_eq!(memory, [turn as u8]);
+            }
+        });
+    }
+}
+
+#[test]
+fn what_was_written_before_a_barrier_is_read_after_it() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let words = [const { AtomicU32::new(0) }; 2];
+    run(2, false, |rank, collectives| {
+        let (mine, other) = (&words[rank as usize], &words[1 - rank as usize]);
+        for turn in 1..5_000 {
+            mine.store(turn, Ordering::Relaxed);
             finish(collectives, Call::Barrier);
-            assert!(come.load(Ordering::SeqCst) >= 5 * (round + 1));
+            assert_eq!(other.load(Ordering::Relaxed), turn, "before the other has gone on");
+            finish(collectives, Call::Barrier);
         }
     });
+}
+
+#[test]
+fn a_room_of_two_that_was_left_begins_anew() {
+    let devices = world(2, |_| {});
+    let members = || [ProcessId(10), ProcessId(12)].into_iter();
+    let occupancy = Occupancy { ranks_count: 2, cpus_count: 1 };
+    for made in 2..5 {
+        let context = ContextId::new(ProcessId(10), made);
+        assert!(devices[0].claim_room(context, members()));
+        let mut rooms =
+            [0, 1].map(|rank: usize| devices[rank].open_room(context, members(), occupancy).unwrap());
+        for first in [0, 1, 1] {
+            rooms[first].start(Call::Barrier);
+            assert!(!rooms[first].advance(&mut concatenate), "the other has not come");
+            rooms[1 - first].start(Call::Barrier);
+            assert!(rooms[1 - first].advance(&mut concatenate) && rooms[first].advance(&mut concatenate));
+        }
+        rooms.into_iter().for_each(NodeCollectives::leave);
+    }
 }
 
 #[test]
