@@ -86,6 +86,44 @@ static void epochs(void)
     OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, win));
 }
 
+/* Plain stores and loads in memory that all map: those before a fence are seen after it, by all, and nobody
+ * comes to the next epoch while another still reads. Barriers and broadcasts of the same processes come
+ * between fences. */
+static void loads_and_stores(MPI_Comm comm)
+{
+    enum { ROUNDS = 3000 };
+    int rank, size;
+    int *own;
+    MPI_Win shared;
+    OK(MPI_Comm_rank(comm, &rank));
+    OK(MPI_Comm_size(comm, &size));
+    OK(MPI_Win_allocate_shared(64, 1, MPI_INFO_NULL, comm, &own, &shared));
+    int *of[64];
+    for (int other = 0; other < size; other++) {
+        MPI_Aint bytes;
+        int unit;
+        OK(MPI_Win_shared_query(shared, other, &bytes, &unit, &of[other]));
+    }
+    OK(MPI_Win_fence(0, shared));
+    for (int round = 0; round < ROUNDS; round++) {
+        own[0] = round + rank;
+        own[15] = -round;
+        OK(MPI_Win_fence(0, shared));
+        for (int other = 0; other < size; other++)
+            CHECK(of[other][0] == round + other && of[other][15] == -round, "round %d: %d and %d of rank %d",
+                  round, of[other][0], of[other][15], other);
+        if (round % 16 == 5) OK(MPI_Barrier(comm));
+        if (round % 16 == 11) {
+            int word = rank == round % size ? round : 0;
+            OK(MPI_Bcast(&word, 1, MPI_INT, round % size, comm));
+            CHECK(word == round, "round %d: %d was sent to all", round, word);
+        }
+        OK(MPI_Win_fence(0, shared));
+    }
+    OK(MPI_Win_fence(MPI_MODE_NOSUCCEED, shared));
+    OK(MPI_Win_free(&shared));
+}
+
 /* In a dynamic window the target alone knows what is attached: its refusal is the fence's error. */
 static void refused(void)
 {
@@ -116,6 +154,11 @@ int main(int argc, char **argv)
     OK(MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));
     epochs();
     OK(MPI_Win_free(&win));
+    loads_and_stores(MPI_COMM_WORLD);
+    MPI_Comm pair;
+    OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank / 2, 0, &pair));
+    loads_and_stores(pair);
+    OK(MPI_Comm_free(&pair));
     if (check_size > 1) refused();
     free(mine);
     return check_end();

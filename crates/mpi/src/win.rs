@@ -121,6 +121,17 @@ pub(crate) struct Epochs {
     locked_all: Option<bool>,
 }
 
+/// How the members of a window meet in a fence.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FenceWay {
+    /// All operations are loads and stores, and over: the members only meet.
+    Barrier,
+    /// Operations are messages, and members few: one message each way.
+    Exchange,
+    /// Operations are messages.
+    FlushAndBarrier,
+}
+
 /// Which lock of a target an epoch holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Held {
@@ -380,11 +391,16 @@ impl Win {
         self.is_mapped_by_all && self.shared.is_some() && self.quick_count > 0
     }
 
-    /// Whether a fence is an exchange of messages: where operations are messages, and members are few. All
-    /// members say the same.
-    pub(crate) fn fences_by_exchange(&self) -> bool {
-        let is_shared = self.is_mapped_by_all && self.shared.is_some();
-        !is_shared && self.group.size() <= FENCE_MEMBERS_MAX
+    /// How its members meet in a fence. All say the same.
+    #[inline]
+    pub(crate) fn fence_way(&self) -> FenceWay {
+        if self.is_mapped_by_all && self.shared.is_some() {
+            FenceWay::Barrier
+        } else if self.group.size() <= FENCE_MEMBERS_MAX {
+            FenceWay::Exchange
+        } else {
+            FenceWay::FlushAndBarrier
+        }
     }
 
     /// Ends operations on a target, or on all, in a passive epoch in which nothing can have been done but

@@ -281,10 +281,9 @@ impl Process {
         Windows { rma, comms, messages }
     }
 
-    /// Whether this process has windows: others may wait for what it does there.
-    #[inline]
-    pub fn has_windows(&self) -> bool {
-        self.rma.has_windows()
+    /// Whether this process accesses windows for others, who may wait for that.
+    pub fn serves_windows(&self) -> bool {
+        self.rma.serves_others()
     }
 
     /// Going on without processes that have failed. What its commands send leaves in the next round of

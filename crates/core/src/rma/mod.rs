@@ -115,6 +115,8 @@ pub struct WindowId(pub u32);
 pub enum Memory {
     /// One piece, at displacement 0.
     Fixed(Buffer),
+    /// The same, where all members map it and lock it themselves: nobody waits for this process to do so.
+    Mapped(Buffer),
     /// Pieces that are attached and detached; displacements are addresses.
     Dynamic(Vec<Buffer>),
 }
@@ -197,8 +199,8 @@ pub(crate) struct Rma {
     pub(crate) by_context: BTreeMap<ContextId, u32>,
     pub(crate) children: Slab<Child>,
     pub(crate) todo: VecDeque<Todo>,
-    /// A request that is never over, while there are windows: so the process is busy, without a look at more
-    /// than requests.
+    /// A request that is never over, while there are windows that this process serves: so it is busy, without
+    /// a look at more than requests.
     pub(crate) anchor: Option<RequestId>,
     /// Whether `Woken` with [`TODO`] is on its way.
     pub(crate) is_woken: bool,
@@ -235,6 +237,11 @@ impl Rma {
     #[inline]
     pub(crate) fn has_windows(&self) -> bool {
         !self.by_context.is_empty()
+    }
+
+    /// Whether there are windows whose memory this process accesses for others.
+    pub(crate) fn serves_others(&self) -> bool {
+        self.windows.iter().flatten().any(|window| !matches!(window.memory, Memory::Mapped(_)))
     }
 
     /// The window of a context.

@@ -38,7 +38,7 @@ impl Windows<'_> {
         }
         self.rma.windows[at] = Some(window);
         self.rma.by_context.insert(context, at as u32);
-        if self.rma.anchor.is_none() {
+        if self.rma.anchor.is_none() && self.rma.serves_others() {
             let anchor = Request::new(State::Parts(1, None), Buffer::EMPTY, None);
             self.rma.anchor = Some(self.messages.requests.insert(anchor));
             self.messages.endless_count += 1;
@@ -51,7 +51,7 @@ impl Windows<'_> {
         let context = self.rma.get(window)?.context;
         self.rma.by_context.remove(&context);
         self.rma.windows[window.0 as usize] = None;
-        if !self.rma.has_windows()
+        if !self.rma.serves_others()
             && let Some(anchor) = self.rma.anchor.take()
         {
             self.messages.requests.remove(anchor);

@@ -152,7 +152,9 @@ impl Windows<'_> {
     fn is_row_access(&mut self, at: u32, rank: Rank, bytes: &[u8]) -> bool {
         let Some(row) = RowAccess::parse(bytes) else { return false };
         let memory = self.rma.windows[at as usize].as_ref().map(|window| &window.memory);
-        let (Some(Memory::Fixed(memory)), Ok(first)) = (memory, usize::try_from(row.displacement)) else {
+        let (Some(Memory::Fixed(memory) | Memory::Mapped(memory)), Ok(first)) =
+            (memory, usize::try_from(row.displacement))
+        else {
             return false;
         };
         if first > memory.len() || row.len > memory.len() - first {

@@ -277,7 +277,7 @@ impl Window {
     #[inline]
     pub(crate) fn find_operand(&self, operand: &Operand) -> Result<Data, Error> {
         let (layout, count) = match (&operand.layout, &self.memory) {
-            (None, Memory::Fixed(buffer)) => {
+            (None, Memory::Fixed(buffer) | Memory::Mapped(buffer)) => {
                 let (at, len) = (usize::try_from(operand.displacement), usize::try_from(operand.len));
                 let (Ok(at), Ok(len)) = (at, len) else { return Err(Error::WindowRange) };
                 let is_inside = at <= buffer.len() && len <= buffer.len() - at;
@@ -314,10 +314,10 @@ impl Window {
             (at <= len && span.len <= len - at).then_some(at)
         };
         let found = match &self.memory {
-            Memory::Fixed(buffer) if start >= 0 => {
+            Memory::Fixed(buffer) | Memory::Mapped(buffer) if start >= 0 => {
                 within(0, buffer.len()).map(|at| buffer.part(at, span.len))
             }
-            Memory::Fixed(_) => None,
+            Memory::Fixed(_) | Memory::Mapped(_) => None,
             Memory::Dynamic(pieces) => {
                 let part_of = |buffer: &Buffer| {
                     let base = buffer.as_ptr()? as usize as u64;

@@ -103,12 +103,13 @@ pub(crate) fn wait_for_node(
     let is_shared = process.is_shared();
     let mut wait = process.engine().device.policy().start();
     let mut waiter = Waiter::begin();
+    // Who works on a window of this process waits for its next look for messages.
+    let spinning_looks = if process.engine().core.serves_windows() { 1 } else { NODE_LOOKS };
     loop {
         let Machine { core, device, node, clock, .. } = process.engine();
         let node = node.opened(comm).expect("it has begun an operation");
         let is_spinning = wait.step_is_spin();
-        // Who works on a window of this process waits for its next look for messages.
-        let looks = if is_spinning && !core.has_windows() { NODE_LOOKS } else { 1 };
+        let looks = if is_spinning { spinning_looks } else { 1 };
         for look in 0..looks {
             if look > 0 {
                 std::hint::spin_loop();

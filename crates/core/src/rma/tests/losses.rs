@@ -1,5 +1,6 @@
 //! Windows whose members are lost: what fault runs have found.
 
+use crate::buffer::Buffer;
 use crate::comm::Communicator;
 use crate::datatype::Predefined;
 use crate::error::Error;
@@ -25,6 +26,23 @@ fn windows(count: usize) -> Net {
         assert_eq!(process.windows().add(comm, Memory::Fixed(window)), Ok(WINDOW));
     }
     net
+}
+
+#[test]
+fn nobody_waits_for_the_owner_of_memory_that_all_map() {
+    let mut net = Net::of_short_packets(1, 0);
+    let process = &mut net.nodes[0].0;
+    let mut add = |number, make: fn(Buffer) -> Memory| {
+        let context = ContextId::new(ProcessId(0), number);
+        let comm = process.add_comm(Communicator::new(context, Group::world(1), 0));
+        let window = process.windows().add(comm, make(memory(vec![0; BYTES]).0)).unwrap();
+        (window, [process.serves_windows(), process.is_busy()])
+    };
+    assert_eq!(add(9, Memory::Mapped).1, [false, false]);
+    let (served, serves) = add(10, Memory::Fixed);
+    assert_eq!((serves, add(11, Memory::Mapped).1), ([true, true], [true, true]));
+    process.windows().remove(served).unwrap();
+    assert!(!process.serves_windows() && !process.is_busy());
 }
 
 fn lock(net: &mut Net, me: usize, ranks: &[Rank]) -> Option<RequestId> {

@@ -76,7 +76,9 @@ impl World {
             let group = Group::world(count as u32);
             let process = &mut net.nodes[me].0;
             let comm = process.add_comm(Communicator::new(ContextId::new(ProcessId(0), 9), group, me as u32));
-            assert_eq!(process.windows().add(comm, Memory::Fixed(*window)), Ok(WINDOW));
+            // What comes as a message is done to either.
+            let memory = if me == 0 { Memory::Mapped(*window) } else { Memory::Fixed(*window) };
+            assert_eq!(process.windows().add(comm, memory), Ok(WINDOW));
         }
         let model = windows.iter().map(|window| window.to_vec().unwrap()).collect();
         Self {

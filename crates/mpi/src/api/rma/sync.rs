@@ -9,7 +9,7 @@ use crate::runtime::sleepers;
 use crate::runtime::wait::wait_until;
 use crate::state::process;
 use crate::why::Waits;
-use crate::win::{self, Epochs, Held, Win};
+use crate::win::{self, Epochs, FenceWay, Held, Win};
 use ayatori_core::ids::Rank;
 use ayatori_core::rma::WindowId;
 use ayatori_devices::shm::SharedMemory;
@@ -25,7 +25,9 @@ fn with<R>(win: MPI_Win, work: impl FnOnce(&mut Win) -> Result<R, Fault>) -> Res
 /// way, which says so.
 #[inline(always)]
 fn at_once(win: MPI_Win, work: impl FnOnce(&mut Win) -> bool) -> bool {
-    win::table().is_ok_and(|mut windows| windows.find_mut(win).is_some_and(work))
+    let Ok(mut windows) = win::table() else { return false };
+    let Some(win) = windows.find_mut(win) else { return false };
+    work(win)
 }
 
 /// Checks the assertions of a call and changes the epochs.
@@ -35,15 +37,20 @@ fn epochs<R>(
     work: impl FnOnce(&mut Epochs, &Win0) -> Result<R, Fault>,
 ) -> Result<(WindowId, R), Fault> {
     with(win, |win| {
-        if assert & !allowed != 0 {
-            return Err(fault(
-                MPI_ERR_ASSERT,
-                format_args!("argument assert ({assert}) has bits that mean nothing here"),
-            ));
-        }
+        check_assertions(assert, allowed)?;
         let known = Win0 { id: win.id, size: win.group.size() };
         Ok((known.id, work(&mut win.epochs, &known)?))
     })
+}
+
+fn check_assertions(assert: c_int, allowed: c_int) -> Result<(), Fault> {
+    if assert & !allowed != 0 {
+        return Err(fault(
+            MPI_ERR_ASSERT,
+            format_args!("argument assert ({assert}) has bits that mean nothing here"),
+        ));
+    }
+    Ok(())
 }
 
 /// What epochs need to know of their window.
@@ -184,18 +191,30 @@ api! {
     /// MPI-5.0 §12.5.1. Also a barrier, whatever is asserted: what others do must not come before this
     /// process is ready.
     fn MPI_Win_fence(assert: c_int, win: MPI_Win) on win {
-        let (id, ()) = epochs(win, (assert, FENCE), |epochs, _| epochs.check_fence())?;
-        let (comm, is_exchange) = with(win, |win| Ok((win.comm, win.fences_by_exchange())))?;
-        order_memory();
-        let ended = if is_exchange {
-            exchange_fences(id)
-        } else {
-            let flushed = if assert & MPI_MODE_NOPRECEDE == 0 { wait_for_flush(id, None) } else { Ok(()) };
-            // The others wait for this process, whatever has become of its operations.
-            let met = barrier(comm);
-            flushed.and(met)
+        let (id, comm, way) = with(win, |win| {
+            check_assertions(assert, FENCE)?;
+            win.epochs.check_fence()?;
+            Ok((win.id, win.comm, win.fence_way()))
+        })?;
+        let ended = match way {
+            // What was stored before an arrival is loaded after the barrier.
+            FenceWay::Barrier => barrier(comm),
+            FenceWay::Exchange => {
+                order_memory();
+                let ended = exchange_fences(id);
+                order_memory();
+                ended
+            }
+            FenceWay::FlushAndBarrier => {
+                order_memory();
+                let flushed =
+                    if assert & MPI_MODE_NOPRECEDE == 0 { wait_for_flush(id, None) } else { Ok(()) };
+                // The others wait for this process, whatever has become of its operations.
+                let met = barrier(comm);
+                order_memory();
+                flushed.and(met)
+            }
         };
-        order_memory();
         with(win, |win| {
             win.epochs.fenced(assert & MPI_MODE_NOSUCCEED == 0);
             Ok(())

@@ -333,7 +333,10 @@ fn allocate(
     let memory = shared.buffer(at, own.bytes);
     let base = address_of(&memory);
     Out::from_void(baseptr).set("baseptr", base)?;
-    let made = Made { flavor, memory: Memory::Fixed(memory), base, parts, shared: Some(shared), locks: None };
+    // Where processes are to survive others locks are messages.
+    let is_mapped = members.is_local && !survives();
+    let memory = if is_mapped { Memory::Mapped(memory) } else { Memory::Fixed(memory) };
+    let made = Made { flavor, memory, base, parts, shared: Some(shared), locks: None };
     finish(&members, made, info, out)
 }
 
