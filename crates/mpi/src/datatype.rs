@@ -20,6 +20,7 @@ use crate::lock::{Elided, Guard};
 use crate::phase;
 use ayatori_core::datatype::Predefined;
 use ayatori_core::layout::{Layout, Signature};
+use ayatori_core::rma;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -219,6 +220,28 @@ static PLAIN_BYTES: [u8; SLOT_COUNT] = {
 pub(crate) fn plain_bytes(datatype: MPI_Datatype) -> usize {
     let slot = datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0);
     PLAIN_BYTES.get(slot).map_or(0, |&bytes| usize::from(bytes))
+}
+
+/// Bytes of each predefined integer that the processor sums whole; 0: it is another type.
+static INTEGER_WORD_BYTES: [u8; SLOT_COUNT] = {
+    let mut table = [0; SLOT_COUNT];
+    let mut i = 0;
+    while i < SLOT_COUNT {
+        if let Some(basic) = PREDEFINED[i]
+            && rma::is_integer_word(basic.predefined)
+        {
+            table[i] = basic.extent_bytes as u8;
+        }
+        i += 1;
+    }
+    table
+};
+
+/// Bytes of an element of a predefined type of integers that the processor sums whole; 0: it is another type.
+#[inline(always)]
+pub(crate) fn integer_word_bytes(datatype: MPI_Datatype) -> usize {
+    let slot = datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0);
+    INTEGER_WORD_BYTES.get(slot).map_or(0, |&bytes| usize::from(bytes))
 }
 
 /// A predefined type, if the handle is one's.

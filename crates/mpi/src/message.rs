@@ -111,6 +111,13 @@ pub(crate) fn plain(memory: *const c_void, count: MPI_Count, datatype: MPI_Datat
     Some(unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
 }
 
+/// The memory of one element of a predefined type of so many bytes.
+#[inline(always)]
+pub(crate) fn word(memory: *const c_void, bytes: usize) -> Option<Buffer> {
+    // SAFETY: as in `elements`.
+    (!memory.is_null()).then(|| unsafe { Buffer::from_raw_parts(memory.cast_mut().cast(), bytes) })
+}
+
 /// The memory of `count` elements that lie in a row, each as long as its extent.
 #[inline(always)]
 pub(crate) fn elements(

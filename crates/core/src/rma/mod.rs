@@ -63,7 +63,10 @@ pub(crate) use active::{ActiveMessage, Follow, Head, Operand, RowAccess, refusal
 pub use apply::{accumulate, check_operation, compare_and_swap_in};
 pub(crate) use apply::{accumulate_here, apply, compare_and_swap, read, with_room};
 pub(crate) use window::{Hold, Wanted, Wants, Window};
-pub use words::{Word, accumulate_by_words, accumulate_word, compare_and_swap_word, word_bytes};
+pub use words::{
+    Word, accumulate_by_words, accumulate_integer, accumulate_word, compare_and_swap_word, is_integer_word,
+    word_bytes,
+};
 
 use crate::buffer::{Buffer, Scratch};
 use crate::comm::Communicators;

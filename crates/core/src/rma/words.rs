@@ -87,6 +87,35 @@ pub fn word_bytes(datatype: Predefined) -> Option<usize> {
     ((bytes == 4 || bytes == 8) && datatype.is_contiguous()).then_some(bytes)
 }
 
+/// Whether elements of the type are words and integers that can be summed: what [`accumulate_integer`] takes.
+pub const fn is_integer_word(datatype: Predefined) -> bool {
+    let bytes = datatype.size_bytes();
+    (bytes == 4 || bytes == 8)
+        && datatype.is_contiguous()
+        && matches!(datatype.element(), Element::Number(Number::Signed(_) | Number::Unsigned(_)))
+        && Operation::Sum.is_defined_on(datatype)
+}
+
+/// As [`accumulate_word`], of an integer, if one instruction does it. Whether it was done.
+#[inline(always)]
+pub fn accumulate_integer(
+    word: &impl Word,
+    source: Option<&Buffer>,
+    fetched: Option<&Buffer>,
+    operation: Operation,
+) -> bool {
+    let old = match (operation, source) {
+        (Operation::Sum, Some(source)) => word.add(word_of(source)),
+        (Operation::Replace, Some(source)) => word.swap(word_of(source)),
+        (Operation::NoOp, _) => word.load(),
+        _ => return false,
+    };
+    if let Some(fetched) = fetched {
+        write_word(fetched, old);
+    }
+    true
+}
+
 /// An accumulate of one element. `source` and `fetched`, where they are wanted, are as long as the word,
 /// which is as long as an element.
 ///
@@ -324,6 +353,34 @@ mod tests {
             }
         }
         assert!(done_count > 400, "{done_count}");
+    }
+
+    #[test]
+    fn one_instruction_does_to_an_integer_what_the_loops_do() {
+        let mut done_count = 0;
+        for &datatype in Predefined::ALL.iter().filter(|datatype| is_integer_word(**datatype)) {
+            let size = word_bytes(datatype).unwrap();
+            for &operation in Operation::ALL {
+                let source = memory(&[0xff, 0x81, 3, 4, 5, 6, 7, 0x88][..size]);
+                let source = (operation != Operation::NoOp).then_some(&source);
+                let run = |is_integer: bool| {
+                    let (target, old) =
+                        (memory(&[9, 0x90, 1, 2, 3, 4, 5, 0xf6][..size]), Buffer::leaked(size));
+                    let is_done = if is_integer {
+                        accumulate_integer(&Plain(&target), source, Some(&old), operation)
+                    } else {
+                        accumulate_word(&Plain(&target), source, Some(&old), (operation, datatype)).is_ok()
+                    };
+                    (is_done, target.to_vec(), old.to_vec())
+                };
+                let (done, expected) = (run(true), run(false));
+                assert!(!done.0 || done == expected, "{operation:?} {datatype:?}");
+                done_count += u32::from(done.0);
+            }
+        }
+        assert!(!accumulate_integer(&Plain(&memory(&[0; 8])), None, None, Operation::Sum));
+        assert!(done_count >= 3 * 10, "{done_count}");
+        assert!(!is_integer_word(Predefined::Double) && !is_integer_word(Predefined::Short));
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl SharedMemory {
     ///
     /// # Panics
     /// If it is not inside.
-    #[inline]
+    #[inline(always)]
     pub fn word(&self, offset: usize, len: usize) -> Option<SharedWord<'_>> {
         match len {
             // The data is aligned to a page.
@@ -175,7 +175,7 @@ impl SharedMemory {
     }
 
     /// To be called before a word of a member's memory is changed without its lock.
-    #[inline]
+    #[inline(always)]
     pub fn begin_words(&self, member: u32) {
         if !self.has_words(member) {
             self.mark_words(member);
@@ -190,7 +190,7 @@ impl SharedMemory {
 
     /// Whether words of a member's memory are changed without its lock. Who has the lock may rely on that
     /// none is as long as he has it.
-    #[inline]
+    #[inline(always)]
     pub fn has_words(&self, member: u32) -> bool {
         self.mapping.word(member as usize * LOCK_BYTES + MARK_AT).load(Ordering::Acquire) != 0
     }

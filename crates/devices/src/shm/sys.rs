@@ -463,7 +463,7 @@ impl PassingMapping {
     ///
     /// # Panics
     /// If it is not inside or not aligned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(align_of::<AtomicU32>()), "not aligned");
         assert!(offset < self.len && size_of::<AtomicU32>() <= self.len - offset, "outside of the mapping");
@@ -475,7 +475,7 @@ impl PassingMapping {
     ///
     /// # Panics
     /// If it is not inside or not aligned.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn long_word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(align_of::<AtomicU64>()), "not aligned");
         assert!(offset < self.len && size_of::<AtomicU64>() <= self.len - offset, "outside of the mapping");

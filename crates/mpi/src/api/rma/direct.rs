@@ -154,12 +154,44 @@ pub(super) fn accumulate(
     op: MPI_Op,
     is_requested: bool,
 ) -> bool {
-    change_word(origin, result, at, op).is_some() || accumulate_plain(origin, result, at, op, is_requested)
+    change_integer(origin, result, at, op).is_some()
+        || change_word(origin, result, at, op).is_some()
+        || accumulate_plain(origin, result, at, op, is_requested)
+}
+
+/// An accumulate of one integer that the processor does by one instruction, as most are. `None`: it is
+/// another, or something is wrong.
+#[inline(always)]
+fn change_integer(origin: Elements, result: Option<Elements>, at: At, op: MPI_Op) -> Option<()> {
+    let bytes = datatype::integer_word_bytes(at.datatype);
+    if bytes == 0 || at.count != 1 {
+        return None;
+    }
+    let one = |elements: Elements| {
+        let is_one = elements.count == 1 && elements.datatype == at.datatype;
+        message::word(elements.memory, bytes).filter(|_| is_one)
+    };
+    let fetched = match result {
+        Some(result) => Some(one(result)?),
+        None => None,
+    };
+    let (operation, source) = match op {
+        MPI_SUM => (Operation::Sum, Some(one(origin)?)),
+        MPI_REPLACE => (Operation::Replace, Some(one(origin)?)),
+        // Its origin is not looked at (MPI-5.0 §12.3.4).
+        MPI_NO_OP => (Operation::NoOp, None),
+        _ => return None,
+    };
+    let mut windows = win::table().ok()?;
+    let (shared, place) = windows.find_mut(at.win)?.shared_part(at.rank, at.disp, bytes, false)?;
+    let word = shared.word(place, bytes)?;
+    shared.begin_words(at.rank as u32);
+    rma::accumulate_integer(&word, source.as_ref(), fetched.as_ref(), operation).then_some(())
 }
 
 /// An accumulate of one element that the processor changes as a whole. `None`: it is another, or something is
 /// wrong.
-#[inline(always)]
+#[inline(never)]
 fn change_word(origin: Elements, result: Option<Elements>, at: At, op: MPI_Op) -> Option<()> {
     let bytes = datatype::plain_bytes(at.datatype);
     if at.count != 1 || (bytes != 4 && bytes != 8) {
