@@ -4,7 +4,7 @@
 //! peer's misbehaviour is [`Error::PeerMisbehaved`] and never a panic. A dead rail is an event and failover;
 //! a dead process is [`Error::ProcessAborted`] at every operation that needs it.
 
-use crate::ids::ProcessId;
+use crate::ids::{ProcessId, Rank};
 use core::fmt;
 
 /// What can go wrong, from the caller's point of view. The C boundary maps variants to MPI error classes.
@@ -67,6 +67,18 @@ pub enum Error {
     NotReady,
     /// `MPI_ERR_ARG`.
     Argument(&'static str),
+    /// The members of a communicator call different collective operations, or with arguments that do not fit
+    /// one another: found in check mode.
+    Unlike {
+        /// In what they differ.
+        what: Difference,
+        /// Who differs.
+        rank: Rank,
+        /// What it has.
+        theirs: u64,
+        /// What others have, or expect.
+        others: u64,
+    },
     /// `MPI_ERR_WIN`: no such window.
     Window,
     /// `MPI_ERR_RMA_RANGE`: the memory is not in the target's window.
@@ -90,6 +102,62 @@ pub enum Error {
         /// What was wrong.
         what: &'static str,
     },
+}
+
+/// In what the calls of two members differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Difference {
+    /// Which operation, counted in [`Collective::ALL`](crate::coll::Collective::ALL).
+    Call,
+    /// The root.
+    Root,
+    /// The reduction operation.
+    Reduction,
+    /// How many bytes all give alike.
+    Bytes,
+    /// The types of data of so many bytes.
+    Types,
+    /// How many bytes another expects of this one.
+    ExpectedBytes,
+    /// The types that another expects of this one.
+    ExpectedTypes,
+    /// The call of this one has failed.
+    Failed,
+}
+
+impl Difference {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Call,
+        Self::Root,
+        Self::Reduction,
+        Self::Bytes,
+        Self::Types,
+        Self::ExpectedBytes,
+        Self::ExpectedTypes,
+        Self::Failed,
+    ];
+
+    /// Says that `rank` has `theirs` where others have `others`.
+    fn write(self, f: &mut fmt::Formatter<'_>, (rank, theirs, others): (Rank, u64, u64)) -> fmt::Result {
+        match self {
+            Self::Call => write!(f, "rank {rank} calls another collective operation than rank 0"),
+            Self::Root => write!(f, "rank {rank} gives root {theirs} where rank 0 gives root {others}"),
+            Self::Reduction => write!(f, "rank {rank} gives another reduction operation than rank 0"),
+            Self::Bytes => {
+                write!(f, "rank {rank} gives data of {theirs} bytes where lower ranks give {others} bytes")
+            }
+            Self::Types => {
+                write!(f, "rank {rank} gives {theirs} bytes of other types than lower ranks do")
+            }
+            Self::ExpectedBytes => {
+                write!(f, "rank {rank} gives data of {theirs} bytes where {others} bytes are expected of it")
+            }
+            Self::ExpectedTypes => {
+                write!(f, "rank {rank} gives {theirs} bytes of other types than are expected of it")
+            }
+            Self::Failed => write!(f, "the call of rank {rank} has failed before it began"),
+        }
+    }
 }
 
 impl fmt::Display for Error {
@@ -124,6 +192,7 @@ impl fmt::Display for Error {
             ),
             Self::NotReady => write!(f, "a ready-mode message found no posted receive"),
             Self::Argument(what) => write!(f, "{what}"),
+            Self::Unlike { what, rank, theirs, others } => what.write(f, (rank, theirs, others)),
             Self::Window => write!(f, "no such window"),
             Self::WindowRange => write!(f, "the memory of an operation is not in the target's window"),
             Self::ProcessAborted(peer) => write!(f, "{peer} is gone"),

@@ -5,11 +5,12 @@ use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
 use crate::operation::{NO_PART, Operation, Parts, ROOT};
-use crate::request::{Persistent, What, check};
+use crate::request::{self, Persistent, What};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait_for_node};
 use crate::staging::{Staging, Way};
 use crate::state::{Guard, process};
+use crate::{check, claim};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::Context;
 use ayatori_core::ids::{CommId, Rank};
@@ -270,7 +271,7 @@ pub(crate) fn run_in(
     operation: Operation,
 ) -> Result<(), Fault> {
     let operation = match process.command_collective((id, comm), operation, true)? {
-        Ok(started) => return check(&started.finish(process)?, comm),
+        Ok(started) => return request::check(&started.finish(process)?, comm),
         Err(operation) => operation,
     };
     let mut process = match run_in_node(process, id, &operation)? {
@@ -281,8 +282,31 @@ pub(crate) fn run_in(
     complete(process, posted, comm).map(|_| ())
 }
 
+/// The operation with what this process says of it, for its members to compare.
+#[cold]
+fn with_claim(comm: MPI_Comm, operation: Operation, staging: &Staging) -> Result<Operation, Fault> {
+    let at = place(comm)?;
+    if at.is_inter {
+        return Ok(operation);
+    }
+    let claim = claim::claim(&operation, staging.given(), at.rank, at.size);
+    Ok(Operation::Compared(Box::new(operation), claim))
+}
+
 /// Runs an operation in the form that was called.
-pub(crate) fn run(comm: MPI_Comm, mode: Mode, operation: Operation, staging: Staging) -> Result<(), Fault> {
+pub(crate) fn run(
+    comm: MPI_Comm,
+    mode: Mode,
+    mut operation: Operation,
+    staging: Staging,
+) -> Result<(), Fault> {
+    if check::is_on() {
+        operation = with_claim(comm, operation, &staging)?;
+    }
+    // In check mode the others hear of it, too.
+    if operation.overlaps() {
+        return Err(ayatori_core::Error::BuffersOverlap.into());
+    }
     let (info, request) = match mode {
         Mode::Blocking => {
             staging.fill();

@@ -1,6 +1,8 @@
 //! An error on its way to the error handler of its object.
 
 use crate::abi::*;
+use ayatori_core::coll::Collective;
+use ayatori_core::error::Difference;
 use ayatori_core::ids::ProcessId;
 use std::ffi::c_int;
 use std::fmt::{self, Display};
@@ -171,6 +173,17 @@ pub(crate) fn set_first_process(first: ProcessId) {
     FIRST.store(first.0, Ordering::Relaxed);
 }
 
+/// The class that an argument has with which members differ.
+fn class_of_difference(what: Difference) -> c_int {
+    match what {
+        Difference::Root => MPI_ERR_ROOT,
+        Difference::Reduction => MPI_ERR_OP,
+        Difference::Bytes | Difference::ExpectedBytes => MPI_ERR_COUNT,
+        Difference::Types | Difference::ExpectedTypes => MPI_ERR_TYPE,
+        Difference::Call | Difference::Failed => MPI_ERR_OTHER,
+    }
+}
+
 impl From<ayatori_core::Error> for Fault {
     /// The MPI class of an error of the core.
     #[cold]
@@ -189,6 +202,7 @@ impl From<ayatori_core::Error> for Fault {
             Error::Op => MPI_ERR_OP,
             Error::Truncate { .. } => MPI_ERR_TRUNCATE,
             Error::Argument(_) => MPI_ERR_ARG,
+            Error::Unlike { what, .. } => class_of_difference(what),
             Error::Window => MPI_ERR_WIN,
             Error::WindowRange => MPI_ERR_RMA_RANGE,
             Error::MembersFailed => MPIX_ERR_PROC_FAILED,
@@ -203,6 +217,11 @@ impl From<ayatori_core::Error> for Fault {
             }
             _ => MPI_ERR_OTHER,
         };
+        if let Error::Unlike { what: Difference::Call, rank, theirs, others } = error {
+            let call = |at: u64| Collective::ALL.get(at as usize).map_or("no operation", |call| call.name());
+            let (theirs, others) = (call(theirs), call(others));
+            return fault(class, format_args!("rank {rank} calls {theirs} where rank 0 calls {others}"));
+        }
         let first = FIRST.load(Ordering::Relaxed);
         let told = error.with_process(|process| ProcessId(process.0.wrapping_sub(first)));
         fault(class, format_args!("{told}"))

@@ -126,6 +126,11 @@ impl<H: Handle, T> Table<H, T> {
         self.slots[Self::index(handle)].object = Some(object);
     }
 
+    /// How many objects there are besides the predefined ones.
+    pub(crate) fn made_count(&self) -> usize {
+        self.slots.len().saturating_sub(H::PREDEFINED_COUNT) - self.vacant.len()
+    }
+
     /// The fault of putting so many more objects in, if the table would be full before (a million objects).
     pub(crate) fn check_room(&self, count: usize) -> Result<(), Fault> {
         let alive_count = self.slots.len().max(H::PREDEFINED_COUNT) - self.vacant.len();

@@ -33,6 +33,8 @@ mod api;
 mod arguments;
 mod attribute;
 mod calls;
+mod check;
+mod claim;
 mod collective;
 mod comm;
 mod datatype;

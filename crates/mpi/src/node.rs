@@ -164,7 +164,7 @@ fn call_of(operation: &Operation, rank: u32, size: u32) -> Option<Call> {
             let element_bytes = reducer.extent_bytes();
             Call::Reduce { root: *root, send: send.unwrap_or(receive), receive, element_bytes }
         }
-        Operation::Allreduce { send, recv, reducer } if send.is_none_or(|send| !send.overlaps(recv)) => {
+        Operation::Allreduce { send, recv, reducer } => {
             let element_bytes = reducer.extent_bytes();
             Call::Allreduce { send: send.unwrap_or(*recv), receive: *recv, element_bytes }
         }

@@ -1,6 +1,8 @@
 //! Collective operations with their arguments checked, and the schedules that are made of them (MPI-5.0 §6).
 
+use crate::check;
 use ayatori_core::buffer::Buffer;
+use ayatori_core::coll::Claim;
 use ayatori_core::coll::across::{self, Across, Part};
 use ayatori_core::coll::{self, Blocks, Collective, Context, Counts, Fabric, Pool, Schedule, Selector};
 use ayatori_core::ids::Rank;
@@ -24,6 +26,28 @@ impl Parts {
         match self {
             Self::Uniform(buffer) => Blocks::Uniform(*buffer),
             Self::Each(buffers) => Blocks::Each(buffers),
+        }
+    }
+
+    /// Whether one of them shares memory with a buffer.
+    #[inline]
+    fn overlap(&self, one: &Buffer) -> bool {
+        match self {
+            Self::Uniform(all) => all.overlaps(one),
+            Self::Each(blocks) => blocks.iter().any(|block| block.overlaps(one)),
+        }
+    }
+
+    /// Whether one of them shares memory with another's of the same rank, in check mode of any.
+    fn overlap_any(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Each(one), Self::Each(_)) if check::is_on() => {
+                one.iter().any(|block| other.overlap(block))
+            }
+            (Self::Each(one), Self::Each(other)) => {
+                one.iter().zip(other).any(|(one, other)| one.overlaps(other))
+            }
+            (Self::Uniform(all), parts) | (parts, Self::Uniform(all)) => parts.overlap(all),
         }
     }
 
@@ -62,6 +86,8 @@ pub(crate) enum Operation {
     Neighbor { sends: Vec<(Rank, Buffer)>, receives: Vec<(Rank, Buffer)> },
     /// `MPI_Exscan`
     Exscan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
+    /// Any of them in check mode, with what this process says of it.
+    Compared(Box<Operation>, Claim),
 }
 
 // SAFETY: an operation is addresses and how to reduce. What is at the addresses is used by the one thread
@@ -72,6 +98,26 @@ unsafe impl Send for Operation {}
 unsafe impl Sync for Operation {}
 
 impl Operation {
+    /// Whether a buffer that it reads and one that it writes share memory, which MPI forbids (MPI-5.0 §6.1).
+    /// Of two lists of blocks those of the same rank are looked at, in check mode all.
+    #[inline]
+    pub(crate) fn overlaps(&self) -> bool {
+        match self {
+            Self::Barrier | Self::Bcast { .. } | Self::Neighbor { .. } | Self::Compared(..) => false,
+            Self::Gather { send: one, recv: Some(parts), .. }
+            | Self::Scatter { recv: one, send: Some(parts), .. }
+            | Self::Allgather { send: one, recv: parts } => one.is_some_and(|one| parts.overlap(&one)),
+            Self::Gather { .. } | Self::Scatter { .. } => false,
+            Self::Alltoall { send, recv } => send.as_ref().is_some_and(|send| send.overlap_any(recv)),
+            Self::Reduce { send: one, recv: Some(other), .. }
+            | Self::Allreduce { send: one, recv: other, .. }
+            | Self::ReduceScatter { send: one, recv: other, .. }
+            | Self::Scan { send: one, recv: other, .. }
+            | Self::Exscan { send: one, recv: other, .. } => one.is_some_and(|one| one.overlaps(other)),
+            Self::Reduce { recv: None, .. } => false,
+        }
+    }
+
     /// What the choice of an algorithm depends on: the same at all processes.
     pub(crate) fn question(&self, size: u32) -> (Collective, usize) {
         match self {
@@ -107,6 +153,7 @@ impl Operation {
             }
             Self::Scan { recv, .. } => (Collective::Scan, recv.len()),
             Self::Exscan { recv, .. } => (Collective::Exscan, recv.len()),
+            Self::Compared(operation, _) => operation.question(size),
             Self::Neighbor { sends, .. } => {
                 (Collective::NeighborAlltoall, sends.iter().map(|(_, block)| block.len()).max().unwrap_or(0))
             }
@@ -120,6 +167,15 @@ impl Operation {
             | Self::ReduceScatter { reducer, .. }
             | Self::Scan { reducer, .. }
             | Self::Exscan { reducer, .. } => Some(reducer),
+            Self::Compared(operation, _) => operation.reducer(),
+            _ => None,
+        }
+    }
+
+    /// What its members compare before it runs, in check mode.
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        match self {
+            Self::Compared(_, claim) => Some(claim),
             _ => None,
         }
     }
@@ -136,6 +192,7 @@ impl Operation {
             | Self::Gather { root, .. }
             | Self::Scatter { root, .. }
             | Self::Reduce { root, .. } => Some(*root).filter(|root| !matches!(*root, ROOT | NO_PART)),
+            Self::Compared(operation, _) => operation.root(),
             _ => None,
         }
     }
@@ -181,7 +238,9 @@ impl Operation {
                 let send = send.ok_or(lacks)?;
                 across::reduce_scatter(pool, at, send, *recv, counts_bytes, reducer, choose)
             }
-            Self::Scan { .. } | Self::Exscan { .. } | Self::Neighbor { .. } => Err(ayatori_core::Error::Comm),
+            Self::Scan { .. } | Self::Exscan { .. } | Self::Neighbor { .. } | Self::Compared(..) => {
+                Err(ayatori_core::Error::Comm)
+            }
         }
     }
 
@@ -220,6 +279,8 @@ impl Operation {
             Self::Scan { send, recv, reducer } => coll::scan(pool, at, *send, *recv, reducer, choice),
             Self::Exscan { send, recv, reducer } => coll::exscan(pool, at, *send, *recv, reducer, choice),
             Self::Neighbor { sends, receives } => coll::neighbor(pool, at, sends, receives),
+            Self::Compared(operation, _) if operation.overlaps() => Err(ayatori_core::Error::BuffersOverlap),
+            Self::Compared(operation, _) => operation.schedule(pool, at, selector),
         }
     }
 }

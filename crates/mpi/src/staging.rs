@@ -8,6 +8,8 @@
 //! the program's memory is not touched.
 
 use crate::abi::*;
+use crate::check;
+use crate::claim::Given;
 use crate::datatype;
 use crate::fault::Fault;
 use crate::message::{self, Data};
@@ -39,6 +41,8 @@ impl Way {
 #[derive(Default)]
 pub(crate) struct Staging {
     copies: Vec<Copy>,
+    /// In check mode the buffers of the call, in the order in which it gave them.
+    given: Vec<Given>,
     /// Whether the results of the run are in the program's memory.
     is_drained: Cell<bool>,
 }
@@ -78,6 +82,9 @@ impl Staging {
         datatype: MPI_Datatype,
         name: &str,
     ) -> Result<Buffer, Fault> {
+        if check::is_on() {
+            self.note(count, datatype, name)?;
+        }
         match message::data(memory, count, datatype, name)? {
             Data::Contiguous(buffer) => Ok(buffer),
             Data::Scattered(elements) => {
@@ -98,6 +105,9 @@ impl Staging {
         datatype: MPI_Datatype,
         name: &str,
     ) -> Result<Buffer, Fault> {
+        if check::is_on() {
+            self.note(count, datatype, name)?;
+        }
         // Of pairs the padding goes along.
         if let Some(basic) = datatype::basic(datatype) {
             return message::elements(memory, count, basic.extent_bytes, name);
@@ -117,6 +127,20 @@ impl Staging {
         let form = Form::Array(Region::new(slots.layout, count, used)?);
         self.copies.push(Copy { elements, form, way, _memory: memory });
         Ok(buffer)
+    }
+
+    /// Keeps what a buffer is made of.
+    #[cold]
+    fn note(&mut self, count: MPI_Count, datatype: MPI_Datatype, name: &str) -> Result<(), Fault> {
+        let signature = datatype::get(datatype, "datatype")?.signature.clone();
+        let (is_result, count) = (name == "recvbuf", datatype::count(count, "count")?);
+        self.given.push(Given { is_result, signature, count });
+        Ok(())
+    }
+
+    /// The buffers of the call, in check mode.
+    pub(crate) fn given(&self) -> &[Given] {
+        &self.given
     }
 
     /// Whether nothing goes through a copy.

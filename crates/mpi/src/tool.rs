@@ -53,7 +53,7 @@ pub(crate) const TEXT_BYTES: usize = 256;
 /// The control variables.
 pub(crate) fn controls() -> &'static [Control] {
     static ALL: OnceLock<Vec<Control>> = OnceLock::new();
-    const SETTINGS: [(&str, usize, &str); 11] = [
+    const SETTINGS: [(&str, usize, &str); 12] = [
         ("AYATORI_RAILS", NETWORK, "use only these interfaces or networks"),
         ("AYATORI_NO_RAILS", NETWORK, "do not use these interfaces or networks"),
         ("AYATORI_PORTS", NETWORK, "ports to listen on"),
@@ -64,6 +64,7 @@ pub(crate) fn controls() -> &'static [Control] {
         ("AYATORI_GAP_PER_HOP", NETWORK, "gap for each hop between switches, in packet times"),
         ("AYATORI_GAP_FREE_HOPS", NETWORK, "hops for which there is no gap"),
         ("AYATORI_NODE_COLLECTIVES", COLLECTIVES, "0: no collective operations directly in shared memory"),
+        ("AYATORI_CHECK", COLLECTIVES, "1: ranks compare the arguments of collective operations"),
         ("AYATORI_LAUNCH", PROGRESS, "which launcher's environment is taken"),
     ];
     ALL.get_or_init(|| {

@@ -1,11 +1,13 @@
 //! A collective operation under way, as its process keeps it.
 
+use super::compare::Comparing;
 use super::{Label, Schedule, StepId};
 use crate::buffer::Scratch;
 use crate::comm::Communicator;
 use crate::error::Error;
 use crate::group::Group;
 use crate::ids::{CommId, ContextId, ProcessId, Rank, Tag};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Among whom a schedule runs, and how its messages are told from others.
@@ -45,8 +47,8 @@ impl Span {
 pub(crate) struct Running {
     pub(crate) schedule: Schedule,
     pub(crate) span: Span,
-    /// What is done at the end: a communicator may come of it.
-    pub(crate) making: Option<Making>,
+    /// What is done at the end.
+    pub(crate) then: Option<Then>,
     /// Why it will fail, once its messages have ended.
     pub(crate) failure: Option<Error>,
 }
@@ -61,8 +63,19 @@ impl Running {
     }
 
     pub(crate) fn label(&self) -> Option<Label> {
-        self.schedule.label()
+        match &self.then {
+            Some(Then::Compare(comparing)) => comparing.label(),
+            _ => self.schedule.label(),
+        }
     }
+}
+
+/// What is done at the end of a schedule.
+pub(crate) enum Then {
+    /// A communicator comes of it.
+    Make(Box<Making>),
+    /// What the members said of the operation is compared; it runs if they agree.
+    Compare(Box<Comparing>),
 }
 
 /// No step of a schedule: it is new, and to be begun.

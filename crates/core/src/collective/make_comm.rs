@@ -5,7 +5,7 @@
 use super::Collectives;
 use crate::buffer::Scratch;
 use crate::coll;
-use crate::coll::running::{How, Making, Naming, Running, Span};
+use crate::coll::running::{How, Making, Naming, Running, Span, Then};
 use crate::comm::Communicator;
 use crate::device::Device;
 use crate::error::Error;
@@ -119,7 +119,12 @@ impl Collectives<'_> {
         let schedule = coll::bcast(&mut self.own.pool, context, buffer, 0, choice)?;
         let how = How::Named(unnamed);
         let into = self.comms.reserve();
-        let posted = self.start_schedule(device, schedule, span, Some(Making { into, how, memory }));
+        let posted = self.start_schedule(
+            device,
+            schedule,
+            span,
+            Some(Then::Make(Box::new(Making { into, how, memory }))),
+        );
         Ok((into, posted))
     }
 
@@ -177,7 +182,12 @@ impl Collectives<'_> {
         let blocks = coll::Blocks::Uniform(all);
         let schedule = coll::allgather(&mut self.own.pool, context, None, blocks, choice)?;
         let into = self.comms.reserve();
-        let posted = self.start_schedule(device, schedule, span, Some(Making { into, how, memory }));
+        let posted = self.start_schedule(
+            device,
+            schedule,
+            span,
+            Some(Then::Make(Box::new(Making { into, how, memory }))),
+        );
         Ok((into, posted))
     }
 

@@ -18,7 +18,7 @@
 use super::Collectives;
 use super::make_comm::unsegmented;
 use crate::buffer::Scratch;
-use crate::coll::running::{Found, How, Making, Meeting, Naming, Running, Span, Stage};
+use crate::coll::running::{Found, How, Making, Meeting, Naming, Running, Span, Stage, Then};
 use crate::coll::{self, Builder, Schedule};
 use crate::comm::Communicator;
 use crate::device::Device;
@@ -144,8 +144,8 @@ impl Collectives<'_> {
         let stage = if pair.is_some() { Stage::Greeting } else { Stage::Telling };
         let meeting = Meeting { local, leader, pair, stage, found };
         let into = self.comms.reserve();
-        let Running { schedule, span, making, .. } = *self.run_stage(into, meeting)?;
-        let posted = self.start_schedule(device, schedule, span, making);
+        let Running { schedule, span, then, .. } = *self.run_stage(into, meeting)?;
+        let posted = self.start_schedule(device, schedule, span, then);
         Ok((into, posted))
     }
 
@@ -208,8 +208,9 @@ impl Collectives<'_> {
         };
         // Whoever is lost now is not heard of again.
         let failure = self.messages.lost_member(&span.group);
-        let making = Some(Making { into, how: How::Meeting(meeting), memory });
-        Ok(Box::new(Running { schedule, span, making, failure }))
+        let making = Making { into, how: How::Meeting(meeting), memory };
+        let then = Some(Then::Make(Box::new(making)));
+        Ok(Box::new(Running { schedule, span, then, failure }))
     }
 
     /// The leaders give each other `own`; `remote_bytes` come back, behind it in the memory.

@@ -8,13 +8,14 @@
 //! announced sends are cancelled; what is being moved is waited for, which its peer, or the loss of it,
 //! brings to an end.
 
+mod check;
 mod make_comm;
 mod meet;
 #[cfg(test)]
 mod tests;
 
 use crate::buffer::Buffer;
-use crate::coll::running::{BEGIN, Making, Naming, Running, Span};
+use crate::coll::running::{BEGIN, Naming, Running, Span, Then};
 use crate::coll::{self, Pool, Schedule, StepId, Transport};
 use crate::comm::Communicators;
 use crate::device::Device;
@@ -98,14 +99,14 @@ impl Collectives<'_> {
         device: &mut D,
         mut schedule: Schedule,
         span: Span,
-        making: Option<Making>,
+        then: Option<Then>,
     ) -> Posted {
         let id = self.messages.requests.insert(Request::new(State::Elsewhere, Buffer::EMPTY, None));
         let status = match self.messages.lost_member(&span.group) {
             Some(error) => coll::Status::Failed(error),
             None => schedule.start(&mut Carrier { messages: self.messages, device, span: &span, parent: id }),
         };
-        let running = Box::new(Running { schedule, span, making, failure: None });
+        let running = Box::new(Running { schedule, span, then, failure: None });
         match self.settle_collective(id, status, running) {
             Some(completion) => {
                 self.messages.requests.remove(id);
@@ -133,10 +134,11 @@ impl Collectives<'_> {
             request.state = State::Collective(running);
             return None;
         }
-        let Running { schedule, making, failure, .. } = *running;
+        let Running { schedule, span, then, failure } = *running;
         self.own.pool.recycle(schedule);
-        let result = match making {
-            Some(making) => self.finish_making(making, failure),
+        let result = match then {
+            Some(Then::Make(making)) => self.finish_making(*making, failure),
+            Some(Then::Compare(comparing)) => self.finish_comparing(comparing, span, failure),
             None => failure.map_or(Ok(None), Err),
         };
         match result {

@@ -140,6 +140,27 @@ impl Signature {
         }
     }
 
+    /// A number of the sequence of basic types of `count` of these: the same for the same sequence, however
+    /// the datatype was made, and for others with a probability of some 2^-60. 0 if it is packed data, or
+    /// nothing: any types fit that.
+    pub fn digest(&self, count: usize) -> u64 {
+        let is_packed = self.single() == Some(Predefined::Packed);
+        if is_packed { 0 } else { self.polynomial().repeat(count).value }
+    }
+
+    /// The basic types as the coefficients of a polynomial.
+    fn polynomial(&self) -> Polynomial {
+        match &self.of {
+            Of::Nothing => Polynomial::NOTHING,
+            Of::One(datatype) => Polynomial { value: 1 + *datatype as u64, power: Polynomial::AT },
+            Of::Repeat(count, of) => of.polynomial().repeat(*count),
+            Of::Sequence(parts) => {
+                let parts = parts.iter().map(|part| part.signature.polynomial());
+                parts.fold(Polynomial::NOTHING, Polynomial::then)
+            }
+        }
+    }
+
     /// Runs `f(datatype, count)` for all of it in order: so many of a predefined type, one after the other.
     ///
     /// # Errors
@@ -154,6 +175,45 @@ impl Signature {
             },
             Of::Sequence(parts) => parts.iter().try_for_each(|part| part.signature.for_each(f)),
         }
+    }
+}
+
+/// The value of a polynomial at [`Polynomial::AT`], modulo the prime 2^61 - 1, by Horner's rule: what comes
+/// later has the lower powers.
+#[derive(Clone, Copy)]
+struct Polynomial {
+    value: u64,
+    /// `AT` to the power of how many coefficients there are.
+    power: u64,
+}
+
+impl Polynomial {
+    const NOTHING: Self = Self { value: 0, power: 1 };
+    const PRIME: u64 = (1 << 61) - 1;
+    /// Any number will do.
+    const AT: u64 = 0x0f3a_94c1_5b7e_2d69;
+
+    const fn multiply(a: u64, b: u64) -> u64 {
+        (a as u128 * b as u128 % Self::PRIME as u128) as u64
+    }
+
+    /// One after the other.
+    const fn then(self, next: Self) -> Self {
+        let value = (Self::multiply(self.value, next.power) + next.value) % Self::PRIME;
+        Self { value, power: Self::multiply(self.power, next.power) }
+    }
+
+    /// So many times, by doubling.
+    fn repeat(self, mut count: usize) -> Self {
+        let (mut all, mut doubled) = (Self::NOTHING, self);
+        while count > 0 {
+            if count & 1 == 1 {
+                all = all.then(doubled);
+            }
+            doubled = doubled.then(doubled);
+            count >>= 1;
+        }
+        all
     }
 }
 

@@ -268,6 +268,20 @@ proptest! {
             prop_assert_eq!(signature.elements_in(*bytes), Some(elements));
             prop_assert!(ends.contains(&(bytes + 1)) || signature.elements_in(bytes + 1).is_none());
         }
+        // The digest is that of the sequence, whatever it was made of; and every basic element counts.
+        let digest_of = |basics: &[Predefined]| {
+            let parts = basics.iter().map(|basic| Signature::of(*basic));
+            Signature::sequence(parts).unwrap().digest(1)
+        };
+        prop_assert_eq!(signature.digest(3), digest_of(&basics.repeat(3)));
+        if let Some(last) = basics.last().filter(|_| digest_of(&basics) != 0) {
+            let other = if *last == Predefined::Float { Predefined::Int } else { Predefined::Float };
+            let mut others = basics.clone();
+            *others.last_mut().unwrap() = other;
+            prop_assert_ne!(digest_of(&others), signature.digest(1));
+            prop_assert_ne!(digest_of(&basics[1..]), signature.digest(1));
+        }
+
         let single = basics.first().copied().filter(|first| basics.iter().all(|basic| basic == first));
         prop_assert!(signature.single() == single || signature.single().is_none());
     }

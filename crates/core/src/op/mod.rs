@@ -155,6 +155,8 @@ pub struct Reducer {
     function: Function,
     extent_bytes: usize,
     commutative: bool,
+    /// A predefined one.
+    operation: Option<Operation>,
 }
 
 impl Reducer {
@@ -168,7 +170,8 @@ impl Reducer {
         }
         let function = Function::Kernel(kernel::find(operation, datatype).ok_or(Error::Op)?);
         let commutative = operation.is_commutative();
-        Ok(Self { function, extent_bytes: datatype.extent_bytes(), commutative })
+        let extent_bytes = datatype.extent_bytes();
+        Ok(Self { function, extent_bytes, commutative, operation: Some(operation) })
     }
 
     /// A predefined operation on a predefined type for accumulates: also `MPI_REPLACE` and `MPI_NO_OP`.
@@ -178,7 +181,8 @@ impl Reducer {
     pub fn for_accumulate(operation: Operation, datatype: Predefined) -> Result<Self, Error> {
         let function = Function::Kernel(kernel::find(operation, datatype).ok_or(Error::Op)?);
         let commutative = operation.is_commutative();
-        Ok(Self { function, extent_bytes: datatype.extent_bytes(), commutative })
+        let extent_bytes = datatype.extent_bytes();
+        Ok(Self { function, extent_bytes, commutative, operation: Some(operation) })
     }
 
     /// A user's operation on elements `extent_bytes` apart.
@@ -193,7 +197,16 @@ impl Reducer {
         if extent_bytes == 0 {
             return Err(Error::Type);
         }
-        Ok(Self { function: Function::User(function), extent_bytes, commutative })
+        Ok(Self { function: Function::User(function), extent_bytes, commutative, operation: None })
+    }
+
+    /// A number that is the same for the same operation at all processes. Operations of the user's have two:
+    /// one if they commute.
+    pub fn number(&self) -> u32 {
+        match self.operation {
+            Some(operation) => 1 + operation as u32,
+            None => 0x100 + u32::from(self.commutative),
+        }
     }
 
     /// Distance of two elements in memory, in bytes. Never 0.

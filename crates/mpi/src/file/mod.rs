@@ -51,6 +51,11 @@ use view::View;
 
 static FILES: Mutex<Table<MPI_File, Arc<File>>> = Mutex::new(Table::new());
 
+/// How many are open.
+pub(crate) fn open_count() -> usize {
+    locked(&FILES).made_count()
+}
+
 /// A file that processes have opened together.
 pub(crate) struct File {
     pub(crate) store: Arc<Store>,

@@ -1,11 +1,11 @@
 //! How a process finds its job: nobody started it, or a launcher that speaks PMI-1 or PMIx did.
 
 use crate::abi::{MPI_ERR_OTHER, MPI_ERRORS_ARE_FATAL};
-use crate::errhandler;
 use crate::fault::{Fault, failed, fault, set_survives, survives};
 use crate::host::online_cpus_count;
 use crate::node::Node;
 use crate::operation::Selectors;
+use crate::{check, errhandler};
 use ayatori_core::coll::Fabric;
 use ayatori_core::ids::ProcessId;
 use ayatori_core::process::{Config, GapRule};
@@ -73,6 +73,7 @@ pub(crate) const PARENT_KEY: &str = "ayatori-parent";
 /// Joins the job this process was started in.
 pub(crate) fn join() -> Result<Job, Fault> {
     set_survives(environment::survives());
+    check::start();
     match Launch::detect() {
         Launch::Singleton => alone(),
         Launch::Pmi1(pmi1) => {

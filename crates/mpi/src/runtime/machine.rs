@@ -202,11 +202,35 @@ impl Machine {
         operation: &Operation,
         id: Option<CollectiveId>,
     ) -> Result<Posted, ayatori_core::Error> {
-        let Self { core, device, selectors, world, has_met_others, .. } = self;
+        let spans_worlds = self.spans_worlds(comm)?;
+        let schedule = self.schedule(comm, operation, spans_worlds);
+        let Self { core, device, .. } = self;
+        match (operation.claim(), id) {
+            // Processes of other worlds need not be in check mode.
+            (Some(claim), id) if !spans_worlds => {
+                core.collectives().start_compared(device, comm, schedule, claim.clone(), id)
+            }
+            (_, None) => core.collectives().start(device, comm, schedule?),
+            (_, Some(id)) => core.collectives().start_reserved(device, comm, schedule?, id),
+        }
+    }
+
+    /// Whether processes of other worlds are members. All members find the same: where one sees a process of
+    /// another world, that one sees this.
+    fn spans_worlds(&self, comm: CommId) -> Result<bool, ayatori_core::Error> {
+        let is_of_other = |process| !self.world.contains(&process);
+        Ok(self.has_met_others && self.core.comm(comm)?.members().iter().any(is_of_other))
+    }
+
+    /// The schedule of an operation for this process.
+    fn schedule(
+        &mut self,
+        comm: CommId,
+        operation: &Operation,
+        spans_worlds: bool,
+    ) -> Result<coll::Schedule, ayatori_core::Error> {
+        let Self { core, selectors, .. } = self;
         let communicator = core.comm(comm)?;
-        // All members find the same: where one sees a process of another world, that one sees this.
-        let spans_worlds =
-            *has_met_others && communicator.members().iter().any(|process| !world.contains(&process));
         let selectors = selectors.of_members(spans_worlds);
         let (rank, size) = (communicator.rank(), communicator.size());
         let across = communicator.across();
@@ -219,10 +243,7 @@ impl Machine {
         };
         let (collective, bytes) = operation.question(across.map_or(size, |across| across.remote_size));
         schedule.set_label(Label { collective, bytes: bytes as u64, root: operation.root() });
-        match id {
-            None => core.collectives().start(device, comm, schedule),
-            Some(id) => core.collectives().start_reserved(device, comm, schedule, id),
-        }
+        Ok(schedule)
     }
 
     /// Starts a barrier of messages.

@@ -17,6 +17,7 @@ pub(crate) mod engine;
 pub(crate) mod exit;
 pub(crate) mod helper;
 pub(crate) mod launch;
+mod left;
 pub(crate) mod machine;
 pub(crate) mod mode;
 pub(crate) mod net;

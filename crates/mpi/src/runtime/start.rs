@@ -9,7 +9,7 @@ use crate::lock::locked;
 use crate::phase::{self, Phase};
 use crate::state;
 use crate::why::{self, Waits};
-use crate::{attribute, calls, datatype, errhandler};
+use crate::{attribute, calls, check, datatype, errhandler};
 use ayatori_core::buffer::Buffer;
 use ayatori_core::group::Group;
 use ayatori_core::ids::CommId;
@@ -20,9 +20,9 @@ use std::sync::{Mutex, Once};
 
 use super::exit::{call_at_exit, launcher};
 use super::helper;
-use super::launch;
 use super::mode::Mode;
 use super::wait::{wait, wait_until};
+use super::{launch, left};
 
 /// The thread that started MPI, by the kernel's id.
 static MAIN_THREAD: AtomicU32 = AtomicU32::new(0);
@@ -173,6 +173,9 @@ fn end() -> Result<(), Fault> {
     // Nobody leaves while another may need its answers.
     acquaint::meet_connected()?;
     meet()?;
+    if check::is_on() {
+        left::say()?;
+    }
     let settled = std::time::Instant::now() + SETTLE_MAX;
     wait_until(Waits::Other("acknowledgements"), |process| {
         let engine = process.engine();

@@ -6,6 +6,7 @@ use ayatori_core::Error;
 use ayatori_core::buffer::Buffer;
 use ayatori_core::coll::select::{Question, serves};
 use ayatori_core::coll::{self, Blocks, Choice, Collective, Context, Counts, Pool, Schedule};
+use ayatori_core::coll::{Amount, Claim};
 use ayatori_core::datatype::Predefined;
 use ayatori_core::op::{Operation, Reducer};
 
@@ -73,6 +74,29 @@ impl Joint {
             is_in_place: can_be_in_place && random.below(4) == 0,
             salt: random.next_u64(),
         }
+    }
+
+    /// Whether the members compare what they say of it first (check mode).
+    pub(super) fn is_compared(&self) -> bool {
+        self.salt.is_multiple_of(4)
+    }
+
+    /// What a rank says of it then. All agree.
+    pub(super) fn claim(&self, rank: u32, size: u32) -> Claim {
+        let amount = |from, to| Amount { bytes: self.words(from, to) as u64, types: 1 };
+        let mut claim = Claim::new(self.kind, Some(self.root));
+        match self.kind {
+            Collective::Alltoallv => {
+                claim.sends = (0..size).map(|to| amount(rank, to)).collect();
+                claim.expected = (0..size).map(|from| amount(from, rank)).collect();
+            }
+            Collective::Gatherv | Collective::Scatterv | Collective::Allgatherv => {
+                claim.own = Some(amount(rank, 0));
+                claim.expected = (0..size).map(|other| amount(other, 0)).collect();
+            }
+            _ => claim.common = Some(amount(0, 0)),
+        }
+        claim
     }
 
     /// The length of the block from one rank to another, in words. Where a rank has one block only, `to` is

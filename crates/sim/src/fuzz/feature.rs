@@ -25,6 +25,8 @@ pub enum Feature {
     FreeRequest,
     /// Persistent collective operations, started in any order.
     CollectivePersistent,
+    /// A collective operation whose members compared what they say of it first.
+    CollectiveCompared,
     /// A communicator was duplicated.
     Dup,
     /// A communicator was split.
@@ -62,7 +64,7 @@ pub enum Feature {
 }
 
 impl Feature {
-    const SIMPLE: [Feature; 26] = [
+    const SIMPLE: [Feature; 27] = [
         Feature::SendAtOnce,
         Feature::SendBlocks,
         Feature::SendBuffered,
@@ -73,6 +75,7 @@ impl Feature {
         Feature::LossDuringReceiveDirect,
         Feature::FreeRequest,
         Feature::CollectivePersistent,
+        Feature::CollectiveCompared,
         Feature::Dup,
         Feature::Split,
         Feature::Create,

@@ -126,6 +126,9 @@ struct Run {
 #[derive(serde::Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Known {
+    /// Programs that give arguments which differ between ranks and want an error: they run in check mode.
+    #[serde(default)]
+    check_mode: Vec<String>,
     /// Runs that fail, with the reason.
     #[serde(default)]
     failure: Vec<KnownFailure>,
@@ -394,7 +397,10 @@ fn report(
         let verdict = match &compiled[&run.name] {
             Err(error) => Verdict::Failed(error.clone()),
             Ok(_) if run.memory_gb > memory_gb => Verdict::Skipped(format!("it needs {} GB", run.memory_gb)),
-            Ok(program) => judge(run, &start(library, run, program, suite, options)?),
+            Ok(program) => {
+                let is_checked = library == Library::Ayatori && known.check_mode.contains(&run.name);
+                judge(run, &start(library, run, program, suite, is_checked, options)?)
+            }
         };
         let chapter = run.name.rsplit_once('/').map_or("", |(chapter, _)| chapter);
         let count = chapters.entry(chapter).or_default();
@@ -451,12 +457,16 @@ fn start(
     run: &Run,
     program: &Path,
     suite: &Path,
+    is_checked: bool,
     options: &ForeignOptions<MpichSuite>,
 ) -> Result<Outcome> {
     let arguments: Vec<&str> = run.arguments.iter().map(String::as_str).collect();
     let mut command = library.launch(run.ranks, program, &arguments);
     let folder = run.name.rsplit_once('/').map_or("", |(chapter, _)| chapter);
     command.current_dir(suite.join(folder)).envs(run.environment.iter().cloned());
+    if is_checked {
+        command.env("AYATORI_CHECK", "1");
+    }
     let limit = run.limit_s.unwrap_or(0).max(options.common.limit_s);
     process::capture(&mut command, Duration::from_secs(limit))
 }

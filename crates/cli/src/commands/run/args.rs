@@ -50,6 +50,10 @@ pub(crate) struct Args {
     /// Go on without ranks that fail: their peers get errors, and may shrink their communicators
     #[arg(long)]
     survive: bool,
+    /// Compare the arguments of collective operations between ranks before they run, for an error that says
+    /// who differs; costs two more rounds of messages
+    #[arg(long)]
+    check: bool,
     /// Set a variable for the ranks of all programs
     #[arg(long, value_name = "NAME=VALUE")]
     genv: Vec<OsString>,
@@ -251,6 +255,9 @@ pub(super) fn job_spec(
     let slots_count = place.as_ref().map(|place| place.hosts.iter().map(|host| host.slots).sum());
     let cluster = place.map_or(Ok(None), |place| cluster(&args, place))?;
     let mut genv = args.library.environment();
+    if args.check {
+        genv.push(("AYATORI_CHECK".into(), "1".into()));
+    }
     for pair in &args.genv {
         genv.push(variable(pair)?);
     }

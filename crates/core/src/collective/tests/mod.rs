@@ -1,5 +1,6 @@
 //! Collective operations and the making of communicators among processes on a virtual network.
 
+mod check;
 mod inter;
 
 use crate::buffer::Buffer;

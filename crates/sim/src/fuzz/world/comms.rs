@@ -330,9 +330,14 @@ impl World<'_> {
         let context = Context { rank, size };
         let schedule = joint.schedule(process.schedule_pool(), context, send, recv);
         let schedule = schedule.map_err(|error| format!("{joint:?} at {at}: {error}"))?;
-        let posted = match reserved {
-            None => process.collectives().start(port, id, schedule),
-            Some((_, name)) => process.collectives().start_reserved(port, id, schedule, name),
+        let name = reserved.map(|(_, name)| name);
+        let posted = match (name, joint.is_compared()) {
+            (_, true) => {
+                self.report.cover(Feature::CollectiveCompared);
+                process.collectives().start_compared(port, id, Ok(schedule), joint.claim(rank, size), name)
+            }
+            (None, false) => process.collectives().start(port, id, schedule),
+            (Some(name), false) => process.collectives().start_reserved(port, id, schedule, name),
         };
         let which = reserved.map_or(0, |(which, _)| which);
         self.add_running(posted, Running { send, recv, which, ..Running::new(at, comm, step) })

@@ -1,0 +1,22 @@
+//! Check mode (`ayatori run --check`, `AYATORI_CHECK=1`): is it on?
+//!
+//! Before a collective operation runs, the members of its communicator compare what they say of it
+//! (`claim.rs`; what is made of it: the core's `coll::compare`). At the end each process says what it leaves
+//! behind (`runtime/left.rs`).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the mode is on: the same at all processes of the job.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// MPI starts.
+pub(crate) fn start() {
+    let is_on = std::env::var_os("AYATORI_CHECK").is_some_and(|value| value != "0" && !value.is_empty());
+    IS_ON.store(is_on, Ordering::Relaxed);
+}
+
+/// Whether calls are checked.
+#[inline(always)]
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
