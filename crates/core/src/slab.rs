@@ -140,3 +140,18 @@ impl<T> Slab<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_stale_once_its_value_is_gone() {
+        let mut slab = Slab::new();
+        let first = slab.insert(1);
+        slab.forget(first);
+        let second = slab.insert(2);
+        assert_eq!((second.index, slab.get(first), slab.get(second)), (first.index, None, Some(&2)));
+        assert_eq!((slab.len(), slab.is_empty()), (1, false));
+    }
+}

@@ -92,6 +92,8 @@ mod tests {
     fn a_rail_is_silent_when_others_speak_or_the_network_owes() {
         assert!(!after(399, Some(390), Some(390)));
         assert!(after(400, Some(390), None));
+        // Half of the time after it should have answered the peer was awake.
+        assert!(after(400, Some(200), None) && !after(400, Some(199), None));
         assert!(after(400, Some(390), Some(0)));
         assert!(after(400, None, Some(400)));
     }

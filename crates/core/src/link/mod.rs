@@ -656,6 +656,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn nothing_is_eager_without_rails() {
+        assert_eq!(eager_bytes_max([].iter(), None), 0);
+        assert_eq!(eager_bytes_max([].iter(), Some(100)), 0);
+    }
+
+    #[test]
     fn links_of_near_and_far_processes_are_found_and_no_others() {
         let first = 1 << 20;
         let mut links = Links::new(ProcessId(first), TrunkConfig::default(), None);

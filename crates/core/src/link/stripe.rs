@@ -253,6 +253,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn near_the_end_half_a_window_or_two_pieces_are_under_way() {
+        let limit =
+            |window_bytes, piece, is_end| View { window_bytes, ..view(0, 1) }.limit_bytes(piece, is_end);
+        let header = FRAGMENT_HEADER_BYTES as u64;
+        assert_eq!(limit(100_000, 1_000, true), 50_000);
+        assert_eq!(limit(100_000, 40_000, true), 80_000 + 2 * header);
+        assert_eq!(limit(100_000, 60_000, true), 100_000);
+        assert_eq!(limit(100_000, 40_000, false), 100_000);
+        let windows = [1_000, 2_000].map(|window_bytes| View { window_bytes, ..view(0, 1) });
+        assert!(is_end(&windows, 2_999) && !is_end(&windows, 3_000) && !is_end(&windows[..1], 1));
+    }
+
     /// Bytes by rail when a message of `pieces` is given out at once, and the time until the last has come over the
     /// time that all rails together would need, in percent.
     fn spread(views: &mut [View], pieces: u64) -> (Vec<u64>, u64) {

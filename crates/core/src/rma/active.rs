@@ -432,6 +432,22 @@ mod tests {
         assert_eq!(8 + crate::wire::EAGER_HEADER_BYTES + head.len() + 8, 64);
     }
 
+    #[test]
+    fn a_tag_of_the_wrong_kind_is_refused() {
+        let parses = |message: ActiveMessage| {
+            let head = message.emit(Some(&Operand::row(0, 8))).unwrap();
+            let (fixed, layout) = head.parts();
+            ActiveMessage::parse(&[fixed, layout].concat()).is_ok()
+        };
+        // Puts have even tags, what has a result odd ones; none is negative.
+        for (tag, is_put, is_get) in
+            [(4, true, false), (5, false, true), (-4, false, false), (-3, false, false)]
+        {
+            assert_eq!(parses(ActiveMessage::Put(Follow::Data(tag))), is_put, "put {tag}");
+            assert_eq!(parses(ActiveMessage::Get(tag)), is_get, "get {tag}");
+        }
+    }
+
     fn messages() -> impl Strategy<Value = ActiveMessage> {
         let types = || (0..Predefined::ALL.len()).prop_map(|at| Predefined::ALL[at]);
         let operations = (0..Operation::ALL.len()).prop_map(|at| Operation::ALL[at]);

@@ -542,6 +542,33 @@ mod tests {
     }
 
     #[test]
+    fn tags_differ_and_tell_data_from_results() {
+        let mut window = window(1);
+        window.peer(2).unwrap().next_tag = u32::MAX - 2;
+        let mut tags: Vec<Tag> = (0..6).map(|at| window.new_tag(2, at % 2 == 1).unwrap()).collect();
+        assert!(tags.iter().enumerate().all(|(at, tag)| *tag >= 0 && tag % 2 == at as i32 % 2), "{tags:?}");
+        tags.sort_unstable();
+        tags.dedup();
+        assert_eq!(tags.len(), 6);
+    }
+
+    #[test]
+    fn eight_processes_that_are_missing_are_named() {
+        let group = Group::world(12);
+        let window = Window::new(ContextId::WORLD, group, 0, Memory::Fixed(Buffer::leaked(1)));
+        let need = |count| window.need(&Wants::Posts((0..count).collect()));
+        assert_eq!(need(8), "MPI_Win_post of ranks 0, 1, 2, 3, 4, 5, 6, 7");
+        assert_eq!(need(9), "MPI_Win_post of ranks 0, 1, 2, 3, 4, 5, 6, 7, …");
+        assert_eq!(need(12), need(9));
+    }
+
+    #[test]
+    fn a_place_without_elements_or_bytes_is_empty() {
+        let place = |bytes, count| Place { displacement: 0, layout: Layout::bytes(bytes), count };
+        assert!(place(0, 3).is_empty() && place(4, 0).is_empty() && !place(4, 1).is_empty());
+    }
+
+    #[test]
     fn a_place_outside_of_the_window_is_refused() {
         let window = window(100);
         let at = |displacement, layout: &Layout, count| {

@@ -179,6 +179,7 @@ impl Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     /// Runs messages of a length on a model of what each way takes, in ns; how many went by get.
     fn run(learner: &mut Learner, count: u32, bytes: u64, model: impl Fn(u32, Way) -> u64) -> u32 {
@@ -202,6 +203,15 @@ mod tests {
         assert!(got >= 12, "{got} of 20");
         let got = run(&mut learner, 1_000, 1 << 20, |_, way| ns(way, 140_000, 80_000));
         assert!(got >= 960, "{got} of 1000");
+    }
+
+    #[test]
+    fn a_look_ends_after_four_messages_though_none_tells_its_time() {
+        let mut class = Class::default();
+        let looks: Vec<bool> = (0..30).map(|_| matches!(class.pick(), Learnt::Looked(_))).collect();
+        let lengths: Vec<usize> =
+            looks.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect();
+        assert!(lengths.len() > 1 && lengths[0] == LOOK_COUNT as usize, "{looks:?}");
     }
 
     #[test]

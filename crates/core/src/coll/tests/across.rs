@@ -314,4 +314,12 @@ fn across_arguments_that_do_not_fit_are_refused() {
     let blocks = Blocks::Uniform(short);
     assert_eq!(across::allgather(&mut pool, at, short, blocks, &mut choose).err(), lengths);
     assert_eq!(across::alltoall(&mut pool, at, blocks, blocks).err(), lengths);
+    let (bytes, long) =
+        (Reducer::predefined(Operation::Sum, Predefined::Uint8).unwrap(), Buffer::virtual_of(8));
+    assert_eq!(across::allreduce(&mut pool, at, short, long, &bytes, &mut choose).err(), lengths);
+    for counts in [&[3, 5][..], &[7, 2], &[7]] {
+        let made = across::reduce_scatter(&mut pool, at, long, short, counts, &bytes, &mut choose);
+        assert_eq!(made.err(), lengths, "{counts:?}");
+    }
+    assert!(across::reduce_scatter(&mut pool, at, long, short, &[7, 1], &bytes, &mut choose).is_ok());
 }

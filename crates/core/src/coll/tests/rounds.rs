@@ -121,6 +121,10 @@ fn a_chain_takes_a_round_for_each_hop_and_segment() {
         let got = rounds(size, |p, c| bcast(p, c, buffer, 0, choice(Algorithm::Chain)).unwrap());
         assert_eq!(got, size as usize - 2 + segments);
     }
+    // A segment has a byte at least.
+    let bytes = Choice { algorithm: Algorithm::Chain, segment_bytes: 0 };
+    let got = rounds(4, |p, c| bcast(p, c, Buffer::virtual_of(3), 0, bytes).unwrap());
+    assert_eq!(got, 4 - 2 + 3);
 }
 
 #[test]
