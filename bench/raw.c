@@ -81,6 +81,21 @@ static void blocks(void)
     raw_meet(shared, side);
 }
 
+/* Additions to a word that both map, by one of them: what no atomic operation in a window is faster than. */
+static void additions(void)
+{
+    enum { TURNS = 200000 };
+    double samples[SAMPLES];
+    if (side != 0) return raw_meet(shared, side);
+    for (int i = 0; i < SAMPLES; i++) {
+        double begin = raw_now_s();
+        for (unsigned turn = 0; turn < TURNS; turn++) atomic_fetch_add(&shared->ball[0].value, 1);
+        samples[i] = (raw_now_s() - begin) / TURNS;
+    }
+    result("raw_fetch_add", 8, raw_median(samples, SAMPLES) * 1e6, "us");
+    raw_meet(shared, side);
+}
+
 /* Both on one CPU: how long handing over through sched_yield, and through a futex, takes. */
 static void hand_overs(void)
 {
@@ -175,6 +190,7 @@ int main(int argc, char **argv)
     if (pin(side) < 2) fprintf(stderr, "one CPU only: the figures between two processes are those of one CPU\n");
     lines();
     blocks();
+    additions();
     hand_overs();
     if (side == 1) return 0;
     waitpid(child, NULL, 0);

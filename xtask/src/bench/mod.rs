@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -30,8 +33,8 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Only these groups: pingpong, bandwidth, rate, sendrecv, types, onesided, overlap, collectives, files,
-    /// startup, memory. Alone, and never by default: `start`, jobs of up to 1,000 ranks beside Hydra, and
-    /// `translators`, the 8 B ping-pong of programs built for other MPIs.
+    /// startup, memory, beside. Alone, and never by default: `start`, jobs of up to 1,000 ranks beside Hydra,
+    /// and `translators`, the 8 B ping-pong of programs built for other MPIs.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Rank counts of the collectives.
@@ -176,6 +179,8 @@ fn measure(
     let limit = bounded(case.limit, wrap);
     let mut left = libraries.to_vec();
     left.retain(|library| case.progress.is_none() || *library == Library::Ayatori);
+    // They compute while this lives.
+    let _others = (case.group == "beside").then(|| Others::start(paths::cpu_count()));
     for _ in 0..runs {
         let mut failed = Vec::new();
         for &library in &left {
@@ -197,6 +202,34 @@ fn measure(
     }
     println!("measured {} at {} ranks in {:.0} s", case.group, case.ranks, begin.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Threads that do nothing but compute, until it is dropped.
+struct Others {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Others {
+    fn start(count: usize) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let compute = |_| {
+            let is_over = is_over.clone();
+            std::thread::spawn(move || while !is_over.load(Ordering::Relaxed) {})
+        };
+        let threads = (0..count).map(compute).collect();
+        Self { is_over, threads }
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // It cannot have panicked.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// The launch of a case; start-up is timed around the launcher.
@@ -333,6 +366,15 @@ mod tests {
         let command = wrapped(inner, Some("nice -n 1"));
         assert_eq!(process::line(&command), "nice -n 1 mpiexec -n 2");
         assert_eq!(command.get_envs().count(), 1);
+    }
+
+    #[test]
+    fn others_end_when_they_are_dropped() {
+        let others = Others::start(2);
+        let is_over = others.is_over.clone();
+        assert_eq!((others.threads.len(), is_over.load(Ordering::Relaxed)), (2, false));
+        drop(others);
+        assert!(is_over.load(Ordering::Relaxed) && Arc::strong_count(&is_over) == 1, "no thread has it");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) struct Case {
 }
 
 /// The groups, in the order they run.
-pub(crate) const GROUPS: [&str; 11] = [
+pub(crate) const GROUPS: [&str; 12] = [
     "pingpong",
     "bandwidth",
     "rate",
@@ -31,6 +31,7 @@ pub(crate) const GROUPS: [&str; 11] = [
     "files",
     "startup",
     "memory",
+    "beside",
 ];
 
 /// The cases of the chosen groups at the chosen rank counts (for the groups that take any).
@@ -45,10 +46,13 @@ pub(crate) fn cases(only: &[String], ranks: &[usize], quick: bool) -> Vec<Case> 
             "files" => vec![4],
             "startup" => vec![2, 32],
             "memory" => vec![2, 32],
+            "beside" => vec![2, 4],
             _ => ranks.to_vec(),
         };
         for ranks in counts {
             let limit = Duration::from_secs(if ranks > 8 || group == "files" { 90 } else { 45 });
+            // Some libraries take milliseconds a turn there.
+            let budget_ms = if group == "beside" { 10 * budget_ms } else { budget_ms };
             cases.push(Case { group, program: group, ranks, limit, budget_ms, progress: None });
         }
         if group == "overlap" {
@@ -73,7 +77,8 @@ const TYPES: [&str; 5] = ["vector8", "vector256", "subarray", "indexed", "struct
 /// A 0 or 8-byte message cannot be faster than a cache line each way. A long one needs at least one copy: the
 /// limit is the kernel's single copy or a copy in and out of a mapping, whichever this machine does faster
 /// (the report takes the better of the two). Data with gaps cannot be packed faster than as much is copied
-/// without gaps. A file's limit is one process that calls `write` and `read` with 4 MiB at a time.
+/// without gaps. An operation on memory that both map is a copy or an addition there, a fence one cache line
+/// each way. A file's limit is one process that calls `write` and `read` with 4 MiB at a time.
 pub(crate) fn raw_limits(benchmark: &str, bytes: usize) -> &'static [&'static str] {
     match benchmark {
         "pingpong" | "pingpong_separate" | "sendrecv" if bytes <= 64 => &["raw_line_pingpong"],
@@ -81,6 +86,9 @@ pub(crate) fn raw_limits(benchmark: &str, bytes: usize) -> &'static [&'static st
         "bandwidth" => &["raw_process_vm_readv", "raw_memcpy"],
         "put_stream_create" | "get_stream_create" => &["raw_process_vm_readv", "raw_memcpy"],
         "put_stream_allocate" | "get_stream_allocate" => &["raw_memcpy"],
+        "put_allocate" | "get_allocate" => &["raw_memcpy_time"],
+        "fetch_and_op_allocate" => &["raw_fetch_add"],
+        "fence_allocate" | "fence_put_allocate" => &["raw_line_pingpong"],
         "write_all" | "write" => &["raw_write"],
         "read_all" | "read" => &["raw_read"],
         _ if benchmark.starts_with("pack_") || benchmark.starts_with("unpack_") => &["raw_memcpy_time"],
