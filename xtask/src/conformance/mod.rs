@@ -146,8 +146,8 @@ impl Foreign for Osu {
 /// What a foreign suite takes besides.
 #[derive(clap::Args)]
 struct ForeignOptions<F: Foreign + Send + Sync + 'static> {
-    /// Directory, or bare git repository, with the suite's source (default: IMB_DIR or OSU_DIR).
-    #[arg(long)]
+    /// Directory, or bare git repository, with the suite's source (default: IMB_DIR, OSU_DIR or MPICH_DIR).
+    #[arg(long, visible_alias = "suite")]
     source: Option<PathBuf>,
     #[command(flatten)]
     common: CommonOptions,

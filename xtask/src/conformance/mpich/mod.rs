@@ -170,9 +170,13 @@ pub(super) fn run(options: &ForeignOptions<MpichSuite>) -> Result<()> {
         bail!("{} has no util/mtest.c: give MPICH's repository or its test/mpi", suite.display());
     }
     let mut runs = Vec::new();
-    let has_fortran = library.prefix().join("bin/mpifort").is_file();
-    if !has_fortran {
-        skips::note("conformance mpich f77 and f08", "the library has no mpifort");
+    let fc = library.prefix().join("bin/mpifort");
+    let has_fortran = fc.is_file();
+    if has_fortran {
+        // f90's lists, too.
+        fortran::prepare(&fc, &suite)?;
+    } else {
+        skips::note("conformance mpich f77, f90 and f08", "the library has no mpifort");
     }
     let in_fortran = fortran::CHAPTERS.into_iter().filter(|_| has_fortran);
     for chapter in CHAPTERS.into_iter().chain(in_fortran) {
@@ -256,11 +260,7 @@ fn compile(library: Library, suite: &Path, runs: &[Run]) -> Result<Compiled> {
             bail!("{} of the suite does not compile: {}", source.display(), outcome.reason());
         }
     }
-    let wants_fortran = runs.iter().any(|run| fortran::is_fortran(&run.name));
     let fc = library.prefix().join("bin/mpifort");
-    if wants_fortran {
-        fortran::prepare(&fc, suite)?;
-    }
     let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
