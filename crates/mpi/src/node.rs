@@ -197,8 +197,8 @@ fn call_of_blocks(operation: &Operation, rank: u32, size: u32) -> Option<Call> {
             None => Call::Gather { root: *root, send: (*send)?, receive: Buffer::EMPTY },
             Some(Parts::Uniform(receive)) => {
                 let own = own_block(receive);
-                let send = send.filter(|send| send.len() == own.len()).unwrap_or(own);
-                Call::Gather { root: *root, send, receive: *receive }
+                let send = send.unwrap_or(own);
+                (send.len() == own.len()).then_some(Call::Gather { root: *root, send, receive: *receive })?
             }
             Some(Parts::Each(_)) => return None,
         },
@@ -206,8 +206,8 @@ fn call_of_blocks(operation: &Operation, rank: u32, size: u32) -> Option<Call> {
             None => Call::Scatter { root: *root, send: Buffer::EMPTY, receive: (*recv)? },
             Some(Parts::Uniform(send)) => {
                 let own = own_block(send);
-                let receive = recv.filter(|recv| recv.len() == own.len()).unwrap_or(own);
-                Call::Scatter { root: *root, send: *send, receive }
+                let receive = recv.unwrap_or(own);
+                (receive.len() == own.len()).then_some(Call::Scatter { root: *root, send: *send, receive })?
             }
             Some(Parts::Each(_)) => return None,
         },
