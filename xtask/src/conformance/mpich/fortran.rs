@@ -98,6 +98,10 @@ pub(super) fn prepare(compiler: &Path, suite: &Path) -> Result<()> {
     for front in ["", "errors/"] {
         make_f90(suite, front)?;
     }
+    // By the rules of the suite's own makefile, of f77's.
+    let mut harness = Command::new("make");
+    harness.args(["-f", "Makefile.ap", "srcdir=.", "./ioharness.defn", "./ioharness.tlt"]);
+    run(harness.current_dir(suite.join("f90/io")))?;
     for (from, to) in COPIES {
         fs::copy(suite.join(from), suite.join(to)).with_context(|| format!("the suite has no {from}"))?;
     }
