@@ -119,6 +119,11 @@ impl Library {
     /// # Errors
     /// The compiler refuses; its message is in the error.
     pub(crate) fn compile(self, source: &Path, program: &Path) -> Result<()> {
+        self.compile_with(source, program, &["-O2"])
+    }
+
+    /// The same with these flags of the compiler.
+    pub(crate) fn compile_with(self, source: &Path, program: &Path, flags: &[&str]) -> Result<()> {
         fs::create_dir_all(program.parent().expect("a file in build/"))?;
         let prefix = self.prefix();
         let is_fortran = source.extension().is_some_and(|extension| extension != "c");
@@ -141,7 +146,7 @@ impl Library {
         if !is_fortran {
             command.args(["-std=gnu11", "-lm"]);
         }
-        command.args(["-O2", "-o"]).arg(program);
+        command.args(flags).arg("-o").arg(program);
         let outcome = process::capture(&mut command, Duration::from_secs(120))?;
         if !outcome.success() {
             bail!("`{}` failed: {}", process::line(&command), outcome.reason());

@@ -10,6 +10,7 @@ mod binaries;
 mod emulated;
 pub(crate) mod errors;
 mod imb;
+mod memcheck;
 mod mpi4py;
 mod mpich;
 mod osu;
@@ -71,6 +72,9 @@ struct COptions {
     /// For another machine, emulated, on what `cargo xtask wheel --target` lays out.
     #[arg(long, conflicts_with = "library")]
     target: Option<String>,
+    /// Run them under valgrind: no use of memory that was not written or is not there, no memory lost.
+    #[arg(long, conflicts_with_all = ["abi", "target", "library"])]
+    memcheck: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -281,10 +285,11 @@ pub(crate) fn run_emulated(target: &Target) -> Result<()> {
 /// `cargo xtask conformance`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.suite {
-        Suite::C(COptions { abi, target: Some(target), common }) => {
+        Suite::C(COptions { abi, target: Some(target), common, .. }) => {
             emulated::run(&Target::named(Some(target))?, *abi, common)
         }
         Suite::C(COptions { abi: Some(abi), common, .. }) => translated::run(*abi, common),
+        Suite::C(COptions { memcheck: true, common, .. }) => memcheck::run(common),
         Suite::C(COptions { common, .. }) => programs::compile(common)?.run(common),
         Suite::Errors(common) => errors::run(common),
         Suite::Imb(options) => imb::run(options),
