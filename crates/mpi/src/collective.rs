@@ -4,7 +4,7 @@
 use crate::abi::*;
 use crate::arguments::*;
 use crate::fault::{Fault, fault};
-use crate::operation::{NO_PART, Operation, Parts, ROOT};
+use crate::operation::{Compared, NO_PART, Operation, Parts, ROOT};
 use crate::request::{self, Persistent, What};
 use crate::runtime::machine::Machine;
 use crate::runtime::wait::{complete, wait_for_node};
@@ -290,7 +290,7 @@ fn with_claim(comm: MPI_Comm, operation: Operation, staging: &Staging) -> Result
         return Ok(operation);
     }
     let claim = claim::claim(&operation, staging.given(), at.rank, at.size);
-    Ok(Operation::Compared(Box::new(operation), claim))
+    Ok(Operation::Compared(Box::new(Compared { operation, claim })))
 }
 
 /// Runs an operation in the form that was called.

@@ -87,7 +87,13 @@ pub(crate) enum Operation {
     /// `MPI_Exscan`
     Exscan { send: Option<Buffer>, recv: Buffer, reducer: Reducer },
     /// Any of them in check mode, with what this process says of it.
-    Compared(Box<Operation>, Claim),
+    Compared(Box<Compared>),
+}
+
+/// An operation in check mode.
+pub(crate) struct Compared {
+    pub(crate) operation: Operation,
+    pub(crate) claim: Claim,
 }
 
 // SAFETY: an operation is addresses and how to reduce. What is at the addresses is used by the one thread
@@ -153,7 +159,7 @@ impl Operation {
             }
             Self::Scan { recv, .. } => (Collective::Scan, recv.len()),
             Self::Exscan { recv, .. } => (Collective::Exscan, recv.len()),
-            Self::Compared(operation, _) => operation.question(size),
+            Self::Compared(compared) => compared.operation.question(size),
             Self::Neighbor { sends, .. } => {
                 (Collective::NeighborAlltoall, sends.iter().map(|(_, block)| block.len()).max().unwrap_or(0))
             }
@@ -167,7 +173,7 @@ impl Operation {
             | Self::ReduceScatter { reducer, .. }
             | Self::Scan { reducer, .. }
             | Self::Exscan { reducer, .. } => Some(reducer),
-            Self::Compared(operation, _) => operation.reducer(),
+            Self::Compared(compared) => compared.operation.reducer(),
             _ => None,
         }
     }
@@ -175,7 +181,7 @@ impl Operation {
     /// What its members compare before it runs, in check mode.
     pub(crate) fn claim(&self) -> Option<&Claim> {
         match self {
-            Self::Compared(_, claim) => Some(claim),
+            Self::Compared(compared) => Some(&compared.claim),
             _ => None,
         }
     }
@@ -192,7 +198,7 @@ impl Operation {
             | Self::Gather { root, .. }
             | Self::Scatter { root, .. }
             | Self::Reduce { root, .. } => Some(*root).filter(|root| !matches!(*root, ROOT | NO_PART)),
-            Self::Compared(operation, _) => operation.root(),
+            Self::Compared(compared) => compared.operation.root(),
             _ => None,
         }
     }
@@ -279,8 +285,10 @@ impl Operation {
             Self::Scan { send, recv, reducer } => coll::scan(pool, at, *send, *recv, reducer, choice),
             Self::Exscan { send, recv, reducer } => coll::exscan(pool, at, *send, *recv, reducer, choice),
             Self::Neighbor { sends, receives } => coll::neighbor(pool, at, sends, receives),
-            Self::Compared(operation, _) if operation.overlaps() => Err(ayatori_core::Error::BuffersOverlap),
-            Self::Compared(operation, _) => operation.schedule(pool, at, selector),
+            Self::Compared(compared) => match compared.operation.overlaps() {
+                true => Err(ayatori_core::Error::BuffersOverlap),
+                false => compared.operation.schedule(pool, at, selector),
+            },
         }
     }
 }
