@@ -11,6 +11,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The points of a sweep, shared.
 #[derive(Debug)]
@@ -45,6 +46,10 @@ pub(crate) enum Claim {
 pub(crate) struct Claimed {
     file: File,
 }
+
+/// So often a folder is removed that is found not to be empty, with this pause between.
+const REMOVALS_MAX: u32 = 500;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
 const RESULT: &str = "result ";
 const FAILURE: &str = "failure ";
@@ -119,9 +124,21 @@ impl Share {
         // First renamed, so that nobody finds a part of it.
         let aside = PathBuf::from(format!("{}.done", self.folder.display()));
         std::fs::rename(&self.folder, &aside)?;
-        std::fs::remove_dir_all(aside)?;
+        remove(&aside)?;
         Ok(true)
     }
+}
+
+/// Removes a renamed folder. Who had found it just before then makes a file in it, once; and where the file
+/// system is a network's, a file that somebody has open stays for as long.
+fn remove(folder: &Path) -> io::Result<()> {
+    for _ in 1..REMOVALS_MAX {
+        match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => std::thread::sleep(REMOVAL_PAUSE),
+            removed => return removed,
+        }
+    }
+    std::fs::remove_dir_all(folder)
 }
 
 impl Claimed {
@@ -166,6 +183,22 @@ mod tests {
         assert!(
             matches!(one.claim(1).unwrap(), Claim::Done(found) if found == Done::Failure("no way".into()))
         );
+    }
+
+    /// One that had found the folder just before it was renamed made its file in it while it was removed.
+    #[test]
+    fn processes_that_come_to_the_end_together_do_not_hinder_the_removal() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.csv");
+        for _ in 0..1_000 {
+            let shares = [(); 4].map(|()| Share::join(&out, "a").unwrap());
+            let wrote_count = std::thread::scope(|scope| {
+                let ends = shares.each_ref().map(|share| scope.spawn(|| share.finish(|| Ok(())).unwrap()));
+                ends.into_iter().map(|end| end.join().unwrap()).filter(|wrote| *wrote).count()
+            });
+            assert_eq!(wrote_count, 1);
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        }
     }
 
     #[test]
