@@ -154,11 +154,16 @@ int main(int argc, char **argv)
     OK(MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));
     epochs();
     OK(MPI_Win_free(&win));
-    loads_and_stores(MPI_COMM_WORLD);
-    MPI_Comm pair;
-    OK(MPI_Comm_split(MPI_COMM_WORLD, check_rank / 2, 0, &pair));
+    /* Among the processes of a host, and in pairs of them. */
+    MPI_Comm host, pair;
+    int rank;
+    OK(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host));
+    loads_and_stores(host);
+    OK(MPI_Comm_rank(host, &rank));
+    OK(MPI_Comm_split(host, rank / 2, 0, &pair));
     loads_and_stores(pair);
     OK(MPI_Comm_free(&pair));
+    OK(MPI_Comm_free(&host));
     if (check_size > 1) refused();
     free(mine);
     return check_end();
