@@ -32,6 +32,7 @@
 
 use ayatori_devices::threads;
 use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -339,9 +340,16 @@ impl<T: Occupant> Guard<'_, T> {
     }
 }
 
-impl<T: Occupant> Drop for Guard<'_, T> {
+impl<T: Occupant> Guard<'_, T> {
+    /// Ends the call's right, in line: on a short path no function is called for it, as for a value that goes
+    /// out of scope at several places.
     #[inline(always)]
-    fn drop(&mut self) {
+    pub(crate) fn release(self) {
+        ManuallyDrop::new(self).end();
+    }
+
+    #[inline(always)]
+    fn end(&mut self) {
         #[cfg(debug_assertions)]
         self.of.held.store(false, Ordering::Release);
         if self.is_shared() {
@@ -352,6 +360,13 @@ impl<T: Occupant> Drop for Guard<'_, T> {
         self.of.calls.store(calls.wrapping_add(1), Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         self.wake(depths);
+    }
+}
+
+impl<T: Occupant> Drop for Guard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -307,7 +307,9 @@ fn irecv(args: Receive, request: Out<MPI_Request>) -> Result<(), Fault> {
     let Some(id) = args.start_request(&mut process)? else {
         return irecv_any(process, args.into, args.datatype, args.from, request);
     };
-    request.set("request", process.core_request(id, args.from.comm)?)
+    let handle = process.core_request(id, args.from.comm);
+    process.release();
+    request.set("request", handle?)
 }
 
 /// Receives a matched message, or none from `MPI_PROC_NULL`.
