@@ -449,7 +449,9 @@ mod tests {
             let processes: Vec<_> = (0..3).map(|_| scope.spawn(process)).collect();
             processes.into_iter().map(|process| process.join().unwrap()).collect()
         });
-        assert_eq!(summaries.iter().filter(|summary| summary.has_written).count(), 1);
+        // Who begins when the others have ended finds all points done, and writes the same again.
+        let wrote = |summary: &&Summary| summary.has_written && summary.kept_count < summary.point_count;
+        assert_eq!(summaries.iter().filter(wrote).count(), 1);
         assert_eq!(std::fs::read_to_string(&out).unwrap(), alone);
         // Nothing is left beside the machine and the results, and another job finds all points done.
         assert_eq!(std::fs::read_dir(shared.path()).unwrap().count(), 2);

@@ -8,8 +8,9 @@
 //! When all points are done one process renames the folder, which the others take as the sign that results
 //! are complete.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub(crate) struct Claimed {
     file: File,
 }
 
-/// So often a folder is removed that is found not to be empty, with this pause between.
+/// So often something is tried with a folder that is found not to be empty, with this pause between.
 const REMOVALS_MAX: u32 = 500;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
@@ -111,34 +112,44 @@ impl Share {
     /// All points are done and `write` writes the results. Whether this process was the one that did: it is
     /// called by one at a time, and only while no other has written them.
     pub(crate) fn finish(&self, write: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<bool> {
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(self.folder.join("end"));
+        let end = self.folder.join("end");
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&end);
         let lock = match lock {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             lock => lock?,
         };
         lock.lock()?;
-        if !self.folder.exists() {
+        // Of another file: the folder was renamed, and one who came later has made it again.
+        let is_same =
+            |there: &Metadata, mine: &Metadata| (there.dev(), there.ino()) == (mine.dev(), mine.ino());
+        let mine = lock.metadata()?;
+        if !std::fs::metadata(&end).is_ok_and(|there| is_same(&there, &mine)) {
             return Ok(false);
         }
         write()?;
         // First renamed, so that nobody finds a part of it.
         let aside = PathBuf::from(format!("{}.done", self.folder.display()));
-        std::fs::rename(&self.folder, &aside)?;
-        remove(&aside)?;
+        // One of an end just before may still be removed.
+        until_empty(|| std::fs::rename(&self.folder, &aside))?;
+        // Who had found it just before makes a file in it, once; and where the file system is a network's, a
+        // file that somebody has open stays for as long. Two may remove the same.
+        until_empty(|| match std::fs::remove_dir_all(&aside) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })?;
         Ok(true)
     }
 }
 
-/// Removes a renamed folder. Who had found it just before then makes a file in it, once; and where the file
-/// system is a network's, a file that somebody has open stays for as long.
-fn remove(folder: &Path) -> io::Result<()> {
+/// Does something to a folder that others are leaving, again while it is not empty.
+fn until_empty(mut work: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     for _ in 1..REMOVALS_MAX {
-        match std::fs::remove_dir_all(folder) {
+        match work() {
             Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => std::thread::sleep(REMOVAL_PAUSE),
-            removed => return removed,
+            done => return done,
         }
     }
-    std::fs::remove_dir_all(folder)
+    work()
 }
 
 impl Claimed {
