@@ -17,7 +17,8 @@ static long seed_value(int r, int i) { return r < 7 ? (r * 7 + i * 3) % 11 - 4 +
     { \
         C mine[ELEMENTS], all[ELEMENTS], upto[ELEMENTS], local[ELEMENTS], got[ELEMENTS]; \
         MPI_Request request; \
-        memset(mine, 0, sizeof mine); /* the padding of long double: valgrind follows it where others write */ \
+        /* Padding of long double: valgrind follows it into memory that others write, too. */ \
+        memset(mine, 0, sizeof mine); \
         for (int i = 0; i < ELEMENTS; i++) { \
             mine[i] = (C)seed_value(check_rank, i); \
             C a = (C)seed_value(0, i); \

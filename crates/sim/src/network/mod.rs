@@ -24,9 +24,9 @@
 //!   head arrives    l + f / r                 the router now has the first flit
 //!   tail arrives    l + L / r
 //!   ready           head + RC + VA + SA + ST  (cut-through at equal rates; never so early that the next,
-//! faster link                                              would run out of bytes; store-and-forward:
-//! tail + RC + VA + SA + ST)   start           max(ready, previous packet of the lane gone, output free,
-//! its turn, credits there)
+//!                                              faster link would run out of bytes;
+//!                                              store-and-forward: tail + RC + VA + SA + ST)
+//!   start           max(ready, previous packet of the lane gone, output free, its turn, credits there)
 //! ```
 //!
 //! The pipeline stages of a packet that waits are done while it waits, so a saturated link has no gaps. With
