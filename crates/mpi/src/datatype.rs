@@ -156,6 +156,11 @@ impl Basic {
     pub(crate) const fn is_contiguous(self) -> bool {
         self.size_bytes == self.extent_bytes
     }
+
+    /// Whether elements are integers that the processor sums whole.
+    const fn is_integer_word(self) -> bool {
+        rma::is_integer_word(self.predefined)
+    }
 }
 
 /// The predefined types by the low byte of their handles.
@@ -199,21 +204,29 @@ fn predefined_at(slot: usize) -> Option<Arc<Type>> {
     Some(TYPES[slot].get_or_init(make).clone())
 }
 
-/// Bytes of an element of each predefined type without gaps, by the low byte of its handle; 0: there is none.
-static PLAIN_BYTES: [u8; SLOT_COUNT] = {
-    let mut table = [0; SLOT_COUNT];
-    let mut i = 0;
-    while i < SLOT_COUNT {
-        if let Some(basic) = PREDEFINED[i]
-            && basic.is_contiguous()
-        {
-            assert!(basic.extent_bytes <= u8::MAX as usize);
-            table[i] = basic.extent_bytes as u8;
+/// Bytes of an element of the predefined types that `$are` says, by the low byte of the handle; 0 of others.
+macro_rules! bytes_of_those {
+    ($are:expr) => {{
+        let mut table = [0; SLOT_COUNT];
+        let mut i = 0;
+        while i < SLOT_COUNT {
+            if let Some(basic) = PREDEFINED[i]
+                && $are(basic)
+            {
+                assert!(basic.extent_bytes <= u8::MAX as usize);
+                table[i] = basic.extent_bytes as u8;
+            }
+            i += 1;
         }
-        i += 1;
-    }
-    table
-};
+        table
+    }};
+}
+
+/// Types without gaps.
+static PLAIN_BYTES: [u8; SLOT_COUNT] = bytes_of_those!(Basic::is_contiguous);
+
+/// Integers that the processor sums whole.
+static INTEGER_WORD_BYTES: [u8; SLOT_COUNT] = bytes_of_those!(Basic::is_integer_word);
 
 /// Bytes of an element of a predefined type without gaps; 0: it is another type.
 #[inline(always)]
@@ -221,21 +234,6 @@ pub(crate) fn plain_bytes(datatype: MPI_Datatype) -> usize {
     let slot = datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0);
     PLAIN_BYTES.get(slot).map_or(0, |&bytes| usize::from(bytes))
 }
-
-/// Bytes of each predefined integer that the processor sums whole; 0: it is another type.
-static INTEGER_WORD_BYTES: [u8; SLOT_COUNT] = {
-    let mut table = [0; SLOT_COUNT];
-    let mut i = 0;
-    while i < SLOT_COUNT {
-        if let Some(basic) = PREDEFINED[i]
-            && rma::is_integer_word(basic.predefined)
-        {
-            table[i] = basic.extent_bytes as u8;
-        }
-        i += 1;
-    }
-    table
-};
 
 /// Bytes of an element of a predefined type of integers that the processor sums whole; 0: it is another type.
 #[inline(always)]
