@@ -151,6 +151,22 @@ impl Comparing {
         find(Difference::Failed, failed.0, 0, 0)
     }
 
+    /// The stage that follows the claims of all, if one does.
+    fn hear_claims(&mut self, all: &[u8]) -> Result<Option<Stage>, Error> {
+        if let Some(found) = self.compare_claims(all) {
+            return Err(found.into());
+        }
+        if !has_expectations(self.claim.collective) {
+            return Ok(None);
+        }
+        if self.claim.collective == Collective::Alltoallv {
+            return Ok(Some(Stage::Sends));
+        }
+        let given = all.chunks_exact(CLAIM_BYTES).map(|bytes| Said::parse(bytes).own);
+        self.found = self.compare_expected(given);
+        Ok(Some(Stage::Findings))
+    }
+
     /// What each member says of itself against what this process expects of it.
     fn compare_expected(&self, given: impl Iterator<Item = Option<Amount>>) -> Option<Finding> {
         let names = (Difference::ExpectedBytes, Difference::ExpectedTypes);
@@ -279,22 +295,4 @@ fn number64(bytes: &[u8], at: usize) -> u64 {
 fn has_expectations(collective: Collective) -> bool {
     use Collective::{Allgatherv, Alltoallv, Gatherv, Scatterv};
     matches!(collective, Gatherv | Scatterv | Allgatherv | Alltoallv)
-}
-
-impl Comparing {
-    /// The stage that follows the claims of all, if one does.
-    fn hear_claims(&mut self, all: &[u8]) -> Result<Option<Stage>, Error> {
-        if let Some(found) = self.compare_claims(all) {
-            return Err(found.into());
-        }
-        if !has_expectations(self.claim.collective) {
-            return Ok(None);
-        }
-        if self.claim.collective == Collective::Alltoallv {
-            return Ok(Some(Stage::Sends));
-        }
-        let given = all.chunks_exact(CLAIM_BYTES).map(|bytes| Said::parse(bytes).own);
-        self.found = self.compare_expected(given);
-        Ok(Some(Stage::Findings))
-    }
 }

@@ -54,11 +54,13 @@ impl Collectives<'_> {
     fn prepare(&mut self, mut comparing: Box<Comparing>) -> Result<(Schedule, Box<Comparing>), Error> {
         let (at, part) = (comparing.at, comparing.part_bytes());
         let all = part * at.size as usize;
-        let mut memory = Scratch::new(2 * all);
-        let both = memory.buffer(2 * all);
-        let (given, own) = (both.part(0, all), both.part(all, all));
+        let is_alltoall = comparing.stage == Stage::Sends;
+        let own_bytes = if is_alltoall { all } else { 0 };
+        let mut memory = Scratch::new(all + own_bytes);
+        let both = memory.buffer(all + own_bytes);
+        let (given, own) = (both.part(0, all), both.part(all, own_bytes));
         let pool = &mut self.own.pool;
-        let schedule = if comparing.stage == Stage::Sends {
+        let schedule = if is_alltoall {
             own.with_mut(|bytes| comparing.emit(bytes));
             let choice = unsegmented(coll::Algorithm::Pairwise);
             coll::alltoall(pool, at, Some(Blocks::Uniform(own)), Blocks::Uniform(given), choice)?
