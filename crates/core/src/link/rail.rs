@@ -119,6 +119,8 @@ impl RailState {
         } else {
             round_bytes.min(WINDOW_UNMEASURED_BYTES)
         };
+        // More than the one piece that says how fast a doubted rail is would have to be waited for.
+        let (limit, pieces_min) = if self.rate.is_doubted() { (0, 1) } else { (limit, WINDOW_PIECES_MIN) };
         View {
             rail: self.rail,
             up: self.health == Health::Up,
@@ -126,7 +128,7 @@ impl RailState {
             bytes_per_s: rate,
             latency: self.latency(),
             outstanding_bytes: self.outstanding_bytes + self.operation_bytes,
-            window_bytes: limit.max(WINDOW_PIECES_MIN * (piece_bytes + FRAGMENT_HEADER_BYTES as u64)),
+            window_bytes: limit.max(pieces_min * (piece_bytes + FRAGMENT_HEADER_BYTES as u64)),
         }
     }
 

@@ -5,9 +5,10 @@
 //! [`MEMORY`] of busy time; their quotient is the rate. So acknowledgements that come late and in heaps do no harm, and
 //! an idle rail is not taken for a slow one.
 //!
-//! A rail that was measured slow gets no data any more where the others are done sooner with all of it. So it
-//! is not measured again, whatever the reason was: this process had no CPU for a while, say. So while the
-//! others work it is taken for faster and faster, until it gets a piece, and that alone says how fast it is.
+//! A rail that was measured slow, or whose round trips were long, gets no data any more where the others are
+//! done sooner with all of it. So it is not measured again, whatever the reason was: this process had no CPU
+//! for a while, say. So while the others work it is taken for faster and faster, and for nearer and nearer,
+//! until it gets a piece, and that alone says how fast and how far it is.
 
 use crate::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ const MEMORY: Duration = Duration::from_ms(40);
 /// Busy time from which on the quotient is believed.
 const BELIEVED: Duration = Duration::from_us(500);
 
-/// Busy time of other rails in which a rail was not measured: after that its rate is taken for twice as high.
+/// Busy time of other rails in which a rail was not measured: after that its rate is taken for twice as high,
+/// its round trip for half as long.
 const DOUBTED_AFTER: Duration = Duration::from_ms(500);
 /// So much alone says how fast a doubted rail is.
 const DOUBTED_BYTES: u64 = 16 << 10;
@@ -35,7 +37,7 @@ pub(super) struct RateMeter {
     said_bytes_per_s: u64,
     /// What was said, and what was measured once it is believed.
     bytes_per_s: u64,
-    /// The rate is higher than was measured, for that was long ago.
+    /// The rate is higher, or the round trip shorter, than was measured, for that was long ago.
     is_doubted: bool,
     /// Busy time of other rails since this one was measured.
     others_busy: Duration,
@@ -43,6 +45,7 @@ pub(super) struct RateMeter {
     untold: Duration,
     /// The last acknowledgement, or when the rail was given something after a pause.
     last_at: Instant,
+    said_rtt: Duration,
     rtt: Duration,
     rtt_min: Duration,
     has_rtt: bool,
@@ -61,6 +64,7 @@ impl RateMeter {
             others_busy: Duration::ZERO,
             untold: Duration::ZERO,
             last_at: Instant::ZERO,
+            said_rtt: rtt,
             rtt,
             rtt_min: rtt,
             has_rtt: false,
@@ -98,14 +102,22 @@ impl RateMeter {
 
     /// Another rail was busy for so long.
     pub(super) fn on_others_busy(&mut self, time: Duration) {
-        if self.bytes_per_s >= self.said_bytes_per_s {
+        let (is_slow, is_late) = (self.bytes_per_s < self.said_bytes_per_s, self.rtt_min > self.said_rtt);
+        if !is_slow && !is_late {
             return;
         }
         self.others_busy = self.others_busy + time;
-        if self.others_busy >= DOUBTED_AFTER {
-            self.others_busy = Duration::ZERO;
-            self.is_doubted = true;
+        if self.others_busy < DOUBTED_AFTER {
+            return;
+        }
+        self.others_busy = Duration::ZERO;
+        self.is_doubted = true;
+        if is_slow {
             self.bytes_per_s = self.bytes_per_s.saturating_mul(2).min(self.said_bytes_per_s);
+        } else {
+            self.rtt_min = Duration((self.rtt_min.0 / 2).max(self.said_rtt.0));
+            // Whatever the next one takes counts.
+            self.has_rtt = false;
         }
     }
 
@@ -158,6 +170,11 @@ impl RateMeter {
 
     pub(super) fn is_measured(&self) -> bool {
         self.busy >= BELIEVED
+    }
+
+    /// Whether the rail is to be measured anew: one piece says how fast it is.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.is_doubted
     }
 
     pub(super) fn bytes_per_s(&self) -> u64 {
@@ -272,6 +289,18 @@ mod tests {
         meter.on_operation_end(bytes, at(90_000), true, at(90_000 + bytes));
         meter.on_others_busy(Duration(DOUBTED_AFTER.0 - 1));
         assert!(meter.bytes_per_s() < 1_100_000, "it was measured in between");
+    }
+
+    #[test]
+    fn a_long_round_trip_is_doubted_while_others_work_and_the_next_one_counts() {
+        let mut meter = RateMeter::new(7_000, 10);
+        meter.on_round_trip(Duration(800));
+        (0..3).for_each(|_| meter.on_others_busy(DOUBTED_AFTER));
+        assert_eq!((meter.rtt_min(), meter.is_doubted(), meter.bytes_per_s()), (Duration(100), true, 7_000));
+        (0..5).for_each(|_| meter.on_others_busy(DOUBTED_AFTER));
+        assert_eq!(meter.rtt_min(), Duration(20));
+        meter.on_round_trip(Duration(700));
+        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(700), Duration(700)));
     }
 
     #[test]

@@ -218,6 +218,25 @@ fn a_rail_that_was_very_slow_for_a_while_is_used_again() {
     }
 }
 
+/// As long as a process that has no CPU takes: the others are done before the first byte would have come.
+#[test]
+fn a_rail_whose_round_trips_were_long_for_a_while_is_used_again() {
+    for (late_ms, mbit_per_s, window) in [(50, 2000, 1), (50, 20_000, 2), (50, 20_000, 4), (400, 2000, 1)] {
+        let (lines, sum) = mbit(&[mbit_per_s; 2]);
+        let [before, then] = [0, late_ms].map(|late_ms| {
+            let mut wire = Wire::new(lines.clone(), 1);
+            let late = Line { latency: lines[1].latency + Duration::from_ms(late_ms), ..lines[1] };
+            wire.script.push_back((ms(0), 1, late));
+            wire.script.push_back((ms(1_000), 1, lines[1]));
+            let mut load = Load::new(window, &[0]);
+            load.run(&mut wire, ms(14_000));
+            load.percent(ms(13_000), ms(14_000), sum)
+        });
+        println!("{late_ms} ms late, {mbit_per_s} Mbit/s, window {window}: {then:.1} %, else {before:.1} %");
+        assert!(then >= before - 3.0);
+    }
+}
+
 #[test]
 fn a_rail_that_stays_very_slow_is_tried_for_little() {
     for slow in [10, 100] {
