@@ -3,7 +3,7 @@
 use super::Run;
 use super::arrived::Arrived;
 use super::health::Health;
-use super::rate::RateMeter;
+use super::rate::{DOUBTED_BYTES, RateMeter};
 use super::stripe::{View, finish_ps};
 use crate::device::RailCapabilities;
 use crate::ids::{Rail, TransferId};
@@ -20,6 +20,9 @@ use alloc::collections::VecDeque;
 const DEPTH: Duration = Duration::from_ms(8);
 /// Under way at least, in pieces: one on the wire, one behind it.
 const WINDOW_PIECES_MIN: u64 = 2;
+/// On a doubted rail, in bytes: more would have to be waited for where the doubt is wrong. It is either one piece that
+/// tells alone how fast the rail is, or two, so that the second tells.
+const WINDOW_DOUBTED_BYTES: u64 = 2 * DOUBTED_BYTES;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
 const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
 /// The longest time before an acknowledgement that is owed is asked for, and the longest between two questions.
@@ -119,8 +122,10 @@ impl RailState {
         } else {
             round_bytes.min(WINDOW_UNMEASURED_BYTES)
         };
-        // More than the one piece that says how fast a doubted rail is would have to be waited for.
-        let (limit, pieces_min) = if self.rate.is_doubted() { (0, 1) } else { (limit, WINDOW_PIECES_MIN) };
+        let (limit, pieces_min) = match self.rate.is_doubted() {
+            true => (WINDOW_DOUBTED_BYTES, 1),
+            false => (limit, WINDOW_PIECES_MIN),
+        };
         View {
             rail: self.rail,
             up: self.health == Health::Up,
@@ -348,6 +353,49 @@ mod tests {
             let (also_before, with) = window_bytes(256 << 10, rate);
             assert_eq!((before, without + (256 << 10)), (also_before, with), "{rate} MB/s");
             assert!(without >= rate * 8_000, "8 ms at {rate} MB/s, not {without} bytes");
+        }
+    }
+
+    #[test]
+    fn a_doubted_rail_is_measured_with_what_its_window_holds_whatever_the_pieces() {
+        let header = FRAGMENT_HEADER_BYTES as u64;
+        for piece in [40, 1_400, 8 << 10, 12 << 10, (16 << 10) - header, 16 << 10, 24 << 10, 64 << 10] {
+            for is_put in [false, true] {
+                let mut rail = rail(true);
+                rail.rate.on_round_trip(Duration::from_ms(50));
+                rail.rate.on_others_busy(Duration::from_ms(1_000));
+                assert!(rail.rate.is_doubted());
+                let bytes = if is_put { piece } else { piece + header };
+                let mut now = Instant(1_000_000_000);
+                // A program that gives it as much as it may.
+                let mut count = 0;
+                while count == 0
+                    || rail.view(piece).outstanding_bytes + bytes <= rail.view(piece).window_bytes
+                {
+                    match is_put {
+                        true => rail.begin_operation(bytes, now),
+                        false => rail.on_sent(Carried::Probe, bytes, now),
+                    }
+                    count += 1;
+                }
+                assert!(count * bytes <= WINDOW_DOUBTED_BYTES || count == 1, "{piece}: {count}");
+                for number in 1..=count {
+                    let sent_at = Instant(1_000_000_000);
+                    now = now + Duration::from_us(10);
+                    match is_put {
+                        true => rail.end_operation(bytes, sent_at, true, now),
+                        false => {
+                            let ack = Ack {
+                                largest: number as u32,
+                                seen: Seen::Run(number as u32),
+                                delay: Duration::ZERO,
+                            };
+                            rail.on_ack(&ack, now, |_, _| {});
+                        }
+                    }
+                }
+                assert!(!rail.rate.is_doubted(), "{piece} bytes, put: {is_put}");
+            }
         }
     }
 

@@ -21,7 +21,7 @@ const BELIEVED: Duration = Duration::from_us(500);
 /// its round trip for half as long.
 const DOUBTED_AFTER: Duration = Duration::from_ms(500);
 /// So much alone says how fast a doubted rail is.
-const DOUBTED_BYTES: u64 = 16 << 10;
+pub(super) const DOUBTED_BYTES: u64 = 16 << 10;
 
 /// An operation of so many bytes takes much longer than its latency.
 const LONG_BYTES: u64 = 64 << 10;
@@ -78,11 +78,15 @@ impl RateMeter {
 
     /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together.
     pub(super) fn on_acknowledged(&mut self, bytes: u64, sent_at: Instant, now: Instant) {
-        if sent_at < self.last_at || self.is_doubted && bytes >= DOUBTED_BYTES {
+        if sent_at < self.last_at || self.tells_alone(bytes) {
             self.count(bytes, now.since(self.last_at.max(sent_at)));
             self.conclude();
         }
         self.last_at = now;
+    }
+
+    fn tells_alone(&self, bytes: u64) -> bool {
+        self.is_doubted && bytes >= DOUBTED_BYTES
     }
 
     fn count(&mut self, bytes: u64, took: Duration) {
@@ -128,7 +132,7 @@ impl RateMeter {
         if now.since(self.last_at).0 > now.since(sent_at).0 / TOGETHER {
             self.conclude();
         }
-        if sent_at < self.last_at || bytes >= LONG_BYTES {
+        if sent_at < self.last_at || bytes >= LONG_BYTES || self.tells_alone(bytes) {
             self.count(bytes, now.since(self.last_at.max(sent_at)));
         }
         self.last_at = now;
@@ -172,7 +176,7 @@ impl RateMeter {
         self.busy >= BELIEVED
     }
 
-    /// Whether the rail is to be measured anew: one piece says how fast it is.
+    /// Whether the rail is to be measured anew: [`DOUBTED_BYTES`] alone say how fast it is.
     pub(super) fn is_doubted(&self) -> bool {
         self.is_doubted
     }
