@@ -3,7 +3,7 @@
 use super::Run;
 use super::arrived::Arrived;
 use super::health::Health;
-use super::rate::{DOUBTED_BYTES, RateMeter};
+use super::rate::{RUN_BYTES, RateMeter};
 use super::stripe::{View, finish_ps};
 use crate::device::RailCapabilities;
 use crate::ids::{Rail, TransferId};
@@ -20,9 +20,8 @@ use alloc::collections::VecDeque;
 const DEPTH: Duration = Duration::from_ms(8);
 /// Under way at least, in pieces: one on the wire, one behind it.
 const WINDOW_PIECES_MIN: u64 = 2;
-/// On a doubted rail, in bytes: more would have to be waited for where the doubt is wrong. It is either one piece that
-/// tells alone how fast the rail is, or two, so that the second tells.
-const WINDOW_DOUBTED_BYTES: u64 = 2 * DOUBTED_BYTES;
+/// On a doubted rail at least, in bytes, and one piece: enough to tell, and not much to wait for where the doubt is wrong.
+const WINDOW_DOUBTED_BYTES_MIN: u64 = 2 * RUN_BYTES;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
 const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;
 /// The longest time before an acknowledgement that is owed is asked for, and the longest between two questions.
@@ -117,15 +116,12 @@ impl RailState {
         let rate = self.rate.bytes_per_s();
         let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);
         let round_bytes = (u128::from(rate) * u128::from(round_ps) / 1_000_000_000_000) as u64;
-        let limit = if self.rate.is_measured() {
-            round_bytes.saturating_add(self.queue_bytes)
-        } else {
-            round_bytes.min(WINDOW_UNMEASURED_BYTES)
+        let limit = match (self.rate.is_doubted(), self.rate.is_measured()) {
+            (true, _) => round_bytes.min(WINDOW_UNMEASURED_BYTES).max(WINDOW_DOUBTED_BYTES_MIN),
+            (false, true) => round_bytes.saturating_add(self.queue_bytes),
+            (false, false) => round_bytes.min(WINDOW_UNMEASURED_BYTES),
         };
-        let (limit, pieces_min) = match self.rate.is_doubted() {
-            true => (WINDOW_DOUBTED_BYTES, 1),
-            false => (limit, WINDOW_PIECES_MIN),
-        };
+        let pieces_min = if self.rate.is_doubted() { 1 } else { WINDOW_PIECES_MIN };
         View {
             rail: self.rail,
             up: self.health == Health::Up,
@@ -378,7 +374,7 @@ mod tests {
                     }
                     count += 1;
                 }
-                assert!(count * bytes <= WINDOW_DOUBTED_BYTES || count == 1, "{piece}: {count}");
+                assert!(count * bytes <= WINDOW_UNMEASURED_BYTES || count == 1, "{piece}: {count}");
                 for number in 1..=count {
                     let sent_at = Instant(1_000_000_000);
                     now = now + Duration::from_us(10);

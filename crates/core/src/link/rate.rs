@@ -17,11 +17,12 @@ const MEMORY: Duration = Duration::from_ms(40);
 /// Busy time from which on the quotient is believed.
 const BELIEVED: Duration = Duration::from_us(500);
 
+/// So many bytes without a pause say how fast a rail is.
+pub(super) const RUN_BYTES: u64 = 16 << 10;
+
 /// Busy time of other rails in which a rail was not measured: after that its rate is taken for twice as high,
 /// its round trip for half as long.
 const DOUBTED_AFTER: Duration = Duration::from_ms(500);
-/// So much alone says how fast a doubted rail is.
-pub(super) const DOUBTED_BYTES: u64 = 16 << 10;
 
 /// An operation of so many bytes takes much longer than its latency.
 const LONG_BYTES: u64 = 64 << 10;
@@ -34,6 +35,9 @@ const TOGETHER: u64 = 64;
 pub(super) struct RateMeter {
     busy_bytes: u64,
     busy: Duration,
+    /// Since the last pause, and not counted yet.
+    run_bytes: u64,
+    run: Duration,
     said_bytes_per_s: u64,
     /// What was said, and what was measured once it is believed.
     bytes_per_s: u64,
@@ -58,6 +62,8 @@ impl RateMeter {
         Self {
             busy_bytes: 0,
             busy: Duration::ZERO,
+            run_bytes: 0,
+            run: Duration::ZERO,
             said_bytes_per_s,
             bytes_per_s: said_bytes_per_s.max(1),
             is_doubted: false,
@@ -74,19 +80,27 @@ impl RateMeter {
     /// Something is given to an idle rail.
     pub(super) fn on_idle_end(&mut self, now: Instant) {
         self.last_at = now;
+        (self.run_bytes, self.run) = (0, Duration::ZERO);
     }
 
-    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together.
+    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together. On a doubted rail the first ones after
+    /// a pause count, too, with their latency.
     pub(super) fn on_acknowledged(&mut self, bytes: u64, sent_at: Instant, now: Instant) {
-        if sent_at < self.last_at || self.tells_alone(bytes) {
-            self.count(bytes, now.since(self.last_at.max(sent_at)));
+        if sent_at < self.last_at || self.is_doubted {
+            self.add_to_run(bytes, now.since(self.last_at.max(sent_at)));
             self.conclude();
         }
         self.last_at = now;
     }
 
-    fn tells_alone(&self, bytes: u64) -> bool {
-        self.is_doubted && bytes >= DOUBTED_BYTES
+    fn add_to_run(&mut self, bytes: u64, took: Duration) {
+        self.run_bytes += bytes;
+        self.run = self.run + took;
+        if self.run_bytes >= RUN_BYTES {
+            let (bytes, took) = (self.run_bytes, self.run);
+            (self.run_bytes, self.run) = (0, Duration::ZERO);
+            self.count(bytes, took);
+        }
     }
 
     fn count(&mut self, bytes: u64, took: Duration) {
@@ -132,8 +146,8 @@ impl RateMeter {
         if now.since(self.last_at).0 > now.since(sent_at).0 / TOGETHER {
             self.conclude();
         }
-        if sent_at < self.last_at || bytes >= LONG_BYTES || self.tells_alone(bytes) {
-            self.count(bytes, now.since(self.last_at.max(sent_at)));
+        if sent_at < self.last_at || bytes >= LONG_BYTES || self.is_doubted {
+            self.add_to_run(bytes, now.since(self.last_at.max(sent_at)));
         }
         self.last_at = now;
         if is_last {
@@ -176,7 +190,7 @@ impl RateMeter {
         self.busy >= BELIEVED
     }
 
-    /// Whether the rail is to be measured anew: [`DOUBTED_BYTES`] alone say how fast it is.
+    /// Whether the rail is to be measured anew.
     pub(super) fn is_doubted(&self) -> bool {
         self.is_doubted
     }
@@ -278,7 +292,7 @@ mod tests {
         // Less than a piece tells nothing, a whole one at 50 MB/s all.
         let at = |us: u64| Instant(2_000_000_000_000 + us * 1_000_000);
         meter.on_idle_end(at(0));
-        meter.on_acknowledged(DOUBTED_BYTES - 1, at(0), at(900));
+        meter.on_acknowledged(RUN_BYTES - 1, at(0), at(900));
         assert_eq!(meter.bytes_per_s(), 4 * slow);
         meter.on_idle_end(at(1_000));
         meter.on_acknowledged(bytes, at(1_000), at(1_000 + bytes / 50));
@@ -332,6 +346,26 @@ mod tests {
         meter.forget_round_trips();
         meter.on_round_trip(Duration(400));
         assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(400), Duration(400)));
+    }
+
+    #[test]
+    fn short_packets_between_pauses_say_nothing_of_the_rate() {
+        let us = |us: u64| Instant(us * 1_000_000);
+        for is_doubted in [false, true] {
+            let mut meter = RateMeter::new(1_000_000_000, 1_000_000);
+            meter.is_doubted = is_doubted;
+            for turn in (1..10).map(|number| number * 10_000) {
+                meter.on_idle_end(us(turn));
+                (1..5).for_each(|number| meter.on_acknowledged(64, us(turn), us(turn + 900 * number)));
+            }
+            assert_eq!((meter.bytes_per_s(), meter.is_measured()), (1_000_000_000, false));
+            assert_eq!(meter.is_doubted(), is_doubted);
+            // As many as a long packet has, one behind the other.
+            meter.on_idle_end(us(100_000));
+            (1..258).for_each(|number| meter.on_acknowledged(64, us(100_000), us(100_000 + 20 * number)));
+            assert!(meter.bytes_per_s().abs_diff(3_200_000) < 20_000, "{}", meter.bytes_per_s());
+            assert!(!meter.is_doubted());
+        }
     }
 
     #[test]
