@@ -76,7 +76,7 @@ macro_rules! steps {
 }
 
 /// In the order of what is found fastest.
-const STEPS: [Step; 25] = steps! {
+const STEPS: [Step; 26] = steps! {
     "loom" nothing, "every order of the shared-memory rings' atomics", "loom", "loom";
     "fault-worlds" nothing, "random worlds with faults", "fuzz --seeds 20000", "fuzz --seeds 300";
     "test-loaded" nothing, "`make test` 20 times beside a job that computes on every CPU",
@@ -103,6 +103,8 @@ const STEPS: [Step; 25] = steps! {
         "conformance c --abi openmpi", "conformance c --abi openmpi --ranks 2 --only p2p";
     "memcheck" nothing, "our programs under valgrind", "conformance c --memcheck",
         "conformance c --memcheck --only p2p_modes";
+    "asan" no_nightly, "our programs with AddressSanitizer", "conformance c --asan",
+        "conformance c --asan --only p2p_modes";
     "binaries" nothing, "programs of package archives, built for other MPIs, on those and on ours",
         "conformance binaries", "conformance binaries --only lammps,imb/NBC";
     "mpi4py" nothing, "mpi4py's own tests at 1 to 5 ranks", "conformance mpi4py --ranks 1,2,3,4,5",

@@ -6,6 +6,7 @@
 //! library's wrappers and run; what is counted is runs.
 
 mod abi;
+mod asan;
 mod binaries;
 mod emulated;
 pub(crate) mod errors;
@@ -75,6 +76,9 @@ struct COptions {
     /// Run them under valgrind: no use of memory that was not written or is not there, no memory lost.
     #[arg(long, conflicts_with_all = ["abi", "target", "library"])]
     memcheck: bool,
+    /// Run them with AddressSanitizer, in them and in the library.
+    #[arg(long, conflicts_with_all = ["abi", "target", "library", "memcheck"])]
+    asan: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -290,6 +294,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         Suite::C(COptions { abi: Some(abi), common, .. }) => translated::run(*abi, common),
         Suite::C(COptions { memcheck: true, common, .. }) => memcheck::run(common),
+        Suite::C(COptions { asan: true, common, .. }) => asan::run(common),
         Suite::C(COptions { common, .. }) => programs::compile(common)?.run(common),
         Suite::Errors(common) => errors::run(common),
         Suite::Imb(options) => imb::run(options),

@@ -1,0 +1,70 @@
+//! Our own C programs with AddressSanitizer, in them and in the library: nothing is read or written beside the memory that
+//! it belongs to, on the stack and among globals, too, where valgrind sees nothing; and no memory is lost.
+//!
+//! The library is built by a nightly compiler, the programs by the C compiler, whose runtime serves both.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::{CommonOptions, Tally, directory, programs};
+use crate::{paths, process, skips};
+
+const HOST: &str = "x86_64-unknown-linux-gnu";
+/// Found addresses are told at once, leaks at the end, and both make this the exit code.
+const ASAN_OPTIONS: &str = "exitcode=97:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1";
+/// Programs that measure a time, or what the system counts of a process.
+const LEFT_OUT: [&str; 1] = ["progress_"];
+
+/// `cargo xtask conformance c --asan`.
+///
+/// # Errors
+/// A program fails, or the sanitizer has found something.
+pub(super) fn run(options: &CommonOptions) -> Result<()> {
+    let has_nightly = Command::new("cargo").args(["+nightly", "--version"]).output();
+    if !has_nightly.is_ok_and(|output| output.status.success()) {
+        let why = "there is no nightly toolchain (rustup toolchain install nightly)";
+        skips::note("conformance c --asan", why);
+        return Ok(());
+    }
+    let library = options.library()?;
+    let folder = build()?;
+    let mut tally = Tally::default();
+    for source in programs::sources()? {
+        let name = programs::name(&source);
+        let is_wanted = options.wants(&name) && !LEFT_OUT.iter().any(|part| name.starts_with(part));
+        let expected = programs::expected(&fs::read_to_string(&source)?)?;
+        if !is_wanted || expected != programs::Expected::NoErrors {
+            continue;
+        }
+        let program = directory(library).join("asan").join(&name);
+        library.compile_with(&source, &program, &["-O1", "-g", "-fsanitize=address"])?;
+        for ranks in options.ranks_or(&[2]) {
+            let mut launch = library.launch(ranks, &program, &[]);
+            launch.env("LD_LIBRARY_PATH", &folder).env("ASAN_OPTIONS", ASAN_OPTIONS);
+            launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
+            let outcome = process::capture(&mut launch, options.limit())?;
+            tally.add(&name, ranks, programs::judge(&expected, &outcome), &outcome);
+        }
+    }
+    tally.close("conformance c --asan")
+}
+
+/// Builds the library with the sanitizer. Returns the folder that it is in.
+fn build() -> Result<PathBuf> {
+    let target = paths::target_dir().join("asan");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["+nightly", "build", "--release", "-p", "ayatori-mpi", "--target", HOST]);
+    cargo.current_dir(paths::root()).env("CARGO_TARGET_DIR", &target);
+    cargo.env("RUSTFLAGS", "-Zsanitizer=address -Zexternal-clangrt");
+    // A quick build of code that is slow in any case.
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    process::show(&mut cargo)?;
+    let folder = paths::build_dir().join("asan");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let made = target.join(HOST).join("release/libmpi_abi.so");
+    fs::copy(&made, folder.join("libmpi_abi.so.1")).with_context(|| made.display().to_string())?;
+    Ok(folder)
+}
