@@ -170,8 +170,12 @@ impl RateMeter {
         }
     }
 
-    /// A round trip without what the other side waited.
+    /// A round trip without what the other side waited. One that took no time is none: this side's clock was read before the
+    /// packet went or the answer came.
     pub(super) fn on_round_trip(&mut self, rtt: Duration) {
+        if rtt == Duration::ZERO {
+            return;
+        }
         self.rtt = if self.has_rtt { Duration(self.rtt.0 - self.rtt.0 / 8 + rtt.0 / 8) } else { rtt };
         // It never rises while a connection lasts: a rail under load does not show its least, and taken for longer than it is,
         // it would be given more to do, and show more still, until queues on the way overflow.
@@ -342,6 +346,8 @@ mod tests {
         meter.on_round_trip(Duration(1_600));
         assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(900), Duration(800)));
         meter.on_round_trip(Duration(80));
+        assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(798), Duration(80)));
+        meter.on_round_trip(Duration::ZERO);
         assert_eq!((meter.rtt(), meter.rtt_min()), (Duration(798), Duration(80)));
         meter.forget_round_trips();
         meter.on_round_trip(Duration(400));
