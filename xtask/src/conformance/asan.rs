@@ -4,17 +4,31 @@
 //! The library is built by a nightly compiler, the programs by the C compiler, whose runtime serves both.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::{CommonOptions, Tally, directory, programs};
+use crate::peers::Library;
 use crate::{paths, process, skips};
 
 const HOST: &str = "x86_64-unknown-linux-gnu";
+const FLAGS: [&str; 3] = ["-O1", "-g", "-fsanitize=address"];
 /// Found addresses are told at once, leaks at the end, and both make this the exit code.
-const ASAN_OPTIONS: &str = "exitcode=97:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1";
+const ASAN_OPTIONS: &str =
+    "exitcode=97:detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1";
+/// The library reads beside a buffer here: what finds nothing in this would find nothing anywhere.
+const MISTAKE: &str = r"
+#include <mpi.h>
+#include <stdlib.h>
+int main(void)
+{
+    MPI_Init(0, 0);
+    MPI_Sendrecv(malloc(100), 101, MPI_CHAR, 0, 0, malloc(200), 200, MPI_CHAR, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    MPI_Finalize();
+}
+";
 /// Programs that measure a time, or what the system counts of a process.
 const LEFT_OUT: [&str; 1] = ["progress_"];
 
@@ -31,6 +45,7 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
     }
     let library = options.library()?;
     let folder = build()?;
+    check_that_it_sees(library, &folder, options)?;
     let mut tally = Tally::default();
     for source in programs::sources()? {
         let name = programs::name(&source);
@@ -40,16 +55,37 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
             continue;
         }
         let program = directory(library).join("asan").join(&name);
-        library.compile_with(&source, &program, &["-O1", "-g", "-fsanitize=address"])?;
+        library.compile_with(&source, &program, &FLAGS)?;
         for ranks in options.ranks_or(&[2]) {
-            let mut launch = library.launch(ranks, &program, &[]);
-            launch.env("LD_LIBRARY_PATH", &folder).env("ASAN_OPTIONS", ASAN_OPTIONS);
+            let mut launch = launch(library, ranks, &program, &folder);
             launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
             let outcome = process::capture(&mut launch, options.limit())?;
             tally.add(&name, ranks, programs::judge(&expected, &outcome), &outcome);
         }
     }
     tally.close("conformance c --asan")
+}
+
+/// A program on the library that is in `folder`.
+fn launch(library: Library, ranks: usize, program: &Path, folder: &Path) -> Command {
+    let mut launch = library.launch(ranks, program, &[]);
+    launch.env("LD_LIBRARY_PATH", folder).env("ASAN_OPTIONS", ASAN_OPTIONS);
+    launch
+}
+
+/// # Errors
+/// [`MISTAKE`] is not found.
+fn check_that_it_sees(library: Library, folder: &Path, options: &CommonOptions) -> Result<()> {
+    let program = directory(library).join("asan/mistake");
+    let source = program.with_extension("c");
+    fs::create_dir_all(program.with_file_name("")).context("a folder for programs")?;
+    fs::write(&source, MISTAKE).with_context(|| source.display().to_string())?;
+    library.compile_with(&source, &program, &FLAGS)?;
+    let outcome = process::capture(&mut launch(library, 1, &program, folder), options.limit())?;
+    if !outcome.stderr.contains("heap-buffer-overflow") {
+        bail!("the sanitizer does not see {}: {}", source.display(), outcome.reason());
+    }
+    Ok(())
 }
 
 /// Builds the library with the sanitizer. Returns the folder that it is in.
