@@ -117,7 +117,7 @@ impl RailState {
         let round_ps = self.rate.rtt_min().0.saturating_add(DEPTH.0);
         let round_bytes = (u128::from(rate) * u128::from(round_ps) / 1_000_000_000_000) as u64;
         let limit = match (self.rate.is_doubted(), self.rate.is_measured()) {
-            (true, _) => round_bytes.min(WINDOW_UNMEASURED_BYTES).max(WINDOW_DOUBTED_BYTES_MIN),
+            (true, _) => round_bytes.clamp(WINDOW_DOUBTED_BYTES_MIN, WINDOW_UNMEASURED_BYTES),
             (false, true) => round_bytes.saturating_add(self.queue_bytes),
             (false, false) => round_bytes.min(WINDOW_UNMEASURED_BYTES),
         };
@@ -377,7 +377,7 @@ mod tests {
                 assert!(count * bytes <= WINDOW_UNMEASURED_BYTES || count == 1, "{piece}: {count}");
                 for number in 1..=count {
                     let sent_at = Instant(1_000_000_000);
-                    now = now + Duration::from_us(10);
+                    now += Duration::from_us(10);
                     match is_put {
                         true => rail.end_operation(bytes, sent_at, true, now),
                         false => {
