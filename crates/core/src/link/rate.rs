@@ -8,7 +8,7 @@
 //! A rail that was measured slow, or whose round trips were long, gets no data any more where the others are
 //! done sooner with all of it. So it is not measured again, whatever the reason was: this process had no CPU
 //! for a while, say. So while the others work it is taken for faster and faster, and for nearer and nearer,
-//! until it gets a piece, and that alone says how fast and how far it is.
+//! until it gets something, and that alone says how fast and how far it is.
 
 use crate::time::{Duration, Instant};
 
