@@ -16,7 +16,7 @@ const TARGETS: [&str; 6] = ["core_packets", "tcp_stream", "handshake", "card", "
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Zsanitizer=address -Ccodegen-units=1";
-const HOST: &str = "x86_64-unknown-linux-gnu";
+pub(crate) const HOST: &str = "x86_64-unknown-linux-gnu";
 
 /// Options of `cargo xtask fuzz-decoders`.
 #[derive(clap::Args)]

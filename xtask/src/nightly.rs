@@ -57,7 +57,7 @@ fn nothing() -> Option<String> {
     None
 }
 
-fn no_nightly() -> Option<String> {
+pub(crate) fn no_nightly() -> Option<String> {
     let is_there = Command::new("cargo").args(["+nightly", "--version"]).output();
     let is_there = is_there.is_ok_and(|output| output.status.success());
     (!is_there).then(|| "no nightly toolchain (rustup toolchain install nightly)".to_owned())

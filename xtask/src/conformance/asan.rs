@@ -1,5 +1,6 @@
-//! Our own C programs with AddressSanitizer, in them and in the library: nothing is read or written beside the memory that
-//! it belongs to, on the stack and among globals, too, where valgrind sees nothing; and no memory is lost.
+//! Our own C programs with AddressSanitizer, in them and in the library: nothing is read or written beside the
+//! memory that it belongs to, on the stack and among globals, too, where valgrind sees nothing; and no memory is
+//! lost.
 //!
 //! The library is built by a nightly compiler, the programs by the C compiler, whose runtime serves both.
 
@@ -9,11 +10,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{CommonOptions, Tally, directory, programs};
+use super::programs::Checked;
+use super::{CommonOptions, directory};
+use crate::fuzz_decoders::HOST;
+use crate::nightly::no_nightly;
 use crate::peers::Library;
 use crate::{paths, process, skips};
 
-const HOST: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: [&str; 3] = ["-O1", "-g", "-fsanitize=address"];
 /// Found addresses are told at once, leaks at the end, and both make this the exit code.
 const ASAN_OPTIONS: &str =
@@ -25,7 +28,8 @@ const MISTAKE: &str = r"
 int main(void)
 {
     MPI_Init(0, 0);
-    MPI_Sendrecv(malloc(100), 101, MPI_CHAR, 0, 0, malloc(200), 200, MPI_CHAR, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(malloc(100), 101, MPI_CHAR, 0, 0, malloc(200), 200, MPI_CHAR, 0, 0, MPI_COMM_SELF,
+                 MPI_STATUS_IGNORE);
     MPI_Finalize();
 }
 ";
@@ -37,33 +41,16 @@ const LEFT_OUT: [&str; 1] = ["progress_"];
 /// # Errors
 /// A program fails, or the sanitizer has found something.
 pub(super) fn run(options: &CommonOptions) -> Result<()> {
-    let has_nightly = Command::new("cargo").args(["+nightly", "--version"]).output();
-    if !has_nightly.is_ok_and(|output| output.status.success()) {
-        let why = "there is no nightly toolchain (rustup toolchain install nightly)";
-        skips::note("conformance c --asan", why);
+    if let Some(why) = no_nightly() {
+        skips::note("conformance c --asan", &why);
         return Ok(());
     }
     let library = options.library()?;
     let folder = build()?;
     check_that_it_sees(library, &folder, options)?;
-    let mut tally = Tally::default();
-    for source in programs::sources()? {
-        let name = programs::name(&source);
-        let is_wanted = options.wants(&name) && !LEFT_OUT.iter().any(|part| name.starts_with(part));
-        let expected = programs::expected(&fs::read_to_string(&source)?)?;
-        if !is_wanted || expected != programs::Expected::NoErrors {
-            continue;
-        }
-        let program = directory(library).join("asan").join(&name);
-        library.compile_with(&source, &program, &FLAGS)?;
-        for ranks in options.ranks_or(&[2]) {
-            let mut launch = launch(library, ranks, &program, &folder);
-            launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
-            let outcome = process::capture(&mut launch, options.limit())?;
-            tally.add(&name, ranks, programs::judge(&expected, &outcome), &outcome);
-        }
-    }
-    tally.close("conformance c --asan")
+    let checked =
+        Checked { suite: "conformance c --asan", folder: "asan", flags: &FLAGS, left_out: &LEFT_OUT };
+    checked.run(options, library, |ranks, program| Ok(launch(library, ranks, program, &folder)))
 }
 
 /// A program on the library that is in `folder`.

@@ -10,8 +10,9 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::{CommonOptions, Tally, directory, programs};
-use crate::{process, skips};
+use super::CommonOptions;
+use super::programs::Checked;
+use crate::skips;
 
 /// What an error makes the exit code.
 const CODE: &str = "97";
@@ -31,33 +32,21 @@ pub(super) fn run(options: &CommonOptions) -> Result<()> {
         return Ok(());
     }
     let library = options.library()?;
-    let mut tally = Tally::default();
-    for source in programs::sources()? {
-        let name = programs::name(&source);
-        let is_wanted = options.wants(&name) && !LEFT_OUT.iter().any(|part| name.starts_with(part));
-        let expected = programs::expected(&std::fs::read_to_string(&source)?)?;
-        if !is_wanted || expected != programs::Expected::NoErrors {
-            continue;
-        }
-        let program = directory(library).join("memcheck").join(&name);
-        library.compile_with(&source, &program, &["-O0", "-g"])?;
-        for ranks in options.ranks_or(&[2]) {
-            let log = program.with_extension("log");
-            let Some(text) = log.to_str().zip(program.to_str()) else {
-                bail!("{} is no text", log.display())
-            };
-            let to_log = format!("--log-file={}.%p", text.0);
-            let code = format!("--error-exitcode={CODE}");
-            let leaks =
-                ["--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
-            let mut arguments = vec!["-q", &code, &to_log];
-            arguments.extend(leaks);
-            arguments.push(text.1);
-            let mut launch = library.launch(ranks, Path::new("valgrind"), &arguments);
-            launch.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
-            let outcome = process::capture(&mut launch, options.limit())?;
-            tally.add(&name, ranks, programs::judge(&expected, &outcome), &outcome);
-        }
-    }
-    tally.close("conformance c --memcheck")
+    let checked = Checked {
+        suite: "conformance c --memcheck",
+        folder: "memcheck",
+        flags: &["-O0", "-g"],
+        left_out: &LEFT_OUT,
+    };
+    checked.run(options, library, |ranks, program| {
+        let log = program.with_extension("log");
+        let Some((log, program)) = log.to_str().zip(program.to_str()) else {
+            bail!("{} is no text", log.display())
+        };
+        let to_log = format!("--log-file={log}.%p");
+        let code = format!("--error-exitcode={CODE}");
+        let leaks = ["--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"];
+        let arguments = [&["-q", &code, &to_log], &leaks[..], &[program]].concat();
+        Ok(library.launch(ranks, Path::new("valgrind"), &arguments))
+    })
 }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, bail};
@@ -131,6 +132,48 @@ impl Programs {
     }
 }
 
+/// How programs run under a tool that looks for mistakes.
+pub(super) struct Checked<'a> {
+    pub(super) suite: &'a str,
+    /// Where the programs compiled for the tool go.
+    pub(super) folder: &'a str,
+    pub(super) flags: &'a [&'a str],
+    /// What the names of programs begin with that are left out.
+    pub(super) left_out: &'a [&'a str],
+}
+
+impl Checked<'_> {
+    /// Runs the programs that are to end well, each as `launch` says for so many ranks.
+    ///
+    /// # Errors
+    /// One fails, or none ran.
+    pub(super) fn run(
+        &self,
+        options: &CommonOptions,
+        library: Library,
+        launch: impl Fn(usize, &Path) -> Result<Command>,
+    ) -> Result<()> {
+        let mut tally = Tally::default();
+        for source in sources()? {
+            let name = name(&source);
+            let is_wanted = options.wants(&name) && !self.left_out.iter().any(|part| name.starts_with(part));
+            let expected = expected(&fs::read_to_string(&source)?)?;
+            if !is_wanted || expected != Expected::NoErrors {
+                continue;
+            }
+            let program = directory(library).join(self.folder).join(&name);
+            library.compile_with(&source, &program, self.flags)?;
+            for ranks in options.ranks_or(&[2]) {
+                let mut command = launch(ranks, &program)?;
+                command.envs(options.progress.iter().map(|mode| ("AYATORI_PROGRESS", mode)));
+                let outcome = process::capture(&mut command, options.limit())?;
+                tally.add(&name, ranks, judge(&expected, &outcome), &outcome);
+            }
+        }
+        tally.close(self.suite)
+    }
+}
+
 pub(crate) fn expected(source: &str) -> Result<Expected> {
     let Some(rest) = source.lines().next().and_then(|line| line.strip_prefix("/* EXPECT ")) else {
         return Ok(Expected::NoErrors);
@@ -188,7 +231,6 @@ pub(crate) fn no_errors(outcome: &Outcome) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
     use std::time::Duration;
 
     fn outcome(script: &str) -> Outcome {

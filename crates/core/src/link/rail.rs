@@ -20,7 +20,8 @@ use alloc::collections::VecDeque;
 const DEPTH: Duration = Duration::from_ms(8);
 /// Under way at least, in pieces: one on the wire, one behind it.
 const WINDOW_PIECES_MIN: u64 = 2;
-/// On a doubted rail at least, in bytes, and one piece: enough to tell, and not much to wait for where the doubt is wrong.
+/// On a doubted rail at least, in bytes, and one piece: enough to tell, and not much to wait for where the doubt is
+/// wrong.
 const WINDOW_DOUBTED_BYTES_MIN: u64 = 2 * RUN_BYTES;
 /// Before anything is measured, in bytes: what the device says of its bandwidth may be far off.
 const WINDOW_UNMEASURED_BYTES: u64 = 256 << 10;

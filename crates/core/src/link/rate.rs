@@ -83,8 +83,8 @@ impl RateMeter {
         (self.run_bytes, self.run) = (0, Duration::ZERO);
     }
 
-    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together. On a doubted rail the first ones after
-    /// a pause count, too, with their latency.
+    /// So many bytes, the latest of them sent at `sent_at`, are acknowledged together. On a doubted rail the first
+    /// ones after a pause count, too, with their latency.
     pub(super) fn on_acknowledged(&mut self, bytes: u64, sent_at: Instant, now: Instant) {
         if sent_at < self.last_at || self.is_doubted {
             self.add_to_run(bytes, now.since(self.last_at.max(sent_at)));
@@ -170,8 +170,8 @@ impl RateMeter {
         }
     }
 
-    /// A round trip without what the other side waited. One that took no time is none: this side's clock was read before the
-    /// packet went or the answer came.
+    /// A round trip without what the other side waited. One that took no time is none: this side's clock was read
+    /// before the packet went or the answer came.
     pub(super) fn on_round_trip(&mut self, rtt: Duration) {
         if rtt == Duration::ZERO {
             return;
