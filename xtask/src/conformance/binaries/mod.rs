@@ -311,7 +311,12 @@ impl Place {
         // Intel's libraries lie beside the programs, so ours must not have that folder in its path.
         if program.mpi != Mpi::Intel {
             programs.push(self.root.join("usr/bin"));
-            libraries.push(self.root.join("usr/lib").join(own::TRIPLET));
+            let folder = self.root.join("usr/lib").join(own::TRIPLET);
+            // Installing a package would link these libraries from the folder above (update-alternatives).
+            libraries.extend(
+                ["blas", "lapack"].map(|name| folder.join(name)).into_iter().filter(|path| path.exists()),
+            );
+            libraries.push(folder);
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         programs.extend(std::env::split_paths(&path));
