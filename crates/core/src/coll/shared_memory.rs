@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn areas_are_whole_pages_within_four_mebibytes() {
-        let sizes = [1, 64, 128, 1000, 1024, 5000].map(area_bytes);
-        assert_eq!(sizes, [64 << 10, 64 << 10, 32 << 10, 8 << 10, 4 << 10, 4 << 10]);
+        let sizes = [0, 1, 64, 128, 1000, 1024, 5000].map(area_bytes);
+        assert_eq!(sizes, [64 << 10, 64 << 10, 64 << 10, 32 << 10, 8 << 10, 4 << 10, 4 << 10]);
     }
 
     #[test]

@@ -71,8 +71,28 @@ plain_struct! {
         pub unexpected: Listed<UnexpectedMessage>,
         /// The peers it has talked to.
         pub links: Vec<LinkState>,
+        /// Rails that carry much less than they say.
+        pub slow_rails: Listed<SlowRail>,
         /// Locks of windows that it holds in shared memory, or waits for.
         pub held: Vec<HeldLock>,
+    }
+
+    /// A rail that works and carries less than half of what another one to the same peer does, each measured
+    /// by what it says.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct SlowRail {
+        /// To whom.
+        pub peer: ProcessId,
+        /// Its index.
+        pub rail: u8,
+        /// What was measured last.
+        pub bytes_per_s: u64,
+        /// Its round trip, in nanoseconds.
+        pub round_trip_ns: u64,
+        /// The index of the other one.
+        pub best: u8,
+        /// What was measured of that.
+        pub best_bytes_per_s: u64,
     }
 
     /// A lock of a window in shared memory that is held or waited for.

@@ -2,6 +2,17 @@ use super::*;
 use crate::coll::Collective;
 use alloc::vec;
 
+fn slow_rail() -> SlowRail {
+    SlowRail {
+        peer: ProcessId(5),
+        rail: 1,
+        bytes_per_s: 9,
+        round_trip_ns: 7,
+        best: 2,
+        best_bytes_per_s: 1 << 33,
+    }
+}
+
 fn snapshot() -> Snapshot {
     let wanted = PostedReceive { context: ContextId(4), source: Some(ProcessId(1)), tag: None, bytes: 8 };
     let label = Label { collective: Collective::Exscan, bytes: 9, root: None };
@@ -51,6 +62,7 @@ fn snapshot() -> Snapshot {
             posted,
             unexpected: Listed { count: 1, first: vec![message] },
             links: vec![link],
+            slow_rails: Listed { count: 1, first: vec![slow_rail()] },
             held: vec![HeldLock { context: ContextId(4), target: Some(ProcessId(3)) }],
         },
         blocked: vec![Blocked {

@@ -66,6 +66,7 @@ use alloc::collections::BTreeMap;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cell::Cell;
+use rail::Measured;
 use trunk::Trunk;
 
 /// Unit of eager credit in bytes: a cache line.
@@ -183,6 +184,11 @@ impl Link {
     /// State of each rail, for people; nothing where rails break only together with the peer.
     pub(crate) fn health(&self) -> Vec<(Rail, Health)> {
         self.trunk.as_ref().map(|trunk| trunk.health().collect()).unwrap_or_default()
+    }
+
+    /// Rails that are slow beside another one, and that one, for people.
+    pub(crate) fn slow_rails(&self) -> Vec<[Measured; 2]> {
+        self.trunk.as_ref().map(|trunk| trunk.slow_rails()).unwrap_or_default()
     }
 
     /// Whether a rail works, as far as is known.

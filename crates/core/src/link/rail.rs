@@ -82,7 +82,35 @@ pub(super) struct RailState {
     pub(super) arrived: Arrived,
 }
 
+/// What was measured of a rail that works, and what it says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Measured {
+    pub(crate) rail: Rail,
+    pub(crate) bytes_per_s: u64,
+    said_bytes_per_s: u64,
+    pub(crate) round_trip: Duration,
+}
+
+impl Measured {
+    /// Whether it carries less of what it says than another does, that times `factor`.
+    pub(super) fn is_behind(&self, other: &Self, factor: u128) -> bool {
+        let times = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        times(self.bytes_per_s, other.said_bytes_per_s).saturating_mul(factor)
+            < times(other.bytes_per_s, self.said_bytes_per_s)
+    }
+}
+
 impl RailState {
+    /// `None` while nothing is known, or it does not work.
+    pub(super) fn measured(&self) -> Option<Measured> {
+        Some(Measured {
+            rail: self.rail,
+            bytes_per_s: self.rate.measured_bytes_per_s().filter(|_| self.health == Health::Up)?,
+            said_bytes_per_s: self.said_bytes_per_s,
+            round_trip: self.rate.rtt(),
+        })
+    }
+
     pub(super) fn new(rail: Rail, capabilities: &RailCapabilities) -> Self {
         Self {
             rail,

@@ -164,10 +164,15 @@ impl RateMeter {
             let scaled = u128::from(self.busy_bytes) * u128::from(MEMORY.0) / u128::from(self.busy.0);
             (self.busy_bytes, self.busy) = (scaled as u64, MEMORY);
         }
-        if self.is_measured() {
-            let rate = u128::from(self.busy_bytes) * 1_000_000_000_000 / u128::from(self.busy.0);
-            self.bytes_per_s = (rate as u64).max(1);
+        if let Some(bytes_per_s) = self.measured_bytes_per_s() {
+            self.bytes_per_s = bytes_per_s;
         }
+    }
+
+    /// What was measured last, whatever the rail is taken for now; `None`: nothing that is believed.
+    pub(super) fn measured_bytes_per_s(&self) -> Option<u64> {
+        let rate = u128::from(self.busy_bytes) * 1_000_000_000_000;
+        self.is_measured().then(|| (rate / u128::from(self.busy.0)).clamp(1, u64::MAX.into()) as u64)
     }
 
     /// A round trip without what the other side waited. One that took no time is none: this side's clock was read

@@ -7,7 +7,7 @@
 
 use super::fronts::Fronts;
 use super::health::{Evidence, Health, SECOND_LOOK, Verdict, judge};
-use super::rail::{Carried, PATIENCE_MAX, RailState};
+use super::rail::{Carried, Measured, PATIENCE_MAX, RailState};
 use super::reorder::Reorder;
 use super::stream::Stream;
 use super::stripe::{self, View};
@@ -106,6 +106,16 @@ impl Trunk {
     /// State of each rail, for people.
     pub(super) fn health(&self) -> impl Iterator<Item = (Rail, Health)> + '_ {
         self.rails.iter().map(|state| (state.rail, state.health))
+    }
+
+    /// The rails that carry less than half of what the best one does, each measured by what it says: what
+    /// was measured of it and of that one. For people.
+    pub(super) fn slow_rails(&self) -> Vec<[Measured; 2]> {
+        let measured = || self.rails.iter().filter_map(RailState::measured);
+        let Some(best) = measured().reduce(|a, b| if a.is_behind(&b, 1) { b } else { a }) else {
+            return Vec::new();
+        };
+        measured().filter(|one| one.is_behind(&best, 2)).map(|one| [one, best]).collect()
     }
 
     fn rail_mut(&mut self, rail: Rail) -> Option<&mut RailState> {

@@ -3,7 +3,7 @@
 use super::Process;
 use crate::coll::running::Running;
 use crate::explain::{
-    CollectiveState, CommState, Explanation, LINKS_MAX, LIST_MAX, LinkState, Need, PostedReceive,
+    CollectiveState, CommState, Explanation, LINKS_MAX, LIST_MAX, LinkState, Need, PostedReceive, SlowRail,
     UnexpectedMessage, ranges,
 };
 use crate::ids::{CommId, ContextId, ProcessId, RequestId, Source, TagSelector};
@@ -43,6 +43,18 @@ impl Process {
             }
         }
         told.links = self.explain_links();
+        for link in self.messages.links.iter() {
+            for [slow, best] in link.slow_rails() {
+                told.slow_rails.push(SlowRail {
+                    peer: self.told(link.peer()),
+                    rail: slow.rail.0,
+                    bytes_per_s: slow.bytes_per_s,
+                    round_trip_ns: slow.round_trip.0 / 1_000,
+                    best: best.rail.0,
+                    best_bytes_per_s: best.bytes_per_s,
+                });
+            }
+        }
         told
     }
 

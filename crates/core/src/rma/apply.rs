@@ -238,6 +238,40 @@ mod tests {
     }
 
     #[test]
+    fn pairs_with_padding_are_combined_with_their_indices() {
+        // A double and an int: 12 bytes of data, 16 with padding.
+        let pairs = |pairs: [(f64, i32); 2]| -> Vec<u8> {
+            let bytes = pairs.map(|(value, index)| [&value.to_ne_bytes()[..], &index.to_ne_bytes()].concat());
+            bytes.concat()
+        };
+        let target = Buffer::leaked(24);
+        target.scatter(0, Piece::Bytes(&pairs([(2.0, 7), (1.0, 8)])));
+        let what = (Operation::Minloc, Predefined::DoubleInt);
+        assert_eq!(apply(&target.into(), 0, &pairs([(1.5, 3), (1.0, 2)]), what), Ok(()));
+        assert_eq!(target.to_vec(), Some(pairs([(1.5, 3), (1.0, 2)])));
+        assert_eq!(apply(&target.into(), 0, &pairs([(9.0, 1), (1.0, 6)]), what), Ok(()));
+        assert_eq!(target.to_vec(), Some(pairs([(1.5, 3), (1.0, 2)])));
+    }
+
+    #[test]
+    fn an_element_is_swapped_where_it_equals_and_its_old_value_told() {
+        let [target, compare, origin, result] = [4, 5, 6, 0].map(|byte| {
+            let buffer = Buffer::leaked(4);
+            buffer.scatter(0, Piece::Bytes(&[byte; 4]));
+            buffer
+        });
+        let sink = Sink(target.into());
+        let swap = |compare| {
+            assert_eq!(compare_and_swap_in(&sink, compare, origin, result), Ok(()));
+            [target, result].map(|buffer| buffer.to_vec().expect("real memory")[3])
+        };
+        assert_eq!(swap(compare), [4, 4]);
+        compare.scatter(0, Piece::Bytes(&[4; 4]));
+        assert_eq!(swap(compare), [6, 4]);
+        assert_eq!(compare_and_swap_in(&sink, compare.part(0, 2), origin, result), Err(Error::Count));
+    }
+
+    #[test]
     fn one_integer_becomes_what_the_loops_make_of_it() {
         let numbers = [0_u64, 1, 5, 0x7fff_ffff, 0x8000_0000, i64::MAX as u64, i64::MIN as u64, u64::MAX];
         let mut words_count = 0;

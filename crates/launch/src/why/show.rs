@@ -3,7 +3,7 @@
 use crate::why::graph::{Graph, Verdict};
 use crate::why::report::{Activity, HostReport, RankState, Ranks};
 use crate::why::words;
-use ayatori_core::explain::Need;
+use ayatori_core::explain::{Need, Snapshot};
 use ayatori_core::link::Health;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -168,7 +168,7 @@ fn rails(ranks: &Ranks) -> (Vec<String>, usize) {
                 lines.push(format!("rank {rank} has lost rank {peer}: no way to it is left"));
             }
             for &(rail, health) in &link.rails {
-                let name = told.rail_names.get(usize::from(rail)).cloned().unwrap_or(format!("rail {rail}"));
+                let name = rail_name(told, rail);
                 match health {
                     Health::Up => well_count += 1,
                     Health::Silent => lines.push(format!(
@@ -180,6 +180,32 @@ fn rails(ranks: &Ranks) -> (Vec<String>, usize) {
         }
     }
     (lines, well_count)
+}
+
+fn rail_name(told: &Snapshot, rail: u8) -> String {
+    told.rail_names.get(usize::from(rail)).cloned().unwrap_or(format!("rail {rail}"))
+}
+
+/// Rails that carry much less than they say, the slowest first.
+fn slow_rails(ranks: &Ranks) -> Vec<String> {
+    let mut lines = Vec::new();
+    for state in ranks.values() {
+        let Some(told) = &state.told else { continue };
+        for slow in &told.state.slow_rails.first {
+            let (name, best) = (rail_name(told, slow.rail), rail_name(told, slow.best));
+            let line = format!(
+                "rank {}, {name} to rank {}: carries {} with a round trip of {:.1} us, {best} {}",
+                state.rank,
+                slow.peer.0,
+                words::rate(slow.bytes_per_s),
+                slow.round_trip_ns as f64 / 1e3,
+                words::rate(slow.best_bytes_per_s),
+            );
+            lines.push((slow.bytes_per_s, line));
+        }
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
 /// The verdict in words: the first line says it, the others why.
@@ -309,6 +335,7 @@ pub(crate) fn text(heading: &Heading, reports: &[HostReport], ranks: &Ranks, eac
     section(&mut text, "unmatched messages", &unmatched(&graph));
     let (broken, well_count) = rails(ranks);
     section(&mut text, &format!("rails that do not work ({well_count} others do)"), &broken);
+    section(&mut text, "rails that are slow", &slow_rails(ranks));
     let problems =
         reports.iter().filter_map(|report| Some(format!("{}: {}", report.host, report.problem.as_ref()?)));
     let limits: Vec<String> = heading.limits.iter().cloned().chain(problems).collect();
@@ -332,6 +359,7 @@ struct Json<'a> {
     unmatched: Vec<String>,
     broken_rails: Vec<String>,
     working_rails_count: usize,
+    slow_rails: Vec<String>,
     problems: Vec<String>,
     is_stuck: bool,
     stuck: BTreeSet<u32>,
@@ -357,6 +385,7 @@ pub(crate) fn json(heading: &Heading, reports: &[HostReport], ranks: &Ranks) -> 
         unmatched: unmatched(&graph),
         broken_rails,
         working_rails_count,
+        slow_rails: slow_rails(ranks),
         problems: problems.collect(),
         is_stuck: !found.stuck.is_empty(),
         misfits: words::misfits(&graph),

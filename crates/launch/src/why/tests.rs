@@ -6,7 +6,7 @@ use super::show::{self, Heading};
 use ayatori_core::coll::Collective;
 use ayatori_core::explain::{
     Blocked, CollectiveState, CommState, Explanation, HeldLock, Label, LinkState, Listed, LockState, Need,
-    NodeState, Plain, PostedReceive, Snapshot, UnexpectedMessage,
+    NodeState, Plain, PostedReceive, SlowRail, Snapshot, UnexpectedMessage,
 };
 use ayatori_core::ids::{ContextId, ProcessId, RequestId};
 use std::collections::BTreeSet;
@@ -231,6 +231,33 @@ fn a_receive_from_any_source_waits_for_any_member() {
     says(&ranks, &["waits in MPI_Recv for any rank (tag 0, MPI_COMM_WORLD)"]);
     ranks.insert(1, state(1, Activity::Busy));
     assert!(verdict(&ranks).stuck.is_empty());
+}
+
+#[test]
+fn slow_rails_are_told_with_their_names_the_slowest_first() {
+    let mut ranks =
+        waiting(vec![("MPI_Recv", false, vec![receive(1, 0)]), ("MPI_Send", false, vec![ssend(0)])]);
+    let slow = |peer, bytes_per_s| SlowRail {
+        peer: ProcessId(peer),
+        rail: 2,
+        bytes_per_s,
+        round_trip_ns: 4_100_000,
+        best: 1,
+        best_bytes_per_s: 250_000_000,
+    };
+    assert!(!text(&ranks).contains("rails that are slow"));
+    told_mut(&mut ranks, 0).slow_rails = Listed { count: 1, first: vec![slow(1, 12_500_000)] };
+    told_mut(&mut ranks, 1).slow_rails = Listed { count: 1, first: vec![slow(0, 1_250_000)] };
+    sync(&mut ranks);
+    let told = ranks.get_mut(&0).and_then(|state| state.told.as_mut()).expect("it has told");
+    told.rail_names = ["shm", "eth0", "eth1"].map(String::from).into();
+    says(
+        &ranks,
+        &[
+            "rails that are slow\n  rank 1, rail 2 to rank 0: carries 1.2 MB/s with a round trip of 4100.0 us, \
+           rail 1 250.0 MB/s\n  rank 0, eth1 to rank 1: carries 12.5 MB/s",
+        ],
+    );
 }
 
 #[test]

@@ -43,6 +43,11 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
+/// `12.5 MB/s`
+pub(crate) fn rate(bytes_per_s: u64) -> String {
+    format!("{:.1} MB/s", bytes_per_s as f64 / 1e6)
+}
+
 /// `35 s`, `2 min 5 s`, `3 h 12 min`
 pub(crate) fn duration(ms: u64) -> String {
     let s = ms / 1_000;

@@ -157,6 +157,13 @@ fn bad_arguments_are_errors_that_name_the_thing() {
     let counts = Counts::Each(&[8]);
     let halving = choice(Algorithm::RecursiveHalving);
     assert!(reduce_scatter(pool, context, Some(low), high, counts, &sum, halving).is_err());
+    assert_eq!(exscan(pool, context, Some(short), low, &sum, doubling).unwrap_err(), OTHER_LENGTHS);
+    let at = Across { rank: 0, size: 2, remote_size: 1, is_first: true };
+    for counts in [&[8][..], &[4, 8], &[8, 8], &[8, usize::MAX - 4]] {
+        let choose = &mut |_, _, _, _| halving;
+        let made = crate::coll::across::reduce_scatter(pool, at, low, high, counts, &sum, choose);
+        assert!(made.is_err(), "{counts:?}");
+    }
     let huge = Counts::Uniform(usize::MAX & !3);
     assert_eq!(
         reduce_scatter(pool, context, Some(low), high, huge, &sum, halving).unwrap_err(),

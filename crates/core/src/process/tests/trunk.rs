@@ -253,6 +253,26 @@ fn a_rail_that_stays_very_slow_is_tried_for_little() {
 }
 
 #[test]
+fn a_rail_that_carries_much_less_than_it_says_is_told_of() {
+    let (lines, _) = mbit(&[2000, 2000, 1500]);
+    let mut wire = Wire::new(lines.clone(), 1);
+    let mut load = Load::new(2, &[0]);
+    load.run(&mut wire, ms(300));
+    assert_eq!(wire.nodes[0].0.explain().slow_rails.count, 0, "none has half of what another has");
+    wire.script.push_back((ms(300), 1, Line::mbit(20)));
+    load.run(&mut wire, ms(3_000));
+    let slow = wire.nodes[0].0.explain().slow_rails;
+    let [told] = slow.first[..] else { panic!("{slow:?}") };
+    assert_eq!((told.peer, told.rail, slow.count), (ProcessId(1), 1, 1));
+    assert!(told.bytes_per_s.abs_diff(20 * 125_000) < 20 * 125_000 / 5, "{told:?}");
+    assert!(told.best != 1 && told.best_bytes_per_s > 400 * 125_000, "{told:?}");
+    assert_eq!(wire.nodes[1].0.explain().slow_rails.count, 0, "it sends no data");
+    wire.script.push_back((ms(3_000), 1, lines[1]));
+    load.run(&mut wire, ms(14_000));
+    assert_eq!(wire.nodes[0].0.explain().slow_rails.count, 0, "it has recovered");
+}
+
+#[test]
 fn a_cut_rail_is_left_at_once_and_used_again_within_five_seconds() {
     for mood in [Mood::Cut, Mood::Silent] {
         let (lines, sum) = mbit(&[2000; 4]);
