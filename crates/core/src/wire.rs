@@ -409,6 +409,19 @@ mod tests {
         })
     }
 
+    #[test]
+    fn keys_are_added_in_the_order_of_their_rails_as_long_as_there_is_room() {
+        let mut keys = Keys::default();
+        let mut push = |rail| keys.push(Rail(rail), RemoteKey { words: [rail.into(), 0] });
+        assert_eq!([3, 3, 2, 5, 7].map(&mut push), [true, false, false, true, true]);
+        assert_eq!([31, 30, 31].map(&mut push), [true, false, false], "four are all");
+        assert_eq!(
+            keys.iter().map(|(rail, key)| (rail.0, key.words[0])).collect::<vec::Vec<_>>(),
+            [(3, 3), (5, 5), (7, 7), (31, 31)]
+        );
+        assert_eq!(keys.get(Rail(2)), None);
+    }
+
     fn keys() -> impl Strategy<Value = Keys> {
         proptest::collection::btree_map(0u8..32, any::<[u64; 2]>(), 0..=KEYS_MAX).prop_map(|map| {
             let mut keys = Keys::default();

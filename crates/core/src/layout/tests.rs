@@ -333,6 +333,9 @@ fn what_exceeds_the_address_space_is_an_error() {
     assert_eq!(Layout::bytes(1).indexed([(1, isize::MIN), (1, 8)]), Err(Error::Count));
     assert_eq!(Layout::bytes(1).resized(isize::MAX, 1), Err(Error::Count));
     assert_eq!(half.span(2), Err(Error::Count));
+    // No end of it is too far, but one from the other.
+    let wide = Layout::bytes(1).resized(isize::MIN / 2, isize::MAX - 1).unwrap();
+    assert_eq!(wide.repeat(2, 100), Err(Error::Count));
     assert_eq!(Layout::bytes(1).resized(0, isize::MIN).unwrap().span(3), Err(Error::Count));
 }
 

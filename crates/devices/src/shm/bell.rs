@@ -3,6 +3,9 @@
 //! Its bell is a pipe. The others reach it as `/proc/PID/fd/N`, as they reach a segment that a rank has made: no name, so
 //! nothing is left behind, and no privilege but being the same user's. Opened once for each rank that was found asleep,
 //! and never on the way of a message to a rank that is awake.
+//!
+//! It is opened for reading, too, though nobody reads there: a pipe without a reader kills who writes to it
+//! (`SIGPIPE`), and the rank may be dead.
 
 use super::segment::Control;
 use super::sys;
@@ -30,17 +33,24 @@ impl Bell {
     }
 }
 
-/// Bells opened before, by process and descriptor.
-static OPENED: Mutex<BTreeMap<(u32, u32), File>> = Mutex::new(BTreeMap::new());
+/// Bells opened before, by the rank's place in memory, its process and the descriptor.
+static OPENED: Mutex<BTreeMap<(usize, u32, u32), File>> = Mutex::new(BTreeMap::new());
+
+/// The bell of a process, to be rung.
+fn open(process: u32, number: u32) -> std::io::Result<File> {
+    let mut options = std::fs::OpenOptions::new();
+    let path = format!("/proc/{process}/fd/{number}");
+    options.read(true).write(true).custom_flags(sys::NONBLOCKING).open(path)
+}
 
 /// Rings the bell of a rank that says it sleeps there. If that cannot be done it is marked deaf, and looks by itself.
 pub(super) fn ring(peer: &Control) {
     let (process, bell) = (peer.pid.load(Ordering::Relaxed), peer.bell.load(Ordering::Acquire));
     let Some(number) = bell.checked_sub(1) else { return };
+    let key = (std::ptr::from_ref(peer).addr(), process, number);
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let std::collections::btree_map::Entry::Vacant(place) = opened.entry((process, number)) {
-        let path = format!("/proc/{process}/fd/{number}");
-        match std::fs::OpenOptions::new().write(true).custom_flags(sys::NONBLOCKING).open(path) {
+    if let std::collections::btree_map::Entry::Vacant(place) = opened.entry(key) {
+        match open(process, number) {
             Ok(file) => {
                 place.insert(file);
             }
@@ -50,14 +60,28 @@ pub(super) fn ring(peer: &Control) {
             }
         }
     }
-    if let Some(mut file) = opened.get(&(process, number)) {
+    if let Some(mut file) = opened.get(&key) {
         match file.write(&[1]) {
             Ok(_) => {}
             // It rings already.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => {
-                opened.remove(&(process, number));
+                opened.remove(&key);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_rings_the_bell_of_the_dead_lives() {
+        let (listening, ringing) = rustix::pipe::pipe().expect("a pipe");
+        let mut bell = open(std::process::id(), ringing.as_raw_fd() as u32).expect("our own");
+        assert_eq!(bell.write(&[1]).ok(), Some(1));
+        drop((listening, ringing));
+        assert_eq!(bell.write(&[1]).ok(), Some(1), "an error of a pipe without a reader is a signal, too");
     }
 }

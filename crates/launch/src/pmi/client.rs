@@ -4,6 +4,7 @@ use super::spawn::{self, Part};
 use super::wire::{self, Answer, LINE_MAX_BYTES, Line, Reply, Request, WireError};
 use crate::environment::{Connection, Pmi1};
 use crate::sys;
+use rustix::io::Errno;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -104,7 +105,7 @@ pub struct Maxes {
 /// process has failed.
 #[derive(Debug)]
 pub struct Client {
-    // A File reads and writes any descriptor; nothing here is specific to sockets.
+    // A File reads and writes any descriptor; it need not be a socket.
     stream: File,
     /// Received bytes; the first `consumed` were dealt with.
     received: Vec<u8>,
@@ -443,13 +444,27 @@ impl Client {
     }
 
     fn write(&mut self, bytes: &[u8], doing: &'static str) -> Result<(), Error> {
-        match self.stream.write_all(bytes) {
+        match self.write_all(bytes) {
             Ok(()) => Ok(()),
             Err(e) if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                 Err(Error::Gone { doing })
             }
             Err(source) => Err(Error::Io { doing, source }),
         }
+    }
+
+    /// Not by write(2) to a socket: where the launcher is gone, that kills the process (`SIGPIPE`) before it
+    /// can say so.
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match rustix::net::send(&self.stream, bytes, rustix::net::SendFlags::NOSIGNAL) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(Errno::INTR) => {}
+                Err(Errno::NOTSOCK) => return self.stream.write_all(bytes),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Where in `received` the next message stands.

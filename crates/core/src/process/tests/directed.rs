@@ -171,6 +171,20 @@ fn a_receiver_that_does_not_receive_is_not_overrun() {
     assert!(sends.into_iter().all(|id| net.done(0, id).is_some()));
 }
 
+#[test]
+fn messages_that_wait_and_are_taken_are_not_counted_against_their_sender() {
+    let mut net = pair(getting());
+    // Each waits unmatched for a while; all together are more than may wait at a time.
+    for _ in 0..CREDIT_CELLS / 2 {
+        let _ = net.send(0, 1, &[7; 100], 0, SendMode::Standard);
+        net.settle_quickly();
+        let (posted, bytes) = net.receive(1, 100);
+        assert!(matches!(posted, Posted::Done(_)), "it was there");
+        assert_eq!(bytes, [7; 100]);
+    }
+    assert_eq!(net.nodes[1].0.explain().unexpected.count, 0);
+}
+
 impl Net {
     fn settle_quickly(&mut self) {
         while (0..self.nodes.len()).fold(false, |worked, node| self.progress(node, u32::MAX) | worked) {}
