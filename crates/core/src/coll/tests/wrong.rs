@@ -147,6 +147,8 @@ fn bad_arguments_are_errors_that_name_the_thing() {
     assert_eq!(allreduce(pool, context, Some(short), low, &sum, doubling).unwrap_err(), OTHER_LENGTHS);
     let odd = high.part(0, 7);
     assert_eq!(allreduce(pool, context, None, odd, &sum, doubling).unwrap_err(), Error::Count);
+    let chain = Choice { algorithm: Algorithm::Chain, segment_bytes: 0 };
+    assert!(bcast(pool, context, low, 0, chain).is_ok(), "segments of a byte");
     let wrong = choice(Algorithm::Bruck);
     assert!(matches!(allreduce(pool, context, None, low, &sum, wrong), Err(Error::Argument(_))));
     let root = bcast(pool, context, low, 2, choice(Algorithm::Binomial)).unwrap_err();
