@@ -7,11 +7,26 @@ use super::{Collective, Fabric};
 use core::ops::Range;
 
 /// A cache line, bytes.
-const LINE_BYTES: usize = 64;
+pub const LINE_BYTES: usize = 64;
 
 /// Up to this length the last to arrive folds all contributions of a reduction; above, each member folds a
 /// part. Bytes.
 pub const FOLD_BY_LAST_BYTES_MAX: usize = 2 << 10;
+
+/// Most members of an [exchange](exchange_bytes_max).
+pub const EXCHANGE_RANKS_MAX: u32 = 16;
+/// Most bytes that each member of an exchange gives.
+pub const EXCHANGE_BYTES_MAX: usize = 2 << 10;
+
+/// Operations in which all wait for all are an *exchange* where each of `size` members gives at most so many
+/// bytes: each posts its data beside a number of its own, sees the numbers of all others, and reads and folds
+/// what it needs. That is the way of one cache line; to arrive at a counter, be the last, release and read
+/// takes several, one after the other. `None`: never. Where ranks share CPUs a member that folds for all
+/// costs less than all that do.
+pub fn exchange_bytes_max(size: u32, occupancy: Occupancy) -> Option<usize> {
+    let has_cpus = size == 2 || !occupancy.is_oversubscribed();
+    (has_cpus && size <= EXCHANGE_RANKS_MAX).then_some(EXCHANGE_BYTES_MAX)
+}
 
 /// What each member can write at a time, and the result, bytes: 64 KiB as long as all of it stays within some
 /// megabytes; less where ranks are many.
@@ -152,6 +167,14 @@ mod tests {
     fn areas_are_whole_pages_within_four_mebibytes() {
         let sizes = [0, 1, 64, 128, 1000, 1024, 5000].map(area_bytes);
         assert_eq!(sizes, [64 << 10, 64 << 10, 64 << 10, 32 << 10, 8 << 10, 4 << 10, 4 << 10]);
+    }
+
+    #[test]
+    fn few_members_exchange_short_data_where_each_has_a_cpu() {
+        let most =
+            |size, ranks_count, cpus_count| exchange_bytes_max(size, Occupancy { ranks_count, cpus_count });
+        assert_eq!([most(2, 2, 2), most(16, 64, 64), most(2, 32, 2)], [Some(2048); 3]);
+        assert_eq!([most(17, 64, 64), most(3, 32, 2)], [None; 2]);
     }
 
     #[test]

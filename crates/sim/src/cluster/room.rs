@@ -9,8 +9,9 @@
 //! written and read at the rate of copies. What a rank on another core has written comes over at once: the
 //! time of one cache line, and its bytes at the memory's rate. The counter is a cache line that goes from
 //! core to core, one arrival after the other; that all have arrived is another, which all that wait get at
-//! the same time. In a barrier of two each has a line of its own, which the other gets when both have come. A
-//! reduction reads each contribution.
+//! the same time. In an exchange each posts in a line of its own, with the first of its data, and gets the
+//! lines of all others at the same time; what more there is of the data comes over as above. A reduction reads
+//! each contribution.
 //!
 //! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
 //! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these
@@ -29,6 +30,9 @@ use super::{Mpi, World};
 
 /// Element of reductions, bytes: a double.
 const ELEMENT_BYTES: usize = 8;
+
+/// What of a post's data comes with the line of its number, bytes.
+const POSTED_IN_LINE_BYTES: usize = 48;
 
 /// When something was written, and by whom.
 #[derive(Debug, Clone, Copy)]
@@ -145,6 +149,20 @@ impl World {
         round.arrived_count == size
     }
 
+    /// Posts for an exchange; whether it was the last, which gets the lines of the others' posts now.
+    fn post(&mut self, rank: u32) -> bool {
+        let World { fabric, room, .. } = self;
+        let size = room.round_of.len() as u32;
+        let round = room.round(rank);
+        round.arrived_count += 1;
+        let is_last = round.arrived_count == size;
+        if is_last {
+            let line_ps = (0..size).map(|other| fabric.line_ps(other, rank)).max().unwrap_or(0);
+            fabric.spend(rank, line_ps);
+        }
+        is_last
+    }
+
     /// All have arrived, as this rank has said at that time.
     fn release(&mut self, rank: u32, time_ps: u64) {
         let World { fabric, room, .. } = self;
@@ -200,7 +218,13 @@ impl Mpi {
             let call_ps = world.fabric.config.send_ps;
             world.fabric.spend(rank, call_ps);
         });
+        let posted_bytes = if operation == Collective::Alltoall { bytes * size as usize } else { bytes };
+        let exchange_bytes_max =
+            self.with_fabric(|fabric| shared_memory::exchange_bytes_max(size, fabric.cores.occupancy()));
         match operation {
+            _ if exchange_bytes_max.is_some_and(|most| posted_bytes <= most) => {
+                self.exchange(operation, bytes, posted_bytes).await;
+            }
             Collective::Allreduce if bytes <= FOLD_BY_LAST_BYTES_MAX => self.fold_by_last(bytes).await,
             Collective::Allreduce => self.fold_by_all(bytes, area_bytes).await,
             Collective::Allgather | Collective::Alltoall => {
@@ -219,9 +243,32 @@ impl Mpi {
                     done += len;
                 }
             }
-            _ if size == 2 => self.meet_other().await,
             _ => self.meet().await,
         }
+    }
+
+    /// Each posts so many bytes, and reads `bytes` of each.
+    async fn exchange(&self, operation: Collective, bytes: usize, posted_bytes: usize) {
+        let (rank, size) = (self.rank(), self.size());
+        self.write(posted_bytes);
+        self.reach().await;
+        self.with_world(|world| {
+            let came_ps = world.fabric.clock_ps(rank);
+            if world.post(rank) {
+                world.release(rank, came_ps);
+            }
+        });
+        self.released().await;
+        self.with_world(|world| {
+            let is_folded = operation == Collective::Allreduce;
+            // Folds are made beside the buffer that gets them.
+            let copied = bytes * if is_folded { 2 } else { size as usize };
+            world.read(rank, 0..size, bytes.saturating_sub(POSTED_IN_LINE_BYTES), copied);
+            if is_folded {
+                let reduce_ps = world.fabric.config.software.reduce_ps(u64::from(size - 1) * bytes as u64);
+                world.fabric.spend(rank, reduce_ps);
+            }
+        });
     }
 
     /// The last to arrive reduces all contributions.
@@ -273,18 +320,6 @@ impl Mpi {
             if world.arrive(self.rank()) {
                 let time_ps = world.fabric.clock_ps(self.rank());
                 world.release(self.rank(), time_ps);
-            }
-        });
-        self.released().await;
-    }
-
-    /// Comes to a barrier of two: who comes last has said so before it gets the other's line.
-    async fn meet_other(&self) {
-        self.reach().await;
-        self.with_world(|world| {
-            let came_ps = world.fabric.clock_ps(self.rank());
-            if world.arrive(self.rank()) {
-                world.release(self.rank(), came_ps);
             }
         });
         self.released().await;
@@ -367,19 +402,36 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_is_two_lines_a_call_and_a_look() {
-        // Calls: 100. The second to arrive gets the counter's line: 60. The first sees it: 60, and looks: 50.
-        // Each further arrival waits for the line.
-        assert_takes(time_ns(&config(4, None), Collective::Barrier, 0, 1), 270.0 + 2.0 * 60.0);
-        // Of two each has a line.
-        assert_takes(time_ns(&config(2, None), Collective::Barrier, 0, 1), 210.0);
+    fn a_barrier_is_a_line_each_way_at_the_same_time() {
+        // Call: 100. The others' lines: 60, and a look: 50.
+        for ranks in [2, 4, 16] {
+            assert_takes(time_ns(&config(ranks, None), Collective::Barrier, 0, 1), 210.0);
+        }
     }
 
     #[test]
-    fn the_last_to_arrive_folds_a_short_reduction() {
-        // Call and copy until 202.4, the line until 262.4. The other's data: a line and 51.2; copied 102.4,
-        // reduced 204.8: released at 680.8, seen and looked at 790.8. The result: a line, 51.2, 102.4.
-        assert_takes(time_ns(&config(2, None), Collective::Allreduce, 1 << 10, 1), 1004.4);
+    fn a_barrier_of_many_is_two_lines_a_call_and_a_look() {
+        // Calls: 100. The second to arrive gets the counter's line: 60. The first sees it: 60, and looks: 50.
+        // Each further arrival waits for the line.
+        assert_takes(time_ns(&config(18, None), Collective::Barrier, 0, 1), 270.0 + 16.0 * 60.0);
+    }
+
+    #[test]
+    fn all_fold_a_short_reduction_where_each_has_a_core() {
+        // Call and copy until 100.8, the line until 160.8, a look: 210.8; two copies, one reduction.
+        assert_takes(time_ns(&config(2, None), Collective::Allreduce, 8, 1), 210.8 + 1.6 + 1.6);
+        // 976 B more than come with the line: a line and 48.8.
+        assert_takes(
+            time_ns(&config(2, None), Collective::Allreduce, 1 << 10, 1),
+            312.4 + 108.8 + 204.8 + 204.8,
+        );
+    }
+
+    #[test]
+    fn the_last_to_arrive_folds_a_short_reduction_of_many() {
+        // Call and copy until 202.4, 17 lines until 1222.4. The others' data: a line and 870.4; copied 102.4,
+        // reduced 3481.6: released at 5736.8, seen and looked at 5846.8. The result: a line, 51.2, 102.4.
+        assert_takes(time_ns(&config(18, None), Collective::Allreduce, 1 << 10, 1), 6060.4);
     }
 
     #[test]

@@ -11,7 +11,6 @@
 //!
 //! ```text
 //! barrier          arrive ─ released
-//!   of two         come ─ has the other come? (no round)
 //! bcast, scatter   root: write, publish, arrive │ others: published ─ read, arrive       a segment at a time
 //!   long           root: lend, publish, arrive ─ released │ others: published ─ copy from the root, arrive
 //! reduce           write, arrive (the last one folds) │ root: released ─ read
@@ -23,6 +22,10 @@
 //! reduce_scatter   write, arrive ─ released ─ fold own block of each
 //! scan, exscan     write, arrive ─ released ─ fold those of lower ranks
 //! ```
+//!
+//! Where few members with a CPU each wait for each other with short data, these are one *exchange* instead
+//! ([`shared_memory::exchange_bytes_max`]): each posts its data, sees all others' posts, and reads or folds
+//! what it needs, all of them the same in the same order.
 
 mod explain;
 mod lend;
@@ -31,8 +34,10 @@ pub(crate) mod room;
 use super::Shm;
 use super::segment::{Control, Segment};
 use super::sleep::Waker;
-use ayatori_core::buffer::Buffer;
-use ayatori_core::coll::shared_memory::{self, FOLD_BY_LAST_BYTES_MAX, Occupancy, line_multiple};
+use ayatori_core::buffer::{Buffer, Piece};
+use ayatori_core::coll::shared_memory::{
+    self, EXCHANGE_BYTES_MAX, FOLD_BY_LAST_BYTES_MAX, Occupancy, line_multiple,
+};
 use ayatori_core::ids::{ContextId, ProcessId};
 use room::Room;
 use std::ops::Range;
@@ -127,14 +132,19 @@ pub enum Call {
     },
 }
 
+#[repr(align(64))]
+struct Folded([u8; EXCHANGE_BYTES_MAX]);
+
 /// Where a call stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Idle,
     /// May the step of this round be written?
     Enter,
-    /// Has the other of two come to the barrier?
+    /// Has everybody come to the barrier?
     Meeting,
+    /// Has everybody posted for the exchange?
+    Exchange,
     /// Is the root's data there?
     Published,
     /// Has everybody arrived?
@@ -157,8 +167,12 @@ pub struct NodeCollectives {
     is_oversubscribed: bool,
     area_bytes: usize,
     round: u64,
-    /// Barriers of two members.
+    /// Barriers that are no rounds; wraps, as the next does.
     meetings_count: u32,
+    exchanges_count: u32,
+    exchange_bytes_max: Option<usize>,
+    /// What an exchange folds.
+    folded: Box<Folded>,
     calls_count: u64,
     call: Call,
     stage: Stage,
@@ -217,6 +231,9 @@ impl Shm {
             area_bytes: self.segment.room_layout().area_bytes,
             round: 0,
             meetings_count: 0,
+            exchanges_count: 0,
+            exchange_bytes_max: shared_memory::exchange_bytes_max(size, occupancy),
+            folded: Box::new(Folded([0; EXCHANGE_BYTES_MAX])),
             calls_count: 0,
             call: Call::Barrier,
             stage: Stage::Idle,
@@ -254,12 +271,34 @@ impl NodeCollectives {
         self.done_bytes = 0;
         self.stage = match call {
             Call::Bcast { root, .. } | Call::Scatter { root, .. } if root != self.rank => Stage::Published,
-            Call::Barrier if self.size == 2 => {
-                self.come();
+            Call::Barrier if self.exchange_bytes_max.is_some() => {
+                self.meetings_count = self.meetings_count.wrapping_add(1);
+                self.room.come(self.rank, self.meetings_count);
+                self.wake_others();
                 Stage::Meeting
             }
-            _ => Stage::Enter,
+            _ => match self.exchanged(&call) {
+                Some(data) => {
+                    self.post(&data);
+                    Stage::Exchange
+                }
+                None => Stage::Enter,
+            },
         };
+    }
+
+    /// What this member gives in the exchange that the call is; `None`: it is none.
+    #[inline]
+    fn exchanged(&self, call: &Call) -> Option<Buffer> {
+        let data = match *call {
+            Call::Allreduce { send, .. }
+            | Call::Allgather { send, .. }
+            | Call::Alltoall { send, .. }
+            | Call::ReduceScatterBlock { send, .. }
+            | Call::Scan { send, .. } => send,
+            _ => return None,
+        };
+        (data.len() <= self.exchange_bytes_max?).then_some(data)
     }
 
     /// Goes on as far as possible without waiting. `true`: the call has ended. `reduce(a, b)` is to make
@@ -271,11 +310,15 @@ impl NodeCollectives {
                 Stage::Idle => return true,
                 Stage::Enter => self.room.may_enter(self.round) && self.on_enter(reduce),
                 Stage::Meeting => {
-                    let has_come = self.room.has_come(1 - self.rank, self.meetings_count);
-                    if has_come {
+                    let have_come = self.room.have_come(self.rank, self.size, self.meetings_count);
+                    if have_come {
                         self.stage = Stage::Idle;
                     }
-                    has_come
+                    have_come
+                }
+                Stage::Exchange => {
+                    self.room.have_posted(self.rank, self.size, self.exchanges_count)
+                        && self.on_exchanged(reduce)
                 }
                 Stage::Published => self.room.pieces(self.round) > 0 && self.on_published(),
                 Stage::Released => self.room.is_released(self.round) && self.on_released(reduce),
@@ -294,12 +337,71 @@ impl NodeCollectives {
         self.room.leave(self.size);
     }
 
-    /// Comes to a barrier of two.
     #[inline]
-    fn come(&mut self) {
-        self.meetings_count = self.meetings_count.wrapping_add(1);
-        self.room.come(self.rank, self.meetings_count);
-        self.waker.wake_all(&self.members[1 - self.rank as usize..][..1]);
+    fn post(&mut self, data: &Buffer) {
+        self.exchanges_count = self.exchanges_count.wrapping_add(1);
+        self.room.post(self.rank, self.exchanges_count, data);
+        self.wake_others();
+    }
+
+    /// Everybody has posted: reads what it needs. The call ends with this.
+    #[inline]
+    fn on_exchanged(&mut self, reduce: &mut impl FnMut(&mut [u8], &[u8])) -> bool {
+        self.stage = Stage::Idle;
+        match self.call {
+            Call::Allreduce { send, receive, .. } => {
+                self.fold_posts(self.size, send.len(), 0, receive, reduce);
+            }
+            Call::ReduceScatterBlock { send, receive } => {
+                self.fold_posts(self.size, send.len(), self.rank as usize * receive.len(), receive, reduce);
+            }
+            Call::Scan { send, receive, is_inclusive } => {
+                self.fold_posts(self.rank + u32::from(is_inclusive), send.len(), 0, receive, reduce);
+            }
+            Call::Allgather { send, receive } => self.read_posts(send.len(), 0, send.len(), receive),
+            Call::Alltoall { send, receive } => {
+                let block = send.len() / self.size as usize;
+                self.read_posts(send.len(), self.rank as usize * block, block, receive);
+            }
+            _ => unreachable!("these are no exchanges"),
+        }
+        true
+    }
+
+    /// Folds what lies at `from` in the posts, of `posted_len` bytes each, of the first `count` members, in
+    /// the order of their ranks.
+    #[inline]
+    fn fold_posts(
+        &mut self,
+        count: u32,
+        posted_len: usize,
+        from: usize,
+        receive: Buffer,
+        reduce: &mut impl FnMut(&mut [u8], &[u8]),
+    ) {
+        let (number, len) = (self.exchanges_count, receive.len());
+        let posted = |rank| self.room.posted(rank, number, posted_len, from..from + len);
+        let folded = &mut self.folded.0[..len];
+        for rank in 0..count {
+            if rank == 0 {
+                folded.copy_from_slice(posted(0));
+            } else {
+                reduce(folded, posted(rank));
+            }
+        }
+        if count > 0 {
+            receive.scatter(0, Piece::Bytes(folded));
+        }
+    }
+
+    /// Puts what lies at `from` in each post one behind the other.
+    #[inline]
+    fn read_posts(&self, posted_len: usize, from: usize, len: usize, receive: Buffer) {
+        for rank in 0..self.size {
+            let number = self.exchanges_count;
+            let posted = self.room.posted(rank, number, posted_len, from..from + len);
+            receive.scatter(rank as usize * len, Piece::Bytes(posted));
+        }
     }
 
     /// The step is ours to write: writes this member's part and arrives.
@@ -612,6 +714,15 @@ impl NodeCollectives {
     fn release(&self) {
         self.room.release(self.round);
         self.wake_members();
+    }
+
+    #[inline]
+    fn wake_others(&self) {
+        if self.size == 2 {
+            self.waker.wake_all(&self.members[1 - self.rank as usize..][..1]);
+        } else {
+            self.wake_members();
+        }
     }
 
     fn wake_members(&self) {

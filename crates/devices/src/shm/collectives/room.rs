@@ -1,8 +1,9 @@
 //! The memory that the members of one communicator share for collectives.
 //!
 //! ```text
-//! header    key: whose room this is; how many have left; barriers that each of two members has come to
+//! header    key: whose room this is; how many have left
 //! steps     DEPTH × { arrived | published | released | lent }, a pair of lines or two each
+//! posts     one a member: { barriers come to | two × { number, data } }
 //! areas     DEPTH × { one deposit a member | result }
 //! ```
 //!
@@ -27,10 +28,15 @@
 //!    then looks who *asks* for the data since the kernel does not let it read them. Who asks owns the words
 //!    `want` of its deposit area, the root `have` and what follows: pieces go through there, one at a time
 //!    (`want` = `have` + 1: the root's turn). The asker arrives when it has all.
-//! 6. A barrier of two members is no round: each counts the barriers that it has come to, in a word of its
-//!    own (`met`, with release), and has seen the other's count (acquire) before it leaves. So it takes one
-//!    line each way, at the same time, where a round takes three one after the other.
-//! 7. A room starts as zero bytes in header and steps. The last member to leave puts it back so, and frees it
+//! 6. An *exchange* is no round. Members count their exchanges from 1; in exchange e a member writes its data
+//!    in its post e mod 2, then the number e (with release). Who has seen the number e in all posts of that
+//!    parity (acquire) reads their data until it posts for exchange e + 1. So a post is written again only
+//!    when all have posted for the exchange between, and have read. It takes one line each way, at the same
+//!    time, where a round takes three one after the other.
+//! 7. Where members exchange, a barrier is no round either: each counts those that it has come to, in a word
+//!    of its own (with release), and has seen all others' count (acquire) before it leaves. A count is at
+//!    most one ahead of what is waited for.
+//! 8. A room starts as zero bytes in header, steps and posts. The last member to leave puts it back so, and frees it
 //!    by storing 0 as the key, with release.
 
 use super::super::active::LOCAL_SIZE_MAX;
@@ -38,6 +44,7 @@ use super::super::sys::{self, Direction, Mapping};
 use ayatori_core::buffer::{Buffer, Piece};
 use ayatori_core::coll::shared_memory;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Rounds in progress at once: how far a member may run ahead of the slowest.
@@ -48,7 +55,6 @@ pub(crate) struct Header {
     /// 0: free. Else the context's number + 1.
     key: AtomicU64,
     left_count: AtomicU32,
-    met: [Counter; 2],
 }
 
 #[repr(C, align(128))]
@@ -86,6 +92,17 @@ struct Step {
     lent: Lent,
 }
 
+/// A post: the number of its exchange, and the data; in the same line if that holds them, else from the next
+/// one on. No two posts share a pair of lines.
+const SHORT_POST_AT: usize = 16;
+const SHORT_POST_BYTES_MAX: usize = shared_memory::LINE_BYTES - SHORT_POST_AT;
+const LONG_POST_AT: usize = shared_memory::LINE_BYTES;
+const POST_BYTES: usize =
+    (LONG_POST_AT + shared_memory::EXCHANGE_BYTES_MAX).next_multiple_of(align_of::<Counter>());
+/// The number of the last barrier, and two posts.
+const POSTS_BYTES: usize = size_of::<Counter>() + 2 * POST_BYTES;
+const POSTS_AT: usize = 4096;
+
 /// Offsets in a room, in bytes from its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoomLayout {
@@ -101,15 +118,22 @@ impl RoomLayout {
         Self { members_max: members_max as usize, area_bytes }
     }
 
-    const AREAS_AT: usize = 4096;
+    /// Members that have posts.
+    fn posters_count(&self) -> usize {
+        self.members_max.min(shared_memory::EXCHANGE_RANKS_MAX as usize)
+    }
+
+    fn areas_at(&self) -> usize {
+        (POSTS_AT + self.posters_count() * POSTS_BYTES).next_multiple_of(4096)
+    }
 
     fn step_bytes(&self) -> usize {
         (self.members_max + 1) * self.area_bytes
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        const { assert!(size_of::<Header>() + DEPTH * size_of::<Step>() <= Self::AREAS_AT) };
-        Self::AREAS_AT + DEPTH * self.step_bytes()
+        const { assert!(size_of::<Header>() + DEPTH * size_of::<Step>() <= POSTS_AT) };
+        self.areas_at() + DEPTH * self.step_bytes()
     }
 }
 
@@ -147,7 +171,7 @@ impl Room {
         self.header.key.load(Ordering::Acquire) == key
     }
 
-    /// This member will not use the room again (rule 7).
+    /// This member will not use the room again (rule 8).
     pub(crate) fn leave(&self, members_count: u32) {
         if self.header.left_count.fetch_add(1, Ordering::AcqRel) + 1 < members_count {
             return;
@@ -157,8 +181,11 @@ impl Room {
             step.published.0.store(0, Ordering::Relaxed);
             step.released.0.store(0, Ordering::Relaxed);
         }
-        for met in &self.header.met {
-            met.0.store(0, Ordering::Relaxed);
+        for rank in 0..members_count.min(self.layout.posters_count() as u32) {
+            self.come(rank, 0);
+            for number in [0, 1] {
+                self.post_number(rank, number).store(0, Ordering::Relaxed);
+            }
         }
         self.header.left_count.store(0, Ordering::Relaxed);
         self.header.key.store(0, Ordering::Release);
@@ -208,17 +235,100 @@ impl Room {
         step.released.0.store(round as u32 + 1, Ordering::Release);
     }
 
-    /// Member `rank` of two has come to its barrier number `count`, from 1 on (rule 6).
-    #[inline]
-    pub(crate) fn come(&self, rank: u32, count: u32) {
-        self.header.met[rank as usize % 2].0.store(count, Ordering::Release);
+    #[inline(always)]
+    fn posts_at(&self, rank: u32) -> usize {
+        self.at + POSTS_AT + rank as usize * POSTS_BYTES
     }
 
-    /// Whether the other of two members has come to barrier number `count`, or gone on from there.
+    #[inline(always)]
+    fn barrier_number(&self, rank: u32) -> &'static AtomicU32 {
+        // SAFETY: an atomic.
+        unsafe { &self.mapping.slice::<AtomicU32>(self.posts_at(rank), 1)[0] }
+    }
+
+    /// Member `rank` has come to barrier `number`.
     #[inline]
-    pub(crate) fn has_come(&self, other: u32, count: u32) -> bool {
-        let theirs = self.header.met[other as usize % 2].0.load(Ordering::Acquire);
-        theirs.wrapping_sub(count).cast_signed() >= 0
+    pub(crate) fn come(&self, rank: u32, number: u32) {
+        self.barrier_number(rank).store(number, Ordering::Release);
+    }
+
+    /// Whether all members but `rank` have come to barrier `number`, or gone on from there.
+    #[inline]
+    pub(crate) fn have_come(&self, rank: u32, members_count: u32, number: u32) -> bool {
+        self.all_others(rank, members_count, |other| {
+            self.barrier_number(other).load(Ordering::Acquire).wrapping_sub(number) <= 1
+        })
+    }
+
+    /// All are asked before one answer is judged: what they loaded comes at the same time.
+    #[inline(always)]
+    fn all_others(&self, rank: u32, members_count: u32, is_so: impl Fn(u32) -> bool) -> bool {
+        if members_count == 2 {
+            return is_so(1 - rank % 2);
+        }
+        (0..members_count).filter(|&other| other != rank).fold(true, |all, other| all & is_so(other))
+    }
+
+    /// Where the post of member `rank` for an exchange is.
+    #[inline(always)]
+    fn post_at(&self, rank: u32, number: u32) -> usize {
+        self.posts_at(rank) + size_of::<Counter>() + number as usize % 2 * POST_BYTES
+    }
+
+    #[inline(always)]
+    fn post_number(&self, rank: u32, number: u32) -> &'static AtomicU32 {
+        // SAFETY: an atomic.
+        unsafe { &self.mapping.slice::<AtomicU32>(self.post_at(rank, number), 1)[0] }
+    }
+
+    /// The data of a post that holds `len` bytes.
+    ///
+    /// # Panics
+    /// If the member has no posts, or none that long.
+    #[inline(always)]
+    fn post_data(&self, rank: u32, number: u32, len: usize) -> *mut u8 {
+        assert!((rank as usize) < self.layout.posters_count() && len <= POST_BYTES - LONG_POST_AT);
+        let at = if len <= SHORT_POST_BYTES_MAX { SHORT_POST_AT } else { LONG_POST_AT };
+        self.mapping.address(self.post_at(rank, number) + at, len)
+    }
+
+    /// Member `rank` posts its data for exchange `number`; it has read what the exchange before offered.
+    ///
+    /// # Panics
+    /// As `post_data`.
+    #[inline]
+    pub(crate) fn post(&self, rank: u32, number: u32, data: &Buffer) {
+        let to = self.post_data(rank, number, data.len());
+        if let Some(from) = data.as_ptr()
+            && !data.is_empty()
+        {
+            // SAFETY: both have as many bytes (`post_data` checked); by rule 6 nobody reads the post now; the
+            // program's are readable (`from_raw_parts`) and not in the segment.
+            unsafe { std::ptr::copy_nonoverlapping(from, to, data.len()) };
+        }
+        self.post_number(rank, number).store(number, Ordering::Release);
+    }
+
+    /// Whether all members but `rank` have posted for exchange `number`.
+    #[inline]
+    pub(crate) fn have_posted(&self, rank: u32, members_count: u32, number: u32) -> bool {
+        self.all_others(rank, members_count, |other| {
+            self.post_number(other, number).load(Ordering::Acquire) == number
+        })
+    }
+
+    /// `bytes` of a post of `len` in all: only between seeing that all have posted for the exchange and
+    /// posting for the next.
+    ///
+    /// # Panics
+    /// As `post_data`, or if it has not these bytes.
+    #[inline]
+    pub(crate) fn posted(&self, rank: u32, number: u32, len: usize, bytes: Range<usize>) -> &[u8] {
+        let at = self.post_data(rank, number, len);
+        // SAFETY: in bounds (`post_data` checked); nobody writes it now (rule 6); the slice does not leave
+        // this file's callers' statements.
+        let whole = unsafe { std::slice::from_raw_parts(at, len) };
+        &whole[bytes]
     }
 
     /// States what the root lends in `round`, which it publishes next.
@@ -277,7 +387,7 @@ impl Room {
     }
 
     fn step_at(&self, round: u64) -> usize {
-        self.at + RoomLayout::AREAS_AT + round as usize % DEPTH * self.layout.step_bytes()
+        self.at + self.layout.areas_at() + round as usize % DEPTH * self.layout.step_bytes()
     }
 
     fn address(&self, round: u64, offset: usize, len: usize) -> *mut u8 {

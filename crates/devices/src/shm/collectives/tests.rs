@@ -220,23 +220,36 @@ fn what_was_written_before_a_barrier_is_read_after_it() {
 }
 
 #[test]
-fn a_room_of_two_that_was_left_begins_anew() {
-    let devices = world(2, |_| {});
-    let members = || [ProcessId(10), ProcessId(12)].into_iter();
-    let occupancy = Occupancy { ranks_count: 2, cpus_count: 1 };
-    for made in 2..5 {
-        let context = ContextId::new(ProcessId(10), made);
-        assert!(devices[0].claim_room(context, members()));
-        let mut rooms =
-            [0, 1].map(|rank: usize| devices[rank].open_room(context, members(), occupancy).unwrap());
-        for first in [0, 1, 1] {
-            rooms[first].start(Call::Barrier);
-            assert!(!rooms[first].advance(&mut concatenate), "the other has not come");
-            rooms[1 - first].start(Call::Barrier);
-            assert!(rooms[1 - first].advance(&mut concatenate) && rooms[first].advance(&mut concatenate));
+fn a_room_that_was_left_begins_anew() {
+    for n in [2, 3] {
+        let devices = world(n, |_| {});
+        let members = || (0..n).map(|rank| ProcessId(10 + 2 * rank));
+        let occupancy = Occupancy { ranks_count: n, cpus_count: n };
+        for made in 2..5 {
+            let context = ContextId::new(ProcessId(10), made);
+            assert!(devices[0].claim_room(context, members()));
+            let open = |device: &Shm| device.open_room(context, members(), occupancy).unwrap();
+            let mut rooms: Vec<NodeCollectives> = devices.iter().map(open).collect();
+            for last in [0, 1, 1] {
+                let (mut ones, mut sums) = ([1_u8; 3], [0_u8; 3]);
+                let of = |memory: &mut [u8; 3], rank| buffer(&mut memory[rank..][..1]);
+                for rank in (0..n as usize).filter(|&rank| rank != last).chain([last]) {
+                    assert!(
+                        !rooms[usize::from(last == 0)].advance(&mut add) || rank == usize::from(last == 0)
+                    );
+                    let (send, receive) = (of(&mut ones, rank), of(&mut sums, rank));
+                    rooms[rank].start(Call::Allreduce { send, receive, element_bytes: 1 });
+                }
+                assert!(rooms.iter_mut().all(|room| room.advance(&mut add)));
+                assert_eq!(sums[..n as usize], [n as u8; 3][..n as usize]);
+            }
+            rooms.into_iter().for_each(NodeCollectives::leave);
         }
-        rooms.into_iter().for_each(NodeCollectives::leave);
     }
+}
+
+fn add(a: &mut [u8], b: &[u8]) {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
 }
 
 #[test]
