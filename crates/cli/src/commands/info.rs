@@ -10,7 +10,7 @@ use ayatori_core::device::{Device, Gap, RailCapabilities};
 use ayatori_core::ids::{ProcessId, RailSet};
 use ayatori_core::link::Policy;
 use ayatori_core::transfer::choose::{self, Rails, Shape};
-use ayatori_devices::shm::{Occupancy, Shm, fabric, is_direct};
+use ayatori_devices::shm::{Occupancy, Shm, fabric, is_direct, is_exchange};
 use ayatori_devices::tcp::{Interface, Settings};
 use ayatori_launch::environment::{self, Launch};
 use ayatori_launch::machine::hostname;
@@ -256,7 +256,11 @@ fn explain(operation: &str, bytes: &str, ranks: u32) -> anyhow::Result<String> {
     let mut text = String::new();
     if ranks > 1 && is_direct(&question, occupancy) {
         text += "a blocking call goes directly through the memory of the host, if its reduction commutes and its \
-                 blocks are equal\n(AYATORI_NODE_COLLECTIVES=0 turns that off); any other is a schedule of messages:\n";
+                 blocks are equal";
+        if is_exchange(&question, occupancy) {
+            text += ",\nin one step: each rank writes its data, and reads what all others have written";
+        }
+        text += "\n(AYATORI_NODE_COLLECTIVES=0 turns that off); any other is a schedule of messages:\n";
     }
     text += &select::explain(&question, &fabric(occupancy));
     if occupancy.is_oversubscribed() {

@@ -28,6 +28,23 @@ pub fn exchange_bytes_max(size: u32, occupancy: Occupancy) -> Option<usize> {
     (has_cpus && size <= EXCHANGE_RANKS_MAX).then_some(EXCHANGE_BYTES_MAX)
 }
 
+/// Whether a blocking operation that is direct ([`is_direct`]) is an exchange. Lengths are as in [`Question`].
+pub fn is_exchange(question: &Question, occupancy: Occupancy) -> bool {
+    let Question { collective, bytes, size, .. } = *question;
+    let posted_bytes = match collective {
+        Collective::Barrier => 0,
+        Collective::Alltoall => bytes.saturating_mul(size as usize),
+        Collective::Allreduce
+        | Collective::Allgather
+        | Collective::ReduceScatter
+        | Collective::Scan
+        | Collective::Exscan => bytes,
+        _ => return false,
+    };
+    let is_short = exchange_bytes_max(size, occupancy).is_some_and(|most| posted_bytes <= most);
+    is_short && is_direct(question, occupancy)
+}
+
 /// What each member can write at a time, and the result, bytes: 64 KiB as long as all of it stays within some
 /// megabytes; less where ranks are many.
 pub fn area_bytes(ranks_count: u32) -> usize {
@@ -175,6 +192,13 @@ mod tests {
             |size, ranks_count, cpus_count| exchange_bytes_max(size, Occupancy { ranks_count, cpus_count });
         assert_eq!([most(2, 2, 2), most(16, 64, 64), most(2, 32, 2)], [Some(2048); 3]);
         assert_eq!([most(17, 64, 64), most(3, 32, 2)], [None; 2]);
+        let is_exchange = |collective, bytes| {
+            let question = Question { collective, bytes, size: 4, commutative: true };
+            super::is_exchange(&question, Occupancy { ranks_count: 4, cpus_count: 4 })
+        };
+        assert!(is_exchange(Collective::Barrier, 0) && is_exchange(Collective::Allreduce, 2048));
+        assert!(is_exchange(Collective::Alltoall, 512) && !is_exchange(Collective::Alltoall, 513));
+        assert!(!is_exchange(Collective::Allreduce, 2049) && !is_exchange(Collective::Bcast, 8));
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod wait;
 mod watch;
 
 pub use active::LOCAL_SIZE_MAX;
-pub use ayatori_core::coll::shared_memory::{Occupancy, fabric, is_direct, operand_fits};
+pub use ayatori_core::coll::shared_memory::{Occupancy, fabric, is_direct, is_exchange, operand_fits};
 pub use collectives::{Call, NodeCollectives};
 pub use segment::{RingSize, ShmError, Source};
 pub use shared::{Holder, Locked, SharedMemory, SharedWord};

@@ -218,13 +218,11 @@ impl Mpi {
             let call_ps = world.fabric.config.send_ps;
             world.fabric.spend(rank, call_ps);
         });
-        let posted_bytes = if operation == Collective::Alltoall { bytes * size as usize } else { bytes };
-        let exchange_bytes_max =
-            self.with_fabric(|fabric| shared_memory::exchange_bytes_max(size, fabric.cores.occupancy()));
+        let question = Question { collective: operation, bytes, size, commutative: true };
+        let is_exchange =
+            self.with_fabric(|fabric| shared_memory::is_exchange(&question, fabric.cores.occupancy()));
         match operation {
-            _ if exchange_bytes_max.is_some_and(|most| posted_bytes <= most) => {
-                self.exchange(operation, bytes, posted_bytes).await;
-            }
+            _ if is_exchange => self.exchange(operation, bytes).await,
             Collective::Allreduce if bytes <= FOLD_BY_LAST_BYTES_MAX => self.fold_by_last(bytes).await,
             Collective::Allreduce => self.fold_by_all(bytes, area_bytes).await,
             Collective::Allgather | Collective::Alltoall => {
@@ -247,10 +245,10 @@ impl Mpi {
         }
     }
 
-    /// Each posts so many bytes, and reads `bytes` of each.
-    async fn exchange(&self, operation: Collective, bytes: usize, posted_bytes: usize) {
+    /// Each posts its data, and reads `bytes` of each.
+    async fn exchange(&self, operation: Collective, bytes: usize) {
         let (rank, size) = (self.rank(), self.size());
-        self.write(posted_bytes);
+        self.write(if operation == Collective::Alltoall { bytes * size as usize } else { bytes });
         self.reach().await;
         self.with_world(|world| {
             let came_ps = world.fabric.clock_ps(rank);
