@@ -1,11 +1,12 @@
 /* A thread that waits is woken by what another thread's call brings about: a message that comes while the other thread polls
  * for another one, a message to the own rank, a generalized request that the other completes, a barrier in which the other
- * ranks come late. In every progress mode, also while both wait. Sleepers usually look again by themselves ten times a second;
+ * ranks come late. In every progress mode, also while both wait, and beside threads that compute. Sleepers usually look again by themselves ten times a second;
  * here they do not (AYATORI_SLEEP_MAX_MS), so that a wake-up that is missed makes the program hang. */
 #include "check.h"
 #include "general.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #if defined(__has_include)
@@ -75,9 +76,24 @@ static void rounds(int how)
     }
 }
 
+/* Computes, so that whoever yields waits for milliseconds: calls sleep at once then. */
+static void *compute(void *argument)
+{
+    atomic_int *is_over = argument;
+    while (!atomic_load(is_over)) continue;
+    return NULL;
+}
+
+static void all_rounds(void)
+{
+    for (int how = 0; how < HOWS; how++) rounds(how);
+}
+
 int main(int argc, char **argv)
 {
     int provided;
+    pthread_t computing;
+    static atomic_int is_over;
     setenv("AYATORI_SLEEP_MAX_MS", SLEEP_MAX_MS, 1);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
@@ -89,10 +105,15 @@ int main(int argc, char **argv)
         int now;
         OK(MPI_Barrier(MPI_COMM_WORLD));
         OK(MPIX_Progress_set(mode, &now));
-        for (int how = 0; how < HOWS; how++) rounds(how);
+        all_rounds();
+        atomic_store(&is_over, 0);
+        CHECK(pthread_create(&computing, NULL, compute, &is_over) == 0, "no thread");
+        all_rounds();
+        atomic_store(&is_over, 1);
+        pthread_join(computing, NULL);
     }
 #else
-    for (int how = 0; how < HOWS; how++) rounds(how);
+    all_rounds();
 #endif
     for (int how = 0; how < HOWS; how++) OK(MPI_Comm_free(&comms[how]));
     return check_end();

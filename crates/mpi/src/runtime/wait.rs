@@ -309,16 +309,19 @@ impl Waiter {
         }
         if step != WaitStep::Sleep {
             self.slept_blind = Duration::ZERO;
-            if self.awaiting.is_none() {
-                self.awaiting = Awaiting::begin();
-            }
-            if !by_borrowing && self.awaiting.is_some() && process.stand_in() {
-                *wait = process.engine.policy().start();
-                return Ok(process);
-            }
+        }
+        if self.awaiting.is_none() {
+            self.awaiting = Awaiting::begin();
+        }
+        // Beside programs that compute the first step may be to sleep, and nobody has executed the call's command yet.
+        let stands_in = step != WaitStep::Sleep || self.asleep.is_none();
+        if stands_in && !by_borrowing && self.awaiting.is_some() && process.stand_in() {
+            *wait = process.engine.policy().start();
+            return Ok(process);
         }
         drop(process);
         if step == WaitStep::Sleep {
+            // Its end wakes the engine's thread for what it has left behind.
             self.awaiting = None;
         }
         match step {

@@ -66,10 +66,12 @@ pub(super) fn leave_to_thread(mut guard: Locked, parker: &Parker) {
     if !FLAGS.is_asleep.load(Ordering::SeqCst) {
         return;
     }
-    let may_sleep_on = back.may_sleep();
+    // Who has roused it since was not to see the device armed after that: the thread would go on to sleep.
+    let may_sleep_on = back.may_sleep() && FLAGS.is_asleep.load(Ordering::SeqCst);
     drop(guard);
     if !may_sleep_on {
-        rouse(parker);
+        FLAGS.is_asleep.store(false, Ordering::SeqCst);
+        parker.rouse();
     }
 }
 
@@ -105,9 +107,11 @@ pub(in crate::runtime) fn end_wait() {
     fence(Ordering::SeqCst);
     if FLAGS.is_asleep.load(Ordering::Relaxed)
         && let Some(parker) = sleepers::parker()
-        // Any other holder calls `leave_to_thread` itself.
-        && let Some(guard) = try_lock()
     {
-        leave_to_thread(guard, &parker);
+        match try_lock() {
+            Some(guard) => leave_to_thread(guard, &parker),
+            // The holder may have looked for commands before ours was there.
+            None => rouse(&parker),
+        }
     }
 }
