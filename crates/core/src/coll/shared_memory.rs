@@ -28,7 +28,8 @@ pub fn exchange_bytes_max(size: u32, occupancy: Occupancy) -> Option<usize> {
     (has_cpus && size <= EXCHANGE_RANKS_MAX).then_some(EXCHANGE_BYTES_MAX)
 }
 
-/// Whether a blocking operation that is direct ([`is_direct`]) is an exchange. Lengths are as in [`Question`].
+/// Whether a blocking operation that is direct ([`is_direct`]) is an exchange. Lengths are as in
+/// [`Question`].
 pub fn is_exchange(question: &Question, occupancy: Occupancy) -> bool {
     let Question { collective, bytes, size, .. } = *question;
     let posted_bytes = match collective {

@@ -313,7 +313,8 @@ impl Waiter {
         if self.awaiting.is_none() {
             self.awaiting = Awaiting::begin();
         }
-        // Beside programs that compute the first step may be to sleep, and nobody has executed the call's command yet.
+        // Beside programs that compute the first step may be to sleep, and nobody has executed the call's
+        // command yet.
         let stands_in = step != WaitStep::Sleep || self.asleep.is_none();
         if stands_in && !by_borrowing && self.awaiting.is_some() && process.stand_in() {
             *wait = process.engine.policy().start();

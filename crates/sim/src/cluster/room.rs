@@ -10,8 +10,8 @@
 //! time of one cache line, and its bytes at the memory's rate. The counter is a cache line that goes from
 //! core to core, one arrival after the other; that all have arrived is another, which all that wait get at
 //! the same time. In an exchange each posts in a line of its own, with the first of its data, and gets the
-//! lines of all others at the same time; what more there is of the data comes over as above. A reduction reads
-//! each contribution.
+//! lines of all others at the same time; what more there is of the data comes over as above. A reduction
+//! reads each contribution.
 //!
 //! Not modelled: operations other than barrier, allreduce, allgather and all-to-all (schedules of messages
 //! stand for them), and the limit of four operations by which a rank can be ahead of the slowest, which these

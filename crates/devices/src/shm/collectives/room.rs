@@ -20,9 +20,9 @@
 //! 3. Before a member writes in the step of round e it has seen round e - DEPTH + 1 released. Everybody arrived
 //!    there, and so has read all of round e - DEPTH (rules 1, 2), which used the same memory.
 //! 4. Member r writes its own deposit only. The result is written by one: the last to arrive, before it
-//!    releases; or the root of a round that publishes, each piece before it counts that in `published` with release (it
-//!    may write the deposits too: the others write none then); or each member its own part, before it arrives; or each member a part that it alone reads, between release
-//!    and arriving at e + 1.
+//!    releases; or the root of a round that publishes, each piece before it counts that in `published` with
+//!    release (it may write the deposits too: the others write none then); or each member its own part,
+//!    before it arrives; or each member a part that it alone reads, between release and arriving at e + 1.
 //! 5. In a round that publishes the root may *lend* its memory instead of writing the result: it states the
 //!    address before it publishes, does not touch that memory until it has seen the round released, and until
 //!    then looks who *asks* for the data since the kernel does not let it read them. Who asks owns the words
@@ -36,8 +36,8 @@
 //! 7. Where members exchange, a barrier is no round either: each counts those that it has come to, in a word
 //!    of its own (with release), and has seen all others' count (acquire) before it leaves. A count is at
 //!    most one ahead of what is waited for.
-//! 8. A room starts as zero bytes in header, steps and posts. The last member to leave puts it back so, and frees it
-//!    by storing 0 as the key, with release.
+//! 8. A room starts as zero bytes in header, steps and posts. The last member to leave puts it back so, and
+//!    frees it by storing 0 as the key, with release.
 
 use super::super::active::LOCAL_SIZE_MAX;
 use super::super::sys::{self, Direction, Mapping};
@@ -406,8 +406,9 @@ impl Room {
     pub(crate) fn write(&self, round: u64, offset: usize, buffer: &Buffer, from: usize, len: usize) {
         let to = self.address(round, offset, len);
         if let Some(at) = buffer.part(from, len).as_ptr() {
-            // SAFETY: both have `len` bytes (`part` and `address` checked); the room's are the caller's by rules 3 and 4, so
-            // nobody else accesses them, the program's are readable (`from_raw_parts`) and not in the segment.
+            // SAFETY: both have `len` bytes (`part` and `address` checked); the room's are the caller's by
+            // rules 3 and 4, so nobody else accesses them, the program's are readable (`from_raw_parts`) and
+            // not in the segment.
             unsafe { std::ptr::copy_nonoverlapping(at, to, len) };
         }
     }

@@ -248,6 +248,40 @@ fn a_room_that_was_left_begins_anew() {
     }
 }
 
+#[test]
+fn a_call_is_an_exchange_where_the_core_says_that_it_is() {
+    use ayatori_core::coll::Collective;
+    use ayatori_core::coll::select::Question;
+    const N: u32 = 4;
+    run(N, false, |_, collectives| {
+        let (mut from, mut to) = (vec![0; 4 << 10], vec![0; 16 << 10]);
+        for len in [0, 8, 512, 516, 2048, 2052, 4096] {
+            let (send, receive) = (buffer(&mut from).part(0, len), buffer(&mut to));
+            let block = len / N as usize;
+            let calls = [
+                (Collective::Barrier, 0, Call::Barrier),
+                (Collective::Bcast, len, Call::Bcast { root: 0, buffer: send }),
+                (Collective::Reduce, len, Call::Reduce { root: 0, send, receive, element_bytes: 1 }),
+                (Collective::Allreduce, len, Call::Allreduce { send, receive, element_bytes: 1 }),
+                (Collective::Gather, len, Call::Gather { root: 0, send, receive }),
+                (Collective::Allgather, len, Call::Allgather { send, receive }),
+                (Collective::Scatter, len, Call::Scatter { root: 0, send, receive }),
+                (Collective::Alltoall, block, Call::Alltoall { send, receive }),
+                (Collective::ReduceScatter, len, Call::ReduceScatterBlock { send, receive }),
+                (Collective::Scan, len, Call::Scan { send, receive, is_inclusive: true }),
+                (Collective::Exscan, len, Call::Scan { send, receive, is_inclusive: false }),
+            ];
+            for (collective, bytes, call) in calls {
+                let question = Question { collective, bytes, size: N, commutative: true };
+                let is_exchange =
+                    shared_memory::is_exchange(&question, Occupancy { ranks_count: N, cpus_count: N });
+                let is_meant = matches!(call, Call::Barrier) || collectives.exchanged(&call).is_some();
+                assert_eq!(is_meant, is_exchange, "{collective:?} of {bytes} B");
+            }
+        }
+    });
+}
+
 fn add(a: &mut [u8], b: &[u8]) {
     a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
 }
