@@ -264,6 +264,11 @@ impl Machine {
             WaitStep::Spin => std::hint::spin_loop(),
             WaitStep::Yield => self.device.yield_now(),
             WaitStep::Sleep => {
+                // The round before may have left work for this one, of which the device knows nothing. Beside
+                // programs that compute the first step after it may be to sleep.
+                if self.progress() {
+                    return false;
+                }
                 if asleep.is_none() {
                     *asleep = Some(Instant::now());
                     self.expect_long();

@@ -266,6 +266,8 @@ impl Waiter {
     /// moment. `by_borrowing`: the engine was borrowed for the look before.
     fn sleep(&mut self, waits: Waits, by_borrowing: bool) {
         match (&self.resting, waits) {
+            // Nobody wakes who waits for a word of a window's memory.
+            (_, Waits::Lock { .. }) => self.sleep_blind(),
             (Some(resting), _) if resting.is_enough(by_borrowing) => resting.rest(self.seen),
             // Nobody hears of what happens in shared memory.
             (_, Waits::Node(_)) if !by_borrowing => self.sleep_blind(),
