@@ -44,6 +44,7 @@
 pub mod analysis;
 pub mod ansible;
 pub mod broadcast;
+pub mod bytes;
 pub mod check;
 pub mod deadlock;
 pub mod description;

@@ -7,13 +7,14 @@
 //!   names, then a line for each sender;
 //! * `.json`: a list of `{"from": "a", "to": "b", "bytes": 1000}`, or `{"a": {"b": 1000}}`.
 //!
-//! Entries for the same two hosts add up; what a host sends to itself crosses no link. Bytes may have a unit: `64KiB`,
-//! `1.5MB`.
+//! Entries for the same two hosts add up; what a host sends to itself crosses no link. Bytes may have a unit,
+//! as [`crate::bytes`] says: `64K`, `64KiB`, `1.5MB`.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::bytes;
 use crate::graph::HostId;
 use crate::plan::Plan;
 
@@ -79,14 +80,9 @@ impl Reader<'_> {
         })
     }
 
-    fn add(&mut self, place: &str, from: &str, to: &str, bytes: &str) -> Result<(), TrafficFileError> {
-        let count = parse_bytes(bytes).ok_or_else(|| {
-            let problem = format!("{bytes:?} is no number of bytes");
-            self.error(
-                place,
-                problem,
-                "write a number from 0 to 9e15, with B, kB, MB, GB, KiB, MiB, GiB or nothing",
-            )
+    fn add(&mut self, place: &str, from: &str, to: &str, text: &str) -> Result<(), TrafficFileError> {
+        let count = bytes::parse(text).ok_or_else(|| {
+            self.error(place, format!("{text:?} is no number of bytes"), format!("write {}", bytes::FORMS))
         })?;
         let flow = (self.host(place, from)?, self.host(place, to)?, count);
         self.flows.push(flow);
@@ -186,27 +182,6 @@ impl Reader<'_> {
 /// A number or a text, as it would stand in a text file.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// A number of bytes with its unit, if it has one.
-fn parse_bytes(text: &str) -> Option<u64> {
-    // Beyond, a whole number of bytes has no exact value in the number it is read as.
-    const MAX: f64 = 9e15;
-    let digits =
-        text.find(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "" | "B" => 1.0,
-        "k" | "kB" | "KB" => 1e3,
-        "M" | "MB" => 1e6,
-        "G" | "GB" => 1e9,
-        "KiB" => 1024.0,
-        "MiB" => 1024.0 * 1024.0,
-        "GiB" => 1024.0 * 1024.0 * 1024.0,
-        _ => return None,
-    };
-    let bytes = number.trim().parse::<f64>().ok()? * factor;
-    (0.0..=MAX).contains(&bytes).then(|| bytes.round() as u64)
 }
 
 #[cfg(test)]

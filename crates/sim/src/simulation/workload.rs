@@ -4,6 +4,7 @@ use std::path::{MAIN_SEPARATOR, Path};
 use std::rc::Rc;
 
 use ayatori_core::coll::Collective;
+use ayatori_fabric::bytes;
 
 use super::{Options, SimulationError, usage};
 use crate::cluster::{Cluster, ClusterError, ClusterReport};
@@ -159,27 +160,14 @@ impl Workload {
     }
 }
 
-/// A length: `65536`, `64K`, `64KiB`, `1M` … (times 1024), below 2^50.
+/// A length below 2^50, as [`bytes::parse`] reads it.
 ///
 /// # Errors
 /// Says what may be written.
 pub fn parse_bytes(text: &str) -> Result<usize, SimulationError> {
-    let bad = || {
-        SimulationError::Usage(format!(
-            "'{text}' is no length: a number of bytes, or like 64K, 4M, 1G (times 1024)"
-        ))
-    };
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        _ => return Err(bad()),
-    };
-    let number: usize = digits.parse().map_err(|_| bad())?;
-    number.checked_mul(1 << shift).filter(|&bytes| bytes < 1 << 50).ok_or_else(bad)
+    let length = bytes::parse(text).filter(|&bytes| bytes < 1 << 50);
+    let bad = || SimulationError::Usage(format!("'{text}' is no length: write {}, below 2^50", bytes::FORMS));
+    length.map(|bytes| bytes as usize).ok_or_else(bad)
 }
 
 /// The largest factor of `count` that is at most `limit`.
@@ -205,10 +193,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_read_with_and_without_units() {
+    fn a_length_has_a_bound() {
         let read = |text| parse_bytes(text).ok();
-        assert_eq!((read("8"), read("64K"), read("1MiB")), (Some(8), Some(64 << 10), Some(1 << 20)));
-        assert_eq!((read("K"), read("-1"), read("4T"), read("99999999999G")), (None, None, None, None));
+        assert_eq!((read("64K"), read("1023T"), read("1048576G")), (Some(64 << 10), None, None));
+        assert!(
+            parse_bytes("4T").unwrap_err().to_string().contains("'4T' is no length: write a number from 0")
+        );
     }
 
     #[test]
