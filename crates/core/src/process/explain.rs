@@ -86,8 +86,7 @@ impl Process {
         };
         UnexpectedMessage {
             context: arrival.envelope.context,
-            source: self
-                .told(arrival.link.map_or(self.messages.me, |index| self.messages.links.get(index).peer())),
+            source: self.told(arrival.link.map_or(self.messages.me, |at| self.messages.links.get(at).peer())),
             tag: arrival.envelope.tag,
             bytes: arrival.length(),
             sender,
@@ -117,8 +116,7 @@ impl Process {
     /// What a request needs to end.
     pub fn need(&self, id: RequestId) -> Need {
         let Some(request) = self.messages.requests.get(id) else { return Need::Nothing };
-        let peer =
-            self.told(request.link.map_or(self.messages.me, |index| self.messages.links.get(index).peer()));
+        let peer = self.told(request.link.map_or(self.messages.me, |at| self.messages.links.get(at).peer()));
         match &request.state {
             State::Posted { key, peer, .. } => {
                 Need::Message(self.posted_receive(key, *peer, request.length_bytes()))
@@ -167,9 +165,7 @@ impl Process {
     pub fn context_of(&self, comm: CommId) -> Option<ContextId> {
         self.comm(comm).ok().map(crate::comm::Communicator::context)
     }
-}
 
-impl Process {
     /// A process as it is told of: by its rank in this world. One of another world has a number that is none.
     pub fn told(&self, process: ProcessId) -> ProcessId {
         ProcessId(process.0.wrapping_sub(self.first.0))

@@ -113,11 +113,8 @@ impl Process {
 
     /// The rails to a peer and their health; nothing if the link to it needs no such care.
     pub fn rail_health(&self, peer: ProcessId) -> Vec<(Rail, crate::link::Health)> {
-        self.messages
-            .links
-            .index_of(peer)
-            .map(|index| self.messages.links.get(index).health())
-            .unwrap_or_default()
+        let links = &self.messages.links;
+        links.index_of(peer).map(|index| links.get(index).health()).unwrap_or_default()
     }
 
     /// Which process this is.
